@@ -1,0 +1,3 @@
+from viper.cli import main
+
+main()

@@ -1,0 +1,56 @@
+"""What a language model must offer: text in, text out, nothing visual."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+
+@dataclass(frozen=True)
+class Completion:
+    """One sampled continuation. ``finish_reason`` is ``stop`` or ``length``."""
+
+    text: str
+    prompt_tokens: int
+    completion_tokens: int
+    finish_reason: str = "stop"
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How to decode. ``temperature`` 0 is greedy, and then ``seed`` has no effect.
+
+    ``stop`` strings end a completion and are not part of its text.
+    """
+
+    temperature: float = 0.0
+    seed: int = 0
+    max_tokens: int = 512
+    stop: tuple[str, ...] = ()
+    n: int = 1
+
+
+@runtime_checkable
+class LLM(Protocol):
+    """A causal language model; safe to call from several threads.
+
+    Attributes:
+        model_id: name plus weight hash, recorded in traces and cache keys.
+        max_context: how many tokens prompt and completion may hold together.
+    """
+
+    model_id: str
+    max_context: int
+
+    def generate(self, prompts: Sequence[str], sampling: Sampling) -> list[list[Completion]]:
+        """``sampling.n`` completions for each prompt, in order."""
+        ...
+
+    def score(self, prompt: str, continuations: Sequence[str]) -> list[float]:
+        """Mean log-likelihood per token of each continuation after the prompt."""
+        ...
+
+    def count_tokens(self, text: str) -> int:
+        """How many tokens the text takes in this model's vocabulary."""
+        ...

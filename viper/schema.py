@@ -1,0 +1,237 @@
+"""The records that pass between layers: frozen, serialisable, versioned.
+
+Coordinates. Inside programs the y axis points up: a :class:`Box` holds ``left,
+lower, right, upper`` in pixels of the original image with ``lower < upper`` and
+``lower == 0`` at the bottom edge. Everything that leaves the program (JSON,
+pictures, metrics) is ``[x0, y0, x1, y1]`` in pixels from the top-left corner.
+:meth:`Box.to_pixels` and :meth:`Box.from_pixels` are the only conversion.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+SCHEMA_VERSION = 1
+
+Task = Literal["ground", "question", "choice", "statement", "edit", "tag", "auto"]
+TASKS: tuple[str, ...] = ("ground", "question", "choice", "statement", "edit", "tag", "auto")
+
+MediaKind = Literal["image", "images", "video"]
+
+FailureKind = Literal[
+    "syntax",
+    "forbidden",
+    "runtime",
+    "tool",
+    "below_threshold",
+    "return_type",
+    "timeout",
+    "memory",
+    "recursion",
+    "output",
+    "tool_budget",
+    "protocol",
+    "crash",
+]
+
+Correction = Literal["first", "self_debug", "self_debug_feedback", "self_tune"]
+
+PixelBox = tuple[float, float, float, float]
+"""``(x0, y0, x1, y1)``: pixels from the top-left corner, x1 and y1 exclusive."""
+
+
+@dataclass(frozen=True)
+class Box:
+    """A rectangle in the program's coordinates: y points up, ``lower < upper``."""
+
+    left: float
+    lower: float
+    right: float
+    upper: float
+
+    @property
+    def width(self) -> float:
+        return self.right - self.left
+
+    @property
+    def height(self) -> float:
+        return self.upper - self.lower
+
+    def to_pixels(self, image_height: float) -> PixelBox:
+        """``(x0, y0, x1, y1)`` from the top-left corner of an image of that height."""
+        return (self.left, image_height - self.upper, self.right, image_height - self.lower)
+
+    @classmethod
+    def from_pixels(cls, box: Sequence[float], image_height: float) -> Box:
+        """The inverse of :meth:`to_pixels`."""
+        x0, y0, x1, y1 = box
+        return cls(x0, image_height - y1, x1, image_height - y0)
+
+
+@dataclass(frozen=True)
+class Query:
+    """One question about one set of media.
+
+    Attributes:
+        text: the question as the user wrote it.
+        task: what must come out; never ``auto`` once the Reasoner has resolved it.
+        media: what the program gets: one image, several images, or one video.
+        options: the candidate answers of a ``choice``; empty otherwise.
+        sample_id: name of the sample in its data set, or None.
+    """
+
+    text: str
+    task: str = "auto"
+    media: str = "image"
+    options: tuple[str, ...] = ()
+    sample_id: str | None = None
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a program gave no valid answer. Self-correction reads this, never a message.
+
+    ``line`` counts from 1 in the program as the author wrote it. ``tool``,
+    ``parameter`` and ``call_index`` are set where a tool call is to blame
+    (kinds ``tool``, ``below_threshold``, ``tool_budget``).
+    """
+
+    kind: str
+    message: str
+    line: int | None = None
+    source_line: str | None = None
+    function: str | None = None
+    exception: str | None = None
+    tool: str | None = None
+    parameter: str | None = None
+    call_index: int | None = None
+
+
+@dataclass(frozen=True)
+class ToolCall:
+    """One call that crossed from a program to the parent.
+
+    ``rejected_by`` names the threshold that emptied or refused the result
+    (``detector.threshold``), else None. ``args`` and ``result`` are JSON values.
+    """
+
+    index: int
+    tool: str
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    result: Any
+    seconds: float
+    cached: bool = False
+    rejected_by: str | None = None
+    error: str | None = None
+    line: int | None = None
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One program run: what was written, what happened, with which thresholds."""
+
+    index: int
+    program: str
+    correction: str
+    ok: bool
+    failure: Failure | None
+    thresholds: Mapping[str, float]
+    tool_calls: tuple[ToolCall, ...]
+    stdout: str
+    seconds: float
+    seed: int | None = None
+    temperature: float | None = None
+    prompt: str | None = None
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What a run cost. ``model_calls`` counts forward passes of vision models."""
+
+    llm_calls: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    model_calls: int = 0
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a run answered.
+
+    ``value`` is JSON: str, bool, number or None; for a box see ``box`` (pixels
+    from the top-left corner) and ``image_index``. ``choice_index`` counts from 0.
+    """
+
+    value: Any
+    kind: str
+    choice_index: int | None = None
+    box: PixelBox | None = None
+    image_index: int | None = None
+    info: Any = None
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Everything that happened for one query; what stores, viewers and mining read."""
+
+    query: Query
+    task: str
+    task_reason: str
+    answer: Answer | None
+    failure: Failure | None
+    trials: tuple[Trial, ...]
+    usage: Usage
+    seconds: float
+    strategy: str
+    profile: str
+    api: str
+    seed: int
+    path: tuple[Any, ...] = ()
+    schema: int = SCHEMA_VERSION
+
+    @property
+    def program(self) -> str | None:
+        """The program that gave the answer, else the last one tried."""
+        if not self.trials:
+            return None
+        answered = [trial for trial in self.trials if trial.ok]
+        return (answered or list(self.trials))[-1].program
+
+
+@dataclass(frozen=True)
+class Example:
+    """A solved (or deliberately wrong) query that a prompt may show.
+
+    Source: Stanić et al. 2024, sec. 2.3 (ACEs); ``polarity`` and ``critique``
+    serve the incorrect demonstrations of CLOVA.
+    """
+
+    query: str
+    program: str
+    task: str
+    api: str
+    score: float
+    sample_id: str
+    seed: int
+    llm: str
+    api_hash: str
+    plan: str | None = None
+    options: tuple[str, ...] = ()
+    critique: str | None = None
+    polarity: Literal["correct", "incorrect"] = "correct"
+    schema: int = field(default=SCHEMA_VERSION)
+
+
+def to_json(record: Any) -> Any:
+    """A record (nested dataclasses, tuples, mappings) as plain JSON values."""
+    if dataclasses.is_dataclass(record) and not isinstance(record, type):
+        return {f.name: to_json(getattr(record, f.name)) for f in dataclasses.fields(record)}
+    if isinstance(record, Mapping):
+        return {str(key): to_json(value) for key, value in record.items()}
+    if isinstance(record, list | tuple):
+        return [to_json(value) for value in record]
+    return record

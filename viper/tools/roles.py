@@ -1,0 +1,121 @@
+"""The roles that models play behind the API, one small Protocol each.
+
+Pictures are ``uint8 [H, W, 3]`` RGB arrays, videos ``uint8 [T, H, W, 3]``. Boxes
+here are pixel boxes from the top-left corner of the array that was given. An
+encoding is whatever a backend wants to keep from its image tower; the hub keeps
+it per (image, box) and never asks for the same one twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from viper.schema import PixelBox
+
+Pixels = NDArray[np.uint8]
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Detection:
+    """One box a detector proposes for a phrase; ``score`` in [0, 1]."""
+
+    box: PixelBox
+    score: float
+
+
+@dataclass(frozen=True)
+class EventWindow:
+    """Where a described event happens: frames ``[start, end)`` and a score in [0, 1]."""
+
+    start: int
+    end: int
+    score: float
+
+
+@runtime_checkable
+class Detector(Protocol):
+    """Open-vocabulary detection."""
+
+    model_id: str
+
+    def encode(self, images: Sequence[Pixels]) -> list[Any]:
+        """One encoding an image (the image tower, run once)."""
+        ...
+
+    def detect(self, encoding: Any, phrases: Sequence[str]) -> list[list[Detection]]:
+        """For each phrase, its boxes after non-maximum suppression, best first, down to score .01.
+
+        No threshold is applied: that is the hub's work, so that lowering one costs no forward pass.
+        """
+        ...
+
+
+@runtime_checkable
+class Matcher(Protocol):
+    """Image-text similarity in one embedding space."""
+
+    model_id: str
+    logit_scale: float
+
+    def encode_images(self, images: Sequence[Pixels]) -> Floats:
+        """L2-normalised embeddings ``[N, D]``."""
+        ...
+
+    def encode_texts(self, texts: Sequence[str]) -> Floats:
+        """L2-normalised embeddings ``[M, D]``."""
+        ...
+
+
+@runtime_checkable
+class DepthEstimator(Protocol):
+    """Monocular depth."""
+
+    model_id: str
+
+    def depth(self, images: Sequence[Pixels]) -> list[Floats]:
+        """A map ``float32 [H, W]`` an image; larger is farther."""
+        ...
+
+
+@runtime_checkable
+class VisualAnswerer(Protocol):
+    """Visual question answering and captioning on a picture or a crop."""
+
+    model_id: str
+
+    def encode(self, images: Sequence[Pixels]) -> list[Any]:
+        """One encoding an image (the image tower, run once)."""
+        ...
+
+    def answer(self, encodings: Sequence[Any], questions: Sequence[str]) -> list[tuple[str, float]]:
+        """The answer to ``questions[i]`` about ``encodings[i]`` with its probability."""
+        ...
+
+    def caption(self, encodings: Sequence[Any]) -> list[str]:
+        """A sentence that describes each picture."""
+        ...
+
+
+@runtime_checkable
+class VideoModel(Protocol):
+    """Events in a clip."""
+
+    model_id: str
+
+    def encode(self, frames: Pixels) -> Any:
+        """The encoding of a whole clip ``[T, H, W, 3]`` (run once)."""
+        ...
+
+    def locate(self, encoding: Any, event: str) -> list[EventWindow]:
+        """Candidate windows of the described event, best first, down to score .01."""
+        ...
+
+    def describe(self, encoding: Any, start: int, end: int) -> str:
+        """A sentence on what happens in frames ``[start, end)``."""
+        ...

@@ -1,0 +1,30 @@
+"""The words of the embedded world: what objects can be, and what is held back.
+
+*Reserved* concepts are never seen by any shipped model; they exist so that later
+learning can be measured. *Held-out* combinations are rendered in the test split
+only, so a test measures composition and not memory.
+"""
+
+from __future__ import annotations
+
+SHAPES = ("cube", "ball", "cylinder", "cone", "ring")
+COLOURS = ("red", "green", "blue", "yellow", "purple", "cyan", "brown", "gray")
+MATERIALS = ("metal", "rubber")
+SIZES = ("big", "small")
+
+RESERVED_SHAPES = ("pyramid", "egg")
+RESERVED_COLOURS = ("pink", "orange")
+RESERVED_PATTERNS = ("striped", "spotted")
+
+HELD_OUT_COMBINATIONS = frozenset(
+    {
+        ("red", "cone"),
+        ("blue", "ring"),
+        ("yellow", "cube"),
+        ("purple", "ball"),
+        ("cyan", "cylinder"),
+    }
+)
+"""(colour, shape) pairs that no training or validation scene contains."""
+
+SPLITS = ("train", "val", "test")

@@ -1,0 +1,80 @@
+"""How a box is cut out of a picture for a model, and read off a depth map.
+
+Training and use share these functions, so that a model sees at work what it saw
+while learning.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from viper.schema import PixelBox
+from viper.tools.roles import Floats, Pixels
+
+DEFAULT_MARGIN = 0.1
+"""Context around a box, as a share of the picture's shorter side."""
+
+CENTRAL_SHARE = 0.6
+"""Share of a box's width and height whose depths stand for the object."""
+
+
+def object_crop(image: Pixels, pixel_box: PixelBox, margin: float = DEFAULT_MARGIN) -> Pixels:
+    """A square window around a box, border pixels repeated where it leaves the picture.
+
+    The margin is the same number of pixels for every box of a picture, not a share
+    of the box: how much of the window the object fills then still tells its size,
+    which a crop scaled to the object would hide. The side is never longer than the
+    picture's longer side.
+
+    Args:
+        image: uint8 [H, W, 3].
+        pixel_box: (x0, y0, x1, y1) from the top-left corner; parts outside are ignored.
+        margin: context on each side as a share of ``min(H, W)``.
+
+    Returns:
+        uint8 [S, S, 3]; S >= 1, even for an empty box.
+    """
+    height, width = image.shape[:2]
+    x0, y0, x1, y1 = clip_box(pixel_box, width, height)
+    box_side = max(x1 - x0, y1 - y0)
+    wanted = min(box_side + 2.0 * margin * min(height, width), max(height, width))
+    side = max(1, math.ceil(wanted))
+    left = round((x0 + x1 - side) / 2)
+    top = round((y0 + y1 - side) / 2)
+    columns = np.clip(np.arange(left, left + side), 0, width - 1)
+    rows = np.clip(np.arange(top, top + side), 0, height - 1)
+    return np.ascontiguousarray(image[rows[:, None], columns[None, :]])
+
+
+def box_depth(depth: Floats, pixel_box: PixelBox) -> float:
+    """The depth of what a box holds: the median over its central part.
+
+    Args:
+        depth: float32 [H, W].
+        pixel_box: (x0, y0, x1, y1) from the top-left corner; parts outside are ignored.
+    """
+    height, width = depth.shape
+    x0, y0, x1, y1 = clip_box(pixel_box, width, height)
+    columns = _central(x0, x1, width)
+    rows = _central(y0, y1, height)
+    window: NDArray[np.float32] = depth[rows, columns]
+    return float(np.median(window))
+
+
+def clip_box(pixel_box: PixelBox, width: float, height: float) -> PixelBox:
+    """The part of a box inside the picture; corners out of order are put in order."""
+    xs = sorted((pixel_box[0], pixel_box[2]))
+    ys = sorted((pixel_box[1], pixel_box[3]))
+    x0, x1 = (min(max(x, 0.0), float(width)) for x in xs)
+    y0, y1 = (min(max(y, 0.0), float(height)) for y in ys)
+    return (x0, y0, x1, y1)
+
+
+def _central(start: float, end: float, size: int) -> slice:
+    """Pixels of the central share of ``[start, end)``: at least one, inside ``[0, size)``."""
+    centre, half = (start + end) / 2, (end - start) * CENTRAL_SHARE / 2
+    first = min(max(int(centre - half), 0), size - 1)
+    return slice(first, max(first + 1, min(math.ceil(centre + half), size)))

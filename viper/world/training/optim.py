@@ -1,0 +1,177 @@
+"""The training loop that recipes share: schedule by steps, checkpoint, resume, averaged weights.
+
+A recipe gives :func:`fit` a function from a step number to a loss. It must draw
+its batch from that number alone (``np.random.default_rng((seed, step))``), so a
+resumed training sees the batches that an uninterrupted one would have seen.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor, nn
+
+LossAt = Callable[[int], tuple["Tensor", Mapping[str, float]]]
+"""Step number -> (loss to minimise, figures to log)."""
+
+
+@dataclass(frozen=True)
+class TrainOptions:
+    """What every recipe takes.
+
+    Attributes:
+        out: folder that receives the weights (``from_pretrained`` layout).
+        work: folder for checkpoints and rendered data; a training found there goes on.
+        device: torch device.
+        steps: optimiser steps; None means the recipe's own number.
+        seed: of initial weights and of the batches.
+    """
+
+    out: Path
+    work: Path
+    device: str = "cpu"
+    steps: int | None = None
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How :func:`fit` optimises.
+
+    ``decay`` is ``cosine``, or ``tail`` (constant to half-time, then linear);
+    both end at ``final_share`` of the learning rate. ``ema`` is the decay of the
+    averaged weights (None: keep the last ones).
+    """
+
+    steps: int
+    learning_rate: float
+    warmup: int = 100
+    decay: Literal["cosine", "tail"] = "cosine"
+    final_share: float = 0.02
+    betas: tuple[float, float] = (0.9, 0.98)
+    weight_decay: float = 0.02
+    clip: float = 1.0
+    ema: float | None = 0.998
+    checkpoint_every_s: float = 120.0
+    log_every: int = 100
+
+
+def rate_at(plan: Plan, step: int) -> float:
+    """Learning rate of step ``step`` (counted from 0)."""
+    if step < plan.warmup:
+        return plan.learning_rate * (step + 1) / plan.warmup
+    done = (step - plan.warmup) / max(1, plan.steps - plan.warmup)
+    if plan.decay == "cosine":
+        share = 0.5 * (1 + math.cos(math.pi * min(1.0, done)))
+    else:
+        share = min(1.0, 2 * (1 - min(1.0, done)))
+    return plan.learning_rate * (plan.final_share + (1 - plan.final_share) * share)
+
+
+def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
+    """Matrices decay; biases, norms and scalars do not."""
+    trained = [p for p in model.parameters() if p.requires_grad]
+    return [
+        {"params": [p for p in trained if p.ndim > 1], "weight_decay": weight_decay},
+        {"params": [p for p in trained if p.ndim <= 1], "weight_decay": 0.0},
+    ]
+
+
+def save_atomically(state: Mapping[str, Any], path: Path) -> None:
+    """Writes to a temporary name, then renames: a killed run leaves the old file whole."""
+    import torch
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(".part")
+    torch.save(dict(state), part)
+    part.replace(path)
+
+
+def fit(
+    model: nn.Module,
+    loss_at: LossAt,
+    plan: Plan,
+    checkpoint: Path,
+    report: Callable[[str], None] = print,
+) -> nn.Module:
+    """Trains ``model`` in place, resuming from ``checkpoint`` if there, and returns the result.
+
+    The result is a copy with averaged weights where ``plan.ema`` is set, else ``model``.
+    """
+    import torch
+
+    optimizer = torch.optim.AdamW(
+        parameter_groups(model, plan.weight_decay), lr=plan.learning_rate, betas=plan.betas
+    )
+    averaged = copy.deepcopy(model).requires_grad_(False) if plan.ema is not None else None
+    start = 0
+    if checkpoint.exists():
+        start = _restore(checkpoint, model, averaged, optimizer)
+        report(f"resumed at step {start} of {plan.steps}")
+    model.train()
+    began = saved = time.monotonic()
+    for step in range(start, plan.steps):
+        for group in optimizer.param_groups:
+            group["lr"] = rate_at(plan, step)
+        loss, figures = loss_at(step)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), plan.clip)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        if averaged is not None and plan.ema is not None:
+            _average(averaged, model, min(plan.ema, (step + 1) / (step + 10)))
+        if (step + 1) % plan.log_every == 0:
+            pace = (time.monotonic() - began) / (step + 1 - start)
+            shown = " ".join(f"{name} {value:.3f}" for name, value in figures.items())
+            report(f"step {step + 1}/{plan.steps} {pace * 1000:.0f} ms/step {shown}")
+        if time.monotonic() - saved > plan.checkpoint_every_s or step + 1 == plan.steps:
+            _save(checkpoint, model, averaged, optimizer, step + 1)
+            saved = time.monotonic()
+    return (averaged if averaged is not None else model).eval()
+
+
+def _average(averaged: nn.Module, model: nn.Module, decay: float) -> None:
+    import torch
+
+    with torch.no_grad():
+        pairs = list(zip(averaged.parameters(), model.parameters(), strict=True))
+        torch._foreach_lerp_([a for a, _ in pairs], [p for _, p in pairs], 1 - decay)
+        for target, source in zip(averaged.buffers(), model.buffers(), strict=True):
+            target.copy_(source)
+
+
+def _save(
+    path: Path,
+    model: nn.Module,
+    averaged: nn.Module | None,
+    optimizer: torch.optim.Optimizer,
+    step: int,
+) -> None:
+    state = {"step": step, "model": model.state_dict(), "optimizer": optimizer.state_dict()}
+    if averaged is not None:
+        state["averaged"] = averaged.state_dict()
+    save_atomically(state, path)
+
+
+def _restore(
+    path: Path,
+    model: nn.Module,
+    averaged: nn.Module | None,
+    optimizer: torch.optim.Optimizer,
+) -> int:
+    import torch
+
+    state = torch.load(path, map_location="cpu", weights_only=True)
+    model.load_state_dict(state["model"])
+    optimizer.load_state_dict(state["optimizer"])
+    if averaged is not None:
+        averaged.load_state_dict(state.get("averaged", state["model"]))
+    return int(state["step"])

@@ -1,0 +1,32 @@
+"""Which function trains which role; modules load only when their recipe is asked for."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from viper.errors import UnknownNameError
+from viper.world.training.optim import TrainOptions
+
+RECIPES: Mapping[str, str] = MappingProxyType(
+    {
+        "detector": "viper.world.training.detector:train",
+    }
+)
+"""Role -> ``module:function`` taking :class:`TrainOptions` and returning what it reached."""
+
+
+def recipe(role: str) -> Callable[[TrainOptions], Mapping[str, float]]:
+    """The training function of a role.
+
+    Raises:
+        UnknownNameError: no recipe has that name; the message lists those there are.
+    """
+    if role not in RECIPES:
+        raise UnknownNameError("recipe", role, RECIPES)
+    module, function = RECIPES[role].split(":")
+    found: Callable[[TrainOptions], Mapping[str, float]] = getattr(
+        importlib.import_module(module), function
+    )
+    return found

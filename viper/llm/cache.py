@@ -1,0 +1,134 @@
+"""Remembers what a language model answered, in memory or in a SQLite file.
+
+The key holds everything that changes the output: model id, prompt and all sampling
+settings (for ``score``: prompt and continuations). Failures are never stored.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+import threading
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Protocol
+
+from viper.llm.protocol import LLM, Completion, Sampling
+
+KEY_VERSION = 1
+
+
+class ResponseStore(Protocol):
+    """Text under a text key; safe to call from several threads."""
+
+    def get(self, key: str) -> str | None:
+        """The stored text, or None."""
+        ...
+
+    def put(self, key: str, value: str) -> None:
+        """Stores the text; a key that is already there keeps its new value."""
+        ...
+
+
+class MemoryStore:
+    """Keeps responses for the life of the process."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, str] = {}
+
+    def get(self, key: str) -> str | None:
+        return self._entries.get(key)
+
+    def put(self, key: str, value: str) -> None:
+        self._entries[key] = value
+
+
+class SqliteStore:
+    """Keeps responses in one file (WAL), so that a crash loses at most the last one."""
+
+    def __init__(self, path: Path | str) -> None:
+        path = Path(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._lock = threading.Lock()
+        self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
+        self._db.execute("PRAGMA journal_mode=WAL")
+        self._db.execute("CREATE TABLE IF NOT EXISTS responses (key TEXT PRIMARY KEY, value TEXT)")
+
+    def get(self, key: str) -> str | None:
+        with self._lock:
+            row = self._db.execute("SELECT value FROM responses WHERE key = ?", (key,)).fetchone()
+        return None if row is None else row[0]
+
+    def put(self, key: str, value: str) -> None:
+        with self._lock:
+            self._db.execute("INSERT OR REPLACE INTO responses VALUES (?, ?)", (key, value))
+
+    def close(self) -> None:
+        """Closes the file; the store cannot be used afterwards."""
+        with self._lock:
+            self._db.close()
+
+
+class CachedLLM:
+    """An LLM whose answers are looked up before the model is asked.
+
+    Attributes:
+        hits: how many prompts were answered from the store.
+        misses: how many went to the model.
+    """
+
+    def __init__(self, llm: LLM, store: ResponseStore | None = None) -> None:
+        self._llm = llm
+        self._store: ResponseStore = store if store is not None else MemoryStore()
+        self._lock = threading.Lock()
+        self.model_id = llm.model_id
+        self.max_context = llm.max_context
+        self.hits = 0
+        self.misses = 0
+
+    def generate(self, prompts: Sequence[str], sampling: Sampling) -> list[list[Completion]]:
+        """As the wrapped model; only prompts not seen before are sent to it."""
+        keys = [self._key("generate", prompt, _sampling_key(sampling)) for prompt in prompts]
+        found = {key: stored for key in keys if (stored := self._store.get(key)) is not None}
+        missing = {key: prompt for key, prompt in zip(keys, prompts, strict=True)}
+        missing = {key: prompt for key, prompt in missing.items() if key not in found}
+        if missing:
+            answers = self._llm.generate(list(missing.values()), sampling)
+            for key, completions in zip(missing, answers, strict=True):
+                found[key] = json.dumps([asdict(completion) for completion in completions])
+                self._store.put(key, found[key])
+        self._count(len(keys) - len(missing), len(missing))
+        return [[Completion(**entry) for entry in json.loads(found[key])] for key in keys]
+
+    def score(self, prompt: str, continuations: Sequence[str]) -> list[float]:
+        """As the wrapped model."""
+        key = self._key("score", prompt, list(continuations))
+        stored = self._store.get(key)
+        self._count(int(stored is not None), int(stored is None))
+        if stored is None:
+            stored = json.dumps(self._llm.score(prompt, continuations))
+            self._store.put(key, stored)
+        return [float(value) for value in json.loads(stored)]
+
+    def count_tokens(self, text: str) -> int:
+        """As the wrapped model."""
+        return self._llm.count_tokens(text)
+
+    def _count(self, hits: int, misses: int) -> None:
+        with self._lock:
+            self.hits += hits
+            self.misses += misses
+
+    def _key(self, kind: str, prompt: str, settings: Any) -> str:
+        payload = json.dumps([KEY_VERSION, kind, self.model_id, prompt, settings], sort_keys=True)
+        return hashlib.sha256(payload.encode()).hexdigest()
+
+
+def _sampling_key(sampling: Sampling) -> dict[str, Any]:
+    """The settings that change the output; a greedy answer does not depend on the seed."""
+    settings = asdict(sampling)
+    if sampling.temperature == 0:
+        settings.pop("seed")
+    return settings

@@ -92,7 +92,7 @@ class CachedLLM:
         """As the wrapped model; only prompts not seen before are sent to it."""
         keys = [self._key("generate", prompt, _sampling_key(sampling)) for prompt in prompts]
         found = {key: stored for key in keys if (stored := self._store.get(key)) is not None}
-        missing = {key: prompt for key, prompt in zip(keys, prompts, strict=True)}
+        missing = dict(zip(keys, prompts, strict=True))
         missing = {key: prompt for key, prompt in missing.items() if key not in found}
         if missing:
             answers = self._llm.generate(list(missing.values()), sampling)

@@ -1,0 +1,263 @@
+"""Answers a question about a picture or a video.
+
+from viper import Reasoner, load_profile
+with Reasoner(load_profile("embedded")) as reasoner:
+    result = reasoner.run("table.png", "the leftmost cube")
+    print(result.answer.box, result.program)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from viper.api.sets import api_set
+from viper.errors import UnknownNameError, UsageError
+from viper.schema import TASKS, Answer, Failure, Query, Trace, Trial
+from viper.strategies import strategy as named_strategy
+from viper.strategies.answers import resolve_task
+from viper.strategies.base import Components, RunContext, RunSettings
+from viper.strategies.program import Written, run_program, write_prompt
+from viper.tools.media import Media, media_from
+
+MAX_QUERY_CHARACTERS = 4_000
+
+
+class ComponentSource(Protocol):
+    """Whatever can wire the parts of a reasoner: a profile, or a test."""
+
+    def components(self) -> Components: ...
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What one call may set differently from the profile; None keeps the profile's value."""
+
+    task: str = "auto"
+    options: tuple[str, ...] = ()
+    api: str | None = None
+    strategy: str = "program"
+    trials: int | None = None
+    temperature: float | None = None
+    seed: int | None = None
+    sample_id: str | None = None
+
+    def settings(self, base: RunSettings) -> RunSettings:
+        """The profile's settings with these changes."""
+        changes = {
+            name: getattr(self, name)
+            for name in ("api", "trials", "temperature", "seed")
+            if getattr(self, name) is not None
+        }
+        return replace(base, **changes)
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What a run gave: the trace, the media it was about, and the raw value returned.
+
+    ``value`` holds arrays and references; ``trace`` is plain data.
+    """
+
+    trace: Trace
+    media: Media
+    value: Any = None
+
+    @property
+    def answer(self) -> Answer | None:
+        return self.trace.answer
+
+    @property
+    def failure(self) -> Failure | None:
+        return self.trace.failure
+
+    @property
+    def program(self) -> str | None:
+        return self.trace.program
+
+
+class Reasoner:
+    """Answers queries with the parts that a profile wires; safe to call from several threads.
+
+    Args:
+        source: a profile (``load_profile``), anything with ``components()``, or the
+            Components themselves.
+    """
+
+    def __init__(self, source: ComponentSource | Components) -> None:
+        self.components = source if isinstance(source, Components) else source.components()
+
+    def __enter__(self) -> Reasoner:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the sandbox's processes."""
+        self.components.close()
+
+    def run(
+        self,
+        media: Any,
+        query: str,
+        options: RunOptions | None = None,
+        *,
+        on_trial: Callable[[Trial], None] | None = None,
+        cancel: threading.Event | None = None,
+        **changes: Any,
+    ) -> RunResult:
+        """The answer to a query, after as many trials as it took.
+
+        Args:
+            media: path, paths, array, or PIL picture; see ``viper.tools.media.media_from``.
+            query: the question, or what to find.
+            options: settings of this run; keywords (``task=…``, ``options=[…]``, ``api=…``,
+                ``strategy=…``, ``trials=…``, ``temperature=…``, ``seed=…``) change single ones.
+            on_trial: called after every trial, in this thread.
+            cancel: set it from another thread to end the run.
+
+        Raises:
+            UsageError: an empty or oversized query, an unknown name, a choice without options.
+            MediaError: unreadable media.
+            CancelledError: ``cancel`` was set.
+        """
+        result: RunResult | None = None
+        for event in self.stream(media, query, options, cancel=cancel, **changes):
+            if isinstance(event, RunResult):
+                result = event
+            elif on_trial is not None:
+                on_trial(event)
+        assert result is not None
+        return result
+
+    def stream(
+        self,
+        media: Any,
+        query: str,
+        options: RunOptions | None = None,
+        *,
+        cancel: threading.Event | None = None,
+        **changes: Any,
+    ) -> Iterator[Trial | RunResult]:
+        """Each Trial as it ends, and last the RunResult. Arguments and errors as :meth:`run`."""
+        run_options = _with_changes(options, changes)
+        context, reason = self._context(media, query, run_options, cancel)
+        chosen = named_strategy(run_options.strategy)
+        started, calls_before = time.perf_counter(), self.components.hub.model_calls
+        trials: list[Trial] = []
+        for trial in chosen.trials(self.components, context):
+            trials.append(trial)
+            yield trial
+        answer, value = context.final_value or (None, None)
+        model_calls = self.components.hub.model_calls - calls_before
+        trace = Trace(
+            query=context.query,
+            task=context.query.task,
+            task_reason=reason,
+            answer=answer,
+            failure=None if answer is not None else trials[-1].failure,
+            trials=tuple(trials),
+            usage=context.usage.snapshot(model_calls),
+            seconds=round(time.perf_counter() - started, 4),
+            strategy=chosen.name,
+            profile=self.components.profile_name,
+            api=context.settings.api,
+            seed=context.settings.seed,
+        )
+        yield RunResult(trace, context.media, value)
+
+    async def arun(
+        self, media: Any, query: str, options: RunOptions | None = None, **changes: Any
+    ) -> RunResult:
+        """:meth:`run` without blocking the event loop; cancelling the task cancels the run."""
+        cancel = threading.Event()
+        try:
+            return await asyncio.to_thread(
+                self.run, media, query, options, cancel=cancel, **changes
+            )
+        except asyncio.CancelledError:
+            cancel.set()
+            raise
+
+    def execute(
+        self,
+        program: str,
+        media: Any,
+        query: str = "",
+        options: RunOptions | None = None,
+        **changes: Any,
+    ) -> RunResult:
+        """Runs a program of one's own, with self-tuning but without a language model's help.
+
+        Arguments and errors as :meth:`run`; ``query`` is what the program gets as question.
+        """
+        run_options = _with_changes(options, changes)
+        context, reason = self._context(media, query or "a program of one's own", run_options, None)
+        started, calls_before = time.perf_counter(), self.components.hub.model_calls
+        written = Written(program, "", "first", None, None)
+        trials = list(run_program(self.components, context, written))
+        answer, value = context.final_value or (None, None)
+        trace = Trace(
+            query=context.query,
+            task=context.query.task,
+            task_reason=reason,
+            answer=answer,
+            failure=trials[-1].failure,
+            trials=tuple(trials),
+            usage=context.usage.snapshot(self.components.hub.model_calls - calls_before),
+            seconds=round(time.perf_counter() - started, 4),
+            strategy="exec",
+            profile=self.components.profile_name,
+            api=context.settings.api,
+            seed=context.settings.seed,
+        )
+        return RunResult(trace, context.media, value)
+
+    def prompt(
+        self, media: Any, query: str, options: RunOptions | None = None, **changes: Any
+    ) -> str:
+        """The prompt of the first trial; asks no model."""
+        context, _ = self._context(media, query, _with_changes(options, changes), None)
+        return write_prompt(self.components, context)
+
+    def _context(
+        self, media: Any, text: str, options: RunOptions, cancel: threading.Event | None
+    ) -> tuple[RunContext, str]:
+        stripped = text.strip()
+        if not stripped:
+            raise UsageError("the query is empty; say what to find or ask a question")
+        if len(stripped) > MAX_QUERY_CHARACTERS:
+            raise UsageError(
+                f"the query has {len(stripped)} characters; at most {MAX_QUERY_CHARACTERS} are read"
+            )
+        if options.task not in TASKS:
+            raise UnknownNameError("task", options.task, TASKS)
+        loaded = media_from(media)
+        query = Query(stripped, options.task, loaded.kind, options.options, options.sample_id)
+        task, reason = resolve_task(query)
+        if task == "choice" and len(options.options) < 2:
+            raise UsageError(
+                f"a choice needs at least two options, got {len(options.options)}; "
+                'give --options "first; second; …"'
+            )
+        settings = options.settings(self.components.settings)
+        api_set(settings.api)
+        context = RunContext(
+            replace(query, task=task), loaded, settings, cancel or threading.Event()
+        )
+        return context, reason
+
+
+def _with_changes(options: RunOptions | None, changes: dict[str, Any]) -> RunOptions:
+    base = options or RunOptions()
+    unknown = set(changes) - set(RunOptions.__dataclass_fields__)
+    if unknown:
+        raise UnknownNameError("setting", sorted(unknown)[0], RunOptions.__dataclass_fields__)
+    if isinstance(changes.get("options"), Sequence) and not isinstance(changes["options"], str):
+        changes = {**changes, "options": tuple(changes["options"])}
+    return replace(base, **changes)

@@ -1,0 +1,215 @@
+"""Strategy ``program``: write a program, run it, correct it.
+
+Source: ViperGPT (Surís et al. 2023) for program and execution; Stanić et al. 2024,
+sec. 2.4, for self-debugging and self-tuning. Differs: what to correct is decided by
+the typed Failure and the log of calls, never by an error's text.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from viper.api.sets import api_set
+from viper.errors import CancelledError
+from viper.llm.protocol import Sampling
+from viper.prompting.builder import Feedback, build_prompt
+from viper.prompting.extract import extract_code
+from viper.sandbox import Outcome, Ref
+from viper.schema import Failure, Trial
+from viper.strategies.answers import read_answer
+from viper.strategies.base import Components, RunContext
+from viper.tools.hub import HubSession
+
+ENTRY = "execute_command"
+
+
+@dataclass(frozen=True)
+class Written:
+    """A program with how it came to be."""
+
+    program: str
+    prompt: str
+    correction: str
+    seed: int | None
+    temperature: float | None
+
+
+class ProgramStrategy:
+    """Generate, run, diagnose, correct, up to the settings' number of programs."""
+
+    name = "program"
+
+    def trials(self, components: Components, context: RunContext) -> Iterator[Trial]:
+        """Trials in order; stops after the first that answers. ``self_tune`` re-runs are trials too.
+
+        Raises:
+            CancelledError: ``context.cancel`` was set.
+        """
+        last: Trial | None = None
+        index = 0
+        for attempt in range(max(1, context.settings.trials)):
+            written = self._write(components, context, attempt, last)
+            for trial in run_program(components, context, written, first_index=index):
+                index, last = trial.index + 1, trial
+                yield trial
+                if trial.ok:
+                    return
+
+    def _write(
+        self, components: Components, context: RunContext, attempt: int, last: Trial | None
+    ) -> Written:
+        _check_cancelled(context)
+        settings = context.settings
+        feedback = None
+        if attempt and settings.feedback and last is not None and last.failure is not None:
+            feedback = Feedback(last.program, last.failure)
+        prompt = write_prompt(components, context, feedback)
+        temperature = settings.temperature
+        if attempt and feedback is None:
+            temperature = max(temperature, settings.retry_temperature)
+        sampling = Sampling(
+            temperature=temperature,
+            seed=settings.seed * 1_000 + attempt,
+            max_tokens=settings.max_tokens,
+            stop=("\n\n\n", "\n# query") if settings.prompt_style == "compact" else (),
+        )
+        completion = components.llm.generate([prompt], sampling)[0][0]
+        context.usage.llm_calls += 1
+        context.usage.prompt_tokens += completion.prompt_tokens
+        context.usage.completion_tokens += completion.completion_tokens
+        correction = "first"
+        if attempt:
+            correction = "self_debug" if feedback is None else "self_debug_feedback"
+        return Written(
+            extract_code(completion.text), prompt, correction, sampling.seed, temperature
+        )
+
+
+def write_prompt(
+    components: Components, context: RunContext, feedback: Feedback | None = None
+) -> str:
+    """The prompt that a query gets under the run's settings."""
+    settings, query = context.settings, context.query
+    examples = components.examples.examples(query, query.task, settings.api, settings.examples)
+    return build_prompt(
+        query,
+        api_set(settings.api).entries(query.task),
+        examples,
+        style=settings.prompt_style,
+        feedback=feedback,
+    )
+
+
+def run_program(
+    components: Components, context: RunContext, written: Written, first_index: int = 0
+) -> Iterator[Trial]:
+    """Runs one program; while a threshold is to blame, lowers it and runs the same one again."""
+    thresholds = components.hub.settings.start_thresholds()
+    index = first_index
+    while True:
+        trial = _run_once(components, context, written, index, thresholds)
+        yield trial
+        lowered = _lowered(components, trial) if context.settings.self_tune else None
+        if trial.ok or lowered is None:
+            return
+        thresholds, index = lowered, index + 1
+        written = replace(written, correction="self_tune")
+
+
+def _run_once(
+    components: Components,
+    context: RunContext,
+    written: Written,
+    index: int,
+    thresholds: dict[str, float],
+) -> Trial:
+    _check_cancelled(context)
+    started = time.perf_counter()
+    session = components.hub.session(context.media, thresholds=thresholds, cancel=context.cancel)
+    outcome = components.sandbox.run(
+        written.program, tools=session, entry=ENTRY, args=program_arguments(context)
+    )
+    _check_cancelled(context)
+    failure = outcome.failure
+    answer = None
+    if outcome.ok:
+        read = read_answer(outcome.value, context.query, context.media)
+        if isinstance(read, Failure):
+            failure = read
+        else:
+            answer = read
+    if failure is not None:
+        failure = _blamed(failure, outcome, session)
+    else:
+        context.final_value = (answer, outcome.value)
+    return Trial(
+        index=index,
+        program=written.program,
+        correction=written.correction,
+        ok=failure is None,
+        failure=failure,
+        thresholds=dict(thresholds),
+        tool_calls=tuple(session.calls),
+        stdout=outcome.stdout,
+        seconds=round(time.perf_counter() - started, 4),
+        seed=written.seed,
+        temperature=written.temperature,
+        prompt=written.prompt,
+    )
+
+
+def program_arguments(context: RunContext) -> dict[str, Any]:
+    """The values an entry point may ask for by name (the sandbox knows their aliases)."""
+    media, query = context.media, context.query
+    arguments: dict[str, Any] = {"question": query.text, "possible_answers": list(query.options)}
+    if media.video is not None:
+        count, height, width = media.video.shape[:3]
+        arguments["video"] = Ref("video", ("video0", count, width, height))
+        return arguments
+    handles = [
+        Ref("image", (f"image{i}", picture.shape[1], picture.shape[0]))
+        for i, picture in enumerate(media.images)
+    ]
+    return {**arguments, "image": handles[0], "image_list": handles}
+
+
+def _blamed(failure: Failure, outcome: Outcome, session: HubSession) -> Failure:
+    """The failure, as ``below_threshold`` where a threshold's empty result flowed into it.
+
+    A result flowed in if it is the very object on the failing line or the returned
+    one; failing that, the last rejected call of the run is taken.
+    """
+    if failure.kind not in ("runtime", "return_type"):
+        return failure
+    rejected = [call for call in session.calls if call.rejected_by]
+    if not rejected:
+        return failure
+    reached = set(outcome.blamed_calls)
+    call = next((item for item in reversed(rejected) if item.index in reached), rejected[-1])
+    return replace(
+        failure,
+        kind="below_threshold",
+        tool=call.tool,
+        parameter=call.rejected_by,
+        call_index=call.index,
+    )
+
+
+def _lowered(components: Components, trial: Trial) -> dict[str, float] | None:
+    """The thresholds with the blamed one a step lower, or None where there is none to lower."""
+    failure = trial.failure
+    if failure is None or failure.kind != "below_threshold" or failure.parameter is None:
+        return None
+    sensitivity = components.hub.settings.sensitivities.get(failure.parameter)
+    if sensitivity is None:
+        return None
+    value = sensitivity.lower(trial.thresholds[failure.parameter])
+    return None if value is None else {**trial.thresholds, failure.parameter: value}
+
+
+def _check_cancelled(context: RunContext) -> None:
+    if context.cancel.is_set():
+        raise CancelledError("the run was cancelled")

@@ -1,0 +1,312 @@
+"""What each tool of the API does with the models: one function a tool name.
+
+Each takes the session of the run and the arguments as the program gave them.
+Semantics follow ViperGPT where PEERS-style programs rely on them; differences are
+said at the function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from viper.errors import ToolError
+from viper.sandbox import Ref
+from viper.tools.crops import object_crop
+from viper.tools.roles import Detection, Floats, Pixels
+
+if TYPE_CHECKING:
+    from viper.tools.hub import HubSession, Region
+
+MAX_TEXT = 2_000
+"""Characters of a text argument; longer ones are refused."""
+
+
+def find(session: HubSession, patch: Any, object_name: str) -> list[Ref]:
+    """Patches of the named objects in a patch, best score first.
+
+    An empty result notes ``detector.threshold`` where weaker boxes were left out.
+    """
+    region, name = session.region(patch), _text(object_name, "object_name")
+    threshold = session.threshold("detector.threshold")
+    boxes = _detections(session, region, name)
+    kept = [item for item in boxes if item.score >= threshold]
+    if not kept and name.endswith("s"):
+        singular = [item for item in _detections(session, region, name[:-1])]
+        kept = [item for item in singular if item.score >= threshold]
+        boxes = boxes or singular
+    if not kept and boxes:
+        session.reject("detector.threshold")
+    return [session.patch_ref(region.image_id, item.box) for item in kept]
+
+
+def _detections(session: HubSession, region: Region, name: str) -> list[Detection]:
+    """All boxes of a phrase in a region in picture pixels, best first, no threshold applied."""
+    if region.box[0] >= region.box[2] or region.box[1] >= region.box[3]:
+        return []
+    whole = session.hub.settings.find_scope == "whole"
+    box = (0, 0, *region.image_size) if whole else region.box
+    content = session.media.content_hash(region.image_id)
+    pixels = _cut(session.media.pixels(region.image_id), box)
+    encoding = session.encoded("detector", region.image_id, box, lambda m: m.encode([pixels])[0])
+    found: list[Detection] = session.computed(
+        "detector", (content, box, name), lambda m: m.detect(encoding, [name])[0]
+    )
+    moved = [_shifted(item, box[0], box[1]) for item in found]
+    return [item for item in moved if region.is_whole or _centre_inside(item, region.box)]
+
+
+def _shifted(item: Detection, dx: float, dy: float) -> Detection:
+    x0, y0, x1, y1 = item.box
+    return Detection((x0 + dx, y0 + dy, x1 + dx, y1 + dy), item.score)
+
+
+def _centre_inside(item: Detection, box: Sequence[float]) -> bool:
+    x, y = (item.box[0] + item.box[2]) / 2, (item.box[1] + item.box[3]) / 2
+    return box[0] <= x <= box[2] and box[1] <= y <= box[3]
+
+
+def exists(session: HubSession, patch: Any, object_name: str) -> bool:
+    """Whether the object is found; with ``exists_check = detector+vqa`` the VQA must agree."""
+    found = bool(find(session, patch, object_name))
+    if found and session.hub.settings.exists_check == "detector+vqa":
+        answer = simple_query(session, patch, f"is there a {object_name}?")
+        return answer.strip().lower().startswith("y")
+    return found
+
+
+def verify_property(
+    session: HubSession, patch: Any, object_name: str, visual_property: str
+) -> bool:
+    """Whether the patch's object has the property, compared against the family's other words."""
+    name = _text(object_name, "object_name")
+    wanted = _text(visual_property, "visual_property")
+    families = session.hub.settings.attribute_families
+    family = next((words for words in families if wanted in words), (wanted, ""))
+    texts = [f"{word} {name}".strip() for word in family]
+    chance = _softmax(_similarities(session, [session.region(patch)], texts)[0])
+    passed = float(chance[list(family).index(wanted)]) >= session.threshold("matcher.threshold")
+    if not passed:
+        session.reject("matcher.threshold")
+    return passed
+
+
+def best_text_match(session: HubSession, patch: Any, option_list: Any) -> str:
+    """The option that fits the patch best; the first of equals."""
+    options = _texts(option_list, "option_list")
+    return options[int(np.argmax(_similarities(session, [session.region(patch)], options)[0]))]
+
+
+def best_description_from_options(
+    session: HubSession, patch: Any, object_name: str, options: Any
+) -> str:
+    """The option that, put before the object's name, fits the patch best."""
+    words = _texts(options, "options")
+    texts = [f"{word} {_text(object_name, 'object_name')}" for word in words]
+    return words[int(np.argmax(_similarities(session, [session.region(patch)], texts)[0]))]
+
+
+def best_image_match(session: HubSession, list_patches: Any, content: Any) -> int:
+    """Index of the patch that fits the content (a text or several) best."""
+    if not isinstance(list_patches, list | tuple) or not list_patches:
+        raise ToolError("best_image_match needs at least one patch")
+    texts = _texts([content] if isinstance(content, str) else content, "content")
+    regions = [session.region(patch) for patch in list_patches]
+    return int(np.argmax(_similarities(session, regions, texts).mean(axis=1)))
+
+
+def simple_query(session: HubSession, patch: Any, question: str | None = None) -> str:
+    """The VQA model's answer about a patch, or the video model's about a segment."""
+    if isinstance(patch, Ref) and patch.kind in ("segment", "video"):
+        return caption_video(session, patch, question)
+    region = session.region(patch)
+    asked = "what is this?" if question is None else _text(question, "question")
+    encoding = _vqa_encoding(session, region)
+    key = (session.media.content_hash(region.image_id), region.box, asked)
+    answer: str = session.computed("vqa", key, lambda m: m.answer([encoding], [asked])[0][0])
+    return answer
+
+
+def compute_depth(session: HubSession, patch: Any) -> float:
+    """Median depth over the patch; larger is farther."""
+    region = session.region(patch)
+    picture = session.media.pixels(region.image_id)
+    depth: Floats = session.encoded("depth", region.image_id, None, lambda m: m.depth([picture])[0])
+    part = _cut(depth, region.box)
+    if part.size == 0:
+        raise ToolError("compute_depth: the patch is empty")
+    return float(np.median(part))
+
+
+def locate_event(session: HubSession, segment: Any, event: str) -> list[int]:
+    """Frames ``[start, end)`` of the event within the segment; ``start == end`` if not found."""
+    start, end = session.segment(segment)
+    phrase, encoding = _text(event, "event"), _video_encoding(session)
+    windows = session.computed(
+        "video",
+        (session.media.content_hash("video0"), phrase),
+        lambda m: m.locate(encoding, phrase),
+    )
+    inside = [item for item in windows if min(item.end, end) > max(item.start, start)]
+    kept = [item for item in inside if item.score >= session.threshold("video.threshold")]
+    if not kept:
+        if inside:
+            session.reject("video.threshold")
+        return [start, start]
+    return [max(kept[0].start, start), min(kept[0].end, end)]
+
+
+def caption_video(session: HubSession, segment: Any, question: str | None = None) -> str:
+    """What happens in the segment, as sentences in the order of time."""
+    start, end = session.segment(segment)
+    if start >= end:
+        return ""
+    asked = None if question is None else _text(question, "question")
+    encoding = _video_encoding(session)
+    key = (session.media.content_hash("video0"), start, end, asked)
+    text: str = session.computed("video", key, lambda m: m.describe(encoding, start, end, asked))
+    return text
+
+
+def llm_query(
+    session: HubSession, question: str, context: str | None = None, long_answer: bool = True
+) -> str:
+    """The language model's own answer to a question, no picture involved."""
+    asked = _text(question, "question")
+    answer: str = session.computed(
+        "text",
+        ("query", asked, context, bool(long_answer)),
+        lambda m: m.answer(asked, context=context, long_answer=bool(long_answer)),
+    )
+    return answer
+
+
+def select_answer(session: HubSession, info: Any, question: str, options: Any) -> str:
+    """The option that the language model thinks follows from info; one of the options, exactly."""
+    choices, known = _texts(options, "options"), _information(info)
+    chosen: str = session.computed(
+        "text",
+        ("select", known, question, tuple(choices)),
+        lambda m: m.select(known, str(question), choices),
+    )
+    return chosen
+
+
+def process_guesses(session: HubSession, question: str, guesses: Any) -> str:
+    """One answer out of several guesses: the common one, else what the language model picks."""
+    found = [guess for guess in _texts(guesses, "guesses") if guess.strip()]
+    if not found:
+        raise ToolError("process_guesses needs at least one guess that is not empty")
+    if len({guess.strip().lower() for guess in found}) == 1:
+        return found[0]
+    return select_answer(session, ", ".join(found), question, list(dict.fromkeys(found)))
+
+
+def pixels(session: HubSession, patch: Any) -> Pixels:
+    """A private copy of the patch's pixels, ``uint8 [3, H, W]``."""
+    region = session.region(patch)
+    part = _cut(session.media.pixels(region.image_id), region.box)
+    return np.ascontiguousarray(part.transpose(2, 0, 1))
+
+
+def _similarities(
+    session: HubSession, regions: Sequence[Region], texts: Sequence[str]
+) -> np.ndarray[Any, Any]:
+    """Scaled image-text similarities ``[regions, texts]``."""
+    images = np.stack([_matcher_embedding(session, region) for region in regions])
+    text_rows = [
+        session.computed("matcher", ("text", text), lambda m, t=text: m.encode_texts([t])[0])
+        for text in texts
+    ]
+    with session.hub.models.using("matcher") as matcher:
+        scale = float(matcher.logit_scale)
+    return scale * images @ np.stack(text_rows).T
+
+
+def _matcher_embedding(session: HubSession, region: Region) -> Floats:
+    embedding: Floats = session.encoded(
+        "matcher",
+        region.image_id,
+        region.box,
+        lambda m: m.encode_images([_looked_at(session, region)])[0],
+    )
+    return embedding
+
+
+def _vqa_encoding(session: HubSession, region: Region) -> Any:
+    return session.encoded(
+        "vqa", region.image_id, region.box, lambda m: m.encode([_looked_at(session, region)])[0]
+    )
+
+
+def _video_encoding(session: HubSession) -> Any:
+    if session.media.video is None:
+        raise ToolError("this query has no video")
+    video = session.media.video
+    return session.encoded("video", "video0", None, lambda m: m.encode(video))
+
+
+def _looked_at(session: HubSession, region: Region) -> Pixels:
+    """The pixels a crop model sees: the whole picture as it is, a part with its margin."""
+    picture = session.media.pixels(region.image_id)
+    if region.is_whole:
+        return picture
+    if region.box[0] >= region.box[2] or region.box[1] >= region.box[3]:
+        raise ToolError("the patch is empty: it has no pixels")
+    return object_crop(picture, region.box, session.hub.settings.crop_margin)
+
+
+def _cut(array: Any, box: Sequence[int]) -> Any:
+    x0, y0, x1, y1 = box
+    return array[y0:y1, x0:x1]
+
+
+def _softmax(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    shifted = np.exp(values - values.max())
+    return shifted / shifted.sum()
+
+
+def _text(value: Any, name: str) -> str:
+    if not isinstance(value, str):
+        raise ToolError(f"{name} must be text, got {type(value).__name__}")
+    if not value.strip() or len(value) > MAX_TEXT:
+        raise ToolError(f"{name} must have 1 to {MAX_TEXT} characters, got {len(value)}")
+    return value.strip()
+
+
+def _texts(values: Any, name: str) -> list[str]:
+    if not isinstance(values, list | tuple) or not values:
+        raise ToolError(f"{name} must be a list of texts with at least one entry")
+    return [_text(str(value), name) for value in values]
+
+
+def _information(info: Any) -> str:
+    """What a program passes as info: text, or a dict or list of findings."""
+    if isinstance(info, dict):
+        return " ".join(f"{key}: {value}." for key, value in info.items())
+    if isinstance(info, list | tuple):
+        return " ".join(str(value) for value in info)
+    return "" if info is None else str(info)
+
+
+ABILITIES: dict[str, Callable[..., Any]] = {
+    ability.__name__: ability
+    for ability in (
+        find,
+        exists,
+        verify_property,
+        best_text_match,
+        best_description_from_options,
+        best_image_match,
+        simple_query,
+        compute_depth,
+        locate_event,
+        caption_video,
+        llm_query,
+        select_answer,
+        process_guesses,
+        pixels,
+    )
+}

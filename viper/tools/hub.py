@@ -1,0 +1,233 @@
+"""Where a program's calls meet the models.
+
+:class:`ToolHub` is shared by all runs: it owns the models, the encodings of image
+towers and the results, all cached by content, so that no tower runs twice for one
+(image, box) and a lowered threshold costs no forward pass. :class:`HubSession`
+serves one run: its media, its thresholds, its log of calls.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from viper.errors import CancelledError, ToolError, ViperError
+from viper.sandbox import Ref
+from viper.schema import Box, PixelBox, ToolCall
+from viper.tools.cache import ComputeCache
+from viper.tools.media import Media
+from viper.tools.models import ModelSet
+from viper.tools.settings import ToolSettings
+
+_NO_OVERRIDE = object()
+
+
+@dataclass(frozen=True)
+class Region:
+    """A part of a picture: pixel box from the top-left corner, whole numbers."""
+
+    image_id: str
+    box: tuple[int, int, int, int]
+    image_size: tuple[int, int]
+
+    @property
+    def is_whole(self) -> bool:
+        return self.box == (0, 0, *self.image_size)
+
+
+class ToolHub:
+    """The models with their caches, for any number of runs at once."""
+
+    def __init__(self, models: ModelSet, settings: ToolSettings) -> None:
+        self.models = models
+        self.settings = settings
+        self.encodings = ComputeCache(settings.cache_entries)
+        self.results = ComputeCache(settings.cache_entries)
+
+    def session(
+        self,
+        media: Media,
+        *,
+        thresholds: Mapping[str, float] | None = None,
+        overrides: Mapping[int, Any] | None = None,
+        cancel: threading.Event | None = None,
+    ) -> HubSession:
+        """What one program run talks to.
+
+        Args:
+            media: the pictures or the video of the query.
+            thresholds: values that replace the starting ones.
+            overrides: call index to the result it shall have instead (re-runs with one change).
+            cancel: when set, the next call ends the run with CancelledError.
+        """
+        values = {**self.settings.start_thresholds(), **(thresholds or {})}
+        return HubSession(self, media, values, dict(overrides or {}), cancel)
+
+    @property
+    def model_calls(self) -> int:
+        """Forward passes so far: image towers, heads and text alike."""
+        return sum(self.encodings.computed.values()) + sum(self.results.computed.values())
+
+
+class HubSession:
+    """The tool client of one run; implements ``viper.sandbox.ToolClient``.
+
+    Attributes:
+        calls: every call so far, in order, also the failed ones.
+        thresholds: the values in force.
+    """
+
+    def __init__(
+        self,
+        hub: ToolHub,
+        media: Media,
+        thresholds: dict[str, float],
+        overrides: dict[int, Any],
+        cancel: threading.Event | None,
+    ) -> None:
+        from viper.tools.abilities import ABILITIES
+
+        self.hub, self.media, self.thresholds = hub, media, thresholds
+        self.calls: list[ToolCall] = []
+        self._overrides = overrides
+        self._cancel = cancel
+        self._abilities = ABILITIES
+        self._rejected_by: str | None = None
+        self._fresh = False
+
+    def call(
+        self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], line: int | None
+    ) -> Any:
+        """Answers one call of the program.
+
+        Raises:
+            ToolError: unknown tool, wrong arguments, or a model that failed.
+            CancelledError: the run was cancelled.
+        """
+        if self._cancel is not None and self._cancel.is_set():
+            raise CancelledError("the run was cancelled")
+        index, started = len(self.calls), time.perf_counter()
+        self._rejected_by, self._fresh = None, False
+        forced = self._overrides.get(index, _NO_OVERRIDE)
+        error: str | None = None
+        result: Any = None
+        try:
+            result = self._answer(name, args, kwargs) if forced is _NO_OVERRIDE else forced
+            return result
+        except ViperError as failure:
+            error = str(failure)
+            raise
+        except (TypeError, ValueError, KeyError, IndexError, RuntimeError) as failure:
+            error = f"{type(failure).__name__}: {failure}"
+            raise ToolError(f"{name}: {error}") from failure
+        finally:
+            self.calls.append(
+                ToolCall(
+                    index=index,
+                    tool=name,
+                    args=tuple(plain(value) for value in args),
+                    kwargs={key: plain(value) for key, value in kwargs.items()},
+                    result=plain(result),
+                    seconds=round(time.perf_counter() - started, 6),
+                    cached=error is None and not self._fresh,
+                    rejected_by=self._rejected_by,
+                    error=error,
+                    line=line,
+                )
+            )
+
+    def _answer(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        ability = self._abilities.get(name)
+        if ability is None:
+            raise ToolError(f"unknown tool {name!r}; known: {', '.join(sorted(self._abilities))}")
+        return ability(self, *args, **kwargs)
+
+    # What abilities use.
+
+    def threshold(self, name: str) -> float:
+        """The value in force of a declared sensitivity; 0 where the profile declares none."""
+        return self.thresholds.get(name, 0.0)
+
+    def reject(self, threshold_name: str) -> None:
+        """Notes that a threshold emptied or refused the result of the current call."""
+        self._rejected_by = threshold_name
+
+    def region(self, ref: Any) -> Region:
+        """The pixel region a patch or image reference names, clipped to its picture."""
+        if not isinstance(ref, Ref) or ref.kind not in ("patch", "image"):
+            raise ToolError(f"expected an image patch, got {describe(ref)}")
+        try:
+            picture = self.media.pixels(ref.fields[0])
+        except KeyError:
+            raise ToolError(f"there is no picture {ref.fields[0]!r} in this query") from None
+        height, width = picture.shape[:2]
+        if ref.kind == "image":
+            return Region(ref.fields[0], (0, 0, width, height), (width, height))
+        x0, y0, x1, y1 = Box(*map(float, ref.fields[1:5])).to_pixels(height)
+        left, top = int(np.clip(np.floor(x0), 0, width)), int(np.clip(np.floor(y0), 0, height))
+        right, bottom = int(np.clip(np.ceil(x1), 0, width)), int(np.clip(np.ceil(y1), 0, height))
+        return Region(ref.fields[0], (left, top, right, bottom), (width, height))
+
+    def segment(self, ref: Any) -> tuple[int, int]:
+        """Frames ``[start, end)`` that a segment or video reference names."""
+        if not isinstance(ref, Ref) or ref.kind not in ("segment", "video"):
+            raise ToolError(f"expected a video segment, got {describe(ref)}")
+        if self.media.video is None:
+            raise ToolError("this query has no video")
+        count = len(self.media.video)
+        if ref.kind == "video":
+            return 0, count
+        start, end = int(ref.fields[1]), int(ref.fields[2])
+        return max(0, min(start, count)), max(0, min(end, count))
+
+    def patch_ref(self, image_id: str, box: PixelBox) -> Ref:
+        """The reference a program gets for a pixel box."""
+        height = self.media.pixels(image_id).shape[0]
+        found = Box.from_pixels([round(float(value), 2) for value in box], height)
+        return Ref("patch", (image_id, found.left, found.lower, found.right, found.upper))
+
+    def encoded(self, role: str, media_id: str, box: Any, encode: Callable[[Any], Any]) -> Any:
+        """The kept encoding of (role, media, box); ``encode(backend)`` runs on a miss only."""
+        with self.hub.models.using(role) as backend:
+            key = (f"encode:{role}", backend.model_id, self.media.content_hash(media_id), box)
+            value, hit = self.hub.encodings.get(key, lambda: encode(backend))
+        self._fresh = self._fresh or not hit
+        return value
+
+    def computed(self, role: str, key: tuple[Any, ...], compute: Callable[[Any], Any]) -> Any:
+        """The kept result of a model call; ``compute(backend)`` runs on a miss only."""
+        with self.hub.models.using(role) as backend:
+            full = (f"answer:{role}", backend.model_id, *key)
+            value, hit = self.hub.results.get(full, lambda: compute(backend))
+        self._fresh = self._fresh or not hit
+        return value
+
+
+def plain(value: Any) -> Any:
+    """A tool argument or result as a JSON value; references become small dicts."""
+    if isinstance(value, Ref):
+        return {"kind": value.kind, "fields": list(value.fields)}
+    if isinstance(value, np.ndarray):
+        return {"kind": "array", "shape": list(value.shape), "dtype": str(value.dtype)}
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(item) for item in value]
+    if isinstance(value, str | int | float | bool) or value is None:
+        return value
+    return describe(value)
+
+
+def describe(value: Any) -> str:
+    """A short name of a value for messages."""
+    if isinstance(value, Ref):
+        return f"a {value.kind}"
+    text = repr(value)
+    return f"{type(value).__name__} {text[:60]}{'…' if len(text) > 60 else ''}"

@@ -1,0 +1,50 @@
+"""Every knob of the tools that a profile may turn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """A threshold that self-tuning may move: where it starts, by how much, how far down.
+
+    Source: Stanić et al. 2024, sec. 2.4 (start 0.15, default 0.10, on OWLv2).
+    """
+
+    start: float
+    step: float
+    floor: float
+
+    def lower(self, value: float) -> float | None:
+        """The next value to try, or None at the floor."""
+        if value <= self.floor + 1e-9:
+            return None
+        return round(max(self.floor, value - self.step), 6)
+
+
+@dataclass(frozen=True)
+class ToolSettings:
+    """How the hub turns model outputs into answers.
+
+    Attributes:
+        sensitivities: by name; ``detector.threshold``, ``matcher.threshold``, ``video.threshold``.
+        find_scope: ``whole`` runs the detector on the whole picture and keeps what lies
+            in the patch (one image forward serves every patch); ``crop`` runs it on the crop.
+        exists_check: ``detector`` trusts detection; ``detector+vqa`` also asks (ViperGPT's way).
+        crop_margin: share of a box's size added around it before a crop is looked at.
+        attribute_families: words that exclude each other (colours, materials, …);
+            ``verify_property`` compares a word against the others of its family.
+    """
+
+    sensitivities: Mapping[str, Sensitivity] = field(default_factory=dict)
+    find_scope: str = "whole"
+    exists_check: str = "detector"
+    crop_margin: float = 0.1
+    attribute_families: tuple[tuple[str, ...], ...] = ()
+    cache_entries: int = 4096
+
+    def start_thresholds(self) -> dict[str, float]:
+        """The value every sensitivity starts from."""
+        return {name: item.start for name, item in self.sensitivities.items()}

@@ -148,28 +148,12 @@ class Reasoner:
         run_options = _with_changes(options, changes)
         context, reason = self._context(media, query, run_options, cancel)
         chosen = named_strategy(run_options.strategy)
-        started, calls_before = time.perf_counter(), self.components.hub.model_calls
+        started = time.perf_counter()
         trials: list[Trial] = []
         for trial in chosen.trials(self.components, context):
             trials.append(trial)
             yield trial
-        answer, value = context.final_value or (None, None)
-        model_calls = self.components.hub.model_calls - calls_before
-        trace = Trace(
-            query=context.query,
-            task=context.query.task,
-            task_reason=reason,
-            answer=answer,
-            failure=None if answer is not None else trials[-1].failure,
-            trials=tuple(trials),
-            usage=context.usage.snapshot(model_calls),
-            seconds=round(time.perf_counter() - started, 4),
-            strategy=chosen.name,
-            profile=self.components.profile_name,
-            api=context.settings.api,
-            seed=context.settings.seed,
-        )
-        yield RunResult(trace, context.media, value)
+        yield self._result(context, reason, chosen.name, trials, started)
 
     async def arun(
         self, media: Any, query: str, options: RunOptions | None = None, **changes: Any
@@ -198,25 +182,10 @@ class Reasoner:
         """
         run_options = _with_changes(options, changes)
         context, reason = self._context(media, query or "a program of one's own", run_options, None)
-        started, calls_before = time.perf_counter(), self.components.hub.model_calls
+        started = time.perf_counter()
         written = Written(program, "", "first", None, None)
         trials = list(run_program(self.components, context, written))
-        answer, value = context.final_value or (None, None)
-        trace = Trace(
-            query=context.query,
-            task=context.query.task,
-            task_reason=reason,
-            answer=answer,
-            failure=trials[-1].failure,
-            trials=tuple(trials),
-            usage=context.usage.snapshot(self.components.hub.model_calls - calls_before),
-            seconds=round(time.perf_counter() - started, 4),
-            strategy="exec",
-            profile=self.components.profile_name,
-            api=context.settings.api,
-            seed=context.settings.seed,
-        )
-        return RunResult(trace, context.media, value)
+        return self._result(context, reason, "exec", trials, started)
 
     def prompt(
         self, media: Any, query: str, options: RunOptions | None = None, **changes: Any
@@ -247,10 +216,33 @@ class Reasoner:
             )
         settings = options.settings(self.components.settings)
         api_set(settings.api)
-        context = RunContext(
-            replace(query, task=task), loaded, settings, cancel or threading.Event()
+        resolved = replace(query, task=task)
+        return RunContext(resolved, loaded, settings, cancel or threading.Event()), reason
+
+    def _result(
+        self,
+        context: RunContext,
+        reason: str,
+        strategy_name: str,
+        trials: Sequence[Trial],
+        started: float,
+    ) -> RunResult:
+        answer, value = context.final_value or (None, None)
+        trace = Trace(
+            query=context.query,
+            task=context.query.task,
+            task_reason=reason,
+            answer=answer,
+            failure=None if answer is not None else trials[-1].failure,
+            trials=tuple(trials),
+            usage=context.usage.snapshot(),
+            seconds=round(time.perf_counter() - started, 4),
+            strategy=strategy_name,
+            profile=self.components.profile_name,
+            api=context.settings.api,
+            seed=context.settings.seed,
         )
-        return context, reason
+        return RunResult(trace, context.media, value)
 
 
 def _with_changes(options: RunOptions | None, changes: dict[str, Any]) -> RunOptions:

@@ -82,9 +82,10 @@ class UsageMeter:
     llm_calls: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    model_calls: int = 0
 
-    def snapshot(self, model_calls: int) -> Usage:
-        return Usage(self.llm_calls, self.prompt_tokens, self.completion_tokens, model_calls)
+    def snapshot(self) -> Usage:
+        return Usage(self.llm_calls, self.prompt_tokens, self.completion_tokens, self.model_calls)
 
 
 @dataclass

@@ -43,7 +43,7 @@ class ProgramStrategy:
     name = "program"
 
     def trials(self, components: Components, context: RunContext) -> Iterator[Trial]:
-        """Trials in order; stops after the first that answers. ``self_tune`` re-runs are trials too.
+        """Trials in order, re-runs by self-tuning among them; the first that answers is the last.
 
         Raises:
             CancelledError: ``context.cancel`` was set.
@@ -132,6 +132,7 @@ def _run_once(
     outcome = components.sandbox.run(
         written.program, tools=session, entry=ENTRY, args=program_arguments(context)
     )
+    context.usage.model_calls += session.model_calls
     _check_cancelled(context)
     failure = outcome.failure
     answer = None

@@ -34,7 +34,7 @@ def find(session: HubSession, patch: Any, object_name: str) -> list[Ref]:
     boxes = _detections(session, region, name)
     kept = [item for item in boxes if item.score >= threshold]
     if not kept and name.endswith("s"):
-        singular = [item for item in _detections(session, region, name[:-1])]
+        singular = _detections(session, region, name[:-1])
         kept = [item for item in singular if item.score >= threshold]
         boxes = boxes or singular
     if not kept and boxes:

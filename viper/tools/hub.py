@@ -68,11 +68,6 @@ class ToolHub:
         values = {**self.settings.start_thresholds(), **(thresholds or {})}
         return HubSession(self, media, values, dict(overrides or {}), cancel)
 
-    @property
-    def model_calls(self) -> int:
-        """Forward passes so far: image towers, heads and text alike."""
-        return sum(self.encodings.computed.values()) + sum(self.results.computed.values())
-
 
 class HubSession:
     """The tool client of one run; implements ``viper.sandbox.ToolClient``.
@@ -80,6 +75,7 @@ class HubSession:
     Attributes:
         calls: every call so far, in order, also the failed ones.
         thresholds: the values in force.
+        model_calls: forward passes this run needed; kept encodings and results cost none.
     """
 
     def __init__(
@@ -97,6 +93,7 @@ class HubSession:
         self._overrides = overrides
         self._cancel = cancel
         self._abilities = ABILITIES
+        self.model_calls = 0
         self._rejected_by: str | None = None
         self._fresh = False
 
@@ -196,7 +193,7 @@ class HubSession:
         with self.hub.models.using(role) as backend:
             key = (f"encode:{role}", backend.model_id, self.media.content_hash(media_id), box)
             value, hit = self.hub.encodings.get(key, lambda: encode(backend))
-        self._fresh = self._fresh or not hit
+        self._count(hit)
         return value
 
     def computed(self, role: str, key: tuple[Any, ...], compute: Callable[[Any], Any]) -> Any:
@@ -204,8 +201,13 @@ class HubSession:
         with self.hub.models.using(role) as backend:
             full = (f"answer:{role}", backend.model_id, *key)
             value, hit = self.hub.results.get(full, lambda: compute(backend))
-        self._fresh = self._fresh or not hit
+        self._count(hit)
         return value
+
+    def _count(self, hit: bool) -> None:
+        if not hit:
+            self._fresh = True
+            self.model_calls += 1
 
 
 def plain(value: Any) -> Any:

@@ -1,0 +1,349 @@
+"""Ray-cast pictures of tabletop scenes in numpy, with exact ground truth.
+
+For a still: :func:`render_scene`. For anything else (other sizes, moving
+objects): :func:`render_objects`, or, where the camera does not move, a
+:class:`Stage`, which keeps rays and table between pictures::
+
+    stage = Stage(Camera.around(height=5.0), CLIP_WIDTH, CLIP_HEIGHT, samples=1)
+    frames = [stage.render(objects_at(t)) for t in range(CLIP_FRAMES)]
+
+Each object is cast only inside the window that its bounding box projects to, and
+its shadow only inside the window of its projected shadow. Rays have length 1
+along the optical axis, so their parameter is the depth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from viper.world.render_camera import Camera
+from viper.world.render_shading import Light, Surface, albedo, shade, to_pixels
+from viper.world.render_shapes import Solid, half_height, pole, solid_of
+from viper.world.scene import IMAGE_HEIGHT, IMAGE_WIDTH, RenderedScene, Scene, SceneObject
+
+__all__ = ["Camera", "Light", "Rendering", "Stage", "Table", "render_objects", "render_scene"]
+
+Floats = NDArray[np.float32]
+Window = tuple[slice, slice]
+
+SAMPLES = 4
+"""Samples per pixel of a still."""
+
+_POLE_RADIUS = 0.06
+_POLE_ALBEDO = 0.30
+_BACKGROUND = -1
+_POLE = -2
+
+
+@dataclass(frozen=True)
+class Table:
+    """The table top at z = 0: a rectangle in table units, and the floor ``drop`` below it."""
+
+    left: float = -60.0
+    front: float = -60.0
+    right: float = 60.0
+    back: float = 60.0
+    drop: float = 3.0
+    colour: tuple[float, float, float] = (0.56, 0.55, 0.53)
+
+    @classmethod
+    def for_seed(cls, seed: int) -> Table:
+        """A table that varies in size and tone from scene to scene."""
+        rng = np.random.default_rng([seed, 7])
+        side, back = rng.uniform(4.6, 8.0), rng.uniform(4.2, 8.0)
+        tone = rng.uniform(0.46, 0.60)
+        warmth = rng.uniform(0.97, 1.03)
+        colour = (float(tone * warmth), float(tone), float(tone / warmth))
+        return cls(-float(side), -60.0, float(side), float(back), colour=colour)
+
+
+@dataclass(frozen=True)
+class Rendering:
+    """A picture of some objects; index i everywhere means ``objects[i]``.
+
+    Attributes:
+        image: uint8 [H, W, 3], RGB.
+        masks: bool [N, H, W], pixels of which at least half shows the object.
+        depth: float32 [H, W], along the optical axis.
+        visible: float32 [N], visible share of the silhouette inside the picture; 0 if none.
+        cut: bool [N], the object's bounding box leaves the picture.
+    """
+
+    image: NDArray[np.uint8]
+    masks: NDArray[np.bool_]
+    depth: Floats
+    visible: Floats
+    cut: NDArray[np.bool_]
+
+    @property
+    def boxes(self) -> Floats:
+        """float32 [N, 4]: extent of the masks (x0, y0, x1, y1); NaN where nothing is visible."""
+        return np.array([mask_box(mask) for mask in self.masks], np.float32).reshape(-1, 4)
+
+
+def mask_box(mask: NDArray[np.bool_]) -> tuple[float, float, float, float]:
+    """Extent (x0, y0, x1, y1) of a mask, x1 and y1 exclusive; NaN for an empty one."""
+    columns, rows = np.flatnonzero(mask.any(0)), np.flatnonzero(mask.any(1))
+    if not columns.size:
+        nan = float("nan")
+        return (nan, nan, nan, nan)
+    return (float(columns[0]), float(rows[0]), float(columns[-1] + 1), float(rows[-1] + 1))
+
+
+def render_scene(scene: Scene) -> RenderedScene:
+    """A still of IMAGE_WIDTH x IMAGE_HEIGHT with its ground truth; a function of the scene alone.
+
+    Objects that neither rest on the table nor on another object get a thin stand.
+    """
+    stage = Stage(
+        Camera.for_scene(scene),
+        IMAGE_WIDTH,
+        IMAGE_HEIGHT,
+        SAMPLES,
+        Light.for_seed(scene.seed),
+        Table.for_seed(scene.seed),
+    )
+    picture = stage.render(scene.objects, stands=True)
+    depths = [
+        float(np.median(picture.depth[mask])) if mask.any() else float("nan")
+        for mask in picture.masks
+    ]
+    return RenderedScene(
+        scene,
+        picture.image,
+        picture.boxes,
+        picture.masks,
+        picture.depth,
+        np.array(depths, np.float32),
+        picture.visible,
+    )
+
+
+def render_objects(
+    objects: Sequence[SceneObject],
+    camera: Camera,
+    width: int,
+    height: int,
+    samples: int = SAMPLES,
+    light: Light | None = None,
+    table: Table | None = None,
+) -> Rendering:
+    """One picture of objects from any camera at any size; ``samples`` is 1 or 4 per pixel."""
+    return Stage(camera, width, height, samples, light, table).render(objects)
+
+
+class Stage:
+    """A camera, a lamp and an empty table: what stays while objects move."""
+
+    def __init__(
+        self,
+        camera: Camera,
+        width: int,
+        height: int,
+        samples: int = 1,
+        light: Light | None = None,
+        table: Table | None = None,
+    ) -> None:
+        self.camera, self.width, self.height, self.samples = camera, width, height, samples
+        self.light, self.table = light or Light(), table or Table()
+        self._eye = np.array(camera.position, np.float32)
+        self._rays = camera.rays(width, height, samples)
+        self._lamps = self.light.positions(samples)
+        self._floor()
+
+    def _floor(self) -> None:
+        """Depth of the table (and what lies below it), and its light with and without the lamp."""
+        table, rays = self.table, self._rays
+        fall = np.minimum(rays[2], -1e-3)
+        depth = -self._eye[2] / fall
+        x, y = self._eye[0] + rays[0] * depth, self._eye[1] + rays[1] * depth
+        beyond = (x < table.left) | (x > table.right) | (y < table.front) | (y > table.back)
+        self._floor_depth = np.where(beyond, -(self._eye[2] + table.drop) / fall, depth)
+        lamp = np.array(self.light.position, np.float32)
+        away = (x[0] - lamp[0]) ** 2 + (y[0] - lamp[1]) ** 2
+        falloff = 1 / (1 + away * np.float32(0.35 / lamp[2] ** 2)) ** 1.5
+        dark = np.where(beyond, np.float32(0.30), np.float32(1))
+        self._floor_ambient = np.float32(self.light.ambient) * dark
+        self._floor_lamp = np.float32(0.72 * self.light.strength) * falloff * dark
+        self._on_table = ~beyond
+
+    def ids(
+        self, objects: Sequence[SceneObject], stands: bool = False
+    ) -> tuple[NDArray[np.int8], Floats, list[int], NDArray[np.bool_]]:
+        """What each ray meets first, without shading.
+
+        Returns:
+            ids int8 [samples, H, W] (index of the object, negative for none), depth float32
+            of the same shape, samples in each object's own silhouette, and whether its
+            bounding box leaves the picture.
+        """
+        with np.errstate(all="ignore"):
+            return self._cast([solid_of(thing) for thing in objects], _stands(objects, stands))
+
+    def _cast(
+        self, solids: Sequence[Solid], poles: Sequence[Solid]
+    ) -> tuple[NDArray[np.int8], Floats, list[int], NDArray[np.bool_]]:
+        ids = np.full(self._floor_depth.shape, _BACKGROUND, np.int8)
+        depth = self._floor_depth.copy()
+        silhouettes = [0] * len(solids)
+        cut = np.zeros(len(solids), np.bool_)
+        for index, solid in enumerate([*solids, *poles]):
+            window, outside = self._window(solid.corners())
+            if index < len(solids):
+                cut[index] = outside
+            if window is None:
+                continue
+            rays = self._rays[(slice(None), slice(None), *window)]
+            t = solid.cast(self._eye, rays.reshape(3, -1)).reshape(rays.shape[1:])
+            part = depth[(slice(None), *window)]
+            nearer = t < part
+            if index < len(solids):
+                silhouettes[index] = int(np.isfinite(t).sum())
+                ids[(slice(None), *window)][nearer] = index
+            else:
+                ids[(slice(None), *window)][nearer] = _POLE
+            np.copyto(part, t, where=nearer)
+        return ids, depth, silhouettes, cut
+
+    def render(self, objects: Sequence[SceneObject], stands: bool = False) -> Rendering:
+        """A picture of the objects on this stage.
+
+        Args:
+            objects: their positions may be anywhere, off the table or out of view too.
+            stands: put a thin pole under objects that rest on nothing.
+        """
+        with np.errstate(all="ignore"):
+            solids = [solid_of(thing) for thing in objects]
+            poles = _stands(objects, stands)
+            ids, depth, silhouettes, cut = self._cast(solids, poles)
+            lit = self._table_shadows([*solids, *poles])
+            light = self._floor_ambient + self._floor_lamp * lit
+            colours = np.array(self.table.colour, np.float32)[:, None, None, None] * light
+            colours[:, ids == _POLE] = _POLE_ALBEDO
+            for index, thing in enumerate(objects):
+                self._paint(index, thing, solids, ids, depth, colours)
+            image = to_pixels(np.minimum(colours, 1).mean(1).transpose(1, 2, 0))
+        masks = np.zeros((len(objects), self.height, self.width), np.bool_)
+        visible = np.zeros(len(objects), np.float32)
+        for index, own in enumerate(silhouettes):
+            shown = (ids == index).sum(0, dtype=np.int8)
+            masks[index] = shown * 2 >= self.samples
+            visible[index] = shown.sum() / own if own else 0
+        return Rendering(image, masks, depth[0].copy(), visible, cut)
+
+    def _window(self, points: Floats) -> tuple[Window | None, bool]:
+        """The pixels around projected points [N, 3], and whether they leave the picture."""
+        spots = self.camera.project(points, self.width, self.height)
+        if (spots[:, 2] < 0.2).any():
+            return None, True
+        x0, y0 = np.floor(spots[:, :2].min(0)).astype(int) - 1
+        x1, y1 = np.ceil(spots[:, :2].max(0)).astype(int) + 1
+        outside = x0 < -1 or y0 < -1 or x1 > self.width + 1 or y1 > self.height + 1
+        x0, y0 = max(int(x0), 0), max(int(y0), 0)
+        x1, y1 = min(int(x1), self.width), min(int(y1), self.height)
+        if x0 >= x1 or y0 >= y1:
+            return None, bool(outside)
+        return (slice(y0, y1), slice(x0, x1)), bool(outside)
+
+    def _table_shadows(self, solids: Sequence[Solid]) -> Floats:
+        """Share of the lamp that reaches the table, float32 [samples, H, W] of 0 or 1."""
+        lit = np.ones(self._floor_depth.shape, np.float32)
+        for solid in solids:
+            if solid.centre[2] < 0:
+                continue
+            corners = solid.corners()
+            corners[:, 2] = np.maximum(corners[:, 2], 0)
+            ground = [_onto_table(corners, lamp) for lamp in self._lamps]
+            window, _ = self._window(np.concatenate(ground))
+            if window is None:
+                continue
+            part = (slice(None), *window)
+            rays = self._rays[(slice(None), *part)]
+            points = self._eye[:, None, None, None] + rays * self._floor_depth[part]
+            to_lamp = self._lamps.T[:, :, None, None] - points
+            dark = solid.blocks(points.reshape(3, -1), to_lamp.reshape(3, -1))
+            lit[part][dark.reshape(points.shape[1:]) & self._on_table[part]] = 0
+        return lit
+
+    def _paint(
+        self,
+        index: int,
+        thing: SceneObject,
+        solids: Sequence[Solid],
+        ids: NDArray[np.int8],
+        depth: Floats,
+        colours: Floats,
+    ) -> None:
+        """Shade the visible samples of one object into ``colours`` [3, samples, H, W]."""
+        window, _ = self._window(solids[index].corners())
+        if window is None:
+            return
+        part = (slice(None), *window)
+        which = ids[part] == index
+        if not which.any():
+            return
+        rays = self._rays[(slice(None), *part)][:, which]
+        points = self._eye[:, None] + rays * depth[part][which]
+        local = solids[index].to_local(points)
+        normals = solids[index].normals(local)
+        to_lamp = self._lamps.T[:, np.nonzero(which)[0]] - points
+        lit = self._lit(index, solids, points, to_lamp, (normals * to_lamp).sum(0) > 0)
+        surface = Surface(points, normals, _unit(rays), local, _unit(to_lamp), lit)
+        base = albedo(thing.colour, thing.pattern, local)
+        colours[(slice(None), *part)][:, which] = shade(surface, base, thing.material, self.light)
+
+    def _lit(
+        self,
+        index: int,
+        solids: Sequence[Solid],
+        points: Floats,
+        to_lamp: Floats,
+        facing: NDArray[np.bool_],
+    ) -> Floats:
+        """Share of the lamp that other objects let through to an object's points, [N] of 0 or 1."""
+        lit = facing.astype(np.float32)
+        own, lamp = solids[index], np.array(self.light.position, np.float32)
+        path = lamp - own.centre
+        for other, solid in enumerate(solids):
+            offset = solid.centre - own.centre
+            along = float(np.clip(offset @ path / (path @ path), 0, 1))
+            gap = float(np.linalg.norm(offset - along * path))
+            if other == index or gap > solid.reach + own.reach + 0.1:
+                continue
+            todo = np.flatnonzero(lit)
+            lit[todo[solid.blocks(points[:, todo], to_lamp[:, todo])]] = 0
+        return lit
+
+
+def _unit(vectors: Floats) -> Floats:
+    return vectors / np.sqrt((vectors * vectors).sum(0))
+
+
+def _onto_table(points: Floats, lamp: Floats) -> Floats:
+    """Where the shadows of points [N, 3] below the lamp fall on the table."""
+    share = lamp[2] / np.maximum(lamp[2] - points[:, 2:], 0.5)
+    return lamp + (points - lamp) * share
+
+
+def _stands(objects: Sequence[SceneObject], wanted: bool) -> list[Solid]:
+    """A pole for each object that rests neither on the table nor on another object."""
+    if not wanted:
+        return []
+    poles = []
+    for thing in objects:
+        x, y, z = thing.position
+        bottom = z - half_height(thing.shape, thing.size)
+        if bottom > 0.03 and not any(_carries(other, thing, bottom) for other in objects):
+            # Into the object a little: a leaning ring's lowest point is not below its centre.
+            poles.append(pole(x, y, 0.0, bottom + 0.1, _POLE_RADIUS))
+    return poles
+
+
+def _carries(below: SceneObject, thing: SceneObject, bottom: float) -> bool:
+    top = below.position[2] + half_height(below.shape, below.size)
+    aside = np.hypot(below.position[0] - thing.position[0], below.position[1] - thing.position[1])
+    return below is not thing and abs(top - bottom) < 0.03 and bool(aside < 0.7)

@@ -1,0 +1,125 @@
+"""What surfaces look like: colours, rubber, metal and its surroundings, patterns, the table.
+
+All light arithmetic is linear; :func:`to_pixels` makes display values of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float32]
+
+DISPLAY_COLOURS: dict[str, tuple[float, float, float]] = {
+    "red": (0.86, 0.13, 0.13),
+    "green": (0.14, 0.62, 0.18),
+    "blue": (0.16, 0.30, 0.90),
+    "yellow": (0.96, 0.88, 0.16),
+    "purple": (0.56, 0.17, 0.76),
+    "cyan": (0.18, 0.84, 0.86),
+    "brown": (0.50, 0.32, 0.16),
+    "gray": (0.50, 0.50, 0.52),
+    "pink": (0.99, 0.60, 0.78),
+    "orange": (0.98, 0.52, 0.08),
+}
+"""The colour words as display RGB in [0, 1]."""
+
+_SKY_LOW, _SKY_HIGH, _GROUND = 0.16, 0.62, 0.30
+_CEILING = 9.0
+
+
+@dataclass(frozen=True)
+class Light:
+    """The key light (it casts the shadows) and the even light around it.
+
+    ``position`` is in table units; ``spread`` is the radius of the lamp, which
+    makes the shadows soft where a pixel has several samples.
+    """
+
+    position: tuple[float, float, float] = (-4.5, -4.0, 9.0)
+    strength: float = 1.0
+    ambient: float = 0.42
+    spread: float = 0.75
+
+    @classmethod
+    def for_seed(cls, seed: int) -> Light:
+        """A lamp that varies a little from scene to scene."""
+        rng = np.random.default_rng([seed, 5])
+        x, y, z = rng.uniform((-6.0, -5.5, 8.0), (-2.5, -2.5, 10.0))
+        strength, ambient = rng.uniform((0.9, 0.36), (1.08, 0.46))
+        return cls((float(x), float(y), float(z)), float(strength), float(ambient))
+
+    def positions(self, samples: int) -> Floats:
+        """One place on the lamp for each sub-pixel sample, float32 [samples, 3]."""
+        centre = np.array(self.position, np.float32)
+        if samples == 1:
+            return centre[None]
+        angle = np.arange(samples) * (2 * np.pi / samples) + 0.5
+        ring = np.stack([np.cos(angle), np.sin(angle), 0 * angle], 1) * self.spread
+        return (centre + ring).astype(np.float32)
+
+
+@dataclass(frozen=True)
+class Surface:
+    """What a point needs to be shaded; arrays are float32 [3, N] unless noted."""
+
+    points: Floats
+    normals: Floats
+    view: Floats
+    local: Floats
+    to_light: Floats
+    lit: Floats
+    """float32 [N]: share of the key light that arrives."""
+
+
+def albedo(colour: str, pattern: str | None, local: Floats) -> Floats:
+    """Linear base colour [3, N] (or [3, 1]) of points given in the solid's unit frame."""
+    base = np.array(DISPLAY_COLOURS[colour], np.float32)[:, None] ** 2
+    if pattern is None:
+        return base
+    if pattern == "striped":
+        marked = np.mod(local[2] * 1.9 + 0.25, 1) < 0.42
+    else:
+        cell = np.mod(local * 1.55 + 0.5, 1) - 0.5
+        marked = (cell * cell).sum(0) < 0.095
+    return np.where(marked, np.float32(0.92), base)
+
+
+def shade(surface: Surface, base: Floats, material: str, light: Light) -> Floats:
+    """Linear colour [3, N] leaving the surface towards the camera."""
+    normal, view = surface.normals, surface.view
+    facing = np.maximum((normal * surface.to_light).sum(0), 0) * surface.lit * light.strength
+    around = light.ambient * (0.62 + 0.38 * normal[2])
+    mirror = view - 2 * (view * normal).sum(0) * normal
+    glint = np.maximum((mirror * surface.to_light).sum(0), 0)
+    if material == "rubber":
+        sheen = 0.05 * glint**6 * surface.lit
+        return base * (around + 0.78 * facing) + sheen
+    seen = _surroundings(surface.points, mirror, light)
+    edge = 1 + (view * normal).sum(0)
+    tint = base + (1 - base) * (0.05 + 0.35 * np.maximum(edge, 0) ** 4)
+    sharp = glint**40 * surface.lit
+    return base * (0.25 * around + 0.20 * facing) + tint * seen + 0.9 * sharp
+
+
+def _surroundings(points: Floats, mirror: Floats, light: Light) -> Floats:
+    """Brightness [N] of the room that a mirror ray meets, corrected for where it starts."""
+    down = mirror[2] < 0
+    steep = np.maximum(np.abs(mirror[2]), 1e-3)
+    run = np.where(down, points[2], _CEILING - points[2]) / steep
+    run = np.minimum(run, 60)
+    x, y = points[0] + mirror[0] * run, points[1] + mirror[1] * run
+    near = run / (run + 0.7)
+    ground = _GROUND * (0.35 + 0.9 * near) * (1 - 0.45 * np.minimum(run / 14, 1))
+    sky = _SKY_LOW + (_SKY_HIGH - _SKY_LOW) * mirror[2]
+    lamp = (np.abs(x - light.position[0]) < 2.6) & (np.abs(y - light.position[1]) < 2.6)
+    window = (np.abs(x - 7) < 1.5) & (np.abs(y + 4) < 4.5)
+    sky = sky + np.where(lamp, np.float32(1.1), 0) + np.where(window, np.float32(0.5), 0)
+    return np.where(down, ground, sky)
+
+
+def to_pixels(linear: Floats) -> NDArray[np.uint8]:
+    """Linear light as uint8 display values."""
+    return (np.sqrt(np.clip(linear, 0, 1)) * 255 + 0.5).astype(np.uint8)

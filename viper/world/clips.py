@@ -13,11 +13,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from viper.world.events import object_name
-from viper.world.motion import ScriptImpossibleError, draw_script, perform
-from viper.world.scene import ClipEvent, SceneObject
-from viper.world.vocabulary import COLOURS, HELD_OUT_COMBINATIONS, MATERIALS, SHAPES, SIZES, SPLITS
+from viper.world.motion import (
+    TABLE_HALF_X,
+    TABLE_HALF_Y,
+    ScriptImpossibleError,
+    draw_script,
+    perform,
+)
+from viper.world.render import Camera, Light, Stage, Table
+from viper.world.render_shapes import RADIUS, half_height
+from viper.world.scene import (
+    CLIP_FRAMES,
+    CLIP_HEIGHT,
+    CLIP_WIDTH,
+    ClipEvent,
+    RenderedClip,
+    SceneObject,
+)
+from viper.world.splits import combinations, scene_seed
+from viper.world.vocabulary import MATERIALS
 
-RADII = {"big": 0.5, "small": 0.34}
+CAMERA = Camera.around(height=6.0, distance=9.6, aim=0.2)
+"""Where every clip is filmed from: the whole table is in view."""
+
+_ROUNDNESS = {"cube": 0.86, "ball": 0.93, "cylinder": 0.74, "cone": 0.92, "ring": 0.85}
+
 WANTED_KINDS = ("hit", "hit", "hit", "stop", "stop", None)
 """A clip must hold the kind drawn from here: hits and stops are hard to place by chance."""
 
@@ -47,17 +67,15 @@ class Clip:
         return tuple(object_name(thing) for thing in self.objects)
 
 
-def clip_seed(split: str, index: int) -> int:
-    """The seed of a clip; no two splits share one."""
-    return SPLITS.index(split) * 100_000_000 + index
-
-
 def sample_clip(split: str, index: int) -> Clip:
     """The clip number ``index`` of a split; the same every time.
 
     Objects whose (colour, shape) is held out appear in the test split only.
+
+    Raises:
+        UnknownNameError: there is no such split.
     """
-    return clip_from_seed(clip_seed(split, index), held_out=split == "test")
+    return clip_from_seed(scene_seed(split, index), held_out=split == "test")
 
 
 def clip_from_seed(seed: int, *, held_out: bool = False) -> Clip:
@@ -66,8 +84,8 @@ def clip_from_seed(seed: int, *, held_out: bool = False) -> Clip:
     wanted = draw.choice(WANTED_KINDS)
     while True:
         things = _draw_objects(draw, held_out)
-        radii = [RADII[thing.size] for thing in things]
-        heights = radii
+        radii = [contact_radius(thing) for thing in things]
+        heights = [half_height(thing.shape, thing.size) for thing in things]
         try:
             steps, first_moving = draw_script(draw, len(things))
         except ScriptImpossibleError:
@@ -86,6 +104,40 @@ def clip_from_seed(seed: int, *, held_out: bool = False) -> Clip:
             return Clip(tuple(placed), events, positions, seed)
 
 
+def contact_radius(thing: SceneObject) -> float:
+    """Radius of the circle on the table with which an object touches others."""
+    return RADIUS[thing.size] * _ROUNDNESS[thing.shape]
+
+
+def render_clip(clip: Clip) -> RenderedClip:
+    """The frames of a clip with the visible box of each object; a function of the clip alone."""
+    stage = Stage(CAMERA, CLIP_WIDTH, CLIP_HEIGHT, 1, Light.for_seed(clip.seed), _table(clip.seed))
+    count = len(clip.objects)
+    frames = np.zeros((CLIP_FRAMES, CLIP_HEIGHT, CLIP_WIDTH, 3), np.uint8)
+    boxes = np.full((CLIP_FRAMES, count, 4), np.nan, np.float32)
+    for frame, here in enumerate(clip.positions):
+        there = np.flatnonzero(~np.isnan(here[:, 0]))
+        if frame and np.array_equal(here, clip.positions[frame - 1], equal_nan=True):
+            frames[frame], boxes[frame] = frames[frame - 1], boxes[frame - 1]
+            continue
+        things = [replace(clip.objects[i], position=tuple(here[i].tolist())) for i in there]
+        picture = stage.render(things)
+        frames[frame] = picture.image
+        boxes[frame, there] = picture.boxes
+    return RenderedClip(clip.objects, frames, boxes, clip.events, clip.seed)
+
+
+def _table(seed: int) -> Table:
+    tone, warmth = np.random.default_rng([seed, 7]).uniform((0.46, 0.97), (0.6, 1.03))
+    return Table(
+        -TABLE_HALF_X,
+        -TABLE_HALF_Y,
+        TABLE_HALF_X,
+        TABLE_HALF_Y,
+        colour=(float(tone * warmth), float(tone), float(tone / warmth)),
+    )
+
+
 def _first_position(track: NDArray[np.float32]) -> tuple[float, float, float]:
     x, y, z = track[~np.isnan(track[:, 0])][0]
     return float(x), float(y), float(z)
@@ -93,18 +145,13 @@ def _first_position(track: NDArray[np.float32]) -> tuple[float, float, float]:
 
 def _draw_objects(draw: random.Random, held_out: bool) -> list[SceneObject]:
     """2 to 4 objects of different names."""
-    pairs = [
-        (colour, shape)
-        for colour in COLOURS
-        for shape in SHAPES
-        if held_out or (colour, shape) not in HELD_OUT_COMBINATIONS
-    ]
+    pairs = combinations("test" if held_out else "train")
     return [
         SceneObject(
             shape=shape,
             colour=colour,
             material=draw.choice(MATERIALS),
-            size=draw.choice(SIZES),
+            size="big" if draw.random() < 0.3 else "small",
             position=(0.0, 0.0, 0.0),
             yaw=draw.uniform(0, 2 * math.pi),
         )

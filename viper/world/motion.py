@@ -20,17 +20,17 @@ from numpy.typing import NDArray
 from viper.world.events import is_consequence
 from viper.world.scene import CLIP_FRAMES, ClipEvent
 
-TABLE_HALF_X, TABLE_HALF_Y = 3.0, 2.0
+TABLE_HALF_X, TABLE_HALF_Y = 3.9, 2.6
 """The clip table reaches from ``-TABLE_HALF`` to ``+TABLE_HALF`` along each axis."""
 
-MIN_SPEED, MAX_SPEED = 0.075, 0.36
+MIN_SPEED, MAX_SPEED = 0.1, 0.46
 """Apparent speed in table units a frame; motion away from the camera looks shorter."""
 
 DEPTH_FORESHORTENING = 0.55
 SLOT_FRAMES = 7
 WINDOW_FRAMES = 5
 GRAVITY = 0.11
-DROP_HEIGHT = 2.2
+DROP_HEIGHT = 2.6
 DROP_FRAMES = 4
 GONE_BELOW = -3.0
 
@@ -120,7 +120,7 @@ def draw_script(random: Random, count: int) -> tuple[list[Step], set[int]]:
             moving.discard(step.actor)
             if step.kind == "stop":
                 resting.add(step.actor)
-        elif step.target is not None and random.random() < 0.7:
+        elif step.target is not None and _can_be_knocked(random, step.target, used):
             resting.discard(step.target)
             moving.add(step.target)
             used.add(("start", step.target))
@@ -129,6 +129,10 @@ def draw_script(random: Random, count: int) -> tuple[list[Step], set[int]]:
         raise ScriptImpossibleError
     first_moving = {i for i in range(count) if _first_kind(steps, i) in ("stop", "hit", "fall")}
     return steps, first_moving
+
+
+def _can_be_knocked(random: Random, target: int, used: set[tuple[str, int]]) -> bool:
+    return ("start", target) not in used and random.random() < 0.75
 
 
 def _first_kind(steps: Sequence[Step], actor: int) -> str | None:
@@ -207,7 +211,7 @@ def _causes(steps: Sequence[Step], start: Step) -> bool:
 
 
 def _layout(random: Random, radii: Sequence[float]) -> list[_Track]:
-    tracks = []
+    tracks: list[_Track] = []
     for radius in radii:
         x = random.uniform(-TABLE_HALF_X + radius, TABLE_HALF_X - radius)
         y = random.uniform(-TABLE_HALF_Y + radius, TABLE_HALF_Y - radius)
@@ -242,7 +246,7 @@ def _set_off(
         velocity = _towards_edge(random, here) / (end.frame - 0.5 - frame)
     else:
         angle = random.uniform(0, 2 * math.pi)
-        velocity = np.array([math.cos(angle), math.sin(angle)]) * random.uniform(0.08, 0.3)
+        velocity = np.array([math.cos(angle), math.sin(angle)]) * random.uniform(0.11, 0.4)
     tracks[actor].set_motion(frame, velocity)
 
 
@@ -288,18 +292,20 @@ def _speed_to_fall(here: Vector, velocity: Vector, frames: float) -> Vector:
 
 def _positions(tracks: Sequence[_Track], rest_heights: Sequence[float]) -> NDArray[np.float32]:
     positions = np.full((CLIP_FRAMES, len(tracks), 3), np.nan, np.float32)
+    frames = np.arange(CLIP_FRAMES, dtype=np.float32)
     for i, track in enumerate(tracks):
-        rows = [(0, track.rows[0][1] if track.rows else track.position, np.zeros(2)), *track.rows]
-        for frame in range(track.shown_from, CLIP_FRAMES):
-            since, origin, velocity = next(row for row in reversed(rows) if row[0] <= frame)
-            z = rest_heights[i]
-            if track.shown_from and frame - track.shown_from < DROP_FRAMES:
-                z += DROP_HEIGHT * (1 - ((frame - track.shown_from) / DROP_FRAMES) ** 2)
-            if track.falls_at is not None and frame >= track.falls_at:
-                z -= GRAVITY * (frame - track.falls_at + 0.5) ** 2
-            if z < GONE_BELOW:
-                break
-            positions[frame, i] = (*(origin + velocity * (frame - since)), z)
+        here = positions[:, i]
+        here[:] = (*(track.rows[0][1] if track.rows else track.position), rest_heights[i])
+        for since, origin, velocity in track.rows:
+            here[since:, :2] = origin + (frames[since:, None] - since) * velocity
+        if track.shown_from:
+            done = np.minimum((frames - track.shown_from) / DROP_FRAMES, 1)
+            here[:, 2] += DROP_HEIGHT * (1 - done**2)
+            here[: track.shown_from] = np.nan
+        if track.falls_at is not None:
+            falling = np.maximum(frames - track.falls_at + 0.5, 0)
+            here[:, 2] -= GRAVITY * falling**2
+            here[here[:, 2] < GONE_BELOW] = np.nan
     return positions
 
 

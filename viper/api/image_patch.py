@@ -1,0 +1,406 @@
+"""``ImagePatch``: a box in a picture, and the questions a program may ask about it.
+
+Lives in the sandbox child: an image handle, four numbers and arithmetic. What
+needs a model or pixels goes through the handle's client to the parent.
+
+Source: names and signatures of ViperGPT as listed by Stanić et al. 2024, A.4,
+and (``crop_*_bbox``) of DWIM. Differs: a patch may be empty (a strip beside an
+object at the border) and then finds nothing, instead of raising; patches
+compare by picture and box.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from viper.api.registry import ALL_TASKS, ANSWER_TASKS, UNLISTED, method
+from viper.api.runtime import Call, FrameSource, ImageHandle, number, text, texts
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_SEEING_TASKS = (*ANSWER_TASKS, "choice")
+
+
+class ImagePatch:
+    """A rectangular part of an image.
+
+    ``left``, ``lower``, ``right``, ``upper`` are pixels of the original image,
+    counted from its lower left corner: x grows to the right, y grows upwards, so
+    ``lower < upper`` and a larger ``vertical_center`` is higher up. ``width``,
+    ``height``, ``area``, ``horizontal_center`` and ``vertical_center`` follow
+    from them. ``cropped_image`` holds the pixels, uint8 [3, height, width].
+    Two patches are equal when they are the same box of the same image.
+    """
+
+    __slots__ = ("_handle", "_box")
+
+    def __init__(
+        self,
+        image: Any,
+        left: float | None = None,
+        lower: float | None = None,
+        right: float | None = None,
+        upper: float | None = None,
+    ) -> None:
+        """The whole image, or the part between the given borders.
+
+        ``image`` may also be another patch, and the borders are then counted
+        from its lower left corner, or a video segment followed by the index of a
+        frame (-1 is the last one).
+        """
+        if isinstance(image, FrameSource):
+            image, left = image.frame_handle(0 if left is None else int(left)), None
+        if isinstance(image, ImagePatch):
+            self._handle, outer = image._handle, image._box
+        elif isinstance(image, ImageHandle):
+            self._handle, outer = image, (0, 0, image.width, image.height)
+        else:
+            raise TypeError(
+                f"ImagePatch needs an image, a patch or a video segment, not {type(image).__name__}"
+            )
+        self._box = _inner_box(outer, (left, lower, right, upper))
+
+    @classmethod
+    def _at(
+        cls, handle: ImageHandle, left: float, lower: float, right: float, upper: float
+    ) -> ImagePatch:
+        """A patch at absolute coordinates of the handle's image; for our own code."""
+        patch = cls.__new__(cls)
+        patch._handle = handle
+        patch._box = (left, lower, right, upper)
+        return patch
+
+    @property
+    def left(self) -> float:
+        return self._box[0]
+
+    @property
+    def lower(self) -> float:
+        return self._box[1]
+
+    @property
+    def right(self) -> float:
+        return self._box[2]
+
+    @property
+    def upper(self) -> float:
+        return self._box[3]
+
+    @property
+    def width(self) -> float:
+        return self.right - self.left
+
+    @property
+    def height(self) -> float:
+        return self.upper - self.lower
+
+    @property
+    def area(self) -> float:
+        return self.width * self.height
+
+    @property
+    def horizontal_center(self) -> float:
+        return (self.left + self.right) / 2
+
+    @property
+    def vertical_center(self) -> float:
+        return (self.lower + self.upper) / 2
+
+    @property
+    def cropped_image(self) -> NDArray[np.uint8]:
+        return self._call("pixels", self)
+
+    @method(ALL_TASKS)
+    def find(self, object_name: str) -> list[ImagePatch]:
+        """Find all objects of a name.
+
+        Gives a list of patches inside this one, the surest first; an empty list
+        when there is none.
+
+        Example:
+            # all the spoons
+            def execute_command(image):
+                image_patch = ImagePatch(image)
+                return image_patch.find("spoon")
+        """
+        text(object_name, "object_name")
+        if self._is_empty():
+            return []
+        found = self._call("find", self, object_name)
+        return [ImagePatch._at(self._handle, *patch._box) for patch in found]
+
+    @method(ALL_TASKS)
+    def exists(self, object_name: str) -> bool:
+        """Check whether an object is there.
+
+        Example:
+            # Is there a kettle beside the window?
+            def execute_command(image):
+                image_patch = ImagePatch(image)
+                return image_patch.exists("kettle") and image_patch.exists("window")
+        """
+        text(object_name, "object_name")
+        return not self._is_empty() and bool(self._call("exists", self, object_name))
+
+    @method(ALL_TASKS)
+    def verify_property(self, object_name: str, visual_property: str) -> bool:
+        """Verify a property of an object.
+
+        Takes for granted that the patch shows the object, and tells whether it
+        has the property (a colour, a shape, a material, a state).
+
+        Example:
+            # the wet umbrella
+            def execute_command(image):
+                image_patch = ImagePatch(image)
+                umbrella_patches = image_patch.find("umbrella")
+                for umbrella_patch in umbrella_patches:
+                    if umbrella_patch.verify_property("umbrella", "wet"):
+                        return umbrella_patch
+                return umbrella_patches[0]
+        """
+        text(object_name, "object_name")
+        text(visual_property, "visual_property")
+        if self._is_empty():
+            return False
+        return bool(self._call("verify_property", self, object_name, visual_property))
+
+    @method(_SEEING_TASKS, hide=("prefix",))
+    def best_text_match(self, option_list: Sequence[str], prefix: str | None = None) -> str:
+        """Pick the text that fits best.
+
+        Gives the one of the options that describes the patch best. ``prefix`` is
+        put before each option for the comparison.
+
+        Example:
+            # Is the curtain made of silk or of wool?
+            def execute_command(image):
+                curtain_patch = ImagePatch(image).find("curtain")[0]
+                return curtain_patch.best_text_match(["silk", "wool"], prefix="a curtain of")
+        """
+        options = texts(option_list, "option_list")
+        if prefix is None:
+            return str(self._call("best_text_match", self, options))
+        lead = text(prefix, "prefix")
+        whole = [f"{lead} {option}" for option in options]
+        return options[whole.index(self._call("best_text_match", self, whole))]
+
+    @method(_SEEING_TASKS)
+    def simple_query(self, question: str | None = None) -> str:
+        """Ask a question about the patch.
+
+        For questions that a glance answers. Without a question it says what the
+        patch shows.
+
+        Example:
+            # What is the man beside the horse holding?
+            def execute_command(image):
+                image_patch = ImagePatch(image)
+                horse_patch = image_patch.find("horse")[0]
+                man_patches = image_patch.find("man")
+                man_patches.sort(key=lambda man: distance(man, horse_patch))
+                return man_patches[0].simple_query("What is the man holding?")
+        """
+        if question is not None:
+            text(question, "question")
+        return str(self._call("simple_query", self, question))
+
+    @method(ALL_TASKS)
+    def compute_depth(self) -> float:
+        """Measure the depth of the patch.
+
+        The median depth of what the patch shows; larger is farther from the
+        camera.
+
+        Example:
+            # the farthest tent
+            def execute_command(image):
+                image_patch = ImagePatch(image)
+                tent_patches = image_patch.find("tent")
+                tent_patches.sort(key=lambda tent: tent.compute_depth())
+                return tent_patches[-1]
+        """
+        return float(self._call("compute_depth", self))
+
+    @method(ALL_TASKS)
+    def crop(self, left: float, lower: float, right: float, upper: float) -> ImagePatch:
+        """Cut out a part of the patch.
+
+        The arguments are counted from the lower left corner of this patch and cut
+        off at its borders; the attributes of the result are those of the whole
+        image, as ever.
+
+        Example:
+            # the flag in the upper half of the picture
+            def execute_command(image):
+                image_patch = ImagePatch(image)
+                width, height = image_patch.width, image_patch.height
+                upper_half = image_patch.crop(0, height / 2, width, height)
+                return upper_half.find("flag")[0]
+        """
+        return ImagePatch(self, left, lower, right, upper)
+
+    @method(ALL_TASKS)
+    def overlaps_with(self, left: float, lower: float, right: float, upper: float) -> bool:
+        """Tell whether a box overlaps.
+
+        The box is given like the attributes of a patch; one that only touches
+        counts as overlapping.
+
+        Example:
+            # the cat on the sofa
+            def execute_command(image):
+                image_patch = ImagePatch(image)
+                sofa = image_patch.find("sofa")[0]
+                cat_patches = image_patch.find("cat")
+                for cat_patch in cat_patches:
+                    if cat_patch.overlaps_with(sofa.left, sofa.lower, sofa.right, sofa.upper):
+                        return cat_patch
+                return cat_patches[0]
+        """
+        apart = self.left > right or self.right < left or self.lower > upper or self.upper < lower
+        return not apart
+
+    @method(ANSWER_TASKS, hide=("long_answer",))
+    def llm_query(self, question: str, long_answer: bool = True) -> str:
+        """Ask the language model.
+
+        For what no picture shows: general knowledge. The model does not see the
+        patch, so put into the question what it needs. ``long_answer=False`` asks
+        for a word or two.
+
+        Example:
+            # Which country does this dish come from?
+            def execute_command(image):
+                dish = ImagePatch(image).simple_query("What dish is this?")
+                return ImagePatch(image).llm_query(
+                    f"Which country does {dish} come from?", long_answer=False
+                )
+        """
+        return str(self._call("llm_query", text(question, "question"), None, bool(long_answer)))
+
+    @method(UNLISTED)
+    def best_description_from_options(self, object_name: str, property_list: Sequence[str]) -> str:
+        """Describe the object by one option."""
+        options = texts(property_list, "property_list")
+        text(object_name, "object_name")
+        return str(self._call("best_description_from_options", self, object_name, options))
+
+    @method(("question", "ground", "statement"), api="dwim")
+    def crop_left_of_bbox(
+        self, left: float, upper: float, right: float, lower: float
+    ) -> ImagePatch:
+        """Keep the part left of a box.
+
+        The box is given like the attributes of a patch, but in the order left,
+        upper, right, lower. Empty when nothing of this patch lies on that side.
+        """
+        return self._strip(right=_ordered(left, right)[0])
+
+    @method(("question", "ground", "statement"), api="dwim")
+    def crop_right_of_bbox(
+        self, left: float, upper: float, right: float, lower: float
+    ) -> ImagePatch:
+        """Keep the part right of a box.
+
+        Arguments as in ``crop_left_of_bbox``.
+        """
+        return self._strip(left=_ordered(left, right)[1])
+
+    @method(("question", "ground", "statement"), api="dwim")
+    def crop_below_bbox(self, left: float, upper: float, right: float, lower: float) -> ImagePatch:
+        """Keep the part below a box.
+
+        Arguments as in ``crop_left_of_bbox``.
+        """
+        return self._strip(upper=_ordered(lower, upper)[0])
+
+    @method(("question", "ground", "statement"), api="dwim")
+    def crop_above_bbox(self, left: float, upper: float, right: float, lower: float) -> ImagePatch:
+        """Keep the part above a box.
+
+        Arguments as in ``crop_left_of_bbox``.
+        """
+        return self._strip(lower=_ordered(lower, upper)[1])
+
+    @property
+    def _call(self) -> Call:
+        return self._handle.call
+
+    def _is_empty(self) -> bool:
+        return self.width <= 0 or self.height <= 0
+
+    def _whole_image(self) -> ImagePatch:
+        """The patch of the whole picture that this one lies in.
+
+        Raises:
+            ValueError: when the size of that picture is not known.
+        """
+        if not self._handle.width or not self._handle.height:
+            raise ValueError(f"the size of image {self._handle.id!r} is not known here")
+        return ImagePatch(self._handle)
+
+    def _strip(
+        self,
+        left: float | None = None,
+        lower: float | None = None,
+        right: float | None = None,
+        upper: float | None = None,
+    ) -> ImagePatch:
+        """This patch cut off at absolute borders; empty at its edge when they lie outside it."""
+        x0, y0, x1, y1 = self._box
+        return ImagePatch._at(
+            self._handle,
+            _clamp(x0 if left is None else left, x0, x1),
+            _clamp(y0 if lower is None else lower, y0, y1),
+            _clamp(x1 if right is None else right, x0, x1),
+            _clamp(y1 if upper is None else upper, y0, y1),
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ImagePatch):
+            return NotImplemented
+        return self._handle.id == other._handle.id and self._box == other._box
+
+    def __hash__(self) -> int:
+        return hash((self._handle.id, self._box))
+
+    def __repr__(self) -> str:
+        return "ImagePatch({}, {}, {}, {})".format(*(round(edge, 1) for edge in self._box))
+
+
+_Box = tuple[float, float, float, float]
+
+
+def _inner_box(outer: _Box, borders: tuple[float | None, ...]) -> _Box:
+    """Borders relative to ``outer`` as absolute ones, cut off at it; None means its own."""
+    x0, y0, x1, y1 = outer
+    defaults = (0, 0, x1 - x0, y1 - y0)
+    names = ("left", "lower", "right", "upper")
+    left, lower, right, upper = (
+        default if border is None else number(border, name)
+        for border, default, name in zip(borders, defaults, names, strict=True)
+    )
+    if left > right or lower > upper:
+        raise ValueError(
+            f"no such box: left {left}, lower {lower}, right {right}, upper {upper}; "
+            "it needs left <= right and lower <= upper (y points up)"
+        )
+    return (
+        _clamp(x0 + left, x0, x1),
+        _clamp(y0 + lower, y0, y1),
+        _clamp(x0 + right, x0, x1),
+        _clamp(y0 + upper, y0, y1),
+    )
+
+
+def _clamp(value: float, low: float, high: float) -> float:
+    return min(max(value, low), high)
+
+
+def _ordered(a: Any, b: Any) -> tuple[float, float]:
+    first, second = number(a, "border"), number(b, "border")
+    return min(first, second), max(first, second)

@@ -1,0 +1,217 @@
+"""Where the names that programs may call are registered, with what a prompt needs to know of them.
+
+A routine is a plain Python function with a typed signature and a docstring; its
+prompt text is rendered from these (see :mod:`viper.api.spec`). A pure routine
+runs in the sandbox child; a tool routine runs in the parent, with pixels and models.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from viper.errors import UnknownNameError, UsageError
+from viper.schema import TASKS
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+CLIENT_PARAMETER = "call"
+"""A routine whose first parameter has this name gets the client there; programs never see it."""
+
+IMAGE_TASKS = ("ground", "question", "statement", "edit", "tag")
+ANSWER_TASKS = ("question", "statement")
+ALL_TASKS = (*IMAGE_TASKS, "choice")
+UNLISTED: tuple[str, ...] = ()
+"""For names that can be called but that no prompt mentions (aliases, other systems' spellings)."""
+
+_MARK = "__viper_method__"
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter as a prompt shows it; ``default`` is source text or None.
+
+    ``hidden`` parameters are left out of the compact text.
+    """
+
+    name: str
+    annotation: str
+    default: str | None = None
+    hidden: bool = False
+
+
+@dataclass(frozen=True)
+class Visibility:
+    """Which APIs list a name, for which tasks, and which of its parameters stay unlisted."""
+
+    tasks: tuple[str, ...]
+    apis: tuple[str, ...]
+    hide: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Routine:
+    """A registered function. ``tool`` ones run in the parent."""
+
+    name: str
+    function: Callable[..., Any]
+    visibility: Visibility
+    tool: bool = False
+
+    @property
+    def needs_client(self) -> bool:
+        """Whether the function takes the client as its first argument."""
+        first = next(iter(inspect.signature(self.function).parameters), None)
+        return first == CLIENT_PARAMETER
+
+
+class Registry:
+    """Routines by name. A duplicate raises, an unknown name lists the known ones."""
+
+    def __init__(self) -> None:
+        self._routines: dict[str, Routine] = {}
+
+    def add(self, routine: Routine) -> None:
+        """Register one.
+
+        Raises:
+            UsageError: when the name is taken, an annotation or the docstring is missing.
+        """
+        if routine.name in self._routines:
+            raise UsageError(f"routine {routine.name!r} is registered twice; choose another name")
+        check_documented(routine.name, routine.function)
+        unknown = set(routine.visibility.tasks) - set(TASKS)
+        if unknown:
+            raise UnknownNameError("task", sorted(unknown)[0], TASKS)
+        self._routines[routine.name] = routine
+
+    def get(self, name: str) -> Routine:
+        """The routine of that name.
+
+        Raises:
+            UnknownNameError: when there is none.
+        """
+        try:
+            return self._routines[name]
+        except KeyError:
+            raise UnknownNameError("routine", name, self._routines) from None
+
+    def all(self) -> tuple[Routine, ...]:
+        """Every routine, in the order of registration."""
+        return tuple(self._routines.values())
+
+    def apis(self) -> set[str]:
+        """The API names that some routine belongs to."""
+        return {api for routine in self._routines.values() for api in routine.visibility.apis}
+
+    @contextmanager
+    def temporary(self) -> Iterator[Registry]:
+        """Inside the context registrations work as ever; at its end they are undone."""
+        saved = dict(self._routines)
+        try:
+            yield self
+        finally:
+            self._routines = saved
+
+
+REGISTRY = Registry()
+
+
+def routine(
+    tasks: Sequence[str],
+    *,
+    tool: bool = False,
+    api: str | Sequence[str] = "abstract",
+    hide: Sequence[str] = (),
+) -> Callable[[Function], Function]:
+    """Register a function as a name that programs may call.
+
+    Args:
+        tasks: the tasks whose prompts list it.
+        tool: run it in the parent (trusted, with pixels and tools) instead of in the child.
+        api: the API or APIs it belongs to.
+        hide: parameters that the compact text leaves out.
+
+    Raises:
+        UsageError: when the name is taken, an annotation or the docstring is missing.
+    """
+
+    def register(function: Function) -> Function:
+        visibility = Visibility(tuple(tasks), _names(api), tuple(hide))
+        REGISTRY.add(Routine(function.__name__, function, visibility, tool))
+        return function
+
+    return register
+
+
+def method(
+    tasks: Sequence[str], *, api: str | Sequence[str] = "vipergpt", hide: Sequence[str] = ()
+) -> Callable[[Function], Function]:
+    """Mark a method of an API class as listed in prompts; parameters as in :func:`routine`."""
+
+    def mark(function: Function) -> Function:
+        check_documented(function.__qualname__, function)
+        setattr(function, _MARK, Visibility(tuple(tasks), _names(api), tuple(hide)))
+        return function
+
+    return mark
+
+
+def listed_methods(owner: type) -> Iterator[tuple[str, Callable[..., Any], Visibility]]:
+    """The methods of a class marked with :func:`method`, in source order."""
+    for name, member in vars(owner).items():
+        visibility = getattr(member, _MARK, None)
+        if visibility is not None:
+            yield name, member, visibility
+
+
+def signature_of(
+    function: Callable[..., Any], hide: Iterable[str] = ()
+) -> tuple[tuple[Parameter, ...], str]:
+    """The parameters a program may pass (no ``self``, no client) and the return annotation."""
+    signature = inspect.signature(function)
+    hidden = set(hide)
+    parameters = []
+    for name, parameter in signature.parameters.items():
+        if name in ("self", CLIENT_PARAMETER):
+            continue
+        has_default = parameter.default is not inspect.Parameter.empty
+        parameters.append(
+            Parameter(
+                name,
+                annotation_text(parameter.annotation),
+                repr(parameter.default) if has_default else None,
+                hidden=name in hidden,
+            )
+        )
+    return tuple(parameters), annotation_text(signature.return_annotation)
+
+
+def annotation_text(annotation: Any) -> str:
+    """An annotation as source text (they arrive as strings or as types)."""
+    if isinstance(annotation, str):
+        return annotation
+    return getattr(annotation, "__name__", None) or str(annotation)
+
+
+def check_documented(name: str, function: Callable[..., Any]) -> None:
+    """Raise a UsageError unless every parameter and the result are typed and a docstring is there."""
+    signature = inspect.signature(function)
+    untyped = [
+        parameter.name
+        for parameter in signature.parameters.values()
+        if parameter.name != "self" and parameter.annotation is inspect.Parameter.empty
+    ]
+    if signature.return_annotation is inspect.Signature.empty:
+        untyped.append("return")
+    if untyped:
+        raise UsageError(f"routine {name!r} lacks annotations: {', '.join(untyped)}")
+    if not (inspect.getdoc(function) or "").strip():
+        raise UsageError(f"routine {name!r} lacks a docstring; prompts are rendered from it")
+
+
+def _names(api: str | Sequence[str]) -> tuple[str, ...]:
+    return (api,) if isinstance(api, str) else tuple(api)

@@ -1,0 +1,121 @@
+"""Routines on words and truth values, and those that ask the language model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from viper.api.registry import ANSWER_TASKS, UNLISTED, routine
+from viper.api.runtime import Call, text, texts
+
+_NUMBER = re.compile(r"[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?|[-+]?\.\d+")
+
+_NUMBER_WORDS = {
+    word: value
+    for value, word in enumerate(
+        "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
+        "fifteen sixteen seventeen eighteen nineteen twenty".split()
+    )
+} | {"no": 0, "none": 0, "nothing": 0, "a": 1, "an": 1}
+
+
+@routine((*ANSWER_TASKS, "choice"), api="vipergpt")
+def bool_to_yesno(bool_answer: bool) -> str:
+    """Turn a truth value into yes or no.
+
+    Text that already says yes or no stays as it is.
+
+    Example:
+        # Is there a lamp on the desk?
+        def execute_command(image):
+            return bool_to_yesno(ImagePatch(image).exists("lamp"))
+    """
+    if isinstance(bool_answer, str):
+        return bool_answer
+    return "yes" if bool_answer else "no"
+
+
+@routine(UNLISTED, api="vipergpt")
+def bool_to_yn(bool_answer: bool) -> str:
+    """Turn a truth value into yes or no; another name of ``bool_to_yesno``."""
+    return bool_to_yesno(bool_answer)
+
+
+@routine(UNLISTED, api="vipergpt")
+def llm_query(
+    call: Call, question: str, context: str | None = None, long_answer: bool = True
+) -> str:
+    """Ask the language model, with some context or without."""
+    if context is not None:
+        text(context, "context")
+    return str(call("llm_query", text(question, "question"), context, bool(long_answer)))
+
+
+@routine(ANSWER_TASKS, api="vipergpt")
+def process_guesses(call: Call, question: str, guesses: Sequence[str]) -> str:
+    """Settle several guesses into one.
+
+    The language model weighs them against the question. Guesses that all agree
+    are returned as they are; no guesses at all give "".
+
+    Example:
+        # What is the man in the hat selling?
+        def execute_command(image):
+            image_patch = ImagePatch(image)
+            guesses = [image_patch.simple_query("What is sold here?")]
+            for man_patch in image_patch.find("man"):
+                guesses.append(man_patch.simple_query("What is the man selling?"))
+            return process_guesses("What is the man in the hat selling?", guesses)
+    """
+    text(question, "question")
+    candidates = texts(guesses, "guesses") if guesses else []
+    if len(set(candidates)) <= 1:
+        return candidates[0] if candidates else ""
+    return str(call("process_guesses", question, candidates))
+
+
+@routine(ANSWER_TASKS, api="vipergpt")
+def coerce_to_numeric(string: str) -> float:
+    """Read a number from text.
+
+    Takes the first number in digits, else the first number word up to twenty;
+    whole numbers come as int. Raises ValueError when the text holds none.
+
+    Example:
+        # How many more books than cups are there?
+        def execute_command(image):
+            image_patch = ImagePatch(image)
+            books = coerce_to_numeric(image_patch.simple_query("How many books are there?"))
+            return books - len(image_patch.find("cup"))
+    """
+    if isinstance(string, bool | int | float):
+        return string
+    match = _NUMBER.search(text(string, "string"))
+    if match:
+        digits = match.group().replace(",", "")
+        return float(digits) if "." in digits else int(digits)
+    for word in re.findall(r"[a-z]+", string.lower()):
+        if word in _NUMBER_WORDS:
+            return _NUMBER_WORDS[word]
+    raise ValueError(f"no number in {string[:80]!r}")
+
+
+@routine(("choice",), api=("vipergpt", "abstract"))
+def select_answer(call: Call, info: Any, question: str, possible_answers: Sequence[str]) -> str:
+    """Select the answer among options.
+
+    ``info`` is what the program found out: text, or a dictionary of named
+    findings. Gives one of the options, word for word.
+
+    Example:
+        # What does the child do after the ball falls?
+        # options: runs away; picks it up; laughs
+        def execute_command(video, question, possible_answers):
+            video_segment = VideoSegment(video)
+            later = video_segment.get_video_segment_after_event("the ball falls")
+            info = later.caption_video("What does the child do?")
+            return select_answer(info, question, possible_answers)
+    """
+    options = texts(possible_answers, "possible_answers")
+    return str(call("select_answer", info, text(question, "question"), options))

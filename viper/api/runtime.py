@@ -1,0 +1,129 @@
+"""What the API classes stand on in the child: handles without pixels, and argument checks.
+
+A handle names a picture or a video that the parent holds, with its size and the
+client through which questions about it are asked. Nothing here has pixels.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+
+class Call(Protocol):
+    """The client: asks the parent for one tool call and blocks until it answers."""
+
+    def __call__(self, name: str, *args: Any, **kwargs: Any) -> Any: ...
+
+
+@dataclass(frozen=True)
+class ImageHandle:
+    """A picture by name; sizes in pixels, 0 where they are not known."""
+
+    id: str
+    width: int
+    height: int
+    call: Call = field(repr=False, compare=False)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """``(3, height, width)``, the layout of ``cropped_image``."""
+        return (3, self.height, self.width)
+
+
+@dataclass(frozen=True)
+class VideoHandle:
+    """A video by name; frames counted from 0, sizes in pixels."""
+
+    id: str
+    num_frames: int
+    width: int
+    height: int
+    call: Call = field(repr=False, compare=False)
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """``(num_frames, 3, height, width)``."""
+        return (self.num_frames, 3, self.height, self.width)
+
+    def frame_handle(self, index: int) -> ImageHandle:
+        """Frame ``index`` as a picture; negative ones count from the end.
+
+        Raises:
+            IndexError: when there is no such frame.
+        """
+        absolute = frame_number(index, self.num_frames)
+        return ImageHandle(f"{self.id}#{absolute}", self.width, self.height, self.call)
+
+
+@runtime_checkable
+class FrameSource(Protocol):
+    """What a patch can be taken from by frame index: a video or a segment of one."""
+
+    def frame_handle(self, index: int) -> ImageHandle: ...
+
+
+def frame_number(index: Any, num_frames: int) -> int:
+    """``index`` within ``num_frames`` frames, negative ones resolved.
+
+    Raises:
+        IndexError: when there is no such frame; the message gives the range.
+    """
+    position = int(number(index, "frame index"))
+    resolved = position + num_frames if position < 0 else position
+    if not 0 <= resolved < num_frames:
+        raise IndexError(f"frame {position} is outside the {num_frames} frames there are")
+    return resolved
+
+
+def number(value: Any, name: str) -> int | float:
+    """``value`` as a plain finite int or float (numpy scalars become plain).
+
+    Raises:
+        TypeError: when it is not a number.
+        ValueError: when it is not finite.
+    """
+    try:
+        return operator.index(value)
+    except TypeError:
+        pass
+    if isinstance(value, str | bytes) or not hasattr(type(value), "__float__"):
+        raise TypeError(f"{name} must be a number, not {type(value).__name__}")
+    plain = float(value)
+    if not math.isfinite(plain):
+        raise ValueError(f"{name} must be finite, not {plain}")
+    return plain
+
+
+def text(value: Any, name: str) -> str:
+    """``value`` if it is a string.
+
+    Raises:
+        TypeError: when it is not.
+    """
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be a string, not {type(value).__name__}")
+    return value
+
+
+def texts(values: Any, name: str) -> list[str]:
+    """``values`` as a list of strings; a single string counts as a list of one.
+
+    Raises:
+        TypeError: when it is neither, or an entry is not a string or a plain number.
+        ValueError: when it is empty.
+    """
+    if isinstance(values, str):
+        return [values]
+    try:
+        items = list(values)
+    except TypeError:
+        raise TypeError(f"{name} must be a list of strings, not {type(values).__name__}") from None
+    if not items:
+        raise ValueError(f"{name} is empty; give at least one")
+    return [
+        str(item) if isinstance(item, int | float) else text(item, f"an entry of {name}")
+        for item in items
+    ]

@@ -1,0 +1,132 @@
+"""API sets: which names a prompt lists for a task.
+
+Source: Stanić et al. 2024, A.4.1 to A.4.4: grounding, questions and videos list
+different methods. A set only decides what is *listed*; every name can be called
+under every set.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import viper.api.routines.spatial
+import viper.api.routines.text  # noqa: F401  (registers)
+from viper.api.image_patch import ImagePatch
+from viper.api.registry import REGISTRY, Parameter, Visibility, listed_methods, signature_of
+from viper.api.video_segment import VideoSegment
+from viper.errors import UnknownNameError, UsageError
+from viper.schema import TASKS
+
+OWNERS: tuple[type, ...] = (ImagePatch, VideoSegment)
+
+VIDEO_TASKS = frozenset({"choice"})
+
+
+@dataclass(frozen=True)
+class ApiEntry:
+    """One name as prompts list it.
+
+    Attributes:
+        owner: ``ImagePatch``, ``VideoSegment`` or None for a function.
+        returns: the return annotation.
+        summary: first docstring line, lower-case first letter, no final period.
+        docstring: the docstring without its example.
+        example: the worked example (dedented source), or "".
+    """
+
+    name: str
+    owner: str | None
+    parameters: tuple[Parameter, ...]
+    returns: str
+    summary: str
+    docstring: str
+    example: str
+
+    @property
+    def arguments(self) -> str:
+        """The arguments of the compact text, ``a, b``."""
+        return ", ".join(p.name for p in self.parameters if not p.hidden)
+
+
+@dataclass(frozen=True)
+class ApiSet:
+    """One API or several combined with ``+``; ``parts`` in the order they were named."""
+
+    name: str
+    parts: tuple[str, ...]
+
+    def entries(self, task: str) -> tuple[ApiEntry, ...]:
+        """The names listed for a task: methods first, then functions, in source order.
+
+        Raises:
+            UnknownNameError: for a task that is not in the schema.
+            UsageError: for ``auto``, which has to be resolved first.
+        """
+        if task not in TASKS:
+            raise UnknownNameError("task", task, TASKS)
+        if task == "auto":
+            raise UsageError("task 'auto' has no API of its own; resolve the task first")
+        layers = {layer for part in self.parts for layer in _layers(part, task)}
+        return tuple(
+            _entry(name, owner, function, visibility)
+            for name, owner, function, visibility in _everything()
+            if task in visibility.tasks and layers & set(visibility.apis)
+        )
+
+
+def api_set(name: str) -> ApiSet:
+    """The set called ``vipergpt``, ``abstract``, … or several joined by ``+``.
+
+    Raises:
+        UnknownNameError: when a part is not known; the message lists the known ones.
+    """
+    parts = tuple(part.strip() for part in name.split("+"))
+    known = api_names()
+    for part in parts:
+        if part not in known:
+            raise UnknownNameError("API", part, known)
+    return ApiSet("+".join(parts), parts)
+
+
+def api_names() -> set[str]:
+    """The names that :func:`api_set` knows."""
+    methods = {api for owner in OWNERS for *_, v in listed_methods(owner) for api in v.apis}
+    return methods | REGISTRY.apis()
+
+
+def _layers(part: str, task: str) -> tuple[str, ...]:
+    """On images the abstract API builds on ViperGPT's; on videos it stands alone."""
+    if part == "abstract" and task not in VIDEO_TASKS:
+        return ("vipergpt", "abstract")
+    return (part,)
+
+
+def _everything() -> Iterator[tuple[str, str | None, Callable[..., Any], Visibility]]:
+    for owner in OWNERS:
+        for name, function, visibility in listed_methods(owner):
+            yield name, owner.__name__, function, visibility
+    for routine in REGISTRY.all():
+        yield routine.name, None, routine.function, routine.visibility
+
+
+def _entry(
+    name: str, owner: str | None, function: Callable[..., Any], visibility: Visibility
+) -> ApiEntry:
+    parameters, returns = signature_of(function, visibility.hide)
+    docstring, example = split_example(inspect.getdoc(function) or "")
+    return ApiEntry(name, owner, parameters, returns, summary_of(docstring), docstring, example)
+
+
+def summary_of(docstring: str) -> str:
+    """The first line, its first letter lower-case, without the final period."""
+    first = docstring.strip().splitlines()[0].strip().rstrip(".") if docstring.strip() else ""
+    return first[:1].lower() + first[1:]
+
+
+def split_example(docstring: str) -> tuple[str, str]:
+    """A docstring without its ``Example:`` section, and that section dedented."""
+    before, found, after = docstring.partition("\nExample:\n")
+    return before.strip(), inspect.cleandoc(after) if found else ""

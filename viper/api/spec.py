@@ -1,0 +1,90 @@
+"""Prompt text of an API, rendered from the code it describes.
+
+``compact`` is one line a name, for small writers; ``full`` is Python stubs with
+docstrings and worked examples, for large ones.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import textwrap
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+from viper.api.registry import Parameter, signature_of
+from viper.api.sets import OWNERS, ApiEntry
+
+Detail = Literal["full", "compact"]
+
+_INDENT = "    "
+
+
+def render(entries: Sequence[ApiEntry], detail: Detail = "full") -> str:
+    """The API text of a prompt, without a final newline; "" for no entries."""
+    if detail == "compact":
+        return "\n".join(compact_line(entry) for entry in entries)
+    blocks = [_class_text(owner, entries) for owner in _owners_shown(entries)]
+    blocks += [_stub(entry) for entry in entries if entry.owner is None]
+    return "\n\n\n".join(blocks)
+
+
+def compact_line(entry: ApiEntry) -> str:
+    """``# {summary}: {name}({arguments})``."""
+    return f"# {entry.summary}: {entry.name}({entry.arguments})"
+
+
+def api_hash(entries: Iterable[ApiEntry]) -> str:
+    """Twelve hex digits that change whenever the full text of the entries would."""
+    return hashlib.sha256(render(tuple(entries), "full").encode()).hexdigest()[:12]
+
+
+def _owners_shown(entries: Sequence[ApiEntry]) -> list[type]:
+    """A class is shown when one of its methods or a parameter or result mentions it."""
+    shown = []
+    for owner in OWNERS:
+        mentioned = any(
+            entry.owner == owner.__name__
+            or owner.__name__ in entry.returns
+            or any(owner.__name__ in p.annotation for p in entry.parameters)
+            for entry in entries
+        )
+        if mentioned:
+            shown.append(owner)
+    return shown
+
+
+def _class_text(owner: type, entries: Sequence[ApiEntry]) -> str:
+    parameters, _ = signature_of(owner.__init__)  # type: ignore[misc]
+    parts = [f"class {owner.__name__}:", _docstring(inspect.getdoc(owner) or ""), ""]
+    constructor = _signature("__init__", parameters, "None", is_method=True)
+    body = _docstring(inspect.getdoc(owner.__init__) or "")  # type: ignore[misc]
+    parts.append(textwrap.indent(f"{constructor}\n{body}", _INDENT))
+    for entry in entries:
+        if entry.owner == owner.__name__:
+            parts += ["", textwrap.indent(_stub(entry), _INDENT)]
+    return "\n".join(parts)
+
+
+def _stub(entry: ApiEntry) -> str:
+    """One ``def`` with its docstring and, at the end of that, its example."""
+    text = entry.docstring
+    if entry.example:
+        text += "\n\nExample:\n" + textwrap.indent(entry.example, _INDENT)
+    is_method = entry.owner is not None
+    return (
+        f"{_signature(entry.name, entry.parameters, entry.returns, is_method)}\n{_docstring(text)}"
+    )
+
+
+def _signature(name: str, parameters: Sequence[Parameter], returns: str, is_method: bool) -> str:
+    shown = ["self"] if is_method else []
+    for parameter in parameters:
+        default = f" = {parameter.default}" if parameter.default is not None else ""
+        shown.append(f"{parameter.name}: {parameter.annotation}{default}")
+    return f"def {name}({', '.join(shown)}) -> {returns}:"
+
+
+def _docstring(text: str) -> str:
+    quoted = f'"""{text}"""' if "\n" not in text else f'"""{text}\n"""'
+    return textwrap.indent(quoted, _INDENT)

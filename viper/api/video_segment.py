@@ -1,0 +1,240 @@
+"""``VideoSegment``: a range of frames of a video, and the questions a program may ask about it.
+
+Lives in the sandbox child: a video handle and two frame numbers. Source: names
+and signatures of ViperGPT and of the temporal routines as listed by Stanić et
+al. 2024, A.4.3 and A.4.4. Differs: an event that is not found gives an empty
+segment, and an empty segment answers "" without asking a model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from viper.api.image_patch import ImagePatch
+from viper.api.registry import UNLISTED, method
+from viper.api.routines.temporal import FrameRange, after, before, during, trimmed
+from viper.api.runtime import Call, ImageHandle, VideoHandle, frame_number, number, text, texts
+
+_BOTH = ("vipergpt", "abstract")
+_CHOICE = ("choice",)
+
+
+class VideoSegment:
+    """A range of frames of a video.
+
+    ``start`` and ``end`` are frame numbers of the original video, ``end`` is the
+    first frame that no longer belongs to it, ``num_frames`` is ``end - start``.
+    A segment may be empty: its ``num_frames`` is then 0.
+    """
+
+    __slots__ = ("_handle", "_range")
+
+    def __init__(self, video: Any, start: int | None = None, end: int | None = None) -> None:
+        """The whole video, or the frames from ``start`` up to, not including, ``end``.
+
+        ``video`` may also be another segment; the frames are then counted from
+        its start.
+        """
+        if isinstance(video, VideoSegment):
+            self._handle, within = video._handle, video._range
+        elif isinstance(video, VideoHandle):
+            self._handle, within = video, (0, video.num_frames)
+        else:
+            raise TypeError(f"VideoSegment needs a video or a segment, not {type(video).__name__}")
+        self._range = trimmed(within, _frame(start, "start"), _frame(end, "end"))
+
+    @classmethod
+    def _at(cls, handle: VideoHandle, frames: FrameRange) -> VideoSegment:
+        """A segment at absolute frames of the handle's video; for our own code."""
+        segment = cls.__new__(cls)
+        segment._handle = handle
+        segment._range = frames
+        return segment
+
+    @property
+    def start(self) -> int:
+        return self._range[0]
+
+    @property
+    def end(self) -> int:
+        return self._range[1]
+
+    @property
+    def num_frames(self) -> int:
+        return self.end - self.start
+
+    @method(_CHOICE, api=_BOTH)
+    def trim(self, start: int | None = None, end: int | None = None) -> VideoSegment:
+        """Keep a range of frames.
+
+        Counted from the start of this segment, ``end`` not included, cut off at
+        its ends.
+
+        Example:
+            # What does the girl do in the first half?
+            def execute_command(video, question, possible_answers):
+                video_segment = VideoSegment(video)
+                first_half = video_segment.trim(0, video_segment.num_frames // 2)
+                info = first_half.caption_video("What does the girl do?")
+                return select_answer(info, question, possible_answers)
+        """
+        return VideoSegment(self, start, end)
+
+    @method(_CHOICE)
+    def frame_from_index(self, index: int) -> ImagePatch:
+        """Take one frame.
+
+        Counted from the start of this segment; -1 is the last frame.
+
+        Example:
+            # What stands on the table at the end?
+            def execute_command(video, question, possible_answers):
+                last_frame = VideoSegment(video).frame_from_index(-1)
+                info = last_frame.simple_query("What stands on the table?")
+                return select_answer(info, question, possible_answers)
+        """
+        return ImagePatch(self.frame_handle(index))
+
+    @method(_CHOICE)
+    def frame_iterator(self) -> Iterator[ImagePatch]:
+        """Go through all frames.
+
+        Example:
+            # How often is a dog to be seen?
+            def execute_command(video, question, possible_answers):
+                frames_with_dog = 0
+                for frame in VideoSegment(video).frame_iterator():
+                    if frame.exists("dog"):
+                        frames_with_dog += 1
+                info = {"frames with a dog": frames_with_dog}
+                return select_answer(info, question, possible_answers)
+        """
+        # A list's iterator, not a generator: a generator would hand its frame object to programs.
+        return iter([self.frame_from_index(index) for index in range(self.num_frames)])
+
+    @method(_CHOICE, api="abstract")
+    def get_video_segment_of_event(self, event: str) -> VideoSegment:
+        """Part of the video during an event.
+
+        An empty segment when the event does not happen in this one.
+
+        Example:
+            # Who watches while the boy climbs the tree?
+            def execute_command(video, question, possible_answers):
+                climbing = VideoSegment(video).get_video_segment_of_event("the boy climbs the tree")
+                info = climbing.simple_query("Who watches?")
+                return select_answer(info, question, possible_answers)
+        """
+        return VideoSegment._at(self._handle, during(self._range, self._locate(event)))
+
+    @method(_CHOICE, api="abstract")
+    def get_video_segment_before_event(self, event: str) -> VideoSegment:
+        """Part of the video before an event.
+
+        From the start of this segment up to the event; an empty segment when the
+        event does not happen in this one.
+
+        Example:
+            # What did the woman do before she sat down?
+            def execute_command(video, question, possible_answers):
+                video_segment = VideoSegment(video)
+                earlier = video_segment.get_video_segment_before_event("the woman sits down")
+                info = earlier.caption_video("What does the woman do?")
+                return select_answer(info, question, possible_answers)
+        """
+        return VideoSegment._at(self._handle, before(self._range, self._locate(event)))
+
+    @method(_CHOICE, api="abstract")
+    def get_video_segment_after_event(self, event: str) -> VideoSegment:
+        """Part of the video after an event.
+
+        From the end of the event to the end of this segment; an empty segment
+        when the event does not happen in this one.
+
+        Example:
+            # What does the bird do after the door opens?
+            def execute_command(video, question, possible_answers):
+                video_segment = VideoSegment(video)
+                later = video_segment.get_video_segment_after_event("the door opens")
+                info = later.caption_video("What does the bird do?")
+                return select_answer(info, question, possible_answers)
+        """
+        return VideoSegment._at(self._handle, after(self._range, self._locate(event)))
+
+    @method(_CHOICE, api="abstract")
+    def caption_video(self, question: str | None = None) -> str:
+        """Describe what happens in the video.
+
+        With a question, what the description should dwell on. An empty segment
+        gives "".
+
+        Example:
+            # Why does the man turn round?
+            def execute_command(video, question, possible_answers):
+                video_segment = VideoSegment(video)
+                info = video_segment.caption_video("Why does the man turn round?")
+                return select_answer(info, question, possible_answers)
+        """
+        return self._ask("caption_video", question)
+
+    @method(_CHOICE, api=_BOTH)
+    def simple_query(self, question: str | None = None) -> str:
+        """Ask a question about the video.
+
+        For questions that a look at the segment answers. An empty segment gives
+        "".
+
+        Example:
+            # Where does this take place?
+            def execute_command(video, question, possible_answers):
+                info = VideoSegment(video).simple_query("Where does this take place?")
+                return select_answer(info, question, possible_answers)
+        """
+        return self._ask("simple_query", question)
+
+    @method(UNLISTED)
+    def select_answer(self, info: Any, question: str, options: Sequence[str]) -> str:
+        """Select the answer among options; the same as the function of that name."""
+        choices = texts(options, "options")
+        return str(self._call("select_answer", info, text(question, "question"), choices))
+
+    def frame_handle(self, index: int) -> ImageHandle:
+        """The picture behind :meth:`frame_from_index`.
+
+        Raises:
+            IndexError: when the segment has no such frame.
+        """
+        return self._handle.frame_handle(self.start + frame_number(index, self.num_frames))
+
+    @property
+    def _call(self) -> Call:
+        return self._handle.call
+
+    def _ask(self, tool: str, question: str | None) -> str:
+        if question is not None:
+            text(question, "question")
+        return str(self._call(tool, self, question)) if self.num_frames else ""
+
+    def _locate(self, event: str) -> FrameRange:
+        """The event's frames in the whole video; ``(start, start)`` when it is not found."""
+        text(event, "event")
+        if not self.num_frames:
+            return (self.start, self.start)
+        start, end = self._call("locate_event", self, event)
+        return (int(start), int(end))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, VideoSegment):
+            return NotImplemented
+        return self._handle.id == other._handle.id and self._range == other._range
+
+    def __hash__(self) -> int:
+        return hash((self._handle.id, self._range))
+
+    def __repr__(self) -> str:
+        return f"VideoSegment({self.start}, {self.end})"
+
+
+def _frame(value: Any, name: str) -> int | None:
+    return None if value is None else int(number(value, name))

@@ -1,0 +1,87 @@
+"""The compact prompt, for small writers: the one place that knows its format.
+
+Training the embedded writer and prompting it both build their text here, so the
+two cannot drift apart::
+
+    # {summary}: {name}({arguments})        one line a name of the API
+    # task: {task}
+    # query: {query}                        for each example, and
+    # options: {a; b; c}                    only where there are options
+    {program}
+                                            one blank line after each example
+    # query: {query}                        the query to solve; the writer goes on
+    # options: {a; b; c}                    with "def execute_command("
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from viper.api.sets import ApiEntry
+from viper.api.spec import render
+
+END_OF_PROGRAM = "\n\n"
+"""A blank line ends a compact program: the stop string of the writer."""
+
+
+class Demonstration(Protocol):
+    """What an example shows; :class:`viper.schema.Example` is one."""
+
+    @property
+    def query(self) -> str: ...
+    @property
+    def program(self) -> str: ...
+    @property
+    def options(self) -> Sequence[str]: ...
+
+
+def compact_document(
+    entries: Sequence[ApiEntry],
+    task: str,
+    examples: Sequence[Demonstration],
+    query: str,
+    options: Sequence[str] = (),
+) -> str:
+    """The whole prompt up to where the program of ``query`` begins."""
+    shown = (compact_example(e.query, e.program, e.options) for e in examples)
+    return compact_header(entries, task) + "".join(shown) + compact_query(query, options)
+
+
+def compact_header(entries: Sequence[ApiEntry], task: str) -> str:
+    """API lines and the task line, each with its newline."""
+    api_text = render(entries, "compact")
+    return (f"{api_text}\n" if api_text else "") + f"# task: {task}\n"
+
+
+def compact_query(query: str, options: Sequence[str] = ()) -> str:
+    """The query line and, where there are options, the options line."""
+    return f"# query: {one_line(query)}\n" + options_line(options)
+
+
+def compact_example(query: str, program: str, options: Sequence[str] = ()) -> str:
+    """A solved query with the blank line that ends it."""
+    return compact_query(query, options) + compact_program(program) + END_OF_PROGRAM
+
+
+def compact_program(program: str) -> str:
+    """A program without blank lines and outer whitespace (a blank line would end it)."""
+    return "\n".join(line.rstrip() for line in program.splitlines() if line.strip())
+
+
+def compact_selection(info: str, question: str, options: Sequence[str]) -> str:
+    """The prompt after which the text of the best option is the likeliest."""
+    return (
+        f"# info: {one_line(info)}\n# question: {one_line(question)}\n"
+        f"{options_line(options)}# answer:"
+    )
+
+
+def options_line(options: Sequence[str]) -> str:
+    """``# options: a; b; c`` with its newline, or "" without options."""
+    return f"# options: {'; '.join(map(one_line, options))}\n" if options else ""
+
+
+def one_line(text: str) -> str:
+    """Text with every run of whitespace as one space, so that it cannot break the format."""
+    return " ".join(text.split())

@@ -1,0 +1,52 @@
+"""viper: visual reasoning by programs.
+
+A language model writes a Python program against an abstract API, a sandbox runs it,
+vision models answer its calls. Everything public is importable from here; nothing
+heavy is imported until it is used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from viper.api.image_patch import ImagePatch as ImagePatch
+    from viper.api.registry import routine as routine
+    from viper.api.video_segment import VideoSegment as VideoSegment
+    from viper.profiles import load_profile as load_profile
+    from viper.reasoner import Reasoner as Reasoner
+    from viper.reasoner import RunOptions as RunOptions
+    from viper.reasoner import RunResult as RunResult
+
+__version__ = "0.1.0"
+
+_PUBLIC = {
+    "ImagePatch": "viper.api.image_patch",
+    "Reasoner": "viper.reasoner",
+    "RunOptions": "viper.reasoner",
+    "RunResult": "viper.reasoner",
+    "VideoSegment": "viper.api.video_segment",
+    "load_profile": "viper.profiles",
+    "routine": "viper.api.registry",
+}
+
+__all__ = [
+    "ImagePatch",
+    "Reasoner",
+    "RunOptions",
+    "RunResult",
+    "VideoSegment",
+    "load_profile",
+    "routine",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PUBLIC:
+        return getattr(importlib.import_module(_PUBLIC[name]), name)
+    raise AttributeError(f"module 'viper' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_PUBLIC])

@@ -1,0 +1,81 @@
+"""An answer drawn on the picture it is about."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from viper.errors import UsageError
+from viper.reasoner import RunResult
+
+_BOX_COLOUR = (255, 64, 160)
+_MIN_WIDTH = 480
+_SHEET_FRAMES = 8
+
+
+def save_answer(result: RunResult, path: Path) -> None:
+    """Writes the picture with the answer's box and words; for an edit, the edited picture.
+
+    A video becomes a strip of frames. The file appears whole or not at all.
+
+    Raises:
+        UsageError: the file's ending names no picture format, or it cannot be written.
+    """
+    from PIL import Image
+
+    if path.suffix.lower() not in Image.registered_extensions():
+        raise UsageError(f"{path}: unknown picture format {path.suffix!r}; use .png or .jpg")
+    picture = _picture(result)
+    temporary = path.with_name(f".{path.stem}.part{path.suffix}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        picture.save(temporary)
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise UsageError(f"{path}: cannot be written ({error.strerror or error})") from None
+
+
+def _picture(result: RunResult) -> Any:
+    from PIL import Image
+
+    answer, media = result.answer, result.media
+    if answer is not None and answer.kind == "image":
+        return Image.fromarray(np.ascontiguousarray(np.asarray(result.value).transpose(1, 2, 0)))
+    if media.video is not None and (answer is None or answer.box is None):
+        count = len(media.video)
+        chosen = np.linspace(0, count - 1, min(count, _SHEET_FRAMES)).round().astype(int)
+        rows = np.array_split(np.array([media.video[i] for i in chosen]), 2 if count > 3 else 1)
+        width = max(len(row) for row in rows)
+        blank = np.full_like(media.video[0], 255)
+        strips = [
+            np.concatenate([*row, *([blank] * (width - len(row)))], axis=1) for row in rows
+        ]
+        return _captioned(Image.fromarray(np.concatenate(strips, axis=0)), result, None)
+    index = answer.image_index or 0 if answer is not None else 0
+    pixels = media.video[index] if media.video is not None else media.images[index]
+    return _captioned(Image.fromarray(pixels), result, answer.box if answer else None)
+
+
+def _captioned(image: Any, result: RunResult, box: Any) -> Any:
+    """The picture, enlarged if small, with the box and a strip of text below."""
+    from PIL import Image, ImageDraw, ImageFont
+
+    scale = max(1, -(-_MIN_WIDTH // image.width))
+    image = image.resize((image.width * scale, image.height * scale), Image.Resampling.LANCZOS)
+    draw = ImageDraw.Draw(image)
+    line = max(2, image.width // 200)
+    if box is not None:
+        draw.rectangle([value * scale for value in box], outline=_BOX_COLOUR, width=line)
+    font = ImageFont.load_default(max(14, image.width // 36))
+    strip = font.size * 3
+    canvas = Image.new("RGB", (image.width, image.height + int(strip)), "white")
+    canvas.paste(image, (0, 0))
+    words = ImageDraw.Draw(canvas)
+    answer = result.answer
+    shown = "no answer" if answer is None else "the box" if box is not None else str(answer.value)
+    words.text((8, image.height + 4), result.trace.query.text[:90], fill="black", font=font)
+    words.text((8, image.height + 6 + font.size * 1.3), shown[:90], fill=(160, 0, 90), font=font)
+    return canvas

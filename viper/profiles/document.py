@@ -1,0 +1,227 @@
+"""Reading and checking a profile file: which model plays which role, with which settings.
+
+A profile is TOML. Every mistake is one :class:`~viper.errors.ProfileError` that
+names file, line and key.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+
+from viper.errors import ProfileError, UnknownNameError
+from viper.sandbox import Limits
+from viper.strategies.base import RunSettings
+from viper.tools.models import ROLES
+from viper.tools.settings import Sensitivity, ToolSettings
+
+SHIPPED = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class BackendChoice:
+    """A backend by name, what it loads (``embedded:NAME``, a folder, a hub id), its options."""
+
+    backend: str
+    model: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ProfileDocument:
+    """A checked profile; nothing is loaded yet.
+
+    Attributes:
+        bank: the bank of in-context examples, ``embedded:NAME`` or a path, or None.
+    """
+
+    name: str
+    description: str
+    llm: BackendChoice
+    roles: Mapping[str, BackendChoice]
+    tools: ToolSettings
+    run: RunSettings
+    limits: Limits
+    bank: str | None = None
+    path: Path | None = None
+
+
+def state_dir() -> Path:
+    """Where pools, caches and the user's own profiles live: ``VIPER_HOME`` or the data folder."""
+    return Path(os.environ.get("VIPER_HOME") or platformdirs.user_data_dir("viper"))
+
+
+def known_profiles() -> dict[str, Path]:
+    """Shipped profiles and the user's own, by name; the user's win."""
+    found = {path.stem: path for path in sorted(SHIPPED.glob("*.toml"))}
+    found.update({path.stem: path for path in sorted((state_dir() / "profiles").glob("*.toml"))})
+    return found
+
+
+def read_profile(name_or_path: str) -> ProfileDocument:
+    """The profile of that name, or in that ``.toml`` file.
+
+    Raises:
+        UnknownNameError: no such profile; lists the known ones.
+        ProfileError: the file is missing, does not parse, or holds a wrong key or value.
+    """
+    if name_or_path.endswith(".toml"):
+        return _parse(Path(name_or_path))
+    profiles = known_profiles()
+    if name_or_path not in profiles:
+        raise UnknownNameError("profile", name_or_path, profiles)
+    return _parse(profiles[name_or_path])
+
+
+def _parse(path: Path) -> ProfileDocument:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise ProfileError(f"{path}: no such profile file") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ProfileError(f"{path}: cannot be read as text ({error})") from None
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ProfileError(f"{path}: not valid TOML: {error}") from None
+    return _Reader(path, text).document(data)
+
+
+class _Reader:
+    """Turns parsed TOML into a document, blaming by line."""
+
+    _TOP = ("name", "description", "llm", "roles", "sensitivities", "tools", "run", "limits")
+
+    def __init__(self, path: Path, text: str) -> None:
+        self.path, self._lines = path, text.splitlines()
+
+    def document(self, data: dict[str, Any]) -> ProfileDocument:
+        self._only(data, self._TOP, "")
+        run = dict(self._table(data, "run"))
+        bank = run.pop("bank", None)
+        if bank is not None and not isinstance(bank, str):
+            self._fail("bank", "run", f"expected text, got {type(bank).__name__}")
+        if "llm" not in data:
+            self._fail("llm", "", "missing; a profile needs a language model")
+        tools = dict(self._table(data, "tools"))
+        if "attribute_families" in tools:
+            tools["attribute_families"] = self._families(tools["attribute_families"])
+        return ProfileDocument(
+            name=self._text(data, "name", self.path.stem),
+            description=self._text(data, "description", ""),
+            llm=self._backend(data["llm"], "llm", ""),
+            roles=self._roles(self._table(data, "roles")),
+            tools=self._record(
+                ToolSettings, tools, "tools", sensitivities=self._sensitivities(data)
+            ),
+            run=self._record(RunSettings, run, "run"),
+            limits=self._record(Limits, self._table(data, "limits"), "limits"),
+            bank=bank,
+            path=self.path,
+        )
+
+    def _roles(self, table: dict[str, Any]) -> dict[str, BackendChoice]:
+        self._only(table, ROLES, "roles")
+        return {role: self._backend(value, role, "roles") for role, value in table.items()}
+
+    def _backend(self, value: Any, key: str, section: str) -> BackendChoice:
+        if not isinstance(value, dict) or not isinstance(value.get("backend"), str):
+            self._fail(key, section, 'expected a table with a backend, as { backend = "owlv2", … }')
+        self._only(value, ("backend", "model", "options"), key)
+        model, options = value.get("model"), value.get("options", {})
+        if model is not None and not isinstance(model, str):
+            self._fail("model", key, f"expected text, got {type(model).__name__}")
+        if not isinstance(options, dict):
+            self._fail("options", key, f"expected a table, got {type(options).__name__}")
+        return BackendChoice(value["backend"], model, options)
+
+    def _sensitivities(self, data: dict[str, Any]) -> dict[str, Sensitivity]:
+        found = {}
+        for name, value in self._table(data, "sensitivities").items():
+            if not isinstance(value, dict):
+                self._fail(name, "sensitivities", "expected { start = …, step = …, floor = … }")
+            found[name] = self._record(Sensitivity, value, name)
+            if not found[name].floor <= found[name].start or found[name].step <= 0:
+                self._fail(name, "sensitivities", "expected floor <= start and step > 0")
+        return found
+
+    def _families(self, value: Any) -> tuple[tuple[str, ...], ...]:
+        if not isinstance(value, list) or not all(isinstance(words, list) for words in value):
+            self._fail("attribute_families", "tools", "expected a list of lists of words")
+        return tuple(tuple(str(word) for word in words) for words in value)
+
+    def _record(self, kind: Any, values: dict[str, Any], section: str, **fixed: Any) -> Any:
+        fields = {item.name: item for item in dataclasses.fields(kind) if item.name not in fixed}
+        self._only(values, fields, section)
+        for key, value in values.items():
+            expected = _expected(str(fields[key].type))
+            if expected and (
+                not isinstance(value, expected)
+                or (isinstance(value, bool) and bool not in expected)
+            ):
+                names = " or ".join(item.__name__ for item in expected)
+                self._fail(key, section, f"expected {names}, got {type(value).__name__} {value!r}")
+        missing = [
+            name
+            for name, item in fields.items()
+            if name not in values
+            and item.default is dataclasses.MISSING
+            and item.default_factory is dataclasses.MISSING
+        ]
+        if missing:
+            self._fail(section, "", f"the key {missing[0]!r} is missing")
+        return kind(**values, **fixed)
+
+    def _table(self, data: dict[str, Any], key: str) -> dict[str, Any]:
+        value = data.get(key, {})
+        if not isinstance(value, dict):
+            self._fail(key, "", f"expected a table [{key}], got {type(value).__name__}")
+        return dict(value)
+
+    def _text(self, data: dict[str, Any], key: str, default: str) -> str:
+        value = data.get(key, default)
+        if not isinstance(value, str):
+            self._fail(key, "", f"expected text, got {type(value).__name__}")
+        return str(value)
+
+    def _only(self, table: Mapping[str, Any], known: Any, section: str) -> None:
+        for key in table:
+            if key not in known:
+                self._fail(key, section, f"unknown key; known: {', '.join(known)}")
+
+    def _fail(self, key: str, section: str, problem: str) -> None:
+        where = f"{section}.{key}" if section else key
+        raise ProfileError(f"{self.path}:{self._line(key, section)}: {where}: {problem}")
+
+    def _line(self, key: str, section: str) -> int:
+        """The line that defines a key, looked for after its section's header; 1 if not found."""
+        quoted = re.escape(key)
+        defines = re.compile(rf'(^|[{{,\s])"?{quoted}"?\s*=|^\s*\[+\s*"?{quoted}"?\s*\]')
+        header = re.compile(rf'^\s*\[+.*{re.escape(section)}|"?{re.escape(section)}"?\s*=')
+        inside = not section
+        for number, line in enumerate(self._lines, start=1):
+            inside = inside or bool(header.search(line))
+            if inside and defines.search(line):
+                return number
+        return 1
+
+
+def _expected(annotation: str) -> tuple[type, ...]:
+    """The TOML types a field accepts, from its annotation; empty where anything goes."""
+    if annotation.startswith("bool"):
+        return (bool,)
+    if annotation.startswith("int"):
+        return (int,)
+    if annotation.startswith("float"):
+        return (int, float)
+    if annotation.startswith("str"):
+        return (str,)
+    return ()

@@ -33,7 +33,7 @@ from viper.world.scene import (
 from viper.world.splits import combinations, scene_seed
 from viper.world.vocabulary import MATERIALS
 
-CAMERA = Camera.around(height=6.0, distance=9.6, aim=0.2)
+CAMERA = Camera.around(height=7.2, distance=8.6, aim=0.1)
 """Where every clip is filmed from: the whole table is in view."""
 
 _ROUNDNESS = {"cube": 0.86, "ball": 0.93, "cylinder": 0.74, "cone": 0.92, "ring": 0.85}

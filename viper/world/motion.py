@@ -26,7 +26,7 @@ TABLE_HALF_X, TABLE_HALF_Y = 3.9, 2.6
 MIN_SPEED, MAX_SPEED = 0.1, 0.46
 """Apparent speed in table units a frame; motion away from the camera looks shorter."""
 
-DEPTH_FORESHORTENING = 0.55
+DEPTH_FORESHORTENING = 0.63
 SLOT_FRAMES = 7
 WINDOW_FRAMES = 5
 GRAVITY = 0.11
@@ -106,7 +106,7 @@ def draw_script(random: Random, count: int) -> tuple[list[Step], set[int]]:
     used: set[tuple[str, int]] = set()
     steps: list[Step] = []
     slots = random.choice((2, 3, 3, 4, 4))
-    spare = CLIP_FRAMES - 4 - SLOT_FRAMES * (slots - 1)
+    spare = CLIP_FRAMES - 6 - SLOT_FRAMES * (slots - 1)
     offsets = sorted(random.randint(0, spare - 1) for _ in range(slots))
     for slot, offset in enumerate(offsets):
         frame = 3 + offset + slot * SLOT_FRAMES

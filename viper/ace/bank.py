@@ -24,7 +24,7 @@ class Bank:
         self.items = tuple(items)
 
     def examples(self, query: Query, task: str, api: str, count: int) -> Sequence[Example]:
-        """The first ``count`` correct examples of the task and API; never the query's own sample."""
+        """The first ``count`` correct ones of the task and API; never the query's own sample."""
         fitting = [
             item
             for item in self.items

@@ -52,5 +52,7 @@ def load_backend(role: str, backend: str, source: str | None, options: Mapping[s
         return kind.from_pretrained(source, **options)
     except TypeError as error:
         if "unexpected keyword" in str(error):
-            raise ProfileError(f"{role}: the backend {backend!r} takes no such option: {error}") from None
+            raise ProfileError(
+                f"{role}: the backend {backend!r} takes no such option: {error}"
+            ) from None
         raise

@@ -10,7 +10,7 @@ from typing import Any
 import viper.world
 from viper.ace.bank import read_bank
 from viper.api.prelude import PRELUDE
-from viper.errors import ProfileError
+from viper.errors import ProfileError, ViperError
 from viper.profiles.backends import USES_LLM, check_backend, load_backend
 from viper.profiles.document import BackendChoice, ProfileDocument, read_profile
 from viper.sandbox import Sandbox
@@ -64,6 +64,20 @@ class Profile:
             examples=self._examples(),
             profile_name=document.name,
         )
+
+    def problem(self) -> str | None:
+        """Why this profile cannot run here, in one line, or None; loads nothing."""
+        try:
+            check_backend("llm", self.document.llm.backend)
+            choices = [self.document.llm, *self.document.roles.values()]
+            for role, choice in self.document.roles.items():
+                check_backend(role, choice.backend)
+            for choice in choices:
+                self.model_source(choice)
+            self._examples()
+        except ViperError as error:
+            return str(error)
+        return None
 
     def without_examples(self) -> Profile:
         """The same profile in the zero-shot setting."""

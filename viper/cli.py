@@ -1,0 +1,95 @@
+"""The command line: a group of thin commands, each in its own file under ``viper/commands``.
+
+Exit codes: 0 answered, 1 the run ended without an answer or a part failed, 2 the call
+or its input was wrong, 130 interrupted. stdout carries the result, stderr the rest.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import Any
+
+import click
+
+from viper.errors import EXIT_FAILED, EXIT_INTERRUPTED, ViperError
+
+_COMMANDS = {
+    "run": ("viper.commands.run:run", "Answer a question about pictures or a video."),
+    "exec": ("viper.commands.exec:execute", "Run a program of your own in the sandbox."),
+    "doctor": ("viper.commands.doctor:doctor", "Say what works on this machine and what does not."),
+    "ace": ("viper.commands.ace:ace", "In-context examples: mine them from labelled samples."),
+    "world": ("viper.world.commands:world", "The embedded world: render, question, train, score."),
+    "demo-questions": (
+        "viper.commands.demo_questions:demo_questions",
+        "Ask the three questions of `make demo`.",
+    ),
+}
+
+
+class LazyGroup(click.Group):
+    """Commands by dotted path, imported when they are used, so that ``--help`` stays light."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        module, name = _COMMANDS[cmd_name][0].split(":")
+        command: click.Command = getattr(importlib.import_module(module), name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        rows = [(name, text) for name, (_, text) in _COMMANDS.items()]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Exit codes: 0 answered, 1 no answer, 2 wrong call or input, 130 interrupted.",
+)
+@click.version_option(package_name="viper-reasoner", prog_name="viper")
+def cli() -> None:
+    """Visual reasoning by programs.
+
+    A language model writes a Python program for your question, a sandbox runs it,
+    vision models answer its calls.
+
+    \b
+    viper run table.png "the leftmost cube" --save answer.png
+    viper run clip.mp4 "what happens first?" --options "the ball stops; the cube appears"
+    viper doctor
+    """
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Runs the command line and ends the process with its exit code."""
+    try:
+        code = cli.main(args=argv, prog_name="viper", standalone_mode=False)
+    except click.exceptions.Abort:
+        code = _interrupted()
+    except KeyboardInterrupt:
+        code = _interrupted()
+    except click.ClickException as error:
+        error.show()
+        code = error.exit_code
+    except ViperError as error:
+        click.echo(f"viper: {error}", err=True)
+        code = error.exit_code
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = EXIT_FAILED
+    sys.exit(_as_code(code))
+
+
+def _interrupted() -> int:
+    click.echo("viper: interrupted", err=True)
+    return EXIT_INTERRUPTED
+
+
+def _as_code(value: Any) -> int:
+    return value if isinstance(value, int) else 0

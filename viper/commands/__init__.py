@@ -1,0 +1,1 @@
+"""The commands of ``viper``; each file imports only click at the top."""

@@ -1,0 +1,112 @@
+"""``viper doctor``: what works on this machine, what does not, and the line that mends it."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import platform
+import sys
+from typing import Any
+
+import click
+
+from viper.errors import EXIT_FAILED, EXIT_OK, ViperError
+
+EXTRAS = {
+    "vllm": ("vllm", "the vLLM engine for large language models"),
+    "openai": ("openai", "any OpenAI-compatible endpoint"),
+}
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def doctor(as_json: bool) -> int:
+    """Say what works here: Python, torch, devices, extras, sandbox layers, profiles.
+
+    Exits with 1 where the embedded profile or the strict sandbox cannot run.
+    """
+    found = {
+        "python": {"version": platform.python_version(), "executable": sys.executable},
+        "torch": _torch(),
+        "extras": {name: _extra(*about, name) for name, about in EXTRAS.items()},
+        "sandbox": _sandbox(),
+        "profiles": _profiles(),
+    }
+    if as_json:
+        click.echo(json.dumps(found, ensure_ascii=False))
+    else:
+        _print(found)
+    usable = found["profiles"].get("embedded", {}).get("runs") and all(
+        layer["holds"] for layer in found["sandbox"] if layer["required"]
+    )
+    return EXIT_OK if usable else EXIT_FAILED
+
+
+def _torch() -> dict[str, Any]:
+    try:
+        import torch
+    except ImportError as error:
+        return {"version": None, "devices": [], "problem": f"{error}; run: pip install torch"}
+    devices = [f"cpu ({torch.get_num_threads()} threads)"]
+    if torch.cuda.is_available():
+        devices += [
+            f"cuda:{index} ({torch.cuda.get_device_name(index)})"
+            for index in range(torch.cuda.device_count())
+        ]
+    if torch.backends.mps.is_available():
+        devices.append("mps")
+    return {"version": torch.__version__, "devices": devices, "problem": None}
+
+
+def _extra(package: str, purpose: str, extra: str) -> dict[str, Any]:
+    present = importlib.util.find_spec(package) is not None
+    install = None if present else f'pip install "viper-reasoner[{extra}]"'
+    return {"installed": present, "purpose": purpose, "install": install}
+
+
+def _sandbox() -> list[dict[str, Any]]:
+    from viper.sandbox import layers
+
+    return [
+        {
+            "layer": layer.name,
+            "holds": layer.holds,
+            "required": layer.required,
+            "detail": layer.detail,
+        }
+        for layer in layers()
+    ]
+
+
+def _profiles() -> dict[str, Any]:
+    from viper.profiles import known_profiles, load_profile
+
+    found = {}
+    for name in known_profiles():
+        try:
+            profile = load_profile(name)
+            problem = profile.problem()
+            description = profile.document.description
+        except ViperError as error:
+            problem, description = str(error), ""
+        found[name] = {"runs": problem is None, "why_not": problem, "description": description}
+    return found
+
+
+def _print(found: dict[str, Any]) -> None:
+    torch = found["torch"]
+    click.echo(f"Python   {found['python']['version']}")
+    click.echo(f"torch    {torch['version'] or torch['problem']}")
+    click.echo(f"devices  {', '.join(torch['devices']) or 'none'}")
+    click.echo("extras")
+    for name, extra in found["extras"].items():
+        state = "installed" if extra["installed"] else f"missing; {extra['install']}"
+        click.echo(f"  {name:10} {state} ({extra['purpose']})")
+    click.echo("sandbox layers")
+    for layer in found["sandbox"]:
+        state = "holds" if layer["holds"] else "MISSING"
+        click.echo(f"  {layer['layer']:14} {state:8} {layer['detail']}")
+    click.echo("profiles")
+    for name, profile in found["profiles"].items():
+        state = "runs here" if profile["runs"] else f"cannot run: {profile['why_not']}"
+        click.echo(f"  {name:10} {state} ({profile['description']})")

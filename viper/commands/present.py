@@ -1,0 +1,83 @@
+"""A run as a person reads it in a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from viper.reasoner import RunResult
+from viper.schema import Failure, ToolCall, Trial
+
+
+def answer_line(result: RunResult) -> str:
+    """The answer in one line, or why there is none."""
+    answer = result.answer
+    if answer is None:
+        return f"no answer: {failure_line(result.failure)}"
+    if answer.kind == "box":
+        numbers = ", ".join(f"{value:g}" for value in answer.box or ())
+        where = f" in picture {answer.image_index}" if answer.image_index else ""
+        return f"box [{numbers}]{where} (x0, y0, x1, y1 from the top-left corner)"
+    if answer.kind == "choice":
+        return f"({answer.choice_index}) {answer.value}"
+    if answer.kind == "image":
+        return "a picture (write it with --save FILE)"
+    return str(answer.value)
+
+
+def failure_line(failure: Failure | None) -> str:
+    """A failure in one line: kind, place, message."""
+    if failure is None:
+        return "unknown"
+    where = f" at line {failure.line}" if failure.line else ""
+    blame = f" [{failure.tool}: {failure.parameter}]" if failure.parameter else ""
+    return f"{failure.kind}{where}: {failure.message}{blame}"
+
+
+def details(result: RunResult) -> Iterator[str]:
+    """The program, its calls, and what was corrected, as lines."""
+    trials = result.trace.trials
+    for trial in trials[:-1]:
+        yield f"trial {trial.index + 1} ({trial.correction}): {failure_line(trial.failure)}"
+    last = trials[-1]
+    if len(trials) > 1:
+        yield f"trial {last.index + 1} ({last.correction}): {_outcome(last)}"
+    yield "program:"
+    yield from (f"    {line}" for line in last.program.splitlines())
+    yield "tool calls:"
+    yield from (f"    {call_line(call)}" for call in last.tool_calls)
+    usage = result.trace.usage
+    yield (
+        f"{result.trace.seconds:.2f} s, {usage.llm_calls} LLM calls "
+        f"({usage.prompt_tokens} + {usage.completion_tokens} tokens), "
+        f"{usage.model_calls} model calls, task {result.trace.task} ({result.trace.task_reason})"
+    )
+
+
+def call_line(call: ToolCall) -> str:
+    """One tool call: arguments, result, time."""
+    given = [_short(value) for value in call.args]
+    given += [f"{key}={_short(value)}" for key, value in call.kwargs.items()]
+    outcome = f"error: {call.error}" if call.error else _short(call.result)
+    noted = f" (below {call.rejected_by})" if call.rejected_by else ""
+    kept = ", cached" if call.cached else ""
+    return (
+        f"{call.tool}({', '.join(given)}) -> {outcome}{noted} [{call.seconds * 1000:.0f} ms{kept}]"
+    )
+
+
+def _outcome(trial: Trial) -> str:
+    return "ok" if trial.ok else failure_line(trial.failure)
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, dict) and {"kind", "fields"} <= set(value):
+        fields = [f"{item:g}" if isinstance(item, float) else str(item) for item in value["fields"]]
+        return f"{value['kind']}({', '.join(fields)})"
+    if isinstance(value, list):
+        shown = ", ".join(_short(item) for item in value[:4])
+        return f"[{shown}{', …' if len(value) > 4 else ''}]"
+    if isinstance(value, float):
+        return f"{value:.3g}"
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:79]}…"

@@ -1,0 +1,124 @@
+"""``viper run``: answer a question about pictures or a video."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from viper.commands.options import open_reasoner, profile_options, split_options
+from viper.errors import EXIT_FAILED, EXIT_OK
+from viper.schema import TASKS
+
+if TYPE_CHECKING:
+    from viper.reasoner import Reasoner, RunOptions, RunResult
+
+WAYS = ("answer", "prompt", "program")
+
+
+@click.command()
+@click.argument("media_and_query", nargs=-1, required=True, metavar="MEDIA... QUERY")
+@click.option("--task", type=str, default="auto", show_default=True, help=f"{', '.join(TASKS)}.")
+@click.option("--api", default=None, help="abstract, vipergpt, or several joined by +.")
+@click.option("--strategy", default="program", show_default=True, help="How to go about it.")
+@click.option(
+    "--options",
+    "choices",
+    multiple=True,
+    help='Candidate answers: "a; b; c", or the option repeated. Makes the task a choice.',
+)
+@click.option(
+    "--trials", type=click.IntRange(1, 50), default=None, help="Programs written at most."
+)
+@click.option(
+    "--temperature", type=click.FloatRange(0, 2), default=None, help="Of the first program."
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Of sampling.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object with the whole trace.")
+@click.option(
+    "--save",
+    type=click.Path(path_type=Path),
+    default=None,
+    help="Write the answer drawn on the picture.",
+)
+@click.option("--show-prompt", is_flag=True, help="Print the prompt and ask no model.")
+@click.option("--program-only", is_flag=True, help="Print the program of the run and nothing else.")
+@profile_options
+def run(media_and_query: tuple[str, ...], **given: Any) -> int:
+    """Answer QUERY about MEDIA: one or more pictures, or one video file.
+
+    The answer goes to stdout; the program, its tool calls and progress go to stderr.
+
+    \b
+    viper run table.png "what color is the second cube from the left?"
+    viper run table.png "the ball closest to the red cube" --save found.png --json
+    viper run clip.mp4 "what happens first?" --options "the ball stops; the cube appears"
+    """
+    if len(media_and_query) < 2:
+        raise click.UsageError(
+            "expected MEDIA... QUERY: at least one picture or video, then the question"
+        )
+    from viper.tools.media import media_from
+
+    *paths, query = media_and_query
+    media = media_from(paths)
+    options = _run_options(given)
+    with open_reasoner(given["profile"], given["sandbox"], given["offline"]) as reasoner:
+        if given["show_prompt"]:
+            click.echo(reasoner.prompt(media, query, options))
+            return EXIT_OK
+        result = _answer(reasoner, media, query, options)
+    return _print(result, given)
+
+
+def _run_options(given: dict[str, Any]) -> RunOptions:
+    from viper.reasoner import RunOptions
+    from viper.strategies import strategy
+
+    strategy(given["strategy"])
+    return RunOptions(
+        task=given["task"],
+        options=split_options(given["choices"]),
+        api=given["api"],
+        strategy=given["strategy"],
+        trials=given["trials"],
+        temperature=given["temperature"],
+        seed=given["seed"],
+    )
+
+
+def _answer(reasoner: Reasoner, media: Any, query: str, options: RunOptions) -> RunResult:
+    from viper.commands.present import failure_line
+    from viper.commands.progress import status
+    from viper.schema import Trial
+
+    def report(trial: Trial) -> None:
+        if not trial.ok:
+            click.echo(f"trial {trial.index + 1}: {failure_line(trial.failure)}", err=True)
+
+    with status("answering"):
+        return reasoner.run(media, query, options, on_trial=report)
+
+
+def _print(result: RunResult, given: dict[str, Any]) -> int:
+    import json
+
+    from viper.commands.present import answer_line, details
+    from viper.record import result_record
+
+    images = []
+    if given.get("save") is not None:
+        from viper.draw import save_answer
+
+        save_answer(result, given["save"])
+        images = [str(given["save"])]
+    if given["as_json"]:
+        click.echo(json.dumps(result_record(result, images), ensure_ascii=False))
+    elif given.get("program_only"):
+        click.echo(result.program)
+    else:
+        for line in details(result):
+            click.echo(line, err=True)
+        click.echo(answer_line(result))
+    return EXIT_OK if result.answer is not None else EXIT_FAILED

@@ -181,7 +181,10 @@ class Reasoner:
         Arguments and errors as :meth:`run`; ``query`` is what the program gets as question.
         """
         run_options = _with_changes(options, changes)
-        context, reason = self._context(media, query or "a program of one's own", run_options, None)
+        context, reason = self._context(media, query or "(no question)", run_options, None)
+        if run_options.task == "auto" and not run_options.options:
+            context.query = replace(context.query, task="auto")
+            reason = "read from what the program returns"
         started = time.perf_counter()
         written = Written(program, "", "first", None, None)
         trials = list(run_program(self.components, context, written))

@@ -14,8 +14,6 @@ from viper.schema import TASKS
 if TYPE_CHECKING:
     from viper.reasoner import Reasoner, RunOptions, RunResult
 
-WAYS = ("answer", "prompt", "program")
-
 
 @click.command()
 @click.argument("media_and_query", nargs=-1, required=True, metavar="MEDIA... QUERY")

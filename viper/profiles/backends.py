@@ -23,7 +23,7 @@ ROLE_BACKENDS: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "text": {"llm": "viper.tools.text:LanguageTool"},
     }
 )
-"""Role -> backend name -> ``module:class``; a class offers ``from_pretrained(source, **options)``."""
+"""Role -> backend -> ``module:class``; a class offers ``from_pretrained(source, **options)``."""
 
 USES_LLM = "llm"
 """The text backend that shares the profile's language model instead of loading one."""

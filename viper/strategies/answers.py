@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -155,6 +155,17 @@ def _json(value: Any) -> Any:
     return str(value)[:200]
 
 
+def _auto(value: Any, query: Query, media: Media) -> Answer | Failure:
+    """By what came out: a patch, a picture, pairs, else words (a program of one's own)."""
+    if isinstance(value, Ref):
+        return _ground(value, query, media)
+    if isinstance(value, np.ndarray):
+        return _edit(value, query, media)
+    if isinstance(value, list):
+        return _tag(value, query, media)
+    return _question(value, query, media)
+
+
 _READERS: dict[str, Callable[[Any, Query, Media], Answer | Failure]] = {
     "ground": _ground,
     "question": _question,
@@ -162,9 +173,5 @@ _READERS: dict[str, Callable[[Any, Query, Media], Answer | Failure]] = {
     "statement": _statement,
     "edit": _edit,
     "tag": _tag,
+    "auto": _auto,
 }
-
-
-def known_tasks() -> Sequence[str]:
-    """The tasks a program can be read for (all but ``auto``)."""
-    return tuple(_READERS)

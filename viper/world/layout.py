@@ -11,12 +11,13 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from viper.errors import UsageError
 from viper.world.render import Camera, Stage, mask_box
-from viper.world.render_shapes import footprint, half_height
+from viper.world.render_shapes import footprint, half_height, solid_of
 from viper.world.scene import IMAGE_HEIGHT, IMAGE_WIDTH, RenderedScene, Scene, SceneObject
 from viper.world.splits import combinations, scene_seed
 from viper.world.vocabulary import HELD_OUT_COMBINATIONS, MATERIALS, SIZES
@@ -34,6 +35,8 @@ _STACKED, _RAISED = 0.20, 0.26
 _SAME_SHAPE, _SAME_COLOUR = 0.5, 0.3
 _HELD_OUT = 0.40
 _GAP = 0.22
+_OVERLAP = 0.45
+_SPOTS = 25
 _TRIES = 400
 
 
@@ -63,17 +66,19 @@ def sample_scene(
     """
     seed = scene_seed(split, index)
     rng = np.random.default_rng([seed, 1])
+    count = int(rng.integers(min_objects, max_objects + 1))
     for _ in range(_TRIES):
-        looks = _sample_looks(split, rng, min_objects, max_objects) if objects is None else objects
+        looks = _sample_looks(split, rng, count) if objects is None else objects
         _check_looks(split, looks)
-        placed = _place(looks, rng)
+        yaw, height = float(rng.uniform(-0.22, 0.22)), float(rng.uniform(4.3, 5.8))
+        empty = Scene((), seed, yaw, height)
+        placed = _place(looks, Camera.for_scene(empty), rng)
         if placed is None:
             continue
-        yaw, height = float(rng.uniform(-0.22, 0.22)), float(rng.uniform(4.3, 5.8))
-        scene = Scene(tuple(placed), seed, yaw, height)
+        scene = dataclasses.replace(empty, objects=tuple(placed))
         if _perceivable(scene):
             return scene
-    raise UsageError(f"no clear layout of {max_objects} objects in {_TRIES} tries; ask for fewer")
+    raise UsageError(f"no clear layout of {count} objects in {_TRIES} tries; ask for fewer")
 
 
 def bottom_order_agreement(scenes: Iterable[RenderedScene]) -> float:
@@ -100,9 +105,8 @@ def _check_looks(split: str, looks: Sequence[SceneObject]) -> None:
             )
 
 
-def _sample_looks(split: str, rng: np.random.Generator, least: int, most: int) -> list[SceneObject]:
+def _sample_looks(split: str, rng: np.random.Generator, count: int) -> list[SceneObject]:
     """Attributes of a scene's objects, with duplicates on purpose."""
-    count = int(rng.integers(least, most + 1))
     pairs = combinations("train")
     chosen = [pairs[int(rng.integers(len(pairs)))] for _ in range(count)]
     if count > 1 and rng.random() < _SAME_SHAPE:
@@ -143,64 +147,108 @@ def _repeat(
         chosen[place] = wanted
 
 
-def _place(looks: Sequence[SceneObject], rng: np.random.Generator) -> list[SceneObject] | None:
-    """Positions for all objects, or None where the table was too full."""
+def _place(
+    looks: Sequence[SceneObject], camera: Camera, rng: np.random.Generator
+) -> list[SceneObject] | None:
+    """Positions for all objects, or None where they do not fit."""
     placed: list[SceneObject] = []
+    views: list[_View] = []
     free: list[int] = []
     for look in looks:
-        mode = rng.random()
-        yaw = float(rng.uniform(-np.pi, np.pi))
-        rise = half_height(look.shape, look.size)
-        base = _support(look, placed, free, rng) if mode < _STACKED else None
-        if base is not None:
-            below = placed[base]
-            free.remove(base)
-            x, y = (float(v + rng.uniform(-0.08, 0.08)) for v in below.position[:2])
-            z = below.position[2] + half_height(below.shape, below.size) + rise
+        for _ in range(_SPOTS):
+            thing, base = _drop(look, placed, free, rng)
+            view = _View.of(thing, camera)
+            apart = base is not None or _apart(thing, placed)
+            if apart and view.fits() and not any(view.hides(other) for other in views):
+                break
         else:
-            spot = _free_spot(look, placed, rng)
-            if spot is None:
-                return None
-            x, y = spot
-            raised = _STACKED <= mode < _STACKED + _RAISED
-            z = rise + (float(rng.uniform(0.5, 2.4)) if raised else 0.0)
-            if look.shape in ("cube", "cylinder") and not raised:
-                free.append(len(placed))
-        placed.append(dataclasses.replace(look, position=(x, y, z), yaw=yaw))
+            return None
+        if base is not None:
+            free.remove(base)
+        if look.shape in ("cube", "cylinder") and base is None and thing.position[2] < 1:
+            free.append(len(placed))
+        placed.append(thing)
+        views.append(view)
     return placed
+
+
+def _drop(
+    look: SceneObject, placed: Sequence[SceneObject], free: Sequence[int], rng: np.random.Generator
+) -> tuple[SceneObject, int | None]:
+    """A look at a random place, and the index of the object that carries it, if one does."""
+    mode = rng.random()
+    rise = half_height(look.shape, look.size)
+    base = _support(look, placed, free, rng) if mode < _STACKED else None
+    if base is not None:
+        below = placed[base]
+        x, y = (float(v + rng.uniform(-0.08, 0.08)) for v in below.position[:2])
+        z = below.position[2] + half_height(below.shape, below.size) + rise
+    else:
+        x, y = float(rng.uniform(-TABLE_X, TABLE_X)), float(rng.uniform(*TABLE_Y))
+        raised = _STACKED <= mode < _STACKED + _RAISED
+        z = rise + (float(rng.uniform(0.5, 2.4)) if raised else 0.0)
+    yaw = float(rng.uniform(-np.pi, np.pi))
+    return dataclasses.replace(look, position=(x, y, z), yaw=yaw), base
 
 
 def _support(
     look: SceneObject, placed: Sequence[SceneObject], free: Sequence[int], rng: np.random.Generator
 ) -> int | None:
-    """Index of a flat-topped object that can carry ``look``, or None."""
-    fitting = [i for i in free if placed[i].size == "big" or look.size == "small"]
+    """Index of a flat-topped object of another colour that can carry ``look``, or None."""
+    fitting = [
+        i
+        for i in free
+        if placed[i].colour != look.colour and (placed[i].size == "big" or look.size == "small")
+    ]
     return fitting[int(rng.integers(len(fitting)))] if fitting else None
 
 
-def _free_spot(
-    look: SceneObject, placed: Sequence[SceneObject], rng: np.random.Generator
-) -> tuple[float, float] | None:
-    own = footprint(look.shape, look.size)
-    for _ in range(30):
-        x, y = float(rng.uniform(-TABLE_X, TABLE_X)), float(rng.uniform(*TABLE_Y))
-        gaps = (
-            np.hypot(x - other.position[0], y - other.position[1])
-            - own
-            - footprint(other.shape, other.size)
-            for other in placed
-        )
-        if all(gap > _GAP for gap in gaps):
-            return x, y
-    return None
+def _apart(thing: SceneObject, placed: Sequence[SceneObject]) -> bool:
+    """Whether an object keeps its distance on the table from all others."""
+    x, y, _ = thing.position
+    own = footprint(thing.shape, thing.size) + _GAP
+    return all(
+        np.hypot(x - other.position[0], y - other.position[1])
+        > own + footprint(other.shape, other.size)
+        for other in placed
+    )
+
+
+class _View(NamedTuple):
+    """The box that an object's bounding box projects to; a cheap bound before any ray is cast."""
+
+    x0: float
+    y0: float
+    x1: float
+    y1: float
+    depth: float
+
+    @classmethod
+    def of(cls, thing: SceneObject, camera: Camera) -> _View:
+        spots = camera.project(solid_of(thing).corners(), IMAGE_WIDTH, IMAGE_HEIGHT)
+        (x0, y0, _), (x1, y1, _) = spots.min(0).tolist(), spots.max(0).tolist()
+        return cls(x0, y0, x1, y1, float(spots[:, 2].mean()))
+
+    def fits(self) -> bool:
+        inside = self.x0 >= 0 and self.y0 >= 0 and self.x1 <= IMAGE_WIDTH
+        large = min(self.x1 - self.x0, self.y1 - self.y0) >= MIN_SIDE
+        return inside and self.y1 <= IMAGE_HEIGHT and large
+
+    def hides(self, other: _View) -> bool:
+        """Whether the nearer of the two covers too much of the other's box."""
+        width = min(self.x1, other.x1) - max(self.x0, other.x0)
+        height = min(self.y1, other.y1) - max(self.y0, other.y0)
+        if width <= 0 or height <= 0:
+            return False
+        behind = self if self.depth > other.depth else other
+        area = (behind.x1 - behind.x0) * (behind.y1 - behind.y0)
+        return width * height > _OVERLAP * area
 
 
 def _perceivable(scene: Scene) -> bool:
     """Whether every object is inside the picture, large enough and not hidden too much."""
     stage = Stage(Camera.for_scene(scene), IMAGE_WIDTH, IMAGE_HEIGHT, samples=1)
-    ids, _, silhouettes, cut = stage.ids(scene.objects, stands=True)
-    if cut.any():
-        return False
+    ids, _, silhouettes, _ = stage.ids(scene.objects, stands=True)
     for index, own in enumerate(silhouettes):
         mask = ids[0] == index
         if mask.sum() < (MIN_VISIBLE + 0.04) * own:

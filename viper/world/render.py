@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from viper.world.render_camera import Camera
 from viper.world.render_shading import Light, Surface, albedo, shade, to_pixels
-from viper.world.render_shapes import Solid, half_height, pole, solid_of
+from viper.world.render_shapes import RADIUS, Solid, half_height, pole, solid_of
 from viper.world.scene import IMAGE_HEIGHT, IMAGE_WIDTH, RenderedScene, Scene, SceneObject
 
 __all__ = ["Camera", "Light", "Rendering", "Stage", "Table", "render_objects", "render_scene"]
@@ -153,23 +153,25 @@ class Stage:
         self._eye = np.array(camera.position, np.float32)
         self._rays = camera.rays(width, height, samples)
         self._lamps = self.light.positions(samples)
-        self._floor()
+        self._set_table()
 
-    def _floor(self) -> None:
-        """Depth of the table (and what lies below it), and its light with and without the lamp."""
-        table, rays = self.table, self._rays
-        fall = np.minimum(rays[2], -1e-3)
-        depth = -self._eye[2] / fall
-        x, y = self._eye[0] + rays[0] * depth, self._eye[1] + rays[1] * depth
+    def _set_table(self) -> None:
+        """Depth of the table and of the floor beyond it, and their colour lit and unlit."""
+        table, rays, eye = self.table, self._rays, self._eye
+        # The camera never rolls, so a whole row falls at the same rate.
+        fall = np.minimum(rays[2, :, :, :1], np.float32(-1e-3))
+        depth = -eye[2] / fall
+        x, y = eye[0] + rays[0] * depth, eye[1] + rays[1] * depth
         beyond = (x < table.left) | (x > table.right) | (y < table.front) | (y > table.back)
-        self._floor_depth = np.where(beyond, -(self._eye[2] + table.drop) / fall, depth)
+        self._floor_depth = np.where(beyond, depth * np.float32(1 + table.drop / eye[2]), depth)
+        self._on_table = ~beyond
         lamp = np.array(self.light.position, np.float32)
         away = (x[0] - lamp[0]) ** 2 + (y[0] - lamp[1]) ** 2
-        falloff = 1 / (1 + away * np.float32(0.35 / lamp[2] ** 2)) ** 1.5
-        dark = np.where(beyond, np.float32(0.30), np.float32(1))
-        self._floor_ambient = np.float32(self.light.ambient) * dark
-        self._floor_lamp = np.float32(0.72 * self.light.strength) * falloff * dark
-        self._on_table = ~beyond
+        falloff = 1 / (1 + away * np.float32(0.35 / lamp[2] ** 2)) ** np.float32(1.5)
+        tone = 1 - np.float32(0.7) * beyond.mean(0, dtype=np.float32)
+        colour = np.array(table.colour, np.float32)[:, None, None]
+        self._floor_dark = colour * (tone * np.float32(self.light.ambient))
+        self._floor_lamp = colour * (tone * falloff * np.float32(0.72 * self.light.strength))
 
     def ids(
         self, objects: Sequence[SceneObject], stands: bool = False
@@ -220,19 +222,21 @@ class Stage:
             solids = [solid_of(thing) for thing in objects]
             poles = _stands(objects, stands)
             ids, depth, silhouettes, cut = self._cast(solids, poles)
-            lit = self._table_shadows([*solids, *poles])
-            light = self._floor_ambient + self._floor_lamp * lit
-            colours = np.array(self.table.colour, np.float32)[:, None, None, None] * light
-            colours[:, ids == _POLE] = _POLE_ALBEDO
-            for index, thing in enumerate(objects):
-                self._paint(index, thing, solids, ids, depth, colours)
-            image = to_pixels(np.minimum(colours, 1).mean(1).transpose(1, 2, 0))
+            lit = self._table_light([*solids, *poles])
+            bare = (ids == _BACKGROUND).sum(0, dtype=np.float32)
+            sums = (self._floor_dark + self._floor_lamp * lit) * bare
+            if poles:
+                sums += _POLE_ALBEDO * (ids == _POLE).sum(0, dtype=np.float32)
+            shown = [
+                self._paint(index, thing, solids, ids, depth, sums)
+                for index, thing in enumerate(objects)
+            ]
+            image = to_pixels((sums / self.samples).transpose(1, 2, 0))
         masks = np.zeros((len(objects), self.height, self.width), np.bool_)
         visible = np.zeros(len(objects), np.float32)
-        for index, own in enumerate(silhouettes):
-            shown = (ids == index).sum(0, dtype=np.int8)
-            masks[index] = shown * 2 >= self.samples
-            visible[index] = shown.sum() / own if own else 0
+        for index, (own, counts) in enumerate(zip(silhouettes, shown, strict=True)):
+            masks[index] = counts * 2 >= self.samples
+            visible[index] = counts.sum() / own if own else 0
         return Rendering(image, masks, depth[0].copy(), visible, cut)
 
     def _window(self, points: Floats) -> tuple[Window | None, bool]:
@@ -249,9 +253,9 @@ class Stage:
             return None, bool(outside)
         return (slice(y0, y1), slice(x0, x1)), bool(outside)
 
-    def _table_shadows(self, solids: Sequence[Solid]) -> Floats:
-        """Share of the lamp that reaches the table, float32 [samples, H, W] of 0 or 1."""
-        lit = np.ones(self._floor_depth.shape, np.float32)
+    def _table_light(self, solids: Sequence[Solid]) -> Floats:
+        """Share of the lamp that reaches each pixel of the table, float32 [H, W] in [0, 1]."""
+        dark = np.zeros(self._floor_depth.shape, np.bool_)
         for solid in solids:
             if solid.centre[2] < 0:
                 continue
@@ -262,12 +266,20 @@ class Stage:
             if window is None:
                 continue
             part = (slice(None), *window)
-            rays = self._rays[(slice(None), *part)]
-            points = self._eye[:, None, None, None] + rays * self._floor_depth[part]
-            to_lamp = self._lamps.T[:, :, None, None] - points
-            dark = solid.blocks(points.reshape(3, -1), to_lamp.reshape(3, -1))
-            lit[part][dark.reshape(points.shape[1:]) & self._on_table[part]] = 0
-        return lit
+            todo = self._on_table[part] & ~dark[part]
+            at = self._flat(window, todo)
+            depths = self._floor_depth.reshape(-1)[at]
+            points = self._eye[:, None] + self._rays.reshape(3, -1)[:, at] * depths
+            to_lamp = self._lamps.T[:, at // (self.width * self.height)] - points
+            dark.reshape(-1)[at[solid.blocks(points, to_lamp)]] = True
+        lit = 1 - dark.mean(0, dtype=np.float32)
+        return _soften(lit) if self.samples > 1 else lit
+
+    def _flat(self, window: Window, which: NDArray[np.bool_]) -> NDArray[np.intp]:
+        """Flat indices into [samples, H, W] of the true samples of a window."""
+        sample, row, column = np.nonzero(which)
+        rows, columns = window
+        return (sample * self.height + row + rows.start) * self.width + column + columns.start
 
     def _paint(
         self,
@@ -276,25 +288,30 @@ class Stage:
         solids: Sequence[Solid],
         ids: NDArray[np.int8],
         depth: Floats,
-        colours: Floats,
-    ) -> None:
-        """Shade the visible samples of one object into ``colours`` [3, samples, H, W]."""
-        window, _ = self._window(solids[index].corners())
+        sums: Floats,
+    ) -> NDArray[np.intp]:
+        """Add an object's light to ``sums`` [3, H, W]; the samples it fills, int [H, W]."""
+        solid, pixels = solids[index], self.width * self.height
+        window, _ = self._window(solid.corners())
         if window is None:
-            return
-        part = (slice(None), *window)
-        which = ids[part] == index
-        if not which.any():
-            return
-        rays = self._rays[(slice(None), *part)][:, which]
-        points = self._eye[:, None] + rays * depth[part][which]
-        local = solids[index].to_local(points)
-        normals = solids[index].normals(local)
-        to_lamp = self._lamps.T[:, np.nonzero(which)[0]] - points
+            return np.zeros((self.height, self.width), np.intp)
+        at = self._flat(window, ids[(slice(None), *window)] == index)
+        rays = self._rays.reshape(3, -1)[:, at]
+        points = self._eye[:, None] + rays * depth.reshape(-1)[at]
+        local = solid.to_local(points)
+        normals = solid.normals(local)
+        to_lamp = self._lamps.T[:, at // pixels] - points
         lit = self._lit(index, solids, points, to_lamp, (normals * to_lamp).sum(0) > 0)
-        surface = Surface(points, normals, _unit(rays), local, _unit(to_lamp), lit)
+        foot = solid.centre - np.array([0, 0, half_height(thing.shape, thing.size)], np.float32)
+        above = (points - foot[:, None]) / np.float32(RADIUS[thing.size])
+        surface = Surface(above, normals, _unit(rays), _unit(to_lamp), lit)
         base = albedo(thing.colour, thing.pattern, local)
-        colours[(slice(None), *part)][:, which] = shade(surface, base, thing.material, self.light)
+        light = np.minimum(shade(surface, base, thing.material, self.light), 1)
+        where = at % pixels
+        for channel in range(3):
+            flat = sums[channel].reshape(-1)
+            flat += np.bincount(where, light[channel], pixels).astype(np.float32)
+        return np.bincount(where, minlength=pixels).reshape(self.height, self.width)
 
     def _lit(
         self,
@@ -321,6 +338,13 @@ class Stage:
 
 def _unit(vectors: Floats) -> Floats:
     return vectors / np.sqrt((vectors * vectors).sum(0))
+
+
+def _soften(lit: Floats) -> Floats:
+    """A 3 x 3 mean: with one lamp place per sample a shadow's edge would show as steps."""
+    wide = np.pad(lit, 1, mode="edge")
+    rows = wide[:-2] + wide[1:-1] + wide[2:]
+    return (rows[:, :-2] + rows[:, 1:-1] + rows[:, 2:]) * np.float32(1 / 9)
 
 
 def _onto_table(points: Floats, lamp: Floats) -> Floats:

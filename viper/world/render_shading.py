@@ -26,8 +26,8 @@ DISPLAY_COLOURS: dict[str, tuple[float, float, float]] = {
 }
 """The colour words as display RGB in [0, 1]."""
 
-_SKY_LOW, _SKY_HIGH, _GROUND = 0.16, 0.62, 0.30
-_CEILING = 9.0
+_HORIZON = 1.15
+"""How far (in object radii) the bright ground reaches in a metal object's reflection."""
 
 
 @dataclass(frozen=True)
@@ -63,15 +63,17 @@ class Light:
 
 @dataclass(frozen=True)
 class Surface:
-    """What a point needs to be shaded; arrays are float32 [3, N] unless noted."""
+    """Visible points of one object; float32 [3, N], directions are unit vectors.
 
-    points: Floats
+    ``above`` are the points seen from the foot of the object, in its radii;
+    ``lit`` [N] is the share of the key light that arrives.
+    """
+
+    above: Floats
     normals: Floats
     view: Floats
-    local: Floats
     to_light: Floats
     lit: Floats
-    """float32 [N]: share of the key light that arrives."""
 
 
 def albedo(colour: str, pattern: str | None, local: Floats) -> Floats:
@@ -80,10 +82,11 @@ def albedo(colour: str, pattern: str | None, local: Floats) -> Floats:
     if pattern is None:
         return base
     if pattern == "striped":
-        marked = np.mod(local[2] * 1.9 + 0.25, 1) < 0.42
+        marked = np.mod(local[2] * 1.45 + local[1] * 1.1 + 0.25, 1) < 0.45
     else:
-        cell = np.mod(local * 1.55 + 0.5, 1) - 0.5
-        marked = (cell * cell).sum(0) < 0.095
+        # Spots are cut from balls centred in the planes where each solid has surface.
+        cell = np.mod((np.abs(local) - 0.25) / 0.75 + 0.5, 1) - 0.5
+        marked = (cell * cell).sum(0) < 0.075
     return np.where(marked, np.float32(0.92), base)
 
 
@@ -97,27 +100,23 @@ def shade(surface: Surface, base: Floats, material: str, light: Light) -> Floats
     if material == "rubber":
         sheen = 0.05 * glint**6 * surface.lit
         return base * (around + 0.78 * facing) + sheen
-    seen = _surroundings(surface.points, mirror, light)
-    edge = 1 + (view * normal).sum(0)
-    tint = base + (1 - base) * (0.05 + 0.35 * np.maximum(edge, 0) ** 4)
-    sharp = glint**40 * surface.lit
-    return base * (0.25 * around + 0.20 * facing) + tint * seen + 0.9 * sharp
+    seen = _surroundings(surface.above, mirror)
+    edge = np.maximum(1 + (view * normal).sum(0), 0)
+    tint = base + (1 - base) * (0.08 + 0.4 * edge**4)
+    return base * (0.22 * around + 0.16 * facing) + tint * seen + 0.9 * glint**40 * surface.lit
 
 
-def _surroundings(points: Floats, mirror: Floats, light: Light) -> Floats:
-    """Brightness [N] of the room that a mirror ray meets, corrected for where it starts."""
-    down = mirror[2] < 0
-    steep = np.maximum(np.abs(mirror[2]), 1e-3)
-    run = np.where(down, points[2], _CEILING - points[2]) / steep
-    run = np.minimum(run, 60)
-    x, y = points[0] + mirror[0] * run, points[1] + mirror[1] * run
-    near = run / (run + 0.7)
-    ground = _GROUND * (0.35 + 0.9 * near) * (1 - 0.45 * np.minimum(run / 14, 1))
-    sky = _SKY_LOW + (_SKY_HIGH - _SKY_LOW) * mirror[2]
-    lamp = (np.abs(x - light.position[0]) < 2.6) & (np.abs(y - light.position[1]) < 2.6)
-    window = (np.abs(x - 7) < 1.5) & (np.abs(y + 4) < 4.5)
-    sky = sky + np.where(lamp, np.float32(1.1), 0) + np.where(window, np.float32(0.5), 0)
-    return np.where(down, ground, sky)
+def _surroundings(above: Floats, mirror: Floats) -> Floats:
+    """Brightness [N] of what a mirror ray meets: bright ground, dark horizon, half-lit sky.
+
+    The room travels with the object and its edges lie close, so the reflection changes
+    along a flat face too: that is what tells metal from rubber there.
+    """
+    steep = np.maximum(np.abs(mirror[2]), 2e-2)
+    ground = 0.08 + 0.80 / (1 + (above[2] / steep / _HORIZON) ** 8)
+    across = mirror[0] / (steep + 0.4) + 0.8 * above[0] + 0.4 * above[1]
+    sky = 0.42 + 0.34 * np.clip(across * 4, -1, 1)
+    return np.where(mirror[2] < 0, ground, sky)
 
 
 def to_pixels(linear: Floats) -> NDArray[np.uint8]:

@@ -36,6 +36,8 @@ class ImagePatch:
     """
 
     __slots__ = ("_handle", "_box")
+    _handle: ImageHandle
+    _box: tuple[float, float, float, float]
 
     def __init__(
         self,
@@ -52,7 +54,7 @@ class ImagePatch:
         frame (-1 is the last one).
         """
         if isinstance(image, FrameSource):
-            image, left = image.frame_handle(0 if left is None else int(left)), None
+            image, left = image.frame_handle(0 if left is None else left), None
         if isinstance(image, ImagePatch):
             self._handle, outer = image._handle, image._box
         elif isinstance(image, ImageHandle):

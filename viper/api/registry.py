@@ -198,7 +198,7 @@ def annotation_text(annotation: Any) -> str:
 
 
 def check_documented(name: str, function: Callable[..., Any]) -> None:
-    """Raise a UsageError unless every parameter and the result are typed and a docstring is there."""
+    """Raise a UsageError unless everything is typed and there is a docstring."""
     signature = inspect.signature(function)
     untyped = [
         parameter.name

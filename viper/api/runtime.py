@@ -48,7 +48,7 @@ class VideoHandle:
         """``(num_frames, 3, height, width)``."""
         return (self.num_frames, 3, self.height, self.width)
 
-    def frame_handle(self, index: int) -> ImageHandle:
+    def frame_handle(self, index: float) -> ImageHandle:
         """Frame ``index`` as a picture; negative ones count from the end.
 
         Raises:
@@ -62,7 +62,7 @@ class VideoHandle:
 class FrameSource(Protocol):
     """What a patch can be taken from by frame index: a video or a segment of one."""
 
-    def frame_handle(self, index: int) -> ImageHandle: ...
+    def frame_handle(self, index: float) -> ImageHandle: ...
 
 
 def frame_number(index: Any, num_frames: int) -> int:

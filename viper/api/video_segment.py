@@ -29,6 +29,8 @@ class VideoSegment:
     """
 
     __slots__ = ("_handle", "_range")
+    _handle: VideoHandle
+    _range: FrameRange
 
     def __init__(self, video: Any, start: int | None = None, end: int | None = None) -> None:
         """The whole video, or the frames from ``start`` up to, not including, ``end``.
@@ -199,7 +201,7 @@ class VideoSegment:
         choices = texts(options, "options")
         return str(self._call("select_answer", info, text(question, "question"), choices))
 
-    def frame_handle(self, index: int) -> ImageHandle:
+    def frame_handle(self, index: float) -> ImageHandle:
         """The picture behind :meth:`frame_from_index`.
 
         Raises:

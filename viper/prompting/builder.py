@@ -1,5 +1,203 @@
-"""Builds the prompts that ask a language model for a program or for an answer."""
+"""Builds the prompts that ask a language model for a program or for an answer.
 
-from viper.prompting.compact import compact_document
+Three styles: ``compact`` for small writers trained on exactly that format,
+``full`` for models that continue a file, ``chat`` as the message to a model that
+follows instructions. A ``full`` prompt ends with ``def execute_command(``, which
+the completion then continues. The wording lives in ``templates/*.md``.
 
-__all__ = ["compact_document"]
+Source: Stanić et al. 2024, A.3 (feedback) and A.4 (order of API, examples,
+guidelines, earlier program, query); the words are ours.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from string import Template
+from typing import Any, Literal
+
+from viper.api.sets import ApiEntry
+from viper.api.spec import render
+from viper.errors import UnknownNameError
+from viper.prompting.compact import (
+    Demonstration,
+    compact_document,
+    compact_query,
+    compact_selection,
+    one_line,
+)
+from viper.schema import Failure, Query
+
+__all__ = [
+    "STYLES",
+    "Feedback",
+    "build_prompt",
+    "build_select_prompt",
+    "compact_document",
+    "entry_point",
+    "guidelines_for",
+]
+
+Style = Literal["compact", "full", "chat"]
+STYLES: tuple[str, ...] = ("compact", "full", "chat")
+
+_ENTRY_POINTS = {"choice": "execute_command(video, question, possible_answers)"}
+_MEDIA = {"choice": "a video"}
+
+
+@dataclass(frozen=True)
+class Feedback:
+    """An earlier program for the same query and why it gave no answer."""
+
+    program: str
+    failure: Failure
+
+
+def build_prompt(
+    query: Query,
+    entries: Sequence[ApiEntry],
+    examples: Sequence[Demonstration],
+    *,
+    style: str = "compact",
+    feedback: Feedback | None = None,
+    guidelines: str | None = None,
+) -> str:
+    """The prompt that asks for a program.
+
+    Args:
+        query: its task is resolved (not ``auto``).
+        entries: the names to list, ``api_set(name).entries(task)``.
+        examples: solved queries, shown in this order.
+        feedback: shown before the query; the compact style gives it one comment line.
+        guidelines: instead of the task's own; the compact style has none.
+
+    Raises:
+        UnknownNameError: for a style that does not exist.
+    """
+    if style == "compact":
+        return _compact_prompt(query, entries, examples, feedback)
+    if style not in STYLES:
+        raise UnknownNameError("prompt style", style, STYLES)
+    rules = guidelines_for(query.task) if guidelines is None else guidelines.strip()
+    values = {
+        "api": render(entries, "full"),
+        "entry_point": entry_point(query.task),
+        "examples": _examples_text(examples, style),
+        "feedback": "" if feedback is None else _feedback_text(feedback),
+        "guidelines": rules,
+        "media": _MEDIA.get(query.task, "an image"),
+    }
+    if style == "chat":
+        return _fill("chat", {**values, "query": _chat_query(query)})
+    values["query"] = compact_query(query.text, query.options).rstrip("\n")
+    for name in ("guidelines", "feedback"):
+        values[name] = _commented(values[name])
+    return _fill("full", values).rstrip("\n")
+
+
+def build_select_prompt(
+    info: Any, question: str, options: Sequence[str], style: str = "compact"
+) -> str:
+    """The prompt after which the best option's text is the likeliest continuation.
+
+    Args:
+        info: what is known: text, or a mapping of named findings.
+
+    Raises:
+        UnknownNameError: for a style that does not exist.
+    """
+    known = info_text(info)
+    if style == "compact":
+        return compact_selection(known, question, options)
+    if style not in STYLES:
+        raise UnknownNameError("prompt style", style, STYLES)
+    listed = "\n".join(f"- {one_line(option)}" for option in options)
+    values = {"info": known, "question": one_line(question), "options": listed}
+    return _fill("select", values).rstrip("\n")
+
+
+def guidelines_for(task: str) -> str:
+    """The rules that the full and chat prompts state for a task: the common ones, then its own."""
+    own = _template(f"guidelines_{task}").strip()
+    return _fill("guidelines", {"entry_point": entry_point(task)}).strip() + "\n" + own
+
+
+def entry_point(task: str) -> str:
+    """How a program of that task begins, ``execute_command(image)``."""
+    return _ENTRY_POINTS.get(task, "execute_command(image)")
+
+
+def info_text(info: Any) -> str:
+    """What a program found out, as one line: ``name: value; name: value`` for a mapping."""
+    if isinstance(info, Mapping):
+        return "; ".join(f"{name}: {info_text(value)}" for name, value in info.items())
+    if isinstance(info, list | tuple):
+        return "; ".join(info_text(value) for value in info)
+    return one_line(str(info))
+
+
+def _compact_prompt(
+    query: Query,
+    entries: Sequence[ApiEntry],
+    examples: Sequence[Demonstration],
+    feedback: Feedback | None,
+) -> str:
+    if feedback is None:
+        return compact_document(entries, query.task, examples, query.text, query.options)
+    failed = f"# failed: {feedback.failure.kind}: {one_line(feedback.failure.message)}\n"
+    document = compact_document(entries, query.task, examples, query.text, query.options)
+    last = compact_query(query.text, query.options)
+    return document.removesuffix(last) + failed + last
+
+
+def _chat_query(query: Query) -> str:
+    options = "".join(f"\n- {one_line(option)}" for option in query.options)
+    return one_line(query.text) + (f"\n\nPossible answers:{options}" if options else "")
+
+
+def _examples_text(examples: Sequence[Demonstration], style: str) -> str:
+    if not examples:
+        return ""
+    shown = []
+    for example in examples:
+        shown.append(compact_query(example.query, example.options) + example.program.strip("\n"))
+    if style == "chat":
+        blocks = "\n\n".join(f"```python\n{text}\n```" for text in shown)
+        return f"## Solved queries\n\n{blocks}\n\n"
+    return "# Solved queries\n" + "\n\n".join(shown) + "\n\n\n"
+
+
+def _feedback_text(feedback: Feedback) -> str:
+    failure = feedback.failure
+    where = "" if failure.line is None else f" (line {failure.line}"
+    if where:
+        where += f": `{failure.source_line.strip()}`)" if failure.source_line else ")"
+    return _fill(
+        "feedback",
+        {
+            "program": feedback.program.strip("\n"),
+            "kind": failure.kind,
+            "message": one_line(failure.message),
+            "where": where,
+        },
+    )
+
+
+def _commented(text: str) -> str:
+    """Prose as Python comments, so that a full prompt reads as one file."""
+    lines = text.rstrip("\n").splitlines()
+    commented = "\n".join(f"# {line.removeprefix('## ')}".rstrip() for line in lines)
+    return commented + ("\n\n" if text.endswith("\n\n") else "")
+
+
+def _fill(name: str, values: Mapping[str, str]) -> str:
+    return Template(_template(name)).substitute(values)
+
+
+@cache
+def _template(name: str) -> str:
+    folder = resources.files("viper.prompting") / "templates"
+    return textwrap.dedent((folder / f"{name}.md").read_text(encoding="utf-8"))

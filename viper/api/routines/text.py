@@ -11,13 +11,12 @@ from viper.api.runtime import Call, text, texts
 
 _NUMBER = re.compile(r"[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?|[-+]?\.\d+")
 
-_NUMBER_WORDS = {
-    word: value
-    for value, word in enumerate(
-        "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
-        "fifteen sixteen seventeen eighteen nineteen twenty".split()
-    )
-} | {"no": 0, "none": 0, "nothing": 0, "a": 1, "an": 1}
+_COUNTS = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen "
+    "fourteen fifteen sixteen seventeen eighteen nineteen twenty"
+)
+_NUMBER_WORDS = {word: value for value, word in enumerate(re.findall(r"\w+", _COUNTS))}
+_NUMBER_WORDS |= {"no": 0, "none": 0, "nothing": 0, "a": 1, "an": 1}
 
 
 @routine((*ANSWER_TASKS, "choice"), api="vipergpt")

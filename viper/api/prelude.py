@@ -1,0 +1,136 @@
+"""What the sandbox child gets from the API: its names, what programs may read, its wire form.
+
+The sandbox imports this module by name; it knows nothing of pictures itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import viper.api.sets  # noqa: F401  (registers every routine)
+from viper.api.image_patch import ImagePatch
+from viper.api.registry import REGISTRY, Routine
+from viper.api.runtime import Call, ImageHandle, VideoHandle
+from viper.api.video_segment import VideoSegment
+from viper.sandbox.wire import Ref
+
+READABLE: Mapping[type, frozenset[str]] = {
+    ImagePatch: frozenset(
+        {"left", "lower", "right", "upper", "width", "height", "area"}
+        | {"horizontal_center", "vertical_center", "cropped_image"}
+        | {"find", "exists", "verify_property", "best_text_match", "simple_query", "llm_query"}
+        | {"compute_depth", "crop", "overlaps_with", "best_description_from_options"}
+        | {"crop_left_of_bbox", "crop_right_of_bbox", "crop_below_bbox", "crop_above_bbox"}
+    ),
+    VideoSegment: frozenset(
+        {"start", "end", "num_frames", "trim", "frame_from_index", "frame_iterator"}
+        | {"get_video_segment_of_event", "get_video_segment_before_event"}
+        | {"get_video_segment_after_event", "caption_video", "simple_query", "select_answer"}
+    ),
+    ImageHandle: frozenset({"width", "height", "shape"}),
+    VideoHandle: frozenset({"num_frames", "width", "height", "shape"}),
+}
+"""Attributes that programs may read, per exact type; everything else is refused."""
+
+
+def names(call: Call, config: Mapping[str, Any]) -> dict[str, object]:
+    """What a program sees: the classes and every routine, whatever API its prompt listed.
+
+    Args:
+        call: blocks on the parent; takes and returns the objects of this API.
+        config: ``tools`` may list further routines that only the parent knows.
+    """
+    namespace: dict[str, object] = {"ImagePatch": ImagePatch, "VideoSegment": VideoSegment}
+    for routine in REGISTRY.all():
+        namespace[routine.name] = _bound(routine, call)
+    for name in config.get("tools", ()):
+        namespace[name] = _asking(str(name), call)
+    return namespace
+
+
+def encode(obj: object) -> Ref | None:
+    """An API object as a reference; None for anything else."""
+    if type(obj) is ImagePatch:
+        return Ref("patch", (obj._handle.id, *obj._box))
+    if type(obj) is VideoSegment:
+        return Ref("segment", (obj._handle.id, *obj._range))
+    if type(obj) is ImageHandle:
+        return Ref("image", (obj.id, obj.width, obj.height))
+    if type(obj) is VideoHandle:
+        return Ref("video", (obj.id, obj.num_frames, obj.width, obj.height))
+    return None
+
+
+def decode(ref: Ref, call: Call) -> object:
+    """The API object that a reference stands for.
+
+    Patches and segments carry no size of their picture; who asked for them knows
+    it and puts it in.
+
+    Raises:
+        ValueError: for a kind that this API does not know.
+    """
+    fields: Any = ref.fields
+    if ref.kind == "image":
+        return ImageHandle(*fields, call=call)
+    if ref.kind == "video":
+        return VideoHandle(*fields, call=call)
+    if ref.kind == "patch":
+        return ImagePatch._at(ImageHandle(fields[0], 0, 0, call), *fields[1:])
+    if ref.kind == "segment":
+        return VideoSegment._at(VideoHandle(fields[0], 0, 0, 0, call), fields[1:])
+    raise ValueError(f"unknown kind of reference: {ref.kind!r}")
+
+
+def _bound(routine: Routine, call: Call) -> Callable[..., Any]:
+    if routine.tool:
+        return _asking(routine.name, call)
+    if not routine.needs_client:
+        return routine.function
+
+    def bound(*args: Any, **kwargs: Any) -> Any:
+        return routine.function(call, *args, **kwargs)
+
+    bound.__name__ = routine.name
+    return bound
+
+
+def _asking(name: str, call: Call) -> Callable[..., Any]:
+    """A routine of the parent; its patches get their pictures' sizes from the arguments."""
+
+    def ask(*args: Any, **kwargs: Any) -> Any:
+        result = call(name, *args, **kwargs)
+        known = {handle.id: handle for handle in _handles((*args, *kwargs.values()))}
+        return _sized(result, known)
+
+    ask.__name__ = name
+    return ask
+
+
+def _handles(values: Iterable[Any]) -> Iterator[ImageHandle | VideoHandle]:
+    for value in values:
+        if isinstance(value, ImageHandle | VideoHandle):
+            yield value
+        elif isinstance(value, ImagePatch | VideoSegment):
+            yield value._handle
+        elif isinstance(value, list | tuple):
+            yield from _handles(value)
+
+
+def _sized(value: Any, known: Mapping[str, ImageHandle | VideoHandle]) -> Any:
+    if isinstance(value, list | tuple):
+        return type(value)(_sized(item, known) for item in value)
+    if isinstance(value, ImagePatch):
+        handle = known.get(value._handle.id)
+        if handle is None:
+            source = known.get(value._handle.id.partition("#")[0])
+            if isinstance(source, VideoHandle):
+                handle = ImageHandle(
+                    value._handle.id, source.width, source.height, value._handle.call
+                )
+        return ImagePatch._at(handle, *value._box) if isinstance(handle, ImageHandle) else value
+    if isinstance(value, VideoSegment):
+        handle = known.get(value._handle.id)
+        return VideoSegment._at(handle, value._range) if isinstance(handle, VideoHandle) else value
+    return value

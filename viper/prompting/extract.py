@@ -1,0 +1,199 @@
+"""Takes the program out of what a language model wrote."""
+
+from __future__ import annotations
+
+import ast
+import re
+import textwrap
+import warnings
+from collections.abc import Iterator
+
+ENTRY = "execute_command"
+
+_FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})[ \t]*([\w+-]*)[^\n]*$", re.MULTILINE)
+_DEFINES_ENTRY = re.compile(rf"^[ \t]*def[ \t]+{ENTRY}\b", re.MULTILINE)
+_CONTINUES_ENTRY = re.compile(r"\A\n*[ \t]*[\w ,:\[\].|=*\"']*\)[^\n()]*:")
+_LEADING_SPACE = re.compile(r"^[ \t]+", re.MULTILINE)
+_LONGEST_PREAMBLE = 100
+"""Lines before a bare entry point among which helpers are looked for."""
+
+
+def extract_code(text: str) -> str:
+    """The program in a completion: the best guess, never an error.
+
+    Understands fenced and bare answers, prose around them, several fences (the
+    one that defines ``execute_command`` wins, else the longest that parses), a
+    fence that never closes, shifted indentation, and a completion that goes on
+    after the prompt's ``def execute_command(``. Calls of the entry point that
+    stand after it are dropped: the sandbox makes that call. Text without any
+    program comes back stripped; the sandbox then reports its syntax error.
+    """
+    plain = text.replace("\r\n", "\n").replace("\r", "\n").replace("\x00", "")
+    candidates = [block for block in map(_tidy, _blocks(plain)) if block]
+    for accepted in (_is_complete, _defines_entry):
+        for block in candidates:
+            if accepted(block):
+                return _without_calls(block)
+    return max(filter(_parses, candidates), key=len, default=_longest(candidates))
+
+
+def _longest(candidates: list[str]) -> str:
+    return max(candidates, key=len, default="")
+
+
+def _blocks(text: str) -> Iterator[str]:
+    """Everything in the text that may be the program, likely ones first."""
+    if _CONTINUES_ENTRY.match(text):
+        yield _continued(text)
+    fences = list(_fenced(text))
+    yield from fences
+    if not fences:
+        yield _bare(text)
+
+
+def _fenced(text: str) -> Iterator[str]:
+    """The contents of the fences; one that is not closed reaches to the end."""
+    opened: re.Match[str] | None = None
+    for match in _FENCE.finditer(text):
+        if opened is None:
+            opened = match
+        elif match[1].startswith(opened[1]) and not match[2]:
+            yield text[opened.end() : match.start()]
+            opened = None
+    if opened is not None:
+        if _defines_entry(text[: opened.start()]):
+            # The prompt opened the fence, and this mark closes it.
+            yield text[: opened.start()]
+        yield text[opened.end() :]
+
+
+def _continued(text: str) -> str:
+    """The whole function of a completion that begins with its arguments."""
+    closing = _FENCE.search(text)
+    return _bare(f"def {ENTRY}(" + (text[: closing.start()] if closing else text).lstrip())
+
+
+def _bare(text: str) -> str:
+    """The program in a text without fences: from its first code line to its last that parses."""
+    body = _dedent(text)
+    start = _DEFINES_ENTRY.search(body)
+    if start is None:
+        return body
+    preamble = _helpers_before(body[: start.start()])
+    code = textwrap.dedent(body[start.start() :])
+    second = _DEFINES_ENTRY.search(code, 1)
+    if second is not None:
+        # A small writer that did not stop goes on with the next query: the first program counts.
+        code = code[: second.start()]
+    return preamble + _longest_that_parses(code)
+
+
+def _longest_that_parses(code: str) -> str:
+    """The longest run of first lines that is Python; all of them when there is none."""
+    lines = code.splitlines()
+    end = len(lines)
+    while end > 1:
+        error_line = _error_line("\n".join(lines[:end]))
+        if error_line is None:
+            return "\n".join(lines[:end])
+        end = min(end - 1, error_line - 1)
+    return code
+
+
+def _helpers_before(text: str) -> str:
+    """Imports, helpers and constants that stand before the entry point, without the prose."""
+    lines = text.splitlines()[-_LONGEST_PREAMBLE:]
+    for begin in range(len(lines)):
+        block = "\n".join(lines[begin:]).strip("\n")
+        tree = _parse(block)
+        if tree is not None and tree.body and all(isinstance(n, _HELPERS) for n in tree.body):
+            return block + "\n"
+    return ""
+
+
+_HELPERS = (
+    ast.Import,
+    ast.ImportFrom,
+    ast.FunctionDef,
+    ast.ClassDef,
+    ast.Assign,
+    ast.AnnAssign,
+)
+
+
+def _without_calls(block: str) -> str:
+    """The program without top-level statements after the entry point that only use it."""
+    tree = _parse(block)
+    if tree is None:
+        return block
+    lines: list[str | None] = list(block.splitlines())
+    entry_seen = False
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef) and node.name == ENTRY:
+            entry_seen = True
+        elif entry_seen and (isinstance(node, ast.Expr) or _mentions_entry(node)):
+            for index in range(node.lineno - 1, node.end_lineno or node.lineno):
+                lines[index] = None
+    return "\n".join(line for line in lines if line is not None).rstrip()
+
+
+def _mentions_entry(node: ast.stmt) -> bool:
+    if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        return False
+    return any(isinstance(part, ast.Name) and part.id == ENTRY for part in ast.walk(node))
+
+
+def _tidy(block: str) -> str:
+    """Shifted indentation, interpreter prompts and blank lines around removed."""
+    dedented = _dedent(block)
+    lines = dedented.splitlines()
+    if lines and all(line.startswith((">>>", "...")) for line in lines if line.strip()):
+        dedented = _dedent("\n".join(line[4:] for line in lines))
+    first, _, rest = dedented.partition("\n")
+    shifted = f"{first.lstrip()}\n{textwrap.dedent(rest)}".strip("\n")
+    flattened = f"{first.lstrip()}\n{rest}".strip("\n")
+    return next(filter(_parses, (dedented, shifted, flattened)), dedented)
+
+
+def _dedent(text: str) -> str:
+    """Text without common indentation, trailing blanks and blank lines at either end."""
+    spaced = _LEADING_SPACE.sub(lambda match: match[0].expandtabs(4), text)
+    lines = [line.rstrip() for line in spaced.splitlines()]
+    return textwrap.dedent("\n".join(lines)).strip("\n")
+
+
+def _is_complete(block: str) -> bool:
+    return _defines_entry(block) and _parses(block)
+
+
+def _defines_entry(block: str) -> bool:
+    return _DEFINES_ENTRY.search(block) is not None
+
+
+def _parses(block: str) -> bool:
+    return _parse(block) is not None
+
+
+def _parse(block: str) -> ast.Module | None:
+    try:
+        return _syntax_tree(block)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def _error_line(block: str) -> int | None:
+    """None when the block parses, else the line (from 1) where it goes wrong."""
+    try:
+        _syntax_tree(block)
+    except SyntaxError as error:
+        return error.lineno or 1
+    except (ValueError, RecursionError, MemoryError):
+        return 1
+    return None
+
+
+def _syntax_tree(block: str) -> ast.Module:
+    with warnings.catch_warnings():
+        # A stray "\d" in a generated string is its author's business, not the user's.
+        warnings.simplefilter("ignore")
+        return ast.parse(block)

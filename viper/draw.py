@@ -50,9 +50,7 @@ def _picture(result: RunResult) -> Any:
         rows = np.array_split(np.array([media.video[i] for i in chosen]), 2 if count > 3 else 1)
         width = max(len(row) for row in rows)
         blank = np.full_like(media.video[0], 255)
-        strips = [
-            np.concatenate([*row, *([blank] * (width - len(row)))], axis=1) for row in rows
-        ]
+        strips = [np.concatenate([*row, *([blank] * (width - len(row)))], axis=1) for row in rows]
         return _captioned(Image.fromarray(np.concatenate(strips, axis=0)), result, None)
     index = answer.image_index or 0 if answer is not None else 0
     pixels = media.video[index] if media.video is not None else media.images[index]

@@ -40,9 +40,7 @@ def result_record(result: RunResult, images: list[str] | None = None) -> dict[st
         "seed": trace.seed,
         "failure": to_json(trace.failure) if trace.failure else None,
         "trials": [_trial(trial) for trial in trace.trials],
-        "tool_calls": [_call(call) for call in trace.trials[-1].tool_calls]
-        if trace.trials
-        else [],
+        "tool_calls": [_call(call) for call in trace.trials[-1].tool_calls] if trace.trials else [],
         "usage": to_json(trace.usage),
         "seconds": trace.seconds,
     }

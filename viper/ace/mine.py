@@ -1,0 +1,129 @@
+"""Mining in-context examples from a few labelled samples.
+
+Source: Stanić et al. 2024, sec. 2.3: run zero-shot over the samples, keep the
+programs that score. Differs: only programs right at the first trial are kept, so a
+bank never teaches what self-correction had to repair.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from viper.api.sets import api_set
+from viper.api.spec import api_hash
+from viper.reasoner import Reasoner, RunOptions, RunResult
+from viper.schema import Example
+
+
+class LabelledSample(Protocol):
+    """What mining needs of a sample; every data set offers it."""
+
+    @property
+    def sample_id(self) -> str: ...
+    @property
+    def task(self) -> str: ...
+    @property
+    def query(self) -> str: ...
+    @property
+    def options(self) -> tuple[str, ...]: ...
+    @property
+    def kind(self) -> str:
+        """The query's type, for a bank that covers several."""
+        ...
+
+    def media(self) -> Any: ...
+
+
+@dataclass(frozen=True)
+class Mined:
+    """One sample's outcome: its example if the program was right, and how far mining is."""
+
+    done: int
+    right: int
+    example: Example | None
+    kind: str
+
+
+def mine(
+    reasoner: Reasoner,
+    samples: Iterable[LabelledSample],
+    score: Callable[[LabelledSample, RunResult], float],
+    *,
+    api: str,
+    seed: int = 0,
+) -> Iterator[Mined]:
+    """Runs each sample with one program and no self-tuning; yields what came of it.
+
+    Args:
+        reasoner: wired without examples (zero-shot).
+        samples: labelled samples.
+        score: the data set's own metric in [0, 1]; above 0.5 counts as right.
+        api: name of the API set.
+        seed: of sampling, recorded with each example.
+    """
+    right = 0
+    for done, sample in enumerate(samples, start=1):
+        options = RunOptions(
+            task=sample.task,
+            options=sample.options,
+            api=api,
+            trials=1,
+            seed=seed,
+            sample_id=sample.sample_id,
+        )
+        result = reasoner.run(sample.media(), sample.query, options)
+        value = score(sample, result)
+        first_try = len(result.trace.trials) == 1
+        example = None
+        if value > 0.5 and first_try and result.program:
+            right += 1
+            example = Example(
+                query=sample.query,
+                program=result.program,
+                task=result.trace.task,
+                api=api,
+                score=value,
+                sample_id=sample.sample_id,
+                seed=seed,
+                llm=reasoner.components.llm.model_id,
+                api_hash=api_hash(api_set(api).entries(result.trace.task)),
+                options=sample.options,
+            )
+        yield Mined(done, right, example, sample.kind)
+
+
+def keep_best(mined: Iterable[Mined], keep: int) -> list[Example]:
+    """At most ``keep`` examples a task: best score first, shorter programs first, kinds in turn.
+
+    Programs that differ in names of things only are folded into one: the same kind
+    of query comes again only after every other kind had its turn.
+    """
+    ranked = sorted(
+        (item for item in mined if item.example is not None),
+        key=lambda item: (
+            -_example(item).score,
+            len(_example(item).program),
+            _example(item).sample_id,
+        ),
+    )
+    seen: Counter[tuple[str, str]] = Counter()
+    rounds = []
+    for item in ranked:
+        key = (_example(item).task, item.kind)
+        rounds.append((seen[key], _example(item)))
+        seen[key] += 1
+    kept: list[Example] = []
+    counts: Counter[str] = Counter()
+    for _, example in sorted(rounds, key=lambda pair: pair[0]):
+        if counts[example.task] < keep:
+            counts[example.task] += 1
+            kept.append(example)
+    return kept
+
+
+def _example(item: Mined) -> Example:
+    assert item.example is not None
+    return item.example

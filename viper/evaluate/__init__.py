@@ -1,0 +1,1 @@
+"""Judging answers: pure scorers, intervals, and the score of the embedded world."""

@@ -74,7 +74,7 @@ def test_a_long_video_is_sampled_evenly(tmp_path: Path) -> None:
     ("name", "content", "said"),
     [
         ("empty.png", b"", "empty"),
-        ("note.png", b"this is only text, no picture at all\n" * 9, "neither a picture nor a video"),
+        ("note.png", b"only text, no picture at all\n" * 9, "neither a picture nor a video"),
         ("cut.mp4", b"\x00\x00\x00\x18ftypmp42" + b"\x00" * 40, "neither a picture nor a video"),
     ],
 )

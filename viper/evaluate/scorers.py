@@ -9,7 +9,9 @@ from typing import Any
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _NUMBERS = {
     word: str(number)
-    for number, word in enumerate("zero one two three four five six seven eight nine ten".split())
+    for number, word in enumerate(
+        ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
+    )
 }
 
 

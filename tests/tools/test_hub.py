@@ -1,0 +1,255 @@
+"""The hub: what each tool answers, what is kept, what a threshold does."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from viper.errors import CancelledError, ToolError
+from viper.sandbox import Ref
+from viper.testing.fake_models import (
+    FakeAnswerer,
+    FakeDepth,
+    FakeDetector,
+    FakeLanguage,
+    FakeMatcher,
+    FakeVideoModel,
+)
+from viper.tools.hub import HubSession, ToolHub
+from viper.tools.media import media_from
+from viper.tools.models import ModelSet
+from viper.tools.settings import Sensitivity, ToolSettings
+
+WIDTH, HEIGHT = 100, 60
+WHOLE = Ref("image", ("image0", WIDTH, HEIGHT))
+VIDEO = Ref("video", ("video0", 8, WIDTH, HEIGHT))
+
+
+def picture() -> np.ndarray:
+    """Left half red, right half blue."""
+    pixels = np.zeros((HEIGHT, WIDTH, 3), np.uint8)
+    pixels[:, :50, 0] = 255
+    pixels[:, 50:, 2] = 255
+    return pixels
+
+
+class Bench:
+    """A hub on fake models, and sessions of it."""
+
+    def __init__(self, **settings: object) -> None:
+        self.detector = FakeDetector(
+            {
+                "cube": [((10, 40, 20, 50), 0.9), ((70, 5, 90, 25), 0.5)],
+                "ball": [((1, 1, 5, 5), 0.2)],
+            }
+        )
+        self.matcher, self.depth = FakeMatcher(), FakeDepth()
+        self.vqa = FakeAnswerer({"what color is this?": "red"})
+        self.video = FakeVideoModel({"the cube stops": (2, 4, 0.8), "the ball falls": (5, 7, 0.2)})
+        loaders = {
+            "detector": lambda: self.detector,
+            "matcher": lambda: self.matcher,
+            "depth": lambda: self.depth,
+            "vqa": lambda: self.vqa,
+            "video": lambda: self.video,
+            "text": FakeLanguage,
+        }
+        sensitivities = {
+            "detector.threshold": Sensitivity(0.4, 0.1, 0.1),
+            "matcher.threshold": Sensitivity(0.5, 0.1, 0.1),
+            "video.threshold": Sensitivity(0.3, 0.1, 0.1),
+        }
+        families = (("red", "green", "blue"),)
+        values = {
+            "sensitivities": sensitivities,
+            "attribute_families": families,
+            "crop_margin": 0.0,
+            **settings,
+        }
+        self.hub = ToolHub(ModelSet(loaders), ToolSettings(**values))
+
+    def session(self, media: object = None, **given: object) -> HubSession:
+        return self.hub.session(media_from(picture() if media is None else media), **given)
+
+
+def ask(session: HubSession, name: str, *args: object, **kwargs: object) -> object:
+    return session.call(name, args, kwargs, 1)
+
+
+def test_find_gives_boxes_with_y_up_best_first() -> None:
+    found = ask(Bench().session(), "find", WHOLE, "cube")
+    assert found == [
+        Ref("patch", ("image0", 10.0, 10.0, 20.0, 20.0)),
+        Ref("patch", ("image0", 70.0, 35.0, 90.0, 55.0)),
+    ]
+
+
+def test_find_in_a_patch_keeps_what_has_its_centre_there() -> None:
+    left_half = Ref("patch", ("image0", 0, 0, 50, HEIGHT))
+    found = ask(Bench().session(), "find", left_half, "cube")
+    assert [ref.fields[1] for ref in found] == [10.0]
+
+
+def test_find_by_crop_returns_boxes_of_the_whole_picture() -> None:
+    bench = Bench(find_scope="crop")
+    found = ask(bench.session(), "find", Ref("patch", ("image0", 50, 0, 100, HEIGHT)), "cube")
+    assert bench.detector.encoded == [(HEIGHT, 50, 3)]
+    assert found[0].fields[1:] == (60.0, 10.0, 70.0, 20.0)
+
+
+def test_an_image_is_encoded_once_whatever_is_asked() -> None:
+    bench = Bench()
+    for _ in range(2):
+        session = bench.session()
+        for name in ("cube", "ball", "cone"):
+            ask(session, "find", WHOLE, name)
+    assert bench.detector.encoded == [(HEIGHT, WIDTH, 3)]
+    assert bench.detector.detected == ["cube", "ball", "cone"]
+    assert session.model_calls == 0 and all(call.cached for call in session.calls)
+
+
+def test_a_lower_threshold_costs_no_forward_and_finds_more() -> None:
+    bench = Bench()
+    first = bench.session()
+    assert ask(first, "find", WHOLE, "ball") == []
+    assert first.calls[0].rejected_by == "detector.threshold"
+    second = bench.session(thresholds={"detector.threshold": 0.1})
+    assert len(ask(second, "find", WHOLE, "ball")) == 1
+    assert second.calls[0].rejected_by is None
+    assert second.model_calls == 0 and len(bench.detector.encoded) == 1
+
+
+def test_nothing_at_all_is_not_blamed_on_the_threshold() -> None:
+    session = Bench().session()
+    assert ask(session, "find", WHOLE, "unicorn") == []
+    assert session.calls[0].rejected_by is None
+
+
+def test_plural_finds_the_singular() -> None:
+    assert len(ask(Bench().session(), "find", WHOLE, "cubes")) == 2
+
+
+def test_verify_property_compares_within_the_family() -> None:
+    session = Bench().session()
+    left = Ref("patch", ("image0", 0, 0, 40, HEIGHT))
+    assert ask(session, "verify_property", left, "cube", "red") is True
+    assert ask(session, "verify_property", left, "cube", "blue") is False
+    assert session.calls[1].rejected_by == "matcher.threshold"
+
+
+def test_text_and_image_matches() -> None:
+    session = Bench().session()
+    left, right = (Ref("patch", ("image0", x, 0, x + 40, HEIGHT)) for x in (0, 60))
+    assert ask(session, "best_text_match", left, ["blue", "red"]) == "red"
+    assert ask(session, "best_image_match", [left, right], "blue thing") == 1
+    assert ask(session, "best_description_from_options", right, "cube", ["red", "blue"]) == "blue"
+
+
+def test_depth_is_larger_farther_away() -> None:
+    bench = Bench()
+    session = bench.session()
+    top, bottom = (Ref("patch", ("image0", 0, y, 100, y + 20)) for y in (40, 0))
+    assert ask(session, "compute_depth", top) > ask(session, "compute_depth", bottom)
+    assert bench.depth.encoded == 1
+
+
+def test_a_question_about_a_crop() -> None:
+    bench = Bench()
+    patch = Ref("patch", ("image0", 0, 0, 10, 10))
+    session = bench.session()
+    assert ask(session, "simple_query", patch, "what color is this?") == "red"
+    ask(session, "simple_query", patch, "what shape is this?")
+    assert bench.vqa.encoded == 1
+
+
+def test_pixels_are_a_private_copy() -> None:
+    media = media_from(picture())
+    session = Bench().session(media)
+    copy = ask(session, "pixels", WHOLE)
+    assert copy.shape == (3, HEIGHT, WIDTH)
+    copy[:] = 7
+    assert media.images[0][0, 0].tolist() == [255, 0, 0]
+
+
+def test_events_are_found_inside_the_segment() -> None:
+    bench = Bench()
+    session = bench.session(np.stack([picture()] * 8))
+    assert ask(session, "locate_event", VIDEO, "the cube stops") == [2, 4]
+    assert ask(session, "locate_event", Ref("segment", ("video0", 3, 8)), "the cube stops") == [
+        3,
+        4,
+    ]
+    assert ask(session, "locate_event", Ref("segment", ("video0", 4, 8)), "the cube stops") == [
+        4,
+        4,
+    ]
+    assert ask(session, "locate_event", VIDEO, "the ball falls") == [0, 0]
+    assert session.calls[-1].rejected_by == "video.threshold"
+    assert ask(session, "caption_video", VIDEO, None) == "the cube stops. the ball falls."
+    assert ask(session, "caption_video", Ref("segment", ("video0", 8, 8)), None) == ""
+    assert bench.video.encoded == 1
+
+
+def test_language_tools() -> None:
+    session = Bench().session()
+    options = ["it stops", "it falls"]
+    assert ask(session, "select_answer", {"after": "it falls"}, "what?", options) == "it falls"
+    assert ask(session, "process_guesses", "what?", ["Red", "red "]) == "Red"
+    assert ask(session, "llm_query", "cubes") == "about cubes"
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "said"),
+    [
+        ("open_file", ("x",), "unknown tool"),
+        ("find", (WHOLE, 3), "must be text"),
+        ("find", (WHOLE, "x" * 3_000), "1 to 2000 characters"),
+        ("find", ("image0", "cube"), "expected an image patch"),
+        ("find", (Ref("patch", ("image7", 0, 0, 1, 1)), "cube"), "no picture 'image7'"),
+        ("find", (Ref("patch", ("image0", "a", 0, 1, 1)), "cube"), "ValueError"),
+        ("compute_depth", (Ref("patch", ("image0", 5, 5, 5, 5)),), "empty"),
+        ("best_image_match", ([], "red"), "at least one patch"),
+        ("locate_event", (WHOLE, "x"), "expected a video segment"),
+        ("caption_video", (VIDEO, "x"), "no video"),
+        ("find", (WHOLE,), "TypeError"),
+    ],
+)
+def test_a_bad_call_is_refused_and_logged(name: str, args: tuple, said: str) -> None:
+    session = Bench().session()
+    with pytest.raises(ToolError, match=said):
+        session.call(name, args, {}, 3)
+    assert session.calls[0].error is not None and session.calls[0].line == 3
+
+
+def test_an_override_replaces_one_result() -> None:
+    bench = Bench()
+    session = bench.session(overrides={1: "green"})
+    assert len(ask(session, "find", WHOLE, "cube")) == 2
+    assert ask(session, "simple_query", WHOLE, "what color is this?") == "green"
+    assert bench.vqa.encoded == 0
+
+
+def test_a_cancelled_run_answers_no_more() -> None:
+    cancel = threading.Event()
+    session = Bench().session(cancel=cancel)
+    cancel.set()
+    with pytest.raises(CancelledError):
+        ask(session, "find", WHOLE, "cube")
+
+
+def test_a_missing_role_is_said() -> None:
+    hub = ToolHub(ModelSet({}), ToolSettings())
+    with pytest.raises(ToolError, match="no model plays the role 'detector'"):
+        ask(hub.session(media_from(picture())), "find", WHOLE, "cube")
+
+
+def test_threads_share_one_forward() -> None:
+    bench = Bench()
+    sessions = [bench.session() for _ in range(8)]
+    threads = [threading.Thread(target=ask, args=(s, "find", WHOLE, "cube")) for s in sessions]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(bench.detector.encoded) == 1
+    assert [len(session.calls[0].result) for session in sessions] == [2] * 8

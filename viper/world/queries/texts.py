@@ -1,0 +1,149 @@
+"""Queries and programs as text alone, by the ten thousand, for training language models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from random import Random
+
+from viper.world.queries import compositional, referring, temporal
+from viper.world.queries.lexicon import WORLD, FreeNouns, Lexicon
+from viper.world.queries.meaning import TASK_OF_FAMILY, Meaning
+from viper.world.queries.programs import gold_program
+from viper.world.queries.sample import SelectionSample, TextSample
+
+FAMILY_WEIGHTS: Mapping[str, float] = {"referring": 0.38, "question": 0.38, "video": 0.24}
+"""How often each family is drawn where none is named."""
+
+TYPE_WEIGHTS: Mapping[str, Mapping[str, float]] = {
+    "referring": referring.WEIGHTS,
+    "question": compositional.WEIGHTS,
+    "video": temporal.WEIGHTS,
+}
+
+
+def generate_text_only(
+    split: str,
+    seed: int,
+    count: int,
+    *,
+    family: str | None = None,
+    api: str = "abstract",
+    lexicon: Lexicon = WORLD,
+) -> Iterator[TextSample]:
+    """Queries with their canonical programs; nothing is rendered.
+
+    Meanings are drawn at random and need not be true of any scene. The test
+    split takes held-out templates, and attribute combinations that the others
+    never hold.
+
+    Args:
+        family: one of FAMILIES; None mixes them.
+        lexicon: other words make another language with the same grammar.
+    """
+    random = Random(f"text {split} {seed}")
+    for _ in range(count):
+        yield text_sample(random, split, family=family, api=api, lexicon=lexicon)
+
+
+def text_sample(
+    random: Random,
+    split: str = "train",
+    *,
+    family: str | None = None,
+    api: str = "abstract",
+    lexicon: Lexicon = WORLD,
+) -> TextSample:
+    """One query with its canonical program; see :func:`generate_text_only`."""
+    if family is None:
+        family = random.choices(tuple(FAMILY_WEIGHTS), tuple(FAMILY_WEIGHTS.values()))[0]
+    weights = TYPE_WEIGHTS[family]
+    type_ = random.choices(tuple(weights), tuple(weights.values()))[0]
+    task = TASK_OF_FAMILY[family]
+    options: tuple[str, ...] = ()
+    if family == "video":
+        names = object_names(5, random, lexicon, held_out=split == "test")
+        meaning = temporal.draw_temporal(type_, names, random)
+        options = tuple(_random_options(meaning, names, random))
+        template, text = temporal.say_temporal(meaning, random, split)
+    else:
+        nouns = FreeNouns(random, lexicon, held_out=split == "test")
+        if family == "referring":
+            meaning = referring.draw_referring(type_, nouns, random)
+            template, text = referring.say_referring(meaning, random, split)
+        else:
+            meaning = compositional.draw_compositional(type_, nouns, random)
+            template, text = compositional.say_compositional(meaning, random, split)
+    program = gold_program(meaning, api, task)
+    return TextSample(text, program, task, api, type_, template, meaning, options)
+
+
+def generate_selections(
+    split: str, seed: int, count: int, *, lexicon: Lexicon = WORLD
+) -> Iterator[SelectionSample]:
+    """What ``select_answer`` is asked by programs about clips, with the right option.
+
+    The information is the sentence that a right program keeps; a share of them
+    holds more than one sentence, the option's own among them.
+    """
+    random = Random(f"selections {split} {seed}")
+    for _ in range(count):
+        yield selection_sample(random, split, lexicon)
+
+
+def selection_sample(
+    random: Random, split: str = "train", lexicon: Lexicon = WORLD
+) -> SelectionSample:
+    """One information, question, options and the option that follows."""
+    weights = temporal.WEIGHTS
+    type_ = random.choices(tuple(weights), tuple(weights.values()))[0]
+    names = object_names(5, random, lexicon, held_out=split == "test")
+    meaning = temporal.draw_temporal(type_, names, random)
+    happened = _answer_event(meaning, names, random)
+    answer = temporal.option_text(type_, happened)
+    options = [answer]
+    while len(options) < random.choice((4, 5)):
+        other = temporal.option_text(type_, _answer_event(meaning, random.sample(names, 5), random))
+        if other not in options:
+            options.append(other)
+    random.shuffle(options)
+    info = temporal.event_sentence(happened)
+    if random.random() < 0.3:
+        info += "."
+    question = temporal.say_temporal(meaning, random, split)[1]
+    return SelectionSample(info, question, tuple(options), answer)
+
+
+def object_names(
+    count: int, random: Random, lexicon: Lexicon = WORLD, *, held_out: bool = False
+) -> list[str]:
+    """Distinct object names, ``red cube``."""
+    names: list[str] = []
+    while len(names) < count:
+        color, shape = random.choice(lexicon.colors), random.choice(lexicon.shapes)
+        if (held_out or (color, shape) not in lexicon.held_out) and f"{color} {shape}" not in names:
+            names.append(f"{color} {shape}")
+    return names
+
+
+def _answer_event(meaning: Meaning, names: Sequence[str], random: Random) -> Meaning:
+    """An event that could answer the query, true of no clip."""
+    kind = str(meaning.slots.get("kind") or random.choice(tuple(temporal.VERBS)))
+    actor = str(meaning.slots.get("actor") or random.choice(names))
+    others = [name for name in names if name != actor]
+    if meaning.type == "what_hit":
+        return temporal.event("hit", actor, random.choice(others))
+    if meaning.type == "who_hits":
+        return temporal.event("hit", random.choice(others), actor)
+    return temporal.event(kind, actor, random.choice(others) if kind == "hit" else None)
+
+
+def _random_options(meaning: Meaning, names: Sequence[str], random: Random) -> list[str]:
+    wanted = random.choice((4, 5))
+    options: list[str] = []
+    for _ in range(200):
+        text = temporal.option_text(meaning.type, _answer_event(meaning, names, random))
+        if text not in options:
+            options.append(text)
+        if len(options) == wanted:
+            return options
+    return options

@@ -1,0 +1,98 @@
+"""How things are said: templates, a third of them held out for the test split, and word tables.
+
+Templates are lower case without punctuation save a final question mark. The
+held-out ones recombine words of the others, so that a model trained on the
+others has met every word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from random import Random
+
+
+@dataclass(frozen=True)
+class Templates:
+    """Ways of saying one thing: ``seen`` in training, ``held_out`` in the test split only."""
+
+    seen: tuple[str, ...]
+    held_out: tuple[str, ...]
+
+    def pick(self, random: Random, split: str) -> tuple[str, str]:
+        """A template's name (``s2``, ``h0``) and its text."""
+        held_out = split == "test" and bool(self.held_out)
+        texts = self.held_out if held_out else self.seen
+        index = int(random.random() * len(texts))
+        return f"{'h' if held_out else 's'}{index}", texts[index]
+
+
+@dataclass(frozen=True)
+class SideWords:
+    """How one end of an order is called: ``leftmost``, ``farthest left``, ``on the far left``, …"""
+
+    most: str
+    alt: str
+    place: str
+    edge: str
+    compare: tuple[str, ...]
+
+
+SIDES: Mapping[str, SideWords] = {
+    "left": SideWords(
+        "leftmost", "farthest left", "on the far left", "left", ("farther left", "more to the left")
+    ),
+    "right": SideWords(
+        "rightmost",
+        "farthest right",
+        "on the far right",
+        "right",
+        ("farther right", "more to the right"),
+    ),
+    "top": SideWords("highest", "highest up", "at the very top", "top", ("higher", "higher up")),
+    "bottom": SideWords(
+        "lowest", "lowest down", "at the very bottom", "bottom", ("lower", "lower down")
+    ),
+    "front": SideWords(
+        "nearest", "nearest to us", "at the very front", "front", ("nearer", "nearer to us")
+    ),
+    "back": SideWords(
+        "farthest",
+        "farthest from us",
+        "at the very back",
+        "back",
+        ("farther away", "farther from us"),
+    ),
+}
+"""The six ends of the three orders: across, up, and away from the camera."""
+
+RELATIONS: Mapping[str, tuple[str, ...]] = {
+    "left": ("left of", "to the left of"),
+    "right": ("right of", "to the right of"),
+    "above": ("above", "higher than"),
+    "below": ("below", "lower than"),
+    "front": ("in front of", "nearer than"),
+    "behind": ("behind", "farther away than"),
+}
+
+ORDINALS = ("first", "second", "third", "fourth", "fifth")
+
+EXTENTS: Mapping[str, tuple[str, ...]] = {
+    "biggest": ("biggest", "largest"),
+    "smallest": ("smallest", "tiniest"),
+}
+
+EXTENT_COMPARE: Mapping[str, tuple[str, ...]] = {
+    "biggest": ("bigger", "larger"),
+    "smallest": ("smaller", "tinier"),
+}
+
+
+def plural(kind: str) -> str:
+    """``red cubes`` of ``red cube``."""
+    return f"{kind}s"
+
+
+def a(kind: str) -> str:
+    """The kind with its indefinite article."""
+    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"

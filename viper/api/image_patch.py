@@ -131,8 +131,10 @@ class ImagePatch:
         text(object_name, "object_name")
         if self._is_empty():
             return []
-        found = self._call("find", self, object_name)
-        return [ImagePatch._at(self._handle, *patch._box) for patch in found]
+        found: list[ImagePatch] = self._call("find", self, object_name)
+        # In place: who follows a tool's empty result through the program goes by identity.
+        found[:] = [ImagePatch._at(self._handle, *patch._box) for patch in found]
+        return found
 
     @method(ALL_TASKS)
     def exists(self, object_name: str) -> bool:

@@ -73,13 +73,15 @@ def decode(ref: Ref, call: Call) -> object:
     """
     fields: Any = ref.fields
     if ref.kind == "image":
-        return ImageHandle(*fields, call=call)
+        image_id, width, height = fields
+        return ImageHandle(image_id, width, height, call)
     if ref.kind == "video":
-        return VideoHandle(*fields, call=call)
+        video_id, num_frames, width, height = fields
+        return VideoHandle(video_id, num_frames, width, height, call)
     if ref.kind == "patch":
         return ImagePatch._at(ImageHandle(fields[0], 0, 0, call), *fields[1:])
     if ref.kind == "segment":
-        return VideoSegment._at(VideoHandle(fields[0], 0, 0, 0, call), fields[1:])
+        return VideoSegment._at(VideoHandle(fields[0], 0, 0, 0, call), tuple(fields[1:]))
     raise ValueError(f"unknown kind of reference: {ref.kind!r}")
 
 

@@ -20,7 +20,7 @@ _COMMANDS = {
     "exec": ("viper.commands.exec:execute", "Run a program of your own in the sandbox."),
     "doctor": ("viper.commands.doctor:doctor", "Say what works on this machine and what does not."),
     "ace": ("viper.commands.ace:ace", "In-context examples: mine them from labelled samples."),
-    "world": ("viper.world.commands:world", "The embedded world: render, question, train, score."),
+    "world": ("viper.commands.world:world", "The embedded world: render, question, train, score."),
     "demo-questions": (
         "viper.commands.demo_questions:demo_questions",
         "Ask the three questions of `make demo`.",

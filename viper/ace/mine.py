@@ -10,31 +10,29 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from viper.api.sets import api_set
 from viper.api.spec import api_hash
 from viper.reasoner import Reasoner, RunOptions, RunResult
-from viper.schema import Example
+from viper.schema import Example, Query
 
 
-class LabelledSample(Protocol):
-    """What mining needs of a sample; every data set offers it."""
+@dataclass(frozen=True)
+class Labelled:
+    """A labelled sample as mining takes it.
 
-    @property
-    def sample_id(self) -> str: ...
-    @property
-    def task(self) -> str: ...
-    @property
-    def query(self) -> str: ...
-    @property
-    def options(self) -> tuple[str, ...]: ...
-    @property
-    def kind(self) -> str:
-        """The query's type, for a bank that covers several."""
-        ...
+    Attributes:
+        query: with its task resolved and its sample id.
+        media: gives the picture or clip when it is needed.
+        score: the data set's own metric of a result, in [0, 1].
+        kind: the query's type, so that a bank can cover several.
+    """
 
-    def media(self) -> Any: ...
+    query: Query
+    media: Callable[[], Any]
+    score: Callable[[RunResult], float]
+    kind: str
 
 
 @dataclass(frozen=True)
@@ -49,8 +47,7 @@ class Mined:
 
 def mine(
     reasoner: Reasoner,
-    samples: Iterable[LabelledSample],
-    score: Callable[[LabelledSample, RunResult], float],
+    samples: Iterable[Labelled],
     *,
     api: str,
     seed: int = 0,
@@ -59,38 +56,38 @@ def mine(
 
     Args:
         reasoner: wired without examples (zero-shot).
-        samples: labelled samples.
-        score: the data set's own metric in [0, 1]; above 0.5 counts as right.
+        samples: labelled samples; a score above 0.5 counts as right.
         api: name of the API set.
         seed: of sampling, recorded with each example.
     """
     right = 0
     for done, sample in enumerate(samples, start=1):
+        query = sample.query
         options = RunOptions(
-            task=sample.task,
-            options=sample.options,
+            task=query.task,
+            options=query.options,
             api=api,
             trials=1,
             seed=seed,
-            sample_id=sample.sample_id,
+            sample_id=query.sample_id,
         )
-        result = reasoner.run(sample.media(), sample.query, options)
-        value = score(sample, result)
+        result = reasoner.run(sample.media(), query.text, options)
+        value = sample.score(result)
         first_try = len(result.trace.trials) == 1
         example = None
         if value > 0.5 and first_try and result.program:
             right += 1
             example = Example(
-                query=sample.query,
+                query=query.text,
                 program=result.program,
                 task=result.trace.task,
                 api=api,
                 score=value,
-                sample_id=sample.sample_id,
+                sample_id=query.sample_id or "",
                 seed=seed,
                 llm=reasoner.components.llm.model_id,
                 api_hash=api_hash(api_set(api).entries(result.trace.task)),
-                options=sample.options,
+                options=query.options,
             )
         yield Mined(done, right, example, sample.kind)
 

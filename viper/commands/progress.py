@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import click
@@ -20,3 +20,40 @@ def status(message: str) -> Iterator[None]:
 
     with Console(stderr=True).status(f"{message} …"):
         yield
+
+
+@contextmanager
+def counter(label: str, total: int) -> Iterator[Callable[[str], None]]:
+    """A bar with rate and remaining time on a terminal, a line every tenth part elsewhere.
+
+    Yields a function to call after each step with a short remark.
+    """
+    if not sys.stderr.isatty():
+        yield _line_counter(label, total)
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True)) as progress:
+        task = progress.add_task(label, total=total)
+        yield lambda remark: progress.update(task, advance=1, description=f"{label}: {remark}")
+
+
+def _line_counter(label: str, total: int) -> Callable[[str], None]:
+    done = 0
+    every = max(1, total // 10)
+
+    def advance(remark: str) -> None:
+        nonlocal done
+        done += 1
+        if done % every == 0 or done == total:
+            click.echo(f"{label}: {done}/{total} {remark}", err=True)
+
+    return advance

@@ -1,0 +1,81 @@
+"""``viper ace``: in-context examples mined from labelled samples."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from viper.commands.options import profile_options, quiet_libraries
+from viper.errors import EXIT_FAILED, EXIT_OK
+
+
+@click.group()
+def ace() -> None:
+    """Automatically made in-context examples (ACEs).
+
+    Source: Stanić et al. 2024, sec. 2.3.
+    """
+
+
+@ace.command()
+@click.option("--data", type=click.Choice(["world"]), default="world", show_default=True)
+@click.option("--split", type=click.Choice(["train", "val"]), default="train", show_default=True)
+@click.option(
+    "--shots",
+    type=click.IntRange(1, 10_000),
+    default=100,
+    show_default=True,
+    help="Labelled samples tried for each family.",
+)
+@click.option(
+    "--keep",
+    type=click.IntRange(1, 1_000),
+    default=16,
+    show_default=True,
+    help="Examples kept for each task and API.",
+)
+@click.option("--api", "apis", multiple=True, default=("abstract", "vipergpt"), show_default=True)
+@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="The bank to write.")
+@profile_options
+def mine(**given: Any) -> int:
+    """Run zero-shot over a few labelled samples and keep the programs that were right.
+
+    The bank is written in one step at the end; Ctrl-C leaves an earlier one as it was.
+    """
+    quiet_libraries(given["offline"])
+    from viper.ace.bank import write_bank
+    from viper.ace.mine import Labelled, keep_best
+    from viper.evaluate.world_samples import labelled
+    from viper.profiles import load_profile
+    from viper.reasoner import Reasoner
+    from viper.world.queries.generate import generate
+    from viper.world.queries.meaning import FAMILIES
+
+    samples: list[Labelled] = [
+        labelled(sample)
+        for family in FAMILIES
+        for sample in generate(family, given["split"], given["seed"], given["shots"])
+    ]
+    profile = load_profile(given["profile"], sandbox=given["sandbox"]).without_examples()
+    kept = []
+    with Reasoner(profile) as reasoner:
+        for api in given["apis"]:
+            kept += keep_best(_mined(reasoner, samples, api, given["seed"]), given["keep"])
+    write_bank(given["out"], kept)
+    click.echo(f"{given['out']}: {len(kept)} examples")
+    return EXIT_OK if kept else EXIT_FAILED
+
+
+def _mined(reasoner: Any, samples: list[Any], api: str, seed: int) -> list[Any]:
+    from viper.ace.mine import mine as mine_samples
+    from viper.commands.progress import counter
+
+    found = []
+    with counter(f"mining {api}", len(samples)) as advance:
+        for item in mine_samples(reasoner, samples, api=api, seed=seed):
+            found.append(item)
+            advance(f"{item.right} right of {item.done}")
+    return found

@@ -1,0 +1,53 @@
+"""``viper demo-questions``: the three questions of ``make demo``, about shipped media."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from viper.commands.options import open_reasoner
+from viper.errors import EXIT_FAILED, EXIT_OK
+
+
+@click.command("demo-questions", hidden=True)
+@click.option(
+    "--out", type=click.Path(path_type=Path), default=Path("demo-output"), show_default=True
+)
+def demo_questions(out: Path) -> int:
+    """Ask about two shipped pictures and a clip; print answer, program and calls; write pictures."""
+    import viper.world
+    from viper.commands.present import answer_line, details
+    from viper.draw import save_answer
+    from viper.reasoner import RunOptions
+    from viper.sandbox import strict_available
+
+    mode = "strict" if strict_available() else "weak"
+    if mode == "weak":
+        click.echo(
+            f"notice: the full sandbox needs Linux with seccomp; on {sys.platform} this demo "
+            "goes on with --sandbox=weak",
+            err=True,
+        )
+    folder = Path(viper.world.__file__).parent / "media"
+    questions: list[dict[str, Any]] = json.loads((folder / "demo.json").read_text())
+    out.mkdir(parents=True, exist_ok=True)
+    answered = 0
+    with open_reasoner("embedded", mode, True) as reasoner:
+        for number, item in enumerate(questions, start=1):
+            options = RunOptions(task=item["task"], options=tuple(item.get("options", ())))
+            result = reasoner.run(str(folder / item["media"]), item["query"], options)
+            answered += result.answer is not None
+            picture = out / f"{number}-{item['task']}.png"
+            save_answer(result, picture)
+            click.echo(f"\n[{number}] {item['media']}: {item['query']}")
+            for index, option in enumerate(options.options):
+                click.echo(f"    ({index}) {option}")
+            click.echo(f"answer: {answer_line(result)}")
+            for line in details(result):
+                click.echo(line)
+            click.echo(f"picture: {picture}")
+    return EXIT_OK if answered == len(questions) else EXIT_FAILED

@@ -1,0 +1,10 @@
+"""``viper world``: the embedded world's own commands, with the score added."""
+
+from __future__ import annotations
+
+from viper.commands.world_score import score
+from viper.world.commands import world
+
+world.add_command(score)
+
+__all__ = ["world"]

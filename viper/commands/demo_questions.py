@@ -18,7 +18,7 @@ from viper.errors import EXIT_FAILED, EXIT_OK
     "--out", type=click.Path(path_type=Path), default=Path("demo-output"), show_default=True
 )
 def demo_questions(out: Path) -> int:
-    """Ask about two shipped pictures and a clip; print answer, program and calls; write pictures."""
+    """Ask about shipped media; print answer, program and calls; write the pictures."""
     import viper.world
     from viper.commands.present import answer_line, details
     from viper.draw import save_answer

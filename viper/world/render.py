@@ -35,6 +35,11 @@ SAMPLES = 4
 
 _POLE_RADIUS = 0.06
 _POLE_ALBEDO = 0.30
+_REACHED = 0.999
+"""Share of the way from the lamp at which a point counts as reached."""
+
+_NOWHERE = np.float32(np.inf)
+
 _BACKGROUND = -1
 _POLE = -2
 
@@ -152,8 +157,8 @@ class Stage:
         self.light, self.table = light or Light(), table or Table()
         self._eye = np.array(camera.position, np.float32)
         self._rays = camera.rays(width, height, samples)
-        self._lamps = self.light.positions(samples)
         self._set_table()
+        self._lamps = self.light.positions(samples)
 
     def _set_table(self) -> None:
         """Depth of the table and of the floor beyond it, and their colour lit and unlit."""
@@ -175,41 +180,39 @@ class Stage:
 
     def ids(
         self, objects: Sequence[SceneObject], stands: bool = False
-    ) -> tuple[NDArray[np.int8], Floats, list[int], NDArray[np.bool_]]:
+    ) -> tuple[NDArray[np.int8], list[int]]:
         """What each ray meets first, without shading.
 
         Returns:
-            ids int8 [samples, H, W] (index of the object, negative for none), depth float32
-            of the same shape, samples in each object's own silhouette, and whether its
-            bounding box leaves the picture.
+            ids int8 [samples, H, W] (index of the object, negative for none), and the number
+            of samples in each object's own silhouette, hidden or not.
         """
         with np.errstate(all="ignore"):
-            return self._cast([solid_of(thing) for thing in objects], _stands(objects, stands))
+            solids = [solid_of(thing) for thing in objects]
+            poles = _stands(objects, stands)
+            windows, _ = self._windows([solid.corners() for solid in (*solids, *poles)])
+            ids, _, silhouettes = self._cast([*solids, *poles], windows, len(solids))
+        return ids, silhouettes
 
     def _cast(
-        self, solids: Sequence[Solid], poles: Sequence[Solid]
-    ) -> tuple[NDArray[np.int8], Floats, list[int], NDArray[np.bool_]]:
+        self, solids: Sequence[Solid], windows: Sequence[Window | None], objects: int
+    ) -> tuple[NDArray[np.int8], Floats, list[int]]:
+        """Ids, depth and silhouettes; the first ``objects`` solids are objects, the rest poles."""
         ids = np.full(self._floor_depth.shape, _BACKGROUND, np.int8)
         depth = self._floor_depth.copy()
-        silhouettes = [0] * len(solids)
-        cut = np.zeros(len(solids), np.bool_)
-        for index, solid in enumerate([*solids, *poles]):
-            window, outside = self._window(solid.corners())
-            if index < len(solids):
-                cut[index] = outside
+        silhouettes = [0] * objects
+        for index, (solid, window) in enumerate(zip(solids, windows, strict=True)):
             if window is None:
                 continue
             rays = self._rays[(slice(None), slice(None), *window)]
             t = solid.cast(self._eye, rays.reshape(3, -1)).reshape(rays.shape[1:])
             part = depth[(slice(None), *window)]
             nearer = t < part
-            if index < len(solids):
-                silhouettes[index] = int(np.isfinite(t).sum())
-                ids[(slice(None), *window)][nearer] = index
-            else:
-                ids[(slice(None), *window)][nearer] = _POLE
+            if index < objects:
+                silhouettes[index] = int(np.count_nonzero(t < _NOWHERE))
+            ids[(slice(None), *window)][nearer] = index if index < objects else _POLE
             np.copyto(part, t, where=nearer)
-        return ids, depth, silhouettes, cut
+        return ids, depth, silhouettes
 
     def render(self, objects: Sequence[SceneObject], stands: bool = False) -> Rendering:
         """A picture of the objects on this stage.
@@ -221,65 +224,66 @@ class Stage:
         with np.errstate(all="ignore"):
             solids = [solid_of(thing) for thing in objects]
             poles = _stands(objects, stands)
-            ids, depth, silhouettes, cut = self._cast(solids, poles)
-            lit = self._table_light([*solids, *poles])
+            everything = [*solids, *poles]
+            windows, cut = self._windows([solid.corners() for solid in everything])
+            ids, depth, silhouettes = self._cast(everything, windows, len(solids))
+            lit = self._table_light(everything)
             bare = (ids == _BACKGROUND).sum(0, dtype=np.float32)
             sums = (self._floor_dark + self._floor_lamp * lit) * bare
             if poles:
                 sums += _POLE_ALBEDO * (ids == _POLE).sum(0, dtype=np.float32)
-            shown = [
-                self._paint(index, thing, solids, ids, depth, sums)
-                for index, thing in enumerate(objects)
-            ]
+            for index, window in enumerate(windows[: len(solids)]):
+                if window is not None:
+                    part = (slice(None), *window)
+                    light = self._paint(
+                        index, objects[index], solids, ids[part], depth[part], window
+                    )
+                    sums[part] += light
             image = to_pixels((sums / self.samples).transpose(1, 2, 0))
         masks = np.zeros((len(objects), self.height, self.width), np.bool_)
         visible = np.zeros(len(objects), np.float32)
-        for index, (own, counts) in enumerate(zip(silhouettes, shown, strict=True)):
-            masks[index] = counts * 2 >= self.samples
-            visible[index] = counts.sum() / own if own else 0
-        return Rendering(image, masks, depth[0].copy(), visible, cut)
+        for index, own in enumerate(silhouettes):
+            shown = (ids == index).sum(0, dtype=np.int8)
+            masks[index] = shown * 2 >= self.samples
+            visible[index] = shown.sum() / own if own else 0
+        return Rendering(image, masks, depth[0].copy(), visible, cut[: len(solids)])
 
-    def _window(self, points: Floats) -> tuple[Window | None, bool]:
-        """The pixels around projected points [N, 3], and whether they leave the picture."""
-        spots = self.camera.project(points, self.width, self.height)
-        if (spots[:, 2] < 0.2).any():
-            return None, True
-        x0, y0 = np.floor(spots[:, :2].min(0)).astype(int) - 1
-        x1, y1 = np.ceil(spots[:, :2].max(0)).astype(int) + 1
-        outside = x0 < -1 or y0 < -1 or x1 > self.width + 1 or y1 > self.height + 1
-        x0, y0 = max(int(x0), 0), max(int(y0), 0)
-        x1, y1 = min(int(x1), self.width), min(int(y1), self.height)
-        if x0 >= x1 or y0 >= y1:
-            return None, bool(outside)
-        return (slice(y0, y1), slice(x0, x1)), bool(outside)
+    def _windows(self, points: Sequence[Floats]) -> tuple[list[Window | None], NDArray[np.bool_]]:
+        """The pixels around each set of points [8, 3], and which sets leave the picture.
+
+        A set outside the picture, or reaching behind the camera, has no window.
+        """
+        if not points:
+            return [], np.zeros(0, np.bool_)
+        spots = self.camera.project(np.concatenate(points), self.width, self.height)
+        spots = spots.reshape(len(points), -1, 3)
+        low, high = np.floor(spots.min(1)), np.ceil(spots.max(1))
+        size = np.array([self.width, self.height])
+        cut = (low[:, :2] < 0).any(1) | (high[:, :2] > size).any(1)
+        x0, y0 = np.maximum(low[:, :2] - 1, 0).astype(int).T
+        x1, y1 = np.minimum(high[:, :2] + 1, size).astype(int).T
+        shown = (x0 < x1) & (y0 < y1) & (spots[:, :, 2].min(1) > 0.2)
+        rows = zip(shown, y0, y1, x0, x1, strict=True)
+        return [(slice(a, b), slice(c, d)) if ok else None for ok, a, b, c, d in rows], cut
 
     def _table_light(self, solids: Sequence[Solid]) -> Floats:
         """Share of the lamp that reaches each pixel of the table, float32 [H, W] in [0, 1]."""
         dark = np.zeros(self._floor_depth.shape, np.bool_)
-        for solid in solids:
-            if solid.centre[2] < 0:
-                continue
-            corners = solid.corners()
-            corners[:, 2] = np.maximum(corners[:, 2], 0)
-            ground = [_onto_table(corners, lamp) for lamp in self._lamps]
-            window, _ = self._window(np.concatenate(ground))
+        casters = [solid for solid in solids if solid.centre[2] > 0]
+        ground = [_onto_table(solid.corners(), lamp) for solid in casters for lamp in self._lamps]
+        windows, _ = self._windows(ground)
+        for turn, window in enumerate(windows):
             if window is None:
                 continue
-            part = (slice(None), *window)
-            todo = self._on_table[part] & ~dark[part]
-            at = self._flat(window, todo)
-            depths = self._floor_depth.reshape(-1)[at]
-            points = self._eye[:, None] + self._rays.reshape(3, -1)[:, at] * depths
-            to_lamp = self._lamps.T[:, at // (self.width * self.height)] - points
-            dark.reshape(-1)[at[solid.blocks(points, to_lamp)]] = True
-        lit = 1 - dark.mean(0, dtype=np.float32)
+            caster, sample = divmod(turn, self.samples)
+            part = (sample, *window)
+            lamp = self._lamps[sample]
+            rays = self._rays[(slice(None), *part)] * self._floor_depth[part]
+            rays += (self._eye - lamp)[:, None, None]
+            blocked = casters[caster].cast(lamp, rays.reshape(3, -1)) < 1
+            dark[part] |= blocked.reshape(rays.shape[1:])
+        lit = 1 - (dark & self._on_table).mean(0, dtype=np.float32)
         return _soften(lit) if self.samples > 1 else lit
-
-    def _flat(self, window: Window, which: NDArray[np.bool_]) -> NDArray[np.intp]:
-        """Flat indices into [samples, H, W] of the true samples of a window."""
-        sample, row, column = np.nonzero(which)
-        rows, columns = window
-        return (sample * self.height + row + rows.start) * self.width + column + columns.start
 
     def _paint(
         self,
@@ -288,52 +292,51 @@ class Stage:
         solids: Sequence[Solid],
         ids: NDArray[np.int8],
         depth: Floats,
-        sums: Floats,
-    ) -> NDArray[np.intp]:
-        """Add an object's light to ``sums`` [3, H, W]; the samples it fills, int [H, W]."""
-        solid, pixels = solids[index], self.width * self.height
-        window, _ = self._window(solid.corners())
-        if window is None:
-            return np.zeros((self.height, self.width), np.intp)
-        at = self._flat(window, ids[(slice(None), *window)] == index)
-        rays = self._rays.reshape(3, -1)[:, at]
-        points = self._eye[:, None] + rays * depth.reshape(-1)[at]
+        window: Window,
+    ) -> Floats:
+        """Light [3, h, w] of an object in its window, which ids and depth [samples, h, w] cover."""
+        solid = solids[index]
+        which = ids == index
+        at = np.flatnonzero(which)
+        rays = self._rays[(slice(None), slice(None), *window)].reshape(3, -1).take(at, 1)
+        points = self._eye[:, None] + rays * depth.reshape(-1).take(at)
         local = solid.to_local(points)
         normals = solid.normals(local)
-        to_lamp = self._lamps.T[:, at // pixels] - points
-        lit = self._lit(index, solids, points, to_lamp, (normals * to_lamp).sum(0) > 0)
+        lamp = np.array(self.light.position, np.float32)
+        to_lamp = lamp[:, None] - points
+        lit = _lit(index, solids, lamp, -to_lamp, (normals * to_lamp).sum(0) > 0)
         foot = solid.centre - np.array([0, 0, half_height(thing.shape, thing.size)], np.float32)
         above = (points - foot[:, None]) / np.float32(RADIUS[thing.size])
         surface = Surface(above, normals, _unit(rays), _unit(to_lamp), lit)
         base = albedo(thing.colour, thing.pattern, local)
-        light = np.minimum(shade(surface, base, thing.material, self.light), 1)
-        where = at % pixels
-        for channel in range(3):
-            flat = sums[channel].reshape(-1)
-            flat += np.bincount(where, light[channel], pixels).astype(np.float32)
-        return np.bincount(where, minlength=pixels).reshape(self.height, self.width)
+        light = np.zeros((3, which.size), np.float32)
+        light[:, at] = np.minimum(shade(surface, base, thing.material, self.light), 1)
+        return light.reshape(3, *which.shape).sum(1)
 
-    def _lit(
-        self,
-        index: int,
-        solids: Sequence[Solid],
-        points: Floats,
-        to_lamp: Floats,
-        facing: NDArray[np.bool_],
-    ) -> Floats:
-        """Share of the lamp that other objects let through to an object's points, [N] of 0 or 1."""
-        lit = facing.astype(np.float32)
-        own, lamp = solids[index], np.array(self.light.position, np.float32)
-        path = lamp - own.centre
-        for other, solid in enumerate(solids):
-            offset = solid.centre - own.centre
-            along = float(np.clip(offset @ path / (path @ path), 0, 1))
-            gap = float(np.linalg.norm(offset - along * path))
-            if other == index or gap > solid.reach + own.reach + 0.1:
-                continue
-            todo = np.flatnonzero(lit)
-            lit[todo[solid.blocks(points[:, todo], to_lamp[:, todo])]] = 0
-        return lit
+
+def _lit(
+    index: int,
+    solids: Sequence[Solid],
+    lamp: Floats,
+    from_lamp: Floats,
+    facing: NDArray[np.bool_],
+) -> Floats:
+    """Which of an object's points (at ``lamp + from_lamp`` [3, N]) the lamp reaches, [N], 0 or 1.
+
+    Points that do not face the lamp are dark; others where another object is in the way.
+    """
+    lit = facing.astype(np.float32)
+    own = solids[index]
+    path = lamp - own.centre
+    for other, solid in enumerate(solids):
+        offset = solid.centre - own.centre
+        along = float(np.clip(offset @ path / (path @ path), 0, 1))
+        gap = float(np.linalg.norm(offset - along * path))
+        if other == index or gap > solid.reach + own.reach + 0.1:
+            continue
+        todo = np.flatnonzero(lit)
+        lit[todo[solid.cast(lamp, from_lamp.take(todo, 1)) < _REACHED]] = 0
+    return lit
 
 
 def _unit(vectors: Floats) -> Floats:
@@ -349,8 +352,9 @@ def _soften(lit: Floats) -> Floats:
 
 def _onto_table(points: Floats, lamp: Floats) -> Floats:
     """Where the shadows of points [N, 3] below the lamp fall on the table."""
-    share = lamp[2] / np.maximum(lamp[2] - points[:, 2:], 0.5)
-    return lamp + (points - lamp) * share
+    above = np.maximum(points, (-np.inf, -np.inf, 0))
+    share = lamp[2] / np.maximum(lamp[2] - above[:, 2:], 0.5)
+    return lamp + (above - lamp) * share
 
 
 def _stands(objects: Sequence[SceneObject], wanted: bool) -> list[Solid]:

@@ -70,7 +70,7 @@ class Camera:
 
     def project(self, points: NDArray[np.floating], width: int, height: int) -> Floats:
         """Points [N, 3] as (x, y, depth) [N, 3]: pixels from the top-left, depth along the axis."""
-        local = (np.asarray(points, np.float32) - np.float32(self.position)) @ self.axes.T
+        local = (np.asarray(points, np.float32) - np.array(self.position, np.float32)) @ self.axes.T
         depth = np.maximum(local[:, 2], 1e-3)
         scale = self.focal * width / depth
         return np.stack(

@@ -41,7 +41,7 @@ _EXTENTS = {
 }
 _TORUS_MAJOR, _TORUS_MINOR = 0.74, 0.25
 _RING_TILT = math.radians(24)
-_TRACE_STEPS = 22
+_TRACE_STEPS = 24
 _MISS = np.float32(np.inf)
 
 
@@ -60,18 +60,21 @@ class Solid:
 
     def to_local(self, points: Floats) -> Floats:
         """World points [3, N] in the unit frame."""
-        return (self.rotation @ (points - self.centre[:, None])) / self.scale[:, None]
+        local = (self.rotation @ (points - self.centre[:, None])) / self.scale[:, None]
+        return local.astype(np.float32, copy=False)
 
     def directions_to_local(self, directions: Floats) -> Floats:
         """World directions [3, N] in the unit frame."""
-        return (self.rotation / self.scale[:, None]) @ directions
+        turn = self.rotation / self.scale[:, None]
+        return (turn @ directions).astype(np.float32, copy=False)
 
     def corners(self) -> Floats:
         """The eight corners [8, 3] of a box around the solid."""
         unit = np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)], np.float32)
         if self.primitive == "torus":
-            unit = unit * np.float32([1, 1, _TORUS_MINOR])
-        return (unit * self.scale) @ self.rotation + self.centre
+            unit *= np.array([1, 1, _TORUS_MINOR], np.float32)
+        corners = (unit * self.scale) @ self.rotation + self.centre
+        return corners.astype(np.float32, copy=False)
 
     @property
     def reach(self) -> float:
@@ -81,18 +84,11 @@ class Solid:
         return float(np.linalg.norm(self.scale))
 
     def cast(self, origin: Floats, directions: Floats) -> Floats:
-        """Where rays [3, N] from ``origin`` [3] enter the solid: t [N], inf where they miss."""
+        """Where rays [3, N] from ``origin`` [3] (outside) enter the solid: t [N], else inf."""
         near, far = _INTERVALS[self.primitive](
             self.to_local(origin[:, None]), self.directions_to_local(directions)
         )
         return np.where((near < far) & (near > 0), near, _MISS)
-
-    def blocks(self, origins: Floats, directions: Floats) -> NDArray[np.bool_]:
-        """Whether the segments from ``origins`` [3, N] along ``directions`` [3, N] meet it."""
-        near, far = _INTERVALS[self.primitive](
-            self.to_local(origins), self.directions_to_local(directions)
-        )
-        return (near < far) & (far > 1e-3) & (near < 1)
 
     def normals(self, local: Floats) -> Floats:
         """Outward world normals [3, N] at surface points given in the unit frame [3, N]."""
@@ -232,15 +228,20 @@ def _torus(o: Floats, d: Floats) -> Interval:
     result = np.full(near.shape, _MISS, np.float32)
     todo = np.flatnonzero((near < far) & (far > 0))
     if todo.size:
-        start = o[:, todo] if o.shape[1] > 1 else o
-        step = d[:, todo]
+        step = d.take(todo, 1)
         per_unit = 1 / np.sqrt((step * step).sum(0))
-        t = np.maximum(near[todo], 0)
-        gap = t
-        for _ in range(_TRACE_STEPS):
-            gap = _torus_distance(start + step * t)
+        t, end = np.maximum(near.take(todo), 0), far.take(todo)
+        for turn in range(_TRACE_STEPS):
+            gap = _torus_distance(o + step * t)
             t = t + gap * per_unit
-        result[todo] = np.where(gap < 0.012, t, _MISS)
+            if turn in (5, 9, 14):
+                met = gap < 0.004
+                result[todo[met]] = t[met]
+                going = np.flatnonzero(~met & (t < end))
+                todo, step, t = todo.take(going), step.take(going, 1), t.take(going)
+                per_unit, end, gap = per_unit.take(going), end.take(going), gap.take(going)
+        met = gap < 0.012
+        result[todo[met]] = t[met]
     return result, np.where(result < _MISS, _MISS, -_MISS)
 
 
@@ -269,7 +270,7 @@ def _cone_gradient(p: Floats) -> Floats:
     x, y, z = p
     side = np.stack([x, y, (1 - z) * 0.25 + 1e-4])
     base = np.stack([0 * x, 0 * y, 0 * z - 1])
-    return np.where(z > -0.995, side, base)
+    return np.where((z > -0.995) | (x * x + y * y > 0.98), side, base)
 
 
 def _pyramid_gradient(p: Floats) -> Floats:

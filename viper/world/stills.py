@@ -1,0 +1,170 @@
+"""Stills rendered once and read many times: shards on disk, images memory-mapped.
+
+A shard holds ``SHARD`` consecutive scenes of a split in three files: images
+(uint8 ``.npy``), depth (float16 ``.npy``) and the rest of the ground truth
+(``.json``, one record a scene, see :func:`truth_record`). Shards appear by renaming
+finished files, so several processes may read and render one folder at once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from viper.errors import UsageError
+from viper.schema import to_json
+from viper.world.layout import sample_scene
+from viper.world.render import render_scene
+from viper.world.scene import RenderedScene, Scene, SceneObject
+from viper.world.splits import check_split
+
+SHARD = 500
+"""Scenes in one shard."""
+
+LOOK = 1
+"""Version of the renderer's look; part of every file name, raised when pictures change."""
+
+
+@dataclass(frozen=True)
+class StillTruth:
+    """Ground truth of one cached still; see ``RenderedScene`` for the fields."""
+
+    scene: Scene
+    boxes: NDArray[np.float32]
+    object_depths: NDArray[np.float32]
+    visible: NDArray[np.float32]
+
+
+def truth_record(rendered: RenderedScene) -> dict[str, Any]:
+    """Scene, boxes, object depths and visible shares as JSON values."""
+    return {
+        "scene": to_json(rendered.scene),
+        "boxes": rendered.boxes.tolist(),
+        "object_depths": rendered.object_depths.tolist(),
+        "visible": rendered.visible.tolist(),
+    }
+
+
+def truth_from_record(record: Mapping[str, Any]) -> StillTruth:
+    """The inverse of :func:`truth_record`."""
+    scene = dict(record["scene"])
+    objects = tuple(
+        SceneObject(**{**thing, "position": tuple(thing["position"])})
+        for thing in scene.pop("objects")
+    )
+    return StillTruth(
+        Scene(objects, **scene),
+        np.array(record["boxes"], np.float32).reshape(-1, 4),
+        np.array(record["object_depths"], np.float32),
+        np.array(record["visible"], np.float32),
+    )
+
+
+class Stills(Sequence[StillTruth]):
+    """The first ``count`` stills of a split; indexing gives the ground truth, gathering pixels."""
+
+    def __init__(self, folder: Path, split: str, count: int) -> None:
+        self.folder, self.split, self._count = folder, split, count
+        shards = range(-(-count // SHARD))
+        self._images = [np.load(_file(folder, split, i, "images.npy"), "r") for i in shards]
+        self._depths = [np.load(_file(folder, split, i, "depth.npy"), "r") for i in shards]
+
+    def __len__(self) -> int:
+        return self._count
+
+    @cached_property
+    def truths(self) -> list[StillTruth]:
+        """Ground truth of all stills, read on first use."""
+        shards = range(len(self._images))
+        files = [_file(self.folder, self.split, i, "truth.json") for i in shards]
+        records = [record for file in files for record in json.loads(file.read_text())]
+        return [truth_from_record(record) for record in records[: self._count]]
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.truths[index]
+
+    def image(self, index: int) -> NDArray[np.uint8]:
+        """One picture, uint8 [H, W, 3], RGB; a read-only view of the file."""
+        picture: NDArray[np.uint8] = self._images[index // SHARD][index % SHARD]
+        return picture
+
+    def images(self, indices: Sequence[int] | NDArray[np.integer]) -> NDArray[np.uint8]:
+        """Pictures of these scenes, copied: uint8 [B, H, W, 3], RGB."""
+        return np.stack([self._images[int(i) // SHARD][int(i) % SHARD] for i in indices])
+
+    def depths(self, indices: Sequence[int] | NDArray[np.integer]) -> NDArray[np.float16]:
+        """Depth maps of these scenes, copied: float16 [B, H, W], larger is farther."""
+        return np.stack([self._depths[int(i) // SHARD][int(i) % SHARD] for i in indices])
+
+
+def rendered_stills(
+    split: str,
+    count: int,
+    cache_dir: Path | str,
+    progress: Callable[[int, int], None] | None = None,
+) -> Stills:
+    """The first ``count`` stills of a split, rendering the shards that are missing.
+
+    Renders in this process, one shard of ``SHARD`` after the other; an interrupted
+    call goes on where it stopped. ``progress(done, count)`` is called after each shard.
+
+    Raises:
+        UnknownNameError: there is no such split.
+        UsageError: ``count`` is not positive.
+    """
+    check_split(split)
+    if count <= 0:
+        raise UsageError(f"cannot render {count} stills; ask for at least one")
+    folder = Path(cache_dir)
+    folder.mkdir(parents=True, exist_ok=True)
+    for shard in range(-(-count // SHARD)):
+        if not _file(folder, split, shard, "truth.json").exists():
+            _render_shard(folder, split, shard)
+        if progress:
+            progress(min((shard + 1) * SHARD, count), count)
+    return Stills(folder, split, count)
+
+
+def available_stills(split: str, cache_dir: Path | str) -> Stills:
+    """The stills of a split that are already rendered without a gap; renders nothing."""
+    check_split(split)
+    folder, shard = Path(cache_dir), 0
+    while _file(folder, split, shard, "truth.json").exists():
+        shard += 1
+    return Stills(folder, split, shard * SHARD)
+
+
+def _render_shard(folder: Path, split: str, shard: int) -> None:
+    indices = range(shard * SHARD, (shard + 1) * SHARD)
+    stills = [render_scene(sample_scene(split, index)) for index in indices]
+    images = np.stack([still.image for still in stills])
+    depth = np.stack([still.depth for still in stills]).astype(np.float16)
+    for name, array in (("images.npy", images), ("depth.npy", depth)):
+        target = _file(folder, split, shard, name)
+        part = target.with_suffix(f".{os.getpid()}.part")
+        with part.open("wb") as file:
+            np.save(file, array)
+        part.replace(target)
+    # Last, because its presence says that the shard is complete.
+    target = _file(folder, split, shard, "truth.json")
+    part = target.with_suffix(f".{os.getpid()}.part")
+    part.write_text(json.dumps([truth_record(still) for still in stills]))
+    part.replace(target)
+
+
+def _file(folder: Path, split: str, shard: int, name: str) -> Path:
+    return folder / f"look{LOOK}-{split}-{shard:04d}.{name}"
+
+
+def print_progress(done: int, count: int) -> None:
+    """A progress callback: one line with the time of day."""
+    print(f"{time.strftime('%H:%M:%S')} {done} of {count} stills", flush=True)

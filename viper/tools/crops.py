@@ -9,16 +9,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from viper.schema import PixelBox
 from viper.tools.roles import Floats, Pixels
 
 DEFAULT_MARGIN = 0.1
 """Context around a box, as a share of the picture's shorter side."""
-
-CENTRAL_SHARE = 0.6
-"""Share of a box's width and height whose depths stand for the object."""
 
 
 def object_crop(image: Pixels, pixel_box: PixelBox, margin: float = DEFAULT_MARGIN) -> Pixels:
@@ -50,7 +46,7 @@ def object_crop(image: Pixels, pixel_box: PixelBox, margin: float = DEFAULT_MARG
 
 
 def box_depth(depth: Floats, pixel_box: PixelBox) -> float:
-    """The depth of what a box holds: the median over its central part.
+    """The depth of what a box holds: the median over the box (over its pixel, if it is empty).
 
     Args:
         depth: float32 [H, W].
@@ -58,10 +54,7 @@ def box_depth(depth: Floats, pixel_box: PixelBox) -> float:
     """
     height, width = depth.shape
     x0, y0, x1, y1 = clip_box(pixel_box, width, height)
-    columns = _central(x0, x1, width)
-    rows = _central(y0, y1, height)
-    window: NDArray[np.float32] = depth[rows, columns]
-    return float(np.median(window))
+    return float(np.median(depth[_pixels(y0, y1, height), _pixels(x0, x1, width)]))
 
 
 def clip_box(pixel_box: PixelBox, width: float, height: float) -> PixelBox:
@@ -73,8 +66,7 @@ def clip_box(pixel_box: PixelBox, width: float, height: float) -> PixelBox:
     return (x0, y0, x1, y1)
 
 
-def _central(start: float, end: float, size: int) -> slice:
-    """Pixels of the central share of ``[start, end)``: at least one, inside ``[0, size)``."""
-    centre, half = (start + end) / 2, (end - start) * CENTRAL_SHARE / 2
-    first = min(max(int(centre - half), 0), size - 1)
-    return slice(first, max(first + 1, min(math.ceil(centre + half), size)))
+def _pixels(start: float, end: float, size: int) -> slice:
+    """The pixels that ``[start, end)`` touches: at least one, inside ``[0, size)``."""
+    first = min(max(int(start), 0), size - 1)
+    return slice(first, max(first + 1, min(math.ceil(end), size)))

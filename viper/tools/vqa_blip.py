@@ -1,0 +1,160 @@
+"""Visual question answering and captions by a BLIP model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from viper.errors import ModelError
+from viper.tools.model_id import model_id
+from viper.tools.roles import Pixels
+
+CAPTION_QUESTION = "what is in the picture?"
+"""BLIP's question answering checkpoints caption when asked this."""
+
+ANSWER_TOKENS = 12
+CAPTION_TOKENS = 48
+
+
+class BlipAnswerer:
+    """A :class:`~viper.tools.roles.VisualAnswerer` on ``BlipForQuestionAnswering``.
+
+    An encoding is the vision tower's output ``[tokens, width]`` for one picture, so
+    that several questions about it cost one run of the tower.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        image_processor: Any,
+        tokenizer: Any,
+        name: str,
+        *,
+        caption_question: str = CAPTION_QUESTION,
+        batch_size: int = 32,
+    ) -> None:
+        self.model_id = name
+        self._model = model.eval()
+        self._image_processor = image_processor
+        self._tokenizer = tokenizer
+        self._caption_question = caption_question
+        self._batch_size = batch_size
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        source: str | Path,
+        *,
+        device: str = "cpu",
+        dtype: str = "float32",
+        caption_question: str = CAPTION_QUESTION,
+        batch_size: int = 32,
+    ) -> BlipAnswerer:
+        """Loads a folder or a published checkpoint.
+
+        Raises:
+            ModelError: nothing loadable under that name.
+        """
+        from transformers import AutoImageProcessor, AutoTokenizer, BlipForQuestionAnswering
+
+        try:
+            model: Any = BlipForQuestionAnswering.from_pretrained(source, dtype=dtype)
+            image_processor = AutoImageProcessor.from_pretrained(source)
+            tokenizer = AutoTokenizer.from_pretrained(source)
+        except (OSError, ValueError) as error:
+            raise ModelError(f"cannot load a BLIP model from {source}: {error}") from error
+        return cls(
+            model.to(device),
+            image_processor,
+            tokenizer,
+            model_id(source),
+            caption_question=caption_question,
+            batch_size=batch_size,
+        )
+
+    def encode(self, images: Sequence[Pixels]) -> list[Any]:
+        """One tensor ``[tokens, width]`` an image."""
+        import torch
+
+        parameter = next(self._model.parameters())
+        encodings: list[Any] = []
+        with torch.inference_mode():
+            for start in range(0, len(images), self._batch_size):
+                batch = list(images[start : start + self._batch_size])
+                pixels = self._image_processor(images=batch, return_tensors="pt")["pixel_values"]
+                pixels = pixels.to(parameter.device, parameter.dtype)
+                encodings.extend(self._model.vision_model(pixel_values=pixels).last_hidden_state)
+        return encodings
+
+    def answer(self, encodings: Sequence[Any], questions: Sequence[str]) -> list[tuple[str, float]]:
+        """The answer to ``questions[i]`` about ``encodings[i]`` with its probability."""
+        return self._ask(encodings, questions, ANSWER_TOKENS)
+
+    def caption(self, encodings: Sequence[Any]) -> list[str]:
+        """A short description of each picture."""
+        questions = [self._caption_question] * len(encodings)
+        return [text for text, _ in self._ask(encodings, questions, CAPTION_TOKENS)]
+
+    def _ask(
+        self, encodings: Sequence[Any], questions: Sequence[str], max_new_tokens: int
+    ) -> list[tuple[str, float]]:
+        if len(encodings) != len(questions):
+            raise ValueError(f"{len(encodings)} encodings for {len(questions)} questions")
+        tokens = [self._tokenizer(question.strip().lower())["input_ids"] for question in questions]
+        answers: dict[int, tuple[str, float]] = {}
+        for group in _equal_length_groups([len(ids) for ids in tokens], self._batch_size):
+            results = self._generate(
+                [encodings[i] for i in group], [tokens[i] for i in group], max_new_tokens
+            )
+            answers.update(zip(group, results, strict=True))
+        return [answers[i] for i in range(len(questions))]
+
+    def _generate(
+        self, encodings: Sequence[Any], tokens: Sequence[Sequence[int]], max_new_tokens: int
+    ) -> list[tuple[str, float]]:
+        """Greedy answers to questions of one length (BLIP's decoder would attend to padding)."""
+        import torch
+
+        model, text = self._model, self._model.config.text_config
+        with torch.inference_mode():
+            images = torch.stack(list(encodings))
+            ids = torch.tensor(tokens, device=images.device)
+            question = model.text_encoder(
+                input_ids=ids,
+                encoder_hidden_states=images,
+                encoder_attention_mask=torch.ones(
+                    images.shape[:2], dtype=torch.long, device=images.device
+                ),
+            ).last_hidden_state
+            output = model.text_decoder.generate(
+                input_ids=torch.full((len(ids), 1), text.bos_token_id, device=images.device),
+                eos_token_id=text.sep_token_id,
+                pad_token_id=text.pad_token_id,
+                encoder_hidden_states=question,
+                encoder_attention_mask=torch.ones_like(ids),
+                max_new_tokens=max_new_tokens,
+                do_sample=False,
+                num_beams=1,
+                output_logits=True,
+                return_dict_in_generate=True,
+            )
+        answer_ids = output.sequences[:, 1:]
+        log_probabilities = torch.stack(output.logits, dim=1).float().log_softmax(dim=-1)
+        chosen = log_probabilities.gather(2, answer_ids[:, :, None])[:, :, 0]
+        chosen = chosen.masked_fill(answer_ids == text.pad_token_id, 0.0)
+        texts = self._tokenizer.batch_decode(answer_ids, skip_special_tokens=True)
+        probabilities = chosen.sum(dim=1).exp().tolist()
+        return [(answer.strip(), p) for answer, p in zip(texts, probabilities, strict=True)]
+
+
+def _equal_length_groups(lengths: Sequence[int], batch_size: int) -> list[list[int]]:
+    """Indexes of equal length together, ``batch_size`` at most."""
+    by_length: dict[int, list[int]] = {}
+    for index, length in enumerate(lengths):
+        by_length.setdefault(length, []).append(index)
+    return [
+        group[start : start + batch_size]
+        for group in by_length.values()
+        for start in range(0, len(group), batch_size)
+    ]

@@ -1,0 +1,256 @@
+"""The embedded VQA model: a small BLIP that answers questions about crops and whole pictures.
+
+Crops get most of the training: a program asks about one object at a time, and
+counting is left to the detector. Linear heads on the vision tower's first token,
+used in training only, teach it the attributes (shape is slow to learn from
+answers alone).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from viper.tools.crops import DEFAULT_MARGIN, object_crop
+from viper.tools.roles import Pixels, VisualAnswerer
+from viper.world.training.object_views import ObjectViews, resized, training_crop
+from viper.world.training.optim import Plan, TrainOptions, fit
+from viper.world.training.object_words import FAMILIES, attribute_ids, attributes
+from viper.world.training.questions import (
+    CAPTION_QUESTION,
+    Asked,
+    about_object,
+    about_picture,
+    question_words,
+    word_question,
+)
+from viper.world.training.wordpieces import BLIP_MARKS, word_tokenizer
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+IMAGE_SIZE, PATCH, WIDTH = 80, 8, 128
+VISION_LAYERS, TEXT_LAYERS, HEADS = 4, 2, 4
+TEXT_POSITIONS = 64
+STEPS, CROPS, PICTURES = 2200, 26, 6
+QUESTIONS = 4
+"""Questions about each image of a batch."""
+
+
+def train(options: TrainOptions) -> dict[str, float]:
+    """Trains on rendered stills, writes the weights, and returns what they reach on validation."""
+    import torch
+
+    from viper.tools.vqa_blip import BlipAnswerer
+
+    torch.manual_seed(options.seed)
+    tokenizer = word_tokenizer(question_words(), BLIP_MARKS)
+    blip = build_model(tokenizer)
+    heads = torch.nn.ModuleList(torch.nn.Linear(WIDTH, len(words)) for words in FAMILIES.values())
+    model = torch.nn.ModuleDict({"blip": blip, "heads": heads}).to(options.device)
+    views = ObjectViews.load("train", options.work)
+
+    def loss_at(step: int) -> tuple[Tensor, Mapping[str, float]]:
+        rng = np.random.default_rng((options.seed, step))
+        images, asked, ids = _batch(views, rng)
+        pixels = _to_input(images, options.device)
+        seen = blip.vision_model(pixel_values=pixels).last_hidden_state
+        truth = torch.tensor(ids, device=options.device)
+        attribute = sum(
+            torch.nn.functional.cross_entropy(head(seen[: len(ids), 0]), truth[:, k])
+            for k, head in enumerate(heads)
+        )
+        owner = [index for index, group in enumerate(asked) for _ in group]
+        flat = [each for group in asked for each in group]
+        answer = answer_loss(blip, tokenizer, seen[owner], flat)
+        loss = answer + 0.5 * attribute
+        return loss, {"answer": float(answer), "attribute": float(attribute)}
+
+    plan = Plan(steps=options.steps or STEPS, learning_rate=1e-3, weight_decay=0.05, ema=0.995)
+    trained: Any = fit(model, loss_at, plan, options.work / "vqa" / "checkpoint.pt")
+    save(trained["blip"], tokenizer, options.out)
+    return evaluate(
+        BlipAnswerer.from_pretrained(options.out, caption_question=CAPTION_QUESTION),
+        ObjectViews.load("val", options.work),
+    )
+
+
+def evaluate(
+    answerer: VisualAnswerer,
+    views: ObjectViews,
+    limit: int = 600,
+    pictures: int = 150,
+    margin: float = DEFAULT_MARGIN,
+    seed: int = 0,
+) -> dict[str, float]:
+    """Share of exact answers by what is asked; ``picture_…`` are about whole pictures.
+
+    Args:
+        answerer: the model under test.
+        views: objects to look at, e.g. of the test split.
+        limit: how many objects at most.
+        pictures: how many whole pictures at most.
+        margin: context around a box.
+        seed: which questions are asked.
+    """
+    rng = np.random.default_rng(seed)
+    chosen = views.spread(limit)
+    crops = [object_crop(views.image(view), view.box, margin) for view in chosen]
+    about = [[*about_object(v.thing, rng), *_another_round(v.thing, rng)] for v in chosen]
+    figures = {"n": float(len(chosen))} | _score(answerer, crops, about)
+    scenes = views.scenes(pictures)
+    images = [views.stills.image(index) for index in scenes]
+    whole = [about_picture(views.things(index), rng) for index in scenes]
+    found = _score(answerer, images, whole)
+    return figures | {f"picture_{name}": value for name, value in found.items()}
+
+
+def build_model(tokenizer: Any) -> Any:
+    """An untrained ``BlipForQuestionAnswering``; BLIP's own vision init (1e-10) is no start."""
+    import torch
+    from transformers import BlipConfig, BlipForQuestionAnswering
+
+    text = {
+        "vocab_size": len(tokenizer),
+        "hidden_size": WIDTH,
+        "intermediate_size": 4 * WIDTH,
+        "num_hidden_layers": TEXT_LAYERS,
+        "num_attention_heads": HEADS,
+        "max_position_embeddings": TEXT_POSITIONS,
+        "bos_token_id": tokenizer.bos_token_id,
+        "pad_token_id": tokenizer.pad_token_id,
+        "eos_token_id": tokenizer.sep_token_id,
+        "sep_token_id": tokenizer.sep_token_id,
+        "initializer_range": 0.04,
+    }
+    vision = {
+        "hidden_size": WIDTH,
+        "intermediate_size": 4 * WIDTH,
+        "num_hidden_layers": VISION_LAYERS,
+        "num_attention_heads": HEADS,
+        "image_size": IMAGE_SIZE,
+        "patch_size": PATCH,
+        "initializer_range": 0.04,
+    }
+    model = BlipForQuestionAnswering(BlipConfig(text_config=text, vision_config=vision))
+    embeddings = model.vision_model.embeddings
+    with torch.no_grad():
+        embeddings.position_embedding[0, 1:] = 0.3 * _grid_positions(IMAGE_SIZE // PATCH, WIDTH)
+        embeddings.patch_embedding.weight.normal_(0, (3 * PATCH * PATCH) ** -0.5)
+    return model
+
+
+def answer_loss(model: Any, tokenizer: Any, seen: Tensor, asked: Sequence[Asked]) -> Tensor:
+    """Mean loss of the answers' tokens.
+
+    Args:
+        model: a ``BlipForQuestionAnswering``.
+        tokenizer: its tokenizer.
+        seen: [Q, tokens, width], the vision tower's output for each question's image.
+        asked: Q questions and answers.
+    """
+    import torch
+
+    questions = tokenizer([each.question for each in asked], padding=True, return_tensors="pt")
+    ids, mask = (questions[key].to(seen.device) for key in ("input_ids", "attention_mask"))
+    read = model.text_encoder(
+        input_ids=ids,
+        attention_mask=mask,
+        encoder_hidden_states=seen,
+        encoder_attention_mask=torch.ones(seen.shape[:2], dtype=torch.long, device=seen.device),
+    ).last_hidden_state
+    answers = tokenizer([each.answer for each in asked], padding=True, return_tensors="pt")
+    answer_ids = answers["input_ids"].to(seen.device)
+    answer_ids[:, 0] = tokenizer.bos_token_id
+    logits = model.text_decoder(
+        input_ids=answer_ids[:, :-1],
+        attention_mask=answers["attention_mask"][:, :-1].to(seen.device),
+        encoder_hidden_states=read,
+        encoder_attention_mask=mask,
+    ).logits
+    targets = answer_ids[:, 1:].masked_fill(
+        answers["attention_mask"][:, 1:].to(seen.device) == 0, -100
+    )
+    return torch.nn.functional.cross_entropy(
+        logits.flatten(0, 1), targets.flatten(), ignore_index=-100
+    )
+
+
+def save(model: Any, tokenizer: Any, folder: Path) -> None:
+    """Writes the folder that ``from_pretrained`` loads, in half precision."""
+    import copy
+
+    from transformers import BlipImageProcessor
+
+    copy.deepcopy(model).half().save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    BlipImageProcessor(
+        size={"height": IMAGE_SIZE, "width": IMAGE_SIZE},
+        image_mean=[0.5, 0.5, 0.5],
+        image_std=[0.5, 0.5, 0.5],
+    ).save_pretrained(folder)
+
+
+def _batch(
+    views: ObjectViews, rng: np.random.Generator
+) -> tuple[Pixels, list[list[Asked]], list[list[int]]]:
+    """Images ``[B, S, S, 3]`` (crops first), questions for each, attribute ids of the crops."""
+    chosen = [views.pick(rng) for _ in range(CROPS)]
+    images = [training_crop(views, view, IMAGE_SIZE, rng) for view in chosen]
+    asked = [_some(about_object(view.thing, rng), rng) for view in chosen]
+    for _ in range(PICTURES):
+        index = views.pick(rng).still
+        picture = resized(views.stills.image(index), IMAGE_SIZE)
+        images.append(picture[:, ::-1] if rng.random() < 0.5 else picture)
+        asked.append(_some(about_picture(views.things(index), rng), rng))
+    return np.stack(images), asked, [attribute_ids(view.thing) for view in chosen]
+
+
+def _some(asked: Sequence[Asked], rng: np.random.Generator) -> list[Asked]:
+    """A few of the questions at random."""
+    kept = rng.permutation(len(asked))[:QUESTIONS]
+    return [asked[int(index)] for index in kept]
+
+
+def _another_round(thing: Any, rng: np.random.Generator) -> list[Asked]:
+    return [word_question(thing, family, rng) for family in attributes(thing)]
+
+
+def _score(
+    answerer: VisualAnswerer, images: Sequence[Pixels], asked: Sequence[Sequence[Asked]]
+) -> dict[str, float]:
+    encodings = answerer.encode(images)
+    pairs = [(code, each) for code, group in zip(encodings, asked, strict=True) for each in group]
+    told = [pair for pair in pairs if pair[1].about != "caption"]
+    answers = answerer.answer([code for code, _ in told], [each.question for _, each in told])
+    right: dict[str, list[bool]] = {}
+    for (_, each), (answer, _) in zip(told, answers, strict=True):
+        right.setdefault(each.about, []).append(answer == each.answer)
+    shown = [each.answer for _, each in pairs if each.about == "caption"]
+    captions = answerer.caption(encodings)
+    right["caption"] = [told == true for told, true in zip(captions, shown, strict=True)]
+    return {about: float(np.mean(hits)) for about, hits in sorted(right.items())}
+
+
+def _to_input(images: Pixels, device: str) -> Tensor:
+    """float32 [B, 3, S, S] in [-1, 1], as the saved image processor gives."""
+    import torch
+
+    pixels = torch.from_numpy(np.ascontiguousarray(images)).to(device).permute(0, 3, 1, 2)
+    return pixels.float() / 127.5 - 1.0
+
+
+def _grid_positions(side: int, width: int) -> Tensor:
+    """Sines and cosines of row and column, ``[side * side, width]``: neighbours look alike."""
+    import torch
+
+    places = torch.arange(side, dtype=torch.float32)
+    rates = 1.0 / 100 ** (torch.arange(width // 4) / (width // 4))
+    angles = places[:, None] * rates[None, :]
+    one = torch.cat([angles.sin(), angles.cos()], dim=1)
+    rows = one[:, None, :].expand(side, side, -1)
+    columns = one[None, :, :].expand(side, side, -1)
+    return torch.cat([rows, columns], dim=2).reshape(side * side, width)

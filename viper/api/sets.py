@@ -8,6 +8,7 @@ under every set.
 from __future__ import annotations
 
 import inspect
+import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -129,4 +130,4 @@ def summary_of(docstring: str) -> str:
 def split_example(docstring: str) -> tuple[str, str]:
     """A docstring without its ``Example:`` section, and that section dedented."""
     before, found, after = docstring.partition("\nExample:\n")
-    return before.strip(), inspect.cleandoc(after) if found else ""
+    return before.strip(), textwrap.dedent(after).strip() if found else ""

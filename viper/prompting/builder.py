@@ -81,7 +81,8 @@ def build_prompt(
         return _compact_prompt(query, entries, examples, feedback)
     if style not in STYLES:
         raise UnknownNameError("prompt style", style, STYLES)
-    rules = guidelines_for(query.task) if guidelines is None else guidelines.strip()
+    sees_patches = any(entry.owner == "ImagePatch" for entry in entries)
+    rules = guidelines_for(query.task, sees_patches) if guidelines is None else guidelines.strip()
     values = {
         "api": render(entries, "full"),
         "entry_point": entry_point(query.task),
@@ -119,10 +120,15 @@ def build_select_prompt(
     return _fill("select", values).rstrip("\n")
 
 
-def guidelines_for(task: str) -> str:
-    """The rules that the full and chat prompts state for a task: the common ones, then its own."""
-    own = _template(f"guidelines_{task}").strip()
-    return _fill("guidelines", {"entry_point": entry_point(task)}).strip() + "\n" + own
+def guidelines_for(task: str, sees_patches: bool = True) -> str:
+    """The rules that the full and chat prompts state for a task: the common ones, then its own.
+
+    Args:
+        sees_patches: whether the API lists methods of patches, whose conventions then follow.
+    """
+    parts = ["guidelines", *(["guidelines_patches"] if sees_patches else []), f"guidelines_{task}"]
+    values = {"entry_point": entry_point(task)}
+    return "\n".join(_fill(part, values).strip() for part in parts)
 
 
 def entry_point(task: str) -> str:

@@ -122,19 +122,21 @@ _HELPERS = (
 
 
 def _without_calls(block: str) -> str:
-    """The program without top-level statements after the entry point that only use it."""
+    """The program without what follows the entry point and only uses it, comments included."""
     tree = _parse(block)
     if tree is None:
         return block
     lines: list[str | None] = list(block.splitlines())
-    entry_seen = False
+    entry_seen, last = False, len(lines)
     for node in tree.body:
+        end = node.end_lineno or node.lineno
         if isinstance(node, ast.FunctionDef) and node.name == ENTRY:
-            entry_seen = True
+            entry_seen, last = True, end
         elif entry_seen and (isinstance(node, ast.Expr) or _mentions_entry(node)):
-            for index in range(node.lineno - 1, node.end_lineno or node.lineno):
-                lines[index] = None
-    return "\n".join(line for line in lines if line is not None).rstrip()
+            lines[node.lineno - 1 : end] = [None] * (end - node.lineno + 1)
+        elif entry_seen:
+            last = end
+    return "\n".join(line for line in lines[:last] if line is not None)
 
 
 def _mentions_entry(node: ast.stmt) -> bool:

@@ -1,0 +1,104 @@
+"""Which names an API lists for which task."""
+
+from __future__ import annotations
+
+import pytest
+
+from viper.api import REGISTRY, api_set, routine
+from viper.api.sets import ApiEntry, api_names, split_example, summary_of
+from viper.errors import UnknownNameError, UsageError
+
+
+def names(api: str, task: str) -> list[str]:
+    return [entry.name for entry in api_set(api).entries(task)]
+
+
+def test_grounding_asks_no_questions() -> None:
+    listed = names("abstract", "ground")
+    assert "simple_query" not in listed and "llm_query" not in listed
+    assert {"find", "sort_patches_left_to_right", "get_patch_left_of", "distance"} <= set(listed)
+    assert set(names("vipergpt", "ground")) < set(listed)
+
+
+def test_questions_add_to_grounding() -> None:
+    assert set(names("abstract", "ground")) < set(names("abstract", "question"))
+    assert "select_answer" not in names("abstract", "question")
+
+
+def test_videos_have_their_own_names() -> None:
+    assert names("abstract", "choice") == [
+        "trim",
+        "get_video_segment_of_event",
+        "get_video_segment_before_event",
+        "get_video_segment_after_event",
+        "caption_video",
+        "simple_query",
+        "select_answer",
+    ]
+    plain = names("vipergpt", "choice")
+    assert {"find", "frame_from_index", "select_answer"} <= set(plain)
+    assert not any("event" in name for name in plain)
+
+
+def test_a_combination_is_the_union_in_one_order() -> None:
+    both = api_set("abstract+vipergpt").entries("choice")
+    assert both == api_set("vipergpt + abstract").entries("choice")
+    assert set(both) == {
+        *api_set("vipergpt").entries("choice"),
+        *api_set("abstract").entries("choice"),
+    }
+
+
+@pytest.mark.parametrize("task", ["ground", "question", "choice", "statement", "edit", "tag"])
+def test_summaries_are_short_and_distinct(task: str) -> None:
+    entries = api_set("abstract+vipergpt+dwim").entries(task)
+    summaries = [entry.summary for entry in entries]
+    assert len(set(summaries)) == len(summaries)
+    assert all(3 <= len(summary.split()) <= 8 for summary in summaries)
+
+
+def test_every_listed_name_has_a_worked_example() -> None:
+    for task in ("ground", "question", "choice"):
+        for entry in api_set("abstract+vipergpt").entries(task):
+            assert entry.example.startswith("# "), entry.name
+            compile(entry.example, entry.name, "exec")
+            assert f"{entry.name}(" in entry.example
+
+
+def test_unknown_names() -> None:
+    with pytest.raises(UnknownNameError, match="unknown API 'visprg'; known: abstract, dwim"):
+        api_set("abstract+visprg")
+    with pytest.raises(UnknownNameError, match="unknown task 'grund'"):
+        api_set("abstract").entries("grund")
+    with pytest.raises(UsageError, match="resolve the task first"):
+        api_set("abstract").entries("auto")
+
+
+def test_a_registered_routine_makes_an_api_of_its_own() -> None:
+    with REGISTRY.temporary():
+
+        @routine(tasks=("ground",), api="mine")
+        def twice(number: float) -> float:
+            """Double a number.
+
+            Example:
+                # six
+                def execute_command(image):
+                    return twice(3)
+            """
+            return 2 * number
+
+        (entry,) = api_set("mine").entries("ground")
+        assert isinstance(entry, ApiEntry)
+        assert (entry.name, entry.owner, entry.summary) == ("twice", None, "double a number")
+        assert (entry.returns, entry.arguments) == ("float", "number")
+        assert entry.docstring == "Double a number."
+        assert names("vipergpt+mine", "ground")[-1] == "twice"
+    assert "mine" not in api_names()
+
+
+def test_docstring_parts() -> None:
+    assert summary_of("Find all.\n\nMore.") == "find all"
+    assert summary_of("") == ""
+    assert split_example("One.\n\nTwo.") == ("One.\n\nTwo.", "")
+    assert split_example("One.\n\nExample:\n    a\n      b") == ("One.", "a\n  b")

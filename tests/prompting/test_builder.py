@@ -1,0 +1,133 @@
+"""Prompts in three styles, compared with golden files.
+
+After an intended change run the tests with ``VIPER_UPDATE_GOLDEN=1`` and review the diff.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from viper.api import api_set
+from viper.errors import UnknownNameError
+from viper.prompting.builder import (
+    STYLES,
+    Feedback,
+    build_prompt,
+    build_select_prompt,
+    entry_point,
+    guidelines_for,
+    info_text,
+)
+from viper.prompting.compact import compact_document
+from viper.prompting.extract import extract_code
+from viper.schema import Example, Failure, Query
+
+GOLDEN = Path(__file__).parent / "golden"
+UPDATE = os.environ.get("VIPER_UPDATE_GOLDEN") == "1"
+
+QUERIES = {
+    "ground": Query("the red cup", task="ground"),
+    "question": Query("How many cups are there?", task="question"),
+    "choice": Query("What stops first?", task="choice", media="video", options=("cup", "ball")),
+    "statement": Query("There are two cups.", task="statement"),
+    "edit": Query("Hide the cup.", task="edit"),
+    "tag": Query("Tag all the cups.", task="tag"),
+}
+
+
+def example(query: str, task: str, options: tuple[str, ...] = ()) -> Example:
+    program = f"def {entry_point(task)}:\n    return 1\n"
+    return Example(query, program, task, "abstract", 1.0, "s0", 0, "x", "0" * 12, options=options)
+
+
+FEEDBACK = Feedback(
+    "def execute_command(image):\n    return cups[0]\n",
+    Failure("runtime", "name 'cups'\nis not defined", line=2, source_line="    return cups[0]"),
+)
+
+
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("task", QUERIES)
+def test_golden(task: str, style: str) -> None:
+    query = QUERIES[task]
+    examples = [example("the first", task, query.options), example("the second", task)]
+    entries = api_set("abstract").entries(task)[-1:]
+    text = build_prompt(query, entries, examples, style=style, feedback=FEEDBACK) + "\n"
+    golden = GOLDEN / f"{task}.{style}.txt"
+    if UPDATE:
+        golden.write_text(text, encoding="utf-8")
+    assert text == golden.read_text(encoding="utf-8")
+
+
+def test_compact_is_what_the_writer_was_trained_on() -> None:
+    entries = api_set("abstract").entries("choice")
+    query, shown = QUERIES["choice"], [example("why?", "choice", ("a", "b"))]
+    assert build_prompt(query, entries, shown, style="compact") == compact_document(
+        entries, "choice", shown, query.text, query.options
+    )
+
+
+@pytest.mark.parametrize("task", QUERIES)
+def test_a_full_prompt_ends_where_its_completion_begins(task: str) -> None:
+    prompt = build_prompt(QUERIES[task], api_set("abstract").entries(task), (), style="full")
+    assert prompt.endswith("\ndef execute_command(")
+    arguments = entry_point(task).partition("(")[2]
+    program = f"def execute_command({arguments}:\n    return 1"
+    assert extract_code(f"{arguments}:\n    return 1\n\n\n# query: next") == program
+
+
+@pytest.mark.parametrize("style", ["full", "chat"])
+def test_every_part_is_there_or_left_out(style: str) -> None:
+    entries = api_set("abstract").entries("ground")
+    bare = build_prompt(QUERIES["ground"], entries, (), style=style)
+    assert "the red cup" in bare and "y grows upwards" in bare and "class ImagePatch" in bare
+    assert "Solved queries" not in bare and "earlier attempt" not in bare
+    assert "$" not in bare
+    own = build_prompt(QUERIES["ground"], entries, (), style=style, guidelines="- Be brief.")
+    assert "- Be brief." in own and "Return one ImagePatch" not in own
+    told = build_prompt(QUERIES["ground"], entries, (), style=style, feedback=FEEDBACK)
+    assert "runtime, name 'cups' is not defined (line 2: `return cups[0]`)" in told
+
+
+def test_dollars_and_braces_of_a_query_stay_as_they_are() -> None:
+    query = Query("the $query {x} costing $5", task="ground")
+    for style in STYLES:
+        assert "the $query {x} costing $5" in build_prompt(query, (), (), style=style)
+
+
+def test_guidelines_say_what_a_task_returns() -> None:
+    assert "Return one ImagePatch" in guidelines_for("ground")
+    assert "truth value" in guidelines_for("question")
+    assert "possible answers, word for word" in guidelines_for("choice")
+    assert "execute_command(video, question, possible_answers)" in guidelines_for("choice")
+    assert "y grows upwards" in guidelines_for("choice")
+    assert "y grows upwards" not in guidelines_for("choice", sees_patches=False)
+
+
+def test_feedback_without_a_line() -> None:
+    feedback = Feedback("x", Failure("timeout", "took longer than 5 s"))
+    text = build_prompt(QUERIES["ground"], (), (), style="chat", feedback=feedback)
+    assert "What went wrong: timeout, took longer than 5 s\n" in text
+
+
+def test_unknown_style() -> None:
+    with pytest.raises(UnknownNameError, match="prompt style 'short'; known: chat, compact"):
+        build_prompt(QUERIES["ground"], (), (), style="short")
+    with pytest.raises(UnknownNameError, match="unknown prompt style"):
+        build_select_prompt("x", "y?", ["a"], "short")
+
+
+def test_selection() -> None:
+    compact = build_select_prompt({"seen": "a cup", "n": 2}, "what?", ["a", "b"])
+    assert compact == ("# info: seen: a cup; n: 2\n# question: what?\n# options: a; b\n# answer:")
+    full = build_select_prompt("a cup", "what?", ["a", "b"], "full")
+    assert "Question: what?\nOptions:\n- a\n- b\n" in full and full.endswith("Answer:")
+
+
+def test_information_as_text() -> None:
+    assert info_text("a\n b") == "a b"
+    assert info_text({"x": ["a", "b"], "y": True}) == "x: a; b; y: True"
+    assert info_text(None) == "None"

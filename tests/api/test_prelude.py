@@ -25,6 +25,10 @@ NAMES_OF_BOTH_PAPERS = """
 """
 
 
+def test_the_sandbox_imports_it_by_name() -> None:
+    assert prelude.PRELUDE.module == "viper.api.prelude" and not prelude.PRELUDE.config
+
+
 def test_every_name_is_there(client: ScriptedClient) -> None:
     assert set(prelude.names(client, {})) == set(NAMES_OF_BOTH_PAPERS.split())
 

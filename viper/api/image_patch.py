@@ -53,7 +53,7 @@ class ImagePatch:
         from its lower left corner, or a video segment followed by the index of a
         frame (-1 is the last one).
         """
-        if isinstance(image, FrameSource):
+        if not isinstance(image, ImagePatch | ImageHandle) and isinstance(image, FrameSource):
             image, left = image.frame_handle(0 if left is None else left), None
         if isinstance(image, ImagePatch):
             self._handle, outer = image._handle, image._box

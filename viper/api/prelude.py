@@ -13,7 +13,11 @@ from viper.api.image_patch import ImagePatch
 from viper.api.registry import REGISTRY, Routine
 from viper.api.runtime import Call, ImageHandle, VideoHandle
 from viper.api.video_segment import VideoSegment
+from viper.sandbox.tools import Prelude
 from viper.sandbox.wire import Ref
+
+PRELUDE = Prelude(__name__)
+"""What a Sandbox takes to run programs of this API."""
 
 READABLE: Mapping[type, frozenset[str]] = {
     ImagePatch: frozenset(

@@ -48,6 +48,11 @@ def split_of(seed: int) -> str:
     return SPLITS[which]
 
 
+def scene_index(seed: int) -> int:
+    """The index within its split of the scene with that seed; see :func:`split_of`."""
+    return seed % SCENES_PER_SPLIT
+
+
 def combinations(split: str) -> tuple[tuple[str, str], ...]:
     """The (colour, shape) pairs that scenes of a split may hold, in a fixed order.
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-_SEEING_TASKS = (*ANSWER_TASKS, "choice")
-
 
 class ImagePatch:
     """A rectangular part of an image.
@@ -172,7 +170,7 @@ class ImagePatch:
             return False
         return bool(self._call("verify_property", self, object_name, visual_property))
 
-    @method(_SEEING_TASKS, hide=("prefix",))
+    @method((*ANSWER_TASKS, "choice"), hide=("prefix",))
     def best_text_match(self, option_list: Sequence[str], prefix: str | None = None) -> str:
         """Pick the text that fits best.
 
@@ -192,7 +190,7 @@ class ImagePatch:
         whole = [f"{lead} {option}" for option in options]
         return options[whole.index(self._call("best_text_match", self, whole))]
 
-    @method(_SEEING_TASKS)
+    @method(ALL_TASKS)
     def simple_query(self, question: str | None = None) -> str:
         """Ask a question about the patch.
 

@@ -1,8 +1,9 @@
 """API sets: which names a prompt lists for a task.
 
 Source: Stanić et al. 2024, A.4.1 to A.4.4: grounding, questions and videos list
-different methods. A set only decides what is *listed*; every name can be called
-under every set.
+different methods. Differs: grounding lists ``simple_query`` too, since "the one of
+the same colour as …" needs it. A set only decides what is *listed*; every name can
+be called under every set.
 """
 
 from __future__ import annotations

@@ -1,0 +1,138 @@
+"""Which lines fed the line that failed: a small backward slice over names."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def feeding_lines(tree: ast.Module, line: int | None, function: str | None) -> frozenset[int]:
+    """Lines whose values may have reached the statement at ``line``.
+
+    Follows names backwards through assignments, loops and comprehensions of the same
+    function, without regard to order, and includes the conditions around the line.
+
+    Args:
+        line: the failing line; None means the ``return`` statements of ``function``.
+        function: name of the function the line is in, None for the top level.
+    """
+    scope = _scope(tree, function)
+    statements = [node for node in _statements(scope) if isinstance(node, ast.stmt)]
+    if line is None:
+        seeds = [node for node in statements if isinstance(node, ast.Return)]
+    else:
+        seeds = _innermost(statements, line)
+    parents = _enclosing_tests(scope)
+    names, lines = set[str](), set[int]()
+    for seed in seeds:
+        names |= _read(seed)
+        lines |= _own_lines(seed)
+        for test in parents.get(seed, ()):
+            names |= _read(test)
+            lines |= _span(test)
+    sources = [source for node in statements for source in _sources(node)]
+    grown = True
+    while grown:
+        grown = False
+        for targets, read, span in sources:
+            if targets & names and not (read <= names and span <= lines):
+                names |= read
+                lines |= span
+                grown = True
+    return frozenset(lines)
+
+
+def _scope(tree: ast.Module, function: str | None) -> ast.AST:
+    if function:
+        for node in ast.walk(tree):
+            if isinstance(node, _FUNCTIONS) and node.name == function:
+                return node
+    return tree
+
+
+def _statements(scope: ast.AST) -> Iterator[ast.AST]:
+    for child in ast.iter_child_nodes(scope):
+        if isinstance(child, _FUNCTIONS):
+            continue
+        yield child
+        yield from _statements(child)
+
+
+def _innermost(statements: list[ast.stmt], line: int) -> list[ast.stmt]:
+    around = [s for s in statements if s.lineno <= line <= (s.end_lineno or s.lineno)]
+    return [max(around, key=lambda s: (s.lineno, -(s.end_lineno or s.lineno)))] if around else []
+
+
+def _enclosing_tests(scope: ast.AST) -> dict[ast.AST, tuple[ast.expr, ...]]:
+    found: dict[ast.AST, tuple[ast.expr, ...]] = {}
+
+    def walk(node: ast.AST, tests: tuple[ast.expr, ...]) -> None:
+        found[node] = tests
+        if isinstance(node, ast.If | ast.While):
+            tests = (*tests, node.test)
+        elif isinstance(node, ast.For):
+            tests = (*tests, node.iter)
+        for child in ast.iter_child_nodes(node):
+            if not isinstance(child, _FUNCTIONS):
+                walk(child, tests)
+
+    walk(scope, ())
+    return found
+
+
+def _sources(node: ast.AST) -> Iterator[tuple[set[str], set[str], set[int]]]:
+    """(names written, names read, lines) of one statement."""
+    if isinstance(node, ast.Assign):
+        yield set().union(*map(_written, node.targets)), _read(node.value), _span(node)
+    elif isinstance(node, ast.AugAssign | ast.AnnAssign):
+        read = _read(node.value) if node.value else set()
+        yield _written(node.target), read, _span(node)
+    elif isinstance(node, ast.For):
+        yield _written(node.target), _read(node.iter), _span(node.iter)
+    elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+        function = node.value.func  # xs.append(y), xs.sort(key=...)
+        if isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name):
+            yield {function.value.id}, _read(node.value), _span(node)
+    if isinstance(node, ast.stmt):
+        for part in ast.walk(node):
+            if isinstance(part, ast.NamedExpr):
+                yield _written(part.target), _read(part.value), _span(part)
+
+
+def _own_lines(node: ast.AST) -> set[int]:
+    """Lines of a statement without the body it may have."""
+    if isinstance(node, ast.If | ast.While):
+        return _span(node.test)
+    if isinstance(node, ast.For):
+        return _span(node.iter)
+    if isinstance(node, ast.Try | ast.With):
+        return {node.lineno}
+    return _span(node)
+
+
+def _span(node: ast.expr | ast.stmt | ast.AST) -> set[int]:
+    start = getattr(node, "lineno", 0)
+    return set(range(start, (getattr(node, "end_lineno", None) or start) + 1))
+
+
+def _read(node: ast.AST) -> set[str]:
+    if isinstance(node, ast.If | ast.While):
+        node = node.test
+    elif isinstance(node, ast.For):
+        node = node.iter
+    return {
+        part.id
+        for part in ast.walk(node)
+        if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load)
+    }
+
+
+def _written(node: ast.AST) -> set[str]:
+    names = {
+        p.id for p in ast.walk(node) if isinstance(p, ast.Name) and not isinstance(p.ctx, ast.Load)
+    }
+    if isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.value, ast.Name):
+        names.add(node.value.id)
+    return names

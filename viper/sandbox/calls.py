@@ -1,0 +1,113 @@
+"""How a program's tool calls leave the child."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from viper.sandbox.names import Printer
+from viper.sandbox.wire import Channel, Ref, WireError, decode, encode, pack
+
+FILENAME = "<program"
+"""How the file names of programs begin; turns of a session are numbered."""
+
+
+class ToolError(Exception):
+    """A tool refused or failed; what a program may catch."""
+
+    def __init__(self, message: str, tool: str, index: int) -> None:
+        super().__init__(message)
+        self._tool, self._index = tool, index
+
+    @property
+    def origin(self) -> tuple[str, int]:
+        """(tool, call index)."""
+        return self._tool, self._index
+
+
+class ToolCaller:
+    """``call(name, *args, **kwargs)`` of a prelude: asks the parent and waits."""
+
+    def __init__(self, channel: Channel, printer: Printer, max_message: int) -> None:
+        self._channel, self._printer, self._max_message = channel, printer, max_message
+        self._encode: Callable[[Any], Ref | None] = lambda obj: None
+        self._decode: Callable[[Ref], Any] = lambda ref: ref
+        self.start_turn()
+
+    def use_types(self, encode: Callable[[Any], Ref | None], decode: Callable[[Ref], Any]) -> None:
+        """Sets how the prelude's values cross the wire."""
+        self._encode, self._decode = encode, decode
+
+    def start_turn(self) -> None:
+        """Forgets the calls of the turn before."""
+        self._count = 0
+        self._empty: list[tuple[int, int | None, Any]] = []
+        self._derived: list[tuple[Any, int]] = []
+
+    def __call__(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
+        index, line = self._count, program_line()
+        self._count += 1
+        raw: list[memoryview] = []
+        meta = {
+            "t": "call",
+            "n": name,
+            "a": [encode(arg, raw, self._encode) for arg in args],
+            "k": [[key, encode(arg, raw, self._encode)] for key, arg in kwargs.items()],
+            "l": line,
+            "o": self._printer.take(),
+        }
+        packed = pack(meta)
+        if len(packed) > self._max_message:
+            raise WireError(f"the arguments of {name} take {len(packed)} bytes, too many to send")
+        self._channel.send_packed(packed, raw)
+        reply, data = self._channel.receive()
+        if reply.get("t") != "result":
+            raise ToolError(str(reply.get("m")), name, index)
+        result = decode(reply["v"], data, self._decode)
+        if is_empty(result):
+            self._empty.append((index, line, result))
+        return result
+
+    def derived(self, result: Any, source: Any) -> Any:
+        """Notes that ``result`` is empty because the tool result ``source`` is; answers ``result``."""
+        for index, _, value in self._empty:
+            if value is source:
+                self._derived.append((result, index))
+        return result
+
+    def empty_calls(self, lines: frozenset[int], values: list[Any]) -> list[list[Any]]:
+        """``[index, reached]`` of each call with an empty result.
+
+        Args:
+            lines: lines that fed the failure.
+            values: objects named on the failing line, or the value returned.
+        """
+        reached = {index for index, line, _ in self._empty if line in lines}
+        for value in values:
+            if type(value) not in (bool, type(None), str):
+                reached |= {index for index, _, result in self._empty if result is value}
+                reached |= {index for result, index in self._derived if result is value}
+        return [[index, index in reached] for index, _, _ in self._empty]
+
+
+def is_empty(value: Any) -> bool:
+    """None, False, and containers and texts of length 0."""
+    return (
+        value is None or value is False or (type(value) in (list, tuple, dict, str) and not value)
+    )
+
+
+def program_line() -> int | None:
+    """The line that the program is at, seen from trusted code that it called."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_filename.startswith(FILENAME):
+            return frame.f_lineno
+        frame = frame.f_back  # type: ignore[assignment]
+    return None
+
+
+def unreachable(message: str) -> NoReturn:
+    """Ends the child: the parent broke the protocol."""
+    raise SystemExit(message)

@@ -1,0 +1,51 @@
+"""Finds where a program starts and what its answer is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import FunctionType
+from typing import Any
+
+ALIASES: Mapping[str, tuple[str, ...]] = {
+    "image": ("image", "img", "picture", "image_patch", "patch"),
+    "image_list": ("image_list", "images", "image_patches", "patches", "pictures"),
+    "video": ("video", "video_segment", "clip", "segment"),
+    "question": ("question", "query"),
+    "possible_answers": ("possible_answers", "options", "choices", "answers"),
+}
+"""Names under which a program may ask for each argument."""
+
+MEDIA = ("image", "video", "image_list")
+"""What a single parameter of an unknown name gets, the first that is there."""
+
+ANSWER_NAMES = ("answer", "final_answer", "result")
+"""Where a script leaves its answer."""
+
+_CANONICAL = {alias: name for name, aliases in ALIASES.items() for alias in aliases}
+
+
+def bind(function: Callable[..., Any], args: Mapping[str, Any]) -> dict[str, Any] | list[Any]:
+    """The arguments to call ``function`` with: a dict of keywords, or a list of positions.
+
+    Parameters get the argument of their own name, else of the name they are an alias
+    of. The first parameter whose name says nothing gets the media.
+    """
+    media = next((args[name] for name in MEDIA if name in args), None)
+    if type(function) is not FunctionType:
+        return [media]
+    code = function.__code__
+    positional = code.co_varnames[: code.co_argcount]
+    keyword_only = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+    optional = set(positional[code.co_argcount - len(function.__defaults__ or ()) :])
+    optional |= set(function.__kwdefaults__ or {})
+    bound: dict[str, Any] = {}
+    for name in (*positional, *keyword_only):
+        canonical = name if name in args else _CANONICAL.get(name)
+        if canonical in args:
+            bound[name] = args[canonical]
+        elif name == positional[:1][0] if positional else False:
+            if name not in optional and media is not None:
+                bound[name] = media
+    if code.co_posonlyargcount:
+        return [bound[name] for name in positional if name in bound]
+    return bound

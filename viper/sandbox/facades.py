@@ -1,0 +1,237 @@
+"""What ``import`` gives a program: namespaces of chosen functions, never a module."""
+
+from __future__ import annotations
+
+import bisect
+import collections
+import collections.abc
+import functools
+import heapq
+import itertools
+import json
+import math
+import random
+import re
+import statistics
+import string
+from collections.abc import Callable, Mapping
+from types import ModuleType
+from typing import Any
+
+from viper.sandbox import classes
+from viper.sandbox.numpy_facade import numpy_members
+
+
+class TypeToken:
+    """Stands for a type that a program may name and test for, but not call or inspect."""
+
+    __slots__ = ("label", "matches")
+
+    def __init__(self, label: str, matches: type | tuple[type, ...] = ()) -> None:
+        self.label, self.matches = label, matches
+
+    def __repr__(self) -> str:
+        return self.label
+
+    def __getitem__(self, key: object) -> TypeToken:
+        return self
+
+    def __or__(self, other: object) -> TypeToken:
+        return self
+
+    __ror__ = __or__
+
+
+class Facade:
+    """A module as a program sees it."""
+
+    __slots__ = ("_label", "_members")
+
+    def __init__(self, label: str, members: Mapping[str, Any]) -> None:
+        self._label, self._members = label, dict(members)
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self._members[name]
+        except KeyError:
+            raise AttributeError(f"module {self._label!r} has no attribute {name!r} here") from None
+
+    def __repr__(self) -> str:
+        return f"<module {self._label!r}>"
+
+
+def _pick(module: ModuleType, names: str) -> dict[str, Any]:
+    return {name: getattr(module, name) for name in names.split()}
+
+
+_STATISTICS = (
+    "mean fmean geometric_mean harmonic_mean median median_low median_high mode multimode "
+    "quantiles pstdev pvariance stdev variance"
+)
+_ITERTOOLS = (
+    "accumulate chain combinations combinations_with_replacement compress count cycle dropwhile "
+    "filterfalse groupby islice pairwise permutations product repeat starmap takewhile tee "
+    "zip_longest"
+)
+_RE = "match search fullmatch findall finditer split sub subn compile escape"
+_RE_FLAGS = "I IGNORECASE M MULTILINE S DOTALL X VERBOSE A ASCII"
+_STRING = (
+    "ascii_letters ascii_lowercase ascii_uppercase digits hexdigits punctuation whitespace capwords"
+)
+_RANDOM = (
+    "random randint randrange choice choices sample shuffle uniform gauss normalvariate triangular "
+    "betavariate expovariate seed"
+)
+_TYPING = {
+    "Any": object, "List": list, "Dict": dict, "Tuple": tuple, "Set": set, "FrozenSet": frozenset,
+    "Type": type, "Callable": (), "Iterable": (), "Iterator": (), "Sequence": (list, tuple, str),
+    "Mapping": dict, "MutableMapping": dict, "Optional": (), "Union": (), "Literal": (),
+    "Generator": (), "Final": (), "ClassVar": (), "Text": str, "Hashable": (), "Collection": (),
+    "NoReturn": (), "Number": (int, float), "Container": (), "Sized": (), "Counter": collections.Counter,
+    "DefaultDict": collections.defaultdict, "Deque": collections.deque, "TypeAlias": (),
+}  # fmt: skip
+
+
+def build_facades(
+    guarded_getattr: Callable[..., Any],
+    guarded_getitem: Callable[..., Any],
+    allow: Callable[[type, frozenset[str]], None],
+) -> dict[str, Facade]:
+    """All modules that programs may import, by dotted name.
+
+    Args:
+        guarded_getattr: attribute access for ``operator.attrgetter``.
+        guarded_getitem: item access for ``operator.itemgetter``.
+        allow: makes the fields of a ``namedtuple`` readable.
+    """
+    abstract = Facade("collections.abc", {n: TypeToken(n, m) for n, m in _TYPING.items()})
+    members: dict[str, dict[str, Any]] = {
+        "math": {n: getattr(math, n) for n in dir(math) if not n.startswith("_")},
+        "statistics": _pick(statistics, _STATISTICS),
+        "itertools": _pick(itertools, _ITERTOOLS),
+        "collections": {
+            **_pick(collections, "Counter defaultdict OrderedDict deque"),
+            "namedtuple": _namedtuple(allow),
+            "abc": abstract,
+        },
+        "functools": {
+            **_pick(functools, "reduce partial cmp_to_key lru_cache cache"),
+            "wraps": lambda *_, **__: lambda function: function,
+        },
+        "re": {
+            **_pick(re, _RE),
+            **{name: getattr(re, name) for name in _RE_FLAGS.split()},
+            "Pattern": TypeToken("Pattern", re.Pattern),
+            "Match": TypeToken("Match", re.Match),
+        },
+        "random": _random_members(),
+        "string": _pick(string, _STRING),
+        "json": {"dumps": _dumps, "loads": lambda text: json.loads(text)},
+        "heapq": _pick(
+            heapq, "heappush heappop heapify nlargest nsmallest heappushpop heapreplace"
+        ),
+        "bisect": _pick(bisect, "bisect bisect_left bisect_right insort insort_left insort_right"),
+        "copy": {"copy": _copy, "deepcopy": _deepcopy},
+        "operator": _operator_members(guarded_getattr, guarded_getitem),
+        "dataclasses": {
+            "dataclass": classes.dataclass,
+            "field": classes.field,
+            "asdict": classes.asdict,
+        },
+        "typing": {
+            **{name: TypeToken(name, matches) for name, matches in _TYPING.items()},
+            "cast": lambda kind, value: value,
+            "TypeVar": lambda name, *_, **__: TypeToken(str(name)),
+            "NewType": lambda name, kind: kind,
+        },
+        "sys": {"maxsize": 2**63 - 1},
+    }
+    facades = {name: Facade(name, chosen) for name, chosen in members.items()}
+    facades["collections.abc"] = abstract
+    facades["typing_extensions"] = facades["typing"]
+    numpy = numpy_members(TypeToken)
+    for inner in ("linalg", "random"):
+        facades[f"numpy.{inner}"] = numpy[inner] = Facade(f"numpy.{inner}", numpy[inner])
+    facades["numpy"] = Facade("numpy", numpy)
+    return facades
+
+
+def _namedtuple(allow: Callable[[type, frozenset[str]], None]) -> Callable[..., type]:
+    def namedtuple(typename: str, field_names: Any, *, defaults: Any = None) -> type:
+        made = collections.namedtuple(typename, field_names, defaults=defaults)  # type: ignore[misc]
+        allow(made, frozenset(made._fields) | {"count", "index"})
+        return made
+
+    return namedtuple
+
+
+def _random_members() -> dict[str, Any]:
+    source = random.Random(0)
+    members = {name: getattr(source, name) for name in _RANDOM.split()}
+    members["Random"] = lambda seed=0: random.Random(seed)
+    return members
+
+
+def _dumps(obj: Any, *, indent: int | None = None, sort_keys: bool = False, **_: Any) -> str:
+    return json.dumps(obj, indent=indent, sort_keys=sort_keys)
+
+
+def _copy(value: Any) -> Any:
+    if type(value) in (list, dict, set, collections.Counter, collections.deque):
+        return value.copy()
+    return _duplicate(value) if type(type(value)) is classes.ProgramMeta else value
+
+
+def _deepcopy(value: Any) -> Any:
+    kind = type(value)
+    if kind in (list, tuple, set):
+        return kind(_deepcopy(item) for item in value)
+    if kind is dict:
+        return {key: _deepcopy(item) for key, item in value.items()}
+    if type(kind) is classes.ProgramMeta:
+        twin = _duplicate(value)
+        for name, item in value.__dict__.items():
+            setattr(twin, name, _deepcopy(item))
+        return twin
+    return _copy(value)
+
+
+def _duplicate(value: Any) -> Any:
+    twin = object.__new__(type(value)) if not isinstance(value, Exception) else value
+    if twin is not value:
+        twin.__dict__.update(value.__dict__)
+    return twin
+
+
+def _operator_members(
+    read_attribute: Callable[..., Any], read_item: Callable[..., Any]
+) -> dict[str, Any]:
+    def itemgetter(*keys: Any) -> Callable[[Any], Any]:
+        if len(keys) == 1:
+            return lambda obj: read_item(obj, keys[0])
+        return lambda obj: tuple(read_item(obj, key) for key in keys)
+
+    def attrgetter(*names: str) -> Callable[[Any], Any]:
+        def one(obj: Any, name: str) -> Any:
+            for part in name.split("."):
+                obj = read_attribute(obj, part)
+            return obj
+
+        if len(names) == 1:
+            return lambda obj: one(obj, names[0])
+        return lambda obj: tuple(one(obj, name) for name in names)
+
+    return {
+        "itemgetter": itemgetter,
+        "attrgetter": attrgetter,
+        "add": lambda a, b: a + b,
+        "sub": lambda a, b: a - b,
+        "mul": lambda a, b: a * b,
+        "truediv": lambda a, b: a / b,
+        "lt": lambda a, b: a < b,
+        "le": lambda a, b: a <= b,
+        "gt": lambda a, b: a > b,
+        "ge": lambda a, b: a >= b,
+        "eq": lambda a, b: a == b,
+        "ne": lambda a, b: a != b,
+    }

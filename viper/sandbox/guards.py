@@ -1,0 +1,303 @@
+"""The guards that a compiled program calls at every door: default deny, by exact type."""
+
+from __future__ import annotations
+
+import builtins
+import operator
+import string
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from viper.sandbox.classes import (
+    ForbiddenAttributeError,
+    ForbiddenTypeError,
+    ProgramMeta,
+    owns,
+    program_super,
+    program_super_init,
+)
+from viper.sandbox.facades import Facade, TypeToken
+from viper.sandbox.prepass import authored, hidden, is_special
+from viper.sandbox.readable import (
+    BUILTIN,
+    EXCEPTION_ATTRIBUTES,
+    EXCEPTION_HIDDEN,
+    INDEXABLE,
+    ON_TYPES,
+    WRITABLE_ITEMS,
+)
+
+MAX_INT_BITS = 1 << 20
+"""Longest whole number that ``**`` and ``<<`` may make."""
+
+_AUGMENT: dict[str, Callable[[Any, Any], Any]] = {
+    "+=": operator.iadd, "-=": operator.isub, "*=": operator.imul, "/=": operator.itruediv,
+    "//=": operator.ifloordiv, "%=": operator.imod, "@=": operator.imatmul, "&=": operator.iand,
+    "|=": operator.ior, "^=": operator.ixor, ">>=": operator.irshift,
+}  # fmt: skip
+
+_FUNCTIONS = frozenset([type(lambda: 0), type(len), type([].append), type(str.lower)])
+_REAL_NAMES = frozenset(dir(builtins))
+
+
+class Guards:
+    """The guards of one child.
+
+    Args:
+        readable: attributes by exact type that the prelude allows beside the builtin ones.
+    """
+
+    def __init__(self, readable: Mapping[type, frozenset[str]]) -> None:
+        self._table: dict[type, frozenset[str]] = {**BUILTIN, **readable}
+        self._known_types = set(self._table)
+        self.getattr = self._make_getattr()
+        self._formatter = _GuardedFormatter(self)
+
+    def allow(self, kind: type, names: frozenset[str]) -> None:
+        """Lets programs read these attributes of instances of a type made at run time."""
+        self._table[kind] = names
+        self._known_types.add(kind)
+
+    def namespace(self) -> dict[str, Any]:
+        """The names that the policy's rewritten code calls."""
+        return {
+            "_getattr_": self.getattr,
+            "_getitem_": self.getitem,
+            "_write_attr_": self.write_attr,
+            "_write_item_": self.write_item,
+            "_aug_attr_": self.aug_attr,
+            "_aug_item_": self.aug_item,
+            "_pow_": bounded_pow,
+            "_shift_": bounded_shift,
+            "_type_": self.type_of,
+            "_name_of_": name_of,
+            "_super_": program_super,
+            "_super_init_": program_super_init,
+            "__metaclass__": ProgramMeta,
+        }
+
+    # Reading
+
+    def _make_getattr(self) -> Callable[[Any, str], Any]:
+        table, read, rare = self._table, getattr, self._rare_attribute
+
+        def guarded_getattr(obj: Any, name: str) -> Any:
+            allowed = table.get(type(obj))
+            if allowed is not None and name in allowed:
+                return read(obj, name)
+            return rare(obj, name)
+
+        return guarded_getattr
+
+    def _rare_attribute(self, obj: Any, name: str) -> Any:
+        kind = type(obj)
+        if type(name) is not str:
+            raise TypeError("an attribute name must be a string")
+        if name.startswith("_"):
+            raise ForbiddenAttributeError(f"the attribute {name!r} is not allowed")
+        if type(kind) is ProgramMeta:
+            return self._own_attribute(obj, kind, name)
+        if kind is str and name in ("format", "format_map"):
+            return self._format(obj, name)
+        if kind is Facade:
+            return getattr(obj, name)
+        if kind is ProgramMeta:
+            if owns(obj, name):
+                return getattr(obj, name)
+        elif kind is type:
+            if name in ON_TYPES.get(obj, ()):
+                return getattr(obj, name)
+        elif kind is super:
+            if any(
+                type(cls) is ProgramMeta and name in cls.__dict__
+                for cls in type(obj.__self__).__mro__
+            ):
+                return getattr(obj, name)
+        elif isinstance(obj, BaseException) and name in EXCEPTION_ATTRIBUTES:
+            return getattr(obj, name)
+        return self._refuse(obj, name)
+
+    def _own_attribute(self, obj: Any, kind: type, name: str) -> Any:
+        if name in obj.__dict__ or owns(kind, name):
+            return getattr(obj, name)
+        if isinstance(obj, BaseException):
+            if name in EXCEPTION_ATTRIBUTES:
+                return getattr(obj, name)
+            if name in EXCEPTION_HIDDEN:
+                return self._refuse(obj, name)
+        label = authored(kind.__name__)
+        raise AttributeError(f"{label!r} object has no attribute {authored(name)!r}")
+
+    def _refuse(self, obj: Any, name: str) -> Any:
+        """An attribute that is not there is the author's mistake, one that is there is forbidden."""
+        if isinstance(obj, type):
+            label, exists = f"type object {obj.__name__!r}", hasattr(obj, name)
+        else:
+            label, exists = f"{authored(type(obj).__name__)!r} object", hasattr(type(obj), name)
+        if exists:
+            raise ForbiddenAttributeError(f"{label}: the attribute {name!r} is not allowed")
+        raise AttributeError(f"{label} has no attribute {authored(name)!r}")
+
+    def _format(self, template: str, name: str) -> Callable[..., str]:
+        formatter = self._formatter
+        if name == "format_map":
+            return lambda mapping: formatter.vformat(template, (), mapping)
+        return lambda *args, **kwargs: formatter.vformat(template, args, kwargs)
+
+    def getitem(self, obj: Any, key: Any) -> Any:
+        """``obj[key]``."""
+        kind = type(obj)
+        if kind in INDEXABLE or type(kind) is ProgramMeta or kind in self._known_types:
+            return obj[key]
+        if kind is TypeToken or kind is type:
+            return obj if kind is TypeToken else _generic(obj, key)
+        raise TypeError(f"{authored(kind.__name__)!r} object is not subscriptable")
+
+    # Writing
+
+    def write_attr(self, obj: Any) -> Any:
+        """``obj``, when its attributes may be assigned: only the program's own things."""
+        if type(type(obj)) is ProgramMeta or type(obj) is ProgramMeta:
+            return obj
+        raise ForbiddenAttributeError(
+            f"attributes of a {authored(type(obj).__name__)} cannot be assigned"
+        )
+
+    def write_item(self, obj: Any) -> Any:
+        """``obj``, when its items may be assigned."""
+        kind = type(obj)
+        if kind in WRITABLE_ITEMS or type(kind) is ProgramMeta:
+            return obj
+        raise ForbiddenTypeError(f"items of a {authored(kind.__name__)} cannot be assigned")
+
+    def aug_attr(self, obj: Any, name: str, op: str, value: Any) -> None:
+        """``obj.name op value``."""
+        setattr(self.write_attr(obj), name, augment(op, self.getattr(obj, name), value))
+
+    def aug_item(self, obj: Any, key: Any, op: str, value: Any) -> None:
+        """``obj[key] op value``."""
+        self.write_item(obj)[key] = augment(op, self.getitem(obj, key), value)
+
+    # Builtins that take names or types
+
+    def builtin_getattr(self, obj: Any, name: str, *default: Any) -> Any:
+        """``getattr`` for programs."""
+        if type(name) is not str:
+            raise TypeError("an attribute name must be a string")
+        if len(default) > 1:
+            raise TypeError("getattr takes at most 3 arguments")
+        try:
+            return self.getattr(obj, name if is_special(name) else hidden(name))
+        except AttributeError:
+            if default:
+                return default[0]
+            raise
+
+    def builtin_hasattr(self, obj: Any, name: str) -> bool:
+        """``hasattr`` for programs: what they may not read is not there."""
+        missing = object()
+        return self.builtin_getattr(obj, name, missing) is not missing
+
+    def builtin_setattr(self, obj: Any, name: str, value: Any) -> None:
+        """``setattr`` for programs."""
+        setattr(self.write_attr(obj), _own_name(name), value)
+
+    def builtin_delattr(self, obj: Any, name: str) -> None:
+        """``delattr`` for programs."""
+        delattr(self.write_attr(obj), _own_name(name))
+
+    def type_of(self, obj: Any) -> Any:
+        """``type(obj)``, for data and the program's own objects."""
+        kind = type(obj)
+        if kind in self._known_types or type(kind) is ProgramMeta:
+            return kind
+        if isinstance(obj, Exception):
+            return kind
+        raise ForbiddenTypeError(f"type() of a {authored(kind.__name__)} is not allowed")
+
+
+def _own_name(name: Any) -> str:
+    if type(name) is not str:
+        raise TypeError("an attribute name must be a string")
+    if is_special(name):
+        raise ForbiddenAttributeError(f"the attribute {name!r} is not allowed")
+    return hidden(name)
+
+
+def _generic(obj: Any, key: Any) -> Any:
+    if obj in (list, dict, tuple, set, frozenset, type):
+        return obj[key]
+    raise TypeError(f"type {obj.__name__!r} is not subscriptable")
+
+
+def name_of(obj: Any) -> str:
+    """``obj.__name__`` of a class or function."""
+    if isinstance(obj, type) or type(obj) in _FUNCTIONS:
+        return authored(str(obj.__name__))
+    raise AttributeError(f"{authored(type(obj).__name__)!r} object has no attribute '__name__'")
+
+
+def augment(op: str, left: Any, right: Any) -> Any:
+    """``left op right`` in place where the left side can."""
+    if op == "**=":
+        return bounded_pow(left, right)
+    if op == "<<=":
+        return bounded_shift(left, right)
+    return _AUGMENT[op](left, right)
+
+
+def bounded_pow(base: Any, exponent: Any, *modulus: Any) -> Any:
+    """``base ** exponent``; whole numbers beyond ``MAX_INT_BITS`` bits are refused."""
+    if (
+        not modulus
+        and isinstance(base, int)
+        and isinstance(exponent, int)
+        and exponent > 0
+        and base.bit_length() * exponent > MAX_INT_BITS
+        and abs(base) > 1
+    ):
+        raise OverflowError(f"{_short(base)} ** {_short(exponent)} is too large")
+    return pow(base, exponent, *modulus)
+
+
+def bounded_shift(left: Any, right: Any) -> Any:
+    """``left << right`` with the same bound."""
+    if (
+        isinstance(left, int)
+        and isinstance(right, int)
+        and left.bit_length() + right > MAX_INT_BITS
+    ):
+        raise OverflowError(f"a shift by {_short(right)} bits is too large")
+    return left << right
+
+
+def _short(number: int) -> str:
+    return str(number) if number.bit_length() < 100 else "a huge number"
+
+
+def is_hidden_builtin(name: str) -> bool:
+    """Whether Python has a builtin of that name that programs do not get."""
+    return name in _REAL_NAMES
+
+
+class _GuardedFormatter(string.Formatter):
+    """``str.format`` whose field names go through the guards."""
+
+    def __init__(self, guards: Guards) -> None:
+        self._guards = guards
+
+    def get_field(self, field_name: str, args: Any, kwargs: Any) -> Any:
+        first, rest = _split_field(field_name)
+        obj = self.get_value(first, args, kwargs)
+        for is_attribute, key in rest:
+            if is_attribute:
+                obj = self._guards.getattr(obj, key if is_special(key) else hidden(key))
+            else:
+                obj = self._guards.getitem(obj, key)
+        return obj, first
+
+
+def _split_field(field_name: str) -> Any:
+    import _string
+
+    return _string.formatter_field_name_split(field_name)

@@ -1,0 +1,216 @@
+"""Takes everything away from a child before it runs a program.
+
+Prepared once in the zygote (the rules are built there), applied in each child after
+the fork. The order matters: file descriptors, resource limits, user id, death signal
+(changing the user id clears it), not dumpable, no new privileges, Landlock, seccomp.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import resource
+import signal
+from collections.abc import Callable
+from typing import Any
+
+PROGRAM_FD = 3
+"""The child's end of the wire."""
+
+TRACE_FD = 4
+"""Where the child writes the line it is at, when told by a signal."""
+
+BALLAST_BYTES = 32 << 20
+"""Address space that a child gives back before it reports that memory ran out."""
+
+MAX_DESCRIPTORS = 128
+"""No descriptor of a zygote has a number this high."""
+
+NOBODY = 65534
+
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 1, 4, 38
+_PROT_EXEC = 4
+_EPERM = 1
+
+Applied = list[tuple[str, bool, str]]
+
+
+class Lockdown:
+    """The protection layers of the children of one zygote.
+
+    Args:
+        memory_mb: what a program may add, in MiB.
+        cpu_s: processor seconds after which the kernel ends a child; a backstop behind
+            the parent's deadline.
+        skip: layers to leave out, for tests that take one away.
+    """
+
+    def __init__(self, memory_mb: int, cpu_s: int, skip: frozenset[str] = frozenset()) -> None:
+        self.memory_mb, self.cpu_s, self.skip = memory_mb, cpu_s, skip
+        self._libc = ctypes.CDLL(None, use_errno=True)
+        self._filter, self._seccomp_note = self._prepare("seccomp", _build_filter)
+        self._ruleset, self._landlock_note = self._prepare("landlock", _build_ruleset)
+
+    def _prepare(self, name: str, build: Callable[[], tuple[Any, str]]) -> tuple[Any, str]:
+        return (None, "left out") if name in self.skip else build()
+
+    def apply(self, zygote_pid: int) -> Applied:
+        """Locks this process for good; answers ``(layer, holds, detail)`` for each layer.
+
+        Args:
+            zygote_pid: the process whose death ends this one.
+        """
+        done: Applied = []
+        steps: tuple[tuple[str, Callable[[], str]], ...] = (
+            ("descriptors", self._close_descriptors),
+            ("rlimits", self._limit_resources),
+            ("uid", self._drop_user),
+            ("pdeathsig", lambda: self._die_with(zygote_pid)),
+            ("dumpable", lambda: self._prctl(_PR_SET_DUMPABLE, 0, "no debugger, no core file")),
+            (
+                "no_new_privs",
+                lambda: self._prctl(_PR_SET_NO_NEW_PRIVS, 1, "set-user-id programs gain nothing"),
+            ),
+            ("landlock", self._restrict_files),
+            ("seccomp", self._filter_calls),
+        )
+        for name, step in steps:
+            if name in self.skip:
+                done.append((name, False, "left out"))
+                continue
+            try:
+                done.append((name, True, step()))
+            except (OSError, ValueError, _Unavailable) as error:
+                done.append((name, False, str(error)))
+        return done
+
+    def _close_descriptors(self) -> str:
+        keep = sorted(
+            {PROGRAM_FD, TRACE_FD} | ({self._ruleset.fileno()} if self._ruleset else set())
+        )
+        low = 0
+        for descriptor in keep:
+            os.closerange(low, descriptor)
+            low = descriptor + 1
+        os.closerange(low, MAX_DESCRIPTORS)
+        return "only the wire and the trace pipe are open"
+
+    def _limit_resources(self) -> str:
+        pages = int(_read_start("/proc/self/statm").split()[0])
+        space = pages * resource.getpagesize() + (self.memory_mb << 20)
+        for kind, value in (
+            (resource.RLIMIT_AS, space),
+            (resource.RLIMIT_CPU, self.cpu_s),
+            (resource.RLIMIT_FSIZE, 0),
+            (resource.RLIMIT_NOFILE, 0),
+            (resource.RLIMIT_NPROC, 0),
+            (resource.RLIMIT_CORE, 0),
+            (resource.RLIMIT_MEMLOCK, 0),
+        ):
+            resource.setrlimit(kind, (value, value))
+        return (
+            f"memory + {self.memory_mb} MiB, {self.cpu_s} s processor time, no files, no processes"
+        )
+
+    def _drop_user(self) -> str:
+        if os.geteuid() != 0:
+            return "not root to begin with"
+        os.setgroups([])
+        os.setresgid(NOBODY, NOBODY, NOBODY)
+        os.setresuid(NOBODY, NOBODY, NOBODY)
+        return f"runs as uid {NOBODY}"
+
+    def _die_with(self, zygote_pid: int) -> str:
+        self._prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, "")
+        if os.getppid() != zygote_pid:
+            os._exit(1)
+        return "ends when its zygote ends"
+
+    def _prctl(self, option: int, value: int, detail: str) -> str:
+        if platform.system() != "Linux":
+            raise _Unavailable("needs Linux")
+        if self._libc.prctl(option, value, 0, 0, 0) != 0:
+            code = ctypes.get_errno()
+            raise OSError(code, os.strerror(code))
+        return detail
+
+    def _restrict_files(self) -> str:
+        if self._ruleset is None:
+            raise _Unavailable(self._landlock_note)
+        self._ruleset.restrict()
+        self._ruleset.close()
+        return self._landlock_note
+
+    def _filter_calls(self) -> str:
+        if self._filter is None:
+            raise _Unavailable(self._seccomp_note)
+        self._filter.load()
+        return self._seccomp_note
+
+
+class _Unavailable(Exception):
+    """A layer that does not exist here."""
+
+
+def _read_start(path: str) -> str:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        return os.read(descriptor, 256).decode()
+    finally:
+        os.close(descriptor)
+
+
+def _build_filter() -> tuple[Any, str]:
+    """The system-call filter, or None with the reason why there is none."""
+    try:
+        import pyseccomp as seccomp
+    except ImportError:
+        return None, "the package pyseccomp is missing; run: pip install pyseccomp"
+    except RuntimeError:
+        return None, "the system library libseccomp is missing; run: apt-get install libseccomp2"
+    try:
+        rules = seccomp.SyscallFilter(seccomp.KILL_PROCESS)
+        _add_rules(rules, seccomp)
+    except OSError as error:
+        return None, f"this kernel refuses the filter: {error}"
+    return rules, "messages and memory only; any other system call ends the process"
+
+
+def _add_rules(rules: Any, seccomp: Any) -> None:
+    def on(argument: int, value: int) -> Any:
+        return seccomp.Arg(argument, seccomp.EQ, value)
+
+    def not_executable(argument: int) -> Any:
+        return seccomp.Arg(argument, seccomp.MASKED_EQ, _PROT_EXEC, 0)
+
+    rules.add_rule(seccomp.ALLOW, "sendto", on(0, PROGRAM_FD), on(4, 0))
+    rules.add_rule(seccomp.ALLOW, "recvfrom", on(0, PROGRAM_FD))
+    rules.add_rule(seccomp.ALLOW, "write", on(0, TRACE_FD))
+    rules.add_rule(seccomp.ALLOW, "mmap", not_executable(2))
+    for name in ("munmap", "mremap", "brk", "rt_sigreturn", "exit_group", "clock_gettime"):
+        rules.add_rule(seccomp.ALLOW, name)
+    # Harmless calls that Python, libc or BLAS may try: they fail instead of ending the process.
+    for name in (
+        "madvise",
+        "futex",
+        "getrandom",
+        "sched_yield",
+        "getpid",
+        "mprotect",
+        "rt_sigprocmask",
+    ):
+        rules.add_rule(seccomp.ERRNO(_EPERM), name)
+
+
+def _build_ruleset() -> tuple[Any, str]:
+    """A Landlock ruleset that grants nothing, or None with the reason."""
+    try:
+        import landlockpy
+    except ImportError:
+        return None, "the package landlockpy is missing; run: pip install landlockpy"
+    version = landlockpy.abi_version()
+    if not version:
+        return None, "this kernel has no Landlock"
+    scope = landlockpy.Scope.ABSTRACT_UNIX_SOCKET | landlockpy.Scope.SIGNAL
+    return landlockpy.Ruleset(scoped=scope), f"no file, socket or signal (ABI {version})"

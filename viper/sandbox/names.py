@@ -1,0 +1,153 @@
+"""The builtin names of a program, and how it prints and imports."""
+
+from __future__ import annotations
+
+import builtins
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from viper.sandbox.classes import ForbiddenImportError
+from viper.sandbox.facades import Facade, TypeToken
+from viper.sandbox.guards import Guards, bounded_pow
+
+_PLAIN = """
+abs all any ascii bin bool callable chr classmethod complex dict divmod enumerate filter float format
+frozenset hash hex id int iter len list map max min next object oct ord property range repr
+reversed round set slice sorted staticmethod str sum tuple zip
+None True False Ellipsis NotImplemented
+ArithmeticError AssertionError AttributeError Exception FloatingPointError ImportError IndexError
+KeyError LookupError MemoryError ModuleNotFoundError NameError NotImplementedError OSError
+OverflowError RecursionError RuntimeError StopIteration SyntaxError TypeError UnboundLocalError
+UnicodeError ValueError ZeroDivisionError Warning UserWarning
+"""
+
+
+class OutputLimitError(BaseException):
+    """The program printed more than it may; not an Exception, so it cannot be swallowed."""
+
+
+class Printer:
+    """Collects what a program prints.
+
+    Args:
+        limit: most characters in all.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit, self.length, self.exceeded = limit, 0, False
+        self._parts: list[str] = []
+
+    def print(self, *values: Any, sep: Any = " ", end: Any = "\n", **_: Any) -> None:
+        """``print`` for programs; ``file`` and ``flush`` are ignored."""
+        separator = " " if sep is None else sep
+        text = separator.join([str(value) for value in values]) + ("\n" if end is None else end)
+        self._parts.append(text[: self.limit - self.length])
+        self.length += len(text)
+        if self.length > self.limit:
+            self.length, self.exceeded = self.limit, True
+            raise OutputLimitError
+
+    def take(self) -> str:
+        """What was printed since the last time."""
+        text = "".join(self._parts)
+        self._parts.clear()
+        return text
+
+
+def program_builtins(guards: Guards, printer: Printer) -> dict[str, Any]:
+    """The ``__builtins__`` of a program."""
+    names = {name: getattr(builtins, name) for name in _PLAIN.split()}
+    names |= {
+        "__build_class__": builtins.__build_class__,
+        "__import__": _loaded_module,
+        "print": printer.print,
+        "pow": bounded_pow,
+        "type": _OneArgumentType(guards),
+        "isinstance": _isinstance,
+        "issubclass": _issubclass,
+        "getattr": guards.builtin_getattr,
+        "hasattr": guards.builtin_hasattr,
+        "setattr": guards.builtin_setattr,
+        "delattr": guards.builtin_delattr,
+    }
+    return names
+
+
+class _OneArgumentType:
+    """``type`` for programs: asks for a type, never makes one."""
+
+    __slots__ = ("_guards",)
+
+    def __init__(self, guards: Guards) -> None:
+        self._guards = guards
+
+    def __call__(self, obj: Any) -> Any:
+        return self._guards.type_of(obj)
+
+    def __eq__(self, other: object) -> bool:
+        return other is self
+
+    def __hash__(self) -> int:
+        return hash("type")
+
+    def __repr__(self) -> str:
+        return "<class 'type'>"
+
+
+def _classes(kinds: Any) -> Any:
+    if type(kinds) is tuple:
+        return tuple(_classes(kind) for kind in kinds)
+    if type(kinds) is TypeToken:
+        return kinds.matches
+    return type if type(kinds) is _OneArgumentType else kinds
+
+
+def _isinstance(obj: Any, kinds: Any) -> bool:
+    return isinstance(obj, _classes(kinds))
+
+
+def _issubclass(cls: Any, kinds: Any) -> bool:
+    return issubclass(cls, _classes(kinds))
+
+
+def import_guards(
+    facades: Mapping[str, Facade], provided: Mapping[str, Any]
+) -> dict[str, Callable[..., Any]]:
+    """What ``import a.b`` and ``from a import b`` are compiled to.
+
+    Args:
+        provided: the prelude's names; importing them from a module of any name is allowed,
+            as models like to write ``from image_patch import ImagePatch``.
+    """
+
+    def find(module: str) -> Facade:
+        if module in facades:
+            return facades[module]
+        raise ForbiddenImportError(f"the module {module!r} is not available to programs")
+
+    def import_module(module: str, whole: bool) -> Facade:
+        found = find(module)
+        return found if whole else facades[module.partition(".")[0]]
+
+    def import_from(module: str, names: tuple[str, ...]) -> tuple[Any, ...]:
+        if module not in facades and all(name in provided for name in names):
+            return tuple(provided[name] for name in names)
+        found = find(module)
+        try:
+            return tuple(getattr(found, name) for name in names)
+        except AttributeError as error:
+            raise ForbiddenImportError(str(error)) from None
+
+    return {"_import_": import_module, "_import_from_": import_from}
+
+
+def _loaded_module(name: str, *_: Any, **__: Any) -> Any:
+    """``__import__`` for C code that runs on behalf of a program, such as numpy's.
+
+    No program reaches it: its own imports are compiled to :func:`import_guards`, and the
+    name ``__import__`` is rewritten.
+    """
+    if name in sys.modules:
+        return sys.modules[name]
+    raise ImportError(f"{name} was not loaded before the program started")

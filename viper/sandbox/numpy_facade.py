@@ -1,0 +1,59 @@
+"""The part of numpy that programs get: arithmetic on arrays, nothing that touches files or memory.
+
+Left out on purpose: load, save, fromfile, memmap, frombuffer, as_strided, ctypes,
+``data``, ``base``, ``view``, setflags, frompyfunc, vectorize and the ``ndarray``
+constructor, each of which reads or reinterprets memory or runs strings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+_FUNCTIONS = """
+abs absolute add all allclose amax amin any append arange arccos arcsin arctan arctan2 argmax
+argmin argpartition argsort argwhere around array array_equal asarray atleast_1d atleast_2d
+average bincount broadcast_to cbrt ceil clip column_stack concatenate copy corrcoef cos cosh
+count_nonzero cov cross cumprod cumsum degrees deg2rad diag diff digitize divide dot einsum empty
+equal exp expand_dims expm1 eye flatnonzero flip fliplr flipud floor floor_divide fmax fmin full
+full_like gradient greater greater_equal histogram hstack hypot identity inner interp intersect1d
+isclose isfinite isin isinf isnan kron less less_equal linspace log log10 log1p log2 logical_and
+logical_not logical_or logical_xor logspace matmul max maximum mean median meshgrid min minimum
+mod moveaxis multiply nan_to_num nanargmax nanargmin nanmax nanmean nanmedian nanmin nanstd nansum
+negative nonzero not_equal ones ones_like outer pad percentile power prod quantile rad2deg radians
+ravel reciprocal remainder repeat reshape rint roll rot90 round searchsorted setdiff1d sign sin
+sinh sort split sqrt square squeeze stack std subtract sum swapaxes take tan tanh tensordot tile
+trace transpose triu tril trunc union1d unique unravel_index var vdot vstack where zeros
+zeros_like ptp array_split
+"""
+_CONSTANTS = "pi e inf nan newaxis"
+_SCALARS = (
+    "bool_ int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 intp str_"
+)
+_LINALG = "norm inv det solve lstsq matrix_rank eigvals eigvalsh eigh"
+_RANDOM = "rand randn randint random random_sample choice shuffle permutation uniform normal seed"
+
+
+def numpy_members(token: Callable[[str, Any], Any]) -> dict[str, Any]:
+    """Names of ``numpy`` for programs; ``linalg`` and ``random`` are dicts of their own.
+
+    Args:
+        token: makes a stand-in for a type that may be tested for but not called.
+    """
+    members = {name: getattr(np, name) for name in _FUNCTIONS.split()}
+    members |= {name: getattr(np, name) for name in _CONSTANTS.split()}
+    members |= {name: getattr(np, name) for name in _SCALARS.split()}
+    members |= {
+        "ndarray": token("ndarray", np.ndarray),
+        "number": token("number", np.number),
+        "integer": token("integer", np.integer),
+        "floating": token("floating", np.floating),
+        "generic": token("generic", np.generic),
+        "bool": np.bool_,
+    }
+    members["linalg"] = {name: getattr(np.linalg, name) for name in _LINALG.split()}
+    source = np.random.RandomState(0)
+    members["random"] = {name: getattr(source, name) for name in _RANDOM.split()}
+    return members

@@ -1,0 +1,93 @@
+"""What came out of running a program."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from viper.schema import Failure
+
+
+@dataclass(frozen=True)
+class Call:
+    """One tool call as the parent saw it; values are plain, patches are ``Ref`` s.
+
+    Attributes:
+        index: counts from 0 in the run (in a session: in the turn).
+        line: line of the program the call came from, counting from 1.
+        seconds: time the tool took.
+        error: message of the ToolError, None when the call succeeded.
+    """
+
+    index: int
+    name: str
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    result: Any
+    line: int | None
+    seconds: float
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class EmptyCall:
+    """A tool call that answered an empty list, an empty text, None or False.
+
+    ``reached`` says that this result flowed into the line that failed, or into
+    the empty value that was returned.
+    """
+
+    index: int
+    reached: bool
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One protection layer: whether it holds here, and what it does or why it does not."""
+
+    name: str
+    holds: bool
+    detail: str
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The result of one program, or of one turn of a session.
+
+    Attributes:
+        ok: the program ended by itself without an error.
+        value: what it answered (plain values, tuples, numpy arrays, ``Ref`` s); None on failure.
+        stdout: what it printed, also on failure as far as it is known.
+        failure: why there is no value, None when ``ok``.
+        calls: all tool calls in order.
+        seconds: wall time without the time spent in tools.
+        tool_seconds: time spent in tools.
+        empty_calls: calls with an empty result, filled when the program failed or
+            answered None, False, an empty text or an empty container.
+    """
+
+    ok: bool
+    value: Any = None
+    stdout: str = ""
+    failure: Failure | None = None
+    calls: tuple[Call, ...] = ()
+    seconds: float = 0.0
+    tool_seconds: float = 0.0
+    empty_calls: tuple[EmptyCall, ...] = field(default=())
+
+
+def describe_failure(failure: Failure) -> str:
+    """The failure in one to three lines, for a person or for the model that writes the next try."""
+    where = ""
+    if failure.line is not None:
+        where = f" at line {failure.line}"
+        if failure.function:
+            where += f" in {failure.function}"
+    what = f"{failure.exception}: {failure.message}" if failure.exception else failure.message
+    text = f"{failure.kind}{where}: {what}"
+    if failure.source_line:
+        text += f"\n    {failure.source_line.strip()}"
+    if failure.tool:
+        text += f"\n(tool: {failure.tool})"
+    return text

@@ -1,0 +1,372 @@
+"""Checks a program before it runs and compiles it with a guard at every door.
+
+Built on RestrictedPython's transformer, which refuses every syntax node that it does
+not know. The guards are type-directed, so the only doors are attribute access,
+subscripts, item and attribute assignment, class creation, imports and the names that
+a program is given. Iteration and unpacking need no guard: whatever they yield is
+again only reachable through these doors.
+
+Source: RestrictedPython 9 (Zope), ``RestrictingNodeTransformer``.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import CodeType
+from typing import Any, cast
+
+from RestrictedPython.transformer import (
+    INSPECT_ATTRIBUTES,
+    IOPERATOR_TO_STR,
+    RestrictingNodeTransformer,
+)
+
+from viper.sandbox.prepass import CLASS_METHODS, Prepass, ReservedNameError, authored
+
+MAX_NODES = 20_000
+MAX_DEPTH = 100
+
+
+class PolicyError(Exception):
+    """The program is not run: ``kind`` is ``syntax`` or ``forbidden``."""
+
+    def __init__(self, kind: str, message: str, line: int | None) -> None:
+        self.kind, self.message, self.line = kind, message, line
+        super().__init__(message)
+
+
+@dataclass(frozen=True)
+class Program:
+    """A compiled program.
+
+    Attributes:
+        tree: as the author wrote it, for looking at names; never compiled.
+        assigned: names that its top level assigns.
+        defined: names of the functions that its top level defines.
+    """
+
+    code: CodeType
+    source: str
+    tree: ast.Module
+    assigned: frozenset[str]
+    defined: frozenset[str]
+
+    def names_on(self, line: int) -> set[str]:
+        """Names that are read on a line."""
+        return {
+            node.id
+            for node in ast.walk(self.tree)
+            if isinstance(node, ast.Name)
+            and isinstance(node.ctx, ast.Load)
+            and node.lineno <= line <= (node.end_lineno or node.lineno)
+        }
+
+
+def compile_program(source: str, filename: str, max_source: int = 64 * 1024) -> Program:
+    """The program, ready to run in a namespace that holds the guards.
+
+    Args:
+        max_source: longest source in bytes.
+
+    Raises:
+        PolicyError: it does not parse, is too large, or uses what is not allowed.
+    """
+    size = len(source.encode("utf-8", "replace"))
+    if size > max_source:
+        raise PolicyError(
+            "forbidden", f"the program has {size} bytes, the limit is {max_source}", 1
+        )
+    tree = _parse(source, filename)
+    _check_size(tree)
+    authored_tree = _parse(source, filename)
+    try:
+        rewritten = Prepass().visit(tree)
+    except ReservedNameError as error:
+        raise PolicyError("forbidden", str(error), error.line) from None
+    policy = ProgramPolicy()
+    policy.visit(rewritten)
+    if policy.found:
+        line, message = policy.found[0]
+        raise PolicyError("forbidden", authored(message), line)
+    ast.fix_missing_locations(rewritten)
+    try:
+        code = compile(rewritten, filename, "exec", dont_inherit=True)
+    except (SyntaxError, ValueError) as error:
+        raise _syntax_error(error) from None
+    defined = (node.name for node in authored_tree.body if isinstance(node, ast.FunctionDef))
+    assigned = frozenset(_assigned(authored_tree))
+    return Program(code, source, authored_tree, assigned, frozenset(defined))
+
+
+def _parse(source: str, filename: str) -> ast.Module:
+    try:
+        return ast.parse(source, filename)
+    except (SyntaxError, ValueError) as error:
+        raise _syntax_error(error) from None
+    except (RecursionError, MemoryError):
+        raise PolicyError("syntax", "the program is nested too deeply", None) from None
+
+
+def _syntax_error(error: SyntaxError | ValueError) -> PolicyError:
+    if isinstance(error, SyntaxError):
+        return PolicyError("syntax", authored(error.msg), error.lineno)
+    return PolicyError("syntax", str(error), None)
+
+
+def _check_size(tree: ast.AST) -> None:
+    nodes, level, depth = 0, [tree], 0
+    while level:
+        nodes, depth = nodes + len(level), depth + 1
+        if nodes > MAX_NODES:
+            raise PolicyError("forbidden", f"the program has more than {MAX_NODES} parts", None)
+        if depth > MAX_DEPTH:
+            line = getattr(level[0], "lineno", None)
+            raise PolicyError("forbidden", f"nested deeper than {MAX_DEPTH} levels", line)
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+
+
+def _assigned(tree: ast.Module) -> Iterator[str]:
+    """Names assigned at the top level, or anywhere by ``global``."""
+    pending: list[ast.AST] = list(tree.body)
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Lambda):
+            for inner in ast.walk(node):
+                if isinstance(inner, ast.Global):
+                    yield from inner.names
+            continue
+        pending.extend(ast.iter_child_nodes(node))
+
+
+class ProgramPolicy(RestrictingNodeTransformer):
+    """RestrictedPython's rules with our guards; ``found`` lists ``(line, message)``."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[tuple[int | None, str]] = []
+        self._first_arguments: list[str | None] = []
+        self._class_depth: list[bool] = [False]
+
+    def error(self, node: ast.AST, info: str) -> None:
+        self.found.append((getattr(node, "lineno", None), info))
+
+    def not_allowed(self, node: ast.AST) -> None:
+        self.error(
+            node, f"{_STATEMENTS.get(type(node).__name__, type(node).__name__)} is not allowed"
+        )
+
+    def check_name(self, node: Any, name: str | None, allow_magic_methods: bool = False) -> None:
+        if name is None or not name.startswith("_") or name == "_":
+            return
+        if allow_magic_methods and self._class_depth[-1] and name in CLASS_METHODS:
+            return
+        self.error(node, f"the name {name!r} is not allowed")
+
+    # Names, attributes, subscripts
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        self.check_name(node, node.id)
+        return node
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        if isinstance(node.ctx, ast.Load):
+            special = self._special_attribute(node)
+            if special is not None:
+                return special
+        if node.attr.startswith("_") and node.attr != "_" or node.attr in INSPECT_ATTRIBUTES:
+            self.error(node, f"the attribute {node.attr!r} is not allowed")
+        node = self.node_contents_visit(node)
+        if isinstance(node.ctx, ast.Load):
+            return _call("_getattr_", node, node.value, ast.Constant(node.attr))
+        node.value = _call("_write_attr_", node, node.value)
+        return node
+
+    def _special_attribute(self, node: ast.Attribute) -> ast.AST | None:
+        """Safe stand-ins: ``x.__class__``, ``x.__name__`` and ``super().__init__``."""
+        if node.attr == "__class__":
+            return _call("_type_", node, self.visit(node.value))
+        if node.attr == "__name__":
+            return _call("_name_of_", node, self.visit(node.value))
+        if node.attr == "__init__" and _is_bare_super(node.value) and self._first_argument():
+            return _call("_super_init_", node, *self._super_arguments())
+        return None
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        node = self.node_contents_visit(node)
+        if isinstance(node.ctx, ast.Load):
+            return _call("_getitem_", node, node.value, node.slice)
+        node.value = _call("_write_item_", node, node.value)
+        return node
+
+    # Calls and operators
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        if _is_bare_super(node) and self._first_argument():
+            return _call("_super_", node, *self._super_arguments())
+        return self.node_contents_visit(node)
+
+    def _first_argument(self) -> str | None:
+        return self._first_arguments[-1] if self._first_arguments else None
+
+    def _super_arguments(self) -> list[ast.expr]:
+        return [
+            ast.Name("__class__", ast.Load()),
+            ast.Name(cast(str, self._first_argument()), ast.Load()),
+        ]
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        node = self.node_contents_visit(node)
+        guard = _BOUNDED.get(type(node.op))
+        return _call(guard, node, node.left, node.right) if guard else node
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
+        target, op = node.target, ast.Constant(IOPERATOR_TO_STR[type(node.op)])
+        if isinstance(target, ast.Name):
+            guard = _BOUNDED.get(type(node.op))
+            if guard is None:
+                return self.node_contents_visit(node)
+            node = self.node_contents_visit(node)
+            read = ast.Name(target.id, ast.Load())
+            value = _call(guard, node, read, node.value)
+            return ast.copy_location(ast.Assign(targets=[node.target], value=value), node)
+        owner, value = self.visit(target.value), self.visit(node.value)
+        if isinstance(target, ast.Attribute):
+            if target.attr.startswith("_") and target.attr != "_":
+                self.error(node, f"the attribute {target.attr!r} is not allowed")
+            change = _call("_aug_attr_", node, owner, ast.Constant(target.attr), op, value)
+        else:
+            change = _call("_aug_item_", node, owner, self.visit(target.slice), op, value)
+        return ast.copy_location(ast.Expr(change), node)
+
+    # Imports become calls: the real import machinery is never reached from a program
+
+    def visit_Import(self, node: ast.Import) -> list[ast.stmt]:
+        made: list[ast.stmt] = []
+        for alias in node.names:
+            name = alias.asname or alias.name.partition(".")[0]
+            self.check_name(node, name)
+            whole = ast.Constant(alias.asname is not None)
+            value = _call("_import_", node, ast.Constant(alias.name), whole)
+            target = ast.copy_location(ast.Name(name, ast.Store()), node)
+            made.append(ast.copy_location(ast.Assign(targets=[target], value=value), node))
+        return made
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.AST:
+        if any(alias.name == "*" for alias in node.names):
+            self.error(node, "import * is not allowed")
+        targets: list[ast.expr] = []
+        for alias in node.names:
+            self.check_name(node, alias.asname or alias.name)
+            targets.append(ast.Name(alias.asname or alias.name, ast.Store()))
+        names = ast.Tuple([ast.Constant(alias.name) for alias in node.names], ast.Load())
+        module = ast.Constant("." * node.level + (node.module or ""))
+        value = _call("_import_from_", node, module, names)
+        assign = ast.Assign(targets=[ast.Tuple(targets, ast.Store())], value=value)
+        return ast.copy_location(assign, node)
+
+    # Statements that RestrictedPython wraps or refuses and that need no wrapping here
+
+    def guard_iter(self, node: Any) -> Any:
+        if getattr(node, "is_async", 0):
+            self.error(node, "async is not allowed")
+        return self.node_contents_visit(node)
+
+    def visit_Assign(self, node: ast.Assign) -> ast.AST:
+        return self.node_contents_visit(node)
+
+    def visit_With(self, node: ast.With) -> ast.AST:
+        return self.node_contents_visit(node)
+
+    def visit_Nonlocal(self, node: ast.Nonlocal) -> ast.AST:
+        for name in node.names:
+            self.check_name(node, name)
+        return node
+
+    def visit_Global(self, node: ast.Global) -> ast.AST:
+        for name in node.names:
+            self.check_name(node, name)
+        return node
+
+    def visit_Module(self, node: ast.Module) -> ast.AST:
+        return self.node_contents_visit(node)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        self.check_name(node, node.name, allow_magic_methods=True)
+        self.check_function_argument_names(node)
+        arguments = [*node.args.posonlyargs, *node.args.args]
+        in_class = self._class_depth[-1]
+        inherited = self._first_argument()
+        first = arguments[0].arg if in_class and arguments else None if in_class else inherited
+        self._first_arguments.append(first)
+        self._class_depth.append(False)
+        try:
+            return self.node_contents_visit(node)
+        finally:
+            self._first_arguments.pop()
+            self._class_depth.pop()
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
+        self.check_name(node, node.name)
+        if node.keywords:
+            self.error(node, "keywords in a class statement are not allowed")
+        self._class_depth.append(True)
+        try:
+            node = self.node_contents_visit(node)
+        finally:
+            self._class_depth.pop()
+        node.keywords = [ast.keyword("metaclass", ast.Name("__metaclass__", ast.Load()))]
+        return node
+
+    # match: literals, sequences, captures; a class pattern reads attributes unguarded
+
+    def visit_Match(self, node: ast.Match) -> ast.AST:
+        return self.node_contents_visit(node)
+
+    visit_match_case = visit_MatchOr = visit_MatchSequence = visit_MatchSingleton = visit_Match
+
+    def visit_MatchValue(self, node: ast.MatchValue) -> ast.AST:
+        if not all(isinstance(part, _LITERAL) for part in ast.walk(node.value)):
+            self.error(node, "only literals are allowed as values in match")
+        return node
+
+    def visit_MatchAs(self, node: ast.MatchAs) -> ast.AST:
+        self.check_name(node, node.name)
+        return self.node_contents_visit(node)
+
+    def visit_MatchStar(self, node: ast.MatchStar) -> ast.AST:
+        self.check_name(node, node.name)
+        return node
+
+
+_BOUNDED: dict[type[ast.operator], str] = {ast.Pow: "_pow_", ast.LShift: "_shift_"}
+_LITERAL = (ast.Constant, ast.UnaryOp, ast.BinOp, ast.operator, ast.unaryop)
+_STATEMENTS = {
+    "AsyncFunctionDef": "async def",
+    "Await": "await",
+    "AsyncFor": "async for",
+    "AsyncWith": "async with",
+    "TryStar": "except*",
+    "MatchClass": "a class pattern in match",
+    "MatchMapping": "a mapping pattern in match",
+}
+
+
+def _is_bare_super(node: ast.AST) -> bool:
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id == "super"
+        and not node.args
+        and not node.keywords
+    )
+
+
+def _call(guard: str, where: ast.AST, *arguments: ast.expr) -> ast.Call:
+    call = ast.Call(func=ast.Name(guard, ast.Load()), args=list(arguments), keywords=[])
+    ast.copy_location(call, where)
+    ast.copy_location(call.func, where)
+    return call

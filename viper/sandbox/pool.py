@@ -1,0 +1,277 @@
+"""The parent's side of the zygote: a warm pool of locked children, each used once."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import importlib.util
+import json
+import os
+import re
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from pathlib import Path
+
+import msgpack
+
+from viper.errors import SandboxHostError
+from viper.sandbox.limits import Limits
+from viper.sandbox.outcome import Layer
+from viper.sandbox.tools import Prelude
+from viper.sandbox.wire import Channel, WireError
+from viper.sandbox.zygote_protocol import CHILD, FAILED, FORK, MESSAGE, STATUS
+
+POOL_SIZE = 2
+_BOOT_S = 60.0
+_MAX_RAW = 16 << 20
+_PACKAGES = ("viper", "RestrictedPython", "msgpack", "numpy", "pyseccomp", "landlockpy")
+_BOOTSTRAP = (
+    "import sys, json; sys.path.extend(json.loads(sys.argv[1])); "
+    "from viper.sandbox.zygote import main; main(int(sys.argv[2]))"
+)
+_FRAME = re.compile(rb'File "<program[^"]*", line (\d+) in ([^\s<]\S*|<\w+>)')
+
+
+class Child:
+    """One locked process, seen from the parent.
+
+    Attributes:
+        channel: the wire to it.
+        layers: which protection layers it reported before it saw any program.
+    """
+
+    def __init__(
+        self, pid: int, wire: socket.socket, trace_fd: int, pidfd: int | None, max_meta: int
+    ):
+        self.pid, self._trace_fd, self._pidfd = pid, trace_fd, pidfd
+        self.channel = Channel(wire, max_meta, _MAX_RAW)
+        self.layers: tuple[Layer, ...] = ()
+        self._closed = False
+
+    def await_ready(self, timeout_s: float) -> None:
+        """Waits until the child has locked itself.
+
+        Raises:
+            SandboxHostError: it died or said something else.
+        """
+        try:
+            meta, _ = self.channel.receive(time.monotonic() + timeout_s)
+            self.layers = tuple(Layer(*layer) for layer in meta["layers"])
+        except (WireError, KeyError, TypeError) as error:
+            raise SandboxHostError(f"a sandbox process did not start: {error}") from None
+
+    def signal(self, number: int) -> None:
+        """Sends a signal; nothing happens when the process is gone."""
+        with contextlib.suppress(ProcessLookupError):
+            if self._pidfd is not None:
+                signal.pidfd_send_signal(self._pidfd, number)
+            else:
+                os.kill(self.pid, number)
+
+    def where(self, timeout_s: float = 0.05) -> tuple[int | None, str | None]:
+        """(line, function) the program is at, asked by a signal; Nones if it does not say."""
+        self.signal(signal.SIGUSR1)
+        deadline, text = time.monotonic() + timeout_s, b""
+        while True:
+            left = deadline - time.monotonic()
+            if left <= 0 or not select.select([self._trace_fd], [], [], left)[0]:
+                return None, None
+            part = os.read(self._trace_fd, 65536)
+            text += part
+            found = _FRAME.search(text)
+            if found:
+                return int(found[1]), found[2].decode("ascii", "replace")
+            if not part or len(text) > 65536:
+                return None, None
+
+    def kill(self) -> None:
+        """Ends the process and lets go of it; may be called again."""
+        if self._closed:
+            return
+        self._closed = True
+        self.signal(signal.SIGKILL)
+        self.channel.sock.close()
+        os.close(self._trace_fd)
+        if self._pidfd is not None:
+            os.close(self._pidfd)
+
+
+class Pool:
+    """Hands out children of one zygote; safe to use from several threads.
+
+    Args:
+        skip: layers to leave out, for tests that take one away.
+    """
+
+    def __init__(
+        self, limits: Limits, prelude: Prelude, skip: frozenset[str] = frozenset()
+    ) -> None:
+        self._limits, self._prelude, self._skip = limits, prelude, skip
+        self._max_meta = int(limits.result_kb * 1024) + int(limits.output_kb * 4096) + 65536
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._control: socket.socket | None = None
+        self._asked = 0
+        self._spare: deque[Child] = deque()
+
+    def start(self) -> None:
+        """Starts the zygote and asks for the first children; does not wait for them."""
+        with self._lock:
+            self._ensure_started()
+
+    def take(self) -> Child:
+        """A fresh child, locked and ready.
+
+        Raises:
+            SandboxHostError: no child could be started.
+        """
+        with self._lock:
+            try:
+                child = self._next_child()
+            except (OSError, SandboxHostError):
+                # The zygote may have been killed from outside: one more try with a new one.
+                if self._process is None or self._process.poll() is None:
+                    self._stop()
+                    raise
+                self._stop()
+                child = self._next_child()
+        try:
+            child.await_ready(_BOOT_S)
+        except SandboxHostError:
+            child.kill()
+            raise
+        return child
+
+    def status(self, child: Child) -> int | None:
+        """The wait status of a child that has ended or is about to; None when unknown."""
+        with self._lock:
+            try:
+                self._send(STATUS, child.pid)
+                while True:
+                    kind, pid, number = self._receive()
+                    if kind == STATUS and pid == child.pid:
+                        return number if number >= 0 else None
+            except (OSError, SandboxHostError):
+                return None
+
+    def close(self) -> None:
+        """Ends the zygote and every child."""
+        with self._lock:
+            self._stop()
+
+    def _next_child(self) -> Child:
+        self._ensure_started()
+        while not self._spare:
+            self._receive()
+        child = self._spare.popleft()
+        self._ask()
+        return child
+
+    def _ensure_started(self) -> None:
+        if self._process is not None:
+            return
+        ours, theirs = socket.socketpair()
+        with theirs:
+            arguments = [sys.executable, "-P", "-s", "-S", "-c", _BOOTSTRAP]
+            arguments += [json.dumps(_import_paths(self._prelude)), str(theirs.fileno())]
+            try:
+                self._process = subprocess.Popen(
+                    arguments,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.DEVNULL,
+                    env=_ENVIRONMENT,
+                    cwd="/",
+                    pass_fds=[theirs.fileno()],
+                    start_new_session=True,
+                )
+            except OSError as error:
+                ours.close()
+                raise SandboxHostError(f"the sandbox process cannot be started: {error}") from None
+        self._control = ours
+        ours.settimeout(_BOOT_S)
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError), self._process.stdin as stdin:
+            stdin.write(self._boot())
+        for _ in range(POOL_SIZE):
+            self._ask()
+
+    def _boot(self) -> bytes:
+        boot = {
+            "limits": dataclasses.asdict(self._limits),
+            "prelude": self._prelude.module,
+            "config": dict(self._prelude.config),
+            "skip": sorted(self._skip),
+        }
+        packed: bytes = msgpack.packb(boot)
+        return packed
+
+    def _ask(self) -> None:
+        self._send(FORK, 0)
+        self._asked += 1
+
+    def _send(self, kind: bytes, pid: int) -> None:
+        if self._control is None:
+            raise SandboxHostError("the sandbox is closed")
+        with contextlib.suppress(BrokenPipeError):  # the answer, or its absence, says why
+            self._control.sendall(MESSAGE.pack(kind, pid, 0))
+
+    def _receive(self) -> tuple[bytes, int, int]:
+        """The next message; a new child goes to the spare ones."""
+        if self._control is None:
+            raise SandboxHostError("the sandbox is closed")
+        data, descriptors, _, _ = socket.recv_fds(self._control, MESSAGE.size, 3)
+        if len(data) < MESSAGE.size:
+            raise SandboxHostError("the sandbox process ended unexpectedly")
+        kind, pid, number = MESSAGE.unpack(data)
+        if kind == FAILED:
+            text = self._control.recv(pid, socket.MSG_WAITALL).decode("utf-8", "replace")
+            raise SandboxHostError(f"the sandbox process cannot work: {text}")
+        if kind == CHILD:
+            self._asked -= 1
+            wire = socket.socket(fileno=descriptors[0])
+            pidfd = descriptors[2] if len(descriptors) > 2 else None
+            self._spare.append(Child(pid, wire, descriptors[1], pidfd, self._max_meta))
+        return kind, pid, number
+
+    def _stop(self) -> None:
+        while self._spare:
+            self._spare.popleft().kill()
+        self._asked = 0
+        if self._control is not None:
+            self._control.close()
+            self._control = None
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+
+_ENVIRONMENT = {
+    "PYTHONHASHSEED": "0",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "LC_ALL": "C.UTF-8",
+}
+"""All that a zygote inherits: no keys, no paths. With ``-P -s -S`` this is ``-I`` plus a fixed
+hash seed, which ``-I`` would ignore, so that a run repeats."""
+
+
+def _import_paths(prelude: Prelude) -> list[str]:
+    """Folders that the zygote must import from, and no others."""
+    folders: dict[str, None] = {}
+    for name in (*_PACKAGES, prelude.module.partition(".")[0]):
+        spec = importlib.util.find_spec(name)
+        if spec is None:
+            continue
+        places = spec.submodule_search_locations or ([spec.origin] if spec.origin else [])
+        for place in places:
+            folders[str(Path(place).resolve().parent)] = None
+    return list(folders)

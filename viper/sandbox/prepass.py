@@ -1,0 +1,145 @@
+"""Rewrites ordinary Python into what the policy accepts, without changing what it means.
+
+Models write annotations, bare ``except:`` and names that begin with an
+underscore; the policy knows none of these. Annotations are dropped (they would be
+evaluated), names such as ``_x`` get a reserved prefix, so that after this pass no
+name of the program can collide with a guard.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+
+PREFIX = "under0"
+"""Put before every name that begins with an underscore; reserved, so never the author's."""
+
+FIELDS = PREFIX + "__fields__"
+"""Class attribute that keeps the names of annotated class variables, in order."""
+
+_CLASS_METHOD_WORDS = """
+init post_init repr str len iter next contains bool hash call getitem setitem delitem eq ne lt le
+gt ge add sub mul truediv floordiv mod neg abs radd rsub rmul and or xor
+"""
+CLASS_METHODS = frozenset(f"__{word}__" for word in _CLASS_METHOD_WORDS.split())
+"""The special methods that a class of the program may define."""
+
+_RENAMED = re.compile(rf"\b{PREFIX}(?=_)")
+
+
+def hidden(name: str) -> str:
+    """The name a program's name gets in the rewritten program."""
+    return PREFIX + name if name.startswith("_") and name != "_" else name
+
+
+def authored(text: str) -> str:
+    """The text with all names as the author wrote them."""
+    return _RENAMED.sub("", text)
+
+
+def is_special(name: str) -> bool:
+    """Whether the name has the form ``__x__``."""
+    return len(name) > 4 and name.startswith("__") and name.endswith("__")
+
+
+class ReservedNameError(Exception):
+    """The program uses the reserved prefix itself."""
+
+    def __init__(self, name: str, line: int) -> None:
+        self.name, self.line = name, line
+        super().__init__(f"names that begin with {PREFIX}_ are reserved: {name}")
+
+
+class Prepass(ast.NodeTransformer):
+    """The rewriting itself; changes the tree in place."""
+
+    def _rename(self, name: str, node: ast.AST) -> str:
+        if name.startswith(PREFIX + "_"):
+            raise ReservedNameError(name, getattr(node, "lineno", 1))
+        return hidden(name)
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        node.id = self._rename(node.id, node)
+        return node
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        if not is_special(node.attr):
+            node.attr = self._rename(node.attr, node)
+        return self.generic_visit(node)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        node.returns = None
+        node.name = self._rename(node.name, node)
+        return self.generic_visit(node)
+
+    def visit_arg(self, node: ast.arg) -> ast.AST:
+        node.annotation = None
+        node.arg = self._rename(node.arg, node)
+        return node
+
+    def visit_keyword(self, node: ast.keyword) -> ast.AST:
+        if node.arg is not None:
+            node.arg = self._rename(node.arg, node)
+        return self.generic_visit(node)
+
+    def visit_Global(self, node: ast.Global) -> ast.AST:
+        node.names = [self._rename(name, node) for name in node.names]
+        return node
+
+    def visit_Nonlocal(self, node: ast.Nonlocal) -> ast.AST:
+        node.names = [self._rename(name, node) for name in node.names]
+        return node
+
+    def visit_alias(self, node: ast.alias) -> ast.AST:
+        if node.asname:
+            node.asname = self._rename(node.asname, node)
+        return node
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.AST:
+        if node.module == "__future__":
+            return ast.copy_location(ast.Pass(), node)
+        return self.generic_visit(node)
+
+    def visit_ExceptHandler(self, node: ast.ExceptHandler) -> ast.AST:
+        if node.type is None:
+            node.type = ast.copy_location(ast.Name("Exception", ast.Load()), node)
+        if node.name:
+            node.name = self._rename(node.name, node)
+        return self.generic_visit(node)
+
+    def visit_MatchAs(self, node: ast.MatchAs) -> ast.AST:
+        if node.name:
+            node.name = self._rename(node.name, node)
+        return self.generic_visit(node)
+
+    def visit_MatchStar(self, node: ast.MatchStar) -> ast.AST:
+        if node.name:
+            node.name = self._rename(node.name, node)
+        return node
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        if node.value is None:
+            return ast.copy_location(ast.Pass(), node)
+        assign = ast.Assign(targets=[node.target], value=node.value)
+        return self.generic_visit(ast.copy_location(assign, node))
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
+        fields = [
+            hidden(item.target.id)
+            for item in node.body
+            if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name)
+        ]
+        node.name = self._rename(node.name, node)
+        special = [
+            (item, item.name)
+            for item in node.body
+            if isinstance(item, ast.FunctionDef) and item.name in CLASS_METHODS
+        ]
+        self.generic_visit(node)
+        for method, name in special:
+            method.name = name
+        if fields:
+            names = ast.Tuple([ast.Constant(name) for name in fields], ast.Load())
+            keep = ast.Assign(targets=[ast.Name(FIELDS, ast.Store())], value=names)
+            node.body.append(ast.fix_missing_locations(ast.copy_location(keep, node.body[-1])))
+        return node

@@ -1,0 +1,124 @@
+"""Which attributes a program may read, by exact type. What is not listed is refused."""
+
+from __future__ import annotations
+
+import collections
+import random
+import re
+from types import NoneType
+
+import numpy as np
+
+from viper.sandbox.classes import Field
+
+
+def _public(kind: type, *without: str) -> frozenset[str]:
+    return frozenset(n for n in dir(kind) if not n.startswith("_") and n not in without)
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_NDARRAY = _names(
+    "T shape ndim size dtype nbytes itemsize real imag flat "
+    "all any argmax argmin argpartition argsort astype clip conj copy cumprod cumsum diagonal dot "
+    "fill flatten item max mean min nonzero partition prod ptp ravel repeat reshape round "
+    "searchsorted sort squeeze std sum swapaxes take tolist trace transpose var"
+)
+_SCALAR = _names(
+    "all any astype clip conj conjugate copy dtype imag is_integer item max mean min ndim nbytes "
+    "real reshape round shape size sum tolist"
+)
+_SCALARS = (
+    np.bool_, np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64,
+    np.float16, np.float32, np.float64, np.longlong, np.ulonglong, np.str_,
+)  # fmt: skip
+
+STRING = _public(str, "format", "format_map", "encode")
+
+BUILTIN: dict[type, frozenset[str]] = {
+    str: STRING,
+    list: _public(list),
+    tuple: _public(tuple),
+    dict: _public(dict),
+    set: _public(set),
+    frozenset: _public(frozenset),
+    bool: _names("real imag numerator denominator bit_length conjugate"),
+    int: _names("real imag numerator denominator bit_length bit_count conjugate as_integer_ratio"),
+    float: _names("real imag is_integer as_integer_ratio conjugate"),
+    complex: _public(complex),
+    range: _public(range),
+    slice: _names("start stop step indices"),
+    bytes: _names("decode hex"),
+    NoneType: frozenset(),
+    type(Ellipsis): frozenset(),
+    type({}.keys()): _names("isdisjoint"),
+    type({}.values()): frozenset(),
+    type({}.items()): _names("isdisjoint"),
+    collections.Counter: _public(collections.Counter),
+    collections.defaultdict: _public(collections.defaultdict, "default_factory"),
+    collections.OrderedDict: _public(collections.OrderedDict),
+    collections.deque: _public(collections.deque),
+    re.Match: _names(
+        "group groups groupdict start end span string pos endpos lastgroup lastindex expand re"
+    ),
+    re.Pattern: _names(
+        "match search fullmatch findall finditer split sub subn pattern flags groups groupindex"
+    ),
+    random.Random: _names(
+        "random randint randrange choice choices sample shuffle uniform gauss normalvariate "
+        "triangular betavariate expovariate seed"
+    ),
+    property: _names("setter getter deleter"),
+    Field: frozenset(),
+    np.ndarray: _NDARRAY,
+    np.dtype: _names("name kind itemsize"),
+    **dict.fromkeys(
+        map(type, map(np.dtype, ["b1", "i4", "i8", "u1", "f4", "f8"])), _names("name kind itemsize")
+    ),
+    **dict.fromkeys(_SCALARS, _SCALAR),
+    np.str_: STRING,
+}
+"""Instances of these types; programs may also ask ``type()`` for these types."""
+
+ON_TYPES: dict[type, frozenset[str]] = {
+    str: STRING | {"maketrans"},
+    list: BUILTIN[list],
+    tuple: BUILTIN[tuple],
+    dict: BUILTIN[dict] | {"fromkeys"},
+    set: BUILTIN[set],
+    int: frozenset({"bit_length"}),
+    float: frozenset({"is_integer", "fromhex"}),
+}
+"""Attributes of the builtin types themselves, such as ``key=str.lower``."""
+
+WRITABLE_ITEMS = frozenset(
+    [
+        list, dict, np.ndarray,
+        collections.Counter, collections.defaultdict, collections.OrderedDict, collections.deque,
+    ]
+)  # fmt: skip
+"""Types whose items a program may assign and delete."""
+
+INDEXABLE = WRITABLE_ITEMS | frozenset(
+    [str, tuple, range, bytes, re.Match, type(list[int]), np.str_, *_SCALARS]
+)
+"""Types whose items a program may read; also classes, for ``list[int]``."""
+
+EXCEPTION_ATTRIBUTES = frozenset({"args", "value", "errno", "strerror", "code"})
+"""What may be read from any exception; never ``obj``, which hands out arbitrary objects."""
+
+EXCEPTION_HIDDEN = (
+    frozenset(
+        name
+        for cls in (
+            BaseException, AttributeError, NameError, ImportError, OSError, SyntaxError,
+            UnicodeDecodeError, UnicodeEncodeError, StopIteration, SystemExit,
+        )
+        for name in dir(cls)
+        if not name.startswith("_")
+    )
+    - EXCEPTION_ATTRIBUTES
+)  # fmt: skip
+"""Attributes that builtin exceptions bring along and programs do not get."""

@@ -1,0 +1,211 @@
+"""Runs programs nobody reviewed, and says what came of each."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Any, Literal
+
+from viper.errors import SandboxUnavailableError, UsageError
+from viper.sandbox.limits import Limits
+from viper.sandbox.outcome import Layer, Outcome
+from viper.sandbox.pool import Child, Pool
+from viper.sandbox.tools import NoTools, Prelude, ToolClient
+from viper.sandbox.turn import Turn, checked_type
+
+Mode = Literal["strict", "weak"]
+REQUIRED_LAYERS = ("seccomp",)
+"""Layers without which the strict mode refuses to run."""
+
+
+class Sandbox:
+    """Runs programs in locked processes that hold names only.
+
+    Safe to use from several threads. Nothing starts before the first program, unless
+    :meth:`start` is called.
+
+    Args:
+        tools: answers the calls of programs; may also be given to each run.
+        limits: budgets of each program.
+        prelude: the names that programs see beside ordinary Python.
+        mode: "strict" refuses to run where the system-call filter is missing, "weak"
+            goes on without it.
+        without: layers to leave out; only for tests that show what a layer is good for.
+
+    Example:
+        >>> class Sums:
+        ...     def call(self, name, args, kwargs, line):
+        ...         return sum(args)
+        >>> with Sandbox(Sums(), prelude=Prelude.functions("add"), mode="weak") as sandbox:
+        ...     sandbox.run("answer = add(20, 22)").value
+        42
+    """
+
+    def __init__(
+        self,
+        tools: ToolClient | None = None,
+        limits: Limits | None = None,
+        prelude: Prelude | None = None,
+        mode: Mode = "strict",
+        without: tuple[str, ...] = (),
+    ) -> None:
+        if mode not in ("strict", "weak"):
+            raise UsageError(f"unknown sandbox mode {mode!r}; known: strict, weak")
+        self.limits = limits or Limits()
+        self.mode = mode
+        self._tools: ToolClient = tools or NoTools()
+        self._pool = Pool(self.limits, prelude or Prelude.functions(), frozenset(without))
+        self._layers: tuple[Layer, ...] | None = None
+
+    def start(self) -> None:
+        """Starts the processes in the background, so that the first program finds them ready."""
+        self._pool.start()
+
+    def run(
+        self,
+        code: str,
+        *,
+        tools: ToolClient | None = None,
+        entry: str | None = None,
+        args: Mapping[str, Any] | None = None,
+        return_type: Callable[[Any], str | None] | None = None,
+        cancel: threading.Event | None = None,
+    ) -> Outcome:
+        """Runs one program in a process of its own.
+
+        Args:
+            tools: answers its calls, in place of the sandbox's own.
+            entry: the function to call, its parameters bound by name to ``args`` (aliases:
+                see :mod:`viper.sandbox.entry`). When the program does not define it, or when
+                ``entry`` is None, the program is a script: its answer is what it leaves
+                in ``answer``, ``final_answer`` or ``result``.
+            args: values by canonical name (``image``, ``question``, …); also variables of
+                the program.
+            return_type: a callable that is given the value and answers None or what is wrong
+                with it; then the outcome is a ``return_type`` failure.
+            cancel: ends the run soon after it is set.
+
+        Raises:
+            SandboxUnavailableError: strict mode, and a required layer is missing here.
+            SandboxHostError: no process could be started.
+            CancelledError: ``cancel`` was set.
+            Exception: whatever ``tools`` raises except ToolError.
+        """
+        with self.session(tools=tools) as session:
+            return session._run(code, entry, args or {}, return_type, cancel, last=True)
+
+    def session(self, *, tools: ToolClient | None = None) -> Session:
+        """One process for one episode: turns of code that share their variables."""
+        return Session(self._pool, self._checked_child(), tools or self._tools, self.limits)
+
+    def layers(self) -> list[Layer]:
+        """Every protection layer and whether it holds here."""
+        if self._layers is None:
+            child = self._pool.take()
+            self._layers = child.layers
+            child.kill()
+        return [
+            Layer(
+                "policy",
+                True,
+                "checked before compiling; attributes are allow-listed by exact type",
+            ),
+            Layer("process", True, "one killable process for each program, holding names only"),
+            *self._layers,
+        ]
+
+    def close(self) -> None:
+        """Ends all processes of this sandbox. A later run starts new ones."""
+        self._pool.close()
+
+    def __enter__(self) -> Sandbox:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _checked_child(self) -> Child:
+        child = self._pool.take()
+        self._layers = child.layers
+        if self.mode == "strict":
+            held = {layer.name for layer in child.layers if layer.holds}
+            for layer in child.layers:
+                if layer.name in REQUIRED_LAYERS and layer.name not in held:
+                    child.kill()
+                    raise SandboxUnavailableError(
+                        f"the sandbox layer {layer.name} is missing: {layer.detail}; "
+                        "or run without it: --sandbox=weak"
+                    )
+        return child
+
+
+class Session:
+    """One episode; made by :meth:`Sandbox.session`. Not safe to use from several threads.
+
+    A turn that ends by force (timeout, memory, crash, too many calls) ends the episode.
+    """
+
+    def __init__(self, pool: Pool, child: Child, tools: ToolClient, limits: Limits) -> None:
+        self._pool, self._child, self._tools, self._limits = pool, child, tools, limits
+        self.ended = False
+
+    def run(
+        self,
+        code: str,
+        *,
+        entry: str | None = None,
+        args: Mapping[str, Any] | None = None,
+        return_type: Callable[[Any], str | None] | None = None,
+        cancel: threading.Event | None = None,
+    ) -> Outcome:
+        """Runs one turn; see :meth:`Sandbox.run`.
+
+        Raises:
+            UsageError: the episode has ended.
+        """
+        return self._run(code, entry, args or {}, return_type, cancel, last=False)
+
+    def close(self) -> None:
+        """Ends the episode and its process; may be called again."""
+        self.ended = True
+        self._child.kill()
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _run(
+        self,
+        code: str,
+        entry: str | None,
+        args: Mapping[str, Any],
+        return_type: Callable[[Any], str | None] | None,
+        cancel: threading.Event | None,
+        last: bool,
+    ) -> Outcome:
+        if self.ended:
+            raise UsageError("this episode has ended; start a new session")
+        turn = Turn(self._pool, self._child, self._tools, self._limits, cancel)
+        try:
+            outcome = turn.run(code, entry, args, last)
+        except BaseException:
+            self.close()
+            raise
+        if last or turn.forced:
+            self.close()
+        if outcome.ok and return_type is not None:
+            return checked_type(outcome, return_type)
+        return outcome

@@ -1,0 +1,268 @@
+"""The parent's side of one running program: its budgets, its calls, its end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from viper.errors import CancelledError, ToolError
+from viper.sandbox.limits import Limits
+from viper.sandbox.outcome import Call, EmptyCall, Outcome
+from viper.sandbox.pool import Child, Pool
+from viper.sandbox.prepass import authored
+from viper.sandbox.tools import ToolClient
+from viper.sandbox.wire import (
+    WireClosedError,
+    WireError,
+    WireTimeoutError,
+    decode,
+    encode,
+    pack,
+)
+from viper.schema import Failure
+
+KINDS_FROM_CHILD = frozenset(
+    ["syntax", "forbidden", "runtime", "tool", "return_type", "memory", "recursion", "output"]
+)
+_POLL_S = 0.05
+_MAX_TEXT = 1000
+_MAX_EMPTY = 10_000
+
+
+class Turn:
+    """Runs one program in a child and watches over it.
+
+    Attributes:
+        forced: the program was ended by force, so the child is of no further use.
+    """
+
+    def __init__(
+        self,
+        pool: Pool,
+        child: Child,
+        tools: ToolClient,
+        limits: Limits,
+        cancel: threading.Event | None,
+    ) -> None:
+        self._pool, self._child, self._tools = pool, child, tools
+        self._limits, self._cancel = limits, cancel
+        self.forced = False
+        self._calls: list[Call] = []
+        self._printed: list[str] = []
+        self._room = int(limits.output_kb * 1024)
+        self._tool_s = 0.0
+        self._started = self._deadline = 0.0
+        self._source: list[str] = []
+
+    def run(self, code: str, entry: str | None, args: Mapping[str, Any], last: bool) -> Outcome:
+        """The outcome of ``code``.
+
+        Args:
+            last: the child ends after this turn.
+
+        Raises:
+            CancelledError: the cancel event was set.
+            Exception: whatever the tools raise except ToolError.
+        """
+        self._started = time.monotonic()
+        self._deadline = self._started + self._limits.time_s
+        try:
+            code.encode()
+        except UnicodeEncodeError:
+            return self._outcome(failure=Failure("syntax", "the program is not valid text"))
+        self._source = code.splitlines()
+        raw: list[memoryview] = []
+        meta = {
+            "t": "run",
+            "code": code,
+            "entry": entry,
+            "args": encode(dict(args), raw),
+            "session": not last,
+        }
+        try:
+            self._child.channel.send_packed(pack(meta), raw, self._deadline)
+            return self._serve()
+        except WireTimeoutError:
+            return self._timed_out()
+        except WireClosedError:
+            return self._died()
+        except WireError as error:
+            return self._forced("protocol", f"the program's process broke the protocol: {error}")
+
+    def _serve(self) -> Outcome:
+        while True:
+            meta, raw = self._receive()
+            printed = meta.get("o", "")
+            if type(printed) is str:
+                self._printed.append(printed[: self._room])
+                self._room -= len(self._printed[-1])
+            kind = meta.get("t")
+            if kind == "call":
+                if len(self._calls) >= self._limits.calls:
+                    return self._too_many_calls(meta)
+                self._answer(meta, raw)
+            elif kind == "done":
+                return self._done(meta, raw)
+            else:
+                raise WireError("an unexpected message")
+
+    def _receive(self) -> tuple[dict[str, Any], bytes]:
+        if self._cancel is None:
+            return self._child.channel.receive(self._deadline)
+        while True:
+            if self._cancel.is_set():
+                raise CancelledError("the run was cancelled")
+            soon = time.monotonic() + _POLL_S
+            try:
+                return self._child.channel.receive(min(soon, self._deadline))
+            except WireTimeoutError:
+                if self._deadline <= soon:
+                    raise
+
+    def _answer(self, meta: Mapping[str, Any], raw: bytes) -> None:
+        """Passes one call to the tools and its result back."""
+        name, args, kwargs, line = _checked_call(meta, raw)
+        begun = time.monotonic()
+        result, message = None, None
+        try:
+            result = self._tools.call(name, args, kwargs, line)
+        except ToolError as error:
+            message = str(error)
+        seconds = time.monotonic() - begun
+        self._tool_s += seconds
+        self._deadline += seconds
+        index = len(self._calls)
+        self._calls.append(Call(index, name, args, kwargs, result, line, seconds, message))
+        parts: list[memoryview] = []
+        reply: dict[str, Any] = {"t": "result", "v": encode(result, parts)}
+        if message is not None:
+            reply = {"t": "error", "m": message[:_MAX_TEXT]}
+        self._child.channel.send_packed(pack(reply), parts, self._deadline)
+
+    def _done(self, meta: Mapping[str, Any], raw: bytes) -> Outcome:
+        empty = _checked_empty(meta.get("e", []), len(self._calls))
+        if meta.get("ok") is True:
+            return self._outcome(value=decode(meta.get("v"), raw), ok=True, empty_calls=empty)
+        failure = self._checked_failure(meta.get("f"))
+        return self._outcome(failure=failure, empty_calls=empty)
+
+    def _checked_failure(self, data: Any) -> Failure:
+        if type(data) is not dict or data.get("kind") not in KINDS_FROM_CHILD:
+            raise WireError("a malformed failure")
+        texts = {
+            name: str(data[name])[:_MAX_TEXT]
+            for name in ("message", "function", "exception", "tool")
+            if data.get(name) is not None
+        }
+        line = self._checked_line(data.get("line"))
+        index = data.get("call_index")
+        if type(index) is not int or not 0 <= index < len(self._calls):
+            index = None
+        message = texts.pop("message", "")
+        return Failure(
+            data["kind"], message, line, self._source_line(line), call_index=index, **texts
+        )
+
+    def _checked_line(self, line: Any) -> int | None:
+        return line if type(line) is int and 0 < line <= len(self._source) + 1 else None
+
+    def _source_line(self, line: int | None) -> str | None:
+        return self._source[line - 1] if line and line <= len(self._source) else None
+
+    # Ends by force
+
+    def _timed_out(self) -> Outcome:
+        line, function = self._child.where()
+        line = self._checked_line(line)
+        name = authored(function) if function and not function.startswith("<") else None
+        return self._forced(
+            "timeout", f"the program ran longer than {self._limits.time_s:g} s", line, name
+        )
+
+    def _too_many_calls(self, meta: Mapping[str, Any]) -> Outcome:
+        name = meta.get("n")
+        tool = name[:_MAX_TEXT] if type(name) is str else None
+        message = f"the program made more than {self._limits.calls} tool calls"
+        return self._forced("tool_budget", message, self._checked_line(meta.get("l")), tool=tool)
+
+    def _died(self) -> Outcome:
+        self._child.signal(signal.SIGKILL)
+        status = self._pool.status(self._child)
+        if status is None:
+            return self._forced("crash", "the program's process ended without an answer")
+        if os.WIFSIGNALED(status):
+            number = os.WTERMSIG(status)
+            if number == signal.SIGXCPU:
+                return self._forced("timeout", "the program used up its processor time")
+            if number == getattr(signal, "SIGSYS", None):
+                return self._forced("crash", "the program's process tried a forbidden system call")
+            name = signal.Signals(number).name
+            return self._forced("crash", f"the program's process was ended by {name}")
+        code = os.WEXITSTATUS(status)
+        return self._forced("crash", f"the program's process ended with status {code}, no answer")
+
+    def _forced(
+        self,
+        kind: str,
+        message: str,
+        line: int | None = None,
+        function: str | None = None,
+        tool: str | None = None,
+    ) -> Outcome:
+        self.forced = True
+        self._child.kill()
+        failure = Failure(kind, message, line, self._source_line(line), function, tool=tool)
+        return self._outcome(failure=failure)
+
+    def _outcome(
+        self,
+        *,
+        ok: bool = False,
+        value: Any = None,
+        failure: Failure | None = None,
+        empty_calls: tuple[EmptyCall, ...] = (),
+    ) -> Outcome:
+        seconds = time.monotonic() - self._started - self._tool_s
+        stdout = "".join(self._printed)
+        calls = tuple(self._calls)
+        return Outcome(ok, value, stdout, failure, calls, seconds, self._tool_s, empty_calls)
+
+
+def checked_type(outcome: Outcome, check: Callable[[Any], str | None]) -> Outcome:
+    """The outcome, turned into a failure when ``check`` says what is wrong with its value."""
+    complaint = check(outcome.value)
+    if complaint is None:
+        return outcome
+    return replace(outcome, ok=False, value=None, failure=Failure("return_type", complaint))
+
+
+def _checked_call(
+    meta: Mapping[str, Any], raw: bytes
+) -> tuple[str, tuple[Any, ...], dict[str, Any], int | None]:
+    name, args, kwargs, line = (meta.get(key) for key in ("n", "a", "k", "l"))
+    if type(name) is not str or type(args) is not list or type(kwargs) is not list:
+        raise WireError("a malformed call")
+    values = tuple(decode(arg, raw) for arg in args)
+    named: dict[str, Any] = {}
+    for pair in kwargs:
+        if type(pair) is not list or len(pair) != 2 or type(pair[0]) is not str:
+            raise WireError("a malformed keyword")
+        named[pair[0]] = decode(pair[1], raw)
+    return name[:200], values, named, line if type(line) is int and line > 0 else None
+
+
+def _checked_empty(data: Any, calls: int) -> tuple[EmptyCall, ...]:
+    if type(data) is not list or len(data) > _MAX_EMPTY:
+        raise WireError("a malformed list of empty calls")
+    found = []
+    for item in data:
+        if type(item) is not list or len(item) != 2 or type(item[0]) is not int:
+            raise WireError("a malformed empty call")
+        if 0 <= item[0] < calls:
+            found.append(EmptyCall(item[0], item[1] is True))
+    return tuple(found)

@@ -1,0 +1,342 @@
+"""The messages between parent and child: msgpack and raw bytes, nothing that can run.
+
+A frame is ``u32 meta length, u32 raw length`` (little endian), the meta (a msgpack
+map with text keys), and the raw bytes that arrays point into. Values are encoded
+so that data can never look like a reference: every container is a msgpack array
+whose first item is its tag, so a dict that imitates a reference stays a dict.
+
+Neither side unpickles or evaluates anything. All lengths are capped before memory
+is taken for them.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import msgpack
+import numpy as np
+
+MAX_DEPTH = 64
+HEADER = struct.Struct("<II")
+
+LIST, TUPLE, DICT, SET, REF, BIG_INT, ARRAY = range(7)
+
+_DTYPES = frozenset(
+    ["|b1", "|u1", "<u2", "<u4", "<u8", "|i1", "<i2", "<i4", "<i8", "<f2", "<f4", "<f8"]
+)
+_PLAIN = frozenset([type(None), bool, float, str, bytes])
+_SMALL_INT = range(-(2**63), 2**64)
+_MAX_FIELDS = 8
+_MAX_KIND = 32
+_MAX_DIMENSIONS = 6
+
+
+class WireError(Exception):
+    """A frame or value that breaks the rules of the wire."""
+
+
+class WireClosedError(WireError):
+    """The other side is gone."""
+
+
+class WireTimeoutError(WireError):
+    """The deadline passed before a whole frame went through."""
+
+
+@dataclass(frozen=True)
+class Ref:
+    """A handle of something that lives in the parent: ``Ref("image", ("image0", 640, 480))``.
+
+    ``fields`` holds at most eight texts and numbers. A reference proves nothing: the parent
+    checks it like any other argument of an untrusted program.
+    """
+
+    kind: str
+    fields: tuple[str | int | float, ...]
+
+
+def encode(
+    value: Any, raw: list[memoryview], ref: Callable[[Any], Ref | None] | None = None
+) -> Any:
+    """The value as msgpack-ready data; the bytes of arrays are appended to ``raw``.
+
+    Args:
+        ref: turns an object of another type into a reference, or answers None.
+
+    Raises:
+        WireError: a type that does not cross the wire, a value nested too deeply.
+    """
+    return _Encoder(raw, ref).encode(value, 0)
+
+
+class _Encoder:
+    def __init__(self, raw: list[memoryview], ref: Callable[[Any], Ref | None] | None) -> None:
+        self.raw, self.ref = raw, ref
+        self.offset = sum(part.nbytes for part in raw)
+
+    def encode(self, value: Any, depth: int) -> Any:
+        kind = type(value)
+        if kind in _PLAIN:
+            return value
+        if kind is int:
+            return value if value in _SMALL_INT else [BIG_INT, hex(value)]
+        if depth > MAX_DEPTH:
+            raise WireError(f"a value nested deeper than {MAX_DEPTH} levels cannot be sent")
+        below = depth + 1
+        if kind is list:
+            return [LIST, *[self.encode(item, below) for item in value]]
+        if kind is tuple:
+            return [TUPLE, *[self.encode(item, below) for item in value]]
+        if isinstance(value, dict):
+            flat: list[Any] = [DICT]
+            for key, item in value.items():
+                flat += (self.encode(key, below), self.encode(item, below))
+            return flat
+        return self._encode_rare(value, below)
+
+    def _encode_rare(self, value: Any, depth: int) -> Any:
+        reference = value if type(value) is Ref else self.ref(value) if self.ref else None
+        if reference is not None:
+            return [REF, reference.kind, *reference.fields]
+        if isinstance(value, np.ndarray):
+            return self._encode_array(value)
+        if isinstance(value, np.generic):
+            return self.encode(value.item(), depth)
+        if isinstance(value, set | frozenset):
+            return [SET, *[self.encode(item, depth) for item in value]]
+        if isinstance(value, tuple | list):
+            plain = list if isinstance(value, list) else tuple
+            return self.encode(plain(value), depth)
+        raise WireError(f"a value of type {type(value).__name__} cannot be sent")
+
+    def _encode_array(self, value: np.ndarray) -> Any:
+        array = np.ascontiguousarray(value)
+        if array.dtype.str not in _DTYPES or value.ndim > _MAX_DIMENSIONS:
+            raise WireError(f"an array of type {value.dtype} with {value.ndim} axes cannot be sent")
+        start, self.offset = self.offset, self.offset + array.nbytes
+        self.raw.append(memoryview(array.reshape(-1).view(np.uint8)))
+        return [ARRAY, array.dtype.str, start, *value.shape]
+
+
+def decode(
+    data: Any, raw: bytes | bytearray | memoryview, ref: Callable[[Ref], Any] | None = None
+) -> Any:
+    """The value that :func:`encode` made ``data`` and ``raw`` from.
+
+    Args:
+        ref: what a reference becomes; by default it stays a :class:`Ref`.
+
+    Raises:
+        WireError: the data follows no rule of the wire.
+    """
+    return _Decoder(memoryview(raw), ref).decode(data, 0)
+
+
+class _Decoder:
+    def __init__(self, raw: memoryview, ref: Callable[[Ref], Any] | None) -> None:
+        self.raw, self.ref = raw, ref
+
+    def decode(self, data: Any, depth: int) -> Any:
+        kind = type(data)
+        if kind in _PLAIN or kind is int:
+            return data
+        if kind is not list or not data or type(data[0]) is not int:
+            raise WireError("malformed value")
+        if depth > MAX_DEPTH:
+            raise WireError("value nested too deeply")
+        tag, items = data[0], data[1:]
+        if tag in (LIST, TUPLE, SET, DICT):
+            return self._decode_container(tag, [self.decode(item, depth + 1) for item in items])
+        if tag == REF:
+            reference = _checked_ref(items)
+            return self.ref(reference) if self.ref else reference
+        if tag == BIG_INT:
+            return _big_int(items)
+        if tag == ARRAY:
+            return self._decode_array(items)
+        raise WireError(f"unknown tag {tag}")
+
+    def _decode_container(self, tag: int, items: list[Any]) -> Any:
+        if tag == LIST:
+            return items
+        if tag == TUPLE:
+            return tuple(items)
+        try:
+            if tag == SET:
+                return set(items)
+            if len(items) % 2:
+                raise WireError("a map with a key but no value")
+            return dict(zip(items[::2], items[1::2], strict=True))
+        except TypeError:
+            raise WireError("an unhashable key or set item") from None
+
+    def _decode_array(self, items: list[Any]) -> np.ndarray:
+        if len(items) < 2 or len(items) > _MAX_DIMENSIONS + 2 or items[0] not in _DTYPES:
+            raise WireError("malformed array")
+        numbers = items[1:]
+        if any(type(number) is not int or number < 0 for number in numbers):
+            raise WireError("malformed array shape")
+        dtype, start, shape = np.dtype(items[0]), numbers[0], tuple(numbers[1:])
+        size = dtype.itemsize
+        for length in shape:
+            size *= length
+        if start + size > len(self.raw):
+            raise WireError("an array reaches past its bytes")
+        flat = np.frombuffer(self.raw[start : start + size], dtype=dtype)
+        return flat.reshape(shape).copy()
+
+
+def _checked_ref(items: list[Any]) -> Ref:
+    if not 1 <= len(items) <= _MAX_FIELDS + 1 or type(items[0]) is not str:
+        raise WireError("malformed reference")
+    if len(items[0]) > _MAX_KIND or any(type(item) not in (str, int, float) for item in items):
+        raise WireError("malformed reference")
+    return Ref(items[0], tuple(items[1:]))
+
+
+def _big_int(items: list[Any]) -> int:
+    if len(items) != 1 or type(items[0]) is not str or len(items[0]) > 10_000:
+        raise WireError("malformed number")
+    try:
+        return int(items[0], 16)
+    except ValueError:
+        raise WireError("malformed number") from None
+
+
+def _refuse_extension(code: int, data: bytes) -> Any:
+    raise WireError(f"extension type {code} is not part of the wire")
+
+
+class Channel:
+    """Sends and receives frames over one stream socket.
+
+    Args:
+        max_meta: longest meta in bytes that is accepted.
+        max_raw: most raw bytes that are accepted with a frame.
+    """
+
+    def __init__(self, sock: socket.socket, max_meta: int, max_raw: int) -> None:
+        self.sock = sock
+        self.max_meta, self.max_raw = max_meta, max_raw
+        self._pending = b""
+
+    def send(
+        self,
+        meta: dict[str, Any],
+        raw: list[memoryview] | None = None,
+        deadline: float | None = None,
+    ) -> None:
+        """Sends one frame; ``deadline`` is in :func:`time.monotonic` seconds.
+
+        Raises:
+            WireClosedError: the other side is gone.
+            WireTimeoutError: the deadline passed.
+            WireError: the meta is not packable.
+        """
+        self.send_packed(pack(meta), raw, deadline)
+
+    def send_packed(
+        self, packed: bytes, raw: list[memoryview] | None = None, deadline: float | None = None
+    ) -> None:
+        """Like :meth:`send`, for a meta that :func:`pack` has packed."""
+        parts = raw or []
+        total = sum(part.nbytes for part in parts)
+        try:
+            self._arm(deadline)
+            self.sock.sendall(HEADER.pack(len(packed), total) + packed)
+            for part in parts:
+                self._arm(deadline)
+                self.sock.sendall(part)
+        except TimeoutError:
+            raise WireTimeoutError("the deadline passed while sending") from None
+        except OSError as error:
+            raise WireClosedError(f"the other side is gone: {error}") from None
+
+    def receive(self, deadline: float | None = None) -> tuple[dict[str, Any], bytes]:
+        """The next frame as (meta, raw).
+
+        Raises:
+            WireClosedError: the other side is gone.
+            WireTimeoutError: the deadline passed.
+            WireError: the frame breaks the rules.
+        """
+        meta_length, raw_length = HEADER.unpack(self._read(HEADER.size, deadline))
+        if meta_length > self.max_meta or raw_length > self.max_raw:
+            raise WireError(f"a frame of {meta_length} + {raw_length} bytes is above the cap")
+        meta = unpack(self._read(meta_length, deadline))
+        return meta, self._read(raw_length, deadline) if raw_length else b""
+
+    def _read(self, count: int, deadline: float | None) -> bytes:
+        if len(self._pending) >= count:
+            data, self._pending = self._pending[:count], self._pending[count:]
+            return data
+        parts, have = [self._pending], len(self._pending)
+        self._pending = b""
+        while have < count:
+            try:
+                self._arm(deadline)
+                part = self.sock.recv(max(65536, min(count - have, 1 << 20)))
+            except TimeoutError:
+                self._pending = b"".join(parts)
+                raise WireTimeoutError("the deadline passed while receiving") from None
+            except OSError as error:
+                raise WireClosedError(f"the other side is gone: {error}") from None
+            if not part:
+                raise WireClosedError("the other side is gone")
+            parts.append(part)
+            have += len(part)
+        data = b"".join(parts)
+        data, self._pending = data[:count], data[count:]
+        return data
+
+    def _arm(self, deadline: float | None) -> None:
+        if deadline is not None:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise TimeoutError
+            self.sock.settimeout(left)
+
+
+def pack(meta: dict[str, Any]) -> bytes:
+    """The meta as msgpack.
+
+    Raises:
+        WireError: it holds something that is not packable, such as a lone surrogate.
+    """
+    try:
+        packed: bytes = msgpack.packb(meta, use_bin_type=True)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise WireError(f"cannot be sent: {error}") from None
+    return packed
+
+
+def unpack(packed: bytes) -> dict[str, Any]:
+    """The map that ``packed`` holds.
+
+    Raises:
+        WireError: it is not a msgpack map with text keys, or holds extension types.
+    """
+    length = len(packed)
+    try:
+        meta = msgpack.unpackb(
+            packed,
+            raw=False,
+            use_list=True,
+            strict_map_key=True,
+            ext_hook=_refuse_extension,
+            max_str_len=length,
+            max_bin_len=length,
+            max_array_len=length,
+            max_map_len=64,
+            max_ext_len=0,
+        )
+    except (ValueError, TypeError, msgpack.UnpackException, RecursionError) as error:
+        raise WireError(f"malformed frame: {error}") from None
+    if type(meta) is not dict or any(type(key) is not str for key in meta):
+        raise WireError("a frame must be a map with text keys")
+    return meta

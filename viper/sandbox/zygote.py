@@ -1,0 +1,157 @@
+"""The small process that forks locked children: imports once, runs no program itself.
+
+Started by :mod:`viper.sandbox.pool` with an environment of its own. It is
+single-threaded, so a fork copies a quiet process, which a fork of the parent (threads,
+CUDA) would not be. It ends when the parent ends.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import os
+import resource
+import select
+import signal
+import socket
+import sys
+from collections import OrderedDict
+from typing import Any
+
+import msgpack
+
+from viper.sandbox.child import ChildConfig, run_child
+from viper.sandbox.lockdown import MAX_DESCRIPTORS, PROGRAM_FD, TRACE_FD, Lockdown
+from viper.sandbox.zygote_protocol import CHILD, FAILED, FORK, MESSAGE, STATUS
+
+_KEPT_STATUSES = 256
+
+
+def main(control_fd: int) -> None:
+    """Serves fork requests on the control socket until the parent is gone.
+
+    Args:
+        control_fd: descriptor of a stream socket that carries ``zygote_protocol``.
+    """
+    control = socket.socket(fileno=_move_away(control_fd))
+    try:
+        zygote = Zygote(control, msgpack.unpackb(sys.stdin.buffer.read(), strict_map_key=True))
+    except Exception as error:  # noqa: BLE001 - reported to the parent, then the end
+        text = f"{type(error).__name__}: {error}".encode()[:2000]
+        control.sendall(MESSAGE.pack(FAILED, len(text), 0) + text)
+        return
+    zygote.serve()
+
+
+def _move_away(descriptor: int) -> int:
+    """The descriptor at a number that children do not use for their own."""
+    import fcntl
+
+    moved = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 10)
+    os.close(descriptor)
+    blank = os.open(os.devnull, os.O_RDWR)
+    for number in (PROGRAM_FD, TRACE_FD):
+        if blank != number:
+            os.dup2(blank, number)
+    return moved
+
+
+class Zygote:
+    """Forks a child for each request."""
+
+    def __init__(self, control: socket.socket, boot: dict[str, Any]) -> None:
+        self.control = control
+        limits = boot["limits"]
+        self.config = ChildConfig(
+            prelude_module=boot["prelude"],
+            prelude_config=boot["config"],
+            source_bytes=int(limits["source_kb"] * 1024),
+            output_chars=int(limits["output_kb"] * 1024),
+            message_bytes=int(limits["result_kb"] * 1024),
+        )
+        cpu_s = int(limits["time_s"]) * 10 + 10
+        self.lockdown = Lockdown(limits["memory_mb"], cpu_s, frozenset(boot["skip"]))
+        importlib.import_module(boot["prelude"])
+        resource.setrlimit(resource.RLIMIT_NOFILE, (MAX_DESCRIPTORS, MAX_DESCRIPTORS))
+        self.statuses: OrderedDict[int, int] = OrderedDict()
+        self.pid = os.getpid()
+        self._parent = _open_pidfd(os.getppid())
+        self._wake_read, self._wake_write = os.pipe()
+        os.set_blocking(self._wake_write, False)
+        signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        gc.collect()
+        gc.freeze()
+
+    def serve(self) -> None:
+        """Answers requests until the control socket closes or the parent dies."""
+        watched = [self.control.fileno(), self._wake_read]
+        if self._parent is not None:
+            watched.append(self._parent)
+        while True:
+            ready = select.select(watched, [], [])[0]
+            if self._parent in ready:
+                return
+            if self._wake_read in ready:
+                os.read(self._wake_read, 4096)
+                self._reap()
+            if self.control.fileno() in ready and not self._answer():
+                return
+
+    def _answer(self) -> bool:
+        request = self.control.recv(MESSAGE.size, socket.MSG_WAITALL)
+        if len(request) < MESSAGE.size:
+            return False
+        kind, pid, _ = MESSAGE.unpack(request)
+        if kind == FORK:
+            self._fork()
+        else:
+            self.control.sendall(MESSAGE.pack(STATUS, pid, self._status(pid)))
+        return True
+
+    def _fork(self) -> None:
+        ours, theirs = socket.socketpair()
+        for end in (ours, theirs):
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
+        trace_read, trace_write = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            run_child(theirs, trace_write, self.lockdown, self.config, self.pid)
+        theirs.close()
+        os.close(trace_write)
+        pidfd = _open_pidfd(pid)
+        sent = [ours.fileno(), trace_read] + ([pidfd] if pidfd is not None else [])
+        socket.send_fds(self.control, [MESSAGE.pack(CHILD, pid, 0)], sent)
+        ours.close()
+        os.close(trace_read)
+        if pidfd is not None:
+            os.close(pidfd)
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if not pid:
+                return
+            self._remember(pid, status)
+
+    def _remember(self, pid: int, status: int) -> None:
+        self.statuses[pid] = status
+        while len(self.statuses) > _KEPT_STATUSES:
+            self.statuses.popitem(last=False)
+
+    def _status(self, pid: int) -> int:
+        if pid not in self.statuses:
+            try:
+                self._remember(*os.waitpid(pid, 0))
+            except ChildProcessError:
+                return -1
+        return self.statuses[pid]
+
+
+def _open_pidfd(pid: int) -> int | None:
+    return os.pidfd_open(pid) if hasattr(os, "pidfd_open") else None

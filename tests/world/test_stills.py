@@ -53,7 +53,22 @@ def test_only_missing_shards_are_rendered(tmp_path, monkeypatch):
     )
     stills = rendered_stills("val", 2, tmp_path, progress=lambda *at: done.append(at))
     assert len(stills) == 2
-    assert done == [(2, 2)]
+    assert done == []
+
+
+def test_progress_is_told_after_each_shard(tmp_path):
+    done = []
+    rendered_stills("val", 4, tmp_path, progress=lambda *at: done.append(at))
+    assert done == [(3, 4), (4, 4)]
+
+
+def test_a_shard_that_another_process_renders_is_left_to_it(tmp_path):
+    fcntl = pytest.importorskip("fcntl")
+    target = stills_module._file(tmp_path, "val", 0, "lock")
+    with target.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert not stills_module._ensure_shard(tmp_path, "val", 0, wait=False)
+    assert stills_module._ensure_shard(tmp_path, "val", 0, wait=True)
 
 
 def test_an_interrupted_shard_is_not_taken_for_complete(tmp_path):

@@ -115,7 +115,8 @@ def rendered_stills(
     """The first ``count`` stills of a split, rendering the shards that are missing.
 
     Renders in this process, one shard of ``SHARD`` after the other; an interrupted
-    call goes on where it stopped. ``progress(done, count)`` is called after each shard.
+    call goes on where it stopped, and processes that ask for the same stills share the
+    work. ``progress(done, count)`` is called after each shard rendered here.
 
     Raises:
         UnknownNameError: there is no such split.
@@ -126,11 +127,13 @@ def rendered_stills(
         raise UsageError(f"cannot render {count} stills; ask for at least one")
     folder = Path(cache_dir)
     folder.mkdir(parents=True, exist_ok=True)
-    for shard in range(-(-count // SHARD)):
-        if not _file(folder, split, shard, "truth.json").exists():
-            _render_shard(folder, split, shard)
-        if progress:
-            progress(min((shard + 1) * SHARD, count), count)
+    shards = range(-(-count // SHARD))
+    # What another process is rendering is left to it at first, and awaited in the end.
+    for wait in (False, True):
+        for shard in shards:
+            if _ensure_shard(folder, split, shard, wait) and progress:
+                done = sum(_is_complete(folder, split, i) for i in shards)
+                progress(min(done * SHARD, count), count)
     return Stills(folder, split, count)
 
 
@@ -138,9 +141,36 @@ def available_stills(split: str, cache_dir: Path | str) -> Stills:
     """The stills of a split that are already rendered without a gap; renders nothing."""
     check_split(split)
     folder, shard = Path(cache_dir), 0
-    while _file(folder, split, shard, "truth.json").exists():
+    while _is_complete(folder, split, shard):
         shard += 1
     return Stills(folder, split, shard * SHARD)
+
+
+def _is_complete(folder: Path, split: str, shard: int) -> bool:
+    return _file(folder, split, shard, "truth.json").exists()
+
+
+def _ensure_shard(folder: Path, split: str, shard: int, wait: bool) -> bool:
+    """Render a missing shard unless another process does; True if it was rendered here.
+
+    With ``wait``, another process's work is awaited, and done here if that process died.
+    """
+    if _is_complete(folder, split, shard):
+        return False
+    with _file(folder, split, shard, "lock").open("w") as lock:
+        try:
+            import fcntl
+
+            fcntl.flock(lock, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except ImportError:
+            # No such locks on this platform: two processes may render the same shard.
+            pass
+        if _is_complete(folder, split, shard):
+            return False
+        _render_shard(folder, split, shard)
+        return True
 
 
 def _render_shard(folder: Path, split: str, shard: int) -> None:

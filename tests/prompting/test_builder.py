@@ -45,7 +45,13 @@ def example(query: str, task: str, options: tuple[str, ...] = ()) -> Example:
 
 FEEDBACK = Feedback(
     "def execute_command(image):\n    return cups[0]\n",
-    Failure("runtime", "name 'cups'\nis not defined", line=2, source_line="    return cups[0]"),
+    Failure(
+        "runtime",
+        "name 'cups' is not defined",
+        line=2,
+        source_line="    return cups[0]",
+        exception="NameError",
+    ),
 )
 
 
@@ -89,7 +95,8 @@ def test_every_part_is_there_or_left_out(style: str) -> None:
     own = build_prompt(QUERIES["ground"], entries, (), style=style, guidelines="- Be brief.")
     assert "- Be brief." in own and "Return one ImagePatch" not in own
     told = build_prompt(QUERIES["ground"], entries, (), style=style, feedback=FEEDBACK)
-    assert "runtime, name 'cups' is not defined (line 2: `return cups[0]`)" in told
+    assert "runtime at line 2: NameError: name 'cups' is not defined" in told
+    assert "return cups[0]" in told
 
 
 def test_dollars_and_braces_of_a_query_stay_as_they_are() -> None:
@@ -110,7 +117,7 @@ def test_guidelines_say_what_a_task_returns() -> None:
 def test_feedback_without_a_line() -> None:
     feedback = Feedback("x", Failure("timeout", "took longer than 5 s"))
     text = build_prompt(QUERIES["ground"], (), (), style="chat", feedback=feedback)
-    assert "What went wrong: timeout, took longer than 5 s\n" in text
+    assert "What went wrong: timeout: took longer than 5 s\n" in text
 
 
 def test_unknown_style() -> None:

@@ -29,6 +29,7 @@ from viper.prompting.compact import (
     compact_selection,
     one_line,
 )
+from viper.sandbox.outcome import describe_failure
 from viper.schema import Failure, Query
 
 __all__ = [
@@ -177,19 +178,8 @@ def _examples_text(examples: Sequence[Demonstration], style: str) -> str:
 
 
 def _feedback_text(feedback: Feedback) -> str:
-    failure = feedback.failure
-    where = "" if failure.line is None else f" (line {failure.line}"
-    if where:
-        where += f": `{failure.source_line.strip()}`)" if failure.source_line else ")"
-    return _fill(
-        "feedback",
-        {
-            "program": feedback.program.strip("\n"),
-            "kind": failure.kind,
-            "message": one_line(failure.message),
-            "where": where,
-        },
-    )
+    failure = describe_failure(feedback.failure)
+    return _fill("feedback", {"program": feedback.program.strip("\n"), "failure": failure})
 
 
 def _commented(text: str) -> str:

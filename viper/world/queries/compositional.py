@@ -251,7 +251,10 @@ def _fillers(meaning: Meaning, random: Random, split: str) -> dict[str, str]:
 
 
 def _some_selection(nouns: Nouns, random: Random, family: str) -> Meaning:
-    type_ = random.choices(tuple(SELECTION_WEIGHTS), tuple(SELECTION_WEIGHTS.values()))[0]
+    weights = dict(SELECTION_WEIGHTS)
+    if family == "shape":  # a selection between others, or by another kind, names the shape
+        del weights["between"]
+    type_ = random.choices(tuple(weights), tuple(weights.values()))[0]
     return draw_selection(type_, nouns, random, without=(family,))
 
 
@@ -273,42 +276,67 @@ def _verify(nouns: Nouns, random: Random) -> Meaning:
     return Meaning("verify", {"of": _some_selection(nouns, random, family), "property": property_})
 
 
+def _form(random: Random) -> tuple[bool, tuple[str, ...]]:
+    """Whether a counted kind is a ``thing`` and which attribute it names: at most one.
+
+    Long phrases would give away that there are few.
+    """
+    general = random.random() < 0.3
+    named = random.choices(((), ("color",), ("material",), ("size",)), (4, 2, 2, 1))[0]
+    if general and not named:
+        named = (random.choice(PROPERTY_FAMILIES),)
+    return general, named
+
+
+def _counted(nouns: Nouns, random: Random) -> str:
+    general, named = _form(random)
+    return nouns.some(general=general, only=named)
+
+
 def _count(nouns: Nouns, random: Random) -> Meaning:
-    return Meaning("count", {"kind": nouns.some()})
+    return Meaning("count", {"kind": _counted(nouns, random)})
 
 
 def _count_region(nouns: Nouns, random: Random) -> Meaning:
-    return Meaning("count_region", draw_region(nouns.some(), nouns, random))
+    if random.random() < 0.3:
+        return Meaning(
+            "count_region", draw_region(nouns.many(general=True, only=()), nouns, random)
+        )
+    return Meaning("count_region", draw_region(_counted(nouns, random), nouns, random))
 
 
 def _exists_region(nouns: Nouns, random: Random) -> Meaning:
-    return Meaning("exists_region", draw_region(nouns.some(general=False), nouns, random))
+    kind = nouns.some(general=False, only=_form(random)[1])
+    return Meaning("exists_region", draw_region(kind, nouns, random))
 
 
 def _count_filter(nouns: Nouns, random: Random) -> Meaning:
     family = random.choice(PROPERTY_FAMILIES)
-    kind = nouns.many(without=(family,))
+    kind = nouns.many(general=random.random() < 0.4, only=())
     property_ = random.choice(nouns.lexicon.family(family))
     return Meaning("count_filter", {"kind": kind, "property": property_})
 
 
 def _two_kinds(type_: str) -> Callable[[Nouns, Random], Meaning]:
     def draw(nouns: Nouns, random: Random) -> Meaning:
-        kind = nouns.some(general=False)
-        other = nouns.some(general=False, avoid=head(kind))
+        named = _form(random)[1]
+        kind = nouns.some(general=False, only=named)
+        other = nouns.some(general=False, avoid=head(kind), only=named)
         return Meaning(type_, {"kind": kind, "other_kind": other})
 
     return draw
 
 
 def _which_farther(nouns: Nouns, random: Random) -> Meaning:
-    first = nouns.one()
-    second = nouns.one(avoid=head(first))
+    by_size = random.random() < 0.2
+    without = ("size",) if by_size else ()
+    first = nouns.one(without=without)
+    second = nouns.one(avoid=head(first), without=without)
     slots: dict[str, str | int | Meaning] = {
         "first": Meaning("unique", {"kind": first}),
         "second": Meaning("unique", {"kind": second}),
     }
-    if random.random() < 0.2:
+    if by_size:
         return Meaning("which_farther", {**slots, "extent": random.choice(tuple(EXTENTS))})
     return Meaning("which_farther", {**slots, "side": random.choice(tuple(SIDES))})
 

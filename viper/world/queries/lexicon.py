@@ -63,6 +63,7 @@ class Nouns(Protocol):
         general: bool | None = False,
         avoid: str | None = None,
         without: Collection[str] = (),
+        only: Collection[str] | None = None,
     ) -> str:
         """A kind with exactly one object.
 
@@ -70,6 +71,7 @@ class Nouns(Protocol):
             general: whether the noun is ``thing``; None leaves it to chance.
             avoid: a noun that must not be used.
             without: attribute families that must not be named.
+            only: the families (besides the noun) that must be named, and no others.
         """
         ...
 
@@ -79,6 +81,7 @@ class Nouns(Protocol):
         general: bool | None = None,
         avoid: str | None = None,
         without: Collection[str] = (),
+        only: Collection[str] | None = None,
     ) -> str:
         """A kind with two or more objects; parameters as in :meth:`one`."""
         ...
@@ -89,6 +92,7 @@ class Nouns(Protocol):
         general: bool | None = None,
         avoid: str | None = None,
         without: Collection[str] = (),
+        only: Collection[str] | None = None,
     ) -> str:
         """A kind with any number of objects, none included; parameters as in :meth:`one`."""
         ...
@@ -106,8 +110,9 @@ class FreeNouns:
         general: bool | None = False,
         avoid: str | None = None,
         without: Collection[str] = (),
+        only: Collection[str] | None = None,
     ) -> str:
-        return self._draw(0.5, general, avoid, without, bare_general=False)
+        return self._draw(0.5, general, avoid, without, only, bare_general=False)
 
     def many(
         self,
@@ -115,8 +120,9 @@ class FreeNouns:
         general: bool | None = None,
         avoid: str | None = None,
         without: Collection[str] = (),
+        only: Collection[str] | None = None,
     ) -> str:
-        return self._draw(0.25, general, avoid, without, bare_general=True)
+        return self._draw(0.25, general, avoid, without, only, bare_general=True)
 
     def some(
         self,
@@ -124,8 +130,9 @@ class FreeNouns:
         general: bool | None = None,
         avoid: str | None = None,
         without: Collection[str] = (),
+        only: Collection[str] | None = None,
     ) -> str:
-        return self._draw(0.4, general, avoid, without, bare_general=True)
+        return self._draw(0.4, general, avoid, without, only, bare_general=True)
 
     def _draw(
         self,
@@ -133,6 +140,7 @@ class FreeNouns:
         general: bool | None,
         avoid: str | None,
         without: Collection[str],
+        only: Collection[str] | None,
         *,
         bare_general: bool,
     ) -> str:
@@ -149,12 +157,14 @@ class FreeNouns:
             ("color", 1.2 * share),
             ("material", 0.7 * share),
         ):
+            if only is not None:
+                chance = float(family in only)
             if family not in without and random.random() < chance:
                 named.append(random.choice(words.family(family)))
-        if general and not named and not bare_general:
+        if general and not named and not bare_general and only is None:
             family = random.choice([f for f in ("size", "color", "material") if f not in without])
             named.append(random.choice(words.family(family)))
         held_back = any((word, noun) in words.held_out for word in named)
         if held_back and not self._held_out:
-            return self._draw(share, general, avoid, without, bare_general=bare_general)
+            return self._draw(share, general, avoid, without, only, bare_general=bare_general)
         return " ".join([*named, noun])

@@ -315,7 +315,7 @@ def _same_color(
 def _between(
     nouns: Nouns, random: Random, general: bool | None, without: Collection[str]
 ) -> Meaning:
-    kind = nouns.some(general=general, without=without)
+    kind = nouns.some(general=False, without=[f for f in without if f != "shape"])
     anchor, other = (Meaning("unique", {"kind": nouns.one(avoid=head(kind))}) for _ in range(2))
     return Meaning("between", {"kind": kind, "anchor": anchor, "second_anchor": other})
 

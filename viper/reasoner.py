@@ -105,7 +105,7 @@ class Reasoner:
         self,
         media: Any,
         query: str,
-        options: RunOptions | None = None,
+        request: RunOptions | None = None,
         *,
         on_trial: Callable[[Trial], None] | None = None,
         cancel: threading.Event | None = None,
@@ -116,7 +116,7 @@ class Reasoner:
         Args:
             media: path, paths, array, or PIL picture; see ``viper.tools.media.media_from``.
             query: the question, or what to find.
-            options: settings of this run; keywords (``task=…``, ``options=[…]``, ``api=…``,
+            request: settings of this run; keywords (``task=…``, ``options=[…]``, ``api=…``,
                 ``strategy=…``, ``trials=…``, ``temperature=…``, ``seed=…``) change single ones.
             on_trial: called after every trial, in this thread.
             cancel: set it from another thread to end the run.
@@ -127,7 +127,7 @@ class Reasoner:
             CancelledError: ``cancel`` was set.
         """
         result: RunResult | None = None
-        for event in self.stream(media, query, options, cancel=cancel, **changes):
+        for event in self.stream(media, query, request, cancel=cancel, **changes):
             if isinstance(event, RunResult):
                 result = event
             elif on_trial is not None:
@@ -139,13 +139,13 @@ class Reasoner:
         self,
         media: Any,
         query: str,
-        options: RunOptions | None = None,
+        request: RunOptions | None = None,
         *,
         cancel: threading.Event | None = None,
         **changes: Any,
     ) -> Iterator[Trial | RunResult]:
         """Each Trial as it ends, and last the RunResult. Arguments and errors as :meth:`run`."""
-        run_options = _with_changes(options, changes)
+        run_options = _with_changes(request, changes)
         context, reason = self._context(media, query, run_options, cancel)
         chosen = named_strategy(run_options.strategy)
         started = time.perf_counter()
@@ -156,13 +156,13 @@ class Reasoner:
         yield self._result(context, reason, chosen.name, trials, started)
 
     async def arun(
-        self, media: Any, query: str, options: RunOptions | None = None, **changes: Any
+        self, media: Any, query: str, request: RunOptions | None = None, **changes: Any
     ) -> RunResult:
         """:meth:`run` without blocking the event loop; cancelling the task cancels the run."""
         cancel = threading.Event()
         try:
             return await asyncio.to_thread(
-                self.run, media, query, options, cancel=cancel, **changes
+                self.run, media, query, request, cancel=cancel, **changes
             )
         except asyncio.CancelledError:
             cancel.set()
@@ -173,14 +173,14 @@ class Reasoner:
         program: str,
         media: Any,
         query: str = "",
-        options: RunOptions | None = None,
+        request: RunOptions | None = None,
         **changes: Any,
     ) -> RunResult:
         """Runs a program of one's own, with self-tuning but without a language model's help.
 
         Arguments and errors as :meth:`run`; ``query`` is what the program gets as question.
         """
-        run_options = _with_changes(options, changes)
+        run_options = _with_changes(request, changes)
         context, reason = self._context(media, query or "(no question)", run_options, None)
         if run_options.task == "auto" and not run_options.options:
             context.query = replace(context.query, task="auto")
@@ -191,10 +191,10 @@ class Reasoner:
         return self._result(context, reason, "exec", trials, started)
 
     def prompt(
-        self, media: Any, query: str, options: RunOptions | None = None, **changes: Any
+        self, media: Any, query: str, request: RunOptions | None = None, **changes: Any
     ) -> str:
         """The prompt of the first trial; asks no model."""
-        context, _ = self._context(media, query, _with_changes(options, changes), None)
+        context, _ = self._context(media, query, _with_changes(request, changes), None)
         return write_prompt(self.components, context)
 
     def _context(
@@ -248,8 +248,8 @@ class Reasoner:
         return RunResult(trace, context.media, value)
 
 
-def _with_changes(options: RunOptions | None, changes: dict[str, Any]) -> RunOptions:
-    base = options or RunOptions()
+def _with_changes(request: RunOptions | None, changes: dict[str, Any]) -> RunOptions:
+    base = request or RunOptions()
     unknown = set(changes) - set(RunOptions.__dataclass_fields__)
     if unknown:
         raise UnknownNameError("setting", sorted(unknown)[0], RunOptions.__dataclass_fields__)

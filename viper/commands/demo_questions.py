@@ -20,12 +20,12 @@ from viper.errors import EXIT_FAILED, EXIT_OK
 def demo_questions(out: Path) -> int:
     """Ask about shipped media; print answer, program and calls; write the pictures."""
     import viper.world
+    from viper.commands.doctor import strict_holds
     from viper.commands.present import answer_line, details
     from viper.draw import save_answer
     from viper.reasoner import RunOptions
-    from viper.sandbox import strict_available
 
-    mode = "strict" if strict_available() else "weak"
+    mode = "strict" if strict_holds() else "weak"
     if mode == "weak":
         click.echo(
             f"notice: the full sandbox needs Linux with seccomp; on {sys.platform} this demo "

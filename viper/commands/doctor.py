@@ -65,17 +65,25 @@ def _extra(package: str, purpose: str, extra: str) -> dict[str, Any]:
 
 
 def _sandbox() -> list[dict[str, Any]]:
-    from viper.sandbox import layers
+    from viper.sandbox import Sandbox
+    from viper.sandbox.sandbox import REQUIRED_LAYERS
 
+    with Sandbox(mode="weak") as sandbox:
+        found = sandbox.layers()
     return [
         {
             "layer": layer.name,
             "holds": layer.holds,
-            "required": layer.required,
+            "required": layer.name in REQUIRED_LAYERS,
             "detail": layer.detail,
         }
-        for layer in layers()
+        for layer in found
     ]
+
+
+def strict_holds() -> bool:
+    """Whether every layer that the strict sandbox requires holds on this machine."""
+    return all(layer["holds"] for layer in _sandbox() if layer["required"])
 
 
 def _profiles() -> dict[str, Any]:

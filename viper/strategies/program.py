@@ -16,6 +16,7 @@ from viper.api.sets import api_set
 from viper.errors import CancelledError
 from viper.llm.protocol import Sampling
 from viper.prompting.builder import Feedback, build_prompt
+from viper.prompting.compact import END_OF_PROGRAM
 from viper.prompting.extract import extract_code
 from viper.sandbox import Outcome, Ref
 from viper.schema import Failure, Trial
@@ -74,7 +75,7 @@ class ProgramStrategy:
             temperature=temperature,
             seed=settings.seed * 1_000 + attempt,
             max_tokens=settings.max_tokens,
-            stop=("\n\n\n", "\n# query") if settings.prompt_style == "compact" else (),
+            stop=(END_OF_PROGRAM,) if settings.prompt_style == "compact" else (),
         )
         completion = components.llm.generate([prompt], sampling)[0][0]
         context.usage.llm_calls += 1
@@ -188,7 +189,7 @@ def _blamed(failure: Failure, outcome: Outcome, session: HubSession) -> Failure:
     rejected = [call for call in session.calls if call.rejected_by]
     if not rejected:
         return failure
-    reached = set(outcome.blamed_calls)
+    reached = {item.index for item in outcome.empty_calls if item.reached}
     call = next((item for item in reversed(rejected) if item.index in reached), rejected[-1])
     return replace(
         failure,

@@ -1,0 +1,74 @@
+"""A whole reasoner on fake models, a scripted language model and the real sandbox."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from viper.api.prelude import PRELUDE
+from viper.llm.scripted import ScriptedLLM
+from viper.reasoner import Reasoner
+from viper.sandbox import Limits, Sandbox
+from viper.strategies.base import Components, RunSettings
+from viper.testing.fake_models import (
+    FakeAnswerer,
+    FakeDepth,
+    FakeDetector,
+    FakeLanguage,
+    FakeMatcher,
+    FakeVideoModel,
+)
+from viper.tools.hub import ToolHub
+from viper.tools.models import ModelSet
+from viper.tools.settings import Sensitivity, ToolSettings
+
+HEIGHT, WIDTH = 60, 100
+
+
+def picture() -> np.ndarray:
+    return np.full((HEIGHT, WIDTH, 3), 128, np.uint8)
+
+
+class Bench:
+    """``Bench(programs)``: a Reasoner whose language model answers with these in turn."""
+
+    def __init__(self, programs: list[str], **settings: object) -> None:
+        self.detector = FakeDetector(
+            {
+                "cube": [((10, 40, 20, 50), 0.9), ((70, 5, 90, 25), 0.5)],
+                "faint ball": [((1, 1, 9, 9), 0.15)],
+            }
+        )
+        self.video = FakeVideoModel({"the cube stops": (2, 4, 0.9), "the ball falls": (5, 7, 0.9)})
+        self.llm = ScriptedLLM(programs)
+        models = ModelSet(
+            {
+                "detector": lambda: self.detector,
+                "matcher": FakeMatcher,
+                "depth": FakeDepth,
+                "vqa": lambda: FakeAnswerer({"what color is this?": "red"}),
+                "video": lambda: self.video,
+                "text": FakeLanguage,
+            }
+        )
+        tools = ToolSettings(
+            sensitivities={
+                "detector.threshold": Sensitivity(0.4, 0.1, 0.1),
+                "video.threshold": Sensitivity(0.3, 0.1, 0.1),
+            }
+        )
+        self.sandbox = Sandbox(limits=Limits(time_s=5.0), prelude=PRELUDE)
+        self.reasoner = Reasoner(
+            Components(
+                llm=self.llm,
+                hub=ToolHub(models, tools),
+                sandbox=self.sandbox,
+                settings=RunSettings(**{"prompt_style": "compact", **settings}),
+                profile_name="bench",
+            )
+        )
+
+    def __enter__(self) -> Bench:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.reasoner.close()

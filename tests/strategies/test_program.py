@@ -1,0 +1,166 @@
+"""The loop: write, run, diagnose, correct; with the real sandbox and fake models."""
+
+import asyncio
+import threading
+
+import numpy as np
+import pytest
+
+from tests.strategies.bench import HEIGHT, WIDTH, Bench, picture
+from viper.errors import CancelledError, MediaError, UnknownNameError, UsageError
+from viper.reasoner import RunResult
+from viper.schema import Trial
+
+LEFTMOST = """def execute_command(image):
+    image_patch = ImagePatch(image)
+    patches = image_patch.find("cube")
+    patches = sort_patches_left_to_right(patches)
+    return patches[0]
+"""
+FAINT = LEFTMOST.replace("cube", "faint ball")
+BROKEN = "def execute_command(image):\n    return nonsense\n"
+COLOR = """def execute_command(image):
+    return ImagePatch(image).find("cube")[0].simple_query("what color is this?")
+"""
+AFTER = """def execute_command(video, question, possible_answers):
+    video_segment = VideoSegment(video)
+    segment = video_segment.get_video_segment_after_event("the cube stops")
+    info = segment.caption_video("what happens?")
+    return select_answer(info, question, possible_answers)
+"""
+
+
+def test_a_box_in_pixels_from_the_top_left() -> None:
+    with Bench([LEFTMOST]) as bench:
+        result = bench.reasoner.run(picture(), "the leftmost cube")
+    assert result.answer is not None and result.answer.box == (10.0, 40.0, 20.0, 50.0)
+    assert result.trace.task == "ground"
+    assert [call.tool for call in result.trace.trials[0].tool_calls] == ["find"]
+    assert result.trace.usage.llm_calls == 1
+
+
+def test_a_question_and_a_choice() -> None:
+    with Bench([COLOR, AFTER]) as bench:
+        color = bench.reasoner.run(picture(), "what color is the cube?")
+        clip = np.stack([picture()] * 8)
+        options = ["the cube stops", "the ball falls"]
+        chosen = bench.reasoner.run(clip, "what happens then?", options=options)
+    assert color.answer is not None and color.answer.value == "red"
+    assert chosen.answer is not None and chosen.answer.choice_index == 1
+
+
+def test_self_tuning_runs_the_same_program_without_llm_or_forward() -> None:
+    with Bench([FAINT]) as bench:
+        result = bench.reasoner.run(picture(), "the faint ball")
+    trials = result.trace.trials
+    assert result.answer is not None
+    assert [trial.correction for trial in trials] == [
+        "first",
+        "self_tune",
+        "self_tune",
+        "self_tune",
+    ]
+    assert [trial.thresholds["detector.threshold"] for trial in trials] == [0.4, 0.3, 0.2, 0.1]
+    assert {trial.program for trial in trials} == {trials[0].program}
+    first = trials[0].failure
+    assert first is not None and first.kind == "below_threshold"
+    assert (first.tool, first.parameter, first.line) == ("find", "detector.threshold", 5)
+    assert len(bench.llm.calls) == 1 and result.trace.usage.llm_calls == 1
+    assert bench.detector.encoded == [(HEIGHT, WIDTH, 3)]
+    assert bench.detector.detected == ["faint ball"]
+
+
+def test_self_debugging_asks_again_with_another_seed_and_temperature() -> None:
+    with Bench([BROKEN, LEFTMOST], trials=3) as bench:
+        result = bench.reasoner.run(picture(), "the leftmost cube")
+    assert [trial.correction for trial in result.trace.trials] == ["first", "self_debug"]
+    first, second = (call.sampling for call in bench.llm.calls)
+    assert first.temperature == 0 and second.temperature == 0.4 and first.seed != second.seed
+    assert bench.llm.calls[0].prompt == bench.llm.calls[1].prompt
+
+
+def test_feedback_shows_the_failed_program() -> None:
+    with Bench([BROKEN, LEFTMOST], feedback=True, prompt_style="full") as bench:
+        result = bench.reasoner.run(picture(), "the leftmost cube")
+    assert result.trace.trials[1].correction == "self_debug_feedback"
+    assert "return nonsense" not in bench.llm.calls[0].prompt
+    assert "return nonsense" in bench.llm.calls[1].prompt
+
+
+def test_nothing_right_keeps_the_last_failure() -> None:
+    with Bench([BROKEN, "return 3 +", "import os\nanswer = 1"], trials=3) as bench:
+        result = bench.reasoner.run(picture(), "the leftmost cube")
+    kinds = [trial.failure.kind for trial in result.trace.trials if trial.failure]
+    assert kinds == ["runtime", "syntax", "forbidden"]
+    assert result.answer is None and result.failure is not None
+    assert result.failure.kind == "forbidden"
+
+
+@pytest.mark.parametrize("value", ["None", "[]", "3", "'a cube'", "ImagePatch(image).find('cube')"])
+def test_a_wrong_type_is_a_failure_not_a_crash(value: str) -> None:
+    program = f"def execute_command(image):\n    return {value}\n"
+    with Bench([program], trials=1) as bench:
+        result = bench.reasoner.run(picture(), "the leftmost cube")
+    assert result.failure is not None and result.failure.kind == "return_type"
+
+
+def test_stream_gives_trials_then_the_result() -> None:
+    with Bench([BROKEN, LEFTMOST]) as bench:
+        events = list(bench.reasoner.stream(picture(), "the leftmost cube"))
+    assert [type(event) for event in events] == [Trial, Trial, RunResult]
+
+
+def test_cancelling_ends_the_run() -> None:
+    cancel = threading.Event()
+    with Bench([BROKEN, LEFTMOST]) as bench, pytest.raises(CancelledError):
+        bench.reasoner.run(
+            picture(), "the leftmost cube", on_trial=lambda _: cancel.set(), cancel=cancel
+        )
+    assert len(bench.llm.calls) == 1
+
+
+def test_arun_and_threads_share_one_reasoner() -> None:
+    async def several(bench: Bench) -> list[RunResult]:
+        return list(
+            await asyncio.gather(
+                *(bench.reasoner.arun(picture(), "the leftmost cube") for _ in range(4))
+            )
+        )
+
+    with Bench([LEFTMOST] * 4) as bench:
+        results = asyncio.run(several(bench))
+    assert [result.answer.box for result in results if result.answer] == [
+        (10.0, 40.0, 20.0, 50.0)
+    ] * 4
+    assert len(bench.detector.encoded) == 1
+
+
+def test_a_program_of_ones_own() -> None:
+    with Bench([]) as bench:
+        result = bench.reasoner.execute("answer = len(ImagePatch(image).find('cube'))", picture())
+        box = bench.reasoner.execute(LEFTMOST, picture())
+    assert result.answer is not None and result.answer.value == 2
+    assert box.answer is not None and box.answer.kind == "box"
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "said"),
+    [
+        ({"query": "   "}, UsageError, "empty"),
+        ({"query": "x" * 50_000}, UsageError, "50000 characters"),
+        ({"query": "x", "options": ["one"]}, UsageError, "at least two options"),
+        ({"query": "x", "task": "dance"}, UnknownNameError, "known: auto, choice"),
+        ({"query": "x", "api": "nothing"}, UnknownNameError, "abstract"),
+        ({"query": "x", "strategy": "luck"}, UnknownNameError, "program"),
+        ({"query": "x", "colour": 1}, UnknownNameError, "temperature"),
+    ],
+)
+def test_bad_input_is_one_clear_error(given: dict, error: type, said: str) -> None:
+    query = given.pop("query")
+    with Bench([]) as bench, pytest.raises(error, match=said):
+        bench.reasoner.run(picture(), query, **given)
+
+
+def test_missing_media() -> None:
+    with Bench([]) as bench, pytest.raises(MediaError, match="no such file"):
+        bench.reasoner.run("absent.png", "the cube")

@@ -20,6 +20,7 @@ def feeding_lines(tree: ast.Module, line: int | None, function: str | None) -> f
     """
     scope = _scope(tree, function)
     statements = [node for node in _statements(scope) if isinstance(node, ast.stmt)]
+    seeds: list[ast.stmt]
     if line is None:
         seeds = [node for node in statements if isinstance(node, ast.Return)]
     else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any
 
 from viper.sandbox.names import Printer
 from viper.sandbox.wire import Channel, Ref, WireError, decode, encode, pack
@@ -49,17 +49,11 @@ class ToolCaller:
         index, line = self._count, program_line()
         self._count += 1
         raw: list[memoryview] = []
-        meta = {
-            "t": "call",
-            "n": name,
-            "a": [encode(arg, raw, self._encode) for arg in args],
-            "k": [[key, encode(arg, raw, self._encode)] for key, arg in kwargs.items()],
-            "l": line,
-            "o": self._printer.take(),
-        }
-        packed = pack(meta)
-        if len(packed) > self._max_message:
-            raise WireError(f"the arguments of {name} take {len(packed)} bytes, too many to send")
+        try:
+            packed = self._pack_call(name, args, kwargs, line, raw)
+        except WireError as error:
+            self._count -= 1
+            raise TypeError(f"{name}: {error}") from None
         self._channel.send_packed(packed, raw)
         reply, data = self._channel.receive()
         if reply.get("t") != "result":
@@ -69,8 +63,28 @@ class ToolCaller:
             self._empty.append((index, line, result))
         return result
 
+    def _pack_call(
+        self,
+        name: str,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        line: int | None,
+        raw: list[memoryview],
+    ) -> bytes:
+        meta = {
+            "t": "call",
+            "n": name,
+            "a": [encode(arg, raw, self._encode) for arg in args],
+            "k": [[key, encode(arg, raw, self._encode)] for key, arg in kwargs.items()],
+            "l": line,
+        }
+        size = len(pack(meta)) + sum(part.nbytes for part in raw)
+        if size > self._max_message:
+            raise WireError(f"its arguments take {size} bytes, the limit is {self._max_message}")
+        return pack(meta | {"o": self._printer.take()})
+
     def derived(self, result: Any, source: Any) -> Any:
-        """Notes that ``result`` is empty because the tool result ``source`` is; answers ``result``."""
+        """Notes that ``result`` is empty because the tool result ``source`` is, and answers it."""
         for index, _, value in self._empty:
             if value is source:
                 self._derived.append((result, index))
@@ -106,8 +120,3 @@ def program_line() -> int | None:
             return frame.f_lineno
         frame = frame.f_back  # type: ignore[assignment]
     return None
-
-
-def unreachable(message: str) -> NoReturn:
-    """Ends the child: the parent broke the protocol."""
-    raise SystemExit(message)

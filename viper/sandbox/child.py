@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import faulthandler
 import gc
 import importlib
@@ -118,7 +119,7 @@ class _Run:
         self.program = compile_program(self.source, self.filename, self.child.config.source_bytes)
         namespace.update({hidden(name): value for name, value in args.items()})
         exec(self.program.code, namespace)  # noqa: S102 - guarded code in a locked process
-        if self.entry and self.entry in self.program.defined:
+        if self.entry and self.entry in self.program.defined | self.program.assigned:
             self.function = self.entry
             function = namespace[hidden(self.entry)]
             bound = entries.bind(function, args)
@@ -154,7 +155,7 @@ class _Run:
         if isinstance(error, PolicyError):
             return self._failure(error.kind, error.message, error.line)
         frames = _program_frames(error.__traceback__)
-        line = frames[-1][1] if frames else None
+        line = frames[-1][1] if frames else self._entry_line()
         frame = next((f for f, _ in reversed(frames) if f.f_code.co_name[0] != "<"), None)
         done = self._failure(*_classify(error), line, frame)
         done["f"]["exception"] = authored(type(error).__name__)
@@ -167,6 +168,15 @@ class _Run:
             values = _values_on_line(self.program, [f for f, _ in frames], line)
             done["e"] = self.child.caller.empty_calls(self._feeding(line), values)
         return done
+
+    def _entry_line(self) -> int | None:
+        """Where the entry function is defined: for an error in calling it."""
+        if self.program is None or self.function is None:
+            return None
+        for node in ast.walk(self.program.tree):
+            if isinstance(node, ast.FunctionDef) and node.name == self.function:
+                return node.lineno
+        return None
 
     def failed_plainly(self, error: BaseException, second: BaseException) -> dict[str, Any]:
         """When describing the failure failed too."""
@@ -185,13 +195,11 @@ class _Run:
     def _failure(
         self, kind: str, message: str, line: int | None, frame: FrameType | None = None
     ) -> dict[str, Any]:
-        lines = self.source.splitlines()
         name = frame.f_code.co_name if frame is not None else None
         failure = {
             "kind": kind,
-            "message": authored(message)[:_MAX_MESSAGE],
+            "message": authored(message)[:_MAX_MESSAGE].encode("utf-8", "replace").decode(),
             "line": line,
-            "source_line": lines[line - 1] if line and line <= len(lines) else None,
             "function": authored(name) if name else None,
         }
         return {"ok": False, "f": failure}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from viper.sandbox.prepass import FIELDS, authored
+from viper.sandbox.prepass import FIELDS, PREFIX, authored
 
 
 class Forbidden:
@@ -75,6 +75,7 @@ class _Missing:
 
 
 MISSING = _Missing()
+_DEFAULTS = PREFIX + "__defaults__"
 
 
 class Field:
@@ -109,8 +110,9 @@ def dataclass(cls: Any = None, /, *, frozen: bool = False, order: bool = False, 
                 type.__delattr__(cls, name)
             else:
                 setattr(cls, name, default.default)
-    cls.under0__defaults__ = {**getattr(cls, "under0__defaults__", {}), **defaults}
-    _add_methods(cls, names, cls.under0__defaults__, frozen, order)
+    defaults = {**getattr(cls, _DEFAULTS, {}), **defaults}
+    setattr(cls, _DEFAULTS, defaults)
+    _add_methods(cls, names, defaults, frozen, order)
     return cls
 
 

@@ -40,12 +40,11 @@ def bind(function: Callable[..., Any], args: Mapping[str, Any]) -> dict[str, Any
     optional |= set(function.__kwdefaults__ or {})
     bound: dict[str, Any] = {}
     for name in (*positional, *keyword_only):
-        canonical = name if name in args else _CANONICAL.get(name)
+        canonical = name if name in args else _CANONICAL.get(name, name)
         if canonical in args:
             bound[name] = args[canonical]
-        elif name == positional[:1][0] if positional else False:
-            if name not in optional and media is not None:
-                bound[name] = media
+        elif name in positional[:1] and name not in optional and media is not None:
+            bound[name] = media
     if code.co_posonlyargcount:
         return [bound[name] for name in positional if name in bound]
     return bound

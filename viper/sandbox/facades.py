@@ -20,26 +20,7 @@ from typing import Any
 
 from viper.sandbox import classes
 from viper.sandbox.numpy_facade import numpy_members
-
-
-class TypeToken:
-    """Stands for a type that a program may name and test for, but not call or inspect."""
-
-    __slots__ = ("label", "matches")
-
-    def __init__(self, label: str, matches: type | tuple[type, ...] = ()) -> None:
-        self.label, self.matches = label, matches
-
-    def __repr__(self) -> str:
-        return self.label
-
-    def __getitem__(self, key: object) -> TypeToken:
-        return self
-
-    def __or__(self, other: object) -> TypeToken:
-        return self
-
-    __ror__ = __or__
+from viper.sandbox.tokens import TypeToken
 
 
 class Facade:
@@ -82,13 +63,14 @@ _RANDOM = (
     "random randint randrange choice choices sample shuffle uniform gauss normalvariate triangular "
     "betavariate expovariate seed"
 )
-_TYPING = {
+_TYPING: dict[str, type | tuple[type, ...]] = {
     "Any": object, "List": list, "Dict": dict, "Tuple": tuple, "Set": set, "FrozenSet": frozenset,
     "Type": type, "Callable": (), "Iterable": (), "Iterator": (), "Sequence": (list, tuple, str),
     "Mapping": dict, "MutableMapping": dict, "Optional": (), "Union": (), "Literal": (),
     "Generator": (), "Final": (), "ClassVar": (), "Text": str, "Hashable": (), "Collection": (),
-    "NoReturn": (), "Number": (int, float), "Container": (), "Sized": (), "Counter": collections.Counter,
-    "DefaultDict": collections.defaultdict, "Deque": collections.deque, "TypeAlias": (),
+    "NoReturn": (), "Number": (int, float), "Container": (), "Sized": (), "TypeAlias": (),
+    "Counter": collections.Counter, "DefaultDict": collections.defaultdict,
+    "Deque": collections.deque,
 }  # fmt: skip
 
 
@@ -149,7 +131,7 @@ def build_facades(
     facades = {name: Facade(name, chosen) for name, chosen in members.items()}
     facades["collections.abc"] = abstract
     facades["typing_extensions"] = facades["typing"]
-    numpy = numpy_members(TypeToken)
+    numpy = numpy_members()
     for inner in ("linalg", "random"):
         facades[f"numpy.{inner}"] = numpy[inner] = Facade(f"numpy.{inner}", numpy[inner])
     facades["numpy"] = Facade("numpy", numpy)

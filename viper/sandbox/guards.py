@@ -8,6 +8,8 @@ import string
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
+
 from viper.sandbox.classes import (
     ForbiddenAttributeError,
     ForbiddenTypeError,
@@ -16,7 +18,7 @@ from viper.sandbox.classes import (
     program_super,
     program_super_init,
 )
-from viper.sandbox.facades import Facade, TypeToken
+from viper.sandbox.facades import Facade
 from viper.sandbox.prepass import authored, hidden, is_special
 from viper.sandbox.readable import (
     BUILTIN,
@@ -24,8 +26,10 @@ from viper.sandbox.readable import (
     EXCEPTION_HIDDEN,
     INDEXABLE,
     ON_TYPES,
+    UNNAMED,
     WRITABLE_ITEMS,
 )
+from viper.sandbox.tokens import NDARRAY, TypeToken
 
 MAX_INT_BITS = 1 << 20
 """Longest whole number that ``**`` and ``<<`` may make."""
@@ -49,7 +53,8 @@ class Guards:
 
     def __init__(self, readable: Mapping[type, frozenset[str]]) -> None:
         self._table: dict[type, frozenset[str]] = {**BUILTIN, **readable}
-        self._known_types = set(self._table)
+        self._known_types = set(self._table) - UNNAMED
+        self._indexable = set(readable)
         self.getattr = self._make_getattr()
         self._formatter = _GuardedFormatter(self)
 
@@ -57,6 +62,7 @@ class Guards:
         """Lets programs read these attributes of instances of a type made at run time."""
         self._table[kind] = names
         self._known_types.add(kind)
+        self._indexable.add(kind)
 
     def namespace(self) -> dict[str, Any]:
         """The names that the policy's rewritten code calls."""
@@ -129,7 +135,7 @@ class Guards:
         raise AttributeError(f"{label!r} object has no attribute {authored(name)!r}")
 
     def _refuse(self, obj: Any, name: str) -> Any:
-        """An attribute that is not there is the author's mistake, one that is there is forbidden."""
+        """What is not there is the author's mistake, what is there is forbidden."""
         if isinstance(obj, type):
             label, exists = f"type object {obj.__name__!r}", hasattr(obj, name)
         else:
@@ -147,7 +153,7 @@ class Guards:
     def getitem(self, obj: Any, key: Any) -> Any:
         """``obj[key]``."""
         kind = type(obj)
-        if kind in INDEXABLE or type(kind) is ProgramMeta or kind in self._known_types:
+        if kind in INDEXABLE or type(kind) is ProgramMeta or kind in self._indexable:
             return obj[key]
         if kind is TypeToken or kind is type:
             return obj if kind is TypeToken else _generic(obj, key)
@@ -209,6 +215,8 @@ class Guards:
     def type_of(self, obj: Any) -> Any:
         """``type(obj)``, for data and the program's own objects."""
         kind = type(obj)
+        if kind is np.ndarray:
+            return NDARRAY
         if kind in self._known_types or type(kind) is ProgramMeta:
             return kind
         if isinstance(obj, Exception):
@@ -232,6 +240,8 @@ def _generic(obj: Any, key: Any) -> Any:
 
 def name_of(obj: Any) -> str:
     """``obj.__name__`` of a class or function."""
+    if type(obj) is TypeToken:
+        return obj.label
     if isinstance(obj, type) or type(obj) in _FUNCTIONS:
         return authored(str(obj.__name__))
     raise AttributeError(f"{authored(type(obj).__name__)!r} object has no attribute '__name__'")
@@ -288,6 +298,8 @@ class _GuardedFormatter(string.Formatter):
 
     def get_field(self, field_name: str, args: Any, kwargs: Any) -> Any:
         first, rest = _split_field(field_name)
+        if type(first) is str and first not in kwargs:
+            first = hidden(first)  # a keyword argument _x of the author
         obj = self.get_value(first, args, kwargs)
         for is_attribute, key in rest:
             if is_attribute:

@@ -17,7 +17,8 @@ class Limits:
         calls: number of tool calls.
         output_kb: printed text in KiB.
         source_kb: length of the source in KiB.
-        result_kb: size in KiB of one message to the parent (a result, the arguments of a call).
+        result_kb: size in KiB of one message to the parent (a result, the arguments of a call);
+            all messages of a program together may have eight times this size.
     """
 
     time_s: float = 10.0
@@ -25,7 +26,7 @@ class Limits:
     calls: int = 500
     output_kb: int = 64
     source_kb: int = 64
-    result_kb: int = 1024
+    result_kb: int = 512
 
     def __post_init__(self) -> None:
         for field in fields(self):

@@ -8,13 +8,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from viper.sandbox.classes import ForbiddenImportError
-from viper.sandbox.facades import Facade, TypeToken
+from viper.sandbox.facades import Facade
 from viper.sandbox.guards import Guards, bounded_pow
+from viper.sandbox.tokens import TypeToken
 
 _PLAIN = """
-abs all any ascii bin bool callable chr classmethod complex dict divmod enumerate filter float format
-frozenset hash hex id int iter len list map max min next object oct ord property range repr
-reversed round set slice sorted staticmethod str sum tuple zip
+abs all any ascii bin bool callable chr classmethod complex dict divmod enumerate filter float
+format frozenset hash hex id int iter len list map max min next object oct ord property range
+repr reversed round set slice sorted staticmethod str sum tuple zip
 None True False Ellipsis NotImplemented
 ArithmeticError AssertionError AttributeError Exception FloatingPointError ImportError IndexError
 KeyError LookupError MemoryError ModuleNotFoundError NameError NotImplementedError OSError
@@ -50,7 +51,7 @@ class Printer:
 
     def take(self) -> str:
         """What was printed since the last time."""
-        text = "".join(self._parts)
+        text = "".join(self._parts).encode("utf-8", "replace").decode()
         self._parts.clear()
         return text
 

@@ -7,10 +7,11 @@ constructor, each of which reads or reinterprets memory or runs strings.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+
+from viper.sandbox.tokens import NDARRAY, TypeToken
 
 _FUNCTIONS = """
 abs absolute add all allclose amax amin any append arange arccos arcsin arctan arctan2 argmax
@@ -36,21 +37,17 @@ _LINALG = "norm inv det solve lstsq matrix_rank eigvals eigvalsh eigh"
 _RANDOM = "rand randn randint random random_sample choice shuffle permutation uniform normal seed"
 
 
-def numpy_members(token: Callable[[str, Any], Any]) -> dict[str, Any]:
-    """Names of ``numpy`` for programs; ``linalg`` and ``random`` are dicts of their own.
-
-    Args:
-        token: makes a stand-in for a type that may be tested for but not called.
-    """
+def numpy_members() -> dict[str, Any]:
+    """Names of ``numpy`` for programs; ``linalg`` and ``random`` are dicts of their own."""
     members = {name: getattr(np, name) for name in _FUNCTIONS.split()}
     members |= {name: getattr(np, name) for name in _CONSTANTS.split()}
     members |= {name: getattr(np, name) for name in _SCALARS.split()}
     members |= {
-        "ndarray": token("ndarray", np.ndarray),
-        "number": token("number", np.number),
-        "integer": token("integer", np.integer),
-        "floating": token("floating", np.floating),
-        "generic": token("generic", np.generic),
+        "ndarray": NDARRAY,
+        "number": TypeToken("number", np.number),
+        "integer": TypeToken("integer", np.integer),
+        "floating": TypeToken("floating", np.floating),
+        "generic": TypeToken("generic", np.generic),
         "bool": np.bool_,
     }
     members["linalg"] = {name: getattr(np.linalg, name) for name in _LINALG.split()}

@@ -95,9 +95,8 @@ def compile_program(source: str, filename: str, max_source: int = 64 * 1024) -> 
         code = compile(rewritten, filename, "exec", dont_inherit=True)
     except (SyntaxError, ValueError) as error:
         raise _syntax_error(error) from None
-    defined = (node.name for node in authored_tree.body if isinstance(node, ast.FunctionDef))
-    assigned = frozenset(_assigned(authored_tree))
-    return Program(code, source, authored_tree, assigned, frozenset(defined))
+    assigned, defined = frozenset(_assigned(authored_tree)), frozenset(_defined(authored_tree))
+    return Program(code, source, authored_tree, assigned, defined)
 
 
 def _parse(source: str, filename: str) -> ast.Module:
@@ -140,6 +139,14 @@ def _assigned(tree: ast.Module) -> Iterator[str]:
                     yield from inner.names
             continue
         pending.extend(ast.iter_child_nodes(node))
+
+
+def _defined(tree: ast.AST) -> Iterator[str]:
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.FunctionDef):
+            yield node.name
+        elif not isinstance(node, ast.ClassDef):
+            yield from _defined(node)
 
 
 class ProgramPolicy(RestrictingNodeTransformer):
@@ -323,7 +330,7 @@ class ProgramPolicy(RestrictingNodeTransformer):
 
     # match: literals, sequences, captures; a class pattern reads attributes unguarded
 
-    def visit_Match(self, node: ast.Match) -> ast.AST:
+    def visit_Match(self, node: ast.AST) -> ast.AST:
         return self.node_contents_visit(node)
 
     visit_match_case = visit_MatchOr = visit_MatchSequence = visit_MatchSingleton = visit_Match

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import msgpack
 
-from viper.errors import SandboxHostError
+from viper.errors import SandboxHostError, UsageError
 from viper.sandbox.limits import Limits
 from viper.sandbox.outcome import Layer
 from viper.sandbox.tools import Prelude
@@ -29,7 +29,7 @@ from viper.sandbox.zygote_protocol import CHILD, FAILED, FORK, MESSAGE, STATUS
 
 POOL_SIZE = 2
 _BOOT_S = 60.0
-_MAX_RAW = 16 << 20
+_CLOSE_ON_EXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
 _PACKAGES = ("viper", "RestrictedPython", "msgpack", "numpy", "pyseccomp", "landlockpy")
 _BOOTSTRAP = (
     "import sys, json; sys.path.extend(json.loads(sys.argv[1])); "
@@ -47,10 +47,16 @@ class Child:
     """
 
     def __init__(
-        self, pid: int, wire: socket.socket, trace_fd: int, pidfd: int | None, max_meta: int
+        self,
+        pid: int,
+        wire: socket.socket,
+        trace_fd: int,
+        pidfd: int | None,
+        max_meta: int,
+        max_raw: int,
     ):
         self.pid, self._trace_fd, self._pidfd = pid, trace_fd, pidfd
-        self.channel = Channel(wire, max_meta, _MAX_RAW)
+        self.channel = Channel(wire, max_meta, max_raw)
         self.layers: tuple[Layer, ...] = ()
         self._closed = False
 
@@ -135,12 +141,17 @@ class Pool:
             try:
                 child = self._next_child()
             except (OSError, SandboxHostError):
-                # The zygote may have been killed from outside: one more try with a new one.
-                if self._process is None or self._process.poll() is None:
+                self._stop()  # the zygote may have been killed from outside: one more try
+                try:
+                    child = self._next_child()
+                except OSError as error:
+                    self._stop()
+                    raise SandboxHostError(
+                        f"no sandbox process could be started: {error}"
+                    ) from None
+                except SandboxHostError:
                     self._stop()
                     raise
-                self._stop()
-                child = self._next_child()
         try:
             child.await_ready(_BOOT_S)
         except SandboxHostError:
@@ -208,7 +219,10 @@ class Pool:
             "config": dict(self._prelude.config),
             "skip": sorted(self._skip),
         }
-        packed: bytes = msgpack.packb(boot)
+        try:
+            packed: bytes = msgpack.packb(boot)
+        except TypeError as error:
+            raise UsageError(f"a prelude's config must hold plain values: {error}") from None
         return packed
 
     def _ask(self) -> None:
@@ -225,7 +239,7 @@ class Pool:
         """The next message; a new child goes to the spare ones."""
         if self._control is None:
             raise SandboxHostError("the sandbox is closed")
-        data, descriptors, _, _ = socket.recv_fds(self._control, MESSAGE.size, 3)
+        data, descriptors, _, _ = socket.recv_fds(self._control, MESSAGE.size, 3, _CLOSE_ON_EXEC)
         if len(data) < MESSAGE.size:
             raise SandboxHostError("the sandbox process ended unexpectedly")
         kind, pid, number = MESSAGE.unpack(data)
@@ -236,7 +250,9 @@ class Pool:
             self._asked -= 1
             wire = socket.socket(fileno=descriptors[0])
             pidfd = descriptors[2] if len(descriptors) > 2 else None
-            self._spare.append(Child(pid, wire, descriptors[1], pidfd, self._max_meta))
+            raw = int(self._limits.result_kb * 1024)
+            child = Child(pid, wire, descriptors[1], pidfd, self._max_meta, raw)
+            self._spare.append(child)
         return kind, pid, number
 
     def _stop(self) -> None:

@@ -35,6 +35,8 @@ _SCALARS = (
     np.float16, np.float32, np.float64, np.longlong, np.ulonglong, np.str_,
 )  # fmt: skip
 
+_DTYPES = {np.dtype} | {type(np.dtype(code)) for code in np.typecodes["All"]}
+
 STRING = _public(str, "format", "format_map", "encode")
 
 BUILTIN: dict[type, frozenset[str]] = {
@@ -73,14 +75,14 @@ BUILTIN: dict[type, frozenset[str]] = {
     property: _names("setter getter deleter"),
     Field: frozenset(),
     np.ndarray: _NDARRAY,
-    np.dtype: _names("name kind itemsize"),
-    **dict.fromkeys(
-        map(type, map(np.dtype, ["b1", "i4", "i8", "u1", "f4", "f8"])), _names("name kind itemsize")
-    ),
+    **dict.fromkeys(_DTYPES, _names("name kind itemsize")),
     **dict.fromkeys(_SCALARS, _SCALAR),
     np.str_: STRING,
 }
 """Instances of these types; programs may also ask ``type()`` for these types."""
+
+UNNAMED = frozenset([property, Field, re.Match, re.Pattern, random.Random, *_DTYPES])
+"""Types among them that ``type()`` does not hand out, as they construct more than data."""
 
 ON_TYPES: dict[type, frozenset[str]] = {
     str: STRING | {"maketrans"},

@@ -204,7 +204,7 @@ class Session:
         except BaseException:
             self.close()
             raise
-        if last or turn.forced:
+        if last or turn.forced or (outcome.failure and outcome.failure.kind == "memory"):
             self.close()
         if outcome.ok and return_type is not None:
             return checked_type(outcome, return_type)

@@ -56,6 +56,8 @@ class Turn:
         self._printed: list[str] = []
         self._room = int(limits.output_kb * 1024)
         self._tool_s = 0.0
+        self._max_traffic = int(limits.result_kb * 8192)
+        self._received_before = child.channel.received
         self._started = self._deadline = 0.0
         self._source: list[str] = []
 
@@ -102,6 +104,8 @@ class Turn:
                 self._printed.append(printed[: self._room])
                 self._room -= len(self._printed[-1])
             kind = meta.get("t")
+            if self._child.channel.received - self._received_before > self._max_traffic:
+                return self._forced("output", "the program sends more than its limit")
             if kind == "call":
                 if len(self._calls) >= self._limits.calls:
                     return self._too_many_calls(meta)
@@ -155,9 +159,9 @@ class Turn:
         if type(data) is not dict or data.get("kind") not in KINDS_FROM_CHILD:
             raise WireError("a malformed failure")
         texts = {
-            name: str(data[name])[:_MAX_TEXT]
+            name: data[name][:_MAX_TEXT]
             for name in ("message", "function", "exception", "tool")
-            if data.get(name) is not None
+            if type(data.get(name)) is str
         }
         line = self._checked_line(data.get("line"))
         index = data.get("call_index")

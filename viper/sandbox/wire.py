@@ -34,6 +34,7 @@ _SMALL_INT = range(-(2**63), 2**64)
 _MAX_FIELDS = 8
 _MAX_KIND = 32
 _MAX_DIMENSIONS = 6
+_MAX_RARE_KEYS = 1000
 
 
 class WireError(Exception):
@@ -119,7 +120,7 @@ class _Encoder:
         if array.dtype.str not in _DTYPES or value.ndim > _MAX_DIMENSIONS:
             raise WireError(f"an array of type {value.dtype} with {value.ndim} axes cannot be sent")
         start, self.offset = self.offset, self.offset + array.nbytes
-        self.raw.append(memoryview(array.reshape(-1).view(np.uint8)))
+        self.raw.append(array.reshape(-1).view(np.uint8).data)
         return [ARRAY, array.dtype.str, start, *value.shape]
 
 
@@ -168,9 +169,11 @@ class _Decoder:
             return tuple(items)
         try:
             if tag == SET:
+                _check_keys(items)
                 return set(items)
             if len(items) % 2:
                 raise WireError("a map with a key but no value")
+            _check_keys(items[::2])
             return dict(zip(items[::2], items[1::2], strict=True))
         except TypeError:
             raise WireError("an unhashable key or set item") from None
@@ -189,6 +192,17 @@ class _Decoder:
             raise WireError("an array reaches past its bytes")
         flat = np.frombuffer(self.raw[start : start + size], dtype=dtype)
         return flat.reshape(shape).copy()
+
+
+def _check_keys(keys: list[Any]) -> None:
+    """Refuses masses of keys whose hashes an attacker can make collide at will."""
+    rare = sum(
+        1
+        for key in keys
+        if type(key) not in _PLAIN and not (type(key) is int and key in _SMALL_INT)
+    )
+    if rare > _MAX_RARE_KEYS:
+        raise WireError("too many keys that are not texts or small numbers")
 
 
 def _checked_ref(items: list[Any]) -> Ref:
@@ -218,11 +232,15 @@ class Channel:
     Args:
         max_meta: longest meta in bytes that is accepted.
         max_raw: most raw bytes that are accepted with a frame.
+
+    Attributes:
+        received: bytes of all frames so far.
     """
 
     def __init__(self, sock: socket.socket, max_meta: int, max_raw: int) -> None:
         self.sock = sock
         self.max_meta, self.max_raw = max_meta, max_raw
+        self.received = 0
         self._pending = b""
 
     def send(
@@ -268,6 +286,7 @@ class Channel:
         meta_length, raw_length = HEADER.unpack(self._read(HEADER.size, deadline))
         if meta_length > self.max_meta or raw_length > self.max_raw:
             raise WireError(f"a frame of {meta_length} + {raw_length} bytes is above the cap")
+        self.received += meta_length + raw_length
         meta = unpack(self._read(meta_length, deadline))
         return meta, self._read(raw_length, deadline) if raw_length else b""
 

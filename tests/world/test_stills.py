@@ -38,7 +38,10 @@ def test_stills_are_those_of_the_split_in_order(tmp_path):
     still = render_scene(sample_scene("val", 3))
     assert len(stills) == len(list(stills)) == 4
     assert stills[3].scene == still.scene
+    assert np.array_equal(stills[3].image, still.image)
     assert np.array_equal(stills.image(3), still.image)
+    assert [each.scene.seed for each in stills[1:3]] == [each.scene.seed for each in stills][1:3]
+    assert not stills[3].image.flags.writeable
     assert np.array_equal(stills.images(np.array([0, 3]))[1], still.image)
     assert np.array_equal(stills.depths([3])[0], still.depth.astype(np.float16))
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +44,17 @@ class StillTruth:
     visible: NDArray[np.float32]
 
 
+@dataclass(frozen=True)
+class Still(StillTruth):
+    """A cached still: read-only views of its files beside the ground truth.
+
+    ``image`` is uint8 [H, W, 3], RGB; ``depth`` float16 [H, W], larger is farther.
+    """
+
+    image: NDArray[np.uint8]
+    depth: NDArray[np.float16]
+
+
 def truth_record(rendered: RenderedScene) -> dict[str, Any]:
     """Scene, boxes, object depths and visible shares as JSON values."""
     return {
@@ -69,14 +80,14 @@ def truth_from_record(record: Mapping[str, Any]) -> StillTruth:
     )
 
 
-class Stills(Sequence[StillTruth]):
-    """The first ``count`` stills of a split; indexing gives the ground truth, gathering pixels."""
+class Stills(Sequence[Still]):
+    """The first ``count`` stills of a split; pixels stay on disk until they are looked at."""
 
     def __init__(self, folder: Path, split: str, count: int) -> None:
         self.folder, self.split, self._count = folder, split, count
         shards = range(-(-count // SHARD))
-        self._images = [np.load(_file(folder, split, i, "images.npy"), "r") for i in shards]
-        self._depths = [np.load(_file(folder, split, i, "depth.npy"), "r") for i in shards]
+        self._images = [_mapped(_file(folder, split, i, "images.npy")) for i in shards]
+        self._depths = [_mapped(_file(folder, split, i, "depth.npy")) for i in shards]
 
     def __len__(self) -> int:
         return self._count
@@ -89,8 +100,18 @@ class Stills(Sequence[StillTruth]):
         records = [record for file in files for record in json.loads(file.read_text())]
         return [truth_from_record(record) for record in records[: self._count]]
 
-    def __getitem__(self, index: Any) -> Any:
-        return self.truths[index]
+    @overload
+    def __getitem__(self, index: int) -> Still: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Still]: ...
+
+    def __getitem__(self, index: int | slice) -> Still | list[Still]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(self._count)[index]]
+        truth, index = self.truths[index], range(self._count)[index]
+        image, depth = self.image(index), self._depths[index // SHARD][index % SHARD]
+        return Still(truth.scene, truth.boxes, truth.object_depths, truth.visible, image, depth)
 
     def image(self, index: int) -> NDArray[np.uint8]:
         """One picture, uint8 [H, W, 3], RGB; a read-only view of the file."""
@@ -189,6 +210,11 @@ def _render_shard(folder: Path, split: str, shard: int) -> None:
     part = target.with_suffix(f".{os.getpid()}.part")
     part.write_text(json.dumps([truth_record(still) for still in stills]))
     part.replace(target)
+
+
+def _mapped(path: Path) -> NDArray[Any]:
+    """A file's array, memory-mapped and read-only."""
+    return np.asarray(np.load(path, "r"))
 
 
 def _file(folder: Path, split: str, shard: int, name: str) -> Path:

@@ -29,11 +29,17 @@ class ToolError(Exception):
 class ToolCaller:
     """``call(name, *args, **kwargs)`` of a prelude: asks the parent and waits."""
 
-    def __init__(self, channel: Channel, printer: Printer, max_message: int) -> None:
-        self._channel, self._printer, self._max_message = channel, printer, max_message
+    _channel: Channel
+
+    def __init__(self, printer: Printer, max_message: int) -> None:
+        self._printer, self._max_message = printer, max_message
         self._encode: Callable[[Any], Ref | None] = lambda obj: None
         self._decode: Callable[[Ref], Any] = lambda ref: ref
         self.start_turn()
+
+    def connect(self, channel: Channel) -> None:
+        """Sets the wire to the parent."""
+        self._channel = channel
 
     def use_types(self, encode: Callable[[Any], Ref | None], decode: Callable[[Ref], Any]) -> None:
         """Sets how the prelude's values cross the wire."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 import faulthandler
-import gc
 import importlib
+import mmap
 import os
 import signal
 import socket
@@ -21,13 +21,28 @@ from viper.sandbox.calls import FILENAME, ToolCaller, ToolError, is_empty
 from viper.sandbox.classes import Forbidden
 from viper.sandbox.facades import build_facades
 from viper.sandbox.guards import Guards, is_hidden_builtin
-from viper.sandbox.lockdown import BALLAST_BYTES, PROGRAM_FD, TRACE_FD, Lockdown
+from viper.sandbox.lockdown import BALLAST_BYTES, PROGRAM_FD, TRACE_FD, Applied, Lockdown
 from viper.sandbox.names import OutputLimitError, Printer, import_guards, program_builtins
 from viper.sandbox.policy import PolicyError, Program, compile_program
 from viper.sandbox.prepass import authored, hidden
-from viper.sandbox.wire import Channel, WireClosedError, WireError, decode, encode, pack
+from viper.sandbox.wire import Channel, WireClosedError, WireError, decode, encode, pack, unpack
 
 _MAX_MESSAGE = 500
+_WARM_UP = """
+import math
+def execute_command(image, query=None):
+    values = [x * 2 for x in range(3)]
+    values.sort(key=lambda v: -v)
+    total, box = 0, {"left": 1.5}
+    for i, value in enumerate(values):
+        total += value
+        box["left"] += i
+    if len(values) == 0 or not query is None:
+        return f"{total}"
+    return str(values[0]) + "{:.1f}".format(math.sqrt(box["left"])), ["a".upper(), (1, None)]
+answer = execute_command(None)
+"""
+WARM_ROUNDS = 20
 _FROM_PARENT = 1 << 30
 
 
@@ -43,13 +58,19 @@ class ChildConfig:
 
 
 class Child:
-    """Runs what the parent sends over one channel."""
+    """Runs what the parent sends over one channel.
 
-    def __init__(self, channel: Channel, config: ChildConfig) -> None:
-        self.channel, self.config = channel, config
+    Made once in the zygote, before any fork, so that a child starts with everything
+    in place; each fork has a copy of its own.
+    """
+
+    channel: Channel
+
+    def __init__(self, config: ChildConfig) -> None:
+        self.config = config
         self.printer = Printer(config.output_chars)
-        self.caller = ToolCaller(channel, self.printer, config.message_bytes)
-        self.ballast: list[bytearray] = [bytearray(BALLAST_BYTES)]
+        self.caller = ToolCaller(self.printer, config.message_bytes)
+        self._ballast = mmap.mmap(-1, BALLAST_BYTES, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         prelude: Any = importlib.import_module(config.prelude_module)
         self.caller.use_types(prelude.encode, lambda ref: prelude.decode(ref, self.caller))
         self._encode, self._decode = prelude.encode, lambda ref: prelude.decode(ref, self.caller)
@@ -66,8 +87,26 @@ class Child:
         }
         self.turn = 0
 
-    def serve(self) -> None:
-        """Answers ``run`` frames until there is nothing more to run."""
+    def warm_up(self, rounds: int = 1) -> None:
+        """Runs a small program of our own, so that code and memory are in place.
+
+        After a fork most of a first run is page faults; a child that waits in the pool
+        takes them while it waits.
+        """
+        for _ in range(rounds):
+            program = compile_program(_WARM_UP, "<warm-up>")
+            namespace = dict(self.namespace)
+            exec(program.code, namespace)  # noqa: S102 - our own text
+            unpack(pack({"v": self.encode_value(namespace["answer"], [])}))
+
+    def connect(self, channel: Channel) -> None:
+        """Sets the wire, in the forked child."""
+        self.channel = channel
+        self.caller.connect(channel)
+
+    def serve(self, layers: Applied) -> None:
+        """Reports the layers, then answers ``run`` frames until there is nothing more to run."""
+        self.channel.send({"t": "ready", "layers": [list(layer) for layer in layers]})
         while True:
             try:
                 meta, raw = self.channel.receive()
@@ -95,7 +134,7 @@ class Child:
             return run.succeeded(value)
         except BaseException as error:  # noqa: BLE001 - the boundary of one program
             if isinstance(error, MemoryError):
-                self.ballast.clear()
+                self._ballast.close()
             try:
                 return run.failed(error)
             except BaseException as second:  # noqa: BLE001 - a __str__ of the program may fail too
@@ -252,26 +291,20 @@ def _values_on_line(program: Program, frames: list[FrameType], line: int | None)
 
 
 def run_child(
-    sock: socket.socket, trace_fd: int, lockdown: Lockdown, config: ChildConfig, zygote: int
+    child: Child, sock: socket.socket, trace_fd: int, lockdown: Lockdown, zygote_pid: int
 ) -> NoReturn:
     """What a forked child does, from locking itself to its end; never returns."""
     code = 1
     try:
         os.dup2(sock.fileno(), PROGRAM_FD)
         os.dup2(trace_fd, TRACE_FD)
-        sock.detach()
         sys.stdin = sys.stdout = sys.stderr = None  # type: ignore[assignment]
-        channel = Channel(
-            socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, PROGRAM_FD),
-            _FROM_PARENT,
-            _FROM_PARENT,
-        )
-        child = Child(channel, config)
+        wire = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, PROGRAM_FD)
         faulthandler.register(signal.SIGUSR1, file=TRACE_FD, all_threads=False)
-        layers = lockdown.apply(zygote)
-        gc.freeze()
-        channel.send({"t": "ready", "layers": [list(layer) for layer in layers]})
-        child.serve()
+        layers = lockdown.apply(zygote_pid)
+        child.warm_up()
+        child.connect(Channel(wire, _FROM_PARENT, _FROM_PARENT))
+        child.serve(layers)
         code = 0
     finally:
         os._exit(code)

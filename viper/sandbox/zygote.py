@@ -8,7 +8,6 @@ CUDA) would not be. It ends when the parent ends.
 from __future__ import annotations
 
 import gc
-import importlib
 import os
 import resource
 import select
@@ -20,7 +19,7 @@ from typing import Any
 
 import msgpack
 
-from viper.sandbox.child import ChildConfig, run_child
+from viper.sandbox.child import WARM_ROUNDS, Child, ChildConfig, run_child
 from viper.sandbox.lockdown import MAX_DESCRIPTORS, PROGRAM_FD, TRACE_FD, Lockdown
 from viper.sandbox.zygote_protocol import CHILD, FAILED, FORK, MESSAGE, STATUS
 
@@ -62,7 +61,7 @@ class Zygote:
     def __init__(self, control: socket.socket, boot: dict[str, Any]) -> None:
         self.control = control
         limits = boot["limits"]
-        self.config = ChildConfig(
+        config = ChildConfig(
             prelude_module=boot["prelude"],
             prelude_config=boot["config"],
             source_bytes=int(limits["source_kb"] * 1024),
@@ -71,7 +70,8 @@ class Zygote:
         )
         cpu_s = int(limits["time_s"]) * 10 + 10
         self.lockdown = Lockdown(limits["memory_mb"], cpu_s, frozenset(boot["skip"]))
-        importlib.import_module(boot["prelude"])
+        self.child = Child(config)
+        self.child.warm_up(WARM_ROUNDS)
         resource.setrlimit(resource.RLIMIT_NOFILE, (MAX_DESCRIPTORS, MAX_DESCRIPTORS))
         self.statuses: OrderedDict[int, int] = OrderedDict()
         self.pid = os.getpid()
@@ -118,7 +118,7 @@ class Zygote:
         if pid == 0:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            run_child(theirs, trace_write, self.lockdown, self.config, self.pid)
+            run_child(self.child, theirs, trace_write, self.lockdown, self.pid)
         theirs.close()
         os.close(trace_write)
         pidfd = _open_pidfd(pid)

@@ -49,6 +49,21 @@ def test_a_question_and_a_choice() -> None:
     assert chosen.answer is not None and chosen.answer.choice_index == 1
 
 
+def test_a_choice_about_a_picture_is_asked_as_a_question() -> None:
+    with Bench([COLOR]) as bench:
+        result = bench.reasoner.run(picture(), "what color is it?", options=["the blue", "a red"])
+    assert result.answer is not None and result.answer.choice_index in (0, 1)
+    assert "# task: question" in bench.llm.calls[0].prompt
+    assert [call.tool for call in result.trace.trials[0].tool_calls][-1] == "select_answer"
+
+
+def test_a_question_about_a_video_needs_no_options() -> None:
+    with Bench([AFTER]) as bench:
+        result = bench.reasoner.run(np.stack([picture()] * 8), "what happens then?")
+    assert result.answer is not None and result.answer.value == "the ball falls."
+    assert result.trace.task == "question"
+
+
 def test_self_tuning_runs_the_same_program_without_llm_or_forward() -> None:
     with Bench([FAINT]) as bench:
         result = bench.reasoner.run(picture(), "the faint ball")

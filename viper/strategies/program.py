@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from viper.api.sets import api_set
-from viper.errors import CancelledError
+from viper.errors import CancelledError, ToolError
 from viper.llm.protocol import Sampling
 from viper.prompting.builder import Feedback, build_prompt
 from viper.prompting.compact import END_OF_PROGRAM
 from viper.prompting.extract import extract_code
 from viper.sandbox import Outcome, Ref
-from viper.schema import Failure, Trial
+from viper.schema import Answer, Failure, Query, Trial
 from viper.strategies.answers import read_answer
 from viper.strategies.base import Components, RunContext
 from viper.tools.hub import HubSession
@@ -93,7 +93,7 @@ def write_prompt(
     components: Components, context: RunContext, feedback: Feedback | None = None
 ) -> str:
     """The prompt that a query gets under the run's settings."""
-    settings, query = context.settings, context.query
+    settings, query = context.settings, asked_as(context.query)
     examples = components.examples.examples(query, query.task, settings.api, settings.examples)
     return build_prompt(
         query,
@@ -102,6 +102,19 @@ def write_prompt(
         style=settings.prompt_style,
         feedback=feedback,
     )
+
+
+def asked_as(query: Query) -> Query:
+    """The query as the language model is asked it: APIs are told apart by what they look at.
+
+    A choice about pictures is asked as a question, its options compared with the answer
+    afterwards; a question about a video is asked as a choice without options.
+    """
+    if query.task == "choice" and query.media != "video":
+        return replace(query, task="question", options=())
+    if query.task == "question" and query.media == "video":
+        return replace(query, task="choice")
+    return query
 
 
 def run_program(
@@ -138,7 +151,7 @@ def _run_once(
     failure = outcome.failure
     answer = None
     if outcome.ok:
-        read = read_answer(outcome.value, context.query, context.media)
+        read = _read(outcome.value, context, session)
         if isinstance(read, Failure):
             failure = read
         else:
@@ -161,6 +174,24 @@ def _run_once(
         temperature=written.temperature,
         prompt=written.prompt,
     )
+
+
+def _read(value: Any, context: RunContext, session: HubSession) -> Answer | Failure:
+    """The value as an answer; words about pictures are matched to the options if need be."""
+    query = context.query
+    read = read_answer(value, query, context.media)
+    if not isinstance(read, Failure) or asked_as(query).options == query.options:
+        return read
+    words = read_answer(value, replace(query, task="question"), context.media)
+    if isinstance(words, Failure):
+        return read
+    try:
+        chosen = session.call(
+            "select_answer", (str(words.value), query.text, list(query.options)), {}, None
+        )
+    except ToolError as error:
+        return Failure("tool", str(error), tool="select_answer")
+    return read_answer(chosen, query, context.media)
 
 
 def program_arguments(context: RunContext) -> dict[str, Any]:

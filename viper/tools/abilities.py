@@ -184,8 +184,14 @@ def llm_query(
 
 
 def select_answer(session: HubSession, info: Any, question: str, options: Any) -> str:
-    """The option that the language model thinks follows from info; one of the options, exactly."""
-    choices, known = _texts(options, "options"), _information(info)
+    """The option that the language model thinks follows from info; one of the options, exactly.
+
+    Without options the information itself is the answer.
+    """
+    known = _information(info)
+    if isinstance(options, list | tuple) and not options:
+        return known
+    choices = _texts(options, "options")
     chosen: str = session.computed(
         "text",
         ("select", known, question, tuple(choices)),

@@ -105,7 +105,7 @@ def select_answer(call: Call, info: Any, question: str, possible_answers: Sequen
     """Select the answer among options.
 
     ``info`` is what the program found out: text, or a dictionary of named
-    findings. Gives one of the options, word for word.
+    findings. Gives one of the options, word for word; info itself without options.
 
     Example:
         # What does the child do after the ball falls?
@@ -116,5 +116,5 @@ def select_answer(call: Call, info: Any, question: str, possible_answers: Sequen
             info = later.caption_video("What does the child do?")
             return select_answer(info, question, possible_answers)
     """
-    options = texts(possible_answers, "possible_answers")
+    options = texts(possible_answers, "possible_answers") if possible_answers else []
     return str(call("select_answer", info, text(question, "question"), options))

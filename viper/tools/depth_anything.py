@@ -63,7 +63,8 @@ class DepthAnythingEstimator:
 
         parameter = next(self._model.parameters())
         with torch.inference_mode():
-            pixels = self._processor(images=list(images), return_tensors="pt")["pixel_values"]
+            copies = [np.array(image) for image in images]  # torch refuses read-only arrays
+            pixels = self._processor(images=copies, return_tensors="pt")["pixel_values"]
             outputs = self._model(pixel_values=pixels.to(parameter.device, parameter.dtype))
             sized = self._processor.post_process_depth_estimation(
                 outputs, target_sizes=[image.shape[:2] for image in images]

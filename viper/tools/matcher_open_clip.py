@@ -26,7 +26,7 @@ class OpenClipMatcher:
     ) -> None:
         """Wraps what ``open_clip`` loaded; ``preprocess`` maps a PIL image to ``[3, S, S]``."""
         self.model_id = name
-        self.logit_scale = float(model.logit_scale.exp())
+        self.logit_scale = float(model.logit_scale.detach().exp())
         self._model = model.eval()
         self._preprocess = preprocess
         self._tokenizer = tokenizer

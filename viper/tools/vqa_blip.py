@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from viper.errors import ModelError
 from viper.tools.model_id import model_id
 from viper.tools.roles import Pixels
@@ -81,7 +83,8 @@ class BlipAnswerer:
         encodings: list[Any] = []
         with torch.inference_mode():
             for start in range(0, len(images), self._batch_size):
-                batch = list(images[start : start + self._batch_size])
+                # Copied, because torch refuses read-only arrays.
+                batch = [np.array(image) for image in images[start : start + self._batch_size]]
                 pixels = self._image_processor(images=batch, return_tensors="pt")["pixel_values"]
                 pixels = pixels.to(parameter.device, parameter.dtype)
                 encodings.extend(self._model.vision_model(pixel_values=pixels).last_hidden_state)

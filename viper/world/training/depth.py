@@ -55,7 +55,7 @@ def train(options: TrainOptions) -> dict[str, float]:
         everywhere = difference.mean()
         objects = (difference * weights).sum() / weights.sum().clamp(min=1e-6)
         loss = 5 * everywhere + 10 * objects
-        return loss, {"everywhere": float(everywhere), "objects": float(objects)}
+        return loss, {"everywhere": float(everywhere.detach()), "objects": float(objects.detach())}
 
     plan = Plan(steps=options.steps or STEPS, learning_rate=1.5e-3, weight_decay=0.05, ema=0.99)
     trained = fit(model, loss_at, plan, options.work / "depth" / "checkpoint.pt")
@@ -165,7 +165,7 @@ def _batch(
 
     images, depths, weights = [], [], []
     for _ in range(BATCH):
-        index = int(rng.integers(len(views.stills)))
+        index = views.pick(rng).still
         picture = Image.fromarray(views.stills.image(index))
         small = np.asarray(picture.resize((INPUT_WIDTH, INPUT_HEIGHT), Image.Resampling.BICUBIC))
         whole = views.stills.depths([index])[0]

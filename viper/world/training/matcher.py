@@ -17,7 +17,6 @@ import numpy as np
 from viper.tools.crops import DEFAULT_MARGIN, object_crop
 from viper.tools.roles import Matcher
 from viper.world.training.object_views import ObjectViews, training_crop
-from viper.world.training.optim import Plan, TrainOptions, fit
 from viper.world.training.object_words import (
     FAMILIES,
     GENERAL_NOUNS,
@@ -26,6 +25,7 @@ from viper.world.training.object_words import (
     phrase,
     some_attributes,
 )
+from viper.world.training.optim import Plan, TrainOptions, fit
 from viper.world.training.wordpieces import CLIP_MARKS, word_tokenizer
 from viper.world.vocabulary import HELD_OUT_COMBINATIONS
 
@@ -35,7 +35,10 @@ if TYPE_CHECKING:
 IMAGE_SIZE = 64
 EMBEDDING = 128
 CONTEXT = 14
-STEPS, BATCH, DISTRACTORS = 5000, 64, 48
+STEPS, BATCH = 1300, 64
+PHRASES, DISTRACTORS = 40, 24
+"""Texts of a batch: true of one of its first crops at least, and drawn at large."""
+
 FRAMES = (
     "{}",
     "{}",
@@ -68,7 +71,7 @@ def train(options: TrainOptions) -> dict[str, float]:
         batch = [views.pick(rng) for _ in range(BATCH)]
         crops = np.stack([training_crop(views, view, IMAGE_SIZE, rng) for view in batch])
         words = [_framed(word, family, rng) for family, word in _family_words()]
-        named = [some_attributes(view.thing, rng) for view in batch]
+        named = [some_attributes(view.thing, rng) for view in batch[:PHRASES]]
         named += [_random_attributes(rng) for _ in range(DISTRACTORS)]
         texts = words + [_framed_phrase(each, rng) for each in named]
         images = model.encode_image(_to_input(crops, options.device), normalize=True)
@@ -88,8 +91,8 @@ def train(options: TrainOptions) -> dict[str, float]:
         )
         contrast = _contrast(logits[:, len(word_texts) :], fits)
         loss = torch.stack(families).sum() + contrast
-        figures = dict(zip(FAMILIES, (float(value) for value in families), strict=True))
-        return loss, figures | {"contrast": float(contrast)}
+        figures = dict(zip(FAMILIES, (float(value.detach()) for value in families), strict=True))
+        return loss, figures | {"contrast": float(contrast.detach())}
 
     plan = Plan(steps=options.steps or STEPS, learning_rate=2e-3, weight_decay=0.05, ema=None)
     fit(model, loss_at, plan, options.work / "matcher" / "checkpoint.pt")

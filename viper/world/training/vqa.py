@@ -17,8 +17,8 @@ import numpy as np
 from viper.tools.crops import DEFAULT_MARGIN, object_crop
 from viper.tools.roles import Pixels, VisualAnswerer
 from viper.world.training.object_views import ObjectViews, resized, training_crop
-from viper.world.training.optim import Plan, TrainOptions, fit
 from viper.world.training.object_words import FAMILIES, attribute_ids, attributes
+from viper.world.training.optim import Plan, TrainOptions, fit
 from viper.world.training.questions import (
     CAPTION_QUESTION,
     Asked,
@@ -67,7 +67,7 @@ def train(options: TrainOptions) -> dict[str, float]:
         flat = [each for group in asked for each in group]
         answer = answer_loss(blip, tokenizer, seen[owner], flat)
         loss = answer + 0.5 * attribute
-        return loss, {"answer": float(answer), "attribute": float(attribute)}
+        return loss, {"answer": float(answer.detach()), "attribute": float(attribute.detach())}
 
     plan = Plan(steps=options.steps or STEPS, learning_rate=1e-3, weight_decay=0.05, ema=0.995)
     trained: Any = fit(model, loss_at, plan, options.work / "vqa" / "checkpoint.pt")

@@ -1,0 +1,122 @@
+"""The VQA backend on a tiny BLIP checkpoint."""
+
+import numpy as np
+import pytest
+
+from viper.errors import ModelError
+from viper.tools.roles import VisualAnswerer
+from viper.tools.vqa_blip import BlipAnswerer
+
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[DEC]", "[SEP]", "what", "is", "this", "red", "cube", "?"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    import torch
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+    from transformers import (
+        BlipConfig,
+        BlipForQuestionAnswering,
+        BlipImageProcessor,
+        PreTrainedTokenizerFast,
+    )
+
+    torch.manual_seed(0)
+    backend = Tokenizer(
+        models.WordLevel({word: i for i, word in enumerate(WORDS)}, unk_token="[UNK]")
+    )
+    backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    backend.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 4)]
+    )
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=backend,
+        pad_token="[PAD]",
+        unk_token="[UNK]",
+        cls_token="[CLS]",
+        sep_token="[SEP]",
+        bos_token="[DEC]",
+    )
+    sizes = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1}
+    text = sizes | {
+        "vocab_size": len(WORDS),
+        "num_attention_heads": 2,
+        "bos_token_id": 3,
+        "eos_token_id": 4,
+        "sep_token_id": 4,
+        "pad_token_id": 0,
+        "initializer_range": 0.5,
+    }
+    vision = sizes | {
+        "num_attention_heads": 2,
+        "image_size": 16,
+        "patch_size": 8,
+        "initializer_range": 0.5,
+    }
+    path = tmp_path_factory.mktemp("vqa")
+    BlipForQuestionAnswering(BlipConfig(text_config=text, vision_config=vision)).save_pretrained(
+        path
+    )
+    BlipImageProcessor(size={"height": 16, "width": 16}).save_pretrained(path)
+    tokenizer.save_pretrained(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def answerer(folder):
+    return BlipAnswerer.from_pretrained(folder)
+
+
+@pytest.fixture(scope="module")
+def encodings(answerer):
+    rng = np.random.default_rng(0)
+    return answerer.encode([rng.integers(0, 255, (20, 24, 3)).astype(np.uint8) for _ in range(3)])
+
+
+def test_one_encoding_an_image(encodings):
+    assert [tuple(each.shape) for each in encodings] == [(5, 16)] * 3
+
+
+def test_answers_are_words_with_probabilities(answerer, encodings):
+    answers = answerer.answer(encodings, ["what is this?", "what is red?", "is this red?"])
+    assert len(answers) == 3
+    for text, probability in answers:
+        assert "[" not in text and text == text.strip()
+        assert 0 < probability <= 1
+
+
+def test_questions_of_unequal_length_are_answered_as_alone(answerer, encodings):
+    questions = ["what is this?", "cube?", "is this red cube what?"]
+    together = answerer.answer(encodings, questions)
+    alone = [answerer.answer([e], [q])[0] for e, q in zip(encodings, questions, strict=True)]
+    assert [text for text, _ in together] == [text for text, _ in alone]
+    assert [p for _, p in together] == pytest.approx([p for _, p in alone], rel=1e-3)
+
+
+def test_case_does_not_matter(answerer, encodings):
+    assert answerer.answer(encodings[:1], ["What is THIS?"]) == answerer.answer(
+        encodings[:1], ["what is this?"]
+    )
+
+
+def test_the_caption_answers_the_caption_question(folder, encodings):
+    answerer = BlipAnswerer.from_pretrained(folder, caption_question="what is this?")
+    caption = answerer.caption(encodings[:1])[0]
+    answer = answerer.answer(encodings[:1], ["what is this?"])[0][0]
+    assert caption.startswith(answer)
+
+
+def test_it_plays_its_role(answerer, folder):
+    assert isinstance(answerer, VisualAnswerer)
+    assert answerer.model_id.startswith(folder.name + "@")
+    assert answerer.encode([]) == [] and answerer.answer([], []) == []
+
+
+def test_as_many_questions_as_encodings(answerer, encodings):
+    with pytest.raises(ValueError, match="3 encodings for 1 questions"):
+        answerer.answer(encodings, ["what?"])
+
+
+def test_a_folder_without_a_model_is_a_model_error(tmp_path):
+    with pytest.raises(ModelError, match="cannot load a BLIP model"):
+        BlipAnswerer.from_pretrained(tmp_path)

@@ -12,6 +12,9 @@ from viper.world.training.optim import TrainOptions
 RECIPES: Mapping[str, str] = MappingProxyType(
     {
         "detector": "viper.world.training.detector:train",
+        "vqa": "viper.world.training.vqa:train",
+        "depth": "viper.world.training.depth:train",
+        "matcher": "viper.world.training.matcher:train",
     }
 )
 """Role -> ``module:function`` taking :class:`TrainOptions` and returning what it reached."""

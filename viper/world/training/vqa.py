@@ -32,12 +32,15 @@ from viper.world.training.wordpieces import BLIP_MARKS, word_tokenizer
 if TYPE_CHECKING:
     from torch import Tensor
 
-IMAGE_SIZE, PATCH, WIDTH = 80, 8, 128
+IMAGE_SIZE, PATCH, WIDTH = 80, 10, 128
 VISION_LAYERS, TEXT_LAYERS, HEADS = 4, 2, 4
 TEXT_POSITIONS = 64
-STEPS, CROPS, PICTURES = 2200, 26, 6
-QUESTIONS = 4
-"""Questions about each image of a batch."""
+STEPS, CROPS, PICTURES = 3000, 27, 5
+QUESTIONS_FIRST, QUESTIONS = 1, 3
+"""Questions about each image of a batch: while the tower learns to see, and afterwards."""
+
+LEARNING_TO_SEE = 0.3
+"""Share of the steps in which few questions are asked."""
 
 
 def train(options: TrainOptions) -> dict[str, float]:
@@ -52,10 +55,13 @@ def train(options: TrainOptions) -> dict[str, float]:
     heads = torch.nn.ModuleList(torch.nn.Linear(WIDTH, len(words)) for words in FAMILIES.values())
     model = torch.nn.ModuleDict({"blip": blip, "heads": heads}).to(options.device)
     views = ObjectViews.load("train", options.work)
+    steps = options.steps or STEPS
 
     def loss_at(step: int) -> tuple[Tensor, Mapping[str, float]]:
         rng = np.random.default_rng((options.seed, step))
-        images, asked, ids = _batch(views, rng)
+        images, asked, ids = _batch(
+            views, rng, QUESTIONS_FIRST if step < LEARNING_TO_SEE * steps else QUESTIONS
+        )
         pixels = _to_input(images, options.device)
         seen = blip.vision_model(pixel_values=pixels).last_hidden_state
         truth = torch.tensor(ids, device=options.device)
@@ -69,7 +75,7 @@ def train(options: TrainOptions) -> dict[str, float]:
         loss = answer + 0.5 * attribute
         return loss, {"answer": float(answer.detach()), "attribute": float(attribute.detach())}
 
-    plan = Plan(steps=options.steps or STEPS, learning_rate=1e-3, weight_decay=0.05, ema=0.995)
+    plan = Plan(steps=steps, learning_rate=1e-3, weight_decay=0.05, ema=0.995)
     trained: Any = fit(model, loss_at, plan, options.work / "vqa" / "checkpoint.pt")
     save(trained["blip"], tokenizer, options.out)
     return evaluate(
@@ -195,23 +201,23 @@ def save(model: Any, tokenizer: Any, folder: Path) -> None:
 
 
 def _batch(
-    views: ObjectViews, rng: np.random.Generator
+    views: ObjectViews, rng: np.random.Generator, questions: int
 ) -> tuple[Pixels, list[list[Asked]], list[list[int]]]:
     """Images ``[B, S, S, 3]`` (crops first), questions for each, attribute ids of the crops."""
     chosen = [views.pick(rng) for _ in range(CROPS)]
     images = [training_crop(views, view, IMAGE_SIZE, rng) for view in chosen]
-    asked = [_some(about_object(view.thing, rng), rng) for view in chosen]
+    asked = [_some(about_object(view.thing, rng), questions, rng) for view in chosen]
     for _ in range(PICTURES):
         index = views.pick(rng).still
         picture = resized(views.stills.image(index), IMAGE_SIZE)
         images.append(picture[:, ::-1] if rng.random() < 0.5 else picture)
-        asked.append(_some(about_picture(views.things(index), rng), rng))
+        asked.append(_some(about_picture(views.things(index), rng), questions, rng))
     return np.stack(images), asked, [attribute_ids(view.thing) for view in chosen]
 
 
-def _some(asked: Sequence[Asked], rng: np.random.Generator) -> list[Asked]:
+def _some(asked: Sequence[Asked], count: int, rng: np.random.Generator) -> list[Asked]:
     """A few of the questions at random."""
-    kept = rng.permutation(len(asked))[:QUESTIONS]
+    kept = rng.permutation(len(asked))[:count]
     return [asked[int(index)] for index in kept]
 
 

@@ -116,6 +116,9 @@ class VideoModel(Protocol):
         """Candidate windows of the described event, best first, down to score .01."""
         ...
 
-    def describe(self, encoding: Any, start: int, end: int) -> str:
-        """A sentence on what happens in frames ``[start, end)``."""
+    def describe(self, encoding: Any, start: int, end: int, question: str | None = None) -> str:
+        """Sentences on what happens in frames ``[start, end)``, in the order of time.
+
+        A question that names objects may narrow them down to those objects.
+        """
         ...

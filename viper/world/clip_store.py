@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -43,7 +44,7 @@ class ClipStore:
         self._render(index)
         record = json.loads(self._path(index).with_suffix(".json").read_text())
         return RenderedClip(
-            objects=tuple(SceneObject(**thing) for thing in record["objects"]),
+            objects=tuple(_thing(fields) for fields in record["objects"]),
             frames=read_mp4(self._path(index)),
             boxes=np.array(record["boxes"], np.float32),
             events=tuple(ClipEvent(**event) for event in record["events"]),
@@ -71,3 +72,8 @@ class ClipStore:
         part.write_text(json.dumps(record))
         part.replace(notes)
         return True
+
+
+def _thing(fields: dict[str, Any]) -> SceneObject:
+    x, y, z = fields["position"]
+    return SceneObject(**{**fields, "position": (x, y, z)})

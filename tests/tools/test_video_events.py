@@ -1,0 +1,115 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from viper.errors import ModelError
+from viper.tools.roles import EventWindow, VideoModel
+from viper.tools.video_events import (
+    NOTHING,
+    ClipEncoding,
+    SeenEvent,
+    VideoEvents,
+    candidate_windows,
+    mentioned,
+)
+from viper.world.training.video import build_model, build_tokenizer, save
+
+NAMES = ("red cube", "red ball", "blue ball")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An untrained model on disk."""
+    path = tmp_path_factory.mktemp("video")
+    tokenizer = build_tokenizer()
+    save(build_model(tokenizer), tokenizer, path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def model(folder: Path) -> VideoEvents:
+    return VideoEvents.from_pretrained(folder)
+
+
+def log_peak(frames: int, at: dict[int, float]) -> np.ndarray:
+    return np.log([at.get(frame, 1e-9) for frame in range(frames)]).astype(np.float32)
+
+
+def test_the_best_window_has_the_probability_that_the_event_happens() -> None:
+    starts, ends = log_peak(32, {10: 0.8, 20: 0.2}), log_peak(32, {14: 0.8, 24: 0.2})
+    windows = candidate_windows(starts, ends, 0.9)
+    assert windows[0] == EventWindow(10, 15, 0.9)
+    assert (windows[1].start, windows[1].end) == (20, 25)
+    assert windows[1].score == pytest.approx(0.9 * 0.2 * 0.2 / 0.64)
+
+
+def test_unlikely_windows_are_left_out() -> None:
+    flat = np.full(8, -np.log(8), np.float32)
+    assert candidate_windows(flat, flat, 0.009) == []
+    assert len(candidate_windows(flat, flat, 0.5, limit=2)) == 2
+
+
+def test_a_single_frame_is_a_window_of_its_own() -> None:
+    one = np.zeros(1, np.float32)
+    assert candidate_windows(one, one, 0.5) == [EventWindow(0, 1, 0.5)]
+
+
+@pytest.mark.parametrize(
+    ("question", "names"),
+    [
+        ("What does the red cube do?", {"red cube"}),
+        ("does the red cube hit the blue ball", {"red cube", "blue ball"}),
+        ("what does the cube do", {"red cube"}),
+        ("what happens to the red thing", {"red cube", "red ball"}),
+        ("what happens last?", set()),
+    ],
+)
+def test_names_mentioned_in_a_question(question: str, names: set[str]) -> None:
+    assert mentioned(question, NAMES) == names
+
+
+def test_it_is_a_video_model_that_takes_clips_of_any_size_and_length(model: VideoEvents) -> None:
+    assert isinstance(model, VideoModel)
+    for shape in ((1, 30, 40, 3), (40, 120, 160, 3)):
+        frames = np.full(shape, 90, np.uint8)
+        encoding = model.encode(frames)
+        windows = model.locate(encoding, "the zebra hits the red ball, again and again" * 9)
+        assert all(0 <= w.start < w.end <= shape[0] for w in windows)
+        scores = [w.score for w in windows]
+        assert scores == sorted(scores, reverse=True)
+
+
+def test_a_text_is_encoded_once(model: VideoEvents, monkeypatch: pytest.MonkeyPatch) -> None:
+    encoding = model.encode(np.zeros((4, 120, 160, 3), np.uint8))
+    first = model.locate(encoding, "the red cube stops")
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("encoded again")
+
+    monkeypatch.setattr(model._model, "encode_texts", refuse)
+    assert model.locate(encoding, "the red cube stops") == first
+
+
+def test_descriptions_list_events_by_time_and_keep_to_the_question(model: VideoEvents) -> None:
+    encoding = model.encode(np.zeros((4, 120, 160, 3), np.uint8))
+    listed = ClipEncoding(
+        encoding.features,
+        32,
+        [
+            SeenEvent("the red cube starts moving", "red cube", "", EventWindow(2, 7, 0.9)),
+            SeenEvent("the red cube hits it", "red cube", "red ball", EventWindow(9, 14, 0.9)),
+            SeenEvent("the red ball starts moving", "red ball", "", EventWindow(11, 16, 0.9)),
+        ],
+    )
+    assert model.describe(listed, 8, 32) == "the red cube hits it. the red ball starts moving."
+    assert model.describe(listed, 0, 32, "what does the red ball do?") == (
+        "the red ball starts moving."
+    )
+    assert "hits" in model.describe(listed, 0, 32, "what happens to the red ball?")
+    assert model.describe(listed, 20, 32) == NOTHING
+
+
+def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="cannot load a video model"):
+        VideoEvents.from_pretrained(tmp_path)

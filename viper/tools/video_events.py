@@ -1,0 +1,267 @@
+"""Events in a clip by :class:`~viper.tools.video_events_model.VideoEventsModel`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from viper.errors import ModelError
+from viper.tools.model_id import model_id
+from viper.tools.roles import EventWindow, Floats, Pixels
+
+if TYPE_CHECKING:
+    from viper.tools.video_events_model import ClipFeatures, EventOutput, TextFeatures
+
+MIN_FRAMES, MAX_FRAMES = 2, 12
+"""Lengths of event windows that are considered."""
+
+MAX_WINDOWS = 4
+MIN_SCORE = 0.01
+MAX_OBJECTS = 6
+"""Objects that a description is about at most, the most visible first."""
+
+TEXTS_AT_ONCE = 64
+SEEN_FRAMES = 2
+RIVAL_FRAMES = 3
+NOTHING = "nothing happens."
+
+
+@dataclass(frozen=True)
+class SeenEvent:
+    """One sentence of the bank that fits a clip; ``target`` is empty where none takes part."""
+
+    text: str
+    actor: str
+    target: str
+    window: EventWindow
+
+
+@dataclass
+class ClipEncoding:
+    """What is kept of a clip: tower features, and the events once they have been listed."""
+
+    features: ClipFeatures
+    frames: int
+    events: list[SeenEvent] | None = None
+
+
+class VideoEvents:
+    """A :class:`~viper.tools.roles.VideoModel` for objects and events of its training world.
+
+    Descriptions are retrieved: every sentence that the configuration's bank can
+    compose about the objects in view is scored, and those that fit are listed.
+    """
+
+    def __init__(self, model: Any, tokenizer: Any, name: str) -> None:
+        self.model_id = name
+        self._model = model.eval()
+        self._tokenizer = tokenizer
+        self._texts: dict[str, TextFeatures] = {}
+
+    @classmethod
+    def from_pretrained(
+        cls, source: str | Path, *, device: str = "cpu", dtype: str = "float32"
+    ) -> VideoEvents:
+        """Loads a local folder.
+
+        Raises:
+            ModelError: nothing loadable there.
+        """
+        from transformers import PreTrainedTokenizerFast
+
+        from viper.tools.video_events_model import VideoEventsModel
+
+        try:
+            model: Any = VideoEventsModel.from_pretrained(source, dtype=dtype)
+            tokenizer = PreTrainedTokenizerFast.from_pretrained(source)
+        except (OSError, ValueError) as error:
+            raise ModelError(f"cannot load a video model from {source}: {error}") from error
+        return cls(model.to(device), tokenizer, model_id(source))
+
+    def encode(self, frames: Pixels) -> ClipEncoding:
+        """The encoding of a clip ``uint8 [T, H, W, 3]`` of any size and length."""
+        import torch
+
+        config = self._model.config
+        with torch.inference_mode():
+            sized = _resized(frames, config.image_height, config.image_width)
+            features = self._model.features(sized[None].to(self._model.device))
+            return ClipEncoding(self._model.encode_clips(features), len(frames))
+
+    def locate(self, encoding: ClipEncoding, event: str) -> list[EventWindow]:
+        """Candidate windows of the described event, best first, down to score .01.
+
+        The best window's score is the probability that the event happens at all;
+        the others' are that times how likely they are relative to the best.
+        """
+        return self._windows(encoding, [event])[0]
+
+    def describe(
+        self, encoding: ClipEncoding, start: int, end: int, question: str | None = None
+    ) -> str:
+        """The events whose middle lies in frames ``[start, end)``, in the order of time.
+
+        E.g. ``the red cube hits the blue ball. the blue ball starts moving.`` A
+        question that names objects leaves only what these do, or, where they do
+        nothing (or it asks what happens *to* them), what is done to them.
+        """
+        if encoding.events is None:
+            encoding.events = self._all_events(encoding)
+        events = [e for e in encoding.events if start <= _middle(e.window) < end]
+        events = _about(events, question or "", self._model.config.names)
+        return " ".join(f"{event.text}." for event in events) or NOTHING
+
+    def _all_events(self, encoding: ClipEncoding) -> list[SeenEvent]:
+        """Every sentence of the bank that fits the clip, by time; one a window, kind and actor."""
+        config = self._model.config
+        names = self._names_in_view(encoding)
+        claims = [
+            (template.format(a=f"the {actor}", b=f"the {target}"), actor, target)
+            for template in config.templates.values()
+            for actor in names
+            for target in (names if "{b}" in template else [""])
+            if actor != target
+        ]
+        found = []
+        windows = self._windows(encoding, [text for text, _, _ in claims])
+        for claim, candidates in zip(claims, windows, strict=True):
+            if candidates and candidates[0].score >= config.presence_threshold:
+                found.append(SeenEvent(*claim, candidates[0]))
+        kept = _without_rivals(found)
+        # A hit comes before the start that it causes, whose window opens during it.
+        return sorted(kept, key=lambda e: (e.window.start, e.window.end, not e.target))
+
+    def _names_in_view(self, encoding: ClipEncoding) -> list[str]:
+        """Names of the bank that are in the clip, longest in view first."""
+        import torch
+
+        names = list(self._model.config.names)
+        with torch.inference_mode():
+            texts = self._text_features([f"the {name}" for name in names])
+            absent = self._model.attend(encoding.features, texts)[0, :, 0, :, -1]  # [M, T]
+            shown = (absent.exp() < 0.5).sum(-1).tolist()
+        order = sorted(range(len(names)), key=lambda i: -shown[i])
+        return [names[i] for i in order[:MAX_OBJECTS] if shown[i] >= SEEN_FRAMES]
+
+    def _windows(self, encoding: ClipEncoding, events: Sequence[str]) -> list[list[EventWindow]]:
+        import torch
+
+        found: list[list[EventWindow]] = []
+        with torch.inference_mode():
+            for first in range(0, len(events), TEXTS_AT_ONCE):
+                texts = self._text_features(events[first : first + TEXTS_AT_ONCE])
+                output: EventOutput = self._model(encoding.features, texts)
+                scores = output.presence[0].sigmoid().tolist()
+                starts = output.start[0].log_softmax(-1).float().cpu().numpy()
+                ends = output.end[0].log_softmax(-1).float().cpu().numpy()
+                found += map(candidate_windows, starts, ends, scores)
+        return found
+
+    def _text_features(self, texts: Sequence[str]) -> TextFeatures:
+        """Features of the texts in order; each text is encoded once in this backend's life."""
+        import torch
+
+        from viper.tools.video_events_model import TextFeatures
+
+        new = [text for text in dict.fromkeys(texts) if text not in self._texts]
+        if new:
+            limit = self._model.config.text_config.max_position_embeddings
+            tokens = self._tokenizer(
+                new, padding=True, truncation=True, max_length=limit, return_tensors="pt"
+            ).to(self._model.device)
+            encoded = self._model.encode_texts(tokens["input_ids"], tokens["attention_mask"])
+            for row, text in enumerate(new):
+                self._texts[text] = TextFeatures(*(part[row] for part in encoded))
+        rows = [self._texts[text] for text in texts]
+        return TextFeatures(*(torch.stack(part) for part in zip(*rows, strict=True)))
+
+
+def candidate_windows(
+    starts: Floats, ends: Floats, presence: float, limit: int = MAX_WINDOWS
+) -> list[EventWindow]:
+    """Windows that hardly overlap, best first.
+
+    Args:
+        starts: float32 [T], log-probability of each frame to be the first.
+        ends: float32 [T], the same for the last (inclusive).
+        presence: probability that there is such a window at all.
+        limit: how many at most.
+    """
+    joint = starts[:, None] + ends[None, :]
+    length = np.arange(len(ends))[None, :] - np.arange(len(starts))[:, None] + 1
+    allowed = (length >= min(MIN_FRAMES, len(starts))) & (length <= MAX_FRAMES)
+    joint = np.where(allowed, joint, -np.inf)
+    found: list[EventWindow] = []
+    best = float(joint.max(initial=-np.inf))
+    while len(found) < limit and np.isfinite(joint).any():
+        first, last = (int(v) for v in np.unravel_index(np.argmax(joint), joint.shape))
+        score = presence * float(np.exp(joint[first, last] - best))
+        if score < MIN_SCORE:
+            break
+        found.append(EventWindow(first, last + 1, score))
+        joint[overlapping(first, last, len(starts))] = -np.inf
+    return found
+
+
+def overlapping(first: int, last: int, frames: int) -> NDArray[np.bool_]:
+    """bool [T, T]: which (first, last) windows share more than 30% with this one (by IoU)."""
+    starts, ends = np.arange(frames)[:, None], np.arange(frames)[None, :]
+    shared = np.minimum(ends, last) - np.maximum(starts, first) + 1
+    union = np.maximum(ends, last) - np.minimum(starts, first) + 1
+    return shared > 0.3 * union
+
+
+def _resized(frames: Pixels, height: int, width: int) -> Any:
+    """A uint8 tensor [T, height, width, 3]."""
+    import torch
+    from torch.nn import functional as F
+
+    clip = torch.from_numpy(np.ascontiguousarray(frames))
+    if clip.shape[1:3] == (height, width):
+        return clip
+    parts = [
+        F.interpolate(
+            part.permute(0, 3, 1, 2).float(), (height, width), mode="bilinear", antialias=True
+        )
+        for part in clip.split(8)
+    ]
+    return torch.cat(parts).round().clamp(0, 255).to(torch.uint8).permute(0, 2, 3, 1).contiguous()
+
+
+def _middle(window: EventWindow) -> float:
+    return (window.start + window.end - 1) / 2
+
+
+def _without_rivals(events: Iterable[SeenEvent]) -> list[SeenEvent]:
+    """Of two hits at one time between the same two objects only the likelier is kept."""
+    kept: list[SeenEvent] = []
+    for event in sorted(events, key=lambda e: -e.window.score):
+        pair, middle = {event.actor, event.target}, _middle(event.window)
+        rivals = [k for k in kept if event.target and {k.actor, k.target} == pair]
+        if all(abs(_middle(rival.window) - middle) > RIVAL_FRAMES for rival in rivals):
+            kept.append(event)
+    return kept
+
+
+def _about(events: list[SeenEvent], question: str, names: Sequence[str]) -> list[SeenEvent]:
+    """What the objects named in the question do, else what is done to them; all if none is."""
+    named = mentioned(question, names)
+    if not named:
+        return events
+    doing = [event for event in events if event.actor in named]
+    involved = [event for event in events if event.actor in named or event.target in named]
+    return involved if not doing or re.search(r"\bhappens? to\b", question.lower()) else doing
+
+
+def mentioned(question: str, names: Sequence[str]) -> set[str]:
+    """The names a question mentions in full, else those that a single word of it fits."""
+    words = re.findall(r"[a-z]+", question.lower())
+    text = f" {' '.join(words)} "
+    full = {name for name in names if f" {name} " in text}
+    return full or {name for name in names if set(name.split()) & set(words)}

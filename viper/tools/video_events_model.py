@@ -1,0 +1,278 @@
+"""A small network that finds described events in a clip.
+
+A convolution tower sees every frame together with its change since the frame
+before; ``CLIPTextModel`` reads the description. Two object queries (who acts,
+who is acted upon) are read off the text as sums of its plain word embeddings,
+so that "red cone" binds even if that pair was never trained, and each attends to
+the cells of every frame or to nothing. What they find, and where, goes through a
+transformer encoder over time with one set of heads a frame.
+
+Letters in shapes: B clips, M texts a clip, T frames, S cells, L tokens, 2 roles.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from transformers import CLIPTextConfig, CLIPTextModel, PreTrainedConfig, PreTrainedModel
+
+ROLES = 2
+CELL = 8
+"""A cell of the feature map covers CELL x CELL pixels."""
+
+
+class VideoEventsConfig(PreTrainedConfig):
+    """Sizes of the network and the words of its description bank.
+
+    ``names`` are the object names and ``templates`` the sentences by kind of
+    event (``{a}`` acts, ``{b}`` is acted upon) from which a backend composes
+    descriptions; the network itself does not read them. ``presence_threshold``
+    is the calibrated score above which an event counts as seen.
+    """
+
+    model_type = "viper_video_events"
+    sub_configs: ClassVar[dict[str, type]] = {"text_config": CLIPTextConfig}
+
+    def __init__(
+        self,
+        text_config: CLIPTextConfig | dict[str, Any] | None = None,
+        image_width: int = 160,
+        image_height: int = 120,
+        stem_width: int = 24,
+        tower_width: int = 48,
+        tower_blocks: int = 2,
+        query_width: int = 64,
+        time_width: int = 128,
+        time_layers: int = 2,
+        time_heads: int = 4,
+        colours: int = 8,
+        shapes: int = 5,
+        names: list[str] | None = None,
+        templates: dict[str, str] | None = None,
+        presence_threshold: float = 0.5,
+        **kwargs: Any,
+    ) -> None:
+        if not isinstance(text_config, CLIPTextConfig):
+            text_config = CLIPTextConfig(**(text_config or {}))
+        self.text_config = text_config
+        self.image_width, self.image_height = image_width, image_height
+        self.stem_width, self.tower_width, self.tower_blocks = stem_width, tower_width, tower_blocks
+        self.query_width = query_width
+        self.time_width, self.time_layers, self.time_heads = time_width, time_layers, time_heads
+        self.colours, self.shapes = colours, shapes
+        self.names, self.templates = list(names or ()), dict(templates or {})
+        self.presence_threshold = presence_threshold
+        super().__init__(**kwargs)
+
+
+class TextFeatures(NamedTuple):
+    """Of N texts: ``queries`` [N, 2, D] object queries, ``summary`` [N, E] of the whole text.
+
+    ``nouns`` [N, 2, E] is what the queries were made of (for the noun loss).
+    """
+
+    queries: Tensor
+    summary: Tensor
+    nouns: Tensor
+
+
+class ClipFeatures(NamedTuple):
+    """Of B clips: what queries compare with (``keys`` [B, T, S, D]) and fetch ([B, T, S, V])."""
+
+    keys: Tensor
+    values: Tensor
+
+
+@dataclass(frozen=True)
+class EventOutput:
+    """What the network says of M texts on B clips.
+
+    Attributes:
+        presence: [B, M] logit that the event happens in the clip at all.
+        inside: [B, M, T] logit that a frame is within it.
+        start: [B, M, T] logits of its first frame.
+        end: [B, M, T] logits of its last frame (inclusive).
+        attention: [B, M, 2, T, S + 1] log-probabilities; the last entry is "not in view".
+    """
+
+    presence: Tensor
+    inside: Tensor
+    start: Tensor
+    end: Tensor
+    attention: Tensor
+
+
+class _Block(nn.Module):
+    """A depthwise and two pointwise convolutions around a residual connection.
+
+    A quarter of the channels the block reads comes from the frame before and a
+    quarter from the frame after, which lets motion through at no cost
+    (the temporal shift of Lin et al. 2019, TSM).
+    """
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.shifted, hidden = width // 4, width + width // 2
+        self.depthwise = nn.Conv2d(width, width, 3, padding=1, groups=width, bias=False)
+        self.norm = nn.BatchNorm2d(width)
+        self.widen, self.narrow = nn.Conv2d(width, hidden, 1), nn.Conv2d(hidden, width, 1)
+
+    def forward(self, x: Tensor, frames: int) -> Tensor:
+        moved = _images(self._shift(_channels_last(x, frames)))
+        return x + self.narrow(F.relu(self.widen(self.norm(self.depthwise(moved)))))
+
+    def _shift(self, x: Tensor) -> Tensor:  # [B, T, h, w, C]
+        past, future, same = x.split([self.shifted, self.shifted, x.shape[4] - 2 * self.shifted], 4)
+        past = torch.cat([past[:, :1], past[:, :-1]], 1)
+        future = torch.cat([future[:, 1:], future[:, -1:]], 1)
+        return torch.cat([past, future, same], 4)
+
+
+def _channels_last(x: Tensor, frames: int) -> Tensor:
+    """[B * T, C, h, w] as [B, T, h, w, C]; a view where the memory is channels-last already."""
+    return x.permute(0, 2, 3, 1).unflatten(0, (-1, frames))
+
+
+def _images(x: Tensor) -> Tensor:
+    """The inverse of :func:`_channels_last`; keeps the memory layout that convolves fastest."""
+    return x.flatten(0, 1).permute(0, 3, 1, 2)
+
+
+class _Tower(nn.Module):
+    """Frames uint8 [B, T, H, W, 3] -> features [B, T, S, C]."""
+
+    def __init__(self, config: VideoEventsConfig) -> None:
+        super().__init__()
+        stem, width = config.stem_width, config.tower_width
+        self.moving = stem // 3
+        self.first = nn.Conv2d(12, stem, 3, stride=2, padding=1, bias=False)
+        self.first_norm = nn.BatchNorm2d(stem)
+        self.second = nn.Conv2d(stem, width, 3, stride=2, padding=1, bias=False)
+        self.second_norm = nn.BatchNorm2d(width)
+        self.blocks = nn.ModuleList(_Block(width) for _ in range(config.tower_blocks))
+        self.last_norm = nn.BatchNorm2d(width)
+
+    def forward(self, frames: Tensor) -> Tensor:
+        batch, count, height, width, _ = frames.shape
+        squares = frames.view(batch * count, height // 2, 2, width // 2, 2, 3)
+        x = squares.permute(0, 1, 3, 2, 4, 5).flatten(3).to(self.first.weight.dtype)
+        x = self.first(x.sub_(115).mul_(1 / 60).permute(0, 3, 1, 2))
+        x = self.first_norm(_images(self._differences(_channels_last(x, count))))
+        x = self.second_norm(self.second(F.relu(x)))
+        for block in self.blocks:
+            x = block(x, count)
+        return _channels_last(self.last_norm(x), count).flatten(2, 3)
+
+    def _differences(self, x: Tensor) -> Tensor:
+        """Some channels give way to their change since the frame before (the layer is linear)."""
+        still, moving = x.split([x.shape[4] - self.moving, self.moving], 4)
+        return torch.cat([still, torch.diff(moving, dim=1, prepend=moving[:, :1])], 4)
+
+
+class VideoEventsModel(PreTrainedModel):
+    """Described events in clips; see the module's docstring."""
+
+    config_class = VideoEventsConfig
+    base_model_prefix = "video_events"
+    main_input_name = "frames"
+
+    def __init__(self, config: VideoEventsConfig) -> None:
+        super().__init__(config)
+        text, width = config.text_config.hidden_size, config.tower_width
+        self.text_model = CLIPTextModel(config.text_config)
+        self.role_queries = nn.Linear(text, ROLES * text)
+        self.to_query = nn.Linear(text, config.query_width)
+        self.query_absent = nn.Linear(text, ROLES)
+        self.noun_colour = nn.Linear(text, config.colours + 1)
+        self.noun_shape = nn.Linear(text, config.shapes + 1)
+
+        self.tower = _Tower(config)
+        self.to_key = nn.Linear(width, config.query_width)
+        self.to_value = nn.Linear(width, width)
+        self.seen_colour = nn.Linear(width, config.colours)
+        self.seen_shape = nn.Linear(width, config.shapes)
+
+        time = config.time_width
+        self.gather = nn.Linear(ROLES * (width + 5) + 2 + text, time)
+        self.neighbours = nn.Conv1d(time, time, 7, padding=3, groups=time)
+        layer = nn.TransformerEncoderLayer(
+            time, config.time_heads, 2 * time, 0.0, F.gelu, batch_first=True, norm_first=True
+        )
+        self.over_time = nn.TransformerEncoder(
+            layer, config.time_layers, nn.LayerNorm(time), enable_nested_tensor=False
+        )
+        self.frame_heads = nn.Linear(time, 3)
+        self.presence_head = nn.Sequential(nn.Linear(2 * time, time), nn.GELU(), nn.Linear(time, 1))
+        self.post_init()
+
+    def _init_weights(self, module: nn.Module) -> None:
+        """Keeps torch's own initial weights; the text model has its own."""
+
+    def encode_texts(self, input_ids: Tensor, attention_mask: Tensor) -> TextFeatures:
+        """Of N texts given as ids and mask [N, L]."""
+        out = self.text_model(input_ids=input_ids, attention_mask=attention_mask)
+        summary = out.pooler_output
+        words = self.text_model.embeddings.token_embedding(input_ids)  # [N, L, E]
+        roles = self.role_queries(summary).unflatten(-1, (ROLES, -1))
+        logits = roles @ out.last_hidden_state.transpose(1, 2) / summary.shape[-1] ** 0.5
+        logits = logits.masked_fill(attention_mask[:, None] == 0, -1e4)
+        nouns = logits.softmax(-1) @ words * words.shape[-1] ** 0.5
+        return TextFeatures(self.to_query(nouns), summary, nouns)
+
+    def features(self, frames: Tensor) -> Tensor:
+        """Of clips uint8 [B, T, H, W, 3]: tower features [B, T, S, C]."""
+        features: Tensor = self.tower(frames)
+        return features
+
+    def encode_clips(self, features: Tensor) -> ClipFeatures:
+        """What queries meet, from tower features [B, T, S, C]."""
+        return ClipFeatures(self.to_key(features), self.to_value(features))
+
+    def attend(self, clips: ClipFeatures, texts: TextFeatures) -> Tensor:
+        """Log-probabilities [B, M, 2, T, S + 1] of where each role's object is, or nowhere.
+
+        The texts' first dimension is B * M.
+        """
+        batch = clips.keys.shape[0]
+        queries = texts.queries.unflatten(0, (batch, -1))  # [B, M, 2, D]
+        logits = torch.einsum("bmrd,btsd->bmrts", queries, clips.keys)
+        logits = logits / queries.shape[-1] ** 0.5
+        absent = self.query_absent(texts.summary).unflatten(0, (batch, -1))  # [B, M, 2]
+        absent = absent[..., None, None].expand(*logits.shape[:-1], 1) + 4.0
+        return torch.cat([logits, absent], -1).log_softmax(-1)
+
+    def forward(self, clips: ClipFeatures, texts: TextFeatures) -> EventOutput:
+        """Events of M texts a clip (the texts' first dimension is B * M)."""
+        attention = self.attend(clips, texts)
+        weights = attention.exp()
+        shown = weights[..., :-1]  # [B, M, 2, T, S]
+        found = torch.einsum("bmrts,btsv->bmrtv", shown, clips.values)
+        total = shown.sum(-1, keepdim=True)
+        grid = self._grid(shown.shape[-1], shown)
+        places = (shown @ grid) / (total + 0.05)  # [B, M, 2, T, 2]
+        steps = torch.diff(places, dim=3, prepend=places[:, :, :, :1]) * 12
+        gap = (places[:, :, 0] - places[:, :, 1]) * 4
+        roles = torch.cat([found, places, steps, total], -1).transpose(2, 3).flatten(3)
+        summary = texts.summary.unflatten(0, (len(shown), -1))
+        summary = summary[:, :, None].expand(-1, -1, shown.shape[3], -1)
+        x = self.gather(torch.cat([roles, gap, summary], -1)).flatten(0, 1)  # [B * M, T, E]
+        x = x + self.neighbours(F.gelu(x).transpose(1, 2)).transpose(1, 2)
+        x = self.over_time(x)
+        frames = self.frame_heads(x)
+        focus = (frames[..., :1].softmax(1) * x).sum(1)
+        presence = self.presence_head(torch.cat([focus, x.amax(1)], -1))[:, 0]
+        shape = shown.shape[:2]
+        inside, start, end = (frames[..., k].unflatten(0, shape) for k in range(3))
+        return EventOutput(presence.unflatten(0, shape), inside, start, end, attention)
+
+    def _grid(self, cells: int, like: Tensor) -> Tensor:
+        """Centres [S, 2] of the cells, in [-1, 1]."""
+        columns = self.config.image_width // CELL
+        rows = cells // columns
+        x = torch.linspace(-1, 1, columns).repeat(rows)
+        y = torch.linspace(-1, 1, rows).repeat_interleave(columns)
+        return torch.stack([x, y], -1).to(like)

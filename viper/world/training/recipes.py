@@ -15,6 +15,7 @@ RECIPES: Mapping[str, str] = MappingProxyType(
         "vqa": "viper.world.training.vqa:train",
         "depth": "viper.world.training.depth:train",
         "matcher": "viper.world.training.matcher:train",
+        "video": "viper.world.training.video:train",
     }
 )
 """Role -> ``module:function`` taking :class:`TrainOptions` and returning what it reached."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 
-from viper.world.events import VERBS, comes_before, object_name
+from viper.world.events import EVENT_KINDS, comes_before, object_name
 from viper.world.queries import temporal
 from viper.world.queries.meaning import Meaning
 from viper.world.queries.texts import object_names
@@ -60,7 +60,15 @@ class ClipTruth:
         later = [event for event in rest if comes_before(named, event)]
         if len(earlier) + len(later) != len(rest) or not earlier or not later:
             raise UnanswerableError
-        return later[0] if meaning.type.endswith("_after") else earlier[-1]
+        found = later[0] if meaning.type.endswith("_after") else earlier[-1]
+        # What the named event's own objects did tells too much of what they do next.
+        named_too = told(meaning)
+        across = earlier if meaning.type.endswith("_after") else later
+        if self.names[found.actor] in named_too or all(
+            self.names[event.actor] in named_too for event in across
+        ):
+            raise UnanswerableError
+        return found
 
     def _matches(self, meaning: Meaning) -> Matches:
         kind, actor = meaning.slots.get("kind"), meaning.slots.get("actor")
@@ -95,7 +103,7 @@ class ClipTruth:
         right = temporal.option_text(meaning.type, self.meaning_of(answer))
         wanted = random.choice((4, 5))
         wrong: list[str] = []
-        for group in self._distractors(meaning, answer, random, held_out):
+        for group in self._distractors(meaning, random, held_out):
             random.shuffle(group)
             for text in group:
                 if text != right and text not in wrong and len(wrong) < wanted - 1:
@@ -104,68 +112,64 @@ class ClipTruth:
         random.shuffle(options)
         return options
 
-    def _distractors(
-        self, meaning: Meaning, answer: ClipEvent, random: Random, held_out: bool
-    ) -> list[list[str]]:
+    def _distractors(self, meaning: Meaning, random: Random, held_out: bool) -> list[list[str]]:
         """Groups of wrong options, the best first."""
         type_ = meaning.type
         if type_ in temporal.DO_TYPES:
             return self._other_deeds(meaning, random)
         if type_ in temporal.HAPPENS_TYPES:
-            return self._other_events(meaning, answer)
-        excluded = meaning.slots.get("actor")
-        present = [f"the {name}" for name in self.names if name != excluded]
+            return self._other_events(meaning)
+        excluded = {*told(meaning), meaning.slots.get("actor")}
         doing = [
-            f"the {self.names[event.actor]}"
+            self.names[event.actor]
             for event in self.events
             if type_.startswith("which") and event.kind == meaning["kind"]
         ]
-        taken = {*self.names}
-        absent = object_names(8, random, held_out=held_out)
-        return [doing, present, [f"the {name}" for name in absent if name not in taken]]
+        absent = object_names(12, random, held_out=held_out)
+        groups = (doing, self.names, [name for name in absent if name not in self.names])
+        return [[f"the {name}" for name in group if name not in excluded] for group in groups]
 
     def _other_deeds(self, meaning: Meaning, random: Random) -> list[list[str]]:
         actor = str(meaning["actor"])
         own = [self.meaning_of(e) for e in self.events if self.names[e.actor] == actor]
-        kinds = DEED_KINDS[meaning.type]
-        named = meaning.slots.get("event")
         others = [name for name in self.names if name != actor]
-        invented = [temporal.event(kind, actor) for kind in kinds if kind != "hit"]
+        invented = [
+            temporal.event(kind, actor) for kind in DEED_KINDS[meaning.type] if kind != "hit"
+        ]
         hits = [temporal.event("hit", actor, name) for name in others]
         random.shuffle(hits)
-        told = temporal.event_predicate(named) if isinstance(named, Meaning) else ""
         groups = [own, [*invented, *hits[:1]], hits]
         said = [[temporal.event_predicate(deed) for deed in group] for group in groups]
-        said.append([f"hits the {name}" for name in object_names(4, random)])
-        return [[text for text in group if text != told] for group in said]
+        return [*said, [f"hits the {name}" for name in object_names(4, random) if name != actor]]
 
-    def _other_events(self, meaning: Meaning, answer: ClipEvent) -> list[list[str]]:
-        named = meaning.slots.get("event")
-        happened = [
-            temporal.event_sentence(self.meaning_of(e))
-            for e in self.events
-            if self.meaning_of(e) != named
-        ]
+    def _other_events(self, meaning: Meaning) -> list[list[str]]:
+        actors = [name for name in self.names if name not in told(meaning)]
+        happened = [self.meaning_of(e) for e in self.events if self.names[e.actor] in actors]
+        kinds = DEED_KINDS.get(meaning.type, EVENT_KINDS)
         invented = [
-            temporal.event_sentence(temporal.event(kind, name))
-            for name in self.names
-            for kind in VERBS
-            if kind != "hit"
+            temporal.event(kind, name, other if kind == "hit" else None)
+            for name in actors
+            for kind in kinds
+            for other in self.names
+            if other != name
         ]
-        hits = [
-            temporal.event_sentence(temporal.event("hit", a, b))
-            for a in self.names
-            for b in self.names
-            if a != b
-        ]
-        told = "" if not isinstance(named, Meaning) else temporal.event_sentence(named)
-        return [happened, [text for text in [*invented, *hits] if text != told]]
+        return [[temporal.event_sentence(e) for e in group] for group in (happened, invented)]
 
 
-DEED_KINDS = {
+def told(meaning: Meaning) -> tuple[object, ...]:
+    """The objects of the event that a query names; none if it names no event."""
+    named = meaning.slots.get("event")
+    if not isinstance(named, Meaning):
+        return ()
+    return tuple(value for slot, value in named.slots.items() if slot != "kind")
+
+
+DEED_KINDS: Mapping[str, tuple[str, ...]] = {
     "do_after": ("start", "stop", "fall", "hit"),
     "do_before": ("appear", "start", "stop", "hit"),
     "do_first": ("appear", "start", "stop", "hit"),
     "do_last": ("start", "stop", "fall", "hit"),
+    "happens_first": ("appear", "start", "stop", "hit"),
+    "happens_last": ("start", "stop", "fall", "hit"),
 }
-"""What an object can be seen to do first, last, before or after something else."""
+"""What can be seen first, last, before or after something else; other types: anything."""

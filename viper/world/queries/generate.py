@@ -7,7 +7,7 @@ answer is not ahead of the others that the same wording could have.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from random import Random
@@ -15,6 +15,7 @@ from typing import Generic, TypeVar
 
 from viper.errors import UnknownNameError
 from viper.world.clips import sample_clip
+from viper.world.events import EVENT_KINDS
 from viper.world.layout import sample_scene
 from viper.world.queries import compositional, referring, temporal
 from viper.world.queries.clip_truth import DEED_KINDS, ClipTruth
@@ -193,7 +194,7 @@ def answer_space(
 
 def _draw_clip_samples(family: str, split: str, seed: int, count: int) -> list[WorldSample]:
     random = Random(f"{family} {split} {seed}")
-    balance = Balance(slack=2)
+    balance = Balance()
     pool = Pool(Random(f"clips {split} {seed}"), lambda index: _clip_truth(split, index))
     samples: list[WorldSample] = []
     for type_, number in zip(_types(family, random), range(count), strict=False):
@@ -235,33 +236,10 @@ def _propose_clip(
             answer = truth.answer(meaning)
         except UnanswerableError:
             continue
-        key, value, space = _clip_space(meaning, answer, truth)
-        if balance.admits(key, value, space):
+        kinds = DEED_KINDS.get(type_, EVENT_KINDS)
+        if type_ not in temporal.DO_TYPES | temporal.HAPPENS_TYPES:
+            return meaning, answer
+        named = meaning["event"]["kind"] if "event" in meaning else None
+        if balance.admits((type_, named), answer.kind, kinds):
             return meaning, answer
     return None
-
-
-def _clip_space(
-    meaning: Meaning, answer: ClipEvent, truth: ClipTruth
-) -> tuple[Hashable, Hashable, tuple[Hashable, ...]]:
-    """As :func:`answer_space`: by kind of event, or by whether the query names who answers it."""
-    type_ = meaning.type
-    named: Mapping[str, object] = meaning["event"].slots if "event" in meaning else {}
-    if type_ in temporal.DO_TYPES:
-        own = named.get("actor") == meaning["actor"]
-        return (type_, named.get("kind"), own), answer.kind, DEED_KINDS[type_]
-    if type_ in temporal.HAPPENS_TYPES:
-        kinds = _HAPPENS_KINDS[type_]
-        return (type_, named.get("kind")), answer.kind, kinds
-    if type_.endswith(("_after", "_before")):
-        told = truth.names[answer.actor] in named.values()
-        return type_, told, (True, False)
-    return type_, True, (True,)
-
-
-_HAPPENS_KINDS = {
-    "happens_first": ("appear", "start", "stop", "hit"),
-    "happens_last": ("start", "stop", "hit", "fall"),
-    "happens_after": ("appear", "start", "stop", "hit", "fall"),
-    "happens_before": ("appear", "start", "stop", "hit", "fall"),
-}

@@ -109,7 +109,10 @@ def fit(
     import torch
 
     optimizer = torch.optim.AdamW(
-        parameter_groups(model, plan.weight_decay), lr=plan.learning_rate, betas=plan.betas
+        parameter_groups(model, plan.weight_decay),
+        lr=plan.learning_rate,
+        betas=plan.betas,
+        fused=True,
     )
     averaged = copy.deepcopy(model).requires_grad_(False) if plan.ema is not None else None
     start = 0

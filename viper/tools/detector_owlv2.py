@@ -1,0 +1,182 @@
+"""Open-vocabulary detection with OWLv2: the package's own small one or a published checkpoint."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from viper.errors import ModelError
+from viper.tools.model_id import model_id
+from viper.tools.roles import Detection, Pixels
+
+if TYPE_CHECKING:
+    import torch
+
+MIN_SCORE = 0.01
+"""Boxes below this score are never proposed."""
+
+NMS_IOU = 0.5
+"""Of two boxes for a phrase that overlap more than this, only the better one stays."""
+
+DEFAULT_THRESHOLD = 0.2
+"""Used where the checkpoint's folder states no calibrated threshold."""
+
+
+@dataclass(frozen=True)
+class Owlv2Encoding:
+    """What the image tower found in one picture.
+
+    Attributes:
+        features: float32 [P, D], one row a patch.
+        boxes: float32 [P, 4], the box each patch proposes: (x0, y0, x1, y1) in pixels
+            of the picture from its top-left corner, clipped to it.
+    """
+
+    features: torch.Tensor
+    boxes: NDArray[np.float32]
+
+
+class Owlv2Detector:
+    """The :class:`~viper.tools.roles.Detector` role, played by ``Owlv2ForObjectDetection``.
+
+    Not for several threads at once; the hub holds a lock for each model.
+
+    Args:
+        model: the network.
+        processor: its image processor and tokenizer (``Owlv2Processor``).
+        name: what goes into traces and cache keys.
+        threshold: the score that its maker found to be a good cut.
+    """
+
+    def __init__(
+        self, model: Any, processor: Any, name: str, threshold: float = DEFAULT_THRESHOLD
+    ) -> None:
+        self.model_id = name
+        self.default_threshold = threshold
+        self._model = model.eval()
+        self._processor = processor
+        self._phrases: dict[str, torch.Tensor] = {}
+
+    @classmethod
+    def from_pretrained(cls, source: str | Path, device: str = "cpu") -> Owlv2Detector:
+        """Loads a checkpoint in single precision.
+
+        Args:
+            source: a local folder, or the name of a checkpoint on the model hub.
+            device: torch device.
+
+        Raises:
+            ModelError: there is no such checkpoint, or it is not an OWLv2.
+        """
+        import torch
+        from transformers import Owlv2ForObjectDetection, Owlv2Processor
+
+        try:
+            model: Any = Owlv2ForObjectDetection.from_pretrained(source, dtype=torch.float32)
+            processor = Owlv2Processor.from_pretrained(source)
+        except (OSError, ValueError) as error:
+            first = (
+                str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+            )
+            raise ModelError(
+                f"no OWLv2 checkpoint could be loaded from {source}: {first}"
+            ) from error
+        threshold = _calibrated_threshold(Path(source))
+        return cls(model.to(device), processor, model_id(source), threshold)
+
+    def encode(self, images: Sequence[Pixels]) -> list[Owlv2Encoding]:
+        """One encoding an image; the image tower runs once for all of them."""
+        import torch
+
+        if not images:
+            return []
+        batch = self._processor.image_processor(
+            [np.ascontiguousarray(image) for image in images],
+            input_data_format="channels_last",
+            return_tensors="pt",
+        )
+        model = self._model
+        with torch.inference_mode():
+            grid, _ = model.image_embedder(batch["pixel_values"].to(model.device))
+            features = grid.flatten(1, 2)  # (B, P, D)
+            boxes = model.box_predictor(features, grid).cpu().numpy()
+        return [
+            Owlv2Encoding(features[i], _pixel_boxes(boxes[i], *images[i].shape[:2]))
+            for i in range(len(images))
+        ]
+
+    def detect(self, encoding: Owlv2Encoding, phrases: Sequence[str]) -> list[list[Detection]]:
+        """For each phrase, its boxes after non-maximum suppression, best first.
+
+        The library's own post-processing gives every box to its best phrase alone, so
+        that "cube" would take the boxes of "red cube". Here each phrase stands alone.
+        """
+        import torch
+
+        if not phrases:
+            return []
+        with torch.inference_mode():
+            texts = self._embed(phrases)
+            logits, _ = self._model.class_predictor(encoding.features[None], texts[None])
+            scores = logits[0].sigmoid().T.cpu().numpy()  # (Q, P)
+        return [_suppressed(encoding.boxes, row) for row in scores]
+
+    def _embed(self, phrases: Sequence[str]) -> torch.Tensor:
+        """float32 [Q, D]: normalised text embeddings, each phrase encoded once for good."""
+        import torch
+
+        new = [phrase for phrase in dict.fromkeys(phrases) if phrase not in self._phrases]
+        if new:
+            length = self._model.config.text_config.max_position_embeddings
+            tokens = self._processor.tokenizer(
+                new, padding=True, truncation=True, max_length=length, return_tensors="pt"
+            ).to(self._model.device)
+            pooled = self._model.owlv2.get_text_features(
+                tokens["input_ids"], tokens["attention_mask"]
+            ).pooler_output
+            normalised = torch.nn.functional.normalize(pooled, dim=-1)
+            self._phrases.update(zip(new, normalised, strict=True))
+        return torch.stack([self._phrases[phrase] for phrase in phrases])
+
+
+def _calibrated_threshold(folder: Path) -> float:
+    """What ``viper.json`` in the checkpoint's folder states, if there is one."""
+    path = folder / "viper.json"
+    if not path.is_file():
+        return DEFAULT_THRESHOLD
+    return float(json.loads(path.read_text("utf-8")).get("threshold", DEFAULT_THRESHOLD))
+
+
+def _pixel_boxes(boxes: NDArray[np.float32], height: int, width: int) -> NDArray[np.float32]:
+    """(cx, cy, w, h) as shares of the padded square -> clipped pixel corners of the picture.
+
+    The square's side is the picture's longer side; padding lies right or below.
+    """
+    centre, half = boxes[:, :2], boxes[:, 2:] / 2
+    corners = np.concatenate((centre - half, centre + half), axis=1) * max(height, width)
+    limit = np.array([width, height, width, height], np.float32)
+    return np.clip(corners, 0, limit).astype(np.float32)
+
+
+def _suppressed(boxes: NDArray[np.float32], scores: NDArray[np.float32]) -> list[Detection]:
+    """Boxes at or above :data:`MIN_SCORE`, best first, without near copies or empty ones."""
+    sides = boxes[:, 2:] - boxes[:, :2]
+    able = np.flatnonzero((scores >= MIN_SCORE) & (sides.min(axis=1) > 0))
+    order = able[np.argsort(-scores[able], kind="stable")]
+    kept: list[Detection] = []
+    areas = sides.prod(axis=1)
+    while len(order):
+        best, order = order[0], order[1:]
+        kept.append(Detection(tuple(boxes[best].tolist()), float(scores[best])))
+        low = np.maximum(boxes[best, :2], boxes[order, :2])
+        high = np.minimum(boxes[best, 2:], boxes[order, 2:])
+        shared = np.clip(high - low, 0, None).prod(axis=1)
+        overlap = shared / (areas[best] + areas[order] - shared)
+        order = order[overlap <= NMS_IOU]
+    return kept

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 from viper.errors import ModelError
 from viper.tools.model_id import model_id
 from viper.tools.roles import EventWindow, Floats, Pixels
+from viper.tools.video_sentences import SeenEvent, bearing_on
 
 if TYPE_CHECKING:
     from viper.tools.video_events_model import ClipFeatures, EventOutput, TextFeatures
@@ -30,16 +30,6 @@ TEXTS_AT_ONCE = 64
 SEEN_FRAMES = 2
 RIVAL_FRAMES = 3
 NOTHING = "nothing happens."
-
-
-@dataclass(frozen=True)
-class SeenEvent:
-    """One sentence of the bank that fits a clip; ``target`` is empty where none takes part."""
-
-    text: str
-    actor: str
-    target: str
-    window: EventWindow
 
 
 @dataclass
@@ -108,13 +98,13 @@ class VideoEvents:
         """The events whose middle lies in frames ``[start, end)``, in the order of time.
 
         E.g. ``the red cube hits the blue ball. the blue ball starts moving.`` A
-        question that names objects leaves only what these do, or, where they do
-        nothing (or it asks what happens *to* them), what is done to them.
+        question narrows them down, see :func:`~viper.tools.video_sentences.bearing_on`.
         """
         if encoding.events is None:
             encoding.events = self._all_events(encoding)
-        events = [e for e in encoding.events if start <= _middle(e.window) < end]
-        events = _about(events, question or "", self._model.config.names)
+        events = [event for event in encoding.events if start <= event.middle < end]
+        config = self._model.config
+        events = bearing_on(question or "", events, config.names, config.templates)
         return " ".join(f"{event.text}." for event in events) or NOTHING
 
     def _all_events(self, encoding: ClipEncoding) -> list[SeenEvent]:
@@ -122,14 +112,14 @@ class VideoEvents:
         config = self._model.config
         names = self._names_in_view(encoding)
         claims = [
-            (template.format(a=f"the {actor}", b=f"the {target}"), actor, target)
-            for template in config.templates.values()
+            (template.format(a=f"the {actor}", b=f"the {target}"), kind, actor, target)
+            for kind, template in config.templates.items()
             for actor in names
             for target in (names if "{b}" in template else [""])
             if actor != target
         ]
         found = []
-        windows = self._windows(encoding, [text for text, _, _ in claims])
+        windows = self._windows(encoding, [claim[0] for claim in claims])
         for claim, candidates in zip(claims, windows, strict=True):
             if candidates and candidates[0].score >= config.presence_threshold:
                 found.append(SeenEvent(*claim, candidates[0]))
@@ -234,34 +224,12 @@ def _resized(frames: Pixels, height: int, width: int) -> Any:
     return torch.cat(parts).round().clamp(0, 255).to(torch.uint8).permute(0, 2, 3, 1).contiguous()
 
 
-def _middle(window: EventWindow) -> float:
-    return (window.start + window.end - 1) / 2
-
-
 def _without_rivals(events: Iterable[SeenEvent]) -> list[SeenEvent]:
     """Of two hits at one time between the same two objects only the likelier is kept."""
     kept: list[SeenEvent] = []
     for event in sorted(events, key=lambda e: -e.window.score):
-        pair, middle = {event.actor, event.target}, _middle(event.window)
+        pair = {event.actor, event.target}
         rivals = [k for k in kept if event.target and {k.actor, k.target} == pair]
-        if all(abs(_middle(rival.window) - middle) > RIVAL_FRAMES for rival in rivals):
+        if all(abs(rival.middle - event.middle) > RIVAL_FRAMES for rival in rivals):
             kept.append(event)
     return kept
-
-
-def _about(events: list[SeenEvent], question: str, names: Sequence[str]) -> list[SeenEvent]:
-    """What the objects named in the question do, else what is done to them; all if none is."""
-    named = mentioned(question, names)
-    if not named:
-        return events
-    doing = [event for event in events if event.actor in named]
-    involved = [event for event in events if event.actor in named or event.target in named]
-    return involved if not doing or re.search(r"\bhappens? to\b", question.lower()) else doing
-
-
-def mentioned(question: str, names: Sequence[str]) -> set[str]:
-    """The names a question mentions in full, else those that a single word of it fits."""
-    words = re.findall(r"[a-z]+", question.lower())
-    text = f" {' '.join(words)} "
-    full = {name for name in names if f" {name} " in text}
-    return full or {name for name in names if set(name.split()) & set(words)}

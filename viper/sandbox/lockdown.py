@@ -33,6 +33,13 @@ _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 1, 4, 38
 _PROT_EXEC = 4
 _EPERM = 1
 
+_FAILING_CALLS = (
+    "madvise", "futex", "getrandom", "sched_yield", "getpid", "mprotect", "rt_sigprocmask",
+    "open", "openat", "stat", "lstat", "newfstatat", "readlink", "access", "close",
+)  # fmt: skip
+"""Calls that Python, libc or BLAS may try on their own, such as opening the source file that a
+SyntaxError names: they fail; every other call that is not allowed ends the process."""
+
 Applied = list[tuple[str, bool, str]]
 
 
@@ -190,16 +197,7 @@ def _add_rules(rules: Any, seccomp: Any) -> None:
     rules.add_rule(seccomp.ALLOW, "mmap", not_executable(2))
     for name in ("munmap", "mremap", "brk", "rt_sigreturn", "exit_group", "clock_gettime"):
         rules.add_rule(seccomp.ALLOW, name)
-    # Harmless calls that Python, libc or BLAS may try: they fail instead of ending the process.
-    for name in (
-        "madvise",
-        "futex",
-        "getrandom",
-        "sched_yield",
-        "getpid",
-        "mprotect",
-        "rt_sigprocmask",
-    ):
+    for name in _FAILING_CALLS:
         rules.add_rule(seccomp.ERRNO(_EPERM), name)
 
 

@@ -186,7 +186,9 @@ class Pool:
 
     def _ensure_started(self) -> None:
         if self._process is not None:
-            return
+            if self._process.poll() is None:
+                return
+            self._stop()  # killed from outside; its children died with it
         ours, theirs = socket.socketpair()
         with theirs:
             arguments = [sys.executable, "-P", "-s", "-S", "-c", _BOOTSTRAP]

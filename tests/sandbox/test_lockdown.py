@@ -1,0 +1,169 @@
+"""What a broken-out program could still do: nothing outside its own memory."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from viper.errors import SandboxHostError, SandboxUnavailableError, UsageError
+from viper.sandbox import Limits, Prelude, Sandbox
+
+HOSTILE = Prelude("tests.sandbox.hostile_prelude")
+ATTEMPTS = [
+    "read_file('/etc/passwd')",
+    "write_file('/tmp/viper-was-here')",
+    "list_folder('/')",
+    "fork()",
+    "execute('/bin/true')",
+    "connect()",
+    "unix_socket()",
+    "kill_parent(parent)",
+    "become_root()",
+    "trace(parent)",
+    "open_more()",
+    "raise_limit()",
+    "write_stdout()",
+    "new_namespace()",
+    "send_elsewhere()",
+]
+
+
+@pytest.fixture(scope="module")
+def hostile() -> Iterator[Sandbox]:
+    with Sandbox(prelude=HOSTILE) as made:
+        yield made
+
+
+@pytest.mark.parametrize("attempt", ATTEMPTS)
+def test_raw_attempts_end_in_the_child(attempt: str, hostile: Sandbox) -> None:
+    outcome = hostile.run(f"answer = repr({attempt})", args={"parent": os.getpid()})
+    assert not outcome.ok
+    assert outcome.failure is not None
+    assert outcome.failure.kind in ("crash", "runtime")
+    assert not Path("/tmp/viper-was-here").exists()
+
+
+@pytest.mark.parametrize("attempt", ["read_file('/etc/passwd')", "connect()", "list_folder('/')"])
+def test_the_oracle_would_fire_without_the_kernel_layers(attempt: str) -> None:
+    open_layers = ("descriptors", "rlimits", "uid", "landlock", "seccomp")
+    with Sandbox(prelude=HOSTILE, mode="weak", without=open_layers) as sandbox:
+        assert sandbox.run(f"answer = repr({attempt})").ok
+
+
+@pytest.mark.parametrize("kept", ["rlimits", "landlock", "seccomp"])
+def test_one_layer_alone_keeps_files_closed(kept: str) -> None:
+    everything = {"descriptors", "rlimits", "uid", "landlock", "seccomp"}
+    with Sandbox(prelude=HOSTILE, mode="weak", without=tuple(everything - {kept})) as sandbox:
+        held = {layer.name: layer for layer in sandbox.layers()}
+        if not held[kept].holds:
+            pytest.skip(f"not here: {held[kept].detail}")
+        assert not sandbox.run("answer = repr(read_file('/etc/passwd'))").ok
+
+
+def test_executable_memory_is_refused(hostile: Sandbox) -> None:
+    assert not hostile.run("answer = executable_memory()").ok
+
+
+def test_every_layer_is_reported(sandbox: Sandbox) -> None:
+    names = [layer.name for layer in sandbox.layers()]
+    assert names == [
+        "policy", "process", "descriptors", "rlimits", "uid", "pdeathsig", "dumpable",
+        "no_new_privs", "landlock", "seccomp",
+    ]  # fmt: skip
+    assert all(layer.detail for layer in sandbox.layers())
+
+
+def test_strict_refuses_without_seccomp() -> None:
+    strict = Sandbox(without=("seccomp",))
+    with strict, pytest.raises(SandboxUnavailableError, match="--sandbox=weak"):
+        strict.run("answer = 1")
+    with Sandbox(without=("seccomp",), mode="weak") as sandbox:
+        assert sandbox.run("answer = 1").value == 1
+
+
+def test_unknown_mode() -> None:
+    with pytest.raises(UsageError, match="strict, weak"):
+        Sandbox(mode="lax")  # type: ignore[arg-type]
+
+
+def test_a_prelude_that_cannot_be_imported_is_named() -> None:
+    sandbox = Sandbox(prelude=Prelude("viper.no_such_prelude"))
+    with sandbox, pytest.raises(SandboxHostError, match="no_such_prelude"):
+        sandbox.run("answer = 1")
+
+
+@pytest.mark.parametrize(
+    ("attempt", "message"),
+    [
+        ("exit(0)", "ended with status 0, no answer"),
+        ("crash()", "SIGSEGV"),
+        ("fork()", "forbidden system call"),
+    ],
+)
+def test_an_end_without_an_answer_is_a_crash(attempt: str, message: str, hostile: Sandbox) -> None:
+    failure = hostile.run(f"{attempt}").failure
+    assert failure is not None
+    assert failure.kind == "crash" and message in failure.message
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\xff" * 64,
+        b"\x00" * 8,
+        b"\x01\x00\x00\x00\x00\x00\x00\x00\x80",
+        b"\x05\x00\x00\x00\x00\x00\x00\x00\x81\xa1t\xa1x",
+    ],
+    ids=["cap", "empty", "no type", "unknown type"],
+)
+def test_a_forged_frame_ends_the_run(data: bytes, hostile: Sandbox) -> None:
+    failure = hostile.run(f"send_raw({data!r})").failure
+    assert failure is not None and failure.kind == "protocol"
+
+
+def test_a_killed_zygote_is_replaced() -> None:
+    with Sandbox(limits=Limits(time_s=5)) as sandbox:
+        sandbox.run("answer = 1")
+        process = sandbox._pool._process
+        assert process is not None
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        assert sandbox.run("answer = 2").value == 2
+
+
+ORPHAN = """
+import os, sys
+from viper.sandbox import Sandbox
+sandbox = Sandbox()
+sandbox.run("answer = 1")
+child = sandbox._pool.take()
+print(sandbox._pool._process.pid, child.pid, flush=True)
+os.kill(os.getpid(), 9)
+"""
+
+
+def test_all_processes_end_with_the_parent() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", ORPHAN], capture_output=True, text=True, check=False
+    )
+    zygote, child = (int(word) for word in done.stdout.split())
+    for pid in (zygote, child):
+        _await_end(pid)
+
+
+def _await_end(pid: int) -> None:
+    """Waits (pytest's timeout bounds it) until a process is gone or a zombie."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    import select
+
+    select.select([descriptor], [], [])
+    os.close(descriptor)

@@ -1,0 +1,198 @@
+"""The program writer's recipe: a small Llama that writes programs from the compact prompt.
+
+``viper world train --role writer``. Single CPU core, float32: about 5,000 tokens a second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from viper.world.training.optim import Plan, TrainOptions, fit
+from viper.world.training.writer_documents import DocumentOptions, Piece, document
+from viper.world.training.writer_init import WriterShape, build_writer
+from viper.world.training.writer_tokenizer import (
+    BOS,
+    EOS,
+    PAD,
+    build_tokenizer,
+    load_tokenizer,
+    save_tokenizer,
+)
+from viper.world.training.writer_words import spelling_samples
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+    from torch import Tensor
+
+STEPS = 3500
+MAX_CONTEXT = 2048
+
+PLAIN = DocumentOptions(made_up_nouns=0, made_up_names=0, swapped_names=0)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A part of the curriculum, up to a share of all steps; longer documents are left out."""
+
+    until: float
+    max_tokens: int
+    documents: DocumentOptions
+
+
+STAGES: tuple[Stage, ...] = (
+    Stage(
+        0.08, 256, DocumentOptions(programs=1, made_up_names=0.7, full_header=0.0, extra_lines=3)
+    ),
+    Stage(
+        0.45, 512, DocumentOptions(programs=3, made_up_names=0.6, full_header=0.15, extra_lines=8)
+    ),
+    Stage(1.00, 960, DocumentOptions(programs=5, full_header=0.4)),
+)
+"""Short headers with invented names first: that is where reading the API text is learned."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Token ids and loss mask of documents of similar length, both ``[rows, length]``."""
+
+    ids: Tensor
+    learned: Tensor
+
+
+def train(options: TrainOptions) -> Mapping[str, float]:
+    """Trains the writer and saves it to ``options.out``; returns what it reached."""
+    model, tokenizer = train_writer(options)
+    save_writer(model, tokenizer, options.out)
+    from viper.world.training.writer_score import evaluate
+
+    return evaluate(options.out)
+
+
+def train_writer(
+    options: TrainOptions,
+    *,
+    stages: Sequence[Stage] = STAGES,
+    shape: WriterShape | None = None,
+    step_tokens: int = 3000,
+    learning_rate: float = 3e-3,
+) -> tuple[Any, Tokenizer]:
+    """The trained model and its tokenizer; resumes from ``options.work``."""
+    tokenizer = writer_tokenizer(options.work, options.seed)
+    special = [token_id(tokenizer, token) for token in (PAD, BOS, EOS)]
+    model: Any = build_writer(tokenizer.get_vocab_size(), *special, seed=options.seed, shape=shape)
+    model.to(options.device)
+    steps = options.steps or STEPS
+    plan = Plan(
+        steps=steps,
+        learning_rate=learning_rate,
+        warmup=40,
+        decay="tail",
+        final_share=0.03,
+        betas=(0.9, 0.95),
+        weight_decay=0.01,
+        ema=0.995,
+        log_every=20,
+    )
+
+    def loss_at(step: int) -> tuple[Tensor, Mapping[str, float]]:
+        stage = next(s for s in stages if step < s.until * steps or s is stages[-1])
+        batches = batches_at(tokenizer, stage, options.seed, step, step_tokens)
+        return loss_of(model, batches, options.device)
+
+    trained = fit(model, loss_at, plan, options.work / "checkpoint.pt")
+    return trained, tokenizer
+
+
+def writer_tokenizer(work: Path, seed: int) -> Tokenizer:
+    """The tokenizer kept in the work folder, made when it is not there."""
+    if not (work / "tokenizer.json").exists():
+        random = Random(f"writer tokenizer {seed}")
+        texts = ["".join(p.text for p in document(random, PLAIN)) for _ in range(2500)]
+        save_tokenizer(
+            build_tokenizer(texts, spelling_samples(random, 5000)), work, max_length=MAX_CONTEXT
+        )
+    return load_tokenizer(work)
+
+
+def token_id(tokenizer: Tokenizer, token: str) -> int:
+    """The id of a token that the vocabulary holds."""
+    found = tokenizer.token_to_id(token)
+    assert found is not None, token
+    return found
+
+
+def save_writer(model: Any, tokenizer: Tokenizer, folder: Path) -> None:
+    """Weights in half precision and tokenizer files, for ``from_pretrained``."""
+    import copy
+
+    import torch
+
+    half: Any = copy.deepcopy(model)
+    half.to(torch.float16)
+    half.generation_config.max_length = MAX_CONTEXT
+    half.save_pretrained(folder)
+    save_tokenizer(tokenizer, folder, max_length=MAX_CONTEXT)
+
+
+def batches_at(
+    tokenizer: Tokenizer, stage: Stage, seed: int, step: int, step_tokens: int
+) -> list[Batch]:
+    """The documents of one step, sorted by length into a few padded batches."""
+    random = Random(f"writer {seed} {step}")
+    rows: list[tuple[list[int], list[bool]]] = []
+    total = 0
+    while total < step_tokens:
+        row = encode_pieces(tokenizer, document(random, stage.documents))
+        if len(row[0]) <= stage.max_tokens:
+            rows.append(row)
+            total += len(row[0])
+    rows.sort(key=lambda row: len(row[0]))
+    chunk = max(1, -(-len(rows) // 4))
+    return [_padded(rows[i : i + chunk]) for i in range(0, len(rows), chunk)]
+
+
+def encode_pieces(tokenizer: Tokenizer, pieces: Sequence[Piece]) -> tuple[list[int], list[bool]]:
+    """Token ids of a document, and for each whether it counts in the loss."""
+    ids: list[int] = []
+    learned: list[bool] = []
+    for piece in pieces:
+        encoded = tokenizer.encode(piece.text, add_special_tokens=False).ids
+        ids += encoded
+        learned += [piece.learned] * len(encoded)
+    ids.append(token_id(tokenizer, EOS))
+    learned.append(True)
+    return ids, learned
+
+
+def loss_of(
+    model: Any, batches: Sequence[Batch], device: str
+) -> tuple[Tensor, Mapping[str, float]]:
+    """Mean cross-entropy over the learned tokens; logits are computed for those alone."""
+    import torch
+
+    total, right, count = torch.zeros((), device=device), 0, 0
+    for batch in batches:
+        ids, learned = batch.ids.to(device), batch.learned.to(device)[:, 1:]
+        hidden = model.model(input_ids=ids[:, :-1]).last_hidden_state[learned]
+        logits = model.lm_head(hidden)
+        target = ids[:, 1:][learned]
+        total = total + torch.nn.functional.cross_entropy(logits, target, reduction="sum")
+        right += int((logits.argmax(-1) == target).sum())
+        count += len(target)
+    loss = total / count
+    return loss, {"loss": loss.item(), "right": right / count}
+
+
+def _padded(rows: Sequence[tuple[list[int], list[bool]]]) -> Batch:
+    """Right-padded, which needs no attention mask: nothing looks ahead."""
+    import torch
+
+    width = max(len(ids) for ids, _ in rows)
+    return Batch(
+        torch.tensor([ids + [0] * (width - len(ids)) for ids, _ in rows]),
+        torch.tensor([marks + [False] * (width - len(marks)) for _, marks in rows]),
+    )

@@ -1,0 +1,179 @@
+"""Training texts of the program writer: an API header, solved queries, answers to select.
+
+A document is one prompt as :mod:`viper.prompting.compact` builds it, with the programs
+filled in. What varies from document to document, and holds inside one: the task, the API,
+which of its lines the header shows and in which order, invented nouns, invented routine
+names, how many queries are solved. Every program comes after the header that lists its
+names, so every program is learned from; the first one has no example before it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from random import Random
+
+from viper.api.sets import ApiEntry, api_set
+from viper.prompting.compact import (
+    END_OF_PROGRAM,
+    compact_header,
+    compact_program,
+    compact_query,
+    compact_selection,
+)
+from viper.world.queries.annotate import annotate, rename
+from viper.world.queries.lexicon import WORLD
+from viper.world.queries.sample import SelectionSample, TextSample
+from viper.world.queries.texts import selection_sample, text_sample
+from viper.world.training.writer_words import made_up_lexicon, made_up_names
+
+FAMILY_SHARES: Mapping[str, float] = {"referring": 0.40, "question": 0.40, "video": 0.20}
+TASKS: Mapping[str, str] = {"referring": "ground", "question": "question", "video": "choice"}
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A stretch of a document; only ``learned`` ones count in the loss."""
+
+    text: str
+    learned: bool
+
+
+@dataclass(frozen=True)
+class DocumentOptions:
+    """What documents look like.
+
+    Attributes:
+        programs: at most how many solved queries a document holds.
+        made_up_nouns: share of documents with invented nouns.
+        made_up_names: share of documents with invented routine names.
+        swapped_names: share with the API's own names dealt to the wrong routines, so that
+            only the header tells what a name does.
+        full_header: share of documents whose header lists the whole API.
+        extra_lines: at most how many unneeded lines another header has.
+        selections: share of documents that select answers.
+        vipergpt: share of documents with the API of plain methods.
+    """
+
+    programs: int = 5
+    made_up_nouns: float = 0.5
+    made_up_names: float = 0.5
+    swapped_names: float = 0.06
+    full_header: float = 0.3
+    extra_lines: int = 12
+    selections: float = 0.12
+    vipergpt: float = 0.2
+
+
+def document(random: Random, options: DocumentOptions) -> list[Piece]:
+    """One training document of the training split."""
+    if random.random() < options.selections:
+        return selection_document(random)
+    return program_document(random, options)
+
+
+def program_document(random: Random, options: DocumentOptions) -> list[Piece]:
+    """A header and one or more solved queries."""
+    family = random.choices(tuple(FAMILY_SHARES), tuple(FAMILY_SHARES.values()))[0]
+    api = "vipergpt" if random.random() < options.vipergpt else "abstract"
+    lexicon = made_up_lexicon(random) if random.random() < options.made_up_nouns else WORLD
+    count = random.randint(1, options.programs)
+    samples = [text_sample(random, family=family, api=api, lexicon=lexicon) for _ in range(count)]
+    listed = "vipergpt+abstract" if api == "abstract" and random.random() < 0.1 else api
+    entries = listed_entries(listed, TASKS[family])
+    programs = [_annotated(sample.program, entries) for sample in samples]
+    shown = _header_entries(random, options, entries, programs)
+    mapping = _name_mapping(random, options, [entry.name for entry in entries])
+    shown = [renamed_entry(entry, mapping) for entry in shown]
+    pieces = [Piece(compact_header(shown, TASKS[family]), learned=False)]
+    for sample, program in zip(samples, programs, strict=True):
+        query = compact_query(_varied(random, sample.text), sample.options)
+        solved = compact_program(rename(program, mapping)) + END_OF_PROGRAM
+        pieces += [Piece(query, learned=False), Piece(solved, learned=True)]
+    return pieces
+
+
+def selection_document(random: Random) -> list[Piece]:
+    """One answer selected from what is known."""
+    lexicon = made_up_lexicon(random) if random.random() < 0.4 else WORLD
+    sample = selection_sample(random, lexicon=lexicon)
+    return selection_pieces(sample)
+
+
+def selection_pieces(sample: SelectionSample) -> list[Piece]:
+    """The prompt of a selection and the option to learn."""
+    prompt = compact_selection(sample.info, sample.question, sample.options)
+    return [Piece(prompt, learned=False), Piece(f" {sample.answer}{END_OF_PROGRAM}", learned=True)]
+
+
+@cache
+def listed_entries(api: str, task: str) -> tuple[ApiEntry, ...]:
+    """The names that an API lists for a task."""
+    return api_set(api).entries(task)
+
+
+def renamed_entry(entry: ApiEntry, mapping: Mapping[str, str]) -> ApiEntry:
+    """The entry under its new name, if it has one."""
+    return replace(entry, name=mapping.get(entry.name, entry.name))
+
+
+def annotated(sample: TextSample) -> str:
+    """The program that the writer should write: canonical, each routine restated before its use."""
+    return _annotated(sample.program, listed_entries(sample.api, sample.task))
+
+
+def names_called(program: str, entries: Sequence[ApiEntry]) -> set[str]:
+    """Which listed names occur in the code or the comments of a program."""
+    words = set(re.findall(r"[A-Za-z_]\w*", program))
+    return {entry.name for entry in entries if entry.name in words}
+
+
+def _annotated(program: str, entries: Sequence[ApiEntry]) -> str:
+    """``annotate``, but a line that calls one routine twice restates it once."""
+    lines: list[str] = []
+    for line in annotate(program, entries).split("\n"):
+        if not (line.lstrip().startswith("#") and lines and lines[-1] == line):
+            lines.append(line)
+    return "\n".join(lines)
+
+
+def _header_entries(
+    random: Random,
+    options: DocumentOptions,
+    entries: Sequence[ApiEntry],
+    programs: Sequence[str],
+) -> list[ApiEntry]:
+    """The whole API in its order, or the needed lines among some others, shuffled."""
+    if random.random() < options.full_header:
+        return list(entries)
+    needed = set[str]().union(*(names_called(program, entries) for program in programs))
+    chosen = [entry for entry in entries if entry.name in needed]
+    others = [entry for entry in entries if entry.name not in needed]
+    extra = min(len(others), random.randint(0, options.extra_lines))
+    chosen += random.sample(others, extra)
+    random.shuffle(chosen)
+    return chosen
+
+
+def _name_mapping(
+    random: Random, options: DocumentOptions, names: Sequence[str]
+) -> Mapping[str, str]:
+    draw = random.random()
+    if draw < options.made_up_names:
+        return made_up_names(random, dict.fromkeys(names), avoid=names)
+    if draw < options.made_up_names + options.swapped_names:
+        dealt = list(dict.fromkeys(names))
+        random.shuffle(dealt)
+        return dict(zip(dict.fromkeys(names), dealt, strict=True))
+    return {}
+
+
+def _varied(random: Random, text: str) -> str:
+    """A query as people type it: now and then a capital, a missing or another final mark."""
+    if random.random() < 0.1:
+        text = text[:1].upper() + text[1:]
+    if random.random() < 0.1:
+        text = text.rstrip("?.") + random.choice(("", "?", "."))
+    return text

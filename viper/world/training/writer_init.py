@@ -1,0 +1,214 @@
+"""Initial weights of the program writer: a stock Llama that can already copy.
+
+A small model needs more than a million tokens before it finds out how to copy an unseen
+word (to attend to what followed the last occurrence of the current tokens). Here the
+circuit is in the initial weights; everything is trained afterwards.
+
+The residual stream starts as four blocks of equal width: the token, the token before it,
+the one before that, and a blend of some earlier ones. Layer 0 fills them: three heads
+attend by distance alone, through biases on the fast rotary dimensions. Layer 1 has two
+heads that match those blocks on the slow rotary dimensions, one step shifted, so they
+point to what followed the same context; they copy that token into the last block, which
+the output layer reads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+    from transformers import LlamaForCausalLM
+
+
+@dataclass(frozen=True)
+class WriterShape:
+    """Sizes of the writer. ``width`` is a multiple of 4; ``heads`` at least 4."""
+
+    width: int = 128
+    layers: int = 4
+    heads: int = 4
+    head_dim: int = 32
+    inner: int = 320
+    max_positions: int = 2048
+    rope_theta: float = 1e8
+
+
+# Logit gap of a distance head between its distance and the next, and of one matched token.
+_DISTANCE_SHARPNESS = 8.0
+_MATCH_LOGIT = 6.0
+_COPY_LOGIT = 5.0
+# Which earlier tokens the fourth block blends: centred here, falling off over some tokens.
+_BLEND_CENTRE = 5.0
+_BLEND_SHARPNESS = 0.25
+
+
+def build_writer(
+    vocab_size: int,
+    pad: int,
+    bos: int,
+    eos: int,
+    *,
+    seed: int = 0,
+    shape: WriterShape | None = None,
+) -> LlamaForCausalLM:
+    """A ``LlamaForCausalLM`` with copying built into its initial weights."""
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    shape = shape or WriterShape()
+    config = LlamaConfig(
+        vocab_size=vocab_size,
+        hidden_size=shape.width,
+        intermediate_size=shape.inner,
+        num_hidden_layers=shape.layers,
+        num_attention_heads=shape.heads,
+        num_key_value_heads=shape.heads,
+        head_dim=shape.head_dim,
+        max_position_embeddings=shape.max_positions,
+        rope_parameters={"rope_type": "default", "rope_theta": shape.rope_theta},
+        attention_bias=True,
+        tie_word_embeddings=False,
+        initializer_range=0.03,
+        pad_token_id=pad,
+        bos_token_id=bos,
+        eos_token_id=eos,
+    )
+    model = LlamaForCausalLM(config)
+    with torch.no_grad():
+        _Builder(model, shape, torch.Generator().manual_seed(seed)).build()
+    return model
+
+
+class _Builder:
+    """Writes the circuit into a freshly made model."""
+
+    def __init__(
+        self, model: LlamaForCausalLM, shape: WriterShape, generator: torch.Generator
+    ) -> None:
+        self.model, self.shape, self.generator = model, shape, generator
+        self.block = shape.width // 4
+        pairs = shape.head_dim // 2
+        self.rates = [shape.rope_theta ** (-i / pairs) for i in range(pairs)]
+        self.slow = [i for i, rate in enumerate(self.rates) if rate < 1.5e-3]
+        self.slow += [i + pairs for i in self.slow]
+
+    def build(self) -> None:
+        self._randomise()
+        rotations = [self._rotation() for _ in range(3)]
+        embedding = self._normal(self.model.config.vocab_size, self.block)
+        embedding /= embedding.norm(dim=1, keepdim=True)
+        tokens = self.model.model.embed_tokens.weight
+        tokens.mul_(0.1)
+        tokens[:, : self.block] = embedding
+        for head, (distance, rates) in enumerate(
+            [(1.0, slice(0, 8)), (2.0, slice(0, 8)), (_BLEND_CENTRE, slice(3, 8))]
+        ):
+            sharpness = _DISTANCE_SHARPNESS if head < 2 else _BLEND_SHARPNESS
+            self._distance_head(head, distance, rates, sharpness, rotations[head])
+        for head, blend in enumerate((0.5, 1.0)):
+            self._match_head(head, blend, rotations)
+        output = self.model.lm_head.weight
+        output.mul_(0.5)
+        # The copied token has about the norm of every other block: width / 5 of the norm.
+        scale = _COPY_LOGIT / (self.shape.width / 5) ** 0.5
+        output[:, 3 * self.block :] = embedding * scale
+
+    def _randomise(self) -> None:
+        depth = (2 * self.shape.layers) ** -0.5
+        for name, parameter in self.model.named_parameters():
+            if parameter.ndim > 1:
+                parameter.copy_(self._normal(*parameter.shape) * 0.03)
+            elif "norm" not in name:
+                parameter.zero_()
+            if name.endswith(("o_proj.weight", "down_proj.weight")):
+                parameter.mul_(depth)
+
+    def _distance_head(
+        self, head: int, distance: float, rates: slice, sharpness: float, rotation: Tensor
+    ) -> None:
+        """A head that attends ``distance`` tokens back and copies the token into its block."""
+        import math
+
+        attention = self.model.model.layers[0].self_attn
+        rows = self._rows(head)
+        for projection in (attention.q_proj, attention.k_proj):
+            projection.weight[rows] *= 0.05
+        pairs = self.shape.head_dim // 2
+        indices = range(pairs)[rates]
+        gap = sum(1 - math.cos(self.rates[i]) for i in indices)
+        amplitude = (sharpness * self.shape.head_dim**0.5 / gap) ** 0.5
+        for i in indices:
+            angle = self.rates[i] * distance
+            attention.q_proj.bias[rows.start + i] = amplitude
+            attention.k_proj.bias[rows.start + i] = amplitude * math.cos(angle)
+            attention.k_proj.bias[rows.start + i + pairs] = amplitude * math.sin(angle)
+        target = (head + 1) * self.block
+        # After the norm a lone token block has norm sqrt(width); the copy shall have norm 1.
+        scale = self.shape.width**-0.5
+        self._copy(attention, rows, rotation * scale, slice(target, target + self.block))
+
+    def _match_head(self, head: int, blend: float, rotations: list[Tensor]) -> None:
+        """A head that finds the same recent tokens one step earlier and copies what followed."""
+        attention = self.model.model.layers[1].self_attn
+        rows = self._rows(head)
+        query, key = attention.q_proj.weight, attention.k_proj.weight
+        query[rows] *= 0.05
+        key[rows] *= 0.05
+        slow = [rows.start + i for i in self.slow]
+        # About 3.5 blocks of equal norm make up the normalised input.
+        block_norm = self.shape.width / 3.5
+        kept = min(1.0, len(slow) / self.block)
+        gain = (_MATCH_LOGIT * self.shape.head_dim**0.5 / (block_norm * kept)) ** 0.5
+        one, two, three = (self._projection(len(slow)) * gain for _ in range(3))
+        first, second, third = (rotation.T for rotation in rotations)
+        here, before, earlier, blended = (
+            slice(i * self.block, (i + 1) * self.block) for i in range(4)
+        )
+        query[slow, here] += one
+        query[slow, before] += two @ first
+        query[slow, blended] += blend * three @ third
+        key[slow, before] += one @ first
+        key[slow, earlier] += two @ second
+        key[slow, blended] += blend * three @ third
+        scale = (3.5 / self.shape.width) ** 0.5 / 2
+        self._copy(attention, rows, self._eye() * scale, blended)
+
+    def _copy(self, attention: Any, rows: slice, matrix: Tensor, target: slice) -> None:
+        """Value and output projections that carry the token block through ``matrix``."""
+        inner = slice(rows.start, rows.start + self.block)
+        value, output = attention.v_proj.weight, attention.o_proj.weight
+        value[rows] = 0.0
+        output[:, rows] *= 0.05
+        value[inner, : self.block] = self._eye()
+        output[target, inner] = matrix
+
+    def _rows(self, head: int) -> slice:
+        return slice(head * self.shape.head_dim, (head + 1) * self.shape.head_dim)
+
+    def _normal(self, *size: int) -> Tensor:
+        import torch
+
+        return torch.randn(*size, generator=self.generator)
+
+    def _eye(self) -> Tensor:
+        import torch
+
+        return torch.eye(self.block)
+
+    def _rotation(self) -> Tensor:
+        """A random orthogonal matrix of the block's width."""
+        import torch
+
+        return torch.linalg.qr(self._normal(self.block, self.block))[0]
+
+    def _projection(self, rows: int) -> Tensor:
+        """``rows`` random orthonormal directions of a block (all of it where it fits)."""
+        rotation = self._rotation()
+        if rows <= self.block:
+            return rotation[:rows]
+        import torch
+
+        return torch.cat([rotation, torch.zeros(rows - self.block, self.block)])

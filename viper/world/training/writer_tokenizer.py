@@ -1,0 +1,140 @@
+"""The program writer's tokenizer: few tokens, and a word has the same pieces wherever it stands.
+
+A small model copies an unseen word only if the pieces it sees are the pieces it has to
+write. So every word carries its own start mark instead of the space before it: ``cube``
+is one and the same piece after a space, a quote, a dot or a bracket. A space between two
+words costs nothing; it comes back when the text is decoded. Identifiers split at ``_``,
+which marks the start of the part that follows; a final plural ``s`` is a piece of its
+own; a newline with its indentation and comment sign is one piece.
+
+Frequent words are whole tokens; all merges are learned from made-up words, so that an
+unseen name falls into pieces that are all well trained. Bytes stand in for anything else.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+PAD, BOS, EOS = "<pad>", "<s>", "</s>"
+WORD_MARK = "▁"
+PRINTABLE = tuple(chr(code) for code in range(32, 127))
+
+# A plural "s" is split off only after three letters, and never from these words.
+_WHOLE_WITH_S = "this|has|does|was|always|across|axis|yes|less|class|is"
+_PLURAL = (
+    rf"(?![▁_](?:{_WHOLE_WITH_S})(?![A-Za-z]))[▁_][A-Za-z]{{2,}}?[A-RT-Za-rt-z](?=s(?![A-Za-z]))"
+)
+_PIECES = rf"{_PLURAL}|[▁_]?[A-Za-z]+|\d|\n\n|\n *(?:# )?|[^A-Za-z0-9\n▁_]+|."
+
+
+def build_tokenizer(
+    texts: Iterable[str], made_up: Iterable[str], *, whole_words: int = 340, merges: int = 200
+) -> Tokenizer:
+    """A tokenizer for texts like these.
+
+    Args:
+        texts: documents without made-up words; their commonest pieces become whole tokens.
+        made_up: invented words, from which alone the merges are learned.
+        whole_words: at most how many pieces become whole tokens.
+        merges: how many merges to learn.
+    """
+    from tokenizers import Tokenizer, decoders, models
+
+    parts = _empty_pipeline()
+    learned_vocab, learned_merges = _learn_merges(parts, made_up, merges)
+    counts: Counter[str] = Counter()
+    for text in texts:
+        counts.update(_pieces(parts, text))
+    frequent = [piece for piece, count in counts.most_common() if count >= 5 and len(piece) > 1]
+    tokens = [PAD, BOS, EOS, *(f"<0x{byte:02X}>" for byte in range(256))]
+    tokens += [*PRINTABLE, "\n", WORD_MARK, *learned_vocab, *frequent[:whole_words]]
+    vocab = {token: index for index, token in enumerate(dict.fromkeys(tokens))}
+
+    model = models.BPE(vocab=vocab, merges=learned_merges, byte_fallback=True, ignore_merges=True)
+    tokenizer = Tokenizer(model)
+    tokenizer.normalizer = parts.normalizer
+    tokenizer.pre_tokenizer = parts.pre_tokenizer
+    tokenizer.decoder = decoders.Sequence(
+        [
+            decoders.ByteFallback(),
+            decoders.Fuse(),
+            decoders.Replace(_regex(r"(?<=[A-Za-z])▁"), " "),
+            decoders.Replace(WORD_MARK, ""),
+        ]
+    )
+    tokenizer.add_special_tokens([PAD, BOS, EOS])
+    return tokenizer
+
+
+def save_tokenizer(tokenizer: Tokenizer, folder: Path, *, max_length: int) -> None:
+    """Writes the files from which ``AutoTokenizer`` restores it."""
+    from transformers import PreTrainedTokenizerFast
+
+    PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        pad_token=PAD,
+        bos_token=BOS,
+        eos_token=EOS,
+        model_max_length=max_length,
+        padding_side="left",
+        clean_up_tokenization_spaces=False,
+    ).save_pretrained(folder)
+
+
+def load_tokenizer(folder: Path) -> Tokenizer:
+    """The bare tokenizer of a saved folder, with padding and truncation off."""
+    from tokenizers import Tokenizer
+
+    return Tokenizer.from_file(str(folder / "tokenizer.json"))
+
+
+def _empty_pipeline() -> Tokenizer:
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+
+    pipeline = Tokenizer(models.BPE())
+    pipeline.normalizer = normalizers.Sequence(
+        [
+            normalizers.Replace(_regex(r"(?<=[A-Za-z]) (?=[A-Za-z])"), WORD_MARK),
+            normalizers.Replace(_regex(r"(?<![A-Za-z_▁])(?=[A-Za-z])"), WORD_MARK),
+        ]
+    )
+    pipeline.pre_tokenizer = pre_tokenizers.Split(_regex(_PIECES), "isolated")
+    return pipeline
+
+
+def _pieces(pipeline: Tokenizer, text: str) -> list[str]:
+    normal = pipeline.normalizer.normalize_str(text)
+    return [piece for piece, _ in pipeline.pre_tokenizer.pre_tokenize_str(normal)]
+
+
+def _learn_merges(
+    pipeline: Tokenizer, made_up: Iterable[str], merges: int
+) -> tuple[list[str], list[tuple[str, str]]]:
+    """The vocabulary and merges of a BPE over invented words and nothing else."""
+    import json
+
+    from tokenizers import Tokenizer, trainers
+
+    learner = Tokenizer.from_str(pipeline.to_str())
+    letters = [chr(code) for code in (*range(65, 91), *range(97, 123))]
+    alphabet = [*letters, WORD_MARK, "_"]
+    trainer = trainers.BpeTrainer(
+        vocab_size=len(alphabet) + merges, initial_alphabet=alphabet, show_progress=False
+    )
+    learner.train_from_iterator(made_up, trainer)
+    learned = json.loads(learner.to_str())["model"]
+    ordered = sorted(learned["vocab"], key=learned["vocab"].__getitem__)
+    pairs = [tuple(m) if isinstance(m, list) else tuple(m.split(" ")) for m in learned["merges"]]
+    return ordered, [(left, right) for left, right in pairs]
+
+
+def _regex(pattern: str):  # type: ignore[no-untyped-def]  # tokenizers.Regex, imported late
+    from tokenizers import Regex
+
+    return Regex(pattern)

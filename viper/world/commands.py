@@ -11,6 +11,7 @@ import importlib
 import click
 
 _COMMANDS = {
+    "questions": "viper.world.question_command:questions",
     "render": "viper.world.command_render:render",
 }
 

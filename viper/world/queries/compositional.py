@@ -259,12 +259,13 @@ def _some_selection(nouns: Nouns, random: Random, family: str) -> Meaning:
 
 
 def _attribute(nouns: Nouns, random: Random) -> Meaning:
-    family = random.choices(ATTRIBUTES, (4, 3, 3, 2))[0]
+    # By the number of words, so that no answer is likelier than another.
+    family = random.choices(ATTRIBUTES, (8, 5, 2, 2))[0]
     return Meaning("attribute", {"of": _some_selection(nouns, random, family), "attribute": family})
 
 
 def _choose(nouns: Nouns, random: Random) -> Meaning:
-    family = random.choice(PROPERTY_FAMILIES)
+    family = random.choices(PROPERTY_FAMILIES, (8, 2, 2))[0]
     first, second = random.sample(nouns.lexicon.family(family), 2)
     of = _some_selection(nouns, random, family)
     return Meaning("choose", {"of": of, "property": first, "other_property": second})

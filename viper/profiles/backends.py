@@ -19,7 +19,7 @@ ROLE_BACKENDS: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "matcher": {"open_clip": "viper.tools.matcher_open_clip:OpenClipMatcher"},
         "depth": {"depth_anything": "viper.tools.depth_anything:DepthAnythingEstimator"},
         "vqa": {"blip": "viper.tools.vqa_blip:BlipAnswerer"},
-        "video": {"video_events": "viper.tools.video_events:VideoEventsModel"},
+        "video": {"video_events": "viper.tools.video_events:VideoEvents"},
         "text": {"llm": "viper.tools.text:LanguageTool"},
     }
 )

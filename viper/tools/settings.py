@@ -33,7 +33,7 @@ class ToolSettings:
         find_scope: ``whole`` runs the detector on the whole picture and keeps what lies
             in the patch (one image forward serves every patch); ``crop`` runs it on the crop.
         exists_check: ``detector`` trusts detection; ``detector+vqa`` also asks (ViperGPT's way).
-        crop_margin: share of a box's size added around it before a crop is looked at.
+        crop_margin: context shown around a box, as a share of the picture's shorter side.
         attribute_families: words that exclude each other (colours, materials, …);
             ``verify_property`` compares a word against the others of its family.
     """

@@ -203,7 +203,7 @@ def _read_video(path: Path) -> tuple[Pixels, list[int]]:
     except av.error.FFmpegError:
         raise MediaError(
             f"{path}: is neither a picture nor a video that can be read; "
-            "expected PNG, JPEG, WebP, … or MP4, WebM, …"
+            "expected a picture such as PNG or JPEG, or a video such as MP4 or WebM"
         ) from None
     if not frames:
         raise MediaError(f"{path}: the video has no frames")

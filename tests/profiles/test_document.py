@@ -1,0 +1,97 @@
+"""Profiles: what a file may say, and how a mistake is blamed."""
+
+from pathlib import Path
+
+import pytest
+
+from viper.errors import ProfileError, UnknownNameError
+from viper.profiles.document import known_profiles, read_profile
+from viper.profiles.wiring import Profile
+
+GOOD = """
+name = "mine"
+[llm]
+backend = "transformers"
+model = "some/folder"
+[roles]
+detector = { backend = "owlv2", model = "embedded:detector" }
+text = { backend = "llm" }
+[sensitivities]
+"detector.threshold" = { start = 0.3, step = 0.1, floor = 0.1 }
+[tools]
+find_scope = "crop"
+attribute_families = [["red", "blue"]]
+[run]
+trials = 5
+temperature = 1
+[limits]
+time_s = 3
+"""
+
+
+def write(tmp_path: Path, text: str) -> str:
+    path = tmp_path / "mine.toml"
+    path.write_text(text)
+    return str(path)
+
+
+def test_a_good_profile_is_read_whole(tmp_path: Path) -> None:
+    document = read_profile(write(tmp_path, GOOD))
+    assert document.name == "mine" and document.roles["text"].backend == "llm"
+    assert document.tools.sensitivities["detector.threshold"].floor == 0.1
+    assert document.tools.attribute_families == (("red", "blue"),)
+    assert (document.run.trials, document.limits.time_s) == (5, 3)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("trials = 5", "trials = true", ":15: run.trials: expected int, got bool"),
+        ("trials = 5", 'trials = "5"', ":15: run.trials: expected int, got str '5'"),
+        ("time_s = 3", "time = 3", ":18: limits.time: unknown key"),
+        ("start = 0.3, ", "", "'start' is missing"),
+        ("floor = 0.1", "floor = 0.9", "expected floor <= start"),
+        ("detector = {", "dedector = {", ":7: roles.dedector: unknown key"),
+        ('{ backend = "llm" }', '"llm"', ":8: roles.text: expected a table with a backend"),
+        ("[llm]", "[lmm]", ":3: lmm: unknown key"),
+        ("[run]", "[run", "not valid TOML"),
+        ("[limits]\ntime_s = 3", "", None),
+    ],
+)
+def test_mistakes_name_line_and_key(tmp_path: Path, old: str, new: str, said: str | None) -> None:
+    path = write(tmp_path, GOOD.replace(old, new))
+    if said is None:
+        assert read_profile(path).limits.time_s > 0
+        return
+    with pytest.raises(ProfileError) as caught:
+        read_profile(path)
+    assert said in str(caught.value)
+
+
+def test_missing_file_and_unknown_name() -> None:
+    with pytest.raises(ProfileError, match="no such profile file"):
+        read_profile("absent.toml")
+    with pytest.raises(UnknownNameError, match="embedded"):
+        read_profile("absent")
+
+
+def test_own_profiles_are_found_in_the_state_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "profiles").mkdir()
+    write(tmp_path / "profiles", GOOD)
+    monkeypatch.setenv("VIPER_HOME", str(tmp_path))
+    assert {"embedded", "mine"} <= set(known_profiles())
+    assert read_profile("mine").description == ""
+
+
+def test_a_backend_nobody_knows_is_said_without_loading(tmp_path: Path) -> None:
+    text = GOOD.replace('"owlv2"', '"magic"')
+    problem = Profile(read_profile(write(tmp_path, text))).problem()
+    assert problem is not None and "unknown detector backend 'magic'; known: owlv2" in problem
+
+
+def test_a_shipped_model_that_does_not_exist(tmp_path: Path) -> None:
+    text = GOOD.replace("embedded:detector", "embedded:telepathy")
+    problem = Profile(read_profile(write(tmp_path, text))).problem()
+    assert problem is not None and "embedded:telepathy: not shipped" in problem

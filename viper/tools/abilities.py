@@ -14,7 +14,7 @@ import numpy as np
 
 from viper.errors import ToolError
 from viper.sandbox import Ref
-from viper.tools.crops import object_crop
+from viper.tools.crops import box_depth, object_crop
 from viper.tools.roles import Detection, Floats, Pixels
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def find(session: HubSession, patch: Any, object_name: str) -> list[Ref]:
 
 def _detections(session: HubSession, region: Region, name: str) -> list[Detection]:
     """All boxes of a phrase in a region in picture pixels, best first, no threshold applied."""
-    if region.box[0] >= region.box[2] or region.box[1] >= region.box[3]:
+    if region.is_empty:
         return []
     whole = session.hub.settings.find_scope == "whole"
     box = (0, 0, *region.image_size) if whole else region.box
@@ -134,10 +134,9 @@ def compute_depth(session: HubSession, patch: Any) -> float:
     region = session.region(patch)
     picture = session.media.pixels(region.image_id)
     depth: Floats = session.encoded("depth", region.image_id, None, lambda m: m.depth([picture])[0])
-    part = _cut(depth, region.box)
-    if part.size == 0:
+    if region.is_empty:
         raise ToolError("compute_depth: the patch is empty")
-    return float(np.median(part))
+    return box_depth(depth, region.box)
 
 
 def locate_event(session: HubSession, segment: Any, event: str) -> list[int]:
@@ -259,7 +258,7 @@ def _looked_at(session: HubSession, region: Region) -> Pixels:
     picture = session.media.pixels(region.image_id)
     if region.is_whole:
         return picture
-    if region.box[0] >= region.box[2] or region.box[1] >= region.box[3]:
+    if region.is_empty:
         raise ToolError("the patch is empty: it has no pixels")
     return object_crop(picture, region.box, session.hub.settings.crop_margin)
 

@@ -39,6 +39,10 @@ class Region:
     def is_whole(self) -> bool:
         return self.box == (0, 0, *self.image_size)
 
+    @property
+    def is_empty(self) -> bool:
+        return self.box[0] >= self.box[2] or self.box[1] >= self.box[3]
+
 
 class ToolHub:
     """The models with their caches, for any number of runs at once."""

@@ -224,3 +224,47 @@ def _file(folder: Path, split: str, shard: int, name: str) -> Path:
 def print_progress(done: int, count: int) -> None:
     """A progress callback: one line with the time of day."""
     print(f"{time.strftime('%H:%M:%S')} {done} of {count} stills", flush=True)
+
+
+class FreshStills(Stills):
+    """Stills of any scenes of a split, rendered now and kept in memory: a test set of one's own."""
+
+    def __init__(self, split: str, indices: Sequence[int]) -> None:
+        self.split, self._count = split, len(indices)
+        self._rendered = [render_scene(sample_scene(split, index)) for index in indices]
+
+    @cached_property
+    def truths(self) -> list[StillTruth]:
+        """Ground truth of all stills."""
+        return [truth_from_record(truth_record(rendered)) for rendered in self._rendered]
+
+    def image(self, index: int) -> NDArray[np.uint8]:
+        """One picture, uint8 [H, W, 3], RGB."""
+        return self._rendered[index].image
+
+    def images(self, indices: Sequence[int] | NDArray[np.integer]) -> NDArray[np.uint8]:
+        """Pictures of these scenes: uint8 [B, H, W, 3], RGB."""
+        return np.stack([self._rendered[int(i)].image for i in indices])
+
+    def depths(self, indices: Sequence[int] | NDArray[np.integer]) -> NDArray[np.float16]:
+        """Depth maps of these scenes: float16 [B, H, W], larger is farther."""
+        return np.stack([self._rendered[int(i)].depth for i in indices]).astype(np.float16)
+
+    @overload
+    def __getitem__(self, index: int) -> Still: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Still]: ...
+
+    def __getitem__(self, index: int | slice) -> Still | list[Still]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(self._count)[index]]
+        truth = self.truths[index]
+        return Still(
+            truth.scene,
+            truth.boxes,
+            truth.object_depths,
+            truth.visible,
+            self.image(index),
+            self.depths([index])[0],
+        )

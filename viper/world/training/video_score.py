@@ -21,8 +21,8 @@ def temporal_iou(window: EventWindow, event: ClipEvent) -> float:
     return max(0, overlap) / union
 
 
-def evaluate(model: VideoModel, split: str, count: int) -> dict[str, float]:
-    """Localisation and ranking of the events of ``count`` rendered clips.
+def evaluate(model: VideoModel, split: str, count: int, first: int = 0) -> dict[str, float]:
+    """Localisation and ranking of the events of ``count`` rendered clips from ``first`` on.
 
     ``temporal_iou`` is the mean over all ``events`` (a missed one counts 0) of
     the best window against the true one. ``right_object``: the true sentence
@@ -34,7 +34,7 @@ def evaluate(model: VideoModel, split: str, count: int) -> dict[str, float]:
     overlaps: list[float] = []
     found: dict[str, list[bool]] = {"right_object": [], "right_kind": [], "who_hits_whom": []}
     said = true = both = 0
-    for index in range(count):
+    for index in range(first, first + count):
         clip = sample_clip(split, index)
         encoding = model.encode(render_clip(clip).frames)
         for event in clip.events:

@@ -113,6 +113,19 @@ def test_cancel(sandbox: Sandbox) -> None:
         sandbox.run("while True: pass", cancel=cancel)
 
 
+def test_cancel_while_the_program_runs(sandbox: Sandbox) -> None:
+    cancel = threading.Event()
+    tools = ScriptedTools([lambda name: cancel.set()])
+    with pytest.raises(CancelledError):
+        sandbox.run("find('a')\nwhile True: pass", tools=tools, cancel=cancel)
+
+
+def test_a_run_that_may_be_cancelled_runs_as_usual(sandbox: Sandbox) -> None:
+    tools = ScriptedTools({"exists": lambda name: True})
+    code = "answer = [exists('a') for i in range(20)]"
+    assert sandbox.run(code, tools=tools, cancel=threading.Event()).value == [True] * 20
+
+
 def test_limits_are_checked() -> None:
     with pytest.raises(UsageError, match="calls is 0"):
         Limits(calls=0)

@@ -62,7 +62,7 @@ VALUES = st.recursive(
 
 
 @given(VALUES)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_values_come_back_as_they_were(value: Any) -> None:
     back = round_trip(value)
     assert back == value
@@ -70,7 +70,7 @@ def test_values_come_back_as_they_were(value: Any) -> None:
 
 
 @given(st.binary(max_size=200))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_any_bytes_are_decoded_or_refused(data: bytes) -> None:
     try:
         meta = unpack(data)

@@ -84,10 +84,12 @@ class ToolCaller:
             "k": [[key, encode(arg, raw, self._encode)] for key, arg in kwargs.items()],
             "l": line,
         }
-        size = len(pack(meta)) + sum(part.nbytes for part in raw)
+        packed = pack(meta)
+        size = len(packed) + sum(part.nbytes for part in raw)
         if size > self._max_message:
             raise WireError(f"its arguments take {size} bytes, the limit is {self._max_message}")
-        return pack(meta | {"o": self._printer.take()})
+        printed = self._printer.take()
+        return pack(meta | {"o": printed}) if printed else packed
 
     def derived(self, result: Any, source: Any) -> Any:
         """Notes that ``result`` is empty because the tool result ``source`` is, and answers it."""

@@ -25,7 +25,16 @@ from viper.sandbox.lockdown import BALLAST_BYTES, PROGRAM_FD, TRACE_FD, Applied,
 from viper.sandbox.names import OutputLimitError, Printer, import_guards, program_builtins
 from viper.sandbox.policy import PolicyError, Program, compile_program
 from viper.sandbox.prepass import authored, hidden
-from viper.sandbox.wire import Channel, WireClosedError, WireError, decode, encode, pack, unpack
+from viper.sandbox.wire import (
+    Channel,
+    Raw,
+    WireClosedError,
+    WireError,
+    decode,
+    encode,
+    pack,
+    unpack,
+)
 
 _MAX_MESSAGE = 500
 _WARM_UP = """
@@ -121,7 +130,7 @@ class Child:
         done |= {"t": "done", "o": self.printer.take()}
         self.channel.send_packed(pack(done), raw)
 
-    def _run(self, meta: Mapping[str, Any], raw: bytes) -> dict[str, Any]:
+    def _run(self, meta: Mapping[str, Any], raw: Raw) -> dict[str, Any]:
         self.turn += 1
         self.caller.start_turn()
         filename = f"{FILENAME}>" if self.turn == 1 else f"{FILENAME} turn {self.turn}>"
@@ -158,7 +167,7 @@ class _Run:
         self.program = compile_program(self.source, self.filename, self.child.config.source_bytes)
         namespace.update({hidden(name): value for name, value in args.items()})
         exec(self.program.code, namespace)  # noqa: S102 - guarded code in a locked process
-        if self.entry and self.entry in self.program.defined | self.program.assigned:
+        if self.entry and self.program.defines(self.entry):
             self.function = self.entry
             function = namespace[hidden(self.entry)]
             bound = entries.bind(function, args)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from types import CodeType
 from typing import Any, cast
 
@@ -23,7 +24,8 @@ from RestrictedPython.transformer import (
     RestrictingNodeTransformer,
 )
 
-from viper.sandbox.prepass import CLASS_METHODS, Prepass, ReservedNameError, authored
+from viper.sandbox.prepass import CLASS_METHODS, Prepass, PrepassError, authored
+from viper.sandbox.walking import FastTransformer
 
 MAX_NODES = 20_000
 MAX_DEPTH = 100
@@ -42,16 +44,26 @@ class Program:
     """A compiled program.
 
     Attributes:
-        tree: as the author wrote it, for looking at names; never compiled.
-        assigned: names that its top level assigns.
-        defined: names of the functions that its top level defines.
+        functions: names of the functions that its outermost statements define.
     """
 
     code: CodeType
     source: str
-    tree: ast.Module
-    assigned: frozenset[str]
-    defined: frozenset[str]
+    functions: frozenset[str]
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        """The program as the author wrote it, for looking at names after a failure."""
+        return ast.parse(self.source)
+
+    @cached_property
+    def assigned(self) -> frozenset[str]:
+        """Names that the top level assigns, also under conditions and by ``global``."""
+        return frozenset(_assigned(self.tree))
+
+    def defines(self, name: str) -> bool:
+        """Whether the top level makes something of that name that may be called."""
+        return name in self.functions or name in self.assigned or name in _defined(self.tree)
 
     def names_on(self, line: int) -> set[str]:
         """Names that are read on a line."""
@@ -79,24 +91,21 @@ def compile_program(source: str, filename: str, max_source: int = 64 * 1024) -> 
             "forbidden", f"the program has {size} bytes, the limit is {max_source}", 1
         )
     tree = _parse(source, filename)
-    _check_size(tree)
-    authored_tree = _parse(source, filename)
+    functions = frozenset(node.name for node in tree.body if isinstance(node, ast.FunctionDef))
     try:
-        rewritten = Prepass().visit(tree)
-    except ReservedNameError as error:
+        rewritten = Prepass(MAX_NODES, MAX_DEPTH).visit(tree)
+    except PrepassError as error:
         raise PolicyError("forbidden", str(error), error.line) from None
     policy = ProgramPolicy()
     policy.visit(rewritten)
     if policy.found:
         line, message = policy.found[0]
         raise PolicyError("forbidden", authored(message), line)
-    ast.fix_missing_locations(rewritten)
     try:
         code = compile(rewritten, filename, "exec", dont_inherit=True)
     except (SyntaxError, ValueError) as error:
         raise _syntax_error(error) from None
-    assigned, defined = frozenset(_assigned(authored_tree)), frozenset(_defined(authored_tree))
-    return Program(code, source, authored_tree, assigned, defined)
+    return Program(code, source, functions)
 
 
 def _parse(source: str, filename: str) -> ast.Module:
@@ -112,18 +121,6 @@ def _syntax_error(error: SyntaxError | ValueError) -> PolicyError:
     if isinstance(error, SyntaxError):
         return PolicyError("syntax", authored(error.msg), error.lineno)
     return PolicyError("syntax", str(error), None)
-
-
-def _check_size(tree: ast.AST) -> None:
-    nodes, level, depth = 0, [tree], 0
-    while level:
-        nodes, depth = nodes + len(level), depth + 1
-        if nodes > MAX_NODES:
-            raise PolicyError("forbidden", f"the program has more than {MAX_NODES} parts", None)
-        if depth > MAX_DEPTH:
-            line = getattr(level[0], "lineno", None)
-            raise PolicyError("forbidden", f"nested deeper than {MAX_DEPTH} levels", line)
-        level = [child for node in level for child in ast.iter_child_nodes(node)]
 
 
 def _assigned(tree: ast.Module) -> Iterator[str]:
@@ -149,14 +146,17 @@ def _defined(tree: ast.AST) -> Iterator[str]:
             yield from _defined(node)
 
 
-class ProgramPolicy(RestrictingNodeTransformer):
+class ProgramPolicy(FastTransformer, RestrictingNodeTransformer):
     """RestrictedPython's rules with our guards; ``found`` lists ``(line, message)``."""
 
     def __init__(self) -> None:
-        super().__init__()
+        FastTransformer.__init__(self)
         self.found: list[tuple[int | None, str]] = []
         self._first_arguments: list[str | None] = []
         self._class_depth: list[bool] = [False]
+
+    generic_visit = RestrictingNodeTransformer.generic_visit
+    node_contents_visit = FastTransformer.visit_children
 
     def error(self, node: ast.AST, info: str) -> None:
         self.found.append((getattr(node, "lineno", None), info))
@@ -239,7 +239,7 @@ class ProgramPolicy(RestrictingNodeTransformer):
             node = self.node_contents_visit(node)
             read = ast.Name(target.id, ast.Load())
             value = _call(guard, node, read, node.value)
-            return ast.copy_location(ast.Assign(targets=[node.target], value=value), node)
+            return _place(ast.Assign(targets=[node.target], value=value), node)
         owner, value = self.visit(target.value), self.visit(node.value)
         if isinstance(target, ast.Attribute):
             if target.attr.startswith("_") and target.attr != "_":
@@ -247,7 +247,7 @@ class ProgramPolicy(RestrictingNodeTransformer):
             change = _call("_aug_attr_", node, owner, ast.Constant(target.attr), op, value)
         else:
             change = _call("_aug_item_", node, owner, self.visit(target.slice), op, value)
-        return ast.copy_location(ast.Expr(change), node)
+        return _place(ast.Expr(change), node)
 
     # Imports become calls: the real import machinery is never reached from a program
 
@@ -258,8 +258,8 @@ class ProgramPolicy(RestrictingNodeTransformer):
             self.check_name(node, name)
             whole = ast.Constant(alias.asname is not None)
             value = _call("_import_", node, ast.Constant(alias.name), whole)
-            target = ast.copy_location(ast.Name(name, ast.Store()), node)
-            made.append(ast.copy_location(ast.Assign(targets=[target], value=value), node))
+            target = _place(ast.Name(name, ast.Store()), node)
+            made.append(_place(ast.Assign(targets=[target], value=value), node))
         return made
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.AST:
@@ -268,12 +268,14 @@ class ProgramPolicy(RestrictingNodeTransformer):
         targets: list[ast.expr] = []
         for alias in node.names:
             self.check_name(node, alias.asname or alias.name)
-            targets.append(ast.Name(alias.asname or alias.name, ast.Store()))
-        names = ast.Tuple([ast.Constant(alias.name) for alias in node.names], ast.Load())
+            targets.append(_place(ast.Name(alias.asname or alias.name, ast.Store()), node))
+        names = ast.Tuple(
+            [_place(ast.Constant(alias.name), node) for alias in node.names], ast.Load()
+        )
         module = ast.Constant("." * node.level + (node.module or ""))
         value = _call("_import_from_", node, module, names)
-        assign = ast.Assign(targets=[ast.Tuple(targets, ast.Store())], value=value)
-        return ast.copy_location(assign, node)
+        target = _place(ast.Tuple(targets, ast.Store()), node)
+        return _place(ast.Assign(targets=[target], value=value), node)
 
     # Statements that RestrictedPython wraps or refuses and that need no wrapping here
 
@@ -325,7 +327,8 @@ class ProgramPolicy(RestrictingNodeTransformer):
             node = self.node_contents_visit(node)
         finally:
             self._class_depth.pop()
-        node.keywords = [ast.keyword("metaclass", ast.Name("__metaclass__", ast.Load()))]
+        metaclass = _place(ast.Name("__metaclass__", ast.Load()), node)
+        node.keywords = [_place(ast.keyword("metaclass", metaclass), node)]
         return node
 
     # match: literals, sequences, captures; a class pattern reads attributes unguarded
@@ -373,7 +376,15 @@ def _is_bare_super(node: ast.AST) -> bool:
 
 
 def _call(guard: str, where: ast.AST, *arguments: ast.expr) -> ast.Call:
-    call = ast.Call(func=ast.Name(guard, ast.Load()), args=list(arguments), keywords=[])
-    ast.copy_location(call, where)
-    ast.copy_location(call.func, where)
-    return call
+    """A call of a guard, placed where ``where`` is; arguments of our own get the same place."""
+    for argument in arguments:
+        if not hasattr(argument, "lineno"):
+            _place(argument, where)
+    function = _place(ast.Name(guard, ast.Load()), where)
+    return _place(ast.Call(func=function, args=list(arguments), keywords=[]), where)
+
+
+def _place(node: Any, where: Any) -> Any:
+    node.lineno, node.col_offset = where.lineno, where.col_offset
+    node.end_lineno, node.end_col_offset = where.end_lineno, where.end_col_offset
+    return node

@@ -10,6 +10,9 @@ from __future__ import annotations
 
 import ast
 import re
+from typing import Any
+
+from viper.sandbox.walking import FastTransformer
 
 PREFIX = "under0"
 """Put before every name that begins with an underscore; reserved, so never the author's."""
@@ -42,20 +45,48 @@ def is_special(name: str) -> bool:
     return len(name) > 4 and name.startswith("__") and name.endswith("__")
 
 
-class ReservedNameError(Exception):
-    """The program uses the reserved prefix itself."""
+class PrepassError(Exception):
+    """The program is too large, or uses the reserved prefix itself."""
 
-    def __init__(self, name: str, line: int) -> None:
-        self.name, self.line = name, line
-        super().__init__(f"names that begin with {PREFIX}_ are reserved: {name}")
+    def __init__(self, message: str, line: int | None) -> None:
+        self.line = line
+        super().__init__(message)
 
 
-class Prepass(ast.NodeTransformer):
-    """The rewriting itself; changes the tree in place."""
+class Prepass(FastTransformer):
+    """The rewriting itself; changes the tree in place and counts it on the way.
+
+    Args:
+        max_nodes: most syntax nodes.
+        max_depth: deepest nesting of syntax nodes.
+
+    Raises:
+        PrepassError: while visiting.
+    """
+
+    def __init__(self, max_nodes: int, max_depth: int) -> None:
+        super().__init__()
+        self._left, self._depth = max_nodes, 0
+        self._max_nodes, self._max_depth = max_nodes, max_depth
+
+    def visit(self, node: ast.AST) -> Any:
+        self._left -= 1
+        self._depth += 1
+        if self._left < 0:
+            raise PrepassError(f"the program has more than {self._max_nodes} parts", None)
+        if self._depth > self._max_depth:
+            line = getattr(node, "lineno", None)
+            raise PrepassError(f"nested deeper than {self._max_depth} levels", line)
+        result = super().visit(node)
+        self._depth -= 1
+        return result
+
+    generic_visit = FastTransformer.visit_children
 
     def _rename(self, name: str, node: ast.AST) -> str:
         if name.startswith(PREFIX + "_"):
-            raise ReservedNameError(name, getattr(node, "lineno", 1))
+            line = getattr(node, "lineno", None)
+            raise PrepassError(f"names that begin with {PREFIX}_ are reserved: {name}", line)
         return hidden(name)
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
@@ -65,12 +96,12 @@ class Prepass(ast.NodeTransformer):
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         if not is_special(node.attr):
             node.attr = self._rename(node.attr, node)
-        return self.generic_visit(node)
+        return self.visit_children(node)
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         node.returns = None
         node.name = self._rename(node.name, node)
-        return self.generic_visit(node)
+        return self.visit_children(node)
 
     def visit_arg(self, node: ast.arg) -> ast.AST:
         node.annotation = None
@@ -80,7 +111,7 @@ class Prepass(ast.NodeTransformer):
     def visit_keyword(self, node: ast.keyword) -> ast.AST:
         if node.arg is not None:
             node.arg = self._rename(node.arg, node)
-        return self.generic_visit(node)
+        return self.visit_children(node)
 
     def visit_Global(self, node: ast.Global) -> ast.AST:
         node.names = [self._rename(name, node) for name in node.names]
@@ -98,19 +129,19 @@ class Prepass(ast.NodeTransformer):
     def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.AST:
         if node.module == "__future__":
             return ast.copy_location(ast.Pass(), node)
-        return self.generic_visit(node)
+        return self.visit_children(node)
 
     def visit_ExceptHandler(self, node: ast.ExceptHandler) -> ast.AST:
         if node.type is None:
             node.type = ast.copy_location(ast.Name("Exception", ast.Load()), node)
         if node.name:
             node.name = self._rename(node.name, node)
-        return self.generic_visit(node)
+        return self.visit_children(node)
 
     def visit_MatchAs(self, node: ast.MatchAs) -> ast.AST:
         if node.name:
             node.name = self._rename(node.name, node)
-        return self.generic_visit(node)
+        return self.visit_children(node)
 
     def visit_MatchStar(self, node: ast.MatchStar) -> ast.AST:
         if node.name:
@@ -121,7 +152,7 @@ class Prepass(ast.NodeTransformer):
         if node.value is None:
             return ast.copy_location(ast.Pass(), node)
         assign = ast.Assign(targets=[node.target], value=node.value)
-        return self.generic_visit(ast.copy_location(assign, node))
+        return self.visit_children(ast.copy_location(assign, node))
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
         fields = [
@@ -135,7 +166,7 @@ class Prepass(ast.NodeTransformer):
             for item in node.body
             if isinstance(item, ast.FunctionDef) and item.name in CLASS_METHODS
         ]
-        self.generic_visit(node)
+        self.visit_children(node)
         for method, name in special:
             method.name = name
         if fields:

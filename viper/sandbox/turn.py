@@ -17,6 +17,7 @@ from viper.sandbox.pool import Child, Pool
 from viper.sandbox.prepass import authored
 from viper.sandbox.tools import ToolClient
 from viper.sandbox.wire import (
+    Raw,
     WireClosedError,
     WireError,
     WireTimeoutError,
@@ -115,20 +116,16 @@ class Turn:
             else:
                 raise WireError("an unexpected message")
 
-    def _receive(self) -> tuple[dict[str, Any], bytes]:
-        if self._cancel is None:
-            return self._child.channel.receive(self._deadline)
-        while True:
-            if self._cancel.is_set():
+    def _receive(self) -> tuple[dict[str, Any], Raw]:
+        waiting = self._cancel is not None
+        while waiting:
+            if self._cancel is not None and self._cancel.is_set():
                 raise CancelledError("the run was cancelled")
-            soon = time.monotonic() + _POLL_S
-            try:
-                return self._child.channel.receive(min(soon, self._deadline))
-            except WireTimeoutError:
-                if self._deadline <= soon:
-                    raise
+            left = self._deadline - time.monotonic()
+            waiting = left > 0 and not self._child.channel.wait(min(_POLL_S, left))
+        return self._child.channel.receive(self._deadline)
 
-    def _answer(self, meta: Mapping[str, Any], raw: bytes) -> None:
+    def _answer(self, meta: Mapping[str, Any], raw: Raw) -> None:
         """Passes one call to the tools and its result back."""
         name, args, kwargs, line = _checked_call(meta, raw)
         begun = time.monotonic()
@@ -148,7 +145,7 @@ class Turn:
             reply = {"t": "error", "m": message[:_MAX_TEXT]}
         self._child.channel.send_packed(pack(reply), parts, self._deadline)
 
-    def _done(self, meta: Mapping[str, Any], raw: bytes) -> Outcome:
+    def _done(self, meta: Mapping[str, Any], raw: Raw) -> Outcome:
         empty = _checked_empty(meta.get("e", []), len(self._calls))
         if meta.get("ok") is True:
             return self._outcome(value=decode(meta.get("v"), raw), ok=True, empty_calls=empty)
@@ -246,7 +243,7 @@ def checked_type(outcome: Outcome, check: Callable[[Any], str | None]) -> Outcom
 
 
 def _checked_call(
-    meta: Mapping[str, Any], raw: bytes
+    meta: Mapping[str, Any], raw: Raw
 ) -> tuple[str, tuple[Any, ...], dict[str, Any], int | None]:
     name, args, kwargs, line = (meta.get(key) for key in ("n", "a", "k", "l"))
     if type(name) is not str or type(args) is not list or type(kwargs) is not list:

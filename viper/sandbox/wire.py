@@ -11,6 +11,7 @@ is taken for them.
 
 from __future__ import annotations
 
+import select
 import socket
 import struct
 import time
@@ -29,12 +30,15 @@ LIST, TUPLE, DICT, SET, REF, BIG_INT, ARRAY = range(7)
 _DTYPES = frozenset(
     ["|b1", "|u1", "<u2", "<u4", "<u8", "|i1", "<i2", "<i4", "<i8", "<f2", "<f4", "<f8"]
 )
+Raw = bytes | memoryview
+
 _PLAIN = frozenset([type(None), bool, float, str, bytes])
 _SMALL_INT = range(-(2**63), 2**64)
 _MAX_FIELDS = 8
 _MAX_KIND = 32
 _MAX_DIMENSIONS = 6
 _MAX_RARE_KEYS = 1000
+_CHUNK = 16384
 
 
 class WireError(Exception):
@@ -124,9 +128,7 @@ class _Encoder:
         return [ARRAY, array.dtype.str, start, *value.shape]
 
 
-def decode(
-    data: Any, raw: bytes | bytearray | memoryview, ref: Callable[[Ref], Any] | None = None
-) -> Any:
+def decode(data: Any, raw: Raw, ref: Callable[[Ref], Any] | None = None) -> Any:
     """The value that :func:`encode` made ``data`` and ``raw`` from.
 
     Args:
@@ -191,7 +193,8 @@ class _Decoder:
         if start + size > len(self.raw):
             raise WireError("an array reaches past its bytes")
         flat = np.frombuffer(self.raw[start : start + size], dtype=dtype)
-        return flat.reshape(shape).copy()
+        array = flat.reshape(shape)
+        return array if array.flags.writeable else array.copy()
 
 
 def _check_keys(keys: list[Any]) -> None:
@@ -275,7 +278,7 @@ class Channel:
         except OSError as error:
             raise WireClosedError(f"the other side is gone: {error}") from None
 
-    def receive(self, deadline: float | None = None) -> tuple[dict[str, Any], bytes]:
+    def receive(self, deadline: float | None = None) -> tuple[dict[str, Any], Raw]:
         """The next frame as (meta, raw).
 
         Raises:
@@ -288,7 +291,15 @@ class Channel:
             raise WireError(f"a frame of {meta_length} + {raw_length} bytes is above the cap")
         self.received += meta_length + raw_length
         meta = unpack(self._read(meta_length, deadline))
-        return meta, self._read(raw_length, deadline) if raw_length else b""
+        return meta, self._read_raw(raw_length, deadline) if raw_length else b""
+
+    def wait(self, seconds: float) -> bool:
+        """Whether something can be received, after waiting at most so long for it."""
+        if self._pending:
+            return True
+        poll = select.poll()
+        poll.register(self.sock, select.POLLIN)
+        return bool(poll.poll(max(0.0, seconds) * 1000))
 
     def _read(self, count: int, deadline: float | None) -> bytes:
         if len(self._pending) >= count:
@@ -299,7 +310,7 @@ class Channel:
         while have < count:
             try:
                 self._arm(deadline)
-                part = self.sock.recv(max(65536, min(count - have, 1 << 20)))
+                part = self.sock.recv(_CHUNK if count - have < _CHUNK else count - have)
             except TimeoutError:
                 self._pending = b"".join(parts)
                 raise WireTimeoutError("the deadline passed while receiving") from None
@@ -312,6 +323,24 @@ class Channel:
         data = b"".join(parts)
         data, self._pending = data[:count], data[count:]
         return data
+
+    def _read_raw(self, count: int, deadline: float | None) -> memoryview:
+        """The next bytes in memory of their own, which arrays may keep."""
+        room = np.empty(count, np.uint8).data
+        have = min(len(self._pending), count)
+        room[:have], self._pending = self._pending[:have], self._pending[have:]
+        while have < count:
+            try:
+                self._arm(deadline)
+                got = self.sock.recv_into(room[have:])
+            except TimeoutError:
+                raise WireTimeoutError("the deadline passed while receiving") from None
+            except OSError as error:
+                raise WireClosedError(f"the other side is gone: {error}") from None
+            if not got:
+                raise WireClosedError("the other side is gone")
+            have += got
+        return room
 
     def _arm(self, deadline: float | None) -> None:
         if deadline is not None:

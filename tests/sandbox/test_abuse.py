@@ -70,6 +70,9 @@ ATTEMPTS: dict[str, str] = {
     "builtins": "answer = __builtins__",
     "importlib": "import importlib\nanswer = 1",
     "module dict": "import math\nanswer = math.__dict__",
+    "facade internals by import": "from math import _members as m\nanswer = m",
+    "reserved name by setattr": "class A: pass\nsetattr(A, 'under0__fields__', ('__dict__',))\nanswer = 1",
+    "reserved name by getattr": "class A: pass\nanswer = getattr(A(), 'under0__fields__', 0) + ''",
     "facade internals": "import math\nanswer = math._members",
     # hidden builtins
     "eval": "answer = eval('1')",

@@ -147,6 +147,14 @@ def test_print_is_collected_in_order(sandbox: Sandbox) -> None:
     assert sandbox.run(code).stdout == "out\nin-1!\n"
 
 
+def test_print_takes_only_text_between(sandbox: Sandbox) -> None:
+    code = (
+        "class S:\n    def join(self, parts):\n        return 5\n    def __str__(self):\n"
+        "        return '+'\nprint(1, 2, sep=S())"
+    )
+    assert sandbox.run(code).stdout == "1+2\n"
+
+
 def test_a_run_repeats(sandbox: Sandbox) -> None:
     code = (
         "import random\nimport numpy as np\n"

@@ -31,14 +31,20 @@ class Facade:
     def __init__(self, label: str, members: Mapping[str, Any]) -> None:
         self._label, self._members = label, dict(members)
 
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return self._members[name]
-        except KeyError:
-            raise AttributeError(f"module {self._label!r} has no attribute {name!r} here") from None
-
     def __repr__(self) -> str:
         return f"<module {self._label!r}>"
+
+
+def member(facade: Facade, name: str) -> Any:
+    """What a program gets for ``module.name``: chosen members, nothing of the object itself.
+
+    Raises:
+        AttributeError: it is not among them.
+    """
+    try:
+        return facade._members[name]
+    except KeyError:
+        raise AttributeError(f"module {facade._label!r} has no attribute {name!r} here") from None
 
 
 def _pick(module: ModuleType, names: str) -> dict[str, Any]:

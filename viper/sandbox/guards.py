@@ -18,8 +18,8 @@ from viper.sandbox.classes import (
     program_super,
     program_super_init,
 )
-from viper.sandbox.facades import Facade
-from viper.sandbox.prepass import authored, hidden, is_special
+from viper.sandbox.facades import Facade, member
+from viper.sandbox.prepass import PREFIX, authored, hidden, is_special
 from viper.sandbox.readable import (
     BUILTIN,
     EXCEPTION_ATTRIBUTES,
@@ -106,7 +106,7 @@ class Guards:
         if kind is str and name in ("format", "format_map"):
             return self._format(obj, name)
         if kind is Facade:
-            return getattr(obj, name)
+            return member(obj, name)
         if kind is ProgramMeta:
             if owns(obj, name):
                 return getattr(obj, name)
@@ -188,12 +188,10 @@ class Guards:
 
     def builtin_getattr(self, obj: Any, name: str, *default: Any) -> Any:
         """``getattr`` for programs."""
-        if type(name) is not str:
-            raise TypeError("an attribute name must be a string")
         if len(default) > 1:
             raise TypeError("getattr takes at most 3 arguments")
         try:
-            return self.getattr(obj, name if is_special(name) else hidden(name))
+            return self.getattr(obj, _own_name(name))
         except AttributeError:
             if default:
                 return default[0]
@@ -225,9 +223,10 @@ class Guards:
 
 
 def _own_name(name: Any) -> str:
+    """An attribute name that a program made at run time, as the rewritten program knows it."""
     if type(name) is not str:
         raise TypeError("an attribute name must be a string")
-    if is_special(name):
+    if is_special(name) or name.startswith(PREFIX):
         raise ForbiddenAttributeError(f"the attribute {name!r} is not allowed")
     return hidden(name)
 
@@ -303,7 +302,7 @@ class _GuardedFormatter(string.Formatter):
         obj = self.get_value(first, args, kwargs)
         for is_attribute, key in rest:
             if is_attribute:
-                obj = self._guards.getattr(obj, key if is_special(key) else hidden(key))
+                obj = self._guards.getattr(obj, _own_name(key))
             else:
                 obj = self._guards.getitem(obj, key)
         return obj, first

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from viper.sandbox.classes import ForbiddenImportError
-from viper.sandbox.facades import Facade
+from viper.sandbox.facades import Facade, member
 from viper.sandbox.guards import Guards, bounded_pow
 from viper.sandbox.tokens import TypeToken
 
@@ -41,8 +41,8 @@ class Printer:
 
     def print(self, *values: Any, sep: Any = " ", end: Any = "\n", **_: Any) -> None:
         """``print`` for programs; ``file`` and ``flush`` are ignored."""
-        separator = " " if sep is None else sep
-        text = separator.join([str(value) for value in values]) + ("\n" if end is None else end)
+        between = " " if sep is None else str(sep)
+        text = between.join([str(value) for value in values]) + ("\n" if end is None else str(end))
         self._parts.append(text[: self.limit - self.length])
         self.length += len(text)
         if self.length > self.limit:
@@ -136,7 +136,7 @@ def import_guards(
             return tuple(provided[name] for name in names)
         found = find(module)
         try:
-            return tuple(getattr(found, name) for name in names)
+            return tuple(member(found, name) for name in names)
         except AttributeError as error:
             raise ForbiddenImportError(str(error)) from None
 

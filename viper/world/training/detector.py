@@ -40,16 +40,23 @@ def train(options: TrainOptions) -> dict[str, float]:
     import torch
 
     from viper.tools.detector_owlv2 import Owlv2Detector
-    from viper.world.training.detector_model import DetectorShape, DetectorTrainer, new_model
+    from viper.world.training.detector_model import (
+        DetectorShape,
+        DetectorTrainer,
+        new_model,
+        whiten_patches,
+    )
     from viper.world.training.text import train_tokenizer
 
     torch.manual_seed(options.seed)
     shape = DetectorShape()
     tokenizer = train_tokenizer(corpus(), MERGES, shape.text_length)
-    trainer = DetectorTrainer(new_model(shape, tokenizer)).to(options.device)
+    pictures = labelled_stills("train", TRAIN_STILLS, options.work)
+    model = new_model(shape, tokenizer)
+    whiten_patches(model, _some_pixels(pictures, options.seed))
+    trainer = DetectorTrainer(model).to(options.device)
     steps = options.steps or STEPS
     plan = Plan(steps, 1e-3, warmup=min(200, steps // 10), decay="tail", weight_decay=0.03)
-    pictures = labelled_stills("train", TRAIN_STILLS, options.work)
     loss_at = batch_loss(trainer, shape, tokenizer, pictures, options.seed, steps)
     checkpoint = options.work / "detector" / "checkpoint.pt"
     best: Any = fit(trainer, loss_at, plan, checkpoint)
@@ -58,6 +65,17 @@ def train(options: TrainOptions) -> dict[str, float]:
     threshold = calibrate(detector, options.out, options.work)
     reached = evaluate(detector, "val", VAL_STILLS, options.work)
     return {"threshold": threshold, **{name: figure.value for name, figure in reached.items()}}
+
+
+def _some_pixels(pictures: Sequence[tuple[Pixels, Labels]], seed: int) -> Tensor:
+    """float [N, 3, H, W]: a few hundred training pictures, normalised."""
+    import torch
+
+    from viper.world.training.detector_batches import normalised
+
+    chosen = np.random.default_rng(seed).integers(len(pictures), size=300)
+    stacked = np.stack([pictures[int(i)][0] for i in chosen])
+    return normalised(torch.from_numpy(stacked).permute(0, 3, 1, 2).float() / 255)
 
 
 def batch_loss(

@@ -97,8 +97,13 @@ def padded_square(pixels: Tensor, size: int) -> Tensor:
         padded = functional.interpolate(
             padded[None], (size, size), mode="bilinear", align_corners=False
         )[0]
+    return normalised(padded)
+
+
+def normalised(pixels: Tensor) -> Tensor:
+    """Pixels in [0, 1], float [..., 3, H, W], with the library's mean and deviation taken out."""
     mean, std = (torch.tensor(v)[:, None, None] for v in (IMAGE_MEAN, IMAGE_STD))
-    return (padded - mean) / std
+    return (pixels - mean) / std
 
 
 def cut_boxes(

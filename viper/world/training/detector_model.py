@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -115,19 +116,29 @@ def new_model(shape: DetectorShape, tokenizer: Any) -> Owlv2ForObjectDetection:
 
 @torch.no_grad()
 def _initialise(model: Owlv2ForObjectDetection, shape: DetectorShape) -> None:
-    embeddings = model.owlv2.vision_model.embeddings
-    fan_in = 3 * shape.patch_size**2
-    nn.init.normal_(embeddings.patch_embedding.weight, std=fan_in**-0.5)
-    embeddings.position_embedding.weight[1:] = 0.5 * _sincos(shape.grid, shape.width)
-    text = model.owlv2.text_model.embeddings
-    nn.init.normal_(text.token_embedding.weight, std=0.3)
-    nn.init.normal_(text.position_embedding.weight, std=0.1)
+    vision: Any = model.owlv2.vision_model
+    text: Any = model.owlv2.text_model
+    places = _waves(shape)
+    vision.embeddings.position_embedding.weight.zero_()
+    vision.embeddings.position_embedding.weight[1:, : places.shape[1]] = places
+    for index, layer in enumerate(vision.encoder.layers):
+        _attend_to_neighbours(layer.self_attn, shape, _OFFSETS[index % len(_OFFSETS)])
+    # Phrases must differ from the start: the end token carries what it attends to, not itself.
+    for table, std in (
+        (text.embeddings.token_embedding, 0.5),
+        (text.embeddings.position_embedding, 0.05),
+    ):
+        nn.init.normal_(table.weight, std=std)
+    for mark in (text.config.bos_token_id, text.config.eos_token_id):
+        text.embeddings.token_embedding.weight[mark] *= 0.1
+    for layer in text.encoder.layers:
+        layer.self_attn.v_proj.weight *= 4
     # The library leaves the heads at N(0, 1): the first losses are hundreds of times too large.
     for head in (model.class_head, model.box_head, model.objectness_head):
-        for layer in head.modules():
-            if isinstance(layer, nn.Linear):
-                nn.init.xavier_uniform_(layer.weight)
-                nn.init.zeros_(layer.bias)
+        for part in head.modules():
+            if isinstance(part, nn.Linear):
+                nn.init.xavier_uniform_(part.weight)
+                nn.init.zeros_(part.bias)
     for last in (model.box_head.dense2, model.objectness_head.dense2):
         nn.init.normal_(last.weight, std=0.01)
     nn.init.constant_(model.objectness_head.dense2.bias, -4.0)
@@ -139,15 +150,88 @@ def _initialise(model: Owlv2ForObjectDetection, shape: DetectorShape) -> None:
         nn.init.constant_(scalar.bias, start)
 
 
-def _sincos(grid: int, width: int) -> Tensor:
-    """float [grid * grid, width]: sines and cosines of a patch's column and row."""
-    quarter = width // 4
-    rates = torch.exp(-math.log(100.0) * torch.arange(quarter) / quarter)
-    angles = torch.arange(grid)[:, None] * rates[None]
-    wave = torch.cat((angles.sin(), angles.cos()), dim=1)  # (grid, width / 2)
-    columns = wave[None].expand(grid, grid, -1)
-    rows = wave[:, None].expand(grid, grid, -1)
-    return torch.cat((columns, rows), dim=-1).reshape(grid * grid, -1)
+def _frequencies(shape: DetectorShape) -> Tensor:
+    """float [width / 16]: radians a patch, for wavelengths of 4 to 48 patches."""
+    count = shape.width // 16
+    lengths = 4 * 12 ** (torch.arange(count) / max(1, count - 1))
+    return 2 * math.pi / lengths
+
+
+def _waves(shape: DetectorShape) -> Tensor:
+    """float [grid * grid, width / 4]: sines and cosines of a patch's column, then of its row.
+
+    They have the first quarter of the channels to themselves; see :func:`whiten_patches`.
+    """
+    angles = torch.arange(shape.grid)[:, None] * _frequencies(shape)[None]
+    wave = 2**0.5 * torch.cat((angles.sin(), angles.cos()), dim=1)  # (grid, width / 8)
+    columns = wave[None].expand(shape.grid, shape.grid, -1)
+    rows = wave[:, None].expand(shape.grid, shape.grid, -1)
+    return torch.cat((columns, rows), dim=-1).flatten(0, 1)
+
+
+_OFFSETS = (
+    ((-1, 0), (1, 0), (0, -1), (0, 1)),
+    ((-1, -1), (1, 1), (1, -1), (-1, 1)),
+)
+
+
+def _attend_to_neighbours(
+    attention: Any, shape: DetectorShape, offsets: Sequence[tuple[int, int]], gain: float = 1.3
+) -> None:
+    """Lets each head look around the patch at one offset (columns, rows) at first.
+
+    A shift of place turns each sine-cosine pair, so a query can be the key of a
+    neighbour. Differs: the library starts with almost even attention, from which
+    learning where to look takes thousands of steps.
+    """
+    frequencies = _frequencies(shape)
+    count, noise = len(frequencies), 0.1 * attention.embed_dim**-0.5
+    for projection in (attention.q_proj, attention.k_proj):
+        nn.init.normal_(projection.weight, std=noise)
+    for head in range(attention.num_heads):
+        first = head * attention.head_dim
+        for axis in range(2):
+            turn = frequencies * offsets[head % len(offsets)][axis]
+            for i in range(min(count, attention.head_dim // 4)):
+                sine, cosine = 2 * axis * count + i, (2 * axis + 1) * count + i
+                query, key = attention.q_proj.weight, attention.k_proj.weight
+                key[first + sine, sine] += gain
+                key[first + cosine, cosine] += gain
+                query[first + sine, sine] += gain * turn[i].cos()
+                query[first + sine, cosine] += gain * turn[i].sin()
+                query[first + cosine, cosine] += gain * turn[i].cos()
+                query[first + cosine, sine] -= gain * turn[i].sin()
+
+
+@torch.no_grad()
+def whiten_patches(model: Owlv2ForObjectDetection, images: Tensor, power: float = 0.75) -> None:
+    """Sets the patch embedding to the principal components of real patches, evened out.
+
+    Plain random filters all see mostly a patch's mean colour. The first quarter of the
+    channels is left to the position; the mean patch goes into the position embedding
+    too, as the library's convolution has no bias.
+
+    Args:
+        model: changed in place.
+        images: float [N, 3, H, W], normalised as for the model, without padding.
+        power: 1 gives all components the same variance, 0 leaves them as they are.
+    """
+    embeddings: Any = model.owlv2.vision_model.embeddings
+    filters, size = embeddings.patch_embedding.weight, embeddings.patch_size
+    patches = functional.unfold(images, size, stride=size).transpose(1, 2).flatten(0, 1)
+    mean = patches.mean(0)
+    centred = patches - mean
+    variances, axes = torch.linalg.eigh(centred.T @ centred / len(centred))
+    free = len(filters) - len(filters) // 4
+    variances, axes = variances.flip(0)[:free], axes.flip(1)[:, :free]
+    scales = variances.clamp(min=1e-5) ** (-power / 2)
+    scales /= (variances * scales**2).mean().sqrt()
+    # A rotation spreads every component over all channels, as layer norms like.
+    rotation = torch.linalg.qr(torch.randn(free, len(scales)))[0]
+    weights = torch.zeros(len(filters), len(mean))
+    weights[-free:] = rotation @ (axes * scales).T
+    filters.copy_(weights.reshape(filters.shape))
+    embeddings.position_embedding.weight[1:] -= weights @ mean
 
 
 class DetectorTrainer(nn.Module):

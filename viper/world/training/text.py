@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from transformers import CLIPTokenizer
@@ -44,9 +43,10 @@ def train_tokenizer(texts: Sequence[str], merges: int, max_length: int = 16) -> 
             pieces.append(left + right)
             known.add(left + right)
     pieces.append(EOS)
+    pairs: list[Any] = list(learned)
     return CLIPTokenizer(
         vocab={piece: index for index, piece in enumerate(pieces)},
-        merges=[(left, right) for left, right in learned],
+        merges=pairs,
         unk_token=EOS,
         bos_token=BOS,
         eos_token=EOS,
@@ -73,15 +73,3 @@ def _learn_merges(texts: Iterable[str], merges: int) -> list[tuple[str, str]]:
     trained.train_from_iterator(texts, trainer)
     found = json.loads(trained.to_str())["model"]["merges"]
     return [(left, right) for left, right in found[:merges]]
-
-
-def token_ids(tokenizer: CLIPTokenizer, texts: Sequence[str]) -> tuple[list[list[int]], int]:
-    """The ids of each text, start and end included, unpadded, and the longest length."""
-    rows = [list(tokenizer(text)["input_ids"]) for text in texts]
-    return rows, max((len(row) for row in rows), default=0)
-
-
-def save_tokenizer(tokenizer: CLIPTokenizer, folder: Path) -> None:
-    """Writes the files that ``from_pretrained`` reads, creating the folder."""
-    folder.mkdir(parents=True, exist_ok=True)
-    tokenizer.save_pretrained(folder)

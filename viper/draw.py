@@ -67,13 +67,13 @@ def _captioned(image: Any, result: RunResult, box: Any) -> Any:
     line = max(2, image.width // 200)
     if box is not None:
         draw.rectangle([value * scale for value in box], outline=_BOX_COLOUR, width=line)
-    font = ImageFont.load_default(max(14, image.width // 36))
-    strip = font.size * 3
-    canvas = Image.new("RGB", (image.width, image.height + int(strip)), "white")
+    size = max(14, image.width // 36)
+    font = ImageFont.load_default(size)
+    canvas = Image.new("RGB", (image.width, image.height + size * 3), "white")
     canvas.paste(image, (0, 0))
     words = ImageDraw.Draw(canvas)
     answer = result.answer
     shown = "no answer" if answer is None else "the box" if box is not None else str(answer.value)
     words.text((8, image.height + 4), result.trace.query.text[:90], fill="black", font=font)
-    words.text((8, image.height + 6 + font.size * 1.3), shown[:90], fill=(160, 0, 90), font=font)
+    words.text((8, image.height + 6 + size * 1.3), shown[:90], fill=(160, 0, 90), font=font)
     return canvas

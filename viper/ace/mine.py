@@ -63,15 +63,7 @@ def mine(
     right = 0
     for done, sample in enumerate(samples, start=1):
         query = sample.query
-        options = RunOptions(
-            task=query.task,
-            options=query.options,
-            api=api,
-            trials=1,
-            seed=seed,
-            sample_id=query.sample_id,
-        )
-        result = reasoner.run(sample.media(), query.text, options)
+        result = reasoner.run(sample.media(), query.text, mining_options(query, api, seed))
         value = sample.score(result)
         first_try = len(result.trace.trials) == 1
         example = None
@@ -90,6 +82,18 @@ def mine(
                 options=query.options,
             )
         yield Mined(done, right, example, sample.kind)
+
+
+def mining_options(query: Query, api: str, seed: int) -> RunOptions:
+    """One program a query, so that only what is right at once is kept."""
+    return RunOptions(
+        task=query.task,
+        options=query.options,
+        api=api,
+        trials=1,
+        seed=seed,
+        sample_id=query.sample_id,
+    )
 
 
 def keep_best(mined: Iterable[Mined], keep: int) -> list[Example]:

@@ -48,6 +48,7 @@ def mine(**given: Any) -> int:
     quiet_libraries(given["offline"])
     from viper.ace.bank import write_bank
     from viper.ace.mine import Labelled, keep_best
+    from viper.evaluate.prefetch import with_cache
     from viper.evaluate.world_samples import labelled
     from viper.profiles import load_profile
     from viper.reasoner import Reasoner
@@ -61,7 +62,7 @@ def mine(**given: Any) -> int:
     ]
     profile = load_profile(given["profile"], sandbox=given["sandbox"]).without_examples()
     kept = []
-    with Reasoner(profile) as reasoner:
+    with with_cache(Reasoner(profile)) as reasoner:
         for api in given["apis"]:
             kept += keep_best(_mined(reasoner, samples, api, given["seed"]), given["keep"])
     write_bank(given["out"], kept)
@@ -71,8 +72,13 @@ def mine(**given: Any) -> int:
 
 def _mined(reasoner: Any, samples: list[Any], api: str, seed: int) -> list[Any]:
     from viper.ace.mine import mine as mine_samples
+    from viper.ace.mine import mining_options
     from viper.commands.progress import counter
+    from viper.evaluate.prefetch import prefetch_programs
 
+    requests = [(sample.query, mining_options(sample.query, api, seed)) for sample in samples]
+    with counter(f"writing {api} programs", len(samples)) as advance:
+        prefetch_programs(reasoner, requests, lambda count: advance("", count))
     found = []
     with counter(f"mining {api}", len(samples)) as advance:
         for item in mine_samples(reasoner, samples, api=api, seed=seed):

@@ -25,7 +25,7 @@ def doctor(as_json: bool) -> int:
 
     Exits with 1 where the embedded profile or the strict sandbox cannot run.
     """
-    found = {
+    found: dict[str, Any] = {
         "python": {"version": platform.python_version(), "executable": sys.executable},
         "torch": _torch(),
         "extras": {name: _extra(*about, name) for name, about in EXTRAS.items()},

@@ -10,6 +10,7 @@ import click
 
 if TYPE_CHECKING:
     from viper.reasoner import Reasoner
+    from viper.sandbox.sandbox import Mode
 
 OFFLINE_VARIABLES = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_DATASETS_OFFLINE")
 
@@ -45,7 +46,7 @@ def split_options(values: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(part for part in parts if part)
 
 
-def open_reasoner(profile: str, sandbox: str, offline: bool) -> Reasoner:
+def open_reasoner(profile: str, sandbox: Mode, offline: bool) -> Reasoner:
     """The wired Reasoner, with a line on stderr while its models load."""
     quiet_libraries(offline)
     from viper.commands.progress import status

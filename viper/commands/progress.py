@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Protocol
 
 import click
+
+
+class Advance(Protocol):
+    """Tells a counter that steps are done, with a short remark."""
+
+    def __call__(self, remark: str, steps: int = 1) -> None: ...
 
 
 @contextmanager
@@ -23,7 +30,7 @@ def status(message: str) -> Iterator[None]:
 
 
 @contextmanager
-def counter(label: str, total: int) -> Iterator[Callable[[str], None]]:
+def counter(label: str, total: int) -> Iterator[Advance]:
     """A bar with rate and remaining time on a terminal, a line every tenth part elsewhere.
 
     Yields a function to call after each step with a short remark.
@@ -43,17 +50,19 @@ def counter(label: str, total: int) -> Iterator[Callable[[str], None]]:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True)) as progress:
         task = progress.add_task(label, total=total)
-        yield lambda remark: progress.update(task, advance=1, description=f"{label}: {remark}")
+        yield lambda remark, steps=1: progress.update(
+            task, advance=steps, description=f"{label} {remark}"
+        )
 
 
-def _line_counter(label: str, total: int) -> Callable[[str], None]:
+def _line_counter(label: str, total: int) -> Advance:
     done = 0
     every = max(1, total // 10)
 
-    def advance(remark: str) -> None:
+    def advance(remark: str, steps: int = 1) -> None:
         nonlocal done
-        done += 1
-        if done % every == 0 or done == total:
+        before, done = done, done + steps
+        if done // every > before // every or done == total:
             click.echo(f"{label}: {done}/{total} {remark}", err=True)
 
     return advance

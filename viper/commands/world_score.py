@@ -42,7 +42,14 @@ def score(**given: Any) -> int:
     quiet_libraries(given["offline"])
     from viper.commands.progress import counter
     from viper.evaluate.perception import perception_report
-    from viper.evaluate.world_score import ScoreRequest, draw, report, score_samples
+    from viper.evaluate.prefetch import prefetch_programs, with_cache
+    from viper.evaluate.world_score import (
+        ScoreRequest,
+        draw,
+        report,
+        run_options,
+        score_samples,
+    )
     from viper.profiles import load_profile
     from viper.reasoner import Reasoner
     from viper.schema import to_json
@@ -59,7 +66,10 @@ def score(**given: Any) -> int:
         profile = profile.without_examples()
     samples = draw(request)
     right = 0
-    with Reasoner(profile) as reasoner:
+    with with_cache(Reasoner(profile)) as reasoner:
+        with counter("writing programs", len(samples)) as advance:
+            requests = [(sample.query, run_options(sample.query)) for sample in samples]
+            prefetch_programs(reasoner, requests, lambda count: advance("", count))
         with counter("answering", len(samples)) as advance:
 
             def on_done(item: Any) -> None:

@@ -19,6 +19,7 @@ from viper.evaluate.world_baselines import (
 )
 from viper.evaluate.world_samples import is_right, sample_media
 from viper.reasoner import Reasoner, RunOptions, RunResult
+from viper.schema import Query
 from viper.world.queries.generate import generate
 from viper.world.queries.meaning import FAMILIES
 from viper.world.queries.sample import WorldSample
@@ -96,16 +97,17 @@ def score_samples(
             raise
 
 
+def run_options(query: Query) -> RunOptions:
+    """The options every sample of a score runs with."""
+    return RunOptions(task=query.task, options=query.options, sample_id=query.sample_id)
+
+
 def _score_one(reasoner: Reasoner, sample: WorldSample, prior: Any) -> Scored:
     pixels = sample_media(sample)
     query = sample.query
     found: dict[str, bool] = {}
     try:
-        result = reasoner.run(
-            pixels,
-            query.text,
-            RunOptions(task=query.task, options=query.options, sample_id=query.sample_id),
-        )
+        result = reasoner.run(pixels, query.text, run_options(query))
         if prior is not None:
             found = baselines(reasoner.components.hub, sample, pixels, prior)
     except Exception as error:  # noqa: BLE001  (boundary: one sample must not end the set)

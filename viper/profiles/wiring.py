@@ -14,6 +14,7 @@ from viper.errors import ProfileError, ViperError
 from viper.profiles.backends import USES_LLM, check_backend, load_backend
 from viper.profiles.document import BackendChoice, ProfileDocument, read_profile
 from viper.sandbox import Sandbox
+from viper.sandbox.sandbox import Mode
 from viper.strategies.base import Components, ExampleSource, NoExamples
 from viper.tools.hub import ToolHub
 from viper.tools.models import ModelSet
@@ -34,7 +35,7 @@ class Profile:
     """
 
     document: ProfileDocument
-    sandbox_mode: str = "strict"
+    sandbox_mode: Mode = "strict"
 
     @property
     def name(self) -> str:
@@ -59,7 +60,7 @@ class Profile:
         return Components(
             llm=llm,
             hub=ToolHub(ModelSet(loaders), document.tools),
-            sandbox=Sandbox(document.limits, prelude=PRELUDE, mode=self.sandbox_mode),
+            sandbox=Sandbox(limits=document.limits, prelude=PRELUDE, mode=self.sandbox_mode),
             settings=document.run,
             examples=self._examples(),
             profile_name=document.name,
@@ -112,7 +113,7 @@ class Profile:
         return read_bank(base / bank)
 
 
-def load_profile(name_or_path: str = "embedded", *, sandbox: str = "strict") -> Profile:
+def load_profile(name_or_path: str = "embedded", *, sandbox: Mode = "strict") -> Profile:
     """The profile of that name or in that ``.toml`` file; loads no model yet.
 
     Args:

@@ -66,8 +66,9 @@ def _ground(value: Any, query: Query, media: Media) -> Answer | Failure:
         value = value[0]
     if not isinstance(value, Ref) or value.kind != "patch":
         return _wrong(value, "one ImagePatch")
+    image_id = str(value.fields[0])
     try:
-        picture = media.pixels(value.fields[0])
+        picture = media.pixels(image_id)
     except KeyError:
         return _wrong(value, "a patch of the given picture")
     numbers = [float(number) for number in value.fields[1:5]]
@@ -78,7 +79,7 @@ def _ground(value: Any, query: Query, media: Media) -> Answer | Failure:
     box = (_bounded(x0, width), _bounded(y0, height), _bounded(x1, width), _bounded(y1, height))
     if box[0] >= box[2] or box[1] >= box[3]:
         return _wrong(value, "a patch that is not empty")
-    digits = re.sub(r"\D", "", value.fields[0].rpartition("#")[2]) or "0"
+    digits = re.sub(r"\D", "", image_id.rpartition("#")[2]) or "0"
     return Answer(list(box), "box", box=box, image_index=int(digits))
 
 

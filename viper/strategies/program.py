@@ -21,7 +21,7 @@ from viper.prompting.extract import extract_code
 from viper.sandbox import Outcome, Ref
 from viper.schema import Answer, Failure, Query, Trial
 from viper.strategies.answers import read_answer
-from viper.strategies.base import Components, RunContext
+from viper.strategies.base import Components, RunContext, RunSettings
 from viper.tools.hub import HubSession
 
 ENTRY = "execute_command"
@@ -68,15 +68,7 @@ class ProgramStrategy:
         if attempt and settings.feedback and last is not None and last.failure is not None:
             feedback = Feedback(last.program, last.failure)
         prompt = write_prompt(components, context, feedback)
-        temperature = settings.temperature
-        if attempt and feedback is None:
-            temperature = max(temperature, settings.retry_temperature)
-        sampling = Sampling(
-            temperature=temperature,
-            seed=settings.seed * 1_000 + attempt,
-            max_tokens=settings.max_tokens,
-            stop=(END_OF_PROGRAM,) if settings.prompt_style == "compact" else (),
-        )
+        sampling = attempt_sampling(settings, attempt, afresh=feedback is None)
         completion = components.llm.generate([prompt], sampling)[0][0]
         context.usage.llm_calls += 1
         context.usage.prompt_tokens += completion.prompt_tokens
@@ -85,8 +77,25 @@ class ProgramStrategy:
         if attempt:
             correction = "self_debug" if feedback is None else "self_debug_feedback"
         return Written(
-            extract_code(completion.text), prompt, correction, sampling.seed, temperature
+            extract_code(completion.text),
+            prompt,
+            correction,
+            sampling.seed,
+            sampling.temperature,
         )
+
+
+def attempt_sampling(settings: RunSettings, attempt: int = 0, afresh: bool = True) -> Sampling:
+    """How the program of an attempt is decoded; later ones afresh get a temperature above 0."""
+    temperature = settings.temperature
+    if attempt and afresh:
+        temperature = max(temperature, settings.retry_temperature)
+    return Sampling(
+        temperature=temperature,
+        seed=settings.seed * 1_000 + attempt,
+        max_tokens=settings.max_tokens,
+        stop=(END_OF_PROGRAM,) if settings.prompt_style == "compact" else (),
+    )
 
 
 def write_prompt(

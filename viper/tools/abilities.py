@@ -221,13 +221,15 @@ def _similarities(
 ) -> np.ndarray[Any, Any]:
     """Scaled image-text similarities ``[regions, texts]``."""
     images = np.stack([_matcher_embedding(session, region) for region in regions])
-    text_rows = [
-        session.computed("matcher", ("text", text), lambda m, t=text: m.encode_texts([t])[0])
-        for text in texts
-    ]
+    text_rows = [_text_embedding(session, text) for text in texts]
     with session.hub.models.using("matcher") as matcher:
         scale = float(matcher.logit_scale)
     return scale * images @ np.stack(text_rows).T
+
+
+def _text_embedding(session: HubSession, text: str) -> Floats:
+    row: Floats = session.computed("matcher", ("text", text), lambda m: m.encode_texts([text])[0])
+    return row
 
 
 def _matcher_embedding(session: HubSession, region: Region) -> Floats:

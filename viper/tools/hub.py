@@ -162,17 +162,18 @@ class HubSession:
         """The pixel region a patch or image reference names, clipped to its picture."""
         if not isinstance(ref, Ref) or ref.kind not in ("patch", "image"):
             raise ToolError(f"expected an image patch, got {describe(ref)}")
+        image_id = str(ref.fields[0])
         try:
-            picture = self.media.pixels(ref.fields[0])
+            picture = self.media.pixels(image_id)
         except KeyError:
-            raise ToolError(f"there is no picture {ref.fields[0]!r} in this query") from None
+            raise ToolError(f"there is no picture {image_id!r} in this query") from None
         height, width = picture.shape[:2]
         if ref.kind == "image":
-            return Region(ref.fields[0], (0, 0, width, height), (width, height))
+            return Region(image_id, (0, 0, width, height), (width, height))
         x0, y0, x1, y1 = Box(*map(float, ref.fields[1:5])).to_pixels(height)
         left, top = int(np.clip(np.floor(x0), 0, width)), int(np.clip(np.floor(y0), 0, height))
         right, bottom = int(np.clip(np.ceil(x1), 0, width)), int(np.clip(np.ceil(y1), 0, height))
-        return Region(ref.fields[0], (left, top, right, bottom), (width, height))
+        return Region(image_id, (left, top, right, bottom), (width, height))
 
     def segment(self, ref: Any) -> tuple[int, int]:
         """Frames ``[start, end)`` that a segment or video reference names."""

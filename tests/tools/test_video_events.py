@@ -77,12 +77,13 @@ def test_a_text_is_encoded_once(model: VideoEvents, monkeypatch: pytest.MonkeyPa
 def test_descriptions_list_events_by_time_and_keep_to_the_question(model: VideoEvents) -> None:
     encoding = model.encode(np.zeros((4, 120, 160, 3), np.uint8))
     cube, ball = "red cube", "red ball"
+    given = (frozenset[str](), frozenset({ball}))
     events = [
         SeenEvent("the red cube starts moving", "start", cube, "", EventWindow(2, 7, 0.9)),
         SeenEvent("the red cube hits it", "hit", cube, ball, EventWindow(9, 14, 0.9)),
         SeenEvent("the red ball starts moving", "start", ball, "", EventWindow(11, 16, 0.9)),
     ]
-    listed = ClipEncoding(encoding.features, 32, events)
+    listed = ClipEncoding(encoding.features, encoding.frames, dict.fromkeys(given, events))
     assert model.describe(listed, 8, 32) == "the red cube hits it. the red ball starts moving."
     asked = "what does the red ball do?"
     assert model.describe(listed, 0, 32, asked) == "the red ball starts moving."

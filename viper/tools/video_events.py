@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,22 +23,22 @@ MIN_FRAMES, MAX_FRAMES = 2, 12
 
 MAX_WINDOWS = 4
 MIN_SCORE = 0.01
-MAX_OBJECTS = 6
-"""Objects that a description is about at most, the most visible first."""
-
 TEXTS_AT_ONCE = 64
-SEEN_FRAMES = 2
 RIVAL_FRAMES = 3
 NOTHING = "nothing happens."
 
 
 @dataclass
 class ClipEncoding:
-    """What is kept of a clip: tower features, and the events once they have been listed."""
+    """What is kept of a clip.
+
+    ``frames`` are uint8 [T, H, W, 3] at the model's own size; ``events`` those
+    listed so far, by the names that were given to find them.
+    """
 
     features: ClipFeatures
-    frames: int
-    events: list[SeenEvent] | None = None
+    frames: Any
+    events: dict[frozenset[str], list[SeenEvent]] = field(default_factory=dict)
 
 
 class VideoEvents:
@@ -53,6 +53,8 @@ class VideoEvents:
         self._model = model.eval()
         self._tokenizer = tokenizer
         self._texts: dict[str, TextFeatures] = {}
+        config = self._model.config
+        self._names = [f"{colour} {shape}" for colour in config.colours for shape in config.shapes]
 
     @classmethod
     def from_pretrained(
@@ -81,8 +83,9 @@ class VideoEvents:
         config = self._model.config
         with torch.inference_mode():
             sized = _resized(frames, config.image_height, config.image_width)
-            features = self._model.features(sized[None].to(self._model.device))
-            return ClipEncoding(self._model.encode_clips(features), len(frames))
+            sized = sized.to(self._model.device)
+            features = self._model.encode_clips(self._model.features(sized[None]))
+            return ClipEncoding(features, sized)
 
     def locate(self, encoding: ClipEncoding, event: str) -> list[EventWindow]:
         """Candidate windows of the described event, best first, down to score .01.
@@ -98,19 +101,21 @@ class VideoEvents:
         """The events whose middle lies in frames ``[start, end)``, in the order of time.
 
         E.g. ``the red cube hits the blue ball. the blue ball starts moving.`` A
-        question narrows them down, see :func:`~viper.tools.video_sentences.bearing_on`.
+        question narrows them down, see :func:`~viper.tools.video_sentences.bearing_on`,
+        and the objects that it names are taken to be in the clip.
         """
-        if encoding.events is None:
-            encoding.events = self._all_events(encoding)
-        events = [event for event in encoding.events if start <= event.middle < end]
-        config = self._model.config
-        events = bearing_on(question or "", events, config.names, config.templates)
+        asked = (question or "").lower()
+        given = frozenset(name for name in self._names if name in asked)
+        if given not in encoding.events:
+            encoding.events[given] = self._all_events(encoding, given)
+        events = [event for event in encoding.events[given] if start <= event.middle < end]
+        events = bearing_on(asked, events, self._names, self._model.config.templates)
         return " ".join(f"{event.text}." for event in events) or NOTHING
 
-    def _all_events(self, encoding: ClipEncoding) -> list[SeenEvent]:
+    def _all_events(self, encoding: ClipEncoding, given: Collection[str]) -> list[SeenEvent]:
         """Every sentence of the bank that fits the clip, by time; one a window, kind and actor."""
         config = self._model.config
-        names = self._names_in_view(encoding)
+        names = self._names_in_view(encoding, given)
         claims = [
             (template.format(a=f"the {actor}", b=f"the {target}"), kind, actor, target)
             for kind, template in config.templates.items()
@@ -127,17 +132,15 @@ class VideoEvents:
         # A hit comes before the start that it causes, whose window opens during it.
         return sorted(kept, key=lambda e: (e.window.start, e.window.end, not e.target))
 
-    def _names_in_view(self, encoding: ClipEncoding) -> list[str]:
-        """Names of the bank that are in the clip, longest in view first."""
+    def _names_in_view(self, encoding: ClipEncoding, given: Collection[str]) -> list[str]:
         import torch
 
-        names = list(self._model.config.names)
+        from viper.tools.video_names import names_in_view
+
         with torch.inference_mode():
-            texts = self._text_features([f"the {name}" for name in names])
-            absent = self._model.attend(encoding.features, texts)[0, :, 0, :, -1]  # [M, T]
-            shown = (absent.exp() < 0.5).sum(-1).tolist()
-        order = sorted(range(len(names)), key=lambda i: -shown[i])
-        return [names[i] for i in order[:MAX_OBJECTS] if shown[i] >= SEEN_FRAMES]
+            texts = self._text_features([f"the {name}" for name in self._names])
+            attention = self._model.attend(encoding.features, texts)[0, :, 0]
+            return names_in_view(self._model, encoding.frames, attention, self._names, given)
 
     def _windows(self, encoding: ClipEncoding, events: Sequence[str]) -> list[list[EventWindow]]:
         import torch

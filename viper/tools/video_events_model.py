@@ -5,13 +5,16 @@ before; ``CLIPTextModel`` reads the description. Two object queries (who acts,
 who is acted upon) are read off the text as sums of its plain word embeddings,
 so that "red cone" binds even if that pair was never trained, and each attends to
 the cells of every frame or to nothing. What they find, and where, goes through a
-transformer encoder over time with one set of heads a frame.
+transformer encoder over time with one set of heads a frame. A small tower of its
+own names the objects that were attended to, from crops: shapes are too fine for
+the cells of the first one.
 
 Letters in shapes: B clips, M texts a clip, T frames, S cells, L tokens, 2 roles.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -24,14 +27,17 @@ ROLES = 2
 CELL = 8
 """A cell of the feature map covers CELL x CELL pixels."""
 
+CROP = 40
+"""Side of the crops by which objects are named, in pixels."""
+
 
 class VideoEventsConfig(PreTrainedConfig):
     """Sizes of the network and the words of its description bank.
 
-    ``names`` are the object names and ``templates`` the sentences by kind of
-    event (``{a}`` acts, ``{b}`` is acted upon) from which a backend composes
-    descriptions; the network itself does not read them. ``presence_threshold``
-    is the calibrated score above which an event counts as seen.
+    ``colours`` and ``shapes`` are the words that objects are named by, and
+    ``templates`` the sentences by kind of event (``{a}`` acts, ``{b}`` is acted
+    upon), from which a backend composes descriptions. ``presence_threshold`` is
+    the calibrated score above which an event counts as seen.
     """
 
     model_type = "viper_video_events"
@@ -46,12 +52,12 @@ class VideoEventsConfig(PreTrainedConfig):
         tower_width: int = 48,
         tower_blocks: int = 2,
         query_width: int = 64,
+        crop_widths: tuple[int, ...] = (24, 48, 96),
         time_width: int = 128,
         time_layers: int = 2,
         time_heads: int = 4,
-        colours: int = 8,
-        shapes: int = 5,
-        names: list[str] | None = None,
+        colours: list[str] | None = None,
+        shapes: list[str] | None = None,
         templates: dict[str, str] | None = None,
         presence_threshold: float = 0.5,
         **kwargs: Any,
@@ -61,10 +67,10 @@ class VideoEventsConfig(PreTrainedConfig):
         self.text_config = text_config
         self.image_width, self.image_height = image_width, image_height
         self.stem_width, self.tower_width, self.tower_blocks = stem_width, tower_width, tower_blocks
-        self.query_width = query_width
+        self.query_width, self.crop_widths = query_width, tuple(crop_widths)
         self.time_width, self.time_layers, self.time_heads = time_width, time_layers, time_heads
-        self.colours, self.shapes = colours, shapes
-        self.names, self.templates = list(names or ()), dict(templates or {})
+        self.colours, self.shapes = list(colours or ()), list(shapes or ())
+        self.templates = dict(templates or {})
         self.presence_threshold = presence_threshold
         super().__init__(**kwargs)
 
@@ -173,6 +179,15 @@ class _Tower(nn.Module):
         return torch.cat([still, torch.diff(moving, dim=1, prepend=moving[:, :1])], 4)
 
 
+def _crop_tower(widths: Sequence[int]) -> nn.Sequential:
+    """Convolutions of stride 2, from 3 channels to each width in turn."""
+    steps: list[nn.Module] = []
+    for before, after in zip((3, *widths), widths, strict=False):
+        conv = nn.Conv2d(before, after, 3, stride=2, padding=1, bias=False)
+        steps += [conv, nn.BatchNorm2d(after), nn.ReLU()]
+    return nn.Sequential(*steps)
+
+
 class VideoEventsModel(PreTrainedModel):
     """Described events in clips; see the module's docstring."""
 
@@ -187,14 +202,14 @@ class VideoEventsModel(PreTrainedModel):
         self.role_queries = nn.Linear(text, ROLES * text)
         self.to_query = nn.Linear(text, config.query_width)
         self.query_absent = nn.Linear(text, ROLES)
-        self.noun_colour = nn.Linear(text, config.colours + 1)
-        self.noun_shape = nn.Linear(text, config.shapes + 1)
+        self.noun_colour = nn.Linear(text, len(config.colours) + 1)
+        self.noun_shape = nn.Linear(text, len(config.shapes) + 1)
 
         self.tower = _Tower(config)
         self.to_key = nn.Linear(width, config.query_width)
         self.to_value = nn.Linear(width, width)
-        self.seen_colour = nn.Linear(width, config.colours)
-        self.seen_shape = nn.Linear(width, config.shapes)
+        self.seen_colour = nn.Linear(width, len(config.colours))
+        self.seen_shape = nn.Linear(width, len(config.shapes))
 
         time = config.time_width
         self.gather = nn.Linear(ROLES * (width + 5) + 2 + text, time)
@@ -207,6 +222,10 @@ class VideoEventsModel(PreTrainedModel):
         )
         self.frame_heads = nn.Linear(time, 3)
         self.presence_head = nn.Sequential(nn.Linear(2 * time, time), nn.GELU(), nn.Linear(time, 1))
+
+        self.crop_tower = _crop_tower(config.crop_widths)
+        self.crop_colour = nn.Linear(config.crop_widths[-1], len(config.colours) + 1)
+        self.crop_shape = nn.Linear(config.crop_widths[-1], len(config.shapes) + 1)
         self.post_init()
 
     def _init_weights(self, module: nn.Module) -> None:
@@ -244,6 +263,17 @@ class VideoEventsModel(PreTrainedModel):
         absent = self.query_absent(texts.summary).unflatten(0, (batch, -1))  # [B, M, 2]
         absent = absent[..., None, None].expand(*logits.shape[:-1], 1) + 4.0
         return torch.cat([logits, absent], -1).log_softmax(-1)
+
+    def looks(self, crops: Tensor) -> tuple[Tensor, Tensor]:
+        """What is in the middle of crops uint8 [N, CROP, CROP, 3].
+
+        Returns:
+            Log-probabilities of the colours [N, colours + 1] and the shapes
+            [N, shapes + 1]; the last entry of both is "nothing".
+        """
+        pixels = crops.permute(0, 3, 1, 2).to(self.crop_colour.weight.dtype)
+        seen = self.crop_tower(pixels.sub(115).mul(1 / 60)).mean((2, 3))
+        return self.crop_colour(seen).log_softmax(-1), self.crop_shape(seen).log_softmax(-1)
 
     def forward(self, clips: ClipFeatures, texts: TextFeatures) -> EventOutput:
         """Events of M texts a clip (the texts' first dimension is B * M)."""

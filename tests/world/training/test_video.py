@@ -4,7 +4,9 @@ import pytest
 from viper.world.clips import render_clip, sample_clip
 from viper.world.events import object_name
 from viper.world.scene import CLIP_WIDTH, RenderedClip
-from viper.world.training.video import batch_loss, build_model, build_tokenizer, coverage, varied
+from viper.world.training.video import batch_loss, build_model, build_tokenizer, coverage
+from viper.world.training.video_augment import varied
+from viper.world.training.video_looks import spots
 from viper.world.training.video_texts import NOWHERE, claims, words
 from viper.world.vocabulary import COLOURS, SHAPES
 
@@ -62,4 +64,17 @@ def test_every_part_of_the_loss_is_finite_and_reaches_the_weights(clip: Rendered
     loss, parts = batch_loss(model, tokenizer, [clip], np.random.default_rng(0))
     loss.backward()
     assert np.isfinite(list(parts.values())).all()
-    assert all(p.grad is not None for p in model.parameters())
+    missed = {name for name, weight in model.named_parameters() if weight.grad is None}
+    assert all(name.startswith("crop_") for name in missed)
+
+
+def test_spots_are_objects_where_they_are_or_empty(clip: RenderedClip) -> None:
+    for frame, (x, y), colour, shape in spots(clip, np.random.default_rng(0), 60):
+        boxes = clip.boxes[frame]
+        middles = np.stack([boxes[:, 0] + boxes[:, 2], boxes[:, 1] + boxes[:, 3]], 1) / 2
+        distances = np.hypot(*(middles - (x, y)).T)
+        if colour == len(COLOURS):
+            assert shape == len(SHAPES) and not (distances < 20).any()
+            continue
+        named = [(COLOURS[colour], SHAPES[shape]) == (t.colour, t.shape) for t in clip.objects]
+        assert distances[named] < 15

@@ -18,6 +18,8 @@ from viper.world.clip_store import ClipStore
 from viper.world.events import TEMPLATES
 from viper.world.scene import CLIP_FRAMES, CLIP_HEIGHT, CLIP_WIDTH, RenderedClip
 from viper.world.training.optim import Plan, TrainOptions, fit
+from viper.world.training.video_augment import varied
+from viper.world.training.video_looks import learn_looks
 from viper.world.training.video_score import evaluate
 from viper.world.training.video_texts import NOWHERE, Claim, claims, words
 from viper.world.training.wordpieces import CLIP_MARKS, word_tokenizer
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
 
     from viper.tools.video_events_model import EventOutput, TextFeatures, VideoEventsModel
 
-CLIPS, BATCH, TEXTS, STEPS = 2200, 4, 14, 1600
+CLIPS, BATCH, TEXTS, STEPS = 2200, 4, 14, 1000
 CELL = 8
 MAX_TOKENS = 32
 
@@ -65,7 +67,9 @@ def learn(options: TrainOptions) -> tuple[Any, Any]:
     plan = Plan(
         steps=options.steps or STEPS, learning_rate=2e-3, warmup=60, ema=0.995, log_every=20
     )
-    return fit(model, loss_at, plan, options.work / "video" / "checkpoint.pt"), tokenizer
+    trained = fit(model, loss_at, plan, options.work / "video" / "checkpoint.pt")
+    looks = options.work / "video" / "looks.pt"
+    return learn_looks(trained.requires_grad_(True), store, CLIPS, looks, options.seed), tokenizer
 
 
 def build_tokenizer() -> Any:
@@ -95,9 +99,8 @@ def build_model(tokenizer: Any) -> VideoEventsModel:
             text_config=text,
             image_width=CLIP_WIDTH,
             image_height=CLIP_HEIGHT,
-            colours=len(COLOURS),
-            shapes=len(SHAPES),
-            names=[f"{colour} {shape}" for colour in COLOURS for shape in SHAPES],
+            colours=list(COLOURS),
+            shapes=list(SHAPES),
             templates={kind: group[0] for kind, group in TEMPLATES.items()},
         )
     )
@@ -109,18 +112,6 @@ def save(model: Any, tokenizer: Any, folder: Path) -> None:
 
     copy.deepcopy(model).half().save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-
-
-def varied(clip: RenderedClip, rng: np.random.Generator) -> RenderedClip:
-    """The clip, half of the time mirrored, under a little more or less light."""
-    frames, boxes = clip.frames, clip.boxes
-    if rng.random() < 0.5:
-        frames = frames[:, :, ::-1]
-        boxes = boxes.copy()
-        boxes[..., [0, 2]] = CLIP_WIDTH - boxes[..., [2, 0]]
-    levels = np.arange(256) * rng.uniform(0.9, 1.1) + rng.uniform(-8, 8)
-    frames = np.ascontiguousarray(np.clip(levels, 0, 255).astype(np.uint8)[frames])
-    return RenderedClip(clip.objects, frames, boxes, clip.events, clip.seed)
 
 
 def coverage(boxes: Floats) -> Floats:

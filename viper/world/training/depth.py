@@ -16,6 +16,7 @@ import numpy as np
 
 from viper.tools.crops import box_depth
 from viper.tools.roles import DepthEstimator, Floats
+from viper.world.training.grid_positions import grid_positions
 from viper.world.training.object_views import ObjectViews
 from viper.world.training.optim import Plan, TrainOptions, fit
 
@@ -57,7 +58,7 @@ def train(options: TrainOptions) -> dict[str, float]:
         loss = 5 * everywhere + 10 * objects
         return loss, {"everywhere": float(everywhere.detach()), "objects": float(objects.detach())}
 
-    plan = Plan(steps=options.steps or STEPS, learning_rate=1.5e-3, weight_decay=0.05, ema=0.99)
+    plan = Plan(steps=options.steps or STEPS, learning_rate=1e-3, weight_decay=0.05, ema=0.99)
     trained = fit(model, loss_at, plan, options.work / "depth" / "checkpoint.pt")
     save(trained, options.out)
     return evaluate(
@@ -136,7 +137,11 @@ def build_model() -> Any:
         if isinstance(module, torch.nn.Conv2d | torch.nn.ConvTranspose2d):
             torch.nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
     torch.nn.init.normal_(model.head.conv3.weight, std=0.05)
-    torch.nn.init.constant_(model.head.conv3.bias, -1.0)
+    torch.nn.init.constant_(model.head.conv3.bias, 0.0)
+    side = INPUT_WIDTH // PATCH
+    with torch.no_grad():
+        positions = model.backbone.embeddings.position_embeddings
+        positions[0, 1:] = 0.5 * grid_positions(side, side, WIDTH)
     return model
 
 

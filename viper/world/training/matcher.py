@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 IMAGE_SIZE = 64
 EMBEDDING = 128
 CONTEXT = 14
-STEPS, BATCH = 1300, 64
+STEPS, BATCH = 900, 64
 PHRASES, DISTRACTORS = 40, 24
 """Texts of a batch: true of one of its first crops at least, and drawn at large."""
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from viper.tools.crops import DEFAULT_MARGIN, object_crop
 from viper.tools.roles import Pixels, VisualAnswerer
+from viper.world.training.grid_positions import grid_positions
 from viper.world.training.object_views import ObjectViews, resized, training_crop
 from viper.world.training.object_words import FAMILIES, attribute_ids, attributes
 from viper.world.training.optim import Plan, TrainOptions, fit
@@ -142,9 +143,9 @@ def build_model(tokenizer: Any) -> Any:
         "initializer_range": 0.04,
     }
     model = BlipForQuestionAnswering(BlipConfig(text_config=text, vision_config=vision))
-    embeddings = model.vision_model.embeddings
+    embeddings, side = model.vision_model.embeddings, IMAGE_SIZE // PATCH
     with torch.no_grad():
-        embeddings.position_embedding[0, 1:] = 0.3 * _grid_positions(IMAGE_SIZE // PATCH, WIDTH)
+        embeddings.position_embedding[0, 1:] = 0.3 * grid_positions(side, side, WIDTH)
         embeddings.patch_embedding.weight.normal_(0, (3 * PATCH * PATCH) ** -0.5)
     return model
 
@@ -247,16 +248,3 @@ def _to_input(images: Pixels, device: str) -> Tensor:
 
     pixels = torch.from_numpy(np.ascontiguousarray(images)).to(device).permute(0, 3, 1, 2)
     return pixels.float() / 127.5 - 1.0
-
-
-def _grid_positions(side: int, width: int) -> Tensor:
-    """Sines and cosines of row and column, ``[side * side, width]``: neighbours look alike."""
-    import torch
-
-    places = torch.arange(side, dtype=torch.float32)
-    rates = 1.0 / 100 ** (torch.arange(width // 4) / (width // 4))
-    angles = places[:, None] * rates[None, :]
-    one = torch.cat([angles.sin(), angles.cos()], dim=1)
-    rows = one[:, None, :].expand(side, side, -1)
-    columns = one[None, :, :].expand(side, side, -1)
-    return torch.cat([rows, columns], dim=2).reshape(side * side, width)

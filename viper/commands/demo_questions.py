@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
 
@@ -25,7 +25,7 @@ def demo_questions(out: Path) -> int:
     from viper.draw import save_answer
     from viper.reasoner import RunOptions
 
-    mode = "strict" if strict_holds() else "weak"
+    mode: Literal["strict", "weak"] = "strict" if strict_holds() else "weak"
     if mode == "weak":
         click.echo(
             f"notice: the full sandbox needs Linux with seccomp; on {sys.platform} this demo "

@@ -11,8 +11,9 @@ import importlib
 import click
 
 _COMMANDS = {
-    "questions": "viper.world.question_command:questions",
+    "questions": "viper.world.command_questions:questions",
     "render": "viper.world.command_render:render",
+    "train": "viper.world.command_train:train",
 }
 
 

@@ -16,6 +16,7 @@ RECIPES: Mapping[str, str] = MappingProxyType(
         "depth": "viper.world.training.depth:train",
         "matcher": "viper.world.training.matcher:train",
         "video": "viper.world.training.video:train",
+        "writer": "viper.world.training.writer:train",
     }
 )
 """Role -> ``module:function`` taking :class:`TrainOptions` and returning what it reached."""

@@ -5,19 +5,19 @@ before; ``CLIPTextModel`` reads the description. Two object queries (who acts,
 who is acted upon) are read off the text as sums of its plain word embeddings,
 so that "red cone" binds even if that pair was never trained, and each attends to
 the cells of every frame or to nothing. What they find, and where, goes through a
-transformer encoder over time with one set of heads a frame. A small tower of its
-own names the objects that were attended to, from crops: shapes are too fine for
-the cells of the first one.
+transformer encoder over time with one set of heads a frame. A timm tower names
+the objects that were attended to, from crops: shapes are too fine for the cells
+of the first one.
 
 Letters in shapes: B clips, M texts a clip, T frames, S cells, L tokens, 2 roles.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
+import timm
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -30,14 +30,18 @@ CELL = 8
 CROP = 40
 """Side of the crops by which objects are named, in pixels."""
 
+CROP_INPUT = 64
+"""What they are enlarged to."""
+
 
 class VideoEventsConfig(PreTrainedConfig):
     """Sizes of the network and the words of its description bank.
 
     ``colours`` and ``shapes`` are the words that objects are named by, and
     ``templates`` the sentences by kind of event (``{a}`` acts, ``{b}`` is acted
-    upon), from which a backend composes descriptions. ``presence_threshold`` is
-    the calibrated score above which an event counts as seen.
+    upon), from which a backend composes descriptions. ``crop_tower`` names a timm
+    architecture; ``presence_threshold`` is the calibrated score above which an
+    event counts as seen.
     """
 
     model_type = "viper_video_events"
@@ -52,7 +56,7 @@ class VideoEventsConfig(PreTrainedConfig):
         tower_width: int = 48,
         tower_blocks: int = 2,
         query_width: int = 64,
-        crop_widths: tuple[int, ...] = (24, 48, 96),
+        crop_tower: str = "test_resnet",
         time_width: int = 128,
         time_layers: int = 2,
         time_heads: int = 4,
@@ -67,7 +71,7 @@ class VideoEventsConfig(PreTrainedConfig):
         self.text_config = text_config
         self.image_width, self.image_height = image_width, image_height
         self.stem_width, self.tower_width, self.tower_blocks = stem_width, tower_width, tower_blocks
-        self.query_width, self.crop_widths = query_width, tuple(crop_widths)
+        self.query_width, self.crop_tower = query_width, crop_tower
         self.time_width, self.time_layers, self.time_heads = time_width, time_layers, time_heads
         self.colours, self.shapes = list(colours or ()), list(shapes or ())
         self.templates = dict(templates or {})
@@ -179,15 +183,6 @@ class _Tower(nn.Module):
         return torch.cat([still, torch.diff(moving, dim=1, prepend=moving[:, :1])], 4)
 
 
-def _crop_tower(widths: Sequence[int]) -> nn.Sequential:
-    """Convolutions of stride 2, from 3 channels to each width in turn."""
-    steps: list[nn.Module] = []
-    for before, after in zip((3, *widths), widths, strict=False):
-        conv = nn.Conv2d(before, after, 3, stride=2, padding=1, bias=False)
-        steps += [conv, nn.BatchNorm2d(after), nn.ReLU()]
-    return nn.Sequential(*steps)
-
-
 class VideoEventsModel(PreTrainedModel):
     """Described events in clips; see the module's docstring."""
 
@@ -223,9 +218,10 @@ class VideoEventsModel(PreTrainedModel):
         self.frame_heads = nn.Linear(time, 3)
         self.presence_head = nn.Sequential(nn.Linear(2 * time, time), nn.GELU(), nn.Linear(time, 1))
 
-        self.crop_tower = _crop_tower(config.crop_widths)
-        self.crop_colour = nn.Linear(config.crop_widths[-1], len(config.colours) + 1)
-        self.crop_shape = nn.Linear(config.crop_widths[-1], len(config.shapes) + 1)
+        crops: Any = timm.create_model(config.crop_tower, pretrained=False, num_classes=0)
+        self.crop_tower = crops
+        self.crop_colour = nn.Linear(crops.num_features, len(config.colours) + 1)
+        self.crop_shape = nn.Linear(crops.num_features, len(config.shapes) + 1)
         self.post_init()
 
     def _init_weights(self, module: nn.Module) -> None:
@@ -272,7 +268,8 @@ class VideoEventsModel(PreTrainedModel):
             [N, shapes + 1]; the last entry of both is "nothing".
         """
         pixels = crops.permute(0, 3, 1, 2).to(self.crop_colour.weight.dtype)
-        seen = self.crop_tower(pixels.sub(115).mul(1 / 60)).mean((2, 3))
+        pixels = F.interpolate(pixels.sub(115).mul(1 / 60), (CROP_INPUT,) * 2, mode="bilinear")
+        seen = self.crop_tower(pixels.contiguous(memory_format=torch.channels_last))
         return self.crop_colour(seen).log_softmax(-1), self.crop_shape(seen).log_softmax(-1)
 
     def forward(self, clips: ClipFeatures, texts: TextFeatures) -> EventOutput:

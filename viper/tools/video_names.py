@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -18,8 +18,8 @@ SEEN_FRAMES = 2
 CROPS = 8
 """Frames in which an object is looked at closely."""
 
-MAX_SHARED = 0.5
-"""Attention that overlaps by more than this share is on the same object."""
+SAME_PLACE = 9.0
+"""Two texts that point at places less than this many pixels apart mean the same object."""
 
 
 def names_in_view(
@@ -39,11 +39,18 @@ def names_in_view(
         given: names that are known to be in the clip, so they are chosen first.
     """
     maps = attention[..., :-1].exp()  # [M, T, S]
-    places = _places(maps)
+    shown = maps.sum(-1)
+    centres = _centres(maps, frames.shape[2] // CELL)
+    places = _places(shown, centres)
     if not places:
         return []
-    crops = torch.stack([crop for i in places for crop in _crops(frames, maps[i])])
-    colours, shapes = (part.unflatten(0, (len(places), -1)).mean(1) for part in model.looks(crops))
+    count = min(CROPS, len(frames))
+    moments = shown[places].topk(count).indices  # [places, count]
+    crops = [
+        crops_at(frames[m], centres[i, m].tolist()) for i, m in zip(places, moments, strict=True)
+    ]
+    looks = model.looks(torch.cat(crops))
+    colours, shapes = (part.unflatten(0, (len(places), count)).mean(1) for part in looks)
     empty = (colours.argmax(-1) == colours.shape[-1] - 1) | (
         shapes.argmax(-1) == shapes.shape[-1] - 1
     )
@@ -60,45 +67,37 @@ def names_in_view(
     return chosen
 
 
-def _places(maps: Tensor) -> list[int]:
-    """Texts, the surest first, that point at something in view, each at another thing."""
-    shown = maps.sum(-1)
-    sure = (shown > 0.5).sum(-1) >= SEEN_FRAMES
-    flat, mass = maps.flatten(1), shown.sum(-1)
+def _places(shown: Tensor, centres: Tensor) -> list[int]:
+    """Texts, the surest first, that point at something in view, each at another thing.
+
+    ``shown`` [M, T] is how surely something is in view, ``centres`` [M, T, 2] where.
+    """
+    sure = shown > 0.5
     chosen: list[int] = []
-    for i in mass.argsort(descending=True).tolist():
-        overlaps = (
-            float(torch.minimum(flat[i], flat[j]).sum() / torch.minimum(mass[i], mass[j]))
-            for j in chosen
-        )
-        if bool(sure[i]) and all(overlap < MAX_SHARED for overlap in overlaps):
+    for i in shown.sum(-1).argsort(descending=True).tolist():
+        if int(sure[i].sum()) < SEEN_FRAMES:
+            continue
+        if not any(_same_place(centres[i], centres[j], sure[i] & sure[j]) for j in chosen):
             chosen.append(i)
     return chosen[: 2 * MAX_OBJECTS]
 
 
-def _crops(frames: Tensor, attention: Tensor) -> Any:
-    """Crops uint8 [CROPS, CROP, CROP, 3] around what a map [T, S] points at most surely."""
-    columns = frames.shape[2] // CELL
-    rows = attention.shape[1] // columns
-    count = min(CROPS, len(frames))
-    moments = attention.sum(-1).topk(count).indices.tolist()
-    centres = [_centre(attention[t].unflatten(0, (rows, columns))) for t in moments]
-    found = crops_at(frames[moments], centres)
-    return found if count == CROPS else found[torch.arange(CROPS) % count]
+def _same_place(one: Tensor, other: Tensor, both: Tensor) -> bool:
+    """Whether two tracks [T, 2] are together in most of the frames ``both`` [T] bool."""
+    if not bool(both.any()):
+        return False
+    return float((one - other)[both].norm(dim=-1).median()) < SAME_PLACE
 
 
-def _centre(cells: Tensor) -> tuple[float, float]:
-    """Where (x, y in pixels) the strongest cell of [rows, columns] and its neighbours point."""
-    row, column = divmod(int(cells.argmax()), cells.shape[1])
-    top, left = max(row - 1, 0), max(column - 1, 0)
-    near = cells[top : row + 2, left : column + 2]
-    total = float(near.sum()) + 1e-9
-    x = float((near.sum(0) * torch.arange(near.shape[1]).to(near)).sum()) / total + left + 0.5
-    y = float((near.sum(1) * torch.arange(near.shape[0]).to(near)).sum()) / total + top + 0.5
-    return x * CELL, y * CELL
+def _centres(maps: Tensor, columns: int) -> Tensor:
+    """Where (x, y in pixels) maps [M, T, S] point, as [M, T, 2]; strong cells count most."""
+    sharp = maps.square() / maps.square().sum(-1, keepdim=True).clamp(min=1e-12)
+    cell = torch.arange(maps.shape[-1], device=maps.device)
+    places = torch.stack([cell % columns, cell // columns], -1).to(maps) + 0.5
+    return sharp @ places * CELL
 
 
-def crops_at(frames: Tensor, centres: Sequence[tuple[float, float]]) -> Tensor:
+def crops_at(frames: Tensor, centres: Sequence[Sequence[float]]) -> Tensor:
     """Crops uint8 [N, CROP, CROP, 3] around pixels (x, y) of frames uint8 [N, H, W, 3].
 
     Beyond the borders the outermost pixels are repeated.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -111,20 +112,32 @@ def contact_radius(thing: SceneObject) -> float:
 
 def render_clip(clip: Clip) -> RenderedClip:
     """The frames of a clip with the visible box of each object; a function of the clip alone."""
+    frames, boxes = render_frames(clip, range(CLIP_FRAMES))
+    return RenderedClip(clip.objects, frames, boxes, clip.events, clip.seed)
+
+
+def render_frames(
+    clip: Clip, wanted: Iterable[int]
+) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
+    """Some frames uint8 [K, H, W, 3] of a clip, and visible boxes float32 [K, N, 4] in them."""
     stage = Stage(CAMERA, CLIP_WIDTH, CLIP_HEIGHT, 1, Light.for_seed(clip.seed), _table(clip.seed))
-    count = len(clip.objects)
-    frames = np.zeros((CLIP_FRAMES, CLIP_HEIGHT, CLIP_WIDTH, 3), np.uint8)
-    boxes = np.full((CLIP_FRAMES, count, 4), np.nan, np.float32)
-    for frame, here in enumerate(clip.positions):
-        there = np.flatnonzero(~np.isnan(here[:, 0]))
-        if frame and np.array_equal(here, clip.positions[frame - 1], equal_nan=True):
-            frames[frame], boxes[frame] = frames[frame - 1], boxes[frame - 1]
+    frames: list[NDArray[np.uint8]] = []
+    boxes: list[NDArray[np.float32]] = []
+    before: NDArray[np.float32] | None = None
+    for here in clip.positions[list(wanted)]:
+        if before is not None and np.array_equal(here, before, equal_nan=True):
+            frames.append(frames[-1])
+            boxes.append(boxes[-1])
             continue
+        there = np.flatnonzero(~np.isnan(here[:, 0]))
         things = [replace(clip.objects[i], position=tuple(here[i].tolist())) for i in there]
         picture = stage.render(things)
-        frames[frame] = picture.image
-        boxes[frame, there] = picture.boxes
-    return RenderedClip(clip.objects, frames, boxes, clip.events, clip.seed)
+        seen = np.full((len(here), 4), np.nan, np.float32)
+        seen[there] = picture.boxes
+        frames.append(picture.image)
+        boxes.append(seen)
+        before = here
+    return np.stack(frames), np.stack(boxes)
 
 
 def _table(seed: int) -> Table:

@@ -1,12 +1,13 @@
 import numpy as np
 import pytest
 
+from viper.tools.video_events_model import CROP
 from viper.world.clips import render_clip, sample_clip
 from viper.world.events import object_name
 from viper.world.scene import CLIP_WIDTH, RenderedClip
 from viper.world.training.video import batch_loss, build_model, build_tokenizer, coverage
 from viper.world.training.video_augment import varied
-from viper.world.training.video_looks import spots
+from viper.world.training.video_looks import FIRST_CLIP, WINDOW, cutouts, varied_crop
 from viper.world.training.video_texts import NOWHERE, claims, words
 from viper.world.vocabulary import COLOURS, SHAPES
 
@@ -68,13 +69,11 @@ def test_every_part_of_the_loss_is_finite_and_reaches_the_weights(clip: Rendered
     assert all(name.startswith("crop_") for name in missed)
 
 
-def test_spots_are_objects_where_they_are_or_empty(clip: RenderedClip) -> None:
-    for frame, (x, y), colour, shape in spots(clip, np.random.default_rng(0), 60):
-        boxes = clip.boxes[frame]
-        middles = np.stack([boxes[:, 0] + boxes[:, 2], boxes[:, 1] + boxes[:, 3]], 1) / 2
-        distances = np.hypot(*(middles - (x, y)).T)
-        if colour == len(COLOURS):
-            assert shape == len(SHAPES) and not (distances < 20).any()
-            continue
-        named = [(COLOURS[colour], SHAPES[shape]) == (t.colour, t.shape) for t in clip.objects]
-        assert distances[named] < 15
+def test_cutouts_show_an_object_in_the_middle_or_an_empty_place() -> None:
+    pixels, colours, shapes = cutouts(0)
+    assert pixels.shape == (len(colours), WINDOW, WINDOW, 3) and len(shapes) == len(colours)
+    assert ((colours == len(COLOURS)) == (shapes == len(SHAPES))).all()
+    thing = sample_clip("train", FIRST_CLIP).objects[0]
+    assert COLOURS.index(thing.colour) in colours
+    crop = varied_crop(pixels[0], np.random.default_rng(1))
+    assert crop.shape == (CROP, CROP, 3) and crop.dtype == np.uint8

@@ -68,8 +68,8 @@ def learn(options: TrainOptions) -> tuple[Any, Any]:
         steps=options.steps or STEPS, learning_rate=2e-3, warmup=60, ema=0.995, log_every=20
     )
     trained = fit(model, loss_at, plan, options.work / "video" / "checkpoint.pt")
-    looks = options.work / "video" / "looks.pt"
-    return learn_looks(trained.requires_grad_(True), store, CLIPS, looks, options.seed), tokenizer
+    trained.requires_grad_(True)
+    return learn_looks(trained, options.work / "video", options.seed), tokenizer
 
 
 def build_tokenizer() -> Any:

@@ -107,13 +107,15 @@ def train_writer(
     return trained, tokenizer
 
 
-def writer_tokenizer(work: Path, seed: int) -> Tokenizer:
-    """The tokenizer kept in the work folder, made when it is not there."""
+def writer_tokenizer(
+    work: Path, seed: int, *, documents: int = 2500, words: int = 5000
+) -> Tokenizer:
+    """The tokenizer kept in the work folder; if absent, made from that many texts and words."""
     if not (work / "tokenizer.json").exists():
         random = Random(f"writer tokenizer {seed}")
-        texts = ["".join(p.text for p in document(random, PLAIN)) for _ in range(2500)]
+        texts = ["".join(p.text for p in document(random, PLAIN)) for _ in range(documents)]
         save_tokenizer(
-            build_tokenizer(texts, spelling_samples(random, 5000)), work, max_length=MAX_CONTEXT
+            build_tokenizer(texts, spelling_samples(random, words)), work, max_length=MAX_CONTEXT
         )
     return load_tokenizer(work)
 

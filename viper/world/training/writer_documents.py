@@ -24,13 +24,16 @@ from viper.prompting.compact import (
     compact_selection,
 )
 from viper.world.queries.annotate import annotate, rename
-from viper.world.queries.lexicon import WORLD
+from viper.world.queries.lexicon import WORLD, Lexicon
 from viper.world.queries.sample import SelectionSample, TextSample
-from viper.world.queries.texts import selection_sample, text_sample
+from viper.world.queries.texts import TYPE_WEIGHTS, selection_sample, text_sample
 from viper.world.training.writer_words import made_up_lexicon, made_up_names
 
 FAMILY_SHARES: Mapping[str, float] = {"referring": 0.40, "question": 0.40, "video": 0.20}
 TASKS: Mapping[str, str] = {"referring": "ground", "question": "question", "video": "choice"}
+
+_RARE = 0.03
+"""Types rarer than this are drawn as they come; commoner ones by the root of their weight."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +83,7 @@ def program_document(random: Random, options: DocumentOptions) -> list[Piece]:
     api = "vipergpt" if random.random() < options.vipergpt else "abstract"
     lexicon = made_up_lexicon(random) if random.random() < options.made_up_nouns else WORLD
     count = random.randint(1, options.programs)
-    samples = [text_sample(random, family=family, api=api, lexicon=lexicon) for _ in range(count)]
+    samples = [_evened_sample(random, family, api, lexicon) for _ in range(count)]
     listed = "vipergpt+abstract" if api == "abstract" and random.random() < 0.1 else api
     entries = listed_entries(listed, TASKS[family])
     programs = [_annotated(sample.program, entries) for sample in samples]
@@ -128,6 +131,14 @@ def names_called(program: str, entries: Sequence[ApiEntry]) -> set[str]:
     """Which listed names occur in the code or the comments of a program."""
     words = set(re.findall(r"[A-Za-z_]\w*", program))
     return {entry.name for entry in entries if entry.name in words}
+
+
+def _evened_sample(random: Random, family: str, api: str, lexicon: Lexicon) -> TextSample:
+    """A query; common types are thinned, so that rare ones are learned as well."""
+    while True:
+        sample = text_sample(random, family=family, api=api, lexicon=lexicon)
+        if random.random() < (_RARE / TYPE_WEIGHTS[family][sample.query_type]) ** 0.5:
+            return sample
 
 
 def _annotated(program: str, entries: Sequence[ApiEntry]) -> str:

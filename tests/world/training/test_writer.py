@@ -1,0 +1,70 @@
+from pathlib import Path
+
+import pytest
+import torch
+
+from viper.world.training.optim import TrainOptions
+from viper.world.training.writer import (
+    STAGES,
+    Stage,
+    batches_at,
+    encode_pieces,
+    save_writer,
+    train_writer,
+    writer_tokenizer,
+)
+from viper.world.training.writer_documents import DocumentOptions, Piece
+from viper.world.training.writer_init import WriterShape, build_writer
+
+SMALL = Stage(1.0, 256, DocumentOptions(programs=1, full_header=0.0, extra_lines=1))
+
+
+def test_the_initial_weights_copy_what_they_have_seen_once() -> None:
+    model = build_writer(400, 0, 1, 2).eval()
+    half = torch.randint(3, 400, (2, 60), generator=torch.Generator().manual_seed(0))
+    ids = torch.cat([half, half], 1)
+    with torch.no_grad():
+        predicted = model(ids).logits[:, 63:-1].argmax(-1)
+    assert (predicted == ids[:, 64:]).float().mean() > 0.97
+
+
+def test_only_learned_pieces_and_the_end_count(tmp_path: Path) -> None:
+    tokenizer = writer_tokenizer(tmp_path, 0, documents=20, words=50)
+    ids, learned = encode_pieces(tokenizer, [Piece("# query: a\n", False), Piece("b = 1", True)])
+    kept = [i for i, counts in zip(ids, learned, strict=True) if counts]
+    assert tokenizer.decode(kept) == "b = 1"
+    assert ids[-1] == tokenizer.token_to_id("</s>")
+
+
+def test_batches_depend_on_seed_and_step_alone_and_fit_the_stage(tmp_path: Path) -> None:
+    tokenizer = writer_tokenizer(tmp_path, 0, documents=20, words=50)
+    one, again, other = (batches_at(tokenizer, SMALL, 0, step, 800) for step in (3, 3, 4))
+    assert all(torch.equal(a.ids, b.ids) for a, b in zip(one, again, strict=True))
+    assert sum(batch.learned.numel() for batch in one) >= 800
+    assert not all(
+        a.ids.shape == b.ids.shape and torch.equal(a.ids, b.ids)
+        for a, b in zip(one, other, strict=False)
+    )
+    assert max(batch.ids.shape[1] for batch in one) <= 256
+
+
+def test_the_curriculum_ends_with_the_longest_documents() -> None:
+    assert STAGES[-1].until == 1.0
+    assert [s.until for s in STAGES] == sorted(s.until for s in STAGES)
+
+
+@pytest.mark.timeout(120)
+def test_a_training_resumes_and_saves_a_loadable_folder(tmp_path: Path) -> None:
+    from viper.llm.protocol import Sampling
+    from viper.llm.transformers_llm import TransformersLLM
+
+    shape = WriterShape(width=32, layers=2, heads=4, head_dim=16, inner=32)
+    writer_tokenizer(tmp_path / "work", 0, documents=20, words=50)
+    for steps in (1, 2):
+        options = TrainOptions(out=tmp_path / "out", work=tmp_path / "work", steps=steps)
+        model, tokenizer = train_writer(options, stages=(SMALL,), shape=shape, step_tokens=300)
+    save_writer(model, tokenizer, tmp_path / "out")
+    llm = TransformersLLM(tmp_path / "out", local_only=True)
+    text = llm.generate(["# query: the red cube\n"], Sampling(max_tokens=5))[0][0].text
+    assert isinstance(text, str)
+    assert llm.max_context == 2048

@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from viper.world.training.detector_model import DetectorShape, DetectorTrainer
 
 TRAIN_STILLS, VAL_STILLS = 12_000, 300
-STEPS, BATCH, PHRASES = 5_000, 16, 56
+STEPS, BATCH, PHRASES = 3_600, 16, 56
 MERGES = 120
 
 WINDOWED = 0.2
 """Share of batches whose pictures are cut or shrunk first."""
 
-SPARSE_UNTIL, SPARSE_PATCHES = 0.75, 64
+SPARSE_UNTIL, SPARSE_PATCHES = 0.85, 64
 """Share of the training in which the image tower sees only so many patches of each picture."""
 
 

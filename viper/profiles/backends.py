@@ -23,7 +23,7 @@ ROLE_BACKENDS: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "text": {"llm": "viper.tools.text:LanguageTool"},
     }
 )
-"""Role -> backend -> ``module:class``; a class offers ``from_pretrained(source, **options)``."""
+"""Role -> backend -> ``module:class``; loads by ``from_pretrained`` or as called."""
 
 USES_LLM = "llm"
 """The text backend that shares the profile's language model instead of loading one."""
@@ -48,8 +48,9 @@ def load_backend(role: str, backend: str, source: str | None, options: Mapping[s
     if source is None:
         raise ProfileError(f"{role}: the backend {backend!r} needs a model (a folder or a hub id)")
     kind = getattr(importlib.import_module(module), name)
+    load = getattr(kind, "from_pretrained", kind)
     try:
-        return kind.from_pretrained(source, **options)
+        return load(source, **options)
     except TypeError as error:
         if "unexpected keyword" in str(error):
             raise ProfileError(

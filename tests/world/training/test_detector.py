@@ -35,6 +35,7 @@ from viper.world.training.detector_phrases import (
 )
 from viper.world.training.detector_score import (
     Answers,
+    Ranking,
     average_precision,
     best_threshold,
     detector_figures,
@@ -189,9 +190,10 @@ def test_average_precision_of_a_known_ranking() -> None:
         Answers(np.array([0.7, 0.3]), np.array([False, True]), 1),
     ]
     # Ranked: hit, miss, miss, hit, of two objects: (1 + 1/2) / 2.
-    assert average_precision(answers, np.ones(2)) == pytest.approx(0.75)
-    assert average_precision(answers, np.array([2.0, 0.0])) == pytest.approx(1.0)
-    assert np.isnan(average_precision(answers, np.zeros(2)))
+    ranking = Ranking.of(answers)
+    assert average_precision(ranking, np.ones(2)) == pytest.approx(0.75)
+    assert average_precision(ranking, np.array([2.0, 0.0])) == pytest.approx(1.0)
+    assert np.isnan(average_precision(ranking, np.zeros(2)))
 
 
 class PerfectDetector:

@@ -84,27 +84,46 @@ def iou(box: NDArray[np.float32], boxes: NDArray[np.float32]) -> NDArray[np.floa
     return np.asarray(shared / ((box[2:] - box[:2]).prod() + areas - shared + 1e-9))
 
 
-def average_precision(answers: Sequence[Answers], weights: NDArray[np.float64]) -> float:
-    """Area under the precision envelope of one phrase over pictures; NaN without any object.
+@dataclass(frozen=True)
+class Ranking:
+    """All answers about one phrase in one list, best score first.
+
+    Attributes:
+        hits: bool [D].
+        picture: int64 [D], which picture each box is on.
+        positives: float [P], how many objects each picture holds.
+    """
+
+    hits: NDArray[np.bool_]
+    picture: NDArray[np.int64]
+    positives: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, answers: Sequence[Answers]) -> Ranking:
+        """The ranking over pictures, one entry of ``answers`` each."""
+        scores = np.concatenate([a.scores for a in answers])
+        order = np.argsort(-scores, kind="stable")
+        hits = np.concatenate([a.hits for a in answers])
+        picture = np.repeat(np.arange(len(answers)), [len(a.scores) for a in answers])
+        positives = np.array([a.positives for a in answers], np.float64)
+        return cls(hits[order], picture[order], positives)
+
+
+def average_precision(ranking: Ranking, weights: NDArray[np.float64]) -> float:
+    """Area under the precision envelope; NaN without any object.
 
     Args:
-        answers: one for each picture.
-        weights: how many times each picture counts (1 unless resampled).
+        ranking: the answers about one phrase.
+        weights: float [P], how many times each picture counts (1 unless resampled).
     """
-    total = float(sum(a.positives * w for a, w in zip(answers, weights, strict=True)))
+    total = float(ranking.positives @ weights)
     if total == 0:
         return float("nan")
-    scores = np.concatenate([a.scores for a in answers])
-    order = np.argsort(-scores, kind="stable")
-    counts = np.concatenate(
-        [np.full(len(a.scores), w) for a, w in zip(answers, weights, strict=True)]
-    )
-    hits = np.concatenate([a.hits for a in answers])[order]
-    counts = counts[order]
-    right = np.cumsum(hits * counts)
+    counts = weights[ranking.picture]
+    right = np.cumsum(ranking.hits * counts)
     precision = right / np.maximum(np.cumsum(counts), 1e-9)
     envelope = np.maximum.accumulate(precision[::-1])[::-1]
-    return float((envelope * hits * counts).sum() / total)
+    return float((envelope * ranking.hits * counts).sum() / total)
 
 
 def detector_figures(
@@ -154,8 +173,10 @@ def _ap_figures(
     pictures = len(judged)
     resampled = rng.multinomial(pictures, [1 / pictures] * pictures, size=_RESAMPLES)
     draws = np.concatenate((np.ones((1, pictures)), resampled))
-    columns = {q: [answers[q] for answers in judged] for qs in groups.values() for q in qs}
-    tables = {q: [average_precision(column, w) for w in draws] for q, column in columns.items()}
+    tables = {}
+    for q in {q for questions in groups.values() for q in questions}:
+        ranking = Ranking.of([answers[q] for answers in judged])
+        tables[q] = [average_precision(ranking, w) for w in draws]
     figures = {}
     for kind, questions in groups.items():
         means = np.nanmean([tables[q] for q in questions], axis=0)

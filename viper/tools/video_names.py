@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
@@ -18,8 +19,13 @@ SEEN_FRAMES = 2
 CROPS = 8
 """Frames in which an object is looked at closely."""
 
-SAME_PLACE = 9.0
-"""Two texts that point at places less than this many pixels apart mean the same object."""
+MAX_PLACES = 14
+SAME_PLACE, SAME_OBJECT = 6.0, 16.0
+"""Texts that point at places fewer pixels apart than this mean the same: without looking, and
+where both are found to be of one colour."""
+
+MIN_FIT = -2.5
+"""Least log-probability of a name for what is at a place."""
 
 
 def names_in_view(
@@ -39,54 +45,75 @@ def names_in_view(
         given: names that are known to be in the clip, so they are chosen first.
     """
     maps = attention[..., :-1].exp()  # [M, T, S]
-    shown = maps.sum(-1)
-    centres = _centres(maps, frames.shape[2] // CELL)
-    places = _places(shown, centres)
+    tracks = _Tracks(maps.sum(-1), _centres(maps, frames.shape[2] // CELL))
+    places = _places(tracks)
     if not places:
-        return []
-    count = min(CROPS, len(frames))
-    moments = shown[places].topk(count).indices  # [places, count]
-    crops = [
-        crops_at(frames[m], centres[i, m].tolist()) for i, m in zip(places, moments, strict=True)
+        return [name for name in names if name in given]
+    fits = _fits(model, frames, tracks, places)
+    best, own = fits.max(-1)
+    known = [i for i, name in enumerate(names) if name in given]
+    claims = [(int(fits[:, i].argmax()), i) for i in known]
+    claims += [
+        (p, int(own[p])) for p in best.argsort(descending=True).tolist() if best[p] > MIN_FIT
     ]
+    chosen: dict[int, int] = {}  # place -> name
+    for place, name in claims:
+        taken = place in chosen or name in chosen.values() or len(chosen) == MAX_OBJECTS
+        if not taken and not any(
+            names[name].split()[0] == names[other].split()[0]
+            and tracks.together(places[place], places[at], SAME_OBJECT)
+            for at, other in chosen.items()
+        ):
+            chosen[place] = name
+    found = [names[i] for i in chosen.values()]
+    return found + [names[i] for i in known if names[i] not in found]
+
+
+@dataclass(frozen=True)
+class _Tracks:
+    """How surely [M, T] and where [M, T, 2] (x, y in pixels) M texts point at something."""
+
+    shown: Tensor
+    centres: Tensor
+
+    def sure(self, text: int) -> Tensor:
+        """The frames, bool [T], in which a text rather points at something than at nothing."""
+        return self.shown[text] > 0.5
+
+    def together(self, one: int, other: int, distance: float) -> bool:
+        """Whether two texts point at nearly the same place in most frames where both do."""
+        both = self.sure(one) & self.sure(other)
+        gaps = (self.centres[one] - self.centres[other])[both].norm(dim=-1)
+        return bool(both.any()) and float(gaps.median()) < distance
+
+
+def _places(tracks: _Tracks) -> list[int]:
+    """Texts, the surest first, that point at something in view, each at another place."""
+    chosen: list[int] = []
+    for i in tracks.shown.sum(-1).argsort(descending=True).tolist():
+        seen = int(tracks.sure(i).sum()) >= SEEN_FRAMES
+        if seen and not any(tracks.together(i, j, SAME_PLACE) for j in chosen):
+            chosen.append(i)
+    return chosen[:MAX_PLACES]
+
+
+def _fits(
+    model: VideoEventsModel, frames: Tensor, tracks: _Tracks, places: Sequence[int]
+) -> Tensor:
+    """Log-probabilities [P, M] that each name is that of the object at each place.
+
+    They are the mean over crops where the text is surest, and very low for an empty place.
+    """
+    count = min(CROPS, len(frames))
+    crops = []
+    for place in places:
+        moments = tracks.shown[place].topk(count).indices
+        crops.append(crops_at(frames[moments], tracks.centres[place, moments].tolist()))
     looks = model.looks(torch.cat(crops))
     colours, shapes = (part.unflatten(0, (len(places), count)).mean(1) for part in looks)
-    empty = (colours.argmax(-1) == colours.shape[-1] - 1) | (
-        shapes.argmax(-1) == shapes.shape[-1] - 1
-    )
-    fits = (colours[:, :-1, None] + shapes[:, None, :-1]).flatten(1)  # [places, M]
-    bonus = torch.tensor([50.0 * (name in given) for name in names], device=fits.device)
-    fits = (fits + bonus).masked_fill(empty[:, None], -1e4)
-    chosen: list[str] = []
-    for _ in range(min(len(places), MAX_OBJECTS)):
-        place, name = divmod(int(fits.argmax()), len(names))
-        if fits[place, name] <= -1e4:
-            break
-        chosen.append(names[name])
-        fits[place], fits[:, name] = -1e4, -1e4
-    return chosen
-
-
-def _places(shown: Tensor, centres: Tensor) -> list[int]:
-    """Texts, the surest first, that point at something in view, each at another thing.
-
-    ``shown`` [M, T] is how surely something is in view, ``centres`` [M, T, 2] where.
-    """
-    sure = shown > 0.5
-    chosen: list[int] = []
-    for i in shown.sum(-1).argsort(descending=True).tolist():
-        if int(sure[i].sum()) < SEEN_FRAMES:
-            continue
-        if not any(_same_place(centres[i], centres[j], sure[i] & sure[j]) for j in chosen):
-            chosen.append(i)
-    return chosen[: 2 * MAX_OBJECTS]
-
-
-def _same_place(one: Tensor, other: Tensor, both: Tensor) -> bool:
-    """Whether two tracks [T, 2] are together in most of the frames ``both`` [T] bool."""
-    if not bool(both.any()):
-        return False
-    return float((one - other)[both].norm(dim=-1).median()) < SAME_PLACE
+    fits = (colours[:, :-1, None] + shapes[:, None, :-1]).flatten(1)
+    empty = (colours[:, -1] > colours[:, :-1].amax(-1)) | (shapes[:, -1] > shapes[:, :-1].amax(-1))
+    return fits - 100 * empty[:, None].to(fits)
 
 
 def _centres(maps: Tensor, columns: int) -> Tensor:

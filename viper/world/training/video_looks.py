@@ -18,7 +18,7 @@ from viper.world.vocabulary import COLOURS, SHAPES
 if TYPE_CHECKING:
     from torch import Tensor
 
-STEPS, BATCH = 700, 64
+STEPS, BATCH = 1500, 64
 CLIPS, FRAMES_A_CLIP, EMPTY_A_CLIP = 1500, 3, 1
 WINDOW = 56
 """Side of a stored cut-out in pixels: a crop with room to be centred differently."""
@@ -61,7 +61,7 @@ def learn_looks(model: Any, work: Path, seed: int) -> Any:
         right = [float((guess.argmax(-1) == truth).float().mean()) for guess, truth in pairs]
         return losses[0] + losses[1], {"colour": right[0], "shape": right[1]}
 
-    plan = Plan(steps=STEPS, learning_rate=2e-3, warmup=40, ema=None, log_every=50)
+    plan = Plan(steps=STEPS, learning_rate=2e-3, warmup=40, ema=None, log_every=100)
     return fit(model, loss_at, plan, work / "looks.pt")
 
 

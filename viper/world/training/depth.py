@@ -1,8 +1,11 @@
 """The embedded depth model: a small Depth Anything that predicts metric depth.
 
-Trained on the exact depth of rendered stills. Part of the loss looks at objects
-only, each counting alike: the table fills most of a picture and would drown them,
-and what stands raised or stacked is what a picture's height does not give away.
+Trained in two stages on the exact depth of rendered stills. First the tower alone,
+with a linear head on its tokens that training only uses: an object on a stand is as
+far away as the foot of its stand, and finding that takes many, therefore cheap,
+steps. Then the whole model, on maps. Half of the loss looks at objects only, each
+counting alike and those that do not stand on the table more: elsewhere the height
+in the picture gives the depth away.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ import numpy as np
 
 from viper.tools.crops import box_depth
 from viper.tools.roles import DepthEstimator, Floats
+from viper.world.render_shapes import half_height
 from viper.world.training.grid_positions import grid_positions
 from viper.world.training.object_views import ObjectViews
 from viper.world.training.optim import Plan, TrainOptions, fit
@@ -25,45 +29,84 @@ if TYPE_CHECKING:
 
     from viper.world.stills import StillTruth
 
-INPUT_HEIGHT, INPUT_WIDTH = 108, 144
-PATCH, WIDTH, LAYERS = 12, 96, 4
+INPUT_HEIGHT, INPUT_WIDTH = 96, 128
+PATCH, WIDTH, LAYERS = 8, 96, 4
 MAX_DEPTH = 16.0
 """Farthest that the model can say, in table units; only the background lies beyond."""
 
-STEPS, BATCH = 1500, 12
+TOKEN_STEPS, TOKEN_BATCH = 3000, 16
+STEPS, BATCH = 500, 12
+
 PAIR_GAP = 0.05
 """Pairs closer in depth than this, in table units, have no order worth asking for."""
 
 OBJECT_THICKNESS = 0.8
 """Pixels of a box this near to the object's depth, in table units, are taken for the object."""
 
+RAISED_WEIGHT = 2.5
+"""How much more an object counts that does not stand on the table itself."""
+
 
 def train(options: TrainOptions) -> dict[str, float]:
-    """Trains on rendered stills, writes the weights, and returns what they reach on validation."""
+    """Trains on rendered stills, writes the weights, and returns what they reach on validation.
+
+    ``options.steps`` counts the steps of the second stage; the first takes six times as many.
+    """
     import torch
 
     from viper.tools.depth_anything import DepthAnythingEstimator
 
     torch.manual_seed(options.seed)
-    model = build_model().to(options.device, memory_format=torch.channels_last)
     views = ObjectViews.load("train", options.work)
-
-    def loss_at(step: int) -> tuple[Tensor, Mapping[str, float]]:
-        rng = np.random.default_rng((options.seed, step))
-        images, depths, weights = _batch(views, rng, options.device)
-        predicted = model(pixel_values=images).predicted_depth
-        difference = (predicted.clamp(min=0.1).log() - depths.log()).abs()
-        everywhere = difference.mean()
-        objects = (difference * weights).sum() / weights.sum().clamp(min=1e-6)
-        loss = 5 * everywhere + 10 * objects
-        return loss, {"everywhere": float(everywhere.detach()), "objects": float(objects.detach())}
-
-    plan = Plan(steps=options.steps or STEPS, learning_rate=1e-3, weight_decay=0.05, ema=0.99)
-    trained = fit(model, loss_at, plan, options.work / "depth" / "checkpoint.pt")
+    steps = options.steps or STEPS
+    model = build_model().to(options.device, memory_format=torch.channels_last)
+    head = torch.nn.Linear(WIDTH, 1)
+    torch.nn.init.constant_(head.bias, 2.0)
+    tower = torch.nn.ModuleDict({"backbone": model.backbone, "head": head}).to(options.device)
+    _learn_tokens(tower, views, options, steps * TOKEN_STEPS // STEPS)
+    trained = _learn_maps(model, views, options, steps)
     save(trained, options.out)
     return evaluate(
         DepthAnythingEstimator.from_pretrained(options.out), ObjectViews.load("val", options.work)
     )
+
+
+def _learn_tokens(tower: Any, views: ObjectViews, options: TrainOptions, steps: int) -> None:
+    """First stage: each token says the depth at the middle of its patch."""
+    backbone, head = tower["backbone"], tower["head"]
+    middle = slice(PATCH // 2, None, PATCH)
+
+    def loss_at(step: int) -> tuple[Tensor, Mapping[str, float]]:
+        rng = np.random.default_rng((options.seed, step))
+        images, depths, weights = _batch(views, rng, TOKEN_BATCH, options.device)
+        tokens = backbone(pixel_values=images).feature_maps[-1][:, 1:]
+        said = head(tokens)[..., 0].unflatten(1, depths[:, middle, middle].shape[1:])
+        return _loss(said, depths[:, middle, middle].log(), weights[:, middle, middle])
+
+    plan = Plan(steps=steps, learning_rate=1e-3, weight_decay=0.05, ema=None)
+    fit(tower, loss_at, plan, options.work / "depth" / "tokens.pt")
+
+
+def _learn_maps(model: Any, views: ObjectViews, options: TrainOptions, steps: int) -> Any:
+    """Second stage: the whole model says a map."""
+
+    def loss_at(step: int) -> tuple[Tensor, Mapping[str, float]]:
+        rng = np.random.default_rng((options.seed + 1, step))
+        images, depths, weights = _batch(views, rng, BATCH, options.device)
+        said = model(pixel_values=images).predicted_depth.clamp(min=0.1).log()
+        return _loss(said, depths.log(), weights)
+
+    plan = Plan(steps=steps, learning_rate=6e-4, weight_decay=0.05, ema=0.98)
+    return fit(model, loss_at, plan, options.work / "depth" / "checkpoint.pt")
+
+
+def _loss(said: Tensor, truth: Tensor, weights: Tensor) -> tuple[Tensor, Mapping[str, float]]:
+    """Error of log depth, everywhere and on objects; all arguments ``[B, h, w]``."""
+    difference = (said - truth).abs()
+    everywhere = difference.mean()
+    objects = (difference * weights).sum() / weights.sum().clamp(min=1e-6)
+    figures = {"everywhere": float(everywhere.detach()), "objects": float(objects.detach())}
+    return everywhere + 4 * objects, figures
 
 
 def evaluate(estimator: DepthEstimator, views: ObjectViews, limit: int = 300) -> dict[str, float]:
@@ -162,14 +205,14 @@ def save(model: Any, folder: Path) -> None:
 
 
 def _batch(
-    views: ObjectViews, rng: np.random.Generator, device: str
+    views: ObjectViews, rng: np.random.Generator, count: int, device: str
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Pictures ``[B, 3, h, w]``, depths and object weights ``[B, h, w]``."""
     import torch
     from PIL import Image
 
     images, depths, weights = [], [], []
-    for _ in range(BATCH):
+    for _ in range(count):
         index = views.pick(rng).still
         picture = Image.fromarray(views.stills.image(index))
         small = np.asarray(picture.resize((INPUT_WIDTH, INPUT_HEIGHT), Image.Resampling.BICUBIC))
@@ -188,12 +231,15 @@ def _batch(
 
 
 def _object_weights(depth: Any, truth: StillTruth) -> Floats:
-    """Weights that sum to 1 over each object: what its box shows at about its depth."""
+    """Weights that sum to the object's importance over what its box shows at about its depth."""
     weights = np.zeros(depth.shape, dtype=np.float32)
-    for box, middle in zip(truth.boxes, truth.object_depths, strict=True):
+    facts = zip(truth.scene.objects, truth.boxes, truth.object_depths, strict=True)
+    for thing, box, middle in facts:
         x0, y0, x1, y1 = (int(value) for value in box)
         inside = np.abs(depth[y0:y1, x0:x1] - middle) < OBJECT_THICKNESS
-        weights[y0:y1, x0:x1] += inside / max(int(inside.sum()), 1)
+        gap = thing.position[2] - half_height(thing.shape, thing.size)
+        importance = RAISED_WEIGHT if gap > 0.1 else 1.0
+        weights[y0:y1, x0:x1] += importance * inside / max(int(inside.sum()), 1)
     return weights
 
 

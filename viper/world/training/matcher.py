@@ -16,7 +16,7 @@ import numpy as np
 
 from viper.tools.crops import DEFAULT_MARGIN, object_crop
 from viper.tools.roles import Matcher
-from viper.world.training.object_views import ObjectViews, training_crop
+from viper.world.training.object_views import ObjectViews, recoloured, training_crop
 from viper.world.training.object_words import (
     FAMILIES,
     GENERAL_NOUNS,
@@ -35,9 +35,12 @@ if TYPE_CHECKING:
 IMAGE_SIZE = 64
 EMBEDDING = 128
 CONTEXT = 14
-STEPS, BATCH = 900, 64
-PHRASES, DISTRACTORS = 40, 24
-"""Texts of a batch: true of one of its first crops at least, and drawn at large."""
+STEPS = 1300
+CROPS, RECOLOURED = 40, 24
+"""Objects of a batch in their own colours, each with a phrase, and in exchanged colours."""
+
+DISTRACTORS = 24
+"""Phrases of a batch that are drawn at large."""
 
 FRAMES = (
     "{}",
@@ -68,28 +71,30 @@ def train(options: TrainOptions) -> dict[str, float]:
 
     def loss_at(step: int) -> tuple[Tensor, Mapping[str, float]]:
         rng = np.random.default_rng((options.seed, step))
-        batch = [views.pick(rng) for _ in range(BATCH)]
-        crops = np.stack([training_crop(views, view, IMAGE_SIZE, rng) for view in batch])
+        batch = [views.pick(rng) for _ in range(CROPS + RECOLOURED)]
+        crops = [training_crop(views, view, IMAGE_SIZE, rng) for view in batch]
+        crops[CROPS:] = [recoloured(crop, rng) for crop in crops[CROPS:]]
         words = [_framed(word, family, rng) for family, word in _family_words()]
-        named = [some_attributes(view.thing, rng) for view in batch[:PHRASES]]
+        named = [some_attributes(view.thing, rng) for view in batch[:CROPS]]
         named += [_random_attributes(rng) for _ in range(DISTRACTORS)]
         texts = words + [_framed_phrase(each, rng) for each in named]
-        images = model.encode_image(_to_input(crops, options.device), normalize=True)
+        images = model.encode_image(_to_input(np.stack(crops), options.device), normalize=True)
         tokens = torch.tensor(_tokens(tokenizer, texts), device=options.device)
         embedded = model.encode_text(tokens, normalize=True)
         logits = model.logit_scale.exp() * images @ embedded.T
         ids = torch.tensor([attribute_ids(view.thing) for view in batch], device=options.device)
-        families = [
-            torch.nn.functional.cross_entropy(logits[:, bounds[k] : bounds[k + 1]], ids[:, k])
-            for k in range(len(FAMILIES))
-        ]
-        truth = [attributes(view.thing) for view in batch]
+        families = []
+        for k, family in enumerate(FAMILIES):
+            rows = slice(CROPS if family == "colour" else None)
+            words_of_family = logits[rows, bounds[k] : bounds[k + 1]]
+            families.append(torch.nn.functional.cross_entropy(words_of_family, ids[rows, k]))
+        truth = [attributes(view.thing) for view in batch[:CROPS]]
         fits = torch.tensor(
             [[_fits(each, names) for names in named] for each in truth],
             dtype=torch.float32,
             device=options.device,
         )
-        contrast = _contrast(logits[:, len(word_texts) :], fits)
+        contrast = _contrast(logits[:CROPS, len(word_texts) :], fits)
         loss = torch.stack(families).sum() + contrast
         figures = dict(zip(FAMILIES, (float(value.detach()) for value in families), strict=True))
         return loss, figures | {"contrast": float(contrast.detach())}

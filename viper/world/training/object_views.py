@@ -81,6 +81,19 @@ def training_crop(
     return crop[:, ::-1] if rng.random() < 0.5 else crop
 
 
+def recoloured(crop: Pixels, rng: np.random.Generator) -> Pixels:
+    """The crop with its colour channels exchanged: another colour, the same shape and material.
+
+    Some colours are never seen with some shapes in training, so a model may take the
+    colour as evidence against the shape; on recoloured crops it must look at the shape.
+    Their colour words are not asked for.
+    """
+    order = np.arange(3)
+    while (order == np.arange(3)).all():
+        order = rng.permutation(3)
+    return crop[:, :, order]
+
+
 def resized(image: Pixels, size: int) -> Pixels:
     """The picture squashed to a square, uint8 [size, size, 3], as image processors do it."""
     from PIL import Image

@@ -81,8 +81,20 @@ YES_NO_QUESTIONS = (
 )
 
 
-def about_object(thing: SceneObject, rng: np.random.Generator) -> list[Asked]:
-    """One question a family, a yes/no question, an existence question and a caption."""
+def about_object(
+    thing: SceneObject, rng: np.random.Generator, coloured: bool = True
+) -> list[Asked]:
+    """One question a family, a yes/no question, an existence question and a caption.
+
+    Args:
+        thing: the object.
+        rng: chooses the wording.
+        coloured: whether the crop shows the object's own colour; if not, nothing mentions it.
+    """
+    if not coloured:
+        families = [family for family in FAMILIES if family != "colour"]
+        asked = [word_question(thing, family, rng, coloured) for family in families]
+        return [*asked, _yes_no(thing, rng, coloured)]
     asked = [word_question(thing, family, rng) for family in FAMILIES]
     return [*asked, _yes_no(thing, rng), _exists([thing], rng), object_caption(thing)]
 
@@ -102,10 +114,12 @@ def about_picture(things: Sequence[SceneObject], rng: np.random.Generator) -> li
     return [*asked, picture_caption(things)]
 
 
-def word_question(thing: SceneObject, family: str, rng: np.random.Generator) -> Asked:
-    """A question for the object's word of one family."""
+def word_question(
+    thing: SceneObject, family: str, rng: np.random.Generator, coloured: bool = True
+) -> Asked:
+    """A question for the object's word of one family; see :func:`about_object`."""
     template = _pick(WORD_QUESTIONS[family], rng)
-    name = _naming_of(thing, family, rng)
+    name = _naming_of(thing, family, rng, coloured)
     return Asked(template.format(this=name), attributes(thing)[family], family)
 
 
@@ -148,7 +162,9 @@ def _naming(family: str) -> Sequence[str]:
     ]
 
 
-def _naming_of(thing: SceneObject, family: str, rng: np.random.Generator) -> str:
+def _naming_of(
+    thing: SceneObject, family: str, rng: np.random.Generator, coloured: bool = True
+) -> str:
     """``this``, ``it``, or the object by other attributes than the one asked for."""
     draw = rng.random()
     if draw < 0.4:
@@ -157,21 +173,22 @@ def _naming_of(thing: SceneObject, family: str, rng: np.random.Generator) -> str
         return "it"
     if draw < 0.65:
         return f"the {_general_noun(rng)}"
-    others = {f: w for f, w in attributes(thing).items() if f != family}
+    unsaid = {family} if coloured else {family, "colour"}
+    others = {f: w for f, w in attributes(thing).items() if f not in unsaid}
     if draw < 0.85 and family != "shape":
         return f"the {thing.shape}"
     kept = {f: w for f, w in others.items() if rng.random() < 0.4}
     return "the " + phrase(kept, _general_noun(rng))
 
 
-def _yes_no(thing: SceneObject, rng: np.random.Generator) -> Asked:
+def _yes_no(thing: SceneObject, rng: np.random.Generator, coloured: bool = True) -> Asked:
     """``is the cube red?``, right half of the time."""
-    family = str(rng.choice(list(FAMILIES)))
+    family = str(rng.choice([name for name in FAMILIES if coloured or name != "colour"]))
     truth = attributes(thing)[family]
     wrong = [w for w in FAMILIES[family] if w != truth and not _held_out(thing, family, w)]
     yes = rng.random() < 0.5
     word = truth if yes else str(rng.choice(wrong))
-    name = _naming_of(thing, family, rng)
+    name = _naming_of(thing, family, rng, coloured)
     if family == "material" and rng.random() < 0.6:
         question = f"is {name} made of {word}?"
     elif family == "shape":

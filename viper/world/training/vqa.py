@@ -17,7 +17,7 @@ import numpy as np
 from viper.tools.crops import DEFAULT_MARGIN, object_crop
 from viper.tools.roles import Pixels, VisualAnswerer
 from viper.world.training.grid_positions import grid_positions
-from viper.world.training.object_views import ObjectViews, resized, training_crop
+from viper.world.training.object_views import ObjectViews, recoloured, resized, training_crop
 from viper.world.training.object_words import FAMILIES, attribute_ids, attributes
 from viper.world.training.optim import Plan, TrainOptions, fit
 from viper.world.training.questions import (
@@ -36,7 +36,10 @@ if TYPE_CHECKING:
 IMAGE_SIZE, PATCH, WIDTH = 80, 10, 128
 VISION_LAYERS, TEXT_LAYERS, HEADS = 4, 2, 4
 TEXT_POSITIONS = 64
-STEPS, CROPS, PICTURES = 3000, 27, 5
+STEPS = 1800
+CROPS, RECOLOURED, PICTURES = 17, 10, 5
+"""Images of a batch: objects in their own colours, in exchanged colours, and whole pictures."""
+
 QUESTIONS_FIRST, QUESTIONS = 1, 3
 """Questions about each image of a batch: while the tower learns to see, and afterwards."""
 
@@ -66,10 +69,11 @@ def train(options: TrainOptions) -> dict[str, float]:
         pixels = _to_input(images, options.device)
         seen = blip.vision_model(pixel_values=pixels).last_hidden_state
         truth = torch.tensor(ids, device=options.device)
-        attribute = sum(
-            torch.nn.functional.cross_entropy(head(seen[: len(ids), 0]), truth[:, k])
-            for k, head in enumerate(heads)
-        )
+        attribute = torch.zeros((), device=options.device)
+        for k, (family, head) in enumerate(zip(FAMILIES, heads, strict=True)):
+            rows = CROPS if family == "colour" else len(ids)
+            guessed = head(seen[:rows, 0])
+            attribute = attribute + torch.nn.functional.cross_entropy(guessed, truth[:rows, k])
         owner = [index for index, group in enumerate(asked) for _ in group]
         flat = [each for group in asked for each in group]
         answer = answer_loss(blip, tokenizer, seen[owner], flat)
@@ -205,9 +209,13 @@ def _batch(
     views: ObjectViews, rng: np.random.Generator, questions: int
 ) -> tuple[Pixels, list[list[Asked]], list[list[int]]]:
     """Images ``[B, S, S, 3]`` (crops first), questions for each, attribute ids of the crops."""
-    chosen = [views.pick(rng) for _ in range(CROPS)]
+    chosen = [views.pick(rng) for _ in range(CROPS + RECOLOURED)]
     images = [training_crop(views, view, IMAGE_SIZE, rng) for view in chosen]
-    asked = [_some(about_object(view.thing, rng), questions, rng) for view in chosen]
+    images[CROPS:] = [recoloured(image, rng) for image in images[CROPS:]]
+    asked = [
+        _some(about_object(view.thing, rng, coloured=index < CROPS), questions, rng)
+        for index, view in enumerate(chosen)
+    ]
     for _ in range(PICTURES):
         index = views.pick(rng).still
         picture = resized(views.stills.image(index), IMAGE_SIZE)

@@ -3,10 +3,11 @@
 from pathlib import Path
 
 import pytest
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
 
 from viper.llm.transformers_llm import TransformersLLM
 from viper.world.training.writer import save_writer
-from viper.world.training.writer_init import WriterShape, build_writer
 from viper.world.training.writer_tokenizer import build_tokenizer
 
 TEXTS = ["# query: the red cube\ndef execute_command(image):\n    return image.find('cube')\n"] * 9
@@ -16,8 +17,20 @@ TEXTS = ["# query: the red cube\ndef execute_command(image):\n    return image.f
 def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("llm") / "tiny"
     tokenizer = build_tokenizer(TEXTS, ["blicket", "dax", "wug"] * 20, merges=20)
-    shape = WriterShape(width=32, layers=2, heads=4, head_dim=16, inner=32, max_positions=256)
-    save_writer(build_writer(tokenizer.get_vocab_size(), 0, 1, 2, shape=shape), tokenizer, folder)
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=tokenizer.get_vocab_size(),
+        hidden_size=32,
+        intermediate_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        max_position_embeddings=256,
+        initializer_range=0.5,
+        pad_token_id=0,
+        bos_token_id=1,
+        eos_token_id=2,
+    )
+    save_writer(LlamaForCausalLM(config), tokenizer, folder)
     return folder
 
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from viper.errors import ModelError, UsageError
+from viper.llm.lookup import LookupDraft
 from viper.llm.protocol import Completion, Sampling
 from viper.llm.scripted import cut_at_stop
 
@@ -28,6 +29,12 @@ Template = Literal["plain", "chat", "auto"]
 
 _STOP_WINDOW = 24
 """Tokens at the end of a text that are searched for a stop string."""
+
+_GUESSES = 12
+"""At most how many tokens are guessed ahead."""
+
+_RECENT = 8
+"""How many earlier texts guesses are taken from."""
 
 
 class TransformersLLM:
@@ -75,6 +82,7 @@ class TransformersLLM:
         self._chat = template == "chat"
         self._stop_ids = _stop_ids(self._model, self._tokenizer)
         self._prefixes = _PrefixStore(kept_prompts)
+        self._recent: deque[list[int]] = deque(maxlen=_RECENT)
         self._lock = threading.Lock()
         self.model_id = _model_id(path, self._model)
         self.max_context = int(getattr(model.config, "max_position_embeddings", None) or 1 << 20)
@@ -203,11 +211,41 @@ class TransformersLLM:
         """Samples every row to its end; rows whose caches cannot be joined go prompt by prompt."""
         if not rows:
             return
-        groups: list[list[_Row]] = [rows]
-        if any(row.prefill.layers is None for row in rows):
-            groups = [rows[i : i + sampling.n] for i in range(0, len(rows), sampling.n)]
-        for group in groups:
-            self._decode_together(group, sampling)
+        plain = all(row.prefill.layers is not None for row in rows)
+        if plain and len(rows) == 1:
+            self._decode_alone(rows[0], sampling)
+            return
+        size = len(rows) if plain else sampling.n
+        for start in range(0, len(rows), size):
+            self._decode_together(rows[start : start + size], sampling)
+
+    def _decode_alone(self, row: _Row, sampling: Sampling) -> None:
+        """One sample; several tokens a pass where the text repeats itself or an earlier one."""
+        room = min(sampling.max_tokens, self.max_context - len(row.prompt))
+        if room <= 0:
+            return
+        draft = LookupDraft(self._recent)
+        draft.extend(row.prompt)
+        cache = _joined([row.prefill], len(row.prompt))
+        logits, guess = row.prefill.logits[None], list[int]()
+        while True:
+            for guessed, scores in zip([*guess, None], logits, strict=True):
+                token = self._pick(scores[None], [row], sampling)[0]
+                self._write(row, token, sampling)
+                if row.stopped or len(row.written) == room:
+                    self._recent.append(row.written)
+                    return
+                draft.extend([token])
+                if token != guessed:
+                    break
+            # The last token written is not read yet; wrong guesses leave the cache.
+            seen = len(row.prompt) + len(row.written) - 1
+            wrong = cache.get_seq_length() - seen
+            if wrong > 0:
+                cache.crop(-wrong)
+            guess = draft.propose(min(_GUESSES, room - len(row.written)))
+            grown, cache = self._forward([[token, *guess]], cache, seen, last=0)
+            logits = grown[0]
 
     def _decode_together(self, rows: list[_Row], sampling: Sampling) -> None:
         torch = self._torch

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
     from torch import Tensor
 
-STEPS = 3500
+STEPS = 2600
 MAX_CONTEXT = 2048
 
 PLAIN = DocumentOptions(made_up_nouns=0, made_up_names=0, swapped_names=0)

@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 IMAGE_SIZE, PATCH, WIDTH = 80, 10, 128
 VISION_LAYERS, TEXT_LAYERS, HEADS = 4, 2, 4
 TEXT_POSITIONS = 64
-STEPS = 1800
+STEPS = 1500
 CROPS, RECOLOURED, PICTURES = 17, 10, 5
 """Images of a batch: objects in their own colours, in exchanged colours, and whole pictures."""
 
-QUESTIONS_FIRST, QUESTIONS = 1, 3
+QUESTIONS_FIRST, QUESTIONS = 1, 2
 """Questions about each image of a batch: while the tower learns to see, and afterwards."""
 
 LEARNING_TO_SEE = 0.3
@@ -74,9 +74,12 @@ def train(options: TrainOptions) -> dict[str, float]:
             rows = CROPS if family == "colour" else len(ids)
             guessed = head(seen[:rows, 0])
             attribute = attribute + torch.nn.functional.cross_entropy(guessed, truth[:rows, k])
-        owner = [index for index, group in enumerate(asked) for _ in group]
-        flat = [each for group in asked for each in group]
-        answer = answer_loss(blip, tokenizer, seen[owner], flat)
+        pairs = [(index, each) for index, group in enumerate(asked) for each in group]
+        answer = torch.zeros((), device=options.device)
+        for part in _by_length(pairs):
+            owners, flat = [index for index, _ in part], [each for _, each in part]
+            share = len(part) / len(pairs)
+            answer = answer + share * answer_loss(blip, tokenizer, seen[owners], flat)
         loss = answer + 0.5 * attribute
         return loss, {"answer": float(answer.detach()), "attribute": float(attribute.detach())}
 
@@ -222,6 +225,13 @@ def _batch(
         images.append(picture[:, ::-1] if rng.random() < 0.5 else picture)
         asked.append(_some(about_picture(views.things(index), rng), questions, rng))
     return np.stack(images), asked, [attribute_ids(view.thing) for view in chosen]
+
+
+def _by_length(pairs: list[tuple[int, Asked]]) -> list[list[tuple[int, Asked]]]:
+    """Captions apart from short answers, which padding would make many times as costly."""
+    captions = [pair for pair in pairs if pair[1].about == "caption"]
+    short = [pair for pair in pairs if pair[1].about != "caption"]
+    return [part for part in (short, captions) if part]
 
 
 def _some(asked: Sequence[Asked], count: int, rng: np.random.Generator) -> list[Asked]:

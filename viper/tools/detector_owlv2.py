@@ -97,7 +97,7 @@ class Owlv2Detector:
         if not images:
             return []
         batch = self._processor.image_processor(
-            [np.ascontiguousarray(image) for image in images],
+            [np.array(image) for image in images],
             input_data_format="channels_last",
             return_tensors="pt",
         )

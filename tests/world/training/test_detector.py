@@ -1,13 +1,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+import viper.world
 from viper.schema import PixelBox
+from viper.tools.detector_owlv2 import Owlv2Detector
 from viper.tools.roles import Detection
+from viper.world.layout import sample_scene
+from viper.world.render import render_scene
 from viper.world.scene import SceneObject
 from viper.world.training.detector_batches import (
     Labels,
@@ -227,3 +232,19 @@ def test_a_perfect_detector_scores_one() -> None:
     assert all(figure.value == 1 for figure in figures.values())
     assert figures["referring"].n == 2
     assert best_threshold(detector, pictures) <= 0.8
+
+
+@pytest.mark.models
+def test_the_shipped_detector_finds_what_full_phrases_name() -> None:
+    weights = Path(viper.world.__path__[0]) / "weights" / "detector"
+    assert sum(f.stat().st_size for f in weights.glob("*.safetensors")) < 16e6
+    detector = Owlv2Detector.from_pretrained(weights)
+    assert 0.1 < detector.default_threshold < 0.9
+    pictures = []
+    for index in range(4):
+        scene = sample_scene("test", index)
+        rendered = render_scene(scene)
+        pictures.append((rendered.image, Labels(rendered.boxes, attributes_of(scene.objects))))
+    figures = detector_figures(detector, pictures)
+    assert figures["object"].value > 0.8
+    assert figures["referring"].value > 0.8

@@ -1,6 +1,8 @@
-"""The embedded detector: a small OWLv2 trained from nothing on rendered stills.
+"""The embedded detector: a small stock OWLv2 trained from nothing on rendered stills.
 
-Reached with the numbers below: see ``docs/design``. ``viper world train detector``.
+``viper world train detector``: 3,600 steps, 23 minutes of one CPU core. Reached on 300
+test stills: AP50 .99 (object), .98 (shape), .98 (colour and shape; .99 on pairs never
+seen in training), .95 (full phrase); referring by a full phrase .99.
 """
 
 from __future__ import annotations
@@ -127,6 +129,8 @@ def export(trainer: Any, shape: DetectorShape, tokenizer: Any, folder: Path) -> 
 
     folder.mkdir(parents=True, exist_ok=True)
     copy.deepcopy(trainer.model).cpu().half().save_pretrained(folder)
+    for weights in folder.glob("*.safetensors"):
+        weights.chmod(0o644)
     side = {"height": shape.image_size, "width": shape.image_size}
     Owlv2Processor(Owlv2ImageProcessor(size=side), tokenizer).save_pretrained(folder)
 

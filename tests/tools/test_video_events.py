@@ -10,6 +10,7 @@ from viper.tools.video_events import (
     ClipEncoding,
     VideoEvents,
     candidate_windows,
+    without_rivals,
 )
 from viper.tools.video_sentences import SeenEvent
 from viper.world.training.video import build_model, build_tokenizer, save
@@ -93,3 +94,13 @@ def test_descriptions_list_events_by_time_and_keep_to_the_question(model: VideoE
 def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="cannot load a video model"):
         VideoEvents.from_pretrained(tmp_path)
+
+
+def test_of_two_events_of_a_kind_at_one_time_the_likelier_is_believed() -> None:
+    def seen(kind: str, actor: str, start: int, score: float) -> SeenEvent:
+        return SeenEvent(f"the {actor}", kind, actor, "", EventWindow(start, start + 5, score))
+
+    sure, rival = seen("start", "red ball", 3, 0.9), seen("start", "red cube", 4, 0.6)
+    later, other = seen("start", "red cube", 12, 0.5), seen("stop", "red cube", 3, 0.4)
+    assert without_rivals([rival, other, sure, later], 5) == [sure, later, other]
+    assert len(without_rivals([rival, other, sure, later], 0)) == 4

@@ -24,7 +24,6 @@ MIN_FRAMES, MAX_FRAMES = 2, 12
 MAX_WINDOWS = 4
 MIN_SCORE = 0.01
 TEXTS_AT_ONCE = 64
-RIVAL_FRAMES = 3
 NOTHING = "nothing happens."
 
 
@@ -128,7 +127,7 @@ class VideoEvents:
         for claim, candidates in zip(claims, windows, strict=True):
             if candidates and candidates[0].score >= config.presence_threshold:
                 found.append(SeenEvent(*claim, candidates[0]))
-        kept = _without_rivals(found)
+        kept = without_rivals(found, config.rival_frames)
         # A hit comes before the start that it causes, whose window opens during it.
         return sorted(kept, key=lambda e: (e.window.start, e.window.end, not e.target))
 
@@ -227,12 +226,11 @@ def _resized(frames: Pixels, height: int, width: int) -> Any:
     return torch.cat(parts).round().clamp(0, 255).to(torch.uint8).permute(0, 2, 3, 1).contiguous()
 
 
-def _without_rivals(events: Iterable[SeenEvent]) -> list[SeenEvent]:
-    """Of two hits at one time between the same two objects only the likelier is kept."""
+def without_rivals(events: Iterable[SeenEvent], frames: float) -> list[SeenEvent]:
+    """The events less those with a likelier one of the same kind fewer ``frames`` away."""
     kept: list[SeenEvent] = []
     for event in sorted(events, key=lambda e: -e.window.score):
-        pair = {event.actor, event.target}
-        rivals = [k for k in kept if event.target and {k.actor, k.target} == pair]
-        if all(abs(rival.middle - event.middle) > RIVAL_FRAMES for rival in rivals):
+        rivals = (k for k in kept if k.kind == event.kind)
+        if all(abs(rival.middle - event.middle) >= frames for rival in rivals):
             kept.append(event)
     return kept

@@ -40,8 +40,9 @@ class VideoEventsConfig(PreTrainedConfig):
     ``colours`` and ``shapes`` are the words that objects are named by, and
     ``templates`` the sentences by kind of event (``{a}`` acts, ``{b}`` is acted
     upon), from which a backend composes descriptions. ``crop_tower`` names a timm
-    architecture; ``presence_threshold`` is the calibrated score above which an
-    event counts as seen.
+    architecture. ``presence_threshold`` is the calibrated score above which an
+    event counts as seen; where two events of one kind never come closer than
+    ``rival_frames``, the likelier of two that seem to is believed.
     """
 
     model_type = "viper_video_events"
@@ -64,6 +65,7 @@ class VideoEventsConfig(PreTrainedConfig):
         shapes: list[str] | None = None,
         templates: dict[str, str] | None = None,
         presence_threshold: float = 0.5,
+        rival_frames: float = 0.0,
         **kwargs: Any,
     ) -> None:
         if not isinstance(text_config, CLIPTextConfig):
@@ -75,7 +77,7 @@ class VideoEventsConfig(PreTrainedConfig):
         self.time_width, self.time_layers, self.time_heads = time_width, time_layers, time_heads
         self.colours, self.shapes = list(colours or ()), list(shapes or ())
         self.templates = dict(templates or {})
-        self.presence_threshold = presence_threshold
+        self.presence_threshold, self.rival_frames = presence_threshold, rival_frames
         super().__init__(**kwargs)
 
 

@@ -26,6 +26,11 @@ WINDOW = 56
 JITTER = 2.0
 """Standard deviation, in pixels, of where a crop is centred."""
 
+RECOLOURED = 0.5
+"""Share of crops in colours of no name. They teach shapes only: a shape must not be guessed
+from its colour, since some pairs are never seen in training."""
+
+UNKNOWN = -100
 MIN_SIDE = 5
 FIRST_CLIP = 1_000_000
 """Index of the first clip used here, beyond those that teach events."""
@@ -54,11 +59,15 @@ def learn_looks(model: Any, work: Path, seed: int) -> Any:
         rng = np.random.default_rng((seed, 5, step))
         rows = rng.integers(len(data.pixels), size=BATCH)
         crops = np.stack([varied_crop(data.pixels[row], rng) for row in rows])
+        strange = rng.random(BATCH) < RECOLOURED
+        crops[strange] = [recoloured(crop, rng) for crop in crops[strange]]
         seen = model.looks(torch.from_numpy(crops).to(device))
-        wanted = [torch.from_numpy(ids[rows]).to(device) for ids in (data.colours, data.shapes)]
+        colours = np.where(strange, UNKNOWN, data.colours[rows])
+        wanted = [torch.from_numpy(ids).to(device) for ids in (colours, data.shapes[rows])]
         pairs = list(zip(seen, wanted, strict=True))
-        losses = [torch.nn.functional.nll_loss(guess, truth) for guess, truth in pairs]
-        right = [float((guess.argmax(-1) == truth).float().mean()) for guess, truth in pairs]
+        nll = torch.nn.functional.nll_loss
+        losses = [nll(guess, truth, ignore_index=UNKNOWN) for guess, truth in pairs]
+        right = [float((g.argmax(-1) == t)[t != UNKNOWN].float().mean()) for g, t in pairs]
         return losses[0] + losses[1], {"colour": right[0], "shape": right[1]}
 
     plan = Plan(steps=STEPS, learning_rate=2e-3, warmup=40, ema=None, log_every=100)
@@ -127,3 +136,9 @@ def varied_crop(window: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[
     levels = np.arange(256) * rng.uniform(0.9, 1.1) + rng.uniform(-8, 8)
     light = np.clip(levels, 0, 255).astype(np.uint8)
     return light[crop if rng.random() < 0.5 else crop[:, ::-1]]
+
+
+def recoloured(crop: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.uint8]:
+    """The crop with its colour channels mixed at random."""
+    mix = rng.dirichlet(np.full(3, 0.6), 3).T
+    return np.asarray(crop @ mix, np.uint8)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from viper.world.training.detector_batches import Labels
     from viper.world.training.detector_model import DetectorShape, DetectorTrainer
 
-TRAIN_STILLS, VAL_STILLS = 12_000, 300
+TRAIN_STILLS, VAL_STILLS = 9_000, 300
 STEPS, BATCH, PHRASES = 3_600, 16, 56
 MERGES = 120
 

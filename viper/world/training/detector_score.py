@@ -179,7 +179,8 @@ def _ap_figures(
         tables[q] = [average_precision(ranking, w) for w in draws]
     figures = {}
     for kind, questions in groups.items():
-        means = np.nanmean([tables[q] for q in questions], axis=0)
+        values = np.ma.masked_invalid([tables[q] for q in questions])
+        means = np.ma.compressed(values.mean(axis=0))
         low, high = np.percentile(means[1:], [2.5, 97.5])
         figures[kind] = Figure(float(means[0]), pictures, float(low), float(high))
     return figures

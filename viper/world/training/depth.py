@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
     from viper.world.stills import StillTruth
 
-INPUT_HEIGHT, INPUT_WIDTH = 96, 128
-PATCH, WIDTH, LAYERS = 8, 96, 4
+INPUT_HEIGHT, INPUT_WIDTH = 144, 192
+PATCH, WIDTH, LAYERS = 12, 96, 4
 MAX_DEPTH = 16.0
 """Farthest that the model can say, in table units; only the background lies beyond."""
 
-TOKEN_STEPS, TOKEN_BATCH = 3000, 16
-STEPS, BATCH = 500, 12
+TOKEN_STEPS, TOKEN_BATCH = 1800, 16
+STEPS, BATCH = 400, 8
 
 PAIR_GAP = 0.05
 """Pairs closer in depth than this, in table units, have no order worth asking for."""
@@ -50,7 +50,8 @@ RAISED_WEIGHT = 2.5
 def train(options: TrainOptions) -> dict[str, float]:
     """Trains on rendered stills, writes the weights, and returns what they reach on validation.
 
-    ``options.steps`` counts the steps of the second stage; the first takes six times as many.
+    ``options.steps`` counts the steps of the second stage; the first takes
+    ``TOKEN_STEPS / STEPS`` times as many.
     """
     import torch
 
@@ -171,7 +172,7 @@ def build_model() -> Any:
         reassemble_factors=[2, 1, 1, 0.5],
         neck_hidden_sizes=[24, 32, 48, 64],
         fusion_hidden_size=32,
-        head_hidden_size=16,
+        head_hidden_size=8,
         depth_estimation_type="metric",
         max_depth=int(MAX_DEPTH),
     )

@@ -99,6 +99,16 @@ def about_object(
     return [*asked, _yes_no(thing, rng), _exists([thing], rng), object_caption(thing)]
 
 
+def judgements(
+    thing: SceneObject, rng: np.random.Generator, count: int, coloured: bool = True
+) -> list[Asked]:
+    """Questions to be answered yes or no; see :func:`about_object`."""
+    return [
+        _exists([thing], rng) if coloured and rng.random() < 0.4 else _yes_no(thing, rng, coloured)
+        for _ in range(count)
+    ]
+
+
 def about_picture(things: Sequence[SceneObject], rng: np.random.Generator) -> list[Asked]:
     """A count, an existence question, a question on a uniquely named object, and a caption."""
     asked = [_count(things, rng), _exists(things, rng)]

@@ -3,7 +3,8 @@
 Crops get most of the training: a program asks about one object at a time, and
 counting is left to the detector. Linear heads on the vision tower's first token,
 used in training only, teach it the attributes (shape is slow to learn from
-answers alone).
+answers alone). A second stage leaves the tower alone and asks for yes or no, which
+means to compare what is seen with what is said and comes last by itself.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from viper.world.training.questions import (
     Asked,
     about_object,
     about_picture,
+    judgements,
     question_words,
     word_question,
 )
@@ -43,12 +45,19 @@ CROPS, RECOLOURED, PICTURES = 17, 10, 5
 QUESTIONS_FIRST, QUESTIONS = 1, 2
 """Questions about each image of a batch: while the tower learns to see, and afterwards."""
 
+JUDGING_STEPS, JUDGEMENTS = 700, 4
+"""The second stage, and its yes/no questions about each crop, next to one of any kind."""
+
 LEARNING_TO_SEE = 0.3
 """Share of the steps in which few questions are asked."""
 
 
 def train(options: TrainOptions) -> dict[str, float]:
-    """Trains on rendered stills, writes the weights, and returns what they reach on validation."""
+    """Trains on rendered stills, writes the weights, and returns what they reach on validation.
+
+    ``options.steps`` counts the steps of the first stage; the second takes
+    ``JUDGING_STEPS / STEPS`` times as many.
+    """
     import torch
 
     from viper.tools.vqa_blip import BlipAnswerer
@@ -74,22 +83,54 @@ def train(options: TrainOptions) -> dict[str, float]:
             rows = CROPS if family == "colour" else len(ids)
             guessed = head(seen[:rows, 0])
             attribute = attribute + torch.nn.functional.cross_entropy(guessed, truth[:rows, k])
-        pairs = [(index, each) for index, group in enumerate(asked) for each in group]
-        answer = torch.zeros((), device=options.device)
-        for part in _by_length(pairs):
-            owners, flat = [index for index, _ in part], [each for _, each in part]
-            share = len(part) / len(pairs)
-            answer = answer + share * answer_loss(blip, tokenizer, seen[owners], flat)
+        answer = _answers_loss(blip, tokenizer, seen, asked)
         loss = answer + 0.5 * attribute
         return loss, {"answer": float(answer.detach()), "attribute": float(attribute.detach())}
 
     plan = Plan(steps=steps, learning_rate=1e-3, weight_decay=0.05, ema=0.995)
     trained: Any = fit(model, loss_at, plan, options.work / "vqa" / "checkpoint.pt")
+    _learn_to_judge(trained["blip"], tokenizer, views, options, steps * JUDGING_STEPS // STEPS)
     save(trained["blip"], tokenizer, options.out)
     return evaluate(
         BlipAnswerer.from_pretrained(options.out, caption_question=CAPTION_QUESTION),
         ObjectViews.load("val", options.work),
     )
+
+
+def _learn_to_judge(
+    blip: Any, tokenizer: Any, views: ObjectViews, options: TrainOptions, steps: int
+) -> None:
+    """Second stage, in place: the text side alone, mostly on yes/no questions."""
+    import torch
+
+    blip.requires_grad_(True)
+    text = torch.nn.ModuleList([blip.text_encoder, blip.text_decoder])
+
+    def loss_at(step: int) -> tuple[Tensor, Mapping[str, float]]:
+        rng = np.random.default_rng((options.seed + 1, step))
+        images, asked, _ = _batch(views, rng, 1, JUDGEMENTS)
+        with torch.no_grad():
+            seen = blip.vision_model(pixel_values=_to_input(images, options.device))
+        loss = _answers_loss(blip, tokenizer, seen.last_hidden_state, asked)
+        return loss, {"answer": float(loss.detach())}
+
+    plan = Plan(steps=steps, learning_rate=1e-3, weight_decay=0.05, ema=None)
+    fit(text, loss_at, plan, options.work / "vqa" / "judging.pt")
+    blip.eval()
+
+
+def _answers_loss(
+    blip: Any, tokenizer: Any, seen: Tensor, asked: Sequence[Sequence[Asked]]
+) -> Tensor:
+    """Loss of the answers to ``asked[i]`` about the image seen as ``seen[i]``."""
+    import torch
+
+    pairs = [(index, each) for index, group in enumerate(asked) for each in group]
+    loss = torch.zeros((), device=seen.device)
+    for part in _by_length(pairs):
+        owners, flat = [index for index, _ in part], [each for _, each in part]
+        loss = loss + len(part) / len(pairs) * answer_loss(blip, tokenizer, seen[owners], flat)
+    return loss
 
 
 def evaluate(
@@ -209,14 +250,20 @@ def save(model: Any, tokenizer: Any, folder: Path) -> None:
 
 
 def _batch(
-    views: ObjectViews, rng: np.random.Generator, questions: int
+    views: ObjectViews, rng: np.random.Generator, questions: int, judged: int = 0
 ) -> tuple[Pixels, list[list[Asked]], list[list[int]]]:
-    """Images ``[B, S, S, 3]`` (crops first), questions for each, attribute ids of the crops."""
+    """Images ``[B, S, S, 3]`` (crops first), questions for each, attribute ids of the crops.
+
+    ``judged`` yes/no questions about each crop come on top of ``questions`` of any kind.
+    """
     chosen = [views.pick(rng) for _ in range(CROPS + RECOLOURED)]
     images = [training_crop(views, view, IMAGE_SIZE, rng) for view in chosen]
     images[CROPS:] = [recoloured(image, rng) for image in images[CROPS:]]
     asked = [
-        _some(about_object(view.thing, rng, coloured=index < CROPS), questions, rng)
+        [
+            *_some(about_object(view.thing, rng, coloured=index < CROPS), questions, rng),
+            *judgements(view.thing, rng, judged, coloured=index < CROPS),
+        ]
         for index, view in enumerate(chosen)
     ]
     for _ in range(PICTURES):

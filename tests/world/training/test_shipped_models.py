@@ -1,0 +1,62 @@
+"""The shipped matcher, depth and VQA weights on a few fresh validation scenes."""
+
+from pathlib import Path
+
+import pytest
+
+import viper.world
+from viper.world.layout import sample_scene
+from viper.world.render import render_scene
+from viper.world.training.object_views import ObjectViews
+
+WEIGHTS = Path(viper.world.__file__).parent / "weights"
+SCENES = range(5000, 5008)
+
+pytestmark = pytest.mark.models
+
+
+class FreshStills:
+    """Stills rendered in memory."""
+
+    def __init__(self):
+        self._rendered = [render_scene(sample_scene("val", index)) for index in SCENES]
+
+    def __len__(self):
+        return len(self._rendered)
+
+    def __getitem__(self, index):
+        return self._rendered[index]
+
+    def image(self, index):
+        return self._rendered[index].image
+
+
+@pytest.fixture(scope="module")
+def views():
+    return ObjectViews(FreshStills())
+
+
+def test_the_matcher_knows_every_family(views):
+    from viper.tools.matcher_open_clip import OpenClipMatcher
+    from viper.world.training.matcher import evaluate
+
+    figures = evaluate(OpenClipMatcher.from_pretrained(WEIGHTS / "matcher"), views)
+    assert min(figures[family] for family in ("size", "colour", "material", "shape")) > 0.85
+
+
+def test_the_vqa_model_knows_every_family(views):
+    from viper.tools.vqa_blip import BlipAnswerer
+    from viper.world.training.vqa import evaluate
+
+    answerer = BlipAnswerer.from_pretrained(WEIGHTS / "vqa")
+    figures = evaluate(answerer, views, pictures=2)
+    assert min(figures[family] for family in ("size", "colour", "material", "shape")) > 0.8
+
+
+@pytest.mark.skipif(not (WEIGHTS / "depth").exists(), reason="no depth weights yet")
+def test_the_depth_model_orders_objects(views):
+    from viper.tools.depth_anything import DepthAnythingEstimator
+    from viper.world.training.depth import evaluate
+
+    figures = evaluate(DepthAnythingEstimator.from_pretrained(WEIGHTS / "depth"), views)
+    assert figures["order"] > 0.8

@@ -9,6 +9,7 @@ from viper.world.training.writer import (
     Stage,
     batches_at,
     encode_pieces,
+    initial_writer,
     save_writer,
     train_writer,
     writer_tokenizer,
@@ -26,6 +27,22 @@ def test_the_initial_weights_copy_what_they_have_seen_once() -> None:
     with torch.no_grad():
         predicted = model(ids).logits[:, 63:-1].argmax(-1)
     assert (predicted == ids[:, 64:]).float().mean() > 0.97
+
+
+def test_the_initial_weights_know_the_line_and_gather_the_latest_query(tmp_path: Path) -> None:
+    tokenizer = writer_tokenizer(tmp_path, 0, documents=60, words=300)
+    model = initial_writer(tokenizer).eval()
+    model.set_attn_implementation("eager")
+    text = "# find all: zorp(a)\n# task: ground\n# query: red cone\ndef f(x):\n    y = x"
+    encoded = tokenizer.encode(text)
+    with torch.no_grad():
+        marks, words = model(torch.tensor([encoded.ids]), output_attentions=True).attentions[:2]
+    tokens = encoded.tokens
+    start = tokens.index("▁query")
+    assert tokens[int(marks[0, 3, start + 3].argmax())] == "▁query"
+    assert tokens[int(marks[0, 3, -1].argmax())] == "\n    "
+    query, elsewhere = words[0, 2, -1, start : start + 4], words[0, 2, -1, :start]
+    assert query.mean() > 4 * elsewhere.mean()
 
 
 def test_only_learned_pieces_and_the_end_count(tmp_path: Path) -> None:
@@ -58,7 +75,7 @@ def test_a_training_resumes_and_saves_a_loadable_folder(tmp_path: Path) -> None:
     from viper.llm.protocol import Sampling
     from viper.llm.transformers_llm import TransformersLLM
 
-    shape = WriterShape(width=32, layers=2, heads=4, head_dim=16, inner=32)
+    shape = WriterShape(width=40, layers=2, heads=4, head_dim=16, inner=32)
     writer_tokenizer(tmp_path / "work", 0, documents=20, words=50)
     for steps in (1, 2):
         options = TrainOptions(out=tmp_path / "out", work=tmp_path / "work", steps=steps)

@@ -1,19 +1,24 @@
-"""Initial weights of the program writer: a stock Llama that can already copy.
+"""Initial weights of the program writer: a stock Llama that can already copy and look back.
 
 A small model needs more than a million tokens before it finds out how to copy an unseen
-word (to attend to what followed the last occurrence of the current tokens). Here the
-circuit is in the initial weights; everything is trained afterwards.
+word (to attend to what followed the last occurrence of the current tokens), and more
+before it can tell a word of the query from the same word in the API text. Here both
+circuits are in the initial weights; everything is trained afterwards.
 
-The residual stream starts as four blocks of equal width: the token, the token before it,
-the one before that, and a blend of some earlier ones. Layer 0 fills them: three heads
-attend by distance alone, through biases on the fast rotary dimensions. Layer 1 has two
-heads that match those blocks on the slow rotary dimensions, one step shifted, so they
-point to what followed the same context; they copy that token into the last block, which
-the output layer reads.
+The residual stream starts as five blocks of equal width: the token; the token before it;
+the one before that; a blend of some earlier ones; and its context. Layer 0 fills them.
+Three heads attend by distance alone, through biases on the fast rotary dimensions. A
+fourth finds the last mark (the start of a line, or the word that opens a query), so that
+every token knows which kind of line it stands in. In layer 1, two heads match those
+blocks on the slow rotary dimensions, one step shifted: they point to what followed the
+same context and copy it into the fourth block, which the output layer reads. A third
+gathers the words of the latest query.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -25,15 +30,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class WriterShape:
-    """Sizes of the writer. ``width`` is a multiple of 4; ``heads`` at least 4."""
+    """Sizes of the writer. ``width`` is a multiple of 5; ``heads`` at least 4."""
 
-    width: int = 128
+    width: int = 160
     layers: int = 4
-    heads: int = 4
+    heads: int = 5
     head_dim: int = 32
     inner: int = 320
     max_positions: int = 2048
     rope_theta: float = 1e8
+
+
+@dataclass(frozen=True)
+class Marks:
+    """Ids of the tokens that start lines, and of the word that opens a query."""
+
+    line_starts: tuple[int, ...] = ()
+    query: int | None = None
 
 
 # Logit gap of a distance head between its distance and the next, and of one matched token.
@@ -43,6 +56,13 @@ _COPY_LOGIT = 5.0
 # Which earlier tokens the fourth block blends: centred here, falling off over some tokens.
 _BLEND_CENTRE = 5.0
 _BLEND_SHARPNESS = 0.25
+# A mark's share of its token's norm, and what it adds to the logit of the mark head.
+_MARK, _QUERY_MARK = 0.70, 0.75
+_MARK_LOGIT = 150.0
+# Rotary rate -> logit: the nearer a mark, the better (in layer 1: the latest query's words).
+_NEAREST_MARK = {0.1: 20.0, 0.03: 100.0, 0.01: 50.0, 0.003: 30.0}
+_LATEST_QUERY = {0.01: 5.0, 0.003: 10.0}
+_QUERY_LOGIT = 12.0
 
 
 def build_writer(
@@ -51,10 +71,11 @@ def build_writer(
     bos: int,
     eos: int,
     *,
+    marks: Marks | None = None,
     seed: int = 0,
     shape: WriterShape | None = None,
 ) -> LlamaForCausalLM:
-    """A ``LlamaForCausalLM`` with copying built into its initial weights."""
+    """A ``LlamaForCausalLM`` with copying and looking back built into its initial weights."""
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
 
@@ -78,7 +99,8 @@ def build_writer(
     )
     model = LlamaForCausalLM(config)
     with torch.no_grad():
-        _Builder(model, shape, torch.Generator().manual_seed(seed)).build()
+        generator = torch.Generator().manual_seed(seed)
+        _Builder(model, shape, marks or Marks(), generator).build()
     return model
 
 
@@ -86,10 +108,14 @@ class _Builder:
     """Writes the circuit into a freshly made model."""
 
     def __init__(
-        self, model: LlamaForCausalLM, shape: WriterShape, generator: torch.Generator
+        self,
+        model: LlamaForCausalLM,
+        shape: WriterShape,
+        marks: Marks,
+        generator: torch.Generator,
     ) -> None:
-        self.model, self.shape, self.generator = model, shape, generator
-        self.block = shape.width // 4
+        self.model, self.shape, self.marks, self.generator = model, shape, marks, generator
+        self.block = shape.width // 5
         pairs = shape.head_dim // 2
         self.rates = [shape.rope_theta ** (-i / pairs) for i in range(pairs)]
         self.slow = [i for i, rate in enumerate(self.rates) if rate < 1.5e-3]
@@ -98,8 +124,7 @@ class _Builder:
     def build(self) -> None:
         self._randomise()
         rotations = [self._rotation() for _ in range(3)]
-        embedding = self._normal(self.model.config.vocab_size, self.block)
-        embedding /= embedding.norm(dim=1, keepdim=True)
+        embedding = self._embedding()
         tokens = self.model.model.embed_tokens.weight
         tokens.mul_(0.1)
         tokens[:, : self.block] = embedding
@@ -110,11 +135,14 @@ class _Builder:
             self._distance_head(head, distance, rates, sharpness, rotations[head])
         for head, blend in enumerate((0.5, 1.0)):
             self._match_head(head, blend, rotations)
+        if self.marks.query is not None:
+            kind = self._mark_head(3)
+            self._query_head(2, kind @ embedding[self.marks.query])
         output = self.model.lm_head.weight
         output.mul_(0.5)
-        # The copied token has about the norm of every other block: width / 5 of the norm.
+        # The copied token has about the norm of every other block.
         scale = _COPY_LOGIT / (self.shape.width / 5) ** 0.5
-        output[:, 3 * self.block :] = embedding * scale
+        output[:, 3 * self.block : 4 * self.block] = embedding * scale
 
     def _randomise(self) -> None:
         depth = (2 * self.shape.layers) ** -0.5
@@ -126,16 +154,74 @@ class _Builder:
             if name.endswith(("o_proj.weight", "down_proj.weight")):
                 parameter.mul_(depth)
 
+    def _embedding(self) -> Tensor:
+        """Unit vectors; the last dimension tells marks from all other tokens."""
+        embedding = self._normal(self.model.config.vocab_size, self.block)
+        embedding[:, -1] = 0.0
+        embedding /= embedding.norm(dim=1, keepdim=True)
+        marked = dict.fromkeys(self.marks.line_starts, _MARK)
+        if self.marks.query is not None:
+            marked[self.marks.query] = _QUERY_MARK
+        for token, share in marked.items():
+            embedding[token] *= (1 - share**2) ** 0.5
+            embedding[token, -1] = share
+        return embedding
+
+    def _mark_head(self, head: int) -> Tensor:
+        """Finds the nearest mark; returns how the context block holds that mark's token."""
+        attention = self.model.model.layers[0].self_attn
+        rows = self._quiet_head(attention, head)
+        product = _MARK_LOGIT * self.shape.head_dim**0.5
+        slowest = rows.start + self.shape.head_dim // 2 - 1
+        weight = (product / (_MARK * self.shape.width**0.5)) ** 0.5
+        attention.q_proj.bias[slowest] = weight
+        attention.k_proj.weight[slowest, self.block - 1] = weight
+        self._prefer_near(attention, rows, _NEAREST_MARK)
+        kind = self._rotation()
+        kind[:, -1] = 0.0
+        self._copy(attention, rows, kind * self.shape.width**-0.5, self._blocks()[4])
+        return kind
+
+    def _query_head(self, head: int, query_kind: Tensor) -> None:
+        """Gathers tokens whose context is the latest query."""
+        attention = self.model.model.layers[1].self_attn
+        rows = self._quiet_head(attention, head)
+        slowest = rows.start + self.shape.head_dim // 2 - 1
+        norm = float(query_kind.norm())
+        block_norm = (self.shape.width / 4.5) ** 0.5
+        weight = (_QUERY_LOGIT * self.shape.head_dim**0.5 / (norm * block_norm)) ** 0.5
+        attention.q_proj.bias[slowest] = weight
+        attention.k_proj.weight[slowest, self._blocks()[4]] = weight * query_kind / norm
+        self._prefer_near(attention, rows, _LATEST_QUERY)
+        # A blend of some ten words is short; three times its length stands out again.
+        scale = 3 * (4.5 / self.shape.width) ** 0.5
+        self._copy(attention, rows, self._rotation() * scale, self._blocks()[4])
+
+    def _prefer_near(self, attention: Any, rows: slice, logits: Mapping[float, float]) -> None:
+        """Biases that lower a logit smoothly with distance, by the rates nearest to those given."""
+        pairs = self.shape.head_dim // 2
+        for rate, logit in logits.items():
+            pair = min(range(pairs), key=lambda i: abs(math.log(self.rates[i] / rate)))
+            amplitude = (logit * self.shape.head_dim**0.5) ** 0.5
+            attention.q_proj.bias[rows.start + pair] = amplitude
+            attention.k_proj.bias[rows.start + pair] = amplitude
+
+    def _quiet_head(self, attention: Any, head: int) -> slice:
+        """The head's rows, its random query and key weights made small."""
+        rows = self._rows(head)
+        for projection in (attention.q_proj, attention.k_proj):
+            projection.weight[rows] *= 0.05
+        return rows
+
+    def _blocks(self) -> list[slice]:
+        return [slice(i * self.block, (i + 1) * self.block) for i in range(5)]
+
     def _distance_head(
         self, head: int, distance: float, rates: slice, sharpness: float, rotation: Tensor
     ) -> None:
         """A head that attends ``distance`` tokens back and copies the token into its block."""
-        import math
-
         attention = self.model.model.layers[0].self_attn
-        rows = self._rows(head)
-        for projection in (attention.q_proj, attention.k_proj):
-            projection.weight[rows] *= 0.05
+        rows = self._quiet_head(attention, head)
         pairs = self.shape.head_dim // 2
         indices = range(pairs)[rates]
         gap = sum(1 - math.cos(self.rates[i]) for i in indices)
@@ -145,35 +231,30 @@ class _Builder:
             attention.q_proj.bias[rows.start + i] = amplitude
             attention.k_proj.bias[rows.start + i] = amplitude * math.cos(angle)
             attention.k_proj.bias[rows.start + i + pairs] = amplitude * math.sin(angle)
-        target = (head + 1) * self.block
         # After the norm a lone token block has norm sqrt(width); the copy shall have norm 1.
         scale = self.shape.width**-0.5
-        self._copy(attention, rows, rotation * scale, slice(target, target + self.block))
+        self._copy(attention, rows, rotation * scale, self._blocks()[head + 1])
 
     def _match_head(self, head: int, blend: float, rotations: list[Tensor]) -> None:
         """A head that finds the same recent tokens one step earlier and copies what followed."""
         attention = self.model.model.layers[1].self_attn
-        rows = self._rows(head)
+        rows = self._quiet_head(attention, head)
         query, key = attention.q_proj.weight, attention.k_proj.weight
-        query[rows] *= 0.05
-        key[rows] *= 0.05
         slow = [rows.start + i for i in self.slow]
-        # About 3.5 blocks of equal norm make up the normalised input.
-        block_norm = self.shape.width / 3.5
+        # About 4.5 blocks of equal norm make up the normalised input.
+        block_norm = self.shape.width / 4.5
         kept = min(1.0, len(slow) / self.block)
         gain = (_MATCH_LOGIT * self.shape.head_dim**0.5 / (block_norm * kept)) ** 0.5
         one, two, three = (self._projection(len(slow)) * gain for _ in range(3))
         first, second, third = (rotation.T for rotation in rotations)
-        here, before, earlier, blended = (
-            slice(i * self.block, (i + 1) * self.block) for i in range(4)
-        )
+        here, before, earlier, blended, _ = self._blocks()
         query[slow, here] += one
         query[slow, before] += two @ first
         query[slow, blended] += blend * three @ third
         key[slow, before] += one @ first
         key[slow, earlier] += two @ second
         key[slow, blended] += blend * three @ third
-        scale = (3.5 / self.shape.width) ** 0.5 / 2
+        scale = (4.5 / self.shape.width) ** 0.5 / 2
         self._copy(attention, rows, self._eye() * scale, blended)
 
     def _copy(self, attention: Any, rows: slice, matrix: Tensor, target: slice) -> None:

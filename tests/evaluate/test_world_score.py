@@ -1,0 +1,90 @@
+"""The world's score: nothing is dropped, and programs written ahead change nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.strategies.bench import Bench, picture
+from viper.evaluate import world_score
+from viper.evaluate.prefetch import prefetch_programs, with_cache
+from viper.evaluate.world_baselines import answer_chance, answer_prior
+from viper.evaluate.world_score import Scored, ScoreRequest, report, run_options, score_samples
+from viper.schema import Query
+from viper.world.queries.meaning import Meaning
+from viper.world.queries.sample import WorldSample
+
+LEFTMOST = """def execute_command(image):
+    patches = ImagePatch(image).find("cube")
+    return sort_patches_left_to_right(patches)[0]
+"""
+SAMPLE = WorldSample(
+    sample_id="test-0-referring-0",
+    family="referring",
+    split="test",
+    text="the leftmost cube",
+    answer=0,
+    media_index=0,
+    query_type="extreme",
+    template="h0",
+    steps=2,
+    meaning=Meaning("extreme", {"kind": "cube", "side": "left"}),
+    box=(10.0, 40.0, 20.0, 50.0),
+)
+QUESTION = replace(
+    SAMPLE, sample_id="q", family="question", query_type="count", answer="2", box=None, steps=1
+)
+
+
+@pytest.fixture(autouse=True)
+def plain_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(world_score, "sample_media", lambda sample: picture())
+
+
+def test_a_right_a_wrong_and_a_failed_sample_are_all_counted() -> None:
+    request = ScoreRequest(workers=1, families=("referring",))
+    wrong = LEFTMOST.replace("[0]", "[1]")
+    broken = "def execute_command(image):\n    return nonsense\n"
+    with Bench([LEFTMOST, wrong, broken], trials=1) as bench:
+        scored = score_samples(bench.reasoner, [SAMPLE] * 3, request)
+    figures = report(scored, request)
+    assert [item.outcome for item in scored] == ["right", "wrong", "runtime"]
+    assert figures["overall"].n == 3 and figures["overall"].value == pytest.approx(1 / 3)
+    assert {kind: share.value for kind, share in figures["failures"].items()} == {
+        "wrong": pytest.approx(1 / 3),
+        "runtime": pytest.approx(1 / 3),
+    }
+    assert figures["query_types"]["referring/extreme"].n == 3
+    assert figures["steps"]["two_or_more"].n == 3 and figures["steps"]["one"].n == 0
+
+
+def test_a_run_that_breaks_is_wrong_and_keeps_its_error() -> None:
+    request = ScoreRequest(workers=1, families=("referring",))
+    with Bench([]) as bench:
+        scored = score_samples(bench.reasoner, [SAMPLE], request)
+    assert scored[0].outcome == "error" and "ScriptExhausted" in str(scored[0].error)
+
+
+def test_programs_written_ahead_are_the_ones_that_run() -> None:
+    queries = [Query(f"cube number {number}", "ground") for number in range(3)]
+    requests = [(query, run_options(query)) for query in queries]
+    with Bench([LEFTMOST] * 3) as bench:
+        reasoner = with_cache(bench.reasoner)
+        prefetch_programs(reasoner, requests)
+        asked = len(bench.llm.calls)
+        results = [reasoner.run(picture(), query.text, run_options(query)) for query in queries]
+    assert asked == 3 == len(bench.llm.calls)
+    assert all(result.answer is not None for result in results)
+
+
+def test_prior_and_chance_of_a_question_alone() -> None:
+    samples = [replace(QUESTION, answer=answer) for answer in ("2", "2", "1", "3")]
+    assert answer_prior(samples) == {"count": "2"}
+    assert answer_chance(samples) == {"count": pytest.approx(1 / 3)}
+
+
+def test_every_family_of_the_request_is_reported_even_if_empty() -> None:
+    figures = report([Scored(SAMPLE, True, None, {})], ScoreRequest())
+    assert figures["families"]["video"].n == 0
+    assert figures["families"]["referring"].value == 1.0

@@ -99,7 +99,10 @@ class Zygote:
                 return
 
     def _answer(self) -> bool:
-        request = self.control.recv(MESSAGE.size, socket.MSG_WAITALL)
+        try:
+            request = self.control.recv(MESSAGE.size, socket.MSG_WAITALL)
+        except ConnectionError:
+            return False
         if len(request) < MESSAGE.size:
             return False
         kind, pid, _ = MESSAGE.unpack(request)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
     from torch import Tensor
 
-STEPS = 2600
+STEPS = 3000
 MAX_CONTEXT = 2048
 LINE_STARTS = ("\n", "\n\n", "# ", "\n# ", "\n    ", "\n    # ", "\n        ", "\n        # ")
 
@@ -47,12 +47,12 @@ class Stage:
 
 STAGES: tuple[Stage, ...] = (
     Stage(
-        0.10, 256, DocumentOptions(programs=1, made_up_names=0.6, full_header=0.0, extra_lines=3)
+        0.08, 256, DocumentOptions(programs=1, made_up_names=0.6, full_header=0.0, extra_lines=3)
     ),
     Stage(
-        0.65, 512, DocumentOptions(programs=3, made_up_names=0.5, full_header=0.15, extra_lines=8)
+        0.50, 512, DocumentOptions(programs=3, made_up_names=0.5, full_header=0.15, extra_lines=8)
     ),
-    Stage(1.00, 960, DocumentOptions(programs=5, full_header=0.5)),
+    Stage(1.00, 1100, DocumentOptions(programs=5, full_header=0.5)),
 )
 """Short headers with invented names first: that is where reading the API text is learned."""
 
@@ -79,7 +79,7 @@ def train_writer(
     *,
     stages: Sequence[Stage] = STAGES,
     shape: WriterShape | None = None,
-    step_tokens: int = 3000,
+    step_tokens: int = 4000,
     learning_rate: float = 3e-3,
     compiled: bool = False,
 ) -> tuple[Any, Tokenizer]:

@@ -35,6 +35,9 @@ TASKS: Mapping[str, str] = {"referring": "ground", "question": "question", "vide
 _RARE = 0.03
 """Types rarer than this are drawn as they come; commoner ones by the root of their weight."""
 
+_FILLERS = ("now", "ok", "hey", "so", "well", "just", "and")
+"""Words that no template holds, so that no held-out way of asking comes about by chance."""
+
 
 @dataclass(frozen=True)
 class Piece:
@@ -66,7 +69,7 @@ class DocumentOptions:
     swapped_names: float = 0.06
     full_header: float = 0.3
     extra_lines: int = 12
-    selections: float = 0.12
+    selections: float = 0.2
     vipergpt: float = 0.2
 
 
@@ -182,7 +185,11 @@ def _name_mapping(
 
 
 def _varied(random: Random, text: str) -> str:
-    """A query as people type it: now and then a capital, a missing or another final mark."""
+    """A query as people type it: a filler, a lost article, a capital, another final mark."""
+    if random.random() < 0.1:
+        text = f"{random.choice(_FILLERS)} {text}"
+    if random.random() < 0.1:
+        text = " ".join(w for w in text.split() if w != "the" or random.random() < 0.5)
     if random.random() < 0.1:
         text = text[:1].upper() + text[1:]
     if random.random() < 0.1:

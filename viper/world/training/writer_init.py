@@ -33,7 +33,7 @@ class WriterShape:
     """Sizes of the writer. ``width`` is a multiple of 5; ``heads`` at least 4."""
 
     width: int = 160
-    layers: int = 4
+    layers: int = 5
     heads: int = 5
     head_dim: int = 32
     inner: int = 320

@@ -44,6 +44,13 @@ def test_yes_and_no_are_balanced():
     assert 0.4 < np.mean([answer == "yes" for answer in answers]) < 0.6
 
 
+def test_an_object_of_a_held_out_pair_can_be_asked_about():
+    rng = np.random.default_rng(0)
+    cone = SceneObject("cone", "red", "metal", "small", (0, 0, 0))
+    answers = {a.answer for _ in range(100) for a in about_object(cone, rng) if a.about == "yes_no"}
+    assert answers == {"yes", "no"}
+
+
 def test_no_question_judges_a_held_out_pair():
     rng = np.random.default_rng(0)
     for _ in range(500):

@@ -3,7 +3,8 @@
 Trained in two stages on the exact depth of rendered stills. First the tower alone,
 with a linear head on its tokens that training only uses: an object on a stand is as
 far away as the foot of its stand, and finding that takes many, therefore cheap,
-steps. Then the whole model, on maps. Half of the loss looks at objects only, each
+steps. The head also says where the foot is, which is the easier lesson. Then the
+whole model, on maps. Half of the loss looks at objects only, each
 counting alike and those that do not stand on the table more: elsewhere the height
 in the picture gives the depth away.
 """
@@ -13,13 +14,15 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from viper.tools.crops import box_depth
 from viper.tools.roles import DepthEstimator, Floats
+from viper.world.render_camera import Camera
 from viper.world.render_shapes import half_height
+from viper.world.scene import IMAGE_HEIGHT, IMAGE_WIDTH
 from viper.world.training.grid_positions import grid_positions
 from viper.world.training.object_views import ObjectViews
 from viper.world.training.optim import Plan, TrainOptions, fit
@@ -29,19 +32,22 @@ if TYPE_CHECKING:
 
     from viper.world.stills import StillTruth
 
-INPUT_HEIGHT, INPUT_WIDTH = 144, 192
+INPUT_HEIGHT, INPUT_WIDTH = IMAGE_HEIGHT, IMAGE_WIDTH
 PATCH, WIDTH, LAYERS = 12, 96, 4
 MAX_DEPTH = 16.0
 """Farthest that the model can say, in table units; only the background lies beyond."""
 
-TOKEN_STEPS, TOKEN_BATCH = 1800, 16
-STEPS, BATCH = 400, 8
+TOKEN_STEPS, TOKEN_BATCH = 5000, 12
+STEPS, BATCH = 500, 8
 
 PAIR_GAP = 0.05
 """Pairs closer in depth than this, in table units, have no order worth asking for."""
 
 OBJECT_THICKNESS = 0.8
 """Pixels of a box this near to the object's depth, in table units, are taken for the object."""
+
+FOOT_UNIT = 100.0
+"""Pixels; about so many change an object's log depth by 1."""
 
 RAISED_WEIGHT = 2.5
 """How much more an object counts that does not stand on the table itself."""
@@ -61,8 +67,9 @@ def train(options: TrainOptions) -> dict[str, float]:
     views = ObjectViews.load("train", options.work)
     steps = options.steps or STEPS
     model = build_model().to(options.device, memory_format=torch.channels_last)
-    head = torch.nn.Linear(WIDTH, 1)
-    torch.nn.init.constant_(head.bias, 2.0)
+    head = torch.nn.Linear(WIDTH, 3)
+    with torch.no_grad():
+        head.bias.copy_(torch.tensor([2.0, 0.0, 0.0]))
     tower = torch.nn.ModuleDict({"backbone": model.backbone, "head": head}).to(options.device)
     _learn_tokens(tower, views, options, steps * TOKEN_STEPS // STEPS)
     trained = _learn_maps(model, views, options, steps)
@@ -73,16 +80,20 @@ def train(options: TrainOptions) -> dict[str, float]:
 
 
 def _learn_tokens(tower: Any, views: ObjectViews, options: TrainOptions, steps: int) -> None:
-    """First stage: each token says the depth at the middle of its patch."""
+    """First stage: a token says the depth at the middle of its patch, and where the foot is."""
     backbone, head = tower["backbone"], tower["head"]
     middle = slice(PATCH // 2, None, PATCH)
 
     def loss_at(step: int) -> tuple[Tensor, Mapping[str, float]]:
         rng = np.random.default_rng((options.seed, step))
-        images, depths, weights = _batch(views, rng, TOKEN_BATCH, options.device)
-        tokens = backbone(pixel_values=images).feature_maps[-1][:, 1:]
-        said = head(tokens)[..., 0].unflatten(1, depths[:, middle, middle].shape[1:])
-        return _loss(said, depths[:, middle, middle].log(), weights[:, middle, middle])
+        batch = _batch(views, rng, TOKEN_BATCH, options.device)
+        depths, weights, feet = (part[:, middle, middle] for part in batch[1:])
+        tokens = backbone(pixel_values=batch.images).feature_maps[-1][:, 1:]
+        said = head(tokens).unflatten(1, depths.shape[1:])
+        loss, figures = _loss(said[..., 0], depths.log(), weights)
+        missed = (said[..., 1:] - feet).abs().sum(dim=-1)
+        astray = (missed * weights).sum() / weights.sum().clamp(min=1e-6)
+        return loss + 2 * astray, {**figures, "feet": float(astray.detach())}
 
     plan = Plan(steps=steps, learning_rate=1e-3, weight_decay=0.05, ema=None)
     fit(tower, loss_at, plan, options.work / "depth" / "tokens.pt")
@@ -93,9 +104,9 @@ def _learn_maps(model: Any, views: ObjectViews, options: TrainOptions, steps: in
 
     def loss_at(step: int) -> tuple[Tensor, Mapping[str, float]]:
         rng = np.random.default_rng((options.seed + 1, step))
-        images, depths, weights = _batch(views, rng, BATCH, options.device)
-        said = model(pixel_values=images).predicted_depth.clamp(min=0.1).log()
-        return _loss(said, depths.log(), weights)
+        batch = _batch(views, rng, BATCH, options.device)
+        said = model(pixel_values=batch.images).predicted_depth.clamp(min=0.1).log()
+        return _loss(said, batch.depths.log(), batch.weights)
 
     plan = Plan(steps=steps, learning_rate=6e-4, weight_decay=0.05, ema=0.98)
     return fit(model, loss_at, plan, options.work / "depth" / "checkpoint.pt")
@@ -205,48 +216,60 @@ def save(model: Any, folder: Path) -> None:
     ).save_pretrained(folder)
 
 
-def _batch(
-    views: ObjectViews, rng: np.random.Generator, count: int, device: str
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Pictures ``[B, 3, h, w]``, depths and object weights ``[B, h, w]``."""
-    import torch
-    from PIL import Image
+class _Batch(NamedTuple):
+    """Pictures with what is to be learned about their pixels.
 
-    images, depths, weights = [], [], []
+    Attributes:
+        images: [B, 3, h, w] in [-1, 1].
+        depths: [B, h, w], table units.
+        weights: [B, h, w], how much a pixel counts as part of its object.
+        feet: [B, h, w, 2], way from an object's pixel to where it stands, (x, y) in
+            :data:`FOOT_UNIT` pixels; 0 elsewhere.
+    """
+
+    images: Tensor
+    depths: Tensor
+    weights: Tensor
+    feet: Tensor
+
+
+def _batch(views: ObjectViews, rng: np.random.Generator, count: int, device: str) -> _Batch:
+    import torch
+
+    rows = []
     for _ in range(count):
         index = views.pick(rng).still
-        picture = Image.fromarray(views.stills.image(index))
-        small = np.asarray(picture.resize((INPUT_WIDTH, INPUT_HEIGHT), Image.Resampling.BICUBIC))
-        whole = views.stills.depths([index])[0]
-        depth, weight = _shrunk(whole), _shrunk(_object_weights(whole, views.stills[index]))
-        step = -1 if rng.random() < 0.5 else 1
-        images.append(small[:, ::step])
-        depths.append(depth[:, ::step])
-        weights.append(weight[:, ::step])
-    pixels = torch.from_numpy(np.stack(images)).to(device).permute(0, 3, 1, 2)
-    return (
-        pixels.float() / 127.5 - 1.0,
-        torch.from_numpy(np.stack(depths)).float().clamp(0.1, MAX_DEPTH).to(device),
-        torch.from_numpy(np.stack(weights)).float().to(device),
+        depth = views.stills.depths([index])[0].astype(np.float32)
+        weights, feet = _object_maps(depth, views.stills[index])
+        row = [views.stills.image(index), depth, weights, feet]
+        if rng.random() < 0.5:
+            row = [array[:, ::-1] for array in row]
+            row[3] = row[3] * np.array([-1, 1], np.float32)
+        rows.append(row)
+    images, depths, weights, feet = (
+        torch.from_numpy(np.stack(arrays)).to(device) for arrays in zip(*rows, strict=True)
     )
+    pixels = images.permute(0, 3, 1, 2).float() / 127.5 - 1.0
+    return _Batch(pixels, depths.clamp(0.1, MAX_DEPTH), weights, feet)
 
 
-def _object_weights(depth: Any, truth: StillTruth) -> Floats:
-    """Weights that sum to the object's importance over what its box shows at about its depth."""
-    weights = np.zeros(depth.shape, dtype=np.float32)
-    facts = zip(truth.scene.objects, truth.boxes, truth.object_depths, strict=True)
-    for thing, box, middle in facts:
+def _object_maps(depth: Floats, truth: StillTruth) -> tuple[Floats, Floats]:
+    """Weights ``[H, W]`` that sum to each object's importance, and ways to its foot ``[H, W, 2]``.
+
+    An object's pixels are what its box shows at about its depth.
+    """
+    height, width = depth.shape
+    weights = np.zeros((height, width), dtype=np.float32)
+    feet = np.zeros((height, width, 2), dtype=np.float32)
+    places = np.array([thing.position for thing in truth.scene.objects]) * (1, 1, 0)
+    stands = Camera.for_scene(truth.scene).project(places, width, height)[:, :2]
+    facts = zip(truth.scene.objects, truth.boxes, truth.object_depths, stands, strict=True)
+    for thing, box, middle, stand in facts:
         x0, y0, x1, y1 = (int(value) for value in box)
         inside = np.abs(depth[y0:y1, x0:x1] - middle) < OBJECT_THICKNESS
         gap = thing.position[2] - half_height(thing.shape, thing.size)
         importance = RAISED_WEIGHT if gap > 0.1 else 1.0
         weights[y0:y1, x0:x1] += importance * inside / max(int(inside.sum()), 1)
-    return weights
-
-
-def _shrunk(array: Any) -> Floats:
-    """The array at the model's input size, nearest pixels (depths must not blend at edges)."""
-    height, width = array.shape
-    rows = ((np.arange(INPUT_HEIGHT) + 0.5) * height / INPUT_HEIGHT).astype(int)
-    columns = ((np.arange(INPUT_WIDTH) + 0.5) * width / INPUT_WIDTH).astype(int)
-    return np.asarray(array[rows[:, None], columns[None, :]], dtype=np.float32)
+        columns, rows = np.meshgrid(np.arange(x0, x1), np.arange(y0, y1))
+        feet[y0:y1, x0:x1][inside] = (stand - np.stack([columns, rows], axis=-1))[inside]
+    return weights, feet / FOOT_UNIT

@@ -239,6 +239,8 @@ def _count(things: Sequence[SceneObject], rng: np.random.Generator) -> Asked:
 
 def _held_out(thing: SceneObject, family: str, word: str) -> bool:
     """Whether the object with that word would be a pair that training must not judge."""
+    if family not in ("colour", "shape"):
+        return False
     words = attributes(thing) | {family: word}
     return (words["colour"], words["shape"]) in HELD_OUT_COMBINATIONS
 

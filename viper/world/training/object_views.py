@@ -14,7 +14,7 @@ from viper.tools.roles import Pixels
 from viper.world.scene import SceneObject
 from viper.world.stills import Stills, rendered_stills
 
-COUNTS = {"train": 12000, "val": 500, "test": 1000}
+COUNTS = {"train": 9000, "val": 500, "test": 1000}
 """Stills that recipes use of each split."""
 
 

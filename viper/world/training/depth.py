@@ -240,8 +240,7 @@ def _batch(views: ObjectViews, rng: np.random.Generator, count: int, device: str
     for _ in range(count):
         index = views.pick(rng).still
         depth = views.stills.depths([index])[0].astype(np.float32)
-        weights, feet = _object_maps(depth, views.stills[index])
-        row = [views.stills.image(index), depth, weights, feet]
+        row = [views.stills.image(index), depth, *_object_maps(depth, views.stills[index])]
         if rng.random() < 0.5:
             row = [array[:, ::-1] for array in row]
             row[3] = row[3] * np.array([-1, 1], np.float32)

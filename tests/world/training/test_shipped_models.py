@@ -53,7 +53,6 @@ def test_the_vqa_model_knows_every_family(views):
     assert min(figures[family] for family in ("size", "colour", "material", "shape")) > 0.8
 
 
-@pytest.mark.skipif(not (WEIGHTS / "depth").exists(), reason="no depth weights yet")
 def test_the_depth_model_orders_objects(views):
     from viper.tools.depth_anything import DepthAnythingEstimator
     from viper.world.training.depth import evaluate

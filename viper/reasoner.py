@@ -86,10 +86,16 @@ class Reasoner:
     Args:
         source: a profile (``load_profile``), anything with ``components()``, or the
             Components themselves.
+        preload: load the vision models in the background from now on, not each on first use;
+            None leaves it to the profile.
     """
 
-    def __init__(self, source: ComponentSource | Components) -> None:
+    def __init__(
+        self, source: ComponentSource | Components, *, preload: bool | None = None
+    ) -> None:
         self.components = source if isinstance(source, Components) else source.components()
+        if self.components.preload if preload is None else preload:
+            self.components.hub.models.load_in_background()
 
     def __enter__(self) -> Reasoner:
         return self

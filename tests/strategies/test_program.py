@@ -94,6 +94,22 @@ def test_self_debugging_asks_again_with_another_seed_and_temperature() -> None:
     assert bench.llm.calls[0].prompt == bench.llm.calls[1].prompt
 
 
+def test_a_program_that_failed_already_is_drawn_anew_and_warmer() -> None:
+    with Bench([BROKEN, BROKEN, BROKEN, LEFTMOST], trials=2) as bench:
+        result = bench.reasoner.run(picture(), "the leftmost cube")
+    assert [trial.correction for trial in result.trace.trials] == ["first", "self_debug"]
+    assert result.answer is not None and result.trace.usage.llm_calls == 4
+    temperatures = [call.sampling.temperature for call in bench.llm.calls]
+    assert temperatures == pytest.approx([0.0, 0.4, 0.7, 1.0])
+    assert len({call.sampling.seed for call in bench.llm.calls}) == 4
+
+
+def test_a_writer_that_only_repeats_itself_fails_once() -> None:
+    with Bench([BROKEN] * 9, trials=3) as bench:
+        result = bench.reasoner.run(picture(), "the leftmost cube")
+    assert len(result.trace.trials) == 1 and result.failure is not None
+
+
 def test_feedback_shows_the_failed_program() -> None:
     with Bench([BROKEN, LEFTMOST], feedback=True, prompt_style="full") as bench:
         result = bench.reasoner.run(picture(), "the leftmost cube")

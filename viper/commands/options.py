@@ -46,8 +46,15 @@ def split_options(values: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(part for part in parts if part)
 
 
-def open_reasoner(profile: str, sandbox: Mode, offline: bool) -> Reasoner:
-    """The wired Reasoner, with a line on stderr while its models load."""
+def open_reasoner(
+    profile: str, sandbox: Mode, offline: bool, *, many_queries: bool = False
+) -> Reasoner:
+    """The wired Reasoner, with a line on stderr while its models load.
+
+    Args:
+        many_queries: load vision models ahead if the profile says so; for a single query
+            those that it does not need would only keep it waiting.
+    """
     quiet_libraries(offline)
     from viper.commands.progress import status
 
@@ -55,7 +62,9 @@ def open_reasoner(profile: str, sandbox: Mode, offline: bool) -> Reasoner:
         from viper.profiles import load_profile
         from viper.reasoner import Reasoner
 
-        return Reasoner(load_profile(profile, sandbox=sandbox))
+        return Reasoner(
+            load_profile(profile, sandbox=sandbox), preload=None if many_queries else False
+        )
 
 
 def quiet_libraries(offline: bool) -> None:

@@ -41,6 +41,7 @@ class ProfileDocument:
 
     Attributes:
         bank: the bank of in-context examples, ``embedded:NAME`` or a path, or None.
+        preload: load the vision models ahead, for profiles whose models are small.
     """
 
     name: str
@@ -51,6 +52,7 @@ class ProfileDocument:
     run: RunSettings
     limits: Limits
     bank: str | None = None
+    preload: bool = False
     path: Path | None = None
 
 
@@ -109,6 +111,9 @@ class _Reader:
         bank = run.pop("bank", None)
         if bank is not None and not isinstance(bank, str):
             self._fail("bank", "run", f"expected text, got {type(bank).__name__}")
+        preload = run.pop("preload", False)
+        if not isinstance(preload, bool):
+            self._fail("preload", "run", f"expected true or false, got {preload!r}")
         if "llm" not in data:
             self._fail("llm", "", "missing; a profile needs a language model")
         tools = dict(self._table(data, "tools"))
@@ -125,6 +130,7 @@ class _Reader:
             run=self._record(RunSettings, run, "run"),
             limits=self._record(Limits, self._table(data, "limits"), "limits"),
             bank=bank,
+            preload=preload,
             path=self.path,
         )
 

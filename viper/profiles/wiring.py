@@ -64,6 +64,7 @@ class Profile:
             settings=document.run,
             examples=self._examples(),
             profile_name=document.name,
+            preload=document.preload,
         )
 
     def problem(self) -> str | None:

@@ -61,7 +61,11 @@ class RunSettings:
 
 @dataclass(frozen=True)
 class Components:
-    """The parts a profile wires together for a Reasoner."""
+    """The parts a profile wires together for a Reasoner.
+
+    Attributes:
+        preload: load the vision models ahead, while the first program is written.
+    """
 
     llm: LLM
     hub: ToolHub
@@ -69,6 +73,7 @@ class Components:
     settings: RunSettings
     examples: ExampleSource = field(default_factory=NoExamples)
     profile_name: str = "custom"
+    preload: bool = False
 
     def close(self) -> None:
         """Ends the sandbox's processes; the components are of no use afterwards."""

@@ -26,6 +26,14 @@ from viper.tools.hub import HubSession
 
 ENTRY = "execute_command"
 
+REDRAWS = 3
+"""How often a program that has failed already is drawn anew within one attempt."""
+
+REDRAW_WARMER = 0.3
+"""What each redraw adds to the temperature."""
+
+_REDRAW_SEED = 100
+
 
 @dataclass(frozen=True)
 class Written:
@@ -50,9 +58,13 @@ class ProgramStrategy:
             CancelledError: ``context.cancel`` was set.
         """
         last: Trial | None = None
+        failed: set[str] = set()
         index = 0
         for attempt in range(max(1, context.settings.trials)):
-            written = self._write(components, context, attempt, last)
+            written = self._write(components, context, attempt, last, failed)
+            if written.program in failed:
+                continue
+            failed.add(written.program)
             for trial in run_program(components, context, written, first_index=index):
                 index, last = trial.index + 1, trial
                 yield trial
@@ -60,29 +72,43 @@ class ProgramStrategy:
                     return
 
     def _write(
-        self, components: Components, context: RunContext, attempt: int, last: Trial | None
+        self,
+        components: Components,
+        context: RunContext,
+        attempt: int,
+        last: Trial | None,
+        failed: set[str],
     ) -> Written:
-        _check_cancelled(context)
+        """The program of an attempt; one that failed already is drawn anew, ever warmer."""
         settings = context.settings
         feedback = None
         if attempt and settings.feedback and last is not None and last.failure is not None:
             feedback = Feedback(last.program, last.failure)
         prompt = write_prompt(components, context, feedback)
         sampling = attempt_sampling(settings, attempt, afresh=feedback is None)
-        completion = components.llm.generate([prompt], sampling)[0][0]
-        context.usage.llm_calls += 1
-        context.usage.prompt_tokens += completion.prompt_tokens
-        context.usage.completion_tokens += completion.completion_tokens
+        program = _drawn(components, context, prompt, sampling)
+        for _ in range(REDRAWS):
+            if program not in failed:
+                break
+            sampling = replace(
+                sampling,
+                seed=(sampling.seed or 0) + _REDRAW_SEED,
+                temperature=sampling.temperature + REDRAW_WARMER,
+            )
+            program = _drawn(components, context, prompt, sampling)
         correction = "first"
         if attempt:
             correction = "self_debug" if feedback is None else "self_debug_feedback"
-        return Written(
-            extract_code(completion.text),
-            prompt,
-            correction,
-            sampling.seed,
-            sampling.temperature,
-        )
+        return Written(program, prompt, correction, sampling.seed, sampling.temperature)
+
+
+def _drawn(components: Components, context: RunContext, prompt: str, sampling: Sampling) -> str:
+    _check_cancelled(context)
+    completion = components.llm.generate([prompt], sampling)[0][0]
+    context.usage.llm_calls += 1
+    context.usage.prompt_tokens += completion.prompt_tokens
+    context.usage.completion_tokens += completion.completion_tokens
+    return extract_code(completion.text)
 
 
 def attempt_sampling(settings: RunSettings, attempt: int = 0, afresh: bool = True) -> Sampling:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -25,6 +26,8 @@ class ModelSet:
         self._loaders = dict(loaders)
         self._loaded: dict[str, Any] = {}
         self._locks = {role: threading.RLock() for role in self._loaders}
+        # Model libraries change global defaults while they load: one load at a time.
+        self._loading = threading.Lock()
 
     @property
     def roles(self) -> tuple[str, ...]:
@@ -44,7 +47,8 @@ class ModelSet:
             raise ToolError(f"no model plays the role {role!r} in this profile")
         with self._locks[role]:
             if role not in self._loaded:
-                self._loaded[role] = self._loaders[role]()
+                with self._loading:
+                    self._loaded[role] = self._loaders[role]()
             return self._loaded[role]
 
     @contextmanager
@@ -58,3 +62,18 @@ class ModelSet:
         """Loads every backend now (a server warms up; a test measures)."""
         for role in self._loaders:
             self.get(role)
+
+    def load_in_background(self) -> threading.Thread:
+        """Loads every backend in a thread of its own, which does not keep the process alive.
+
+        A backend that cannot be loaded says so when it is first used.
+        """
+
+        def load() -> None:
+            for role in self._loaders:
+                with contextlib.suppress(Exception):
+                    self.get(role)
+
+        thread = threading.Thread(target=load, name="viper-preload", daemon=True)
+        thread.start()
+        return thread

@@ -1,12 +1,12 @@
 """The embedded depth model: a small Depth Anything that predicts metric depth.
 
-Trained in two stages on the exact depth of rendered stills. First the tower alone,
-with a linear head on its tokens that training only uses: an object on a stand is as
-far away as the foot of its stand, and finding that takes many, therefore cheap,
-steps. The head also says where the foot is, which is the easier lesson. Then the
-whole model, on maps. Half of the loss looks at objects only, each
-counting alike and those that do not stand on the table more: elsewhere the height
-in the picture gives the depth away.
+Trained in two stages on the exact depth of rendered stills, from the detector's image
+tower (:mod:`viper.world.training.depth_model`). First the tower alone, with a linear
+head on its tokens that training only uses: an object on a stand is as far away as the
+foot of its stand, and finding that takes many, therefore cheap, steps. The head also
+says where the foot is, which is the easier lesson. Then the whole model, on maps. Most
+of the loss looks at objects only, each counting alike and those that do not stand on
+the table more: elsewhere the height in the picture gives the depth away.
 """
 
 from __future__ import annotations
@@ -22,8 +22,16 @@ from viper.tools.crops import box_depth
 from viper.tools.roles import DepthEstimator, Floats
 from viper.world.render_camera import Camera
 from viper.world.render_shapes import half_height
-from viper.world.scene import IMAGE_HEIGHT, IMAGE_WIDTH
-from viper.world.training.grid_positions import grid_positions
+from viper.world.training.depth_model import (
+    MAX_DEPTH,
+    PATCH,
+    WIDTH,
+    build_model,
+    detector_tower,
+    normalised,
+    save,
+    start_from_detector,
+)
 from viper.world.training.object_views import ObjectViews
 from viper.world.training.optim import Plan, TrainOptions, fit
 
@@ -32,12 +40,10 @@ if TYPE_CHECKING:
 
     from viper.world.stills import StillTruth
 
-INPUT_HEIGHT, INPUT_WIDTH = IMAGE_HEIGHT, IMAGE_WIDTH
-PATCH, WIDTH, LAYERS = 12, 96, 4
-MAX_DEPTH = 16.0
-"""Farthest that the model can say, in table units; only the background lies beyond."""
+DETECTOR = Path(__file__).parents[1] / "weights" / "detector"
+"""The trained detector that lends its image tower."""
 
-TOKEN_STEPS, TOKEN_BATCH = 5000, 12
+TOKEN_STEPS, TOKEN_BATCH = 2500, 16
 STEPS, BATCH = 500, 8
 
 PAIR_GAP = 0.05
@@ -66,9 +72,13 @@ def train(options: TrainOptions) -> dict[str, float]:
     torch.manual_seed(options.seed)
     views = ObjectViews.load("train", options.work)
     steps = options.steps or STEPS
-    model = build_model().to(options.device, memory_format=torch.channels_last)
+    model = build_model()
+    few = torch.from_numpy(np.stack([views.stills.image(i) for i in views.scenes(32)]))
+    start_from_detector(model, detector_tower(DETECTOR), normalised(few))
+    model.to(options.device, memory_format=torch.channels_last)
     head = torch.nn.Linear(WIDTH, 3)
     with torch.no_grad():
+        head.weight.mul_(0.3)
         head.bias.copy_(torch.tensor([2.0, 0.0, 0.0]))
     tower = torch.nn.ModuleDict({"backbone": model.backbone, "head": head}).to(options.device)
     _learn_tokens(tower, views, options, steps * TOKEN_STEPS // STEPS)
@@ -80,23 +90,41 @@ def train(options: TrainOptions) -> dict[str, float]:
 
 
 def _learn_tokens(tower: Any, views: ObjectViews, options: TrainOptions, steps: int) -> None:
-    """First stage: a token says the depth at the middle of its patch, and where the foot is."""
+    """First stage: a token says the depth of the objects in its patch, and where their foot is."""
+    from torch.nn.functional import avg_pool2d
+
     backbone, head = tower["backbone"], tower["head"]
-    middle = slice(PATCH // 2, None, PATCH)
+
+    def in_patches(pixels: Tensor) -> Tensor:
+        return avg_pool2d(pixels[:, None], PATCH)[:, 0]
 
     def loss_at(step: int) -> tuple[Tensor, Mapping[str, float]]:
         rng = np.random.default_rng((options.seed, step))
         batch = _batch(views, rng, TOKEN_BATCH, options.device)
-        depths, weights, feet = (part[:, middle, middle] for part in batch[1:])
+        log_depths = batch.depths.log()
+        weights = in_patches(batch.weights)
+        shares = batch.weights / _spread_out(weights.clamp(min=1e-9))
+        depths = in_patches(shares * log_depths)
+        feet = [in_patches(shares * batch.feet[..., axis]) for axis in range(2)]
         tokens = backbone(pixel_values=batch.images).feature_maps[-1][:, 1:]
-        said = head(tokens).unflatten(1, depths.shape[1:])
-        loss, figures = _loss(said[..., 0], depths.log(), weights)
-        missed = (said[..., 1:] - feet).abs().sum(dim=-1)
-        astray = (missed * weights).sum() / weights.sum().clamp(min=1e-6)
-        return loss + 2 * astray, {**figures, "feet": float(astray.detach())}
+        said = head(tokens).unflatten(1, depths.shape[1:]).unbind(-1)
 
-    plan = Plan(steps=steps, learning_rate=1e-3, weight_decay=0.05, ema=None)
+        def error(index: int, truth: Tensor) -> Tensor:
+            return ((said[index] - truth).abs() * weights).sum() / weights.sum().clamp(min=1e-6)
+
+        objects, astray = error(0, depths), error(1, feet[0]) + error(2, feet[1])
+        bare = (said[0] - in_patches(log_depths)).abs()[weights < 1e-7].mean()
+        parts = {"objects": objects, "feet": astray, "bare": bare}
+        loss = 4 * objects + astray + 0.3 * bare
+        return loss, {name: float(part.detach()) for name, part in parts.items()}
+
+    plan = Plan(steps=steps, learning_rate=6e-4, weight_decay=0.05, ema=None)
     fit(tower, loss_at, plan, options.work / "depth" / "tokens.pt")
+
+
+def _spread_out(patches: Tensor) -> Tensor:
+    """A value a pixel, ``[B, H, W]``, of a value a patch."""
+    return patches.repeat_interleave(PATCH, 1).repeat_interleave(PATCH, 2)
 
 
 def _learn_maps(model: Any, views: ObjectViews, options: TrainOptions, steps: int) -> Any:
@@ -158,69 +186,11 @@ def evaluate(estimator: DepthEstimator, views: ObjectViews, limit: int = 300) ->
     }
 
 
-def build_model() -> Any:
-    """An untrained ``DepthAnythingForDepthEstimation`` on a small DINOv2 tower."""
-    import torch
-    from transformers import DepthAnythingConfig, DepthAnythingForDepthEstimation, Dinov2Config
-
-    make_tower: Any = Dinov2Config
-    tower = make_tower(
-        hidden_size=WIDTH,
-        num_hidden_layers=LAYERS,
-        num_attention_heads=3,
-        image_size=INPUT_WIDTH,
-        patch_size=PATCH,
-        out_indices=list(range(1, LAYERS + 1)),
-        reshape_hidden_states=False,
-        apply_layernorm=True,
-        layerscale_value=0.5,
-        initializer_range=0.04,
-    )
-    config = DepthAnythingConfig(
-        backbone_config=tower,
-        patch_size=PATCH,
-        reassemble_hidden_size=WIDTH,
-        reassemble_factors=[2, 1, 1, 0.5],
-        neck_hidden_sizes=[24, 32, 48, 64],
-        fusion_hidden_size=32,
-        head_hidden_size=8,
-        depth_estimation_type="metric",
-        max_depth=int(MAX_DEPTH),
-    )
-    model: Any = DepthAnythingForDepthEstimation(config)
-    for module in model.modules():
-        if isinstance(module, torch.nn.Conv2d | torch.nn.ConvTranspose2d):
-            torch.nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
-    torch.nn.init.normal_(model.head.conv3.weight, std=0.05)
-    torch.nn.init.constant_(model.head.conv3.bias, 0.0)
-    side = INPUT_WIDTH // PATCH
-    with torch.no_grad():
-        positions = model.backbone.embeddings.position_embeddings
-        positions[0, 1:] = 0.5 * grid_positions(side, side, WIDTH)
-    return model
-
-
-def save(model: Any, folder: Path) -> None:
-    """Writes the folder that ``from_pretrained`` loads, in half precision."""
-    import copy
-
-    from transformers import DPTImageProcessor
-
-    copy.deepcopy(model).half().save_pretrained(folder)
-    DPTImageProcessor(
-        size={"height": INPUT_HEIGHT, "width": INPUT_WIDTH},
-        keep_aspect_ratio=False,
-        ensure_multiple_of=PATCH,
-        image_mean=[0.5, 0.5, 0.5],
-        image_std=[0.5, 0.5, 0.5],
-    ).save_pretrained(folder)
-
-
 class _Batch(NamedTuple):
     """Pictures with what is to be learned about their pixels.
 
     Attributes:
-        images: [B, 3, h, w] in [-1, 1].
+        images: [B, 3, h, w], normalised.
         depths: [B, h, w], table units.
         weights: [B, h, w], how much a pixel counts as part of its object.
         feet: [B, h, w, 2], way from an object's pixel to where it stands, (x, y) in
@@ -248,8 +218,7 @@ def _batch(views: ObjectViews, rng: np.random.Generator, count: int, device: str
     images, depths, weights, feet = (
         torch.from_numpy(np.stack(arrays)).to(device) for arrays in zip(*rows, strict=True)
     )
-    pixels = images.permute(0, 3, 1, 2).float() / 127.5 - 1.0
-    return _Batch(pixels, depths.clamp(0.1, MAX_DEPTH), weights, feet)
+    return _Batch(normalised(images), depths.clamp(0.1, MAX_DEPTH), weights, feet)
 
 
 def _object_maps(depth: Floats, truth: StillTruth) -> tuple[Floats, Floats]:

@@ -51,7 +51,7 @@ def test_held_out_templates_and_combinations_stay_in_the_test_split() -> None:
     assert not seen & {sample.text for sample in test}
 
 
-def test_a_third_of_the_templates_is_held_out_and_recombines_known_words() -> None:
+def test_a_third_of_the_scored_templates_is_held_out_and_recombines_known_words() -> None:
     held_out = sum(len(t.held_out) for t in ALL_TEMPLATES)
     share = held_out / (held_out + sum(len(t.seen) for t in ALL_TEMPLATES))
     assert 0.28 <= share <= 0.4
@@ -60,6 +60,18 @@ def test_a_third_of_the_templates_is_held_out_and_recombines_known_words() -> No
     for templates in ALL_TEMPLATES:
         for text in templates.held_out:
             assert set(text.rstrip("?").split()) <= known, text
+
+
+def test_what_only_training_says_is_never_a_held_out_way_of_saying_it() -> None:
+    assert all(t.practice for t in ALL_TEMPLATES)
+    for templates in ALL_TEMPLATES:
+        texts = (*templates.seen, *templates.held_out, *templates.practice)
+        assert len(set(texts)) == len(texts)
+
+
+def test_validation_says_nothing_that_only_training_says() -> None:
+    for sample in generate_text_only("val", 0, 500):
+        assert ":p" not in sample.template and ":h" not in sample.template, sample.template
 
 
 def test_other_words_make_another_language() -> None:

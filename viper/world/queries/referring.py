@@ -47,6 +47,25 @@ FRAMES = Templates(
         "can you locate {np}?",
         "find {terse}",
     ),
+    (
+        "could you find {np}?",
+        "could you show me {np}?",
+        "please locate {np}",
+        "i want to see {np}",
+        "mark {np}",
+        "can you point to {np}?",
+        "please look for {np}",
+        "where do you see {np}?",
+        "show me {terse}",
+        "locate {terse}",
+        "where is {terse}?",
+        "do you see {np}?",
+        "can you see {np}?",
+        "show {np}",
+        "look for {np}",
+        "point to {terse}",
+        "i want to find {np}",
+    ),
 )
 
 

@@ -1,4 +1,4 @@
-"""How things are said: templates, a third of them held out for the test split, and word tables.
+"""How things are said: templates, some of them held out for the test split, and word tables.
 
 Templates are lower case without punctuation save a final question mark. The
 held-out ones recombine words of the others, so that a model trained on the
@@ -14,17 +14,29 @@ from random import Random
 
 @dataclass(frozen=True)
 class Templates:
-    """Ways of saying one thing: ``seen`` in training, ``held_out`` in the test split only."""
+    """Ways of saying one thing.
+
+    Attributes:
+        seen: in training and validation.
+        held_out: in the test split only.
+        practice: in training only; the more ways a writer has read, the less it depends
+            on where in a sentence a word stands.
+    """
 
     seen: tuple[str, ...]
     held_out: tuple[str, ...]
+    practice: tuple[str, ...] = ()
 
     def pick(self, random: Random, split: str) -> tuple[str, str]:
-        """A template's name (``s2``, ``h0``) and its text."""
-        held_out = split == "test" and bool(self.held_out)
-        texts = self.held_out if held_out else self.seen
-        index = int(random.random() * len(texts))
-        return f"{'h' if held_out else 's'}{index}", texts[index]
+        """A template's name (``s2``, ``h0``, ``p1``) and its text."""
+        by_mark = {"train": (("s", self.seen), ("p", self.practice)), "val": (("s", self.seen),)}
+        test = (("h", self.held_out or self.seen),)
+        named = [
+            (f"{mark}{index}", text)
+            for mark, texts in by_mark.get(split, test)
+            for index, text in enumerate(texts)
+        ]
+        return named[int(random.random() * len(named))]
 
 
 @dataclass(frozen=True)

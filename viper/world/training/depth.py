@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 DETECTOR = Path(__file__).parents[1] / "weights" / "detector"
 """The trained detector that lends its image tower."""
 
-TOKEN_STEPS, TOKEN_BATCH = 2500, 16
-STEPS, BATCH = 500, 8
+TOKEN_STEPS, TOKEN_BATCH = 5500, 16
+STEPS, BATCH = 700, 8
 
 PAIR_GAP = 0.05
 """Pairs closer in depth than this, in table units, have no order worth asking for."""

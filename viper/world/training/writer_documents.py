@@ -39,6 +39,13 @@ _FILLERS = ("now", "ok", "hey", "so", "well", "just", "and")
 """Words that no template holds, so that no held-out way of asking comes about by chance."""
 
 
+_OPENERS = frozenset(
+    ("the", "is", "are", "that", "which", "what", "how", "of", "from", "to", "after", "before")
+    + ("does", "do", "you", "or", "and", "in")
+)
+"""Words before which a filler may stand: never inside the name of a thing."""
+
+
 @dataclass(frozen=True)
 class Piece:
     """A stretch of a document; only ``learned`` ones count in the loss."""
@@ -185,11 +192,15 @@ def _name_mapping(
 
 
 def _varied(random: Random, text: str) -> str:
-    """A query as people type it: a filler, a lost article, a capital, another final mark."""
-    if random.random() < 0.1:
-        text = f"{random.choice(_FILLERS)} {text}"
-    if random.random() < 0.1:
-        text = " ".join(w for w in text.split() if w != "the" or random.random() < 0.5)
+    """A query as people type it: fillers, a lost article, a capital, another final mark."""
+    words = text.split()
+    if random.random() < 0.1 and words[0] != "find":  # "find red cube" is held out
+        words = [w for w in words if w != "the" or random.random() < 0.5]
+    if random.random() < 0.2:
+        places = [0, *(i for i, word in enumerate(words) if word in _OPENERS)]
+        for place in sorted(random.sample(places, min(2, len(places))), reverse=True):
+            words.insert(place, random.choice(_FILLERS))
+    text = " ".join(words)
     if random.random() < 0.1:
         text = text[:1].upper() + text[1:]
     if random.random() < 0.1:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from random import Random
-from typing import Protocol
+from typing import Literal, TypedDict, Unpack
 
 from viper.world.vocabulary import COLOURS, HELD_OUT_COMBINATIONS, MATERIALS, SHAPES, SIZES
 
@@ -13,6 +14,12 @@ GENERAL_NOUNS = ("thing", "object")
 
 FAMILIES = ("size", "color", "material", "shape")
 """Attribute families in the order in which a phrase names them."""
+
+
+Number = Literal["one", "many", "some"]
+"""How many objects a noun phrase shall have: exactly one, two or more, any number."""
+
+_NAMED_SHARE: Mapping[Number, float] = {"one": 0.5, "many": 0.25, "some": 0.4}
 
 
 class NoSuchNounError(Exception):
@@ -52,119 +59,90 @@ def is_general(kind: str) -> bool:
     return head(kind) in GENERAL_NOUNS
 
 
-class Nouns(Protocol):
-    """Where a meaning takes its noun phrases from: any words, or those true of one scene."""
+@dataclass(frozen=True)
+class Wish:
+    """What a drawn noun phrase shall be like.
+
+    Attributes:
+        general: whether the noun is ``thing``; None leaves it to chance.
+        avoid: a noun that must not be used.
+        without: attribute families that must not be named.
+        only: the families (besides the noun) that must be named, and no others.
+    """
+
+    general: bool | None = None
+    avoid: str | None = None
+    without: Collection[str] = ()
+    only: Collection[str] | None = None
+
+
+class Wished(TypedDict, total=False):
+    """The keywords of :class:`Wish` that every way of drawing takes."""
+
+    avoid: str | None
+    without: Collection[str]
+    only: Collection[str] | None
+
+
+class Nouns(ABC):
+    """Where a meaning takes its noun phrases from: any words, or those true of one scene.
+
+    Keywords of the three methods are the attributes of :class:`Wish`.
+    """
 
     lexicon: Lexicon
 
-    def one(
-        self,
-        *,
-        general: bool | None = False,
-        avoid: str | None = None,
-        without: Collection[str] = (),
-        only: Collection[str] | None = None,
-    ) -> str:
-        """A kind with exactly one object.
+    def one(self, *, general: bool | None = False, **wished: Unpack[Wished]) -> str:
+        """A kind with exactly one object."""
+        return self.draw("one", Wish(general=general, **wished))
 
-        Args:
-            general: whether the noun is ``thing``; None leaves it to chance.
-            avoid: a noun that must not be used.
-            without: attribute families that must not be named.
-            only: the families (besides the noun) that must be named, and no others.
+    def many(self, *, general: bool | None = None, **wished: Unpack[Wished]) -> str:
+        """A kind with two or more objects."""
+        return self.draw("many", Wish(general=general, **wished))
+
+    def some(self, *, general: bool | None = None, **wished: Unpack[Wished]) -> str:
+        """A kind with any number of objects, none included."""
+        return self.draw("some", Wish(general=general, **wished))
+
+    @abstractmethod
+    def draw(self, number: Number, wish: Wish) -> str:
+        """A phrase for that number of objects.
+
+        Raises:
+            NoSuchNounError: there is none.
         """
-        ...
-
-    def many(
-        self,
-        *,
-        general: bool | None = None,
-        avoid: str | None = None,
-        without: Collection[str] = (),
-        only: Collection[str] | None = None,
-    ) -> str:
-        """A kind with two or more objects; parameters as in :meth:`one`."""
-        ...
-
-    def some(
-        self,
-        *,
-        general: bool | None = None,
-        avoid: str | None = None,
-        without: Collection[str] = (),
-        only: Collection[str] | None = None,
-    ) -> str:
-        """A kind with any number of objects, none included; parameters as in :meth:`one`."""
-        ...
 
 
-class FreeNouns:
+class FreeNouns(Nouns):
     """Phrases drawn at random, true of no scene in particular: for training on text alone."""
 
     def __init__(self, random: Random, lexicon: Lexicon = WORLD, *, held_out: bool = False) -> None:
         self._random, self.lexicon, self._held_out = random, lexicon, held_out
 
-    def one(
-        self,
-        *,
-        general: bool | None = False,
-        avoid: str | None = None,
-        without: Collection[str] = (),
-        only: Collection[str] | None = None,
-    ) -> str:
-        return self._draw(0.5, general, avoid, without, only, bare_general=False)
-
-    def many(
-        self,
-        *,
-        general: bool | None = None,
-        avoid: str | None = None,
-        without: Collection[str] = (),
-        only: Collection[str] | None = None,
-    ) -> str:
-        return self._draw(0.25, general, avoid, without, only, bare_general=True)
-
-    def some(
-        self,
-        *,
-        general: bool | None = None,
-        avoid: str | None = None,
-        without: Collection[str] = (),
-        only: Collection[str] | None = None,
-    ) -> str:
-        return self._draw(0.4, general, avoid, without, only, bare_general=True)
-
-    def _draw(
-        self,
-        share: float,
-        general: bool | None,
-        avoid: str | None,
-        without: Collection[str],
-        only: Collection[str] | None,
-        *,
-        bare_general: bool,
-    ) -> str:
-        random, words = self._random, self.lexicon
+    def draw(self, number: Number, wish: Wish) -> str:
+        """A phrase; the fewer objects it shall have, the more attributes it names."""
+        share = _NAMED_SHARE[number]
+        random, words, general = self._random, self.lexicon, wish.general
         if general is None:
-            general = random.random() < 0.25 or "shape" in without
+            general = random.random() < 0.25 or "shape" in wish.without
         if general:
             noun = random.choice(GENERAL_NOUNS)
         else:
-            noun = random.choice([shape for shape in words.shapes if shape != avoid])
+            noun = random.choice([shape for shape in words.shapes if shape != wish.avoid])
         named = []
         for family, chance in (
             ("size", 0.5 * share),
             ("color", 1.2 * share),
             ("material", 0.7 * share),
         ):
-            if only is not None:
-                chance = float(family in only)
-            if family not in without and random.random() < chance:
+            if wish.only is not None:
+                chance = float(family in wish.only)
+            if family not in wish.without and random.random() < chance:
                 named.append(random.choice(words.family(family)))
-        if general and not named and not bare_general and only is None:
-            family = random.choice([f for f in ("size", "color", "material") if f not in without])
-            named.append(random.choice(words.family(family)))
+        if general and not named and number == "one" and wish.only is None:
+            families = [f for f in ("size", "color", "material") if f not in wish.without]
+            named.append(random.choice(words.family(random.choice(families))))
         held_back = any((word, noun) in words.held_out for word in named)
         if held_back and not self._held_out:
-            return self._draw(share, general, avoid, without, only, bare_general=bare_general)
+            return self.draw(number, replace(wish, general=general))
         return " ".join([*named, noun])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Mapping
 from itertools import chain, combinations
 from random import Random
 
@@ -12,6 +12,9 @@ from viper.world.queries.lexicon import (
     FreeNouns,
     Lexicon,
     NoSuchNounError,
+    Nouns,
+    Number,
+    Wish,
     head,
 )
 from viper.world.queries.truth import SceneTruth
@@ -19,12 +22,18 @@ from viper.world.queries.truth import SceneTruth
 _ADJECTIVES = ("size", "color", "material")
 _SUBSETS = tuple(chain.from_iterable(combinations(_ADJECTIVES, n) for n in range(4)))
 
+_FITS: Mapping[Number, Callable[[int], bool]] = {
+    "one": lambda count: count == 1,
+    "many": lambda count: count >= 2,
+    "some": lambda count: count >= 1,
+}
+
 _ABSENT_SHARE = 0.3
 """How often a kind of any number is drawn from all words rather than from the scene's."""
 
 
-class SceneNouns:
-    """Implements :class:`~viper.world.queries.lexicon.Nouns` for a scene.
+class SceneNouns(Nouns):
+    """Phrases that are true of one scene.
 
     Shorter phrases are likelier. Phrases that fit no object come up for ``some`` only.
     """
@@ -45,56 +54,22 @@ class SceneNouns:
         for phrase in self._families:
             self._counts[phrase] = len(truth.matching(phrase))
 
-    def one(
-        self,
-        *,
-        general: bool | None = False,
-        avoid: str | None = None,
-        without: Collection[str] = (),
-        only: Collection[str] | None = None,
-    ) -> str:
-        return self._draw(lambda count: count == 1, general, avoid, without, only)
-
-    def many(
-        self,
-        *,
-        general: bool | None = None,
-        avoid: str | None = None,
-        without: Collection[str] = (),
-        only: Collection[str] | None = None,
-    ) -> str:
-        return self._draw(lambda count: count >= 2, general, avoid, without, only)
-
-    def some(
-        self,
-        *,
-        general: bool | None = None,
-        avoid: str | None = None,
-        without: Collection[str] = (),
-        only: Collection[str] | None = None,
-    ) -> str:
-        if self._random.random() < _ABSENT_SHARE:
-            return self._free.some(general=general, avoid=avoid, without=without, only=only)
-        return self._draw(lambda count: count >= 1, general, avoid, without, only)
-
-    def _draw(
-        self,
-        wanted: Callable[[int], bool],
-        general: bool | None,
-        avoid: str | None,
-        without: Collection[str],
-        only: Collection[str] | None,
-    ) -> str:
+    def draw(self, number: Number, wish: Wish) -> str:
+        """A phrase that so many objects of the scene fit."""
+        if number == "some" and self._random.random() < _ABSENT_SHARE:
+            return self._free.draw(number, wish)
+        general = wish.general
         if general is None:
-            general = self._random.random() < 0.25 or "shape" in without
+            general = self._random.random() < 0.25 or "shape" in wish.without
         noun = self._random.choice(GENERAL_NOUNS) if general else None
+        excluded = (wish.avoid, *GENERAL_NOUNS)
         fitting = [
             phrase
             for phrase, families in self._families.items()
-            if wanted(self._counts[phrase])
-            and (head(phrase) == noun if general else head(phrase) not in (avoid, *GENERAL_NOUNS))
-            and not any(family in without for family in families)
-            and (only is None or set(families) == set(only))
+            if _FITS[number](self._counts[phrase])
+            and (head(phrase) == noun if general else head(phrase) not in excluded)
+            and not any(family in wish.without for family in families)
+            and (wish.only is None or set(families) == set(wish.only))
         ]
         if not fitting:
             raise NoSuchNounError

@@ -54,7 +54,7 @@ def build_model() -> Any:
         backbone_config=tower,
         patch_size=PATCH,
         reassemble_hidden_size=WIDTH,
-        reassemble_factors=[4, 2, 1, 0.5],
+        reassemble_factors=[4, 2, 1, 1],
         neck_hidden_sizes=[24, 32, 48, 64],
         fusion_hidden_size=32,
         head_hidden_size=8,

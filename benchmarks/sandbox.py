@@ -1,4 +1,4 @@
-"""Times the sandbox: whole runs, the wire, and guarded against plain code.
+"""Times the sandbox: whole runs, the wire, and its programs against other executors.
 
     python benchmarks/sandbox.py [--rounds 60]
 
@@ -66,7 +66,10 @@ def iou(a, b):
     inter = w * h
     return inter / ((a[2] - a[0]) * (a[3] - a[1]) + (b[2] - b[0]) * (b[3] - b[1]) - inter)
 boxes = [(i % 10, i // 10, i % 10 + 3, i // 10 + 3) for i in range(100)]
-answer = sum(iou(boxes[i], boxes[j]) for i in range(100) for j in range(i))
+answer = 0.0
+for i in range(100):
+    for j in range(i):
+        answer += iou(boxes[i], boxes[j])
 """
 PROGRAMS = {
     "typical, 22 lines": TYPICAL,
@@ -122,17 +125,46 @@ def whole_runs(rounds: int) -> None:
             print(f"round trip, {name:<15} {least / 200 * 1e6:8.0f} {median / 200 * 1e6:8.0f} us")
 
 
-def against_plain(rounds: int) -> None:
-    """Compiling and running, guarded and plain, in this process."""
+def against_others(rounds: int) -> None:
+    """Compiling and running: plain ``exec``, ours, and an executor that interprets the tree."""
     child = Child(ChildConfig("viper.sandbox.plain_prelude", {}, 65536, 65536, 1 << 19))
+
+    def plain(code: str) -> None:
+        exec(compile(code, "p", "exec"), {})
 
     def guarded(code: str) -> None:
         exec(compile_program(code, "<program>").code, dict(child.namespace))
 
-    for name, code in PROGRAMS.items():
-        plain = measure(lambda code=code: exec(compile(code, "p", "exec"), {}), rounds)  # type: ignore[misc]
-        ours = measure(lambda code=code: guarded(code), rounds)  # type: ignore[misc]
-        print(f"{name:<27} plain {plain[0] * 1e3:6.2f} ms   guarded {ours[0] * 1e3:6.2f} ms")
+    executors: dict[str, Callable[[str], object]] = {"plain exec": plain, "guarded, here": guarded}
+    interpreter = tree_interpreter()
+    if interpreter is not None:
+        executors["smolagents"] = interpreter
+    with Sandbox(limits=Limits(time_s=60)) as sandbox:
+        executors["sandbox run"] = sandbox.run
+        print(f"\n{'compile and run, least ms':<27} " + "".join(f"{n:>15}" for n in executors))
+        for name, code in PROGRAMS.items():
+            row = [
+                measure(lambda code=code, run=run: run(code), rounds, pause_s=0.01)[0]  # type: ignore[misc]
+                for run in executors.values()
+            ]
+            print(f"{name:<27} " + "".join(f"{1e3 * seconds:>15.2f}" for seconds in row))
+    if interpreter is None:
+        print("(smolagents is not installed: pip install smolagents adds its column)")
+
+
+def tree_interpreter() -> Callable[[str], object] | None:
+    """The executor of smolagents, which walks the syntax tree; None where it is not installed."""
+    try:
+        from smolagents.local_python_executor import LocalPythonExecutor
+    except ImportError:
+        return None
+
+    def run(code: str) -> object:
+        executor = LocalPythonExecutor(additional_authorized_imports=[])
+        executor.send_tools({})
+        return executor(code)
+
+    return run
 
 
 def main() -> None:
@@ -142,7 +174,7 @@ def main() -> None:
     rounds = parser.parse_args().rounds
     print(f"{'':<27} {'least':>8} {'median':>8}")
     whole_runs(rounds)
-    against_plain(max(5, rounds // 3))
+    against_others(max(5, rounds // 10))
 
 
 if __name__ == "__main__":

@@ -55,6 +55,14 @@ PROGRAMS: dict[str, tuple[str, Any]] = {
         "        case _:\n            return 'else'\nanswer = [f(v) for v in (-1, 'a', [1, 2], None, 7, 8)]",
         ["low", "text", [2], "none", "seven", "else"],
     ),
+    "arithmetic on large arrays": (
+        "import numpy as np\nframe = np.full((480, 640, 3), 9, np.uint8)\n"
+        "answer = float(((frame.astype(float) * 2 + 2) / 4).mean())", 5.0
+    ),
+    "functions of numpy that import late": (
+        "import numpy as np\na = np.arange(9) % 3\n"
+        "answer = [np.unique(a).tolist(), float(np.percentile(a, 50))]", [[0, 1, 2], 1.0]
+    ),
     "underscore names": (
         "_n = 1\n__m = 2\ndef _f(_x, *, _y=3):\n    return _x + _y\nanswer = _f(_n, _y=__m)\n_ = 5", 3
     ),

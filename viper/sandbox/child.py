@@ -55,6 +55,21 @@ WARM_ROUNDS = 20
 _FROM_PARENT = 1 << 30
 
 
+def load_late_libraries() -> None:
+    """Makes C code load now what it loads on first use: a locked child can open no file.
+
+    Arithmetic on arrays above 256 KiB looks at its own call stack, whether a temporary array
+    may be reused, and loads the library that walks stacks. Some functions of numpy import
+    masked arrays when they are first called.
+    """
+    import numpy as np
+    import numpy.ma
+
+    large = np.ones(1 << 16)
+    large = large * 2.0 + 1.0
+    np.linalg.eigvalsh(large[:9].reshape(3, 3))
+
+
 @dataclass(frozen=True)
 class ChildConfig:
     """What a zygote tells its children; all of it comes from the parent at boot."""

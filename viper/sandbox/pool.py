@@ -159,6 +159,12 @@ class Pool:
             raise
         return child
 
+    @property
+    def zygote_pid(self) -> int | None:
+        """The process that children are forked from; None while there is none."""
+        process = self._process
+        return None if process is None else process.pid
+
     def status(self, child: Child) -> int | None:
         """The wait status of a child that has ended or is about to; None when unknown."""
         with self._lock:

@@ -115,6 +115,11 @@ class Sandbox:
             *self._layers,
         ]
 
+    @property
+    def zygote_pid(self) -> int | None:
+        """The process that programs' processes are forked from; None while there is none."""
+        return self._pool.zygote_pid
+
     def close(self) -> None:
         """Ends all processes of this sandbox. A later run starts new ones."""
         self._pool.close()

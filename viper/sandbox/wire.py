@@ -37,6 +37,7 @@ _SMALL_INT = range(-(2**63), 2**64)
 _MAX_FIELDS = 8
 _MAX_KIND = 32
 _MAX_DIMENSIONS = 6
+_MAX_LENGTH = 2**31
 _MAX_RARE_KEYS = 1000
 _CHUNK = 16384
 
@@ -181,10 +182,12 @@ class _Decoder:
             raise WireError("an unhashable key or set item") from None
 
     def _decode_array(self, items: list[Any]) -> np.ndarray:
-        if len(items) < 2 or len(items) > _MAX_DIMENSIONS + 2 or items[0] not in _DTYPES:
+        if not 2 <= len(items) <= _MAX_DIMENSIONS + 2 or type(items[0]) is not str:
+            raise WireError("malformed array")
+        if items[0] not in _DTYPES:
             raise WireError("malformed array")
         numbers = items[1:]
-        if any(type(number) is not int or number < 0 for number in numbers):
+        if any(type(number) is not int or not 0 <= number <= _MAX_LENGTH for number in numbers):
             raise WireError("malformed array shape")
         dtype, start, shape = np.dtype(items[0]), numbers[0], tuple(numbers[1:])
         size = dtype.itemsize

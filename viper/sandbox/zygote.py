@@ -19,7 +19,13 @@ from typing import Any
 
 import msgpack
 
-from viper.sandbox.child import WARM_ROUNDS, Child, ChildConfig, run_child
+from viper.sandbox.child import (
+    WARM_ROUNDS,
+    Child,
+    ChildConfig,
+    load_late_libraries,
+    run_child,
+)
 from viper.sandbox.lockdown import MAX_DESCRIPTORS, PROGRAM_FD, TRACE_FD, Lockdown
 from viper.sandbox.zygote_protocol import CHILD, FAILED, FORK, MESSAGE, STATUS
 
@@ -72,6 +78,7 @@ class Zygote:
         self.lockdown = Lockdown(limits["memory_mb"], cpu_s, frozenset(boot["skip"]))
         self.child = Child(config)
         self.child.warm_up(WARM_ROUNDS)
+        load_late_libraries()
         resource.setrlimit(resource.RLIMIT_NOFILE, (MAX_DESCRIPTORS, MAX_DESCRIPTORS))
         self.statuses: OrderedDict[int, int] = OrderedDict()
         self.pid = os.getpid()

@@ -70,6 +70,7 @@ def _call(call: ToolCall) -> dict[str, Any]:
         "seconds": call.seconds,
         "cached": call.cached,
         "rejected_by": call.rejected_by,
+        "shortened_by": call.shortened_by,
         "error": call.error,
         "line": call.line,
     }

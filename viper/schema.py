@@ -115,7 +115,8 @@ class ToolCall:
     """One call that crossed from a program to the parent.
 
     ``rejected_by`` names the threshold that emptied or refused the result
-    (``detector.threshold``), else None. ``args`` and ``result`` are JSON values.
+    (``detector.threshold``), ``shortened_by`` one that left some candidates out of it, else
+    None. ``args`` and ``result`` are JSON values.
     """
 
     index: int
@@ -126,6 +127,7 @@ class ToolCall:
     seconds: float
     cached: bool = False
     rejected_by: str | None = None
+    shortened_by: str | None = None
     error: str | None = None
     line: int | None = None
 

@@ -85,6 +85,28 @@ def test_self_tuning_runs_the_same_program_without_llm_or_forward() -> None:
     assert bench.detector.detected == ["faint ball"]
 
 
+def test_an_index_beyond_the_end_is_blamed_on_a_threshold_that_shortened_the_list() -> None:
+    program = "def execute_command(image):\n    return ImagePatch(image).find('ring')[1]"
+    with Bench([program, LEFTMOST], trials=1) as bench:
+        result = bench.reasoner.run(picture(), "the second ring")
+    assert [trial.correction for trial in result.trace.trials] == [
+        "first",
+        "self_tune",
+        "self_tune",
+    ]
+    failure = result.trace.trials[0].failure
+    assert failure is not None
+    assert (failure.kind, failure.parameter) == ("below_threshold", "detector.threshold")
+    assert result.answer is not None and result.trace.usage.llm_calls == 1
+
+
+def test_an_index_beyond_all_candidates_is_the_programs_own_mistake() -> None:
+    program = "def execute_command(image):\n    return ImagePatch(image).find('cube')[2]"
+    with Bench([program, LEFTMOST], trials=2) as bench:
+        result = bench.reasoner.run(picture(), "the third cube")
+    assert [trial.correction for trial in result.trace.trials] == ["first", "self_debug"]
+
+
 def test_self_debugging_asks_again_with_another_seed_and_temperature() -> None:
     with Bench([BROKEN, LEFTMOST], trials=3) as bench:
         result = bench.reasoner.run(picture(), "the leftmost cube")

@@ -19,7 +19,7 @@ from viper.prompting.builder import Feedback, build_prompt
 from viper.prompting.compact import END_OF_PROGRAM
 from viper.prompting.extract import extract_code
 from viper.sandbox import Outcome, Ref
-from viper.schema import Answer, Failure, Query, Trial
+from viper.schema import Answer, Failure, Query, ToolCall, Trial
 from viper.strategies.answers import read_answer
 from viper.strategies.base import Components, RunContext, RunSettings
 from viper.tools.hub import HubSession
@@ -248,20 +248,28 @@ def _blamed(failure: Failure, outcome: Outcome, session: HubSession) -> Failure:
     """The failure, as ``below_threshold`` where a threshold's empty result flowed into it.
 
     A result flowed in if it is the very object on the failing line or the returned
-    one; failing that, the last rejected call of the run is taken.
+    one; failing that, the last rejected call of the run is taken. An index beyond the end
+    of a list is blamed on the last result that a threshold shortened.
     """
     if failure.kind not in ("runtime", "return_type"):
         return failure
     rejected = [call for call in session.calls if call.rejected_by]
-    if not rejected:
-        return failure
-    reached = {item.index for item in outcome.empty_calls if item.reached}
-    call = next((item for item in reversed(rejected) if item.index in reached), rejected[-1])
+    if rejected:
+        reached = {item.index for item in outcome.empty_calls if item.reached}
+        call = next((item for item in reversed(rejected) if item.index in reached), rejected[-1])
+        return _below(failure, call, call.rejected_by)
+    shortened = [call for call in session.calls if call.shortened_by]
+    if shortened and failure.exception == "IndexError":
+        return _below(failure, shortened[-1], shortened[-1].shortened_by)
+    return failure
+
+
+def _below(failure: Failure, call: ToolCall, parameter: str | None) -> Failure:
     return replace(
         failure,
         kind="below_threshold",
         tool=call.tool,
-        parameter=call.rejected_by,
+        parameter=parameter,
         call_index=call.index,
     )
 

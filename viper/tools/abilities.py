@@ -39,6 +39,9 @@ def find(session: HubSession, patch: Any, object_name: str) -> list[Ref]:
         boxes = boxes or singular
     if not kept and boxes:
         session.reject("detector.threshold")
+    elif kept:
+        below = (item.score for item in boxes if item.score < threshold)
+        session.shorten("detector.threshold", below)
     return [session.patch_ref(region.image_id, item.box) for item in kept]
 
 

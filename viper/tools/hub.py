@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -99,6 +99,7 @@ class HubSession:
         self._abilities = ABILITIES
         self.model_calls = 0
         self._rejected_by: str | None = None
+        self._shortened_by: str | None = None
         self._fresh = False
 
     def call(
@@ -113,7 +114,7 @@ class HubSession:
         if self._cancel is not None and self._cancel.is_set():
             raise CancelledError("the run was cancelled")
         index, started = len(self.calls), time.perf_counter()
-        self._rejected_by, self._fresh = None, False
+        self._rejected_by, self._shortened_by, self._fresh = None, None, False
         forced = self._overrides.get(index, _NO_OVERRIDE)
         error: str | None = None
         result: Any = None
@@ -137,6 +138,7 @@ class HubSession:
                     seconds=round(time.perf_counter() - started, 6),
                     cached=error is None and not self._fresh,
                     rejected_by=self._rejected_by,
+                    shortened_by=self._shortened_by,
                     error=error,
                     line=line,
                 )
@@ -157,6 +159,15 @@ class HubSession:
     def reject(self, threshold_name: str) -> None:
         """Notes that a threshold emptied or refused the result of the current call."""
         self._rejected_by = threshold_name
+
+    def shorten(self, threshold_name: str, left_out: Iterable[float]) -> None:
+        """Notes that a threshold left candidates with these scores out of a result that has some.
+
+        Only scores that self-tuning could still reach count.
+        """
+        sensitivity = self.hub.settings.sensitivities.get(threshold_name)
+        if sensitivity is not None and any(score >= sensitivity.floor for score in left_out):
+            self._shortened_by = threshold_name
 
     def region(self, ref: Any) -> Region:
         """The pixel region a patch or image reference names, clipped to its picture."""

@@ -1,6 +1,6 @@
 """The sandbox by itself: programs nobody reviewed, two tools, nothing visual.
 
-    python examples/sandbox_two_tools.py
+python examples/sandbox_two_tools.py
 """
 
 from __future__ import annotations

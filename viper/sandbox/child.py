@@ -60,8 +60,11 @@ def load_late_libraries() -> None:
 
     Arithmetic on arrays above 256 KiB looks at its own call stack, whether a temporary array
     may be reused, and loads the library that walks stacks. Some functions of numpy import
-    masked arrays when they are first called.
+    masked arrays when they are first called; the parser needs the names of characters for
+    identifiers and texts beyond ASCII.
     """
+    import unicodedata  # noqa: F401
+
     import numpy as np
     import numpy.ma
 
@@ -100,6 +103,7 @@ class Child:
         self._encode, self._decode = prelude.encode, lambda ref: prelude.decode(ref, self.caller)
         guards = Guards(prelude.READABLE)
         provided = dict(prelude.names(self.caller, config.prelude_config))
+        guards.name_types(provided.values())
         facades = build_facades(guards.builtin_getattr, guards.getitem, guards.allow)
         self.namespace: dict[str, Any] = {
             **provided,
@@ -225,7 +229,10 @@ class _Run:
         if isinstance(error, _NoAnswerError | OutputLimitError | Forbidden):
             done["f"]["exception"] = None
         if isinstance(error, ToolError):
-            done["f"]["tool"], done["f"]["call_index"] = error.origin
+            tool, index = error.origin
+            if type(tool) is str and type(index) is int:  # a program may raise it, with anything
+                done["f"]["tool"] = _sendable(tool[:_MAX_MESSAGE])
+                done["f"]["call_index"] = index
         if self.program is not None:
             self.function = frame.f_code.co_name if frame else None
             values = _values_on_line(self.program, [f for f, _ in frames], line)
@@ -261,11 +268,16 @@ class _Run:
         name = frame.f_code.co_name if frame is not None else None
         failure = {
             "kind": kind,
-            "message": authored(message)[:_MAX_MESSAGE].encode("utf-8", "replace").decode(),
+            "message": _sendable(authored(message)[:_MAX_MESSAGE]),
             "line": line,
             "function": authored(name) if name else None,
         }
         return {"ok": False, "f": failure}
+
+
+def _sendable(text: str) -> str:
+    """The text without lone surrogates, which the wire does not carry."""
+    return text.encode("utf-8", "replace").decode()
 
 
 class _NoAnswerError(Exception):

@@ -75,7 +75,7 @@ class _Missing:
 
 
 MISSING = _Missing()
-_DEFAULTS = PREFIX + "__defaults__"
+_DEFAULTS = PREFIX + ".defaults"
 
 
 class Field:

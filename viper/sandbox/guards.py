@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import operator
 import string
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -53,10 +53,17 @@ class Guards:
 
     def __init__(self, readable: Mapping[type, frozenset[str]]) -> None:
         self._table: dict[type, frozenset[str]] = {**BUILTIN, **readable}
-        self._known_types = set(self._table) - UNNAMED
+        self._known_types = set(BUILTIN) - UNNAMED
         self._indexable = set(readable)
         self.getattr = self._make_getattr()
         self._formatter = _GuardedFormatter(self)
+
+    def name_types(self, provided: Iterable[object]) -> None:
+        """Lets ``type()`` answer those classes of the prelude that it provides as names.
+
+        Others, such as handles, are not for programs to make.
+        """
+        self._known_types |= {value for value in provided if isinstance(value, type)}
 
     def allow(self, kind: type, names: frozenset[str]) -> None:
         """Lets programs read these attributes of instances of a type made at run time."""

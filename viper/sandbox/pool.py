@@ -35,7 +35,7 @@ _BOOTSTRAP = (
     "import sys, json; sys.path.extend(json.loads(sys.argv[1])); "
     "from viper.sandbox.zygote import main; main(int(sys.argv[2]))"
 )
-_FRAME = re.compile(rb'File "<program[^"]*", line (\d+) in ([^\s<]\S*|<\w+>)')
+_FRAME = re.compile(rb'File "<program[^"]*", line (\d{1,9}) in ([^\s<]\S*|<\w+>)')
 
 
 class Child:

@@ -17,8 +17,11 @@ from viper.sandbox.walking import FastTransformer
 PREFIX = "under0"
 """Put before every name that begins with an underscore; reserved, so never the author's."""
 
-FIELDS = PREFIX + "__fields__"
-"""Class attribute that keeps the names of annotated class variables, in order."""
+FIELDS = PREFIX + ".fields"
+"""Class attribute that keeps the names of annotated class variables, in order.
+
+No identifier: nothing that a program writes can be renamed to it.
+"""
 
 _CLASS_METHOD_WORDS = """
 init post_init repr str len iter next contains bool hash call getitem setitem delitem eq ne lt le

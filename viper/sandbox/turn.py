@@ -153,7 +153,9 @@ class Turn:
         return self._outcome(failure=failure, empty_calls=empty)
 
     def _checked_failure(self, data: Any) -> Failure:
-        if type(data) is not dict or data.get("kind") not in KINDS_FROM_CHILD:
+        if type(data) is not dict or type(data.get("kind")) is not str:
+            raise WireError("a malformed failure")
+        if data["kind"] not in KINDS_FROM_CHILD:
             raise WireError("a malformed failure")
         texts = {
             name: data[name][:_MAX_TEXT]

@@ -15,7 +15,7 @@ import select
 import socket
 import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,6 +39,7 @@ _MAX_KIND = 32
 _MAX_DIMENSIONS = 6
 _MAX_LENGTH = 2**31
 _MAX_RARE_KEYS = 1000
+_MAX_BITS = 13_000  # Python prints at most 4,300 digits
 _CHUNK = 16384
 
 
@@ -90,7 +91,7 @@ class _Encoder:
         if kind in _PLAIN:
             return value
         if kind is int:
-            return value if value in _SMALL_INT else [BIG_INT, hex(value)]
+            return value if value in _SMALL_INT else [BIG_INT, _digits(value)]
         if depth > MAX_DEPTH:
             raise WireError(f"a value nested deeper than {MAX_DEPTH} levels cannot be sent")
         below = depth + 1
@@ -99,6 +100,7 @@ class _Encoder:
         if kind is tuple:
             return [TUPLE, *[self.encode(item, below) for item in value]]
         if isinstance(value, dict):
+            _check_keys(value)
             flat: list[Any] = [DICT]
             for key, item in value.items():
                 flat += (self.encode(key, below), self.encode(item, below))
@@ -108,12 +110,14 @@ class _Encoder:
     def _encode_rare(self, value: Any, depth: int) -> Any:
         reference = value if type(value) is Ref else self.ref(value) if self.ref else None
         if reference is not None:
+            _checked_ref([reference.kind, *reference.fields])
             return [REF, reference.kind, *reference.fields]
         if isinstance(value, np.ndarray):
             return self._encode_array(value)
         if isinstance(value, np.generic):
             return self.encode(value.item(), depth)
         if isinstance(value, set | frozenset):
+            _check_keys(value)
             return [SET, *[self.encode(item, depth) for item in value]]
         if isinstance(value, tuple | list):
             plain = list if isinstance(value, list) else tuple
@@ -200,7 +204,14 @@ class _Decoder:
         return array if array.flags.writeable else array.copy()
 
 
-def _check_keys(keys: list[Any]) -> None:
+def _digits(number: int) -> str:
+    """A long number in hexadecimal; the parent must be able to print what it gets."""
+    if number.bit_length() > _MAX_BITS:
+        raise WireError("a number with more than 4,000 digits cannot be sent")
+    return hex(number)
+
+
+def _check_keys(keys: Iterable[Any]) -> None:
     """Refuses masses of keys whose hashes an attacker can make collide at will."""
     rare = sum(
         1
@@ -220,7 +231,7 @@ def _checked_ref(items: list[Any]) -> Ref:
 
 
 def _big_int(items: list[Any]) -> int:
-    if len(items) != 1 or type(items[0]) is not str or len(items[0]) > 10_000:
+    if len(items) != 1 or type(items[0]) is not str or len(items[0]) > _MAX_BITS // 4 + 4:
         raise WireError("malformed number")
     try:
         return int(items[0], 16)

@@ -26,6 +26,16 @@ from viper.tools.settings import ToolSettings
 
 _NO_OVERRIDE = object()
 
+_MODEL_ERRORS = (
+    TypeError,
+    ValueError,
+    LookupError,
+    ArithmeticError,
+    AttributeError,
+    RuntimeError,
+)
+"""What strange arguments may make a model or an ability raise; the program is told."""
+
 
 @dataclass(frozen=True)
 class Region:
@@ -124,7 +134,7 @@ class HubSession:
         except ViperError as failure:
             error = str(failure)
             raise
-        except (TypeError, ValueError, KeyError, IndexError, RuntimeError) as failure:
+        except _MODEL_ERRORS as failure:
             error = f"{type(failure).__name__}: {failure}"
             raise ToolError(f"{name}: {error}") from failure
         finally:
@@ -192,6 +202,8 @@ class HubSession:
             raise ToolError(f"expected a video segment, got {describe(ref)}")
         if self.media.video is None:
             raise ToolError("this query has no video")
+        if ref.fields[:1] != ("video0",):
+            raise ToolError(f"there is no video {ref.fields[:1]} in this query")
         count = len(self.media.video)
         if ref.kind == "video":
             return 0, count

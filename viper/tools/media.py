@@ -7,6 +7,7 @@ Every reader returns RGB arrays in display orientation, or raises
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +17,8 @@ import numpy as np
 
 from viper.errors import MediaError
 from viper.tools.roles import Pixels
+
+_IMAGE_ID = re.compile(r"image(?P<image>[0-9]{1,6})|video0#(?P<frame>[0-9]{1,6})")
 
 MAX_IMAGE_PIXELS = 100_000_000
 """Pictures with more pixels are refused: one would take over a gigabyte while it is decoded."""
@@ -60,13 +63,14 @@ class Media:
         Raises:
             KeyError: there is no such picture or frame here.
         """
-        head, _, frame = image_id.partition("#")
-        if frame and head == "video0" and self.video is not None and frame.isdigit():
-            if int(frame) < len(self.video):
-                return self.video[int(frame)]
-        elif head.startswith("image") and head[5:].isdigit() and int(head[5:]) < len(self.images):
-            return self.images[int(head[5:])]
-        raise KeyError(image_id)
+        named = _IMAGE_ID.fullmatch(image_id)
+        if named is None:
+            raise KeyError(image_id)
+        source = self.images if named["image"] else self.video
+        number = int(named["image"] or named["frame"])
+        if source is None or number >= len(source):
+            raise KeyError(image_id)
+        return source[number]
 
     def content_hash(self, media_id: str) -> str:
         """A hash of the pixels behind an image id, or of the whole video for ``video0``."""

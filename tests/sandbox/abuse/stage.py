@@ -1,0 +1,124 @@
+"""Runs attempts where they belong: in the sandbox as it is, and in one that lacks their guard."""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.sandbox.abuse import resources, system_calls, wire_frames
+from tests.sandbox.abuse.case import IMAGE, VIDEO, Case, Parent
+from tests.sandbox.opened.parent import CALLS, WIRE
+from viper.api.prelude import PRELUDE
+from viper.sandbox import Limits, Outcome, Prelude, Sandbox
+from viper.testing.fake_models import (
+    FakeAnswerer,
+    FakeDepth,
+    FakeDetector,
+    FakeLanguage,
+    FakeMatcher,
+    FakeVideoModel,
+)
+from viper.tools.hub import ToolHub
+from viper.tools.media import media_from
+from viper.tools.models import ModelSet
+from viper.tools.settings import ToolSettings
+
+TOY = Prelude("tests.sandbox.toy_prelude")
+HOSTILE = Prelude("tests.sandbox.hostile_prelude")
+FUNCTIONS = Prelude.functions("find")
+
+_MOST_OPEN = 4
+_LIMITS = Limits(time_s=10)
+
+
+class Stage:
+    """Warm sandboxes, started when a case first needs them.
+
+    Args:
+        folder: an empty folder that attempts on files are given.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._open: OrderedDict[Any, Sandbox] = OrderedDict()
+        self._hub = ToolHub(ModelSet(_MODELS), ToolSettings())
+
+    def held(self, case: Case) -> Outcome:
+        """The case in the sandbox as it is."""
+        return self._run(case, self._box(*_place(case)))
+
+    def opened(self, case: Case) -> Outcome:
+        """The case in a sandbox without its guard and with every other one."""
+        with pytest.MonkeyPatch.context() as patch:
+            if case.guard in CALLS or case.guard in WIRE:
+                (CALLS | WIRE)[case.guard](patch)
+                return self._run(case, self._box(*_place(case)))
+            return self._run(case, self._box(*_place_without_guard(case)))
+
+    def close(self) -> None:
+        """Ends all of them."""
+        while self._open:
+            self._open.popitem()[1].close()
+
+    def _box(self, prelude: Prelude, limits: Limits, without: tuple[str, ...] = ()) -> Sandbox:
+        key = (prelude.module, limits, without)
+        if key not in self._open:
+            if len(self._open) >= _MOST_OPEN:
+                self._open.popitem(last=False)[1].close()
+            mode: Any = "weak" if without else "strict"
+            self._open[key] = Sandbox(prelude=prelude, limits=limits, mode=mode, without=without)
+            self._open[key].run("answer = 1")
+        self._open.move_to_end(key)
+        return self._open[key]
+
+    def _run(self, case: Case, box: Sandbox) -> Outcome:
+        args: dict[str, Any] = {}
+        if case.group == "system calls":
+            args = {"parent": os.getpid(), "folder": str(self.folder)}
+        elif box is not self._open.get((TOY.module, _LIMITS, ())):
+            args = {"image": IMAGE, "video": VIDEO}
+        return box.run(case.program, tools=self._tools(case), args=args)
+
+    def _tools(self, case: Case) -> Any:
+        if case.group != "tool calls":
+            return Parent()
+        picture = np.zeros((60, 100, 3), np.uint8)
+        of_video = case.guard == "segments"
+        return self._hub.session(media_from(np.stack([picture] * 8) if of_video else [picture] * 2))
+
+
+def _place(case: Case) -> tuple[Prelude, Limits]:
+    hasty = "timeout" in case.kinds
+    if case.group == "resources":
+        return FUNCTIONS, resources.HASTY if hasty else resources.TIGHT
+    if case.group == "wire":
+        return HOSTILE, wire_frames.HASTY if hasty else wire_frames.SMALL
+    if case.group in ("tool calls", "system calls"):
+        return HOSTILE, _LIMITS
+    return (PRELUDE if case.group == "visual API" else TOY), _LIMITS
+
+
+def _place_without_guard(case: Case) -> tuple[Any, ...]:
+    if case.group == "system calls":
+        return HOSTILE, _LIMITS, system_calls.KERNEL
+    if case.group == "wire":
+        return HOSTILE, wire_frames.GENEROUS
+    if case.group == "resources" and case.guard != "bounded":
+        return FUNCTIONS, resources.GENEROUS
+    return Prelude(f"tests.sandbox.opened.{case.guard}"), _LIMITS
+
+
+_MODELS: dict[str, Callable[[], Any]] = {
+    "detector": lambda: FakeDetector({"x": [((1, 1, 9, 9), 0.9)]}),
+    "matcher": FakeMatcher,
+    "depth": FakeDepth,
+    "vqa": FakeAnswerer,
+    "video": lambda: FakeVideoModel({"x": (1, 3, 0.9)}),
+    "text": FakeLanguage,
+}

@@ -32,6 +32,14 @@ _EXCEPTION_BASES = frozenset(
 )  # fmt: skip
 
 
+def _no_array(self: object, *_: Any, **__: Any) -> Any:
+    raise ForbiddenTypeError("arrays of objects are not available to programs: use a list")
+
+
+NEVER_IN_ARRAYS: dict[str, Any] = {"__array__": _no_array, "__array_ufunc__": None}
+"""Attributes of every class of a program; numpy asks elements for them, and then refuses them."""
+
+
 class ProgramMeta(type):
     """Metaclass of every class of a program.
 
@@ -48,7 +56,7 @@ class ProgramMeta(type):
             ):
                 label = getattr(base, "__name__", type(base).__name__)
                 raise ForbiddenTypeError(f"a class cannot be derived from {label}")
-        return super().__new__(mcs, name, bases, namespace)
+        return super().__new__(mcs, name, bases, {**namespace, **NEVER_IN_ARRAYS})
 
 
 def owns(cls: type, name: str) -> bool:

@@ -19,8 +19,10 @@ from viper.sandbox.classes import (
     program_super_init,
 )
 from viper.sandbox.facades import Facade, member
+from viper.sandbox.numpy_facade import plain, refuse_objects
 from viper.sandbox.prepass import PREFIX, authored, hidden, is_special
 from viper.sandbox.readable import (
+    ARRAY_METHODS,
     BUILTIN,
     EXCEPTION_ATTRIBUTES,
     EXCEPTION_HIDDEN,
@@ -112,6 +114,8 @@ class Guards:
             return self._own_attribute(obj, kind, name)
         if kind is str and name in ("format", "format_map"):
             return self._format(obj, name)
+        if kind is np.ndarray and name in ARRAY_METHODS and not obj.dtype.hasobject:
+            return plain(getattr(obj, name))
         if kind is Facade:
             return member(obj, name)
         if kind is ProgramMeta:
@@ -179,6 +183,8 @@ class Guards:
     def write_item(self, obj: Any) -> Any:
         """``obj``, when its items may be assigned."""
         kind = type(obj)
+        if kind is np.ndarray:
+            return refuse_objects(obj)
         if kind in WRITABLE_ITEMS or type(kind) is ProgramMeta:
             return obj
         raise ForbiddenTypeError(f"items of a {authored(kind.__name__)} cannot be assigned")

@@ -1,5 +1,8 @@
 """The part of numpy that programs get: arithmetic on arrays, nothing that touches files or memory.
 
+No array of objects: numpy's loops and sorts trust that an object's own methods leave
+the array alone, and a program could write over it while they run.
+
 Left out on purpose: load, save, fromfile, memmap, frombuffer, as_strided, ctypes,
 ``data``, ``base``, ``view``, setflags, frompyfunc, vectorize and the ``ndarray``
 constructor, each of which reads or reinterprets memory or runs strings.
@@ -7,10 +10,13 @@ constructor, each of which reads or reinterprets memory or runs strings.
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from viper.sandbox.classes import ForbiddenTypeError
 from viper.sandbox.tokens import NDARRAY, TypeToken
 
 _FUNCTIONS = """
@@ -39,7 +45,8 @@ _RANDOM = "rand randn randint random random_sample choice shuffle permutation un
 
 def numpy_members() -> dict[str, Any]:
     """Names of ``numpy`` for programs; ``linalg`` and ``random`` are dicts of their own."""
-    members = {name: getattr(np, name) for name in _FUNCTIONS.split()}
+    members: dict[str, Any] = {name: plain(getattr(np, name)) for name in _FUNCTIONS.split()}
+    members["empty"] = members["zeros"]  # an empty array shows what was in memory before
     members |= {name: getattr(np, name) for name in _CONSTANTS.split()}
     members |= {name: getattr(np, name) for name in _SCALARS.split()}
     members |= {
@@ -50,7 +57,33 @@ def numpy_members() -> dict[str, Any]:
         "generic": TypeToken("generic", np.generic),
         "bool": np.bool_,
     }
-    members["linalg"] = {name: getattr(np.linalg, name) for name in _LINALG.split()}
+    members["linalg"] = {name: plain(getattr(np.linalg, name)) for name in _LINALG.split()}
     source = np.random.RandomState(0)
-    members["random"] = {name: getattr(source, name) for name in _RANDOM.split()}
+    members["random"] = {name: plain(getattr(source, name)) for name in _RANDOM.split()}
+    members["random"]["seed"] = lambda number=0: source.seed(number)
     return members
+
+
+def plain(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, but a TypeError where its result is or holds an array of objects."""
+
+    @functools.wraps(function)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        return refuse_objects(function(*args, **kwargs))
+
+    return checked
+
+
+def refuse_objects(value: Any) -> Any:
+    """The value.
+
+    Raises:
+        ForbiddenTypeError: it is an array of objects, or a list or tuple with one.
+    """
+    if isinstance(value, np.ndarray):
+        if value.dtype.hasobject:
+            raise ForbiddenTypeError("arrays of objects are not available to programs: use a list")
+    elif isinstance(value, list | tuple):
+        for item in value:
+            refuse_objects(item)
+    return value

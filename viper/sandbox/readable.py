@@ -20,12 +20,14 @@ def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_NDARRAY = _names(
-    "T shape ndim size dtype nbytes itemsize real imag flat "
+_NDARRAY = _names("T shape ndim size dtype nbytes itemsize real imag flat")
+ARRAY_METHODS = _names(
     "all any argmax argmin argpartition argsort astype clip conj copy cumprod cumsum diagonal dot "
     "fill flatten item max mean min nonzero partition prod ptp ravel repeat reshape round "
     "searchsorted sort squeeze std sum swapaxes take tolist trace transpose var"
 )
+"""Methods of arrays; not of arrays of objects (see :mod:`viper.sandbox.numpy_facade`)."""
+
 _SCALAR = _names(
     "all any astype clip conj conjugate copy dtype imag is_integer item max mean min ndim nbytes "
     "real reshape round shape size sum tolist"

@@ -44,21 +44,37 @@ def perception_report(
     found["vqa"] = _shares(vqa.evaluate(models.get("vqa"), views, len(views)))
     count = clips or max(1, scenes // 4)
     events = video_score.evaluate(models.get("video"), split, count, first)
-    found["video"] = _shares(events, "events")
+    found["video"] = _shares(events)
     return found
 
 
-def _shares(figures: Mapping[str, float], counted_by: str = "n") -> dict[str, Estimate]:
-    """Shares of a common number of cases with their intervals."""
-    n = int(figures.get(counted_by, figures.get("pairs", 0)))
-    return {
-        name: proportion_of(value, n)
-        for name, value in figures.items()
-        if name not in (counted_by, "pairs")
-    }
+_COUNTS = ("n", "pairs", "events")
+"""How a recipe's figures call the number of cases that their shares are of."""
+
+_OTHER_COUNTS = {
+    "order_hard": "hard_pairs",
+    "order_close": "close_pairs",
+    "picture_": "pictures",
+    "relative_error": "objects",
+}
+"""Figures, by how their names begin, whose cases are others."""
 
 
-def proportion_of(value: float, n: int) -> Estimate:
-    """The interval of a share that is known as a value."""
-    estimate = proportion(round(value * n), n)
-    return Estimate(value, n, estimate.low, estimate.high)
+def _shares(figures: Mapping[str, float]) -> dict[str, Estimate]:
+    """A recipe's figures with intervals, each by its own number of cases.
+
+    Means of values in [0, 1] get the interval of a share, which is never too narrow for them.
+    """
+    counts = {*_COUNTS, *_OTHER_COUNTS.values(), "phrases"}
+    common = next(figures[name] for name in _COUNTS if name in figures)
+    found = {}
+    for name, value in figures.items():
+        if name not in counts:
+            other = next((c for start, c in _OTHER_COUNTS.items() if name.startswith(start)), "")
+            found[name] = _estimate(value, int(figures.get(other, common)))
+    return found
+
+
+def _estimate(value: float, n: int) -> Estimate:
+    interval = proportion(round(value * n), n)
+    return Estimate(value, n, interval.low, interval.high)

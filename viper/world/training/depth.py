@@ -191,9 +191,15 @@ def evaluate(estimator: DepthEstimator, views: ObjectViews, limit: int = 300) ->
         "pairs": float(len(right)),
         "order": float(np.mean(right)),
         "order_hard": float(np.mean(hard)),
-        **({"order_close": float(np.mean(close))} if close else {}),
+        "hard_pairs": float(len(hard)),
+        **(
+            {"order_close": float(np.mean(close)), "close_pairs": float(len(close))}
+            if close
+            else {}
+        ),
         "lower_is_nearer": float(np.mean(by_rule)),
         "relative_error": float(np.mean(errors)),
+        "objects": float(len(errors)),
     }
 
 

@@ -160,7 +160,8 @@ def evaluate(
     images = [views.stills.image(index) for index in scenes]
     whole = [about_picture(views.things(index), rng) for index in scenes]
     found = _score(answerer, images, whole)
-    return figures | {f"picture_{name}": value for name, value in found.items()}
+    about_pictures = {f"picture_{name}": value for name, value in found.items()}
+    return figures | about_pictures | {"pictures": float(len(scenes))}
 
 
 def build_model(tokenizer: Any) -> Any:

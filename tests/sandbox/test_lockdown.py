@@ -88,6 +88,17 @@ def test_a_killed_zygote_is_replaced() -> None:
         assert sandbox.run("answer = 2").value == 2
 
 
+def test_closing_ends_children_that_nothing_else_would_end() -> None:
+    layers = ("descriptors", "rlimits", "uid", "pdeathsig", "landlock", "seccomp")
+    sandbox = Sandbox(mode="weak", without=layers)
+    sandbox.run("answer = 1")
+    child = sandbox._pool.take()
+    spare = sandbox._pool.take()
+    sandbox.close()
+    for pid in (child.pid, spare.pid):
+        _await_end(pid)
+
+
 ORPHAN = """
 import os, sys
 from viper.sandbox import Sandbox

@@ -271,7 +271,9 @@ class Pool:
             self._control.close()
             self._control = None
         if self._process is not None:
-            self._process.kill()
+            if self._process.poll() is None:
+                # Its children are in its process group: they end too where no layer ends them.
+                os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
             self._process = None
 

@@ -18,7 +18,8 @@ import sys
 import time
 from pathlib import Path
 
-from benchmarks.soak import descendants, resident_mb
+from soak import descendants, resident_mb
+
 from viper.sandbox import Limits, Sandbox
 
 LIMIT_S = 0.5

@@ -339,7 +339,7 @@ def run_child(
         faulthandler.register(signal.SIGUSR1, file=TRACE_FD, all_threads=False)
         layers = lockdown.apply(zygote_pid)
         child.warm_up()
-        child.connect(Channel(wire, _FROM_PARENT, _FROM_PARENT))
+        child.connect(Channel(wire, _FROM_PARENT, _FROM_PARENT, patience_s=None))
         child.serve(layers)
         code = 0
     finally:

@@ -80,21 +80,26 @@ class Child:
             else:
                 os.kill(self.pid, number)
 
-    def where(self, timeout_s: float = 0.05) -> tuple[int | None, str | None]:
-        """(line, function) the program is at, asked by a signal; Nones if it does not say."""
-        self.signal(signal.SIGUSR1)
-        deadline, text = time.monotonic() + timeout_s, b""
-        while True:
-            left = deadline - time.monotonic()
-            if left <= 0 or not select.select([self._trace_fd], [], [], left)[0]:
-                return None, None
-            part = os.read(self._trace_fd, 65536)
-            text += part
-            found = _FRAME.search(text)
-            if found:
-                return int(found[1]), found[2].decode("ascii", "replace")
-            if not part or len(text) > 65536:
-                return None, None
+    def where(self, timeout_s: float = 0.01, attempts: int = 4) -> tuple[int | None, str | None]:
+        """(line, function) the program is at, asked by a signal; Nones if it does not say.
+
+        Between two calls a process may have no frame to show: it is asked again.
+        """
+        text = b""
+        for _ in range(attempts):
+            self.signal(signal.SIGUSR1)
+            deadline = time.monotonic() + timeout_s
+            while (left := deadline - time.monotonic()) > 0:
+                if not select.select([self._trace_fd], [], [], left)[0]:
+                    break
+                part = os.read(self._trace_fd, 65536)
+                text += part
+                found = _FRAME.search(text)
+                if found:
+                    return int(found[1]), found[2].decode("ascii", "replace")
+                if not part or len(text) > 65536:
+                    return None, None
+        return None, None
 
     def kill(self) -> None:
         """Ends the process and lets go of it; may be called again."""

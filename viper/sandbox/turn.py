@@ -247,10 +247,10 @@ def checked_type(outcome: Outcome, check: Callable[[Any], str | None]) -> Outcom
 def _checked_call(
     meta: Mapping[str, Any], raw: Raw
 ) -> tuple[str, tuple[Any, ...], dict[str, Any], int | None]:
-    name, args, kwargs, line = (meta.get(key) for key in ("n", "a", "k", "l"))
+    name, args, kwargs, line = meta.get("n"), meta.get("a"), meta.get("k"), meta.get("l")
     if type(name) is not str or type(args) is not list or type(kwargs) is not list:
         raise WireError("a malformed call")
-    values = tuple(decode(arg, raw) for arg in args)
+    values = tuple([decode(arg, raw) for arg in args])
     named: dict[str, Any] = {}
     for pair in kwargs:
         if type(pair) is not list or len(pair) != 2 or type(pair[0]) is not str:

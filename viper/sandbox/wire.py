@@ -42,6 +42,9 @@ _MAX_RARE_KEYS = 1000
 _MAX_BITS = 13_000  # Python prints at most 4,300 digits
 _CHUNK = 16384
 
+PATIENCE_S = 0.02
+"""Seconds after which a waiting parent looks at its deadline again."""
+
 
 class WireError(Exception):
     """A frame or value that breaks the rules of the wire."""
@@ -78,6 +81,8 @@ def encode(
     Raises:
         WireError: a type that does not cross the wire, a value nested too deeply.
     """
+    if type(value) in _PLAIN:
+        return value
     return _Encoder(raw, ref).encode(value, 0)
 
 
@@ -142,6 +147,8 @@ def decode(data: Any, raw: Raw, ref: Callable[[Ref], Any] | None = None) -> Any:
     Raises:
         WireError: the data follows no rule of the wire.
     """
+    if type(data) in _PLAIN or type(data) is int:
+        return data
     return _Decoder(memoryview(raw), ref).decode(data, 0)
 
 
@@ -249,13 +256,28 @@ class Channel:
     Args:
         max_meta: longest meta in bytes that is accepted.
         max_raw: most raw bytes that are accepted with a frame.
+        patience_s: how often a waiting socket wakes up to look at its deadline; None never
+            does, for the side that has no deadlines.
 
     Attributes:
         received: bytes of all frames so far.
     """
 
-    def __init__(self, sock: socket.socket, max_meta: int, max_raw: int) -> None:
+    def __init__(
+        self,
+        sock: socket.socket,
+        max_meta: int,
+        max_raw: int,
+        patience_s: float | None = PATIENCE_S,
+    ) -> None:
         self.sock = sock
+        self.patience_s = patience_s
+        if patience_s is not None:
+            # The kernel's own timeouts: a timeout of Python's costs two more calls each time.
+            sock.settimeout(None)
+            interval = struct.pack("ll", 0, int(patience_s * 1e6))
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, interval)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, interval)
         self.max_meta, self.max_raw = max_meta, max_raw
         self.received = 0
         self._pending = b""
@@ -281,16 +303,9 @@ class Channel:
         """Like :meth:`send`, for a meta that :func:`pack` has packed."""
         parts = raw or []
         total = sum(part.nbytes for part in parts)
-        try:
-            self._arm(deadline)
-            self.sock.sendall(HEADER.pack(len(packed), total) + packed)
-            for part in parts:
-                self._arm(deadline)
-                self.sock.sendall(part)
-        except TimeoutError:
-            raise WireTimeoutError("the deadline passed while sending") from None
-        except OSError as error:
-            raise WireClosedError(f"the other side is gone: {error}") from None
+        self._send_all(HEADER.pack(len(packed), total) + packed, deadline)
+        for part in parts:
+            self._send_all(part, deadline)
 
     def receive(self, deadline: float | None = None) -> tuple[dict[str, Any], Raw]:
         """The next frame as (meta, raw).
@@ -323,11 +338,13 @@ class Channel:
         self._pending = b""
         while have < count:
             try:
-                self._arm(deadline)
                 part = self.sock.recv(_CHUNK if count - have < _CHUNK else count - have)
-            except TimeoutError:
+            except BlockingIOError:
                 self._pending = b"".join(parts)
-                raise WireTimeoutError("the deadline passed while receiving") from None
+                parts = [self._pending]
+                self._wait_on(deadline, select.POLLIN)
+                self._pending = b""
+                continue
             except OSError as error:
                 raise WireClosedError(f"the other side is gone: {error}") from None
             if not part:
@@ -345,10 +362,10 @@ class Channel:
         room[:have], self._pending = self._pending[:have], self._pending[have:]
         while have < count:
             try:
-                self._arm(deadline)
                 got = self.sock.recv_into(room[have:])
-            except TimeoutError:
-                raise WireTimeoutError("the deadline passed while receiving") from None
+            except BlockingIOError:
+                self._wait_on(deadline, select.POLLIN)
+                continue
             except OSError as error:
                 raise WireClosedError(f"the other side is gone: {error}") from None
             if not got:
@@ -356,12 +373,31 @@ class Channel:
             have += got
         return room
 
-    def _arm(self, deadline: float | None) -> None:
-        if deadline is not None:
-            left = deadline - time.monotonic()
-            if left <= 0:
-                raise TimeoutError
-            self.sock.settimeout(left)
+    def _send_all(self, data: bytes | memoryview, deadline: float | None) -> None:
+        left = memoryview(data).cast("B")
+        while left:
+            try:
+                left = left[self.sock.send(left) :]
+            except BlockingIOError:
+                self._wait_on(deadline, select.POLLOUT)
+            except OSError as error:
+                raise WireClosedError(f"the other side is gone: {error}") from None
+
+    def _wait_on(self, deadline: float | None, event: int) -> None:
+        """Returns when it is worth trying again, after the socket's patience ended.
+
+        Raises:
+            WireTimeoutError: the deadline passed, or passes before anything happens.
+        """
+        if deadline is None or self.patience_s is None:
+            return
+        left = deadline - time.monotonic()
+        if left > self.patience_s:
+            return
+        poll = select.poll()
+        poll.register(self.sock, event)
+        if left <= 0 or not poll.poll(left * 1000):
+            raise WireTimeoutError("the deadline passed")
 
 
 def pack(meta: dict[str, Any]) -> bytes:
@@ -399,6 +435,9 @@ def unpack(packed: bytes) -> dict[str, Any]:
         )
     except (ValueError, TypeError, msgpack.UnpackException, RecursionError) as error:
         raise WireError(f"malformed frame: {error}") from None
-    if type(meta) is not dict or any(type(key) is not str for key in meta):
+    if type(meta) is not dict:
         raise WireError("a frame must be a map with text keys")
+    for key in meta:
+        if type(key) is not str:
+            raise WireError("a frame must be a map with text keys")
     return meta

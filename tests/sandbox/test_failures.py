@@ -59,6 +59,10 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
         "f = 1\nanswer = open('x')",
         {"kind": "forbidden", "line": 2, "message": "open is not available to programs"},
     ),
+    "forbidden part of a guarded expression": (
+        "x = 1\nanswer = (await x) ** 2",
+        {"kind": "forbidden", "line": 2, "message": "await is not allowed"},
+    ),
     "forbidden module": ("import torch", {"kind": "forbidden", "line": 1}),
     "too many parts": ("answer = [" + "1," * 20_001 + "]", {"kind": "forbidden"}),
     "too deep": ("answer = " + "[" * 120 + "]" * 120, {"kind": "forbidden"}),

@@ -375,13 +375,17 @@ def _is_bare_super(node: ast.AST) -> bool:
     )
 
 
-def _call(guard: str, where: ast.AST, *arguments: ast.expr) -> ast.Call:
-    """A call of a guard, placed where ``where`` is; arguments of our own get the same place."""
+def _call(guard: str, where: ast.AST, *parts: ast.expr | None) -> ast.Call:
+    """A call of a guard, placed where ``where`` is; arguments of our own get the same place.
+
+    None stands for a part that was refused: nothing of the program will run.
+    """
+    arguments = [ast.Constant(None) if part is None else part for part in parts]
     for argument in arguments:
         if not hasattr(argument, "lineno"):
             _place(argument, where)
     function = _place(ast.Name(guard, ast.Load()), where)
-    return _place(ast.Call(func=function, args=list(arguments), keywords=[]), where)
+    return _place(ast.Call(func=function, args=arguments, keywords=[]), where)
 
 
 def _place(node: Any, where: Any) -> Any:

@@ -176,7 +176,9 @@ CASES: tuple[Case, ...] = (
         _GROUP,
         {
             "traffic": {
+                # It waits for the answers: a child that had gone would be a crash.
                 "many calls": f"for i in range(20):\n    send_raw({_literal(call(a=['x' * 12_000]))})"
+                "\nfor i in range(20):\n    receive()"
             }
         },
         frozenset(["output"]),

@@ -15,6 +15,7 @@ import dis
 import keyword
 import random
 import time
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from types import CodeType
@@ -107,7 +108,7 @@ def _graft(rng: random.Random, text: str, corpus: list[str]) -> str:
     """Odd names in the syntax tree, and expressions of one program in place of another's."""
     try:
         tree, other = ast.parse(text), ast.parse(rng.choice(corpus))
-    except (SyntaxError, ValueError, RecursionError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # the last: parser too deep
         return text
     nodes, donors = list(ast.walk(tree)), list(ast.walk(other))
     words = [p for p in PIECES if p.isidentifier() and not keyword.iskeyword(p)]
@@ -236,6 +237,7 @@ def main() -> None:
     rng, found = random.Random(given.seed), Counter[str]()
     end = time.monotonic() + 60 * given.minutes
     made_sources, made_frames = sources(rng), frames(rng)
+    warnings.simplefilter("ignore", SyntaxWarning)  # most of what is made deserves one
     while time.monotonic() < end:
         for _ in range(20):
             found[f"program {check_source(next(made_sources))}"] += 1

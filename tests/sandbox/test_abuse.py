@@ -6,8 +6,6 @@ missing is shown by ``test_abuse_oracles.py``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.sandbox.abuse import CASES
@@ -22,13 +20,6 @@ ORDINARY = (
     "ValueError",
 )  # fmt: skip
 """Exceptions that an attempt on the language may run into, as any mistaken program would."""
-
-
-@pytest.fixture(scope="module")
-def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    made = Stage(tmp_path_factory.mktemp("abuse"))
-    yield made
-    made.close()
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

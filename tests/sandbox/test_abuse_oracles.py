@@ -6,8 +6,6 @@ program is judged by the same rule.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.sandbox.abuse import CASES, LANGUAGE_CASES
@@ -17,19 +15,11 @@ from tests.sandbox.abuse.stage import Stage
 FIRING = sorted((case for case in CASES if case.guard is not None), key=lambda c: str(c.guard))
 
 
-@pytest.fixture(scope="module")
-def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    made = Stage(tmp_path_factory.mktemp("abuse"))
-    yield made
-    made.close()
-
-
 @pytest.mark.parametrize("case", FIRING, ids=str)
 def test_the_judgement_fires_without_the_guard(case: Case, stage: Stage) -> None:
     outcome = stage.opened(case)
     assert breach(outcome) is not None, outcome.failure
-    for made in stage.folder.iterdir():
-        made.rmdir() if made.is_dir() and not made.is_symlink() else made.unlink()
+    stage.tidy()
 
 
 def test_most_cases_can_fire() -> None:

@@ -19,8 +19,6 @@ taken away.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.sandbox.abuse.case import Case, breach, cases
@@ -184,13 +182,6 @@ answer = Formatter.get_field(Formatter(), 'a.secret', (), {'a': find('x')[0]})[0
         },
     ),
 )
-
-
-@pytest.fixture(scope="module")
-def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    made = Stage(tmp_path_factory.mktemp("advisories"))
-    yield made
-    made.close()
 
 
 @pytest.mark.parametrize("case", ADVISORIES, ids=str)

@@ -51,15 +51,24 @@ class Stage:
 
     def held(self, case: Case) -> Outcome:
         """The case in the sandbox as it is."""
-        return self._run(case, self._box(*_place(case)))
+        return self._run(case, *_place(case))
 
     def opened(self, case: Case) -> Outcome:
         """The case in a sandbox without its guard and with every other one."""
         with pytest.MonkeyPatch.context() as patch:
             if case.guard in CALLS or case.guard in WIRE:
                 (CALLS | WIRE)[case.guard](patch)
-                return self._run(case, self._box(*_place(case)))
-            return self._run(case, self._box(*_place_without_guard(case)))
+                return self._run(case, *_place(case))
+            return self._run(case, *_place_without_guard(case))
+
+    def lacking(self, case: Case, layers: tuple[str, ...]) -> Outcome:
+        """The case in a sandbox without these layers of the process and with every guard."""
+        return self._run(case, *_place(case), layers)
+
+    def tidy(self) -> None:
+        """Takes away what attempts have left in the folder."""
+        for made in self.folder.iterdir():
+            made.rmdir() if made.is_dir() and not made.is_symlink() else made.unlink()
 
     def close(self) -> None:
         """Ends all of them."""
@@ -77,12 +86,15 @@ class Stage:
         self._open.move_to_end(key)
         return self._open[key]
 
-    def _run(self, case: Case, box: Sandbox) -> Outcome:
+    def _run(
+        self, case: Case, prelude: Prelude, limits: Limits, without: tuple[str, ...] = ()
+    ) -> Outcome:
         args: dict[str, Any] = {}
         if case.group == "system calls":
             args = {"parent": os.getpid(), "folder": str(self.folder)}
-        elif box is not self._open.get((TOY.module, _LIMITS, ())):
+        elif prelude is not TOY:
             args = {"image": IMAGE, "video": VIDEO}
+        box = self._box(prelude, limits, without)
         return box.run(case.program, tools=self._tools(case), args=args)
 
     def _tools(self, case: Case) -> Any:

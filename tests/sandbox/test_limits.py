@@ -106,6 +106,14 @@ def test_output_is_cut_at_the_limit(tight: Sandbox) -> None:
     assert tight.run("print('x' * 5000)").stdout == "x" * 1024
 
 
+def test_text_printed_before_a_forced_end_is_kept() -> None:
+    code = "import math\nfor i in range(10 ** 9):\n    if i % 1000 == 0: print(i)"
+    with Sandbox(limits=Limits(time_s=0.6, output_kb=1000)) as sandbox:
+        outcome = sandbox.run(code)
+    assert outcome.failure is not None and outcome.failure.kind == "timeout"
+    assert outcome.stdout.startswith("0\n1000\n2000\n")
+
+
 def test_cancel(sandbox: Sandbox) -> None:
     cancel = threading.Event()
     cancel.set()

@@ -56,6 +56,7 @@ VALUES = st.recursive(
             st.one_of(st.text("abn", max_size=3), st.integers(0, 9)), inner, max_size=4
         ),
         st.sets(st.integers(), max_size=4),
+        st.sets(st.frozensets(st.integers(), max_size=3), max_size=3),
     ),
     max_leaves=20,
 )

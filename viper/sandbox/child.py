@@ -131,6 +131,7 @@ class Child:
         """Sets the wire, in the forked child."""
         self.channel = channel
         self.caller.connect(channel)
+        self.printer.flush = self._send_text
 
     def serve(self, layers: Applied) -> None:
         """Reports the layers, then answers ``run`` frames until there is nothing more to run."""
@@ -143,6 +144,9 @@ class Child:
             self._answer(self._run(meta, raw))
             if not meta.get("session"):
                 return
+
+    def _send_text(self) -> None:
+        self.channel.send({"t": "text", "o": self.printer.take()})
 
     def _answer(self, done: dict[str, Any]) -> None:
         raw = done.pop("raw", [])

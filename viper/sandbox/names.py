@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import sys
 from collections.abc import Callable, Mapping
+from time import monotonic
 from typing import Any
 
 from viper.sandbox.classes import ForbiddenImportError
@@ -28,16 +29,26 @@ class OutputLimitError(BaseException):
     """The program printed more than it may; not an Exception, so it cannot be swallowed."""
 
 
+FLUSH_S = 0.1
+"""Seconds after which printed text goes to the parent at the next print."""
+
+
 class Printer:
     """Collects what a program prints.
 
     Args:
         limit: most characters in all.
+
+    Attributes:
+        flush: called where text has waited for longer than ``FLUSH_S``, so that what a
+            program printed is not lost when it is ended by force.
     """
 
     def __init__(self, limit: int) -> None:
         self.limit, self.length, self.exceeded = limit, 0, False
+        self.flush: Callable[[], None] = lambda: None
         self._parts: list[str] = []
+        self._taken = 0.0
 
     def print(self, *values: Any, sep: Any = " ", end: Any = "\n", **_: Any) -> None:
         """``print`` for programs; ``file`` and ``flush`` are ignored."""
@@ -48,9 +59,12 @@ class Printer:
         if self.length > self.limit:
             self.length, self.exceeded = self.limit, True
             raise OutputLimitError
+        if monotonic() - self._taken > FLUSH_S:
+            self.flush()
 
     def take(self) -> str:
         """What was printed since the last time."""
+        self._taken = monotonic()
         text = "".join(self._parts).encode("utf-8", "replace").decode()
         self._parts.clear()
         return text

@@ -113,7 +113,7 @@ class Turn:
                 self._answer(meta, raw)
             elif kind == "done":
                 return self._done(meta, raw)
-            else:
+            elif kind != "text":
                 raise WireError("an unexpected message")
 
     def _receive(self) -> tuple[dict[str, Any], Raw]:

@@ -25,7 +25,7 @@ import numpy as np
 MAX_DEPTH = 64
 HEADER = struct.Struct("<II")
 
-LIST, TUPLE, DICT, SET, REF, BIG_INT, ARRAY = range(7)
+LIST, TUPLE, DICT, SET, REF, BIG_INT, ARRAY, FROZENSET = range(8)
 
 _DTYPES = frozenset(
     ["|b1", "|u1", "<u2", "<u4", "<u8", "|i1", "<i2", "<i4", "<i8", "<f2", "<f4", "<f8"]
@@ -123,7 +123,8 @@ class _Encoder:
             return self.encode(value.item(), depth)
         if isinstance(value, set | frozenset):
             _check_keys(value)
-            return [SET, *[self.encode(item, depth) for item in value]]
+            tag = SET if isinstance(value, set) else FROZENSET
+            return [tag, *[self.encode(item, depth) for item in value]]
         if isinstance(value, tuple | list):
             plain = list if isinstance(value, list) else tuple
             return self.encode(plain(value), depth)
@@ -165,7 +166,7 @@ class _Decoder:
         if depth > MAX_DEPTH:
             raise WireError("value nested too deeply")
         tag, items = data[0], data[1:]
-        if tag in (LIST, TUPLE, SET, DICT):
+        if tag in (LIST, TUPLE, SET, FROZENSET, DICT):
             return self._decode_container(tag, [self.decode(item, depth + 1) for item in items])
         if tag == REF:
             reference = _checked_ref(items)
@@ -182,9 +183,9 @@ class _Decoder:
         if tag == TUPLE:
             return tuple(items)
         try:
-            if tag == SET:
+            if tag in (SET, FROZENSET):
                 _check_keys(items)
-                return set(items)
+                return set(items) if tag == SET else frozenset(items)
             if len(items) % 2:
                 raise WireError("a map with a key but no value")
             _check_keys(items[::2])

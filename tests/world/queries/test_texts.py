@@ -9,7 +9,13 @@ from random import Random
 
 import pytest
 
-from viper.world.queries import compositional, selections, temporal
+from viper.world.queries import (
+    compositional,
+    compositional_templates,
+    selection_templates,
+    selections,
+    temporal_templates,
+)
 from viper.world.queries.lexicon import Lexicon
 from viper.world.queries.meaning import FAMILIES, Meaning, steps
 from viper.world.queries.programs import gold_program
@@ -18,9 +24,9 @@ from viper.world.queries.texts import generate_selections, generate_text_only
 from viper.world.vocabulary import HELD_OUT_COMBINATIONS
 
 ALL_TEMPLATES = [
-    *selections.TEMPLATES.values(),
-    *compositional.TEMPLATES.values(),
-    *temporal.TEMPLATES.values(),
+    *selection_templates.TEMPLATES.values(),
+    *compositional_templates.TEMPLATES.values(),
+    *temporal_templates.TEMPLATES.values(),
     FRAMES,
 ]
 

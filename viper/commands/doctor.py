@@ -76,6 +76,7 @@ def _sandbox() -> list[dict[str, Any]]:
             "holds": layer.holds,
             "required": layer.name in REQUIRED_LAYERS,
             "detail": layer.detail,
+            "without": layer.without,
         }
         for layer in found
     ]
@@ -114,6 +115,7 @@ def _print(found: dict[str, Any]) -> None:
     for layer in found["sandbox"]:
         state = "holds" if layer["holds"] else "MISSING"
         click.echo(f"  {layer['layer']:14} {state:8} {layer['detail']}")
+        click.echo(f"{'':26}without it: {layer['without']}")
     click.echo("profiles")
     for name, profile in found["profiles"].items():
         state = "runs here" if profile["runs"] else f"cannot run: {profile['why_not']}"

@@ -50,6 +50,25 @@ class Layer:
     holds: bool
     detail: str
 
+    @property
+    def without(self) -> str:
+        """What is lost where it does not hold."""
+        return _WITHOUT.get(self.name, "one layer fewer")
+
+
+_WITHOUT = {
+    "policy": "a program reaches the interpreter of its process and stops at the layers below",
+    "process": "programs would share state with each other and with you",
+    "descriptors": "a descriptor left open would be a way out",
+    "rlimits": "a program can use up memory and processor time",
+    "uid": "programs have the rights of the user who runs this",
+    "pdeathsig": "processes may outlive a killed parent",
+    "dumpable": "processes of the same user could look into each other",
+    "no_new_privs": "a set-user-id program would give rights",
+    "landlock": "seccomp alone keeps files, sockets and signals away",
+    "seccomp": "every system call is in reach: strict refuses to run, --sandbox=weak goes on",
+}
+
 
 @dataclass(frozen=True)
 class Outcome:

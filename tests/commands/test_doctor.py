@@ -1,0 +1,24 @@
+"""What ``viper doctor`` says of this machine."""
+
+from __future__ import annotations
+
+import json
+
+from click.testing import CliRunner
+
+from viper.cli import cli
+
+
+def test_doctor_names_every_layer_with_what_is_lost_without_it() -> None:
+    done = CliRunner().invoke(cli, ["doctor", "--json"], standalone_mode=False)
+    assert done.exception is None, done.output
+    found = json.loads(done.stdout)
+    layers = {layer["layer"]: layer for layer in found["sandbox"]}
+    assert layers["seccomp"]["required"] and "refuses" in layers["seccomp"]["without"]
+    assert all(layer["detail"] and layer["without"] for layer in layers.values())
+    assert found["profiles"]["embedded"]["runs"]
+
+
+def test_the_same_in_words() -> None:
+    text = CliRunner().invoke(cli, ["doctor"], standalone_mode=False).stdout
+    assert "seccomp" in text and "without it: every system call is in reach" in text

@@ -85,5 +85,5 @@ def test_it_plays_its_role(folder):
 
 
 def test_a_folder_without_a_model_is_a_model_error(tmp_path):
-    with pytest.raises(ModelError, match="cannot load a depth model"):
+    with pytest.raises(ModelError, match="cannot be loaded as"):
         DepthAnythingEstimator.from_pretrained(tmp_path)

@@ -82,5 +82,5 @@ def test_it_plays_its_role(matcher, folder):
 def test_nothing_to_load_is_a_model_error(tmp_path, source):
     (tmp_path / "empty").mkdir()
     name = tmp_path / "empty" if source == "empty" else source
-    with pytest.raises(ModelError, match="cannot load an open_clip model"):
+    with pytest.raises(ModelError, match="cannot be loaded as"):
         OpenClipMatcher.from_pretrained(name)

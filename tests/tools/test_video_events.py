@@ -92,7 +92,7 @@ def test_descriptions_list_events_by_time_and_keep_to_the_question(model: VideoE
 
 
 def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="cannot load a video model"):
+    with pytest.raises(ModelError, match="cannot be loaded as"):
         VideoEvents.from_pretrained(tmp_path)
 
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
-from viper.errors import ModelError
+from viper.tools.loading import Loading, LoadOptions, LocalModel, load_pretrained, load_processor
 from viper.tools.model_id import model_id
 from viper.tools.roles import Floats, Pixels
 
 
-class DepthAnythingEstimator:
+class DepthAnythingEstimator(LocalModel):
     """A :class:`~viper.tools.roles.DepthEstimator` on ``DepthAnythingForDepthEstimation``.
 
     A *metric* model's output is passed on. A *relative* model predicts nearness
@@ -30,12 +30,7 @@ class DepthAnythingEstimator:
 
     @classmethod
     def from_pretrained(
-        cls,
-        source: str | Path,
-        *,
-        device: str = "cpu",
-        dtype: str = "float32",
-        batch_size: int = 8,
+        cls, source: str | Path, *, batch_size: int = 8, **loading: Unpack[Loading]
     ) -> DepthAnythingEstimator:
         """Loads a folder or a published checkpoint.
 
@@ -44,12 +39,10 @@ class DepthAnythingEstimator:
         """
         from transformers import AutoImageProcessor, DepthAnythingForDepthEstimation
 
-        try:
-            model: Any = DepthAnythingForDepthEstimation.from_pretrained(source, dtype=dtype)
-            processor = AutoImageProcessor.from_pretrained(source)
-        except (OSError, ValueError) as error:
-            raise ModelError(f"cannot load a depth model from {source}: {error}") from error
-        return cls(model.to(device), processor, model_id(source), batch_size)
+        options = LoadOptions(**loading)
+        model = load_pretrained(DepthAnythingForDepthEstimation, source, options)
+        processor = load_processor(AutoImageProcessor, source, options)
+        return cls(model, processor, model_id(source), batch_size)
 
     def depth(self, images: Sequence[Pixels]) -> list[Floats]:
         """A map ``float32 [H, W]`` an image at the image's own size; larger is farther."""
@@ -61,11 +54,10 @@ class DepthAnythingEstimator:
     def _forward(self, images: Sequence[Pixels]) -> list[Floats]:
         import torch
 
-        parameter = next(self._model.parameters())
         with torch.inference_mode():
             copies = [np.array(image) for image in images]  # torch refuses read-only arrays
-            pixels = self._processor(images=copies, return_tensors="pt")["pixel_values"]
-            outputs = self._model(pixel_values=pixels.to(parameter.device, parameter.dtype))
+            batch = self._processor(images=copies, return_tensors="pt")
+            outputs = self._model(**self._fitted(batch))
             sized = self._processor.post_process_depth_estimation(
                 outputs, target_sizes=[image.shape[:2] for image in images]
             )

@@ -6,12 +6,12 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
-from viper.errors import ModelError
+from viper.tools.loading import Loading, LoadOptions, LocalModel, load_pretrained, load_processor
 from viper.tools.model_id import model_id
 from viper.tools.roles import Detection, Pixels
 
@@ -42,7 +42,7 @@ class Owlv2Encoding:
     boxes: NDArray[np.float32]
 
 
-class Owlv2Detector:
+class Owlv2Detector(LocalModel):
     """The :class:`~viper.tools.roles.Detector` role, played by ``Owlv2ForObjectDetection``.
 
     Not for several threads at once; the hub holds a lock for each model.
@@ -64,31 +64,18 @@ class Owlv2Detector:
         self._phrases: dict[str, torch.Tensor] = {}
 
     @classmethod
-    def from_pretrained(cls, source: str | Path, device: str = "cpu") -> Owlv2Detector:
-        """Loads a checkpoint in single precision.
-
-        Args:
-            source: a local folder, or the name of a checkpoint on the model hub.
-            device: torch device.
+    def from_pretrained(cls, source: str | Path, **loading: Unpack[Loading]) -> Owlv2Detector:
+        """Loads a local folder, or a checkpoint of the model hub by its name.
 
         Raises:
             ModelError: there is no such checkpoint, or it is not an OWLv2.
         """
-        import torch
         from transformers import Owlv2ForObjectDetection, Owlv2Processor
 
-        try:
-            model: Any = Owlv2ForObjectDetection.from_pretrained(source, dtype=torch.float32)
-            processor = Owlv2Processor.from_pretrained(source)
-        except (OSError, ValueError) as error:
-            first = (
-                str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-            )
-            raise ModelError(
-                f"no OWLv2 checkpoint could be loaded from {source}: {first}"
-            ) from error
-        threshold = _calibrated_threshold(Path(source))
-        return cls(model.to(device), processor, model_id(source), threshold)
+        options = LoadOptions(**loading)
+        model = load_pretrained(Owlv2ForObjectDetection, source, options)
+        processor = load_processor(Owlv2Processor, source, options)
+        return cls(model, processor, model_id(source), _calibrated_threshold(Path(source)))
 
     def encode(self, images: Sequence[Pixels]) -> list[Owlv2Encoding]:
         """One encoding an image; the image tower runs once for all of them."""
@@ -103,9 +90,9 @@ class Owlv2Detector:
         )
         model = self._model
         with torch.inference_mode():
-            grid, _ = model.image_embedder(batch["pixel_values"].to(model.device))
+            grid, _ = model.image_embedder(**self._fitted(batch))
             features = grid.flatten(1, 2)  # (B, P, D)
-            boxes = model.box_predictor(features, grid).cpu().numpy()
+            boxes = model.box_predictor(features, grid).float().cpu().numpy()
         return [
             Owlv2Encoding(features[i], _pixel_boxes(boxes[i], *images[i].shape[:2]))
             for i in range(len(images))
@@ -124,7 +111,7 @@ class Owlv2Detector:
         with torch.inference_mode():
             texts = self._embed(phrases)
             logits, _ = self._model.class_predictor(encoding.features[None], texts[None])
-            scores = logits[0].sigmoid().T.cpu().numpy()  # (Q, P)
+            scores = logits[0].float().sigmoid().T.cpu().numpy()  # (Q, P)
         return [_suppressed(encoding.boxes, row) for row in scores]
 
     def _embed(self, phrases: Sequence[str]) -> torch.Tensor:

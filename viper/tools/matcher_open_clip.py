@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
-from viper.errors import ModelError
+from viper.errors import ProfileError
+from viper.tools.loading import Loading, LoadOptions, LocalModel, in_batches, load_errors
 from viper.tools.model_id import model_id
 from viper.tools.roles import Floats, Pixels
 
 
-class OpenClipMatcher:
+class OpenClipMatcher(LocalModel):
     """A :class:`~viper.tools.roles.Matcher` on an open_clip model.
 
     Attributes:
@@ -38,17 +39,14 @@ class OpenClipMatcher:
         source: str | Path,
         *,
         pretrained: str | None = None,
-        device: str = "cpu",
-        precision: str = "fp32",
         batch_size: int = 64,
+        **loading: Unpack[Loading],
     ) -> OpenClipMatcher:
         """Loads a folder (``open_clip_config.json`` and its weights) or a published model.
 
         Args:
             source: a folder, ``hf-hub:org/name``, or an architecture name of open_clip.
             pretrained: the weights' tag where ``source`` is an architecture name.
-            device: torch device.
-            precision: open_clip's word, such as ``fp32`` or ``fp16``.
             batch_size: pictures or texts in one forward pass at most.
 
         Raises:
@@ -56,14 +54,17 @@ class OpenClipMatcher:
         """
         import open_clip
 
+        options = LoadOptions(**loading)
+        _refuse_unsupported(options)
         name = f"local-dir:{source}" if Path(source).is_dir() else str(source)
-        try:
+        with load_errors("an open_clip model", source):
             model, _, preprocess = open_clip.create_model_and_transforms(
-                name, pretrained=pretrained, device=device, precision=precision
+                name,
+                pretrained=pretrained,
+                device=options.resolved_device(),
+                precision=_PRECISIONS[options.dtype],
             )
             tokenizer = open_clip.get_tokenizer(name)
-        except (OSError, RuntimeError, ValueError) as error:
-            raise ModelError(f"cannot load an open_clip model from {source}: {error}") from error
         identity = model_id(source) + (f":{pretrained}" if pretrained else "")
         return cls(model, preprocess, tokenizer, identity, batch_size)
 
@@ -74,7 +75,7 @@ class OpenClipMatcher:
 
         def forward(batch: Sequence[Pixels]) -> Any:
             pixels = torch.stack([self._preprocess(Image.fromarray(image)) for image in batch])
-            return self._model.encode_image(self._cast(pixels), normalize=True)
+            return self._model.encode_image(**self._fitted({"image": pixels}), normalize=True)
 
         return self._in_batches(images, forward)
 
@@ -82,7 +83,7 @@ class OpenClipMatcher:
         """L2-normalised embeddings ``[M, D]``; M may be 0."""
 
         def forward(batch: Sequence[str]) -> Any:
-            tokens = self._tokenizer(list(batch)).to(self._parameter().device)
+            tokens = self._tokenizer(list(batch)).to(self._place().device)
             return self._model.encode_text(tokens, normalize=True)
 
         return self._in_batches(texts, forward)
@@ -93,16 +94,15 @@ class OpenClipMatcher:
         if not items:
             return np.zeros((0, 0), dtype=np.float32)
         with torch.inference_mode():
-            parts = [forward(batch).float().cpu() for batch in self._batches(items)]
-        return np.asarray(torch.cat(parts).numpy(), dtype=np.float32)
+            rows = in_batches(items, self._batch_size, forward)
+        return np.stack([row.float().cpu().numpy() for row in rows])
 
-    def _batches(self, items: Sequence[Any]) -> Iterator[Sequence[Any]]:
-        for start in range(0, len(items), self._batch_size):
-            yield items[start : start + self._batch_size]
 
-    def _parameter(self) -> Any:
-        return next(self._model.parameters())
+_PRECISIONS = {"auto": "fp32", "float32": "fp32", "float16": "pure_fp16", "bfloat16": "pure_bf16"}
+"""open_clip's words for dtypes."""
 
-    def _cast(self, pixels: Any) -> Any:
-        parameter = self._parameter()
-        return pixels.to(device=parameter.device, dtype=parameter.dtype)
+
+def _refuse_unsupported(options: LoadOptions) -> None:
+    for name in ("device_map", "quantize", "revision"):
+        if getattr(options, name) is not None:
+            raise ProfileError(f"the backend open_clip takes no option {name}")

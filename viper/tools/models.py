@@ -1,14 +1,18 @@
-"""The models behind the roles: loaded on first use, one lock each."""
+"""The models behind the roles: loaded on first use, one lock each, within a bound of memory."""
 
 from __future__ import annotations
 
 import contextlib
+import gc
+import sys
 import threading
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from viper.errors import ToolError
+from viper.errors import ModelError, ToolError
+from viper.tools.loading import MEMORY_ADVICE, is_out_of_memory
 
 ROLES = ("detector", "matcher", "depth", "vqa", "video", "text")
 
@@ -20,11 +24,17 @@ class ModelSet:
 
     Args:
         loaders: role name to a function that returns the backend.
+        max_bytes: what the weights of all loaded backends may take together; the backend
+            that has not been used for longest goes first. None sets no bound; a single
+            backend that is larger is loaded all the same, alone.
     """
 
-    def __init__(self, loaders: Mapping[str, Callable[[], Any]]) -> None:
+    def __init__(
+        self, loaders: Mapping[str, Callable[[], Any]], max_bytes: int | None = None
+    ) -> None:
+        self.max_bytes = max_bytes
         self._loaders = dict(loaders)
-        self._loaded: dict[str, Any] = {}
+        self._loaded: OrderedDict[str, Any] = OrderedDict()  # least recently used first
         self._locks = {role: threading.RLock() for role in self._loaders}
         # Model libraries change global defaults while they load: one load at a time.
         self._loading = threading.Lock()
@@ -34,14 +44,19 @@ class ModelSet:
         return tuple(self._loaders)
 
     def loaded(self) -> dict[str, Any]:
-        """The backends loaded so far."""
+        """The backends that are loaded now."""
         return dict(self._loaded)
+
+    def memory_bytes(self) -> int:
+        """What the weights of the loaded backends take; those that do not say count 0."""
+        return sum(_size(backend) for backend in list(self._loaded.values()))
 
     def get(self, role: str) -> Any:
         """The backend of a role.
 
         Raises:
             ToolError: this profile gives the role to no model.
+            ModelError: it cannot be loaded.
         """
         if role not in self._loaders:
             raise ToolError(f"no model plays the role {role!r} in this profile")
@@ -49,14 +64,27 @@ class ModelSet:
             if role not in self._loaded:
                 with self._loading:
                     self._loaded[role] = self._loaders[role]()
+                    self._make_room(role)
+            self._loaded.move_to_end(role)
             return self._loaded[role]
 
     @contextmanager
     def using(self, role: str) -> Iterator[Any]:
-        """The backend of a role, for this thread alone while the block runs."""
-        backend = self.get(role)
+        """The backend of a role, for this thread alone while the block runs.
+
+        Raises:
+            ModelError: a device ran out of memory; says what to change.
+        """
+        if role not in self._loaders:
+            self.get(role)
         with self._locks[role]:
-            yield backend
+            backend = self.get(role)
+            try:
+                yield backend
+            except Exception as error:
+                if is_out_of_memory(error):
+                    raise ModelError(f"{role}: {MEMORY_ADVICE}") from error
+                raise
 
     def load_all(self) -> None:
         """Loads every backend now (a server warms up; a test measures)."""
@@ -77,3 +105,31 @@ class ModelSet:
         thread = threading.Thread(target=load, name="viper-preload", daemon=True)
         thread.start()
         return thread
+
+    def _make_room(self, newest: str) -> None:
+        """Lets go of backends that nobody uses at the moment until the bound is kept."""
+        if self.max_bytes is None:
+            return
+        for role in list(self._loaded):
+            if self.memory_bytes() <= self.max_bytes:
+                return
+            if role == newest or not _size(self._loaded[role]):
+                continue
+            lock = self._locks[role]
+            if lock.acquire(blocking=False):
+                try:
+                    del self._loaded[role]
+                finally:
+                    lock.release()
+                _release_memory()
+
+
+def _size(backend: Any) -> int:
+    return int(getattr(backend, "memory_bytes", 0))
+
+
+def _release_memory() -> None:
+    gc.collect()
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_available():
+        torch.cuda.empty_cache()

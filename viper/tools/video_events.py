@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
-from viper.errors import ModelError
+from viper.tools.loading import Loading, LoadOptions, LocalModel, load_pretrained, load_processor
 from viper.tools.model_id import model_id
 from viper.tools.roles import EventWindow, Floats, Pixels
 from viper.tools.video_sentences import SeenEvent, bearing_on
@@ -40,7 +40,7 @@ class ClipEncoding:
     events: dict[frozenset[str], list[SeenEvent]] = field(default_factory=dict)
 
 
-class VideoEvents:
+class VideoEvents(LocalModel):
     """A :class:`~viper.tools.roles.VideoModel` for objects and events of its training world.
 
     Descriptions are retrieved: every sentence that the configuration's bank can
@@ -56,9 +56,7 @@ class VideoEvents:
         self._names = [f"{colour} {shape}" for colour in config.colours for shape in config.shapes]
 
     @classmethod
-    def from_pretrained(
-        cls, source: str | Path, *, device: str = "cpu", dtype: str = "float32"
-    ) -> VideoEvents:
+    def from_pretrained(cls, source: str | Path, **loading: Unpack[Loading]) -> VideoEvents:
         """Loads a local folder.
 
         Raises:
@@ -68,12 +66,10 @@ class VideoEvents:
 
         from viper.tools.video_events_model import VideoEventsModel
 
-        try:
-            model: Any = VideoEventsModel.from_pretrained(source, dtype=dtype)
-            tokenizer = PreTrainedTokenizerFast.from_pretrained(source)
-        except (OSError, ValueError) as error:
-            raise ModelError(f"cannot load a video model from {source}: {error}") from error
-        return cls(model.to(device), tokenizer, model_id(source))
+        options = LoadOptions(**loading)
+        model = load_pretrained(VideoEventsModel, source, options)
+        tokenizer = load_processor(PreTrainedTokenizerFast, source, options)
+        return cls(model, tokenizer, model_id(source))
 
     def encode(self, frames: Pixels) -> ClipEncoding:
         """The encoding of a clip ``uint8 [T, H, W, 3]`` of any size and length."""

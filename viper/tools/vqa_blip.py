@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
-from viper.errors import ModelError
+from viper.tools.loading import (
+    Loading,
+    LoadOptions,
+    LocalModel,
+    in_batches,
+    load_pretrained,
+    load_processor,
+)
 from viper.tools.model_id import model_id
 from viper.tools.roles import Pixels
 
@@ -19,7 +26,7 @@ ANSWER_TOKENS = 12
 CAPTION_TOKENS = 48
 
 
-class BlipAnswerer:
+class BlipAnswerer(LocalModel):
     """A :class:`~viper.tools.roles.VisualAnswerer` on ``BlipForQuestionAnswering``.
 
     An encoding is the vision tower's output ``[tokens, width]`` for one picture, so
@@ -48,10 +55,9 @@ class BlipAnswerer:
         cls,
         source: str | Path,
         *,
-        device: str = "cpu",
-        dtype: str = "float32",
         caption_question: str = CAPTION_QUESTION,
         batch_size: int = 32,
+        **loading: Unpack[Loading],
     ) -> BlipAnswerer:
         """Loads a folder or a published checkpoint.
 
@@ -60,16 +66,11 @@ class BlipAnswerer:
         """
         from transformers import AutoImageProcessor, AutoTokenizer, BlipForQuestionAnswering
 
-        try:
-            model: Any = BlipForQuestionAnswering.from_pretrained(source, dtype=dtype)
-            image_processor = AutoImageProcessor.from_pretrained(source)
-            tokenizer = AutoTokenizer.from_pretrained(source)
-        except (OSError, ValueError) as error:
-            raise ModelError(f"cannot load a BLIP model from {source}: {error}") from error
+        options = LoadOptions(**loading)
         return cls(
-            model.to(device),
-            image_processor,
-            tokenizer,
+            load_pretrained(BlipForQuestionAnswering, source, options),
+            load_processor(AutoImageProcessor, source, options),
+            load_processor(AutoTokenizer, source, options),
             model_id(source),
             caption_question=caption_question,
             batch_size=batch_size,
@@ -79,16 +80,13 @@ class BlipAnswerer:
         """One tensor ``[tokens, width]`` an image."""
         import torch
 
-        parameter = next(self._model.parameters())
-        encodings: list[Any] = []
+        def forward(batch: Sequence[Pixels]) -> Any:
+            copies = [np.array(image) for image in batch]  # torch refuses read-only arrays
+            inputs = self._image_processor(images=copies, return_tensors="pt")
+            return self._model.vision_model(**self._fitted(inputs)).last_hidden_state
+
         with torch.inference_mode():
-            for start in range(0, len(images), self._batch_size):
-                # Copied, because torch refuses read-only arrays.
-                batch = [np.array(image) for image in images[start : start + self._batch_size]]
-                pixels = self._image_processor(images=batch, return_tensors="pt")["pixel_values"]
-                pixels = pixels.to(parameter.device, parameter.dtype)
-                encodings.extend(self._model.vision_model(pixel_values=pixels).last_hidden_state)
-        return encodings
+            return in_batches(images, self._batch_size, forward)
 
     def answer(self, encodings: Sequence[Any], questions: Sequence[str]) -> list[tuple[str, float]]:
         """The answer to ``questions[i]`` about ``encodings[i]`` with its probability."""

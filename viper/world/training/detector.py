@@ -63,7 +63,7 @@ def train(options: TrainOptions) -> dict[str, float]:
     checkpoint = options.work / "detector" / "checkpoint.pt"
     best: Any = fit(trainer, loss_at, plan, checkpoint)
     export(best, shape, tokenizer, options.out)
-    detector = Owlv2Detector.from_pretrained(options.out, options.device)
+    detector = Owlv2Detector.from_pretrained(options.out, device=options.device)
     threshold = calibrate(detector, options.out, options.work)
     reached = evaluate(detector, "val", VAL_STILLS, options.work)
     return {"threshold": threshold, **{name: figure.value for name, figure in reached.items()}}

@@ -1,0 +1,221 @@
+"""How a checkpoint gets into memory: device, precision, quantisation, and what to do when full.
+
+Every backend that loads a checkpoint itself takes the options of :class:`LoadOptions` by
+keyword, so that a profile names them alike for every role.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypedDict, TypeVar
+
+from viper.errors import MissingExtraError, ModelError, ProfileError
+
+Item = TypeVar("Item")
+
+DTYPES = ("auto", "float32", "float16", "bfloat16")
+QUANTIZATIONS = ("8bit", "4bit")
+
+
+class Loading(TypedDict, total=False):
+    """The keywords of :class:`LoadOptions`, for signatures."""
+
+    device: str
+    dtype: str
+    device_map: str | None
+    quantize: str | None
+    local_only: bool
+    revision: str | None
+
+
+@dataclass(frozen=True)
+class LoadOptions:
+    """Where and how a checkpoint is loaded.
+
+    Attributes:
+        device: torch device; ``auto`` takes the first accelerator, else the processor.
+        dtype: ``auto`` is float32 on a processor and the checkpoint's own elsewhere.
+        device_map: spread one model over devices (``auto``); needs ``accelerate``.
+        quantize: ``8bit`` or ``4bit`` weights; needs ``bitsandbytes``.
+        local_only: never reach out to the model hub.
+        revision: commit or branch of a hub repository.
+    """
+
+    device: str = "auto"
+    dtype: str = "auto"
+    device_map: str | None = None
+    quantize: str | None = None
+    local_only: bool = False
+    revision: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.dtype not in DTYPES:
+            raise ProfileError(f"dtype {self.dtype!r} is not known; known: {', '.join(DTYPES)}")
+        if self.quantize not in (None, *QUANTIZATIONS):
+            raise ProfileError(
+                f"quantize {self.quantize!r} is not known; known: {', '.join(QUANTIZATIONS)}"
+            )
+
+    def resolved_device(self) -> str:
+        """The device by its torch name.
+
+        Raises:
+            ModelError: torch does not see it here.
+        """
+        import torch
+
+        if self.device == "auto":
+            if torch.cuda.is_available():
+                return "cuda"
+            return "mps" if torch.backends.mps.is_available() else "cpu"
+        missing = (self.device.startswith("cuda") and not torch.cuda.is_available()) or (
+            self.device == "mps" and not torch.backends.mps.is_available()
+        )
+        if missing:
+            raise ModelError(
+                f'torch sees no device {self.device!r} here; set device = "auto" or "cpu", '
+                "or see what viper doctor lists"
+            )
+        return self.device
+
+    def resolved_dtype(self) -> Any:
+        """A torch dtype, or ``"auto"`` for the checkpoint's own."""
+        import torch
+
+        if self.dtype != "auto":
+            return getattr(torch, self.dtype)
+        on_processor = self.device_map is None and self.resolved_device() == "cpu"
+        return torch.float32 if on_processor else "auto"
+
+
+def load_pretrained(kind: Any, source: str | Path, options: LoadOptions, **more: Any) -> Any:
+    """``kind.from_pretrained(source)`` on its device, in its precision, ready to answer.
+
+    Args:
+        kind: a class of transformers with ``from_pretrained``.
+        more: further keywords of it.
+
+    Raises:
+        ModelError: nothing loadable there, or it does not fit.
+        MissingExtraError: a package that an option needs is missing.
+    """
+    keywords: dict[str, Any] = {"dtype": options.resolved_dtype(), **_found_by(options), **more}
+    if options.quantize is not None:
+        keywords["quantization_config"] = _quantization(options.quantize)
+    if options.device_map is not None:
+        _need("accelerate", "device_map")
+        keywords["device_map"] = options.device_map
+    with load_errors(kind.__name__, source):
+        model = kind.from_pretrained(source, **keywords)
+        if options.device_map is None and options.quantize is None:
+            model = model.to(options.resolved_device())
+    return model.eval()
+
+
+def load_processor(kind: Any, source: str | Path, options: LoadOptions, **more: Any) -> Any:
+    """``kind.from_pretrained(source)`` of a tokenizer or processor.
+
+    Raises:
+        ModelError: nothing loadable there.
+    """
+    with load_errors(kind.__name__, source):
+        return kind.from_pretrained(source, **_found_by(options), **more)
+
+
+def _found_by(options: LoadOptions) -> dict[str, Any]:
+    found: dict[str, Any] = {"local_files_only": options.local_only}
+    if options.revision is not None:
+        found["revision"] = options.revision
+    return found
+
+
+@contextmanager
+def load_errors(what: str, source: str | Path) -> Iterator[None]:
+    """Turns what libraries raise while loading into one ModelError with advice."""
+    try:
+        yield
+    except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
+        if is_out_of_memory(error):
+            raise ModelError(f"{source}: {MEMORY_ADVICE}") from error
+        if _names_no_folder(source):
+            raise ModelError(f"{source}: no such folder; give a folder or a hub id") from error
+        lines = str(error).strip().splitlines()
+        reason = lines[0][:_MAX_REASON] if lines else type(error).__name__
+        raise ModelError(f"{source} cannot be loaded as {what}: {reason}") from error
+
+
+def _names_no_folder(source: str | Path) -> bool:
+    """Whether it is a path rather than a hub id (``organisation/name``), and leads nowhere."""
+    path = Path(source)
+    return (len(path.parts) > 2 or path.is_absolute()) and not path.exists()
+
+
+_MAX_REASON = 300
+
+MEMORY_ADVICE = (
+    "out of memory; load it in half precision (dtype), in 8 or 4 bits (quantize), spread it "
+    "(device_map), lower its batch_size, or keep fewer models at once (--max-memory)"
+)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether a device or the machine ran out of memory."""
+    if isinstance(error, MemoryError):
+        return True
+    name = type(error).__name__
+    return name == "OutOfMemoryError" or (
+        isinstance(error, RuntimeError)
+        and ("out of memory" in str(error).lower() or "can't allocate memory" in str(error).lower())
+    )
+
+
+class LocalModel:
+    """What backends share that hold one torch model as ``_model``."""
+
+    _model: Any
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes of its parameters and buffers."""
+        tensors = [*self._model.parameters(), *self._model.buffers()]
+        return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+
+    def _place(self) -> Any:
+        """A parameter, whose device and dtype inputs have to share."""
+        return next(self._model.parameters())
+
+    def _fitted(self, batch: Mapping[str, Any]) -> dict[str, Any]:
+        """A processor's batch on the model's device, its floating tensors in its precision."""
+        place = self._place()
+        return {
+            name: value.to(place.device, place.dtype)
+            if value.is_floating_point()
+            else value.to(place.device)
+            for name, value in batch.items()
+        }
+
+
+def in_batches(
+    items: Sequence[Item], size: int, forward: Callable[[Sequence[Item]], Sequence[Any]]
+) -> list[Any]:
+    """What ``forward`` gives for all items, at most ``size`` of them at a time."""
+    found: list[Any] = []
+    for start in range(0, len(items), size):
+        found.extend(forward(items[start : start + size]))
+    return found
+
+
+def _quantization(bits: str) -> Any:
+    _need("bitsandbytes", f'quantize = "{bits}"')
+    from transformers import BitsAndBytesConfig
+
+    return BitsAndBytesConfig(load_in_8bit=bits == "8bit", load_in_4bit=bits == "4bit")
+
+
+def _need(package: str, option: str) -> None:
+    if importlib.util.find_spec(package) is None:
+        raise MissingExtraError(package, "large", f"the option {option}")

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from viper.sandbox.sandbox import Sandbox as Sandbox
     from viper.sandbox.sandbox import Session as Session
     from viper.sandbox.tools import Prelude as Prelude
+    from viper.sandbox.tools import Source as Source
     from viper.sandbox.tools import ToolClient as ToolClient
     from viper.sandbox.wire import Ref as Ref
 
@@ -33,6 +34,7 @@ _HOMES = {
     "Sandbox": "sandbox",
     "Session": "sandbox",
     "Prelude": "tools",
+    "Source": "tools",
     "ToolClient": "tools",
     "Ref": "wire",
 }

@@ -12,6 +12,9 @@ from viper.sandbox.wire import Channel, Ref, WireError, decode, encode, pack
 FILENAME = "<program"
 """How the file names of programs begin; turns of a session are numbered."""
 
+ROUTINES = "<routines "
+"""How the file names of sources begin."""
+
 
 class ToolError(Exception):
     """A tool refused or failed; what a program may catch."""

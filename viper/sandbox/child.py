@@ -10,14 +10,14 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import FrameType, TracebackType
 from typing import Any, NoReturn
 
 from viper.sandbox import entry as entries
 from viper.sandbox.blame import feeding_lines
-from viper.sandbox.calls import FILENAME, ToolCaller, ToolError, is_empty
+from viper.sandbox.calls import FILENAME, ROUTINES, ToolCaller, ToolError, is_empty
 from viper.sandbox.classes import Forbidden
 from viper.sandbox.facades import build_facades
 from viper.sandbox.guards import Guards, is_hidden_builtin
@@ -25,6 +25,7 @@ from viper.sandbox.lockdown import BALLAST_BYTES, PROGRAM_FD, TRACE_FD, Applied,
 from viper.sandbox.names import OutputLimitError, Printer, import_guards, program_builtins
 from viper.sandbox.policy import PolicyError, Program, compile_program
 from viper.sandbox.prepass import authored, hidden
+from viper.sandbox.tools import Source
 from viper.sandbox.wire import (
     Channel,
     Raw,
@@ -37,6 +38,7 @@ from viper.sandbox.wire import (
 )
 
 _MAX_MESSAGE = 500
+_SOURCE_BYTES = 256 * 1024
 _WARM_UP = """
 import math
 def execute_command(image, query=None):
@@ -82,6 +84,7 @@ class ChildConfig:
     source_bytes: int
     output_chars: int
     message_bytes: int
+    sources: tuple[Source, ...] = ()
 
 
 class Child:
@@ -113,7 +116,22 @@ class Child:
             "__name__": "__main__",
             hidden("__name__"): "__main__",
         }
+        self._add_sources(config.sources)
         self.turn = 0
+
+    def _add_sources(self, sources: Sequence[Source]) -> None:
+        """Makes the functions of the sources callable by programs and by each other."""
+        exported: dict[str, Any] = {}
+        spaces = []
+        for source in sources:
+            own = dict(self.namespace)
+            program = compile_program(source.text, f"{ROUTINES}{source.name}>", _SOURCE_BYTES)
+            exec(program.code, own)  # noqa: S102 - guarded, and given by the caller
+            exported |= {name: own[hidden(name)] for name in source.exports}
+            spaces.append((own, program.assigned | program.functions))
+        for own, defined in spaces:
+            own.update({name: f for name, f in exported.items() if name not in defined})
+        self.namespace.update(exported)
 
     def warm_up(self, rounds: int = 1) -> None:
         """Runs a small program of our own, so that code and memory are in place.
@@ -228,7 +246,8 @@ class _Run:
         frames = _program_frames(error.__traceback__)
         line = frames[-1][1] if frames else self._entry_line()
         frame = next((f for f, _ in reversed(frames) if f.f_code.co_name[0] != "<"), None)
-        done = self._failure(*_classify(error), line, frame)
+        kind, message = _classify(error)
+        done = self._failure(kind, message + _inside_routine(error.__traceback__), line, frame)
         done["f"]["exception"] = authored(type(error).__name__)
         if isinstance(error, _NoAnswerError | OutputLimitError | Forbidden):
             done["f"]["exception"] = None
@@ -315,6 +334,20 @@ def _program_frames(trace: TracebackType | None) -> list[tuple[FrameType, int]]:
             frames.append((trace.tb_frame, trace.tb_lineno))
         trace = trace.tb_next
     return frames
+
+
+def _inside_routine(trace: TracebackType | None) -> str:
+    """Where in a source's function an exception arose, for its author."""
+    where = ""
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        if code.co_filename.startswith(ROUTINES):
+            name = code.co_filename.removeprefix(ROUTINES).rstrip(">")
+            where = f" (inside {authored(code.co_name)}, {name} line {trace.tb_lineno})"
+        elif code.co_filename.startswith(FILENAME):
+            where = ""
+        trace = trace.tb_next
+    return where
 
 
 def _values_on_line(program: Program, frames: list[FrameType], line: int | None) -> list[Any]:

@@ -46,6 +46,24 @@ class NoTools:
 
 
 @dataclass(frozen=True)
+class Source:
+    """Functions in text that programs may call, held to the same rules as a program.
+
+    Its text runs once, before any child is locked, in a namespace of its own that holds what
+    programs see: a program cannot change what its functions look up.
+
+    Attributes:
+        name: what messages call it, such as a file's name.
+        text: Python as programs may write it.
+        exports: the functions that programs see.
+    """
+
+    name: str
+    text: str
+    exports: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Prelude:
     """The names that programs see, made by a trusted module inside the child.
 
@@ -58,10 +76,13 @@ class Prelude:
       by exact type; everything else is refused.
     - ``encode(obj) -> Ref | None`` and ``decode(ref, call) -> object``: its value types
       on the wire.
+
+    ``sources`` add functions that are themselves held to the policy.
     """
 
     module: str
     config: Mapping[str, Any] = field(default_factory=dict)
+    sources: tuple[Source, ...] = ()
 
     @classmethod
     def functions(cls, *names: str) -> Prelude:

@@ -27,6 +27,7 @@ from viper.sandbox.child import (
     run_child,
 )
 from viper.sandbox.lockdown import MAX_DESCRIPTORS, PROGRAM_FD, TRACE_FD, Lockdown
+from viper.sandbox.tools import Source
 from viper.sandbox.zygote_protocol import CHILD, FAILED, FORK, MESSAGE, STATUS
 
 _KEPT_STATUSES = 256
@@ -70,6 +71,7 @@ class Zygote:
         config = ChildConfig(
             prelude_module=boot["prelude"],
             prelude_config=boot["config"],
+            sources=tuple(Source(*source) for source in boot["sources"]),
             source_bytes=int(limits["source_kb"] * 1024),
             output_chars=int(limits["output_kb"] * 1024),
             message_bytes=int(limits["result_kb"] * 1024),

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from viper.api.sets import api_set
 from viper.errors import UnknownNameError, UsageError
 from viper.schema import TASKS, Answer, Failure, Query, Trace, Trial
 from viper.strategies import strategy as named_strategy
@@ -224,7 +223,7 @@ class Reasoner:
                 'give --options "first; second; …"'
             )
         settings = options.settings(self.components.settings)
-        api_set(settings.api)
+        self.components.library.api_set(settings.api)
         resolved = replace(query, task=task)
         return RunContext(resolved, loaded, settings, cancel or threading.Event()), reason
 
@@ -249,6 +248,7 @@ class Reasoner:
             strategy=strategy_name,
             profile=self.components.profile_name,
             api=context.settings.api,
+            left_out=context.left_out,
             seed=context.settings.seed,
         )
         return RunResult(trace, context.media, value)

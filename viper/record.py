@@ -37,6 +37,7 @@ def result_record(result: RunResult, images: list[str] | None = None) -> dict[st
         "strategy": trace.strategy,
         "profile": trace.profile,
         "api": trace.api,
+        "api_left_out": list(trace.left_out),
         "seed": trace.seed,
         "failure": to_json(trace.failure) if trace.failure else None,
         "trials": [_trial(trial) for trial in trace.trials],

@@ -178,7 +178,10 @@ class Answer:
 
 @dataclass(frozen=True)
 class Trace:
-    """Everything that happened for one query; what stores, viewers and mining read."""
+    """Everything that happened for one query; what stores, viewers and mining read.
+
+    ``left_out`` names what a router kept out of the prompt of an API that outgrew its budget.
+    """
 
     query: Query
     task: str
@@ -193,6 +196,7 @@ class Trace:
     api: str
     seed: int
     path: tuple[Any, ...] = ()
+    left_out: tuple[str, ...] = ()
     schema: int = SCHEMA_VERSION
 
     @property

@@ -8,6 +8,9 @@ import pytest
 
 from viper.errors import SandboxHostError
 from viper.sandbox import Prelude, Sandbox, Source
+from viper.sandbox.facades import MODULES, build_facades
+from viper.sandbox.guards import Guards
+from viper.sandbox.names import BUILTIN_NAMES, Printer, program_builtins
 from viper.testing.scripted_tools import ScriptedTools
 
 TEXT = """
@@ -81,3 +84,14 @@ def test_the_policy_holds_for_them() -> None:
         pytest.raises(SandboxHostError, match="__subclasses__"),
     ):
         box.run("answer = leak(1)")
+
+
+def test_the_list_of_modules_is_what_programs_can_import() -> None:
+    guards = Guards({})
+    built = build_facades(guards.builtin_getattr, guards.getitem, guards.allow)
+    assert set(built) == set(MODULES)
+
+
+def test_the_list_of_builtins_is_what_programs_have(box: Sandbox) -> None:
+    names = program_builtins(Guards({}), Printer(10))
+    assert {name for name in names if not name.startswith("__")} == set(BUILTIN_NAMES)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from viper.api.prelude import PRELUDE
+from viper.api.library import Library
 from viper.llm.scripted import ScriptedLLM
 from viper.reasoner import Reasoner
 from viper.sandbox import Limits, Sandbox
@@ -31,7 +31,10 @@ def picture() -> np.ndarray:
 class Bench:
     """``Bench(programs)``: a Reasoner whose language model answers with these in turn."""
 
-    def __init__(self, programs: list[str], **settings: object) -> None:
+    def __init__(
+        self, programs: list[str], library: Library | None = None, **settings: object
+    ) -> None:
+        library = library or Library()
         self.detector = FakeDetector(
             {
                 "cube": [((10, 40, 20, 50), 0.9), ((70, 5, 90, 25), 0.5)],
@@ -57,14 +60,15 @@ class Bench:
                 "video.threshold": Sensitivity(0.3, 0.1, 0.1),
             }
         )
-        self.sandbox = Sandbox(limits=Limits(time_s=5.0), prelude=PRELUDE)
+        self.sandbox = Sandbox(limits=Limits(time_s=5.0), prelude=library.prelude())
         self.reasoner = Reasoner(
             Components(
                 llm=self.llm,
-                hub=ToolHub(models, tools),
+                hub=ToolHub(models, tools, library.tool_routines),
                 sandbox=self.sandbox,
                 settings=RunSettings(**{"prompt_style": "compact", **settings}),
                 profile_name="bench",
+                library=library,
             )
         )
 

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from viper.api.sets import api_set
 from viper.api.spec import api_hash
 from viper.reasoner import Reasoner, RunOptions, RunResult
 from viper.schema import Example, Query
@@ -61,6 +60,7 @@ def mine(
         seed: of sampling, recorded with each example.
     """
     right = 0
+    names = reasoner.components.library.api_set(api)
     for done, sample in enumerate(samples, start=1):
         query = sample.query
         result = reasoner.run(sample.media(), query.text, mining_options(query, api, seed))
@@ -78,7 +78,7 @@ def mine(
                 sample_id=query.sample_id or "",
                 seed=seed,
                 llm=reasoner.components.llm.model_id,
-                api_hash=api_hash(api_set(api).entries(result.trace.task)),
+                api_hash=api_hash(names.entries(result.trace.task)),
                 options=query.options,
             )
         yield Mined(done, right, example, sample.kind)

@@ -10,8 +10,9 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 from viper.errors import UnknownNameError, UsageError
 from viper.schema import TASKS
@@ -20,6 +21,9 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 CLIENT_PARAMETER = "call"
 """A routine whose first parameter has this name gets the client there; programs never see it."""
+
+TOOLS_PARAMETER = "tools"
+"""A tool routine whose first parameter has this name gets pixels and models there."""
 
 IMAGE_TASKS = ("ground", "question", "statement", "edit", "tag")
 ANSWER_TASKS = ("question", "statement")
@@ -64,8 +68,16 @@ class Routine:
     @property
     def needs_client(self) -> bool:
         """Whether the function takes the client as its first argument."""
-        first = next(iter(inspect.signature(self.function).parameters), None)
-        return first == CLIENT_PARAMETER
+        return self._first_parameter == CLIENT_PARAMETER
+
+    @property
+    def needs_tools(self) -> bool:
+        """Whether a tool routine takes the parent's tools as its first argument."""
+        return self.tool and self._first_parameter == TOOLS_PARAMETER
+
+    @property
+    def _first_parameter(self) -> str | None:
+        return next(iter(inspect.signature(self.function).parameters), None)
 
 
 class Registry:
@@ -80,6 +92,10 @@ class Registry:
         Raises:
             UsageError: when the name is taken, an annotation or the docstring is missing.
         """
+        if routine.name.startswith("_"):
+            raise UsageError(
+                f"routine {routine.name!r}: a name programs call has no underscore first"
+            )
         if routine.name in self._routines:
             raise UsageError(f"routine {routine.name!r} is registered twice; choose another name")
         check_documented(routine.name, routine.function)
@@ -118,19 +134,43 @@ class Registry:
 
 
 REGISTRY = Registry()
+"""The routines that come with the package."""
+
+_CURRENT: ContextVar[Registry] = ContextVar("registry", default=REGISTRY)
 
 
+@contextmanager
+def collecting() -> Iterator[Registry]:
+    """Inside the context ``@routine`` fills a registry of its own, for a file of routines."""
+    registry = Registry()
+    token = _CURRENT.set(registry)
+    try:
+        yield registry
+    finally:
+        _CURRENT.reset(token)
+
+
+@overload
+def routine(tasks: Function) -> Function: ...
+@overload
 def routine(
-    tasks: Sequence[str],
+    tasks: Sequence[str] = ...,
+    *,
+    tool: bool = ...,
+    api: str | Sequence[str] = ...,
+    hide: Sequence[str] = ...,
+) -> Callable[[Function], Function]: ...
+def routine(
+    tasks: Any = ALL_TASKS,
     *,
     tool: bool = False,
     api: str | Sequence[str] = "abstract",
     hide: Sequence[str] = (),
-) -> Callable[[Function], Function]:
-    """Register a function as a name that programs may call.
+) -> Any:
+    """Register a function as a name that programs may call; ``@routine`` alone lists it always.
 
     Args:
-        tasks: the tasks whose prompts list it.
+        tasks: the tasks whose prompts list it; every task by default.
         tool: run it in the parent (trusted, with pixels and tools) instead of in the child.
         api: the API or APIs it belongs to.
         hide: parameters that the compact text leaves out.
@@ -140,10 +180,14 @@ def routine(
     """
 
     def register(function: Function) -> Function:
-        visibility = Visibility(tuple(tasks), _names(api), tuple(hide))
-        REGISTRY.add(Routine(function.__name__, function, visibility, tool))
+        visibility = Visibility(_names(listed), _names(api), tuple(hide))
+        _CURRENT.get().add(Routine(function.__name__, function, visibility, tool))
         return function
 
+    if callable(tasks):
+        listed: Any = ALL_TASKS
+        return register(tasks)
+    listed = tasks
     return register
 
 
@@ -176,7 +220,7 @@ def signature_of(
     hidden = set(hide)
     parameters = []
     for name, parameter in signature.parameters.items():
-        if name in ("self", CLIENT_PARAMETER):
+        if name in ("self", CLIENT_PARAMETER, TOOLS_PARAMETER):
             continue
         has_default = parameter.default is not inspect.Parameter.empty
         parameters.append(
@@ -203,7 +247,8 @@ def check_documented(name: str, function: Callable[..., Any]) -> None:
     untyped = [
         parameter.name
         for parameter in signature.parameters.values()
-        if parameter.name != "self" and parameter.annotation is inspect.Parameter.empty
+        if parameter.name not in ("self", TOOLS_PARAMETER)
+        and parameter.annotation is inspect.Parameter.empty
     ]
     if signature.return_annotation is inspect.Signature.empty:
         untyped.append("return")

@@ -10,14 +10,21 @@ from __future__ import annotations
 
 import inspect
 import textwrap
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import viper.api.routines.spatial
 import viper.api.routines.text  # noqa: F401  (registers)
 from viper.api.image_patch import ImagePatch
-from viper.api.registry import REGISTRY, Parameter, Visibility, listed_methods, signature_of
+from viper.api.registry import (
+    REGISTRY,
+    Parameter,
+    Routine,
+    Visibility,
+    listed_methods,
+    signature_of,
+)
 from viper.api.video_segment import VideoSegment
 from viper.errors import UnknownNameError, UsageError
 from viper.schema import TASKS
@@ -55,10 +62,14 @@ class ApiEntry:
 
 @dataclass(frozen=True)
 class ApiSet:
-    """One API or several combined with ``+``; ``parts`` in the order they were named."""
+    """One API or several combined with ``+``; ``parts`` in the order they were named.
+
+    ``own`` holds the routines of those parts that are files of the user's.
+    """
 
     name: str
     parts: tuple[str, ...]
+    own: Mapping[str, tuple[Routine, ...]] = field(default_factory=dict)
 
     def entries(self, task: str) -> tuple[ApiEntry, ...]:
         """The names listed for a task: methods first, then functions, in source order.
@@ -72,10 +83,16 @@ class ApiSet:
         if task == "auto":
             raise UsageError("task 'auto' has no API of its own; resolve the task first")
         layers = {layer for part in self.parts for layer in _layers(part, task)}
-        return tuple(
+        shipped = tuple(
             _entry(name, owner, function, visibility)
             for name, owner, function, visibility in _everything()
             if task in visibility.tasks and layers & set(visibility.apis)
+        )
+        return shipped + tuple(
+            entry_of(routine)
+            for routines in self.own.values()
+            for routine in routines
+            if task in routine.visibility.tasks
         )
 
 
@@ -112,6 +129,11 @@ def _everything() -> Iterator[tuple[str, str | None, Callable[..., Any], Visibil
             yield name, owner.__name__, function, visibility
     for routine in REGISTRY.all():
         yield routine.name, None, routine.function, routine.visibility
+
+
+def entry_of(routine: Routine) -> ApiEntry:
+    """How prompts list a routine."""
+    return _entry(routine.name, None, routine.function, routine.visibility)
 
 
 def _entry(

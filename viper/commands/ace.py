@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from viper.commands.options import profile_options, quiet_libraries
+from viper.commands.options import open_profile, profile_options, quiet_libraries
 from viper.errors import EXIT_FAILED, EXIT_OK
 
 
@@ -50,7 +50,6 @@ def mine(**given: Any) -> int:
     from viper.ace.mine import Labelled, keep_best
     from viper.evaluate.prefetch import with_cache
     from viper.evaluate.world_samples import labelled
-    from viper.profiles import load_profile
     from viper.reasoner import Reasoner
     from viper.world.queries.generate import generate
     from viper.world.queries.meaning import FAMILIES
@@ -60,10 +59,10 @@ def mine(**given: Any) -> int:
         for family in FAMILIES
         for sample in generate(family, given["split"], given["seed"], given["shots"])
     ]
-    profile = load_profile(given["profile"], sandbox=given["sandbox"]).without_examples()
     kept = []
-    with with_cache(Reasoner(profile)) as reasoner:
-        for api in given["apis"]:
+    for api in given["apis"]:
+        profile = open_profile({**given, "api": api}).without_examples()
+        with with_cache(Reasoner(profile)) as reasoner:
             kept += keep_best(_mined(reasoner, samples, api, given["seed"]), given["keep"])
     write_bank(given["out"], kept)
     click.echo(f"{given['out']}: {len(kept)} examples")

@@ -36,7 +36,8 @@ def demo_questions(out: Path) -> int:
     questions: list[dict[str, Any]] = json.loads((folder / "demo.json").read_text())
     out.mkdir(parents=True, exist_ok=True)
     answered = 0
-    with open_reasoner("embedded", mode, True, many_queries=True) as reasoner:
+    given = {"profile": "embedded", "sandbox": mode, "offline": True, "max_memory_gb": None}
+    with open_reasoner(given, many_queries=True) as reasoner:
         for number, item in enumerate(questions, start=1):
             options = RunOptions(task=item["task"], options=tuple(item.get("options", ())))
             result = reasoner.run(str(folder / item["media"]), item["query"], options)

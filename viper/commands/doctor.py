@@ -94,7 +94,7 @@ def _profiles() -> dict[str, Any]:
     for name in known_profiles():
         try:
             profile = load_profile(name)
-            problem = profile.problem()
+            problem = "; ".join(profile.problems()) or None
             description = profile.document.description
         except ViperError as error:
             problem, description = str(error), ""

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from viper.commands.options import open_reasoner, profile_options, split_options
+from viper.commands.options import api_option, open_reasoner, profile_options, split_options
 from viper.commands.run import _print
 from viper.errors import MediaError, UsageError
 
@@ -22,6 +22,7 @@ MAX_PROGRAM_BYTES = 64 * 1024
 @click.option("--options", "choices", multiple=True, help='Candidate answers: "a; b; c".')
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object with the whole trace.")
 @click.option("--save", type=click.Path(path_type=Path), default=None, help="Draw the answer.")
+@api_option
 @profile_options
 def execute(program: Path, media: tuple[str, ...], **given: Any) -> int:
     """Run PROGRAM (Python against the API) on MEDIA, in the sandbox, with the profile's models.
@@ -42,6 +43,6 @@ def execute(program: Path, media: tuple[str, ...], **given: Any) -> int:
         raise UsageError(f"{program}: not UTF-8 text; expected a Python program") from None
     loaded = media_from(list(media))
     options = RunOptions(task=given["task"], options=split_options(given["choices"]))
-    with open_reasoner(given["profile"], given["sandbox"], given["offline"]) as reasoner:
+    with open_reasoner(given) as reasoner:
         result = reasoner.execute(source, loaded, given["query"], options)
     return _print(result, given)

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
+    from viper.profiles.wiring import Profile
     from viper.reasoner import Reasoner
-    from viper.sandbox.sandbox import Mode
 
 OFFLINE_VARIABLES = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_DATASETS_OFFLINE")
 
 
 def profile_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """``--profile --sandbox --offline``."""
+    """``--profile --sandbox --offline --max-memory``."""
     for option in (
+        click.option(
+            "--max-memory",
+            "max_memory_gb",
+            type=click.FloatRange(min=0, min_open=True),
+            default=None,
+            metavar="GB",
+            help="Keep at most this much of vision models' weights in memory.",
+        ),
         click.option(
             "--offline", is_flag=True, help="Never reach for a model hub; use what is on this disk."
         ),
@@ -40,31 +48,50 @@ def profile_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
+def api_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """``--api``: which names programs may call."""
+    return click.option(
+        "--api",
+        default=None,
+        metavar="NAME[+FILE.py]",
+        help="abstract, vipergpt, a file of your own routines, or several joined by +.",
+    )(command)
+
+
 def split_options(values: tuple[str, ...]) -> tuple[str, ...]:
     """``--options`` given once as ``a; b; c`` or several times."""
     parts = [part.strip() for value in values for part in value.split(";")]
     return tuple(part for part in parts if part)
 
 
-def open_reasoner(
-    profile: str, sandbox: Mode, offline: bool, *, many_queries: bool = False
-) -> Reasoner:
-    """The wired Reasoner, with a line on stderr while its models load.
+def open_profile(given: Mapping[str, Any]) -> Profile:
+    """The profile that a command's options name; nothing is loaded yet."""
+    quiet_libraries(given["offline"])
+    from viper.profiles import load_profile
+
+    return load_profile(
+        given["profile"],
+        sandbox=given["sandbox"],
+        api=given.get("api"),
+        max_memory_gb=given["max_memory_gb"],
+    )
+
+
+def open_reasoner(given: Mapping[str, Any], *, many_queries: bool = False) -> Reasoner:
+    """The wired Reasoner of a command's options; its models load on first use.
 
     Args:
+        given: what :func:`profile_options` and :func:`api_option` read.
         many_queries: load vision models ahead if the profile says so; for a single query
             those that it does not need would only keep it waiting.
     """
-    quiet_libraries(offline)
+    profile = open_profile(given)
     from viper.commands.progress import status
 
-    with status("loading models"):
-        from viper.profiles import load_profile
+    with status("starting"):
         from viper.reasoner import Reasoner
 
-        return Reasoner(
-            load_profile(profile, sandbox=sandbox), preload=None if many_queries else False
-        )
+        return Reasoner(profile, preload=None if many_queries else False)
 
 
 def quiet_libraries(offline: bool) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from viper.commands.options import open_reasoner, profile_options, split_options
+from viper.commands.options import api_option, open_reasoner, profile_options, split_options
 from viper.errors import EXIT_FAILED, EXIT_OK
 from viper.schema import TASKS
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("media_and_query", nargs=-1, required=True, metavar="MEDIA... QUERY")
 @click.option("--task", type=str, default="auto", show_default=True, help=f"{', '.join(TASKS)}.")
-@click.option("--api", default=None, help="abstract, vipergpt, or several joined by +.")
+@api_option
 @click.option("--strategy", default="program", show_default=True, help="How to go about it.")
 @click.option(
     "--options",
@@ -62,7 +62,7 @@ def run(media_and_query: tuple[str, ...], **given: Any) -> int:
     *paths, query = media_and_query
     media = media_from(paths)
     options = _run_options(given)
-    with open_reasoner(given["profile"], given["sandbox"], given["offline"]) as reasoner:
+    with open_reasoner(given) as reasoner:
         if given["show_prompt"]:
             click.echo(reasoner.prompt(media, query, options))
             return EXIT_OK
@@ -78,7 +78,6 @@ def _run_options(given: dict[str, Any]) -> RunOptions:
     return RunOptions(
         task=given["task"],
         options=split_options(given["choices"]),
-        api=given["api"],
         strategy=given["strategy"],
         trials=given["trials"],
         temperature=given["temperature"],

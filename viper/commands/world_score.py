@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from viper.commands.options import profile_options, quiet_libraries
+from viper.commands.options import open_profile, profile_options
 from viper.errors import EXIT_OK
 
 
@@ -39,7 +39,7 @@ def score(**given: Any) -> int:
 
     Every value comes with n and a 95% interval; weight hashes say which models they are of.
     """
-    quiet_libraries(given["offline"])
+    profile = open_profile(given)
     from viper.commands.progress import counter
     from viper.evaluate.perception import perception_report
     from viper.evaluate.prefetch import prefetch_programs, with_cache
@@ -50,7 +50,6 @@ def score(**given: Any) -> int:
         run_options,
         score_samples,
     )
-    from viper.profiles import load_profile
     from viper.reasoner import Reasoner
     from viper.schema import to_json
 
@@ -61,7 +60,6 @@ def score(**given: Any) -> int:
         with_baselines=given["baselines"],
         workers=given["workers"],
     )
-    profile = load_profile(given["profile"], sandbox=given["sandbox"])
     if not given["examples"]:
         profile = profile.without_examples()
     samples = draw(request)

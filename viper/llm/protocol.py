@@ -40,8 +40,11 @@ class LLM(Protocol):
         max_context: how many tokens prompt and completion may hold together.
     """
 
-    model_id: str
-    max_context: int
+    @property
+    def model_id(self) -> str: ...
+
+    @property
+    def max_context(self) -> int: ...
 
     def generate(self, prompts: Sequence[str], sampling: Sampling) -> list[list[Completion]]:
         """``sampling.n`` completions for each prompt, in order."""

@@ -14,12 +14,13 @@ from collections import OrderedDict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
-from viper.errors import ModelError, UsageError
+from viper.errors import UsageError
 from viper.llm.lookup import LookupDraft
 from viper.llm.protocol import Completion, Sampling
 from viper.llm.scripted import cut_at_stop
+from viper.tools.loading import Loading, LoadOptions, LocalModel, load_pretrained, load_processor
 
 if TYPE_CHECKING:
     import torch
@@ -37,17 +38,15 @@ _RECENT = 8
 """How many earlier texts guesses are taken from."""
 
 
-class TransformersLLM:
+class TransformersLLM(LocalModel):
     """A causal language model behind the :class:`viper.llm.LLM` protocol; thread-safe.
 
     Args:
         path: folder written by ``save_pretrained``, or a hub id.
-        device: torch device, ``cpu`` or ``cuda``.
-        dtype: torch dtype name; None means float32 on a CPU, else the checkpoint's own.
         template: ``chat`` wraps a prompt as a user message, ``plain`` does not, ``auto``
             does so when the tokenizer has a chat template.
         kept_prompts: of how many prompts keys and values are kept for reuse.
-        local_only: never reach out to the hub.
+        loading: device, precision and so on, see :class:`viper.tools.loading.LoadOptions`.
 
     Raises:
         ModelError: nothing loadable there.
@@ -57,26 +56,18 @@ class TransformersLLM:
         self,
         path: str | Path,
         *,
-        device: str = "cpu",
-        dtype: str | None = None,
         template: Template = "auto",
         kept_prompts: int = 4,
-        local_only: bool = False,
+        **loading: Unpack[Loading],
     ) -> None:
         import torch
         from transformers import AutoModelForCausalLM, AutoTokenizer
 
-        chosen = dtype or ("float32" if device == "cpu" else "auto")
-        try:
-            self._tokenizer: Any = AutoTokenizer.from_pretrained(path, local_files_only=local_only)
-            model: Any = AutoModelForCausalLM.from_pretrained(
-                path, dtype=chosen, local_files_only=local_only
-            )
-        except (OSError, ValueError) as error:
-            raise ModelError(f"no language model could be loaded from {path}: {error}") from error
+        options = LoadOptions(**loading)
+        self._tokenizer: Any = load_processor(AutoTokenizer, path, options)
         self._torch = torch
-        self._model = model.to(device).eval()
-        self._device = device
+        self._model: Any = load_pretrained(AutoModelForCausalLM, path, options)
+        self._device = self._model.device
         if template == "auto":
             template = "chat" if self._tokenizer.chat_template else "plain"
         self._chat = template == "chat"
@@ -85,7 +76,9 @@ class TransformersLLM:
         self._recent: deque[list[int]] = deque(maxlen=_RECENT)
         self._lock = threading.Lock()
         self.model_id = _model_id(path, self._model)
-        self.max_context = int(getattr(model.config, "max_position_embeddings", None) or 1 << 20)
+        self.max_context = int(
+            getattr(self._model.config, "max_position_embeddings", None) or 1 << 20
+        )
 
     def generate(self, prompts: Sequence[str], sampling: Sampling) -> list[list[Completion]]:
         """``sampling.n`` completions for each prompt.

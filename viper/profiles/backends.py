@@ -1,39 +1,126 @@
-"""Which class a backend name in a profile stands for; imported only when it is wired."""
+"""Which class a backend name in a profile stands for; imported only when it is wired.
+
+A name is one of the shipped ones below, an entry point ``ROLE.NAME`` of the group
+``viper.backends`` that an installed package offers, or ``module:Class``.
+"""
 
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Mapping
+from importlib.metadata import entry_points
 from types import MappingProxyType
 from typing import Any
 
-from viper.errors import ProfileError, UnknownNameError
+from viper.errors import MissingExtraError, ProfileError, UnknownNameError
 
-LLM_BACKENDS: Mapping[str, str] = MappingProxyType(
-    {"transformers": "viper.llm.transformers_llm:TransformersLLM"}
-)
-
-ROLE_BACKENDS: Mapping[str, Mapping[str, str]] = MappingProxyType(
-    {
-        "detector": {"owlv2": "viper.tools.detector_owlv2:Owlv2Detector"},
-        "matcher": {"open_clip": "viper.tools.matcher_open_clip:OpenClipMatcher"},
-        "depth": {"depth_anything": "viper.tools.depth_anything:DepthAnythingEstimator"},
-        "vqa": {"blip": "viper.tools.vqa_blip:BlipAnswerer"},
-        "video": {"video_events": "viper.tools.video_events:VideoEvents"},
-        "text": {"llm": "viper.tools.text:LanguageTool"},
-    }
-)
-"""Role -> backend -> ``module:class``; loads by ``from_pretrained`` or as called."""
+ENTRY_POINTS = "viper.backends"
 
 USES_LLM = "llm"
 """The text backend that shares the profile's language model instead of loading one."""
 
+FRAMES = "frames"
+"""The video backend that asks the profile's own VQA model and matcher about single frames."""
 
-def check_backend(role: str, backend: str) -> None:
-    """Raises UnknownNameError where no backend of that name plays the role."""
-    known = LLM_BACKENDS if role == "llm" else ROLE_BACKENDS[role]
-    if backend not in known:
-        raise UnknownNameError(f"{role} backend", backend, known)
+SHIPPED: Mapping[str, Mapping[str, str]] = MappingProxyType(
+    {
+        "llm": {
+            "transformers": "viper.llm.transformers_llm:TransformersLLM",
+            "vllm": "viper.llm.vllm_llm:VllmLLM",
+            "openai": "viper.llm.openai_llm:OpenAILLM",
+        },
+        "detector": {
+            "owlv2": "viper.tools.detector_owlv2:Owlv2Detector",
+            "grounding_dino": "viper.tools.detector_grounding_dino:GroundingDinoDetector",
+        },
+        "matcher": {"open_clip": "viper.tools.matcher_open_clip:OpenClipMatcher"},
+        "depth": {
+            "depth_anything": "viper.tools.depth_anything:DepthAnythingEstimator",
+            "dpt": "viper.tools.depth_dpt:DptEstimator",
+        },
+        "vqa": {
+            "blip": "viper.tools.vqa_blip:BlipAnswerer",
+            "blip2": "viper.tools.vqa_blip2:Blip2Answerer",
+            "chat": "viper.tools.vqa_chat:ChatAnswerer",
+        },
+        "video": {
+            "video_events": "viper.tools.video_events:VideoEvents",
+            "chat": "viper.tools.video_chat:ChatVideo",
+            "xclip": "viper.tools.video_xclip:XClipVideo",
+            FRAMES: "viper.tools.video_frames:FramesVideo",
+        },
+        "text": {USES_LLM: "viper.tools.text:LanguageTool"},
+        "embedder": {"sentence": "viper.tools.embedder_sentence:SentenceEmbedder"},
+    }
+)
+"""Role -> backend -> ``module:class``; loads by ``from_pretrained`` or as called."""
+
+_WITHOUT_MODEL = {("text", USES_LLM), ("video", FRAMES)}
+_WITHOUT_WEIGHTS = {("llm", "openai"), ("llm", "vllm"), *_WITHOUT_MODEL}
+"""Those that take no options of how weights are loaded."""
+
+_EXTRAS = {("llm", "vllm"): ("vllm", "vllm"), ("llm", "openai"): ("openai", "openai")}
+"""Package and extra of those that need one."""
+
+
+def installed_backends() -> dict[str, str]:
+    """``ROLE.NAME`` to ``module:class`` of the backends that installed packages offer."""
+    return {point.name: point.value for point in entry_points(group=ENTRY_POINTS)}
+
+
+def known_backends(role: str) -> dict[str, str]:
+    """Backend name to ``module:class`` for a role, the installed packages' among them."""
+    found = dict(SHIPPED.get(role, {}))
+    for name, target in installed_backends().items():
+        of_role, _, backend = name.partition(".")
+        if of_role == role and backend:
+            found[backend] = target
+    return found
+
+
+def resolve_backend(role: str, backend: str) -> str:
+    """The ``module:class`` of a backend.
+
+    Raises:
+        UnknownNameError: no backend of that name plays the role.
+    """
+    known = known_backends(role)
+    if backend in known:
+        return known[backend]
+    if ":" in backend:
+        return backend
+    raise UnknownNameError(f"{role} backend", backend, [*known, "module:Class"])
+
+
+def needs_model(role: str, backend: str) -> bool:
+    """Whether a profile must name a model for it."""
+    return (role, backend) not in _WITHOUT_MODEL
+
+
+def loads_weights(role: str, backend: str) -> bool:
+    """Whether it takes the options of :class:`viper.tools.loading.LoadOptions`."""
+    return (role, backend) not in _WITHOUT_WEIGHTS and backend in SHIPPED.get(role, {})
+
+
+def extra_of(role: str, backend: str) -> tuple[str, str] | None:
+    """``(package, extra)`` that a backend needs beside the core, or None."""
+    return _EXTRAS.get((role, backend))
+
+
+def backend_class(role: str, backend: str) -> Any:
+    """The class behind a backend name.
+
+    Raises:
+        UnknownNameError: no such backend.
+        ProfileError: ``module:Class`` names something that cannot be imported.
+    """
+    target = resolve_backend(role, backend)
+    module, _, name = target.partition(":")
+    try:
+        return getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise ProfileError(f"{role}: the backend {target!r} cannot be imported: {error}") from None
 
 
 def load_backend(role: str, backend: str, source: str | None, options: Mapping[str, Any]) -> Any:
@@ -41,19 +128,37 @@ def load_backend(role: str, backend: str, source: str | None, options: Mapping[s
 
     Raises:
         ProfileError: an option that the backend does not take, or no model named.
+        ModelError: nothing loadable there.
     """
-    check_backend(role, backend)
-    path = (LLM_BACKENDS if role == "llm" else ROLE_BACKENDS[role])[backend]
-    module, name = path.split(":")
-    if source is None:
+    if source is None and needs_model(role, backend):
         raise ProfileError(f"{role}: the backend {backend!r} needs a model (a folder or a hub id)")
-    kind = getattr(importlib.import_module(module), name)
+    kind = backend_class(role, backend)
     load = getattr(kind, "from_pretrained", kind)
     try:
         return load(source, **options)
     except TypeError as error:
-        if "unexpected keyword" in str(error):
-            raise ProfileError(
-                f"{role}: the backend {backend!r} takes no such option: {error}"
-            ) from None
+        if "unexpected keyword" in str(error) or "got an unexpected" in str(error):
+            raise ProfileError(f"{role}: {_wrong_option(load, backend, options)}") from None
         raise
+
+
+def _wrong_option(load: Any, backend: str, options: Mapping[str, Any]) -> str:
+    taken = [
+        name
+        for name, parameter in inspect.signature(load).parameters.items()
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+    ]
+    return (
+        f"the backend {backend!r} does not take all of the options {', '.join(options)}; "
+        f"of its own it takes: {', '.join(taken) or 'none'}"
+    )
+
+
+def missing_extra(role: str, backend: str) -> MissingExtraError | None:
+    """What is not installed of what a backend needs, or None."""
+    from importlib.util import find_spec
+
+    extra = extra_of(role, backend)
+    if extra is None or find_spec(extra[0]) is not None:
+        return None
+    return MissingExtraError(*extra, needed_for=f"the {role} backend {backend!r}")

@@ -20,6 +20,7 @@ import platformdirs
 from viper.errors import ProfileError, UnknownNameError
 from viper.sandbox import Limits
 from viper.strategies.base import RunSettings
+from viper.tools.loading import LoadOptions
 from viper.tools.models import ROLES
 from viper.tools.settings import Sensitivity, ToolSettings
 
@@ -28,11 +29,15 @@ SHIPPED = Path(__file__).parent
 
 @dataclass(frozen=True)
 class BackendChoice:
-    """A backend by name, what it loads (``embedded:NAME``, a folder, a hub id), its options."""
+    """A backend by name, what it loads (``embedded:NAME``, a folder, a hub id), its options.
+
+    ``cache`` keeps what a language model answered on disk.
+    """
 
     backend: str
     model: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
+    cache: bool = False
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,9 @@ class ProfileDocument:
     Attributes:
         bank: the bank of in-context examples, ``embedded:NAME`` or a path, or None.
         preload: load the vision models ahead, for profiles whose models are small.
+        load: options of :class:`viper.tools.loading.LoadOptions` for every model that is
+            loaded here; a role's own options win.
+        max_memory_gb: what the weights of the vision models may take together; 0: no bound.
     """
 
     name: str
@@ -53,6 +61,8 @@ class ProfileDocument:
     limits: Limits
     bank: str | None = None
     preload: bool = False
+    load: Mapping[str, Any] = field(default_factory=dict)
+    max_memory_gb: float = 0.0
     path: Path | None = None
 
 
@@ -100,7 +110,9 @@ def _parse(path: Path) -> ProfileDocument:
 class _Reader:
     """Turns parsed TOML into a document, blaming by line."""
 
-    _TOP = ("name", "description", "llm", "roles", "sensitivities", "tools", "run", "limits")
+    _TOP = (
+        "name", "description", "llm", "roles", "load", "sensitivities", "tools", "run", "limits",
+    )  # fmt: skip
 
     def __init__(self, path: Path, text: str) -> None:
         self.path, self._lines = path, text.splitlines()
@@ -114,6 +126,9 @@ class _Reader:
         preload = run.pop("preload", False)
         if not isinstance(preload, bool):
             self._fail("preload", "run", f"expected true or false, got {preload!r}")
+        max_memory_gb = run.pop("max_memory_gb", 0)
+        if isinstance(max_memory_gb, bool) or not isinstance(max_memory_gb, int | float):
+            self._fail("max_memory_gb", "run", f"expected a number, got {max_memory_gb!r}")
         if "llm" not in data:
             self._fail("llm", "", "missing; a profile needs a language model")
         tools = dict(self._table(data, "tools"))
@@ -131,6 +146,8 @@ class _Reader:
             limits=self._record(Limits, self._table(data, "limits"), "limits"),
             bank=bank,
             preload=preload,
+            load=self._load(data),
+            max_memory_gb=float(max_memory_gb),
             path=self.path,
         )
 
@@ -138,16 +155,25 @@ class _Reader:
         self._only(table, ROLES, "roles")
         return {role: self._backend(value, role, "roles") for role, value in table.items()}
 
+    def _load(self, data: dict[str, Any]) -> dict[str, Any]:
+        table = self._table(data, "load")
+        self._record(LoadOptions, table, "load")
+        return table
+
     def _backend(self, value: Any, key: str, section: str) -> BackendChoice:
         if not isinstance(value, dict) or not isinstance(value.get("backend"), str):
             self._fail(key, section, 'expected a table with a backend, as { backend = "owlv2", … }')
-        self._only(value, ("backend", "model", "options"), key)
+        keys = ("backend", "model", "options", *(["cache"] if key == "llm" else []))
+        self._only(value, keys, key)
         model, options = value.get("model"), value.get("options", {})
+        cache = value.get("cache", False)
+        if not isinstance(cache, bool):
+            self._fail("cache", key, f"expected true or false, got {cache!r}")
         if model is not None and not isinstance(model, str):
             self._fail("model", key, f"expected text, got {type(model).__name__}")
         if not isinstance(options, dict):
             self._fail("options", key, f"expected a table, got {type(options).__name__}")
-        return BackendChoice(value["backend"], model, options)
+        return BackendChoice(value["backend"], model, options, cache)
 
     def _sensitivities(self, data: dict[str, Any]) -> dict[str, Sensitivity]:
         found = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -9,16 +10,26 @@ from typing import Any
 
 import viper.world
 from viper.ace.bank import read_bank
-from viper.api.prelude import PRELUDE
+from viper.api.library import Library, library_for
 from viper.errors import ProfileError, ViperError
-from viper.profiles.backends import USES_LLM, check_backend, load_backend
-from viper.profiles.document import BackendChoice, ProfileDocument, read_profile
+from viper.llm.deferred import DeferredLLM
+from viper.llm.protocol import LLM
+from viper.profiles.backends import (
+    FRAMES,
+    USES_LLM,
+    load_backend,
+    loads_weights,
+    missing_extra,
+    needs_model,
+    resolve_backend,
+)
+from viper.profiles.document import BackendChoice, ProfileDocument, read_profile, state_dir
 from viper.sandbox import Sandbox
 from viper.sandbox.sandbox import Mode
 from viper.strategies.base import Components, ExampleSource, NoExamples
 from viper.tools.hub import ToolHub
 from viper.tools.models import ModelSet
-from viper.tools.text import LanguageTool
+from viper.tools.roles import Floats
 
 WORLD = Path(viper.world.__file__).parent
 WEIGHTS = WORLD / "weights"
@@ -32,58 +43,81 @@ class Profile:
     Attributes:
         sandbox_mode: ``strict``, or ``weak`` where a protection layer is missing and the
             user accepted that.
+        api: replaces the profile's API; its files are looked for in the working folder.
+        max_memory_gb: replaces the profile's bound.
     """
 
     document: ProfileDocument
     sandbox_mode: Mode = "strict"
+    api: str | None = None
+    max_memory_gb: float | None = None
 
     @property
     def name(self) -> str:
         return self.document.name
 
     def components(self) -> Components:
-        """The wired parts: the language model loaded, the vision models on first use.
+        """The wired parts; every model is loaded on first use.
 
         Raises:
             ProfileError, UnknownNameError: a backend or model that cannot be had.
+            UsageError: a file of routines that cannot be used.
         """
-        document = self.document
-        llm = self._load("llm", document.llm)
-        loaders = {
-            role: partial(LanguageTool, llm, document.run.prompt_style)
-            if choice.backend == USES_LLM
-            else partial(self._load, role, choice)
-            for role, choice in document.roles.items()
-        }
+        document, library = self.document, self.library()
+        for role, choice in self.choices():
+            self._check_backend(role, choice)
+        llm = DeferredLLM(self._load_llm)
+        models = ModelSet({}, max_bytes=self._max_bytes())
         for role, choice in document.roles.items():
-            check_backend(role, choice.backend)
+            models.add(role, partial(self._load_role, role, choice, llm, models))
         return Components(
             llm=llm,
-            hub=ToolHub(ModelSet(loaders), document.tools),
-            sandbox=Sandbox(limits=document.limits, prelude=PRELUDE, mode=self.sandbox_mode),
-            settings=document.run,
+            hub=ToolHub(models, document.tools, library.tool_routines),
+            sandbox=Sandbox(
+                limits=document.limits, prelude=library.prelude(), mode=self.sandbox_mode
+            ),
+            settings=replace(document.run, api=self.api or document.run.api),
             examples=self._examples(),
             profile_name=document.name,
             preload=document.preload,
+            library=library,
+            embed=partial(_embedded, models) if "embedder" in document.roles else None,
         )
 
-    def problem(self) -> str | None:
-        """Why this profile cannot run here, in one line, or None; loads nothing."""
-        try:
-            check_backend("llm", self.document.llm.backend)
-            choices = [self.document.llm, *self.document.roles.values()]
-            for role, choice in self.document.roles.items():
-                check_backend(role, choice.backend)
-            for choice in choices:
-                self.model_source(choice)
-            self._examples()
-        except ViperError as error:
-            return str(error)
-        return None
+    def library(self) -> Library:
+        """The names that programs may call.
+
+        Raises:
+            UsageError: a file of routines that cannot be used.
+        """
+        if self.api is not None:
+            return library_for(self.api)
+        base = self.document.path.parent if self.document.path else None
+        return library_for(self.document.run.api, base)
+
+    def problems(self) -> list[str]:
+        """What keeps this profile from running here, a line each; loads nothing."""
+        checks: list[Callable[[], Any]] = [
+            *[partial(self._check_backend, role, choice) for role, choice in self.choices()],
+            self._examples,
+            self.library,
+        ]
+        found = []
+        for check in checks:
+            try:
+                check()
+            except ViperError as error:
+                found.append(str(error))
+        return found
 
     def without_examples(self) -> Profile:
         """The same profile in the zero-shot setting."""
         return replace(self, document=replace(self.document, bank=None))
+
+    def choices(self) -> Iterator[tuple[str, BackendChoice]]:
+        """Role and backend of every model, the language model first."""
+        yield "llm", self.document.llm
+        yield from self.document.roles.items()
 
     def model_source(self, choice: BackendChoice) -> str | None:
         """What a backend is asked to load: the shipped folder, the named folder, or a hub id.
@@ -92,7 +126,7 @@ class Profile:
             ProfileError: a shipped model of that name does not exist.
         """
         if choice.model is None or not choice.model.startswith("embedded:"):
-            return choice.model
+            return self._beside(choice.model)
         folder = WEIGHTS / choice.model.removeprefix("embedded:")
         if not folder.is_dir():
             raise ProfileError(
@@ -101,8 +135,55 @@ class Profile:
             )
         return str(folder)
 
+    def options(self, role: str, choice: BackendChoice) -> Mapping[str, Any]:
+        """The options of a backend: the profile's ``[load]`` where it loads weights, its own."""
+        shared = self.document.load if loads_weights(role, choice.backend) else {}
+        return {**shared, **choice.options}
+
+    def _beside(self, model: str | None) -> str | None:
+        """A path that begins with ``./`` or ``../`` is meant from the profile's folder."""
+        if model is None or not model.startswith(("./", "../")) or self.document.path is None:
+            return model
+        return str((self.document.path.parent / model).resolve())
+
+    def _check_backend(self, role: str, choice: BackendChoice) -> None:
+        resolve_backend(role, choice.backend)
+        source = self.model_source(choice)
+        if source is None and needs_model(role, choice.backend):
+            raise ProfileError(f"{role}: the backend {choice.backend!r} needs a model")
+        missing = missing_extra(role, choice.backend)
+        if missing is not None:
+            raise missing
+
     def _load(self, role: str, choice: BackendChoice) -> Any:
-        return load_backend(role, choice.backend, self.model_source(choice), choice.options)
+        source = self.model_source(choice)
+        return load_backend(role, choice.backend, source, self.options(role, choice))
+
+    def _load_llm(self) -> LLM:
+        llm: LLM = self._load("llm", self.document.llm)
+        if not self.document.llm.cache:
+            return llm
+        from viper.llm.cache import CachedLLM, SqliteStore
+
+        return CachedLLM(llm, SqliteStore(state_dir() / "llm-cache.db"))
+
+    def _load_role(self, role: str, choice: BackendChoice, llm: LLM, models: ModelSet) -> Any:
+        if choice.backend == USES_LLM and role == "text":
+            from viper.tools.text import LanguageTool
+
+            return LanguageTool(llm, self.document.run.prompt_style, **choice.options)
+        if choice.backend == FRAMES and role == "video":
+            from viper.tools.video_frames import FramesVideo
+
+            shared = {name: models.shared(name) for name in ("vqa", "matcher")}
+            return FramesVideo(shared["vqa"], shared["matcher"], **choice.options)
+        return self._load(role, choice)
+
+    def _max_bytes(self) -> int | None:
+        gigabytes = self.document.max_memory_gb
+        if self.max_memory_gb is not None:
+            gigabytes = self.max_memory_gb
+        return int(gigabytes * 2**30) if gigabytes else None
 
     def _examples(self) -> ExampleSource:
         bank = self.document.bank
@@ -114,15 +195,29 @@ class Profile:
         return read_bank(base / bank)
 
 
-def load_profile(name_or_path: str = "embedded", *, sandbox: Mode = "strict") -> Profile:
+def load_profile(
+    name_or_path: str = "embedded",
+    *,
+    sandbox: Mode = "strict",
+    api: str | None = None,
+    max_memory_gb: float | None = None,
+) -> Profile:
     """The profile of that name or in that ``.toml`` file; loads no model yet.
 
     Args:
-        name_or_path: a known name (``viper doctor`` lists them) or a path ending in ``.toml``.
+        name_or_path: a known name (``viper profile list``) or a path ending in ``.toml``.
         sandbox: ``strict``, or ``weak`` to go on where a protection layer is missing.
+        api: replaces the profile's API: sets and files of routines, joined by ``+``.
+        max_memory_gb: replaces the profile's bound on the weights of loaded models.
 
     Raises:
         UnknownNameError: no such profile.
         ProfileError: a broken file; says line and key.
     """
-    return Profile(read_profile(name_or_path), sandbox)
+    return Profile(read_profile(name_or_path), sandbox, api, max_memory_gb)
+
+
+def _embedded(models: ModelSet, texts: Sequence[str]) -> Floats:
+    with models.using("embedder") as embedder:
+        rows: Floats = embedder.embed(texts)
+    return rows

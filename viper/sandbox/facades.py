@@ -51,6 +51,14 @@ def _pick(module: ModuleType, names: str) -> dict[str, Any]:
     return {name: getattr(module, name) for name in names.split()}
 
 
+_MODULES = (
+    "math statistics itertools collections collections.abc functools re random string json heapq "
+    "bisect copy operator dataclasses typing typing_extensions sys numpy numpy.linalg numpy.random"
+)
+
+MODULES = frozenset(_MODULES.split())
+"""What programs may import."""
+
 _STATISTICS = (
     "mean fmean geometric_mean harmonic_mean median median_low median_high mode multimode "
     "quantiles pstdev pvariance stdev variance"

@@ -25,6 +25,12 @@ UnicodeError ValueError ZeroDivisionError Warning UserWarning
 """
 
 
+_GUARDED = "print pow type isinstance issubclass getattr hasattr setattr delattr"
+
+BUILTIN_NAMES = frozenset((_PLAIN + _GUARDED).split())
+"""The builtin names that programs have."""
+
+
 class OutputLimitError(BaseException):
     """The program printed more than it may; not an Exception, so it cannot be swallowed."""
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from viper.api.library import Library
 from viper.llm.protocol import LLM
 from viper.sandbox import Sandbox
 from viper.schema import Example, Query, Trial, Usage
 from viper.tools.hub import ToolHub
 from viper.tools.media import Media
+from viper.tools.roles import Floats
 
 
 class ExampleSource(Protocol):
@@ -45,6 +47,9 @@ class RunSettings:
         prompt_style: ``compact`` for small writers, ``full`` or ``chat`` for large ones.
         max_tokens: of one program.
         seed: of sampling.
+        api_budget: tokens that the text of the API may take; above it, a router shows the
+            names that fit the query best. 0 shows all of them.
+        router: how it ranks names: ``bm25`` or ``embeddings``.
     """
 
     api: str = "abstract"
@@ -57,6 +62,8 @@ class RunSettings:
     prompt_style: str = "full"
     max_tokens: int = 512
     seed: int = 0
+    api_budget: int = 0
+    router: str = "bm25"
 
 
 @dataclass(frozen=True)
@@ -64,7 +71,9 @@ class Components:
     """The parts a profile wires together for a Reasoner.
 
     Attributes:
+        library: the names that programs may call.
         preload: load the vision models ahead, while the first program is written.
+        embed: texts to unit vectors, for a router that ranks by meaning.
     """
 
     llm: LLM
@@ -74,6 +83,8 @@ class Components:
     examples: ExampleSource = field(default_factory=NoExamples)
     profile_name: str = "custom"
     preload: bool = False
+    library: Library = field(default_factory=Library)
+    embed: Callable[[Sequence[str]], Floats] | None = None
 
     def close(self) -> None:
         """Ends the sandbox's processes; the components are of no use afterwards."""
@@ -97,7 +108,8 @@ class UsageMeter:
 class RunContext:
     """One query on its way: what it asks, about what, with which settings.
 
-    ``final_value`` is what the last good program returned, with arrays and references.
+    ``final_value`` is what the last good program returned, with arrays and references;
+    ``left_out`` the names of the API that a router kept out of the prompt.
     """
 
     query: Query
@@ -106,6 +118,7 @@ class RunContext:
     cancel: threading.Event
     usage: UsageMeter = field(default_factory=UsageMeter)
     final_value: Any = None
+    left_out: tuple[str, ...] = ()
 
 
 class Strategy(Protocol):

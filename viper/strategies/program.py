@@ -8,18 +8,20 @@ the typed Failure and the log of calls, never by an error's text.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from viper.api.sets import api_set
+from viper.api.sets import ApiEntry
 from viper.errors import CancelledError, ToolError
 from viper.llm.protocol import Sampling
 from viper.prompting.builder import Feedback, build_prompt
 from viper.prompting.compact import END_OF_PROGRAM
 from viper.prompting.extract import extract_code
+from viper.prompting.ranking import ranker
+from viper.prompting.router import Router
 from viper.sandbox import Outcome, Ref
-from viper.schema import Answer, Failure, Query, ToolCall, Trial
+from viper.schema import Answer, Example, Failure, Query, ToolCall, Trial
 from viper.strategies.answers import read_answer
 from viper.strategies.base import Components, RunContext, RunSettings
 from viper.tools.hub import HubSession
@@ -130,13 +132,35 @@ def write_prompt(
     """The prompt that a query gets under the run's settings."""
     settings, query = context.settings, asked_as(context.query)
     examples = components.examples.examples(query, query.task, settings.api, settings.examples)
+    entries = components.library.api_set(settings.api).entries(query.task)
+    shown = routed(query, entries, examples, components, settings)
+    context.left_out = tuple(entry.name for entry in entries if entry not in shown)
     return build_prompt(
         query,
-        api_set(settings.api).entries(query.task),
+        shown,
         examples,
         style=settings.prompt_style,
         feedback=feedback,
     )
+
+
+def routed(
+    query: Query,
+    entries: Sequence[ApiEntry],
+    examples: Sequence[Example],
+    components: Components,
+    settings: RunSettings,
+) -> Sequence[ApiEntry]:
+    """The names that the prompt lists: all, or those the router chose where a budget is set."""
+    if not settings.api_budget:
+        return entries
+    router = Router(
+        entries,
+        count_tokens=components.llm.count_tokens,
+        detail="compact" if settings.prompt_style == "compact" else "full",
+        rank=ranker(settings.router, components.embed),
+    )
+    return router.choose(query.text, settings.api_budget, [e.program for e in examples])
 
 
 def asked_as(query: Query) -> Query:

@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from viper.errors import CancelledError, ToolError, ViperError
+from viper.api.registry import Routine
+from viper.errors import CancelledError, ToolError, UsageError, ViperError
 from viper.sandbox import Ref
 from viper.schema import Box, PixelBox, ToolCall
 from viper.tools.cache import ComputeCache
@@ -55,11 +56,31 @@ class Region:
 
 
 class ToolHub:
-    """The models with their caches, for any number of runs at once."""
+    """The models with their caches, for any number of runs at once.
 
-    def __init__(self, models: ModelSet, settings: ToolSettings) -> None:
+    Args:
+        routines: further tools by name, which a user's file registered to run in the parent.
+
+    Raises:
+        UsageError: one of them has the name of a tool that is there already.
+    """
+
+    def __init__(
+        self,
+        models: ModelSet,
+        settings: ToolSettings,
+        routines: Mapping[str, Routine] | None = None,
+    ) -> None:
+        from viper.tools.abilities import ABILITIES
+        from viper.tools.parent_routines import as_ability
+
         self.models = models
         self.settings = settings
+        added = {name: as_ability(routine) for name, routine in (routines or {}).items()}
+        taken = sorted(set(added) & set(ABILITIES))
+        if taken:
+            raise UsageError(f"the routine name {taken[0]!r} is taken; choose another name")
+        self.abilities: Mapping[str, Callable[..., Any]] = {**ABILITIES, **added}
         self.encodings = ComputeCache(settings.cache_entries)
         self.results = ComputeCache(settings.cache_entries)
 
@@ -100,17 +121,14 @@ class HubSession:
         overrides: dict[int, Any],
         cancel: threading.Event | None,
     ) -> None:
-        from viper.tools.abilities import ABILITIES
-
         self.hub, self.media, self.thresholds = hub, media, thresholds
         self.calls: list[ToolCall] = []
         self._overrides = overrides
         self._cancel = cancel
-        self._abilities = ABILITIES
         self.model_calls = 0
         self._rejected_by: str | None = None
         self._shortened_by: str | None = None
-        self._fresh = False
+        self._kept = self._fresh = False
 
     def call(
         self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], line: int | None
@@ -124,12 +142,13 @@ class HubSession:
         if self._cancel is not None and self._cancel.is_set():
             raise CancelledError("the run was cancelled")
         index, started = len(self.calls), time.perf_counter()
-        self._rejected_by, self._shortened_by, self._fresh = None, None, False
+        self._rejected_by, self._shortened_by = None, None
+        self._kept = self._fresh = False
         forced = self._overrides.get(index, _NO_OVERRIDE)
         error: str | None = None
         result: Any = None
         try:
-            result = self._answer(name, args, kwargs) if forced is _NO_OVERRIDE else forced
+            result = self.nested(name, args, kwargs) if forced is _NO_OVERRIDE else forced
             return result
         except ViperError as failure:
             error = str(failure)
@@ -146,7 +165,7 @@ class HubSession:
                     kwargs={key: plain(value) for key, value in kwargs.items()},
                     result=plain(result),
                     seconds=round(time.perf_counter() - started, 6),
-                    cached=error is None and not self._fresh,
+                    cached=error is None and self._kept and not self._fresh,
                     rejected_by=self._rejected_by,
                     shortened_by=self._shortened_by,
                     error=error,
@@ -154,13 +173,19 @@ class HubSession:
                 )
             )
 
-    def _answer(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        ability = self._abilities.get(name)
-        if ability is None:
-            raise ToolError(f"unknown tool {name!r}; known: {', '.join(sorted(self._abilities))}")
-        return ability(self, *args, **kwargs)
-
     # What abilities use.
+
+    def nested(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """What a tool answers, as part of the call that is being answered.
+
+        Raises:
+            ToolError: unknown tool, or the tool refused.
+        """
+        ability = self.hub.abilities.get(name)
+        if ability is None:
+            known = ", ".join(sorted(self.hub.abilities))
+            raise ToolError(f"unknown tool {name!r}; known: {known}")
+        return ability(self, *args, **kwargs)
 
     def threshold(self, name: str) -> float:
         """The value in force of a declared sensitivity; 0 where the profile declares none."""
@@ -233,7 +258,9 @@ class HubSession:
         return value
 
     def _count(self, hit: bool) -> None:
-        if not hit:
+        if hit:
+            self._kept = True
+        else:
             self._fresh = True
             self.model_calls += 1
 

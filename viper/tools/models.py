@@ -14,7 +14,7 @@ from typing import Any
 from viper.errors import ModelError, ToolError
 from viper.tools.loading import MEMORY_ADVICE, is_out_of_memory
 
-ROLES = ("detector", "matcher", "depth", "vqa", "video", "text")
+ROLES = ("detector", "matcher", "depth", "vqa", "video", "text", "embedder")
 
 
 class ModelSet:
@@ -33,11 +33,18 @@ class ModelSet:
         self, loaders: Mapping[str, Callable[[], Any]], max_bytes: int | None = None
     ) -> None:
         self.max_bytes = max_bytes
-        self._loaders = dict(loaders)
+        self._loaders: dict[str, Callable[[], Any]] = {}
         self._loaded: OrderedDict[str, Any] = OrderedDict()  # least recently used first
-        self._locks = {role: threading.RLock() for role in self._loaders}
+        self._locks: dict[str, threading.RLock] = {}
         # Model libraries change global defaults while they load: one load at a time.
-        self._loading = threading.Lock()
+        self._loading = threading.RLock()
+        for role, loader in loaders.items():
+            self.add(role, loader)
+
+    def add(self, role: str, loader: Callable[[], Any]) -> None:
+        """Gives a role a backend, to be loaded when it is first needed."""
+        self._loaders[role] = loader
+        self._locks[role] = threading.RLock()
 
     @property
     def roles(self) -> tuple[str, ...]:
@@ -86,6 +93,13 @@ class ModelSet:
                     raise ModelError(f"{role}: {MEMORY_ADVICE}") from error
                 raise
 
+    def shared(self, role: str) -> Any:
+        """A backend for another one to use: each of its methods waits for its turn.
+
+        None where no model plays the role.
+        """
+        return _Shared(self, role) if role in self._loaders else None
+
     def load_all(self) -> None:
         """Loads every backend now (a server warms up; a test measures)."""
         for role in self._loaders:
@@ -122,6 +136,24 @@ class ModelSet:
                 finally:
                     lock.release()
                 _release_memory()
+
+
+class _Shared:
+    """Stands for the backend of a role; loads it on first use, one thread at a time."""
+
+    def __init__(self, models: ModelSet, role: str) -> None:
+        self._models, self._role = models, role
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._models.get(self._role), name)
+        if not callable(found):
+            return found
+
+        def under_lock(*args: Any, **kwargs: Any) -> Any:
+            with self._models.using(self._role) as backend:
+                return getattr(backend, name)(*args, **kwargs)
+
+        return under_lock
 
 
 def _size(backend: Any) -> int:

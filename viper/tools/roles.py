@@ -103,6 +103,17 @@ class VisualAnswerer(Protocol):
 
 
 @runtime_checkable
+class TextEmbedder(Protocol):
+    """Sentences as points: near in meaning, near in space."""
+
+    model_id: str
+
+    def embed(self, texts: Sequence[str]) -> Floats:
+        """L2-normalised embeddings ``[N, D]``."""
+        ...
+
+
+@runtime_checkable
 class VideoModel(Protocol):
     """Events in a clip."""
 

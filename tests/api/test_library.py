@@ -1,0 +1,158 @@
+"""Routines of a user's own file: what is taken from it, and every way it can be wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from viper.api.library import Library, library_for
+from viper.api.routine_files import load_routine_file
+from viper.errors import UnknownNameError, UsageError
+
+CORNER = Path(__file__).parent / "files" / "corner.py"
+
+GOOD = '''
+from viper import routine
+
+@routine
+def twice(x: int) -> int:
+    """Double a number."""
+    return 2 * x
+'''
+
+
+def written(tmp_path: Path, text: str, name: str = "mine.py") -> Path:
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_file_holds_pure_and_tool_routines() -> None:
+    found = load_routine_file(CORNER)
+    assert [(r.name, r.tool) for r in found.routines] == [
+        ("get_patch_at_corner", False),
+        ("mean_brightness", True),
+    ]
+    assert found.source is not None and found.source.exports == ("get_patch_at_corner",)
+
+
+def test_the_child_gets_what_pure_routines_need_on_their_own_lines() -> None:
+    source = load_routine_file(CORNER).source
+    assert source is not None
+    theirs, ours = source.text.splitlines(), CORNER.read_text("utf-8").splitlines()
+    shown = {line for line in theirs if line}
+    assert all(line in ("", ours[number]) for number, line in enumerate(theirs))
+    assert {"import math", "def _gap(patch: ImagePatch, x: float, y: float) -> float:"} <= shown
+    assert not any("viper" in line or "tools" in line or "@" in line for line in shown)
+
+
+def test_an_api_is_sets_and_files_joined() -> None:
+    library = library_for(f"abstract+{CORNER}")
+    names = [e.name for e in library.api_set(f"abstract+{CORNER}").entries("ground")]
+    assert "find" in names and names[-1] == "get_patch_at_corner"
+    listed = [e.name for e in library.api_set(str(CORNER)).entries("question")]
+    assert listed == ["get_patch_at_corner", "mean_brightness"]
+    assert "get_patch_at_corner" not in [
+        e.name for e in library.api_set("abstract").entries("ground")
+    ]
+    assert set(library.tool_routines) == {"mean_brightness"}
+
+
+def test_the_client_and_the_tools_are_not_shown_to_a_language_model() -> None:
+    library = library_for(str(CORNER))
+    (entry,) = [
+        e for e in library.api_set(str(CORNER)).entries("question") if e.name == "mean_brightness"
+    ]
+    assert entry.arguments == "patch"
+
+
+def test_without_files_nothing_changes() -> None:
+    assert library_for("abstract+vipergpt") == Library()
+    assert Library().prelude().sources == ()
+
+
+def test_loading_twice_sees_changes(tmp_path: Path) -> None:
+    path = written(tmp_path, GOOD)
+    assert load_routine_file(path).routines[0].function(2) == 4
+    written(tmp_path, GOOD.replace("2 * x", "3 * x"))
+    assert load_routine_file(path).routines[0].function(2) == 6
+
+
+FAULTS = {
+    "no docstring": (
+        "@routine\ndef f(x: int) -> int:\n    return x\n",
+        "mine.py:3: routine 'f' lacks a docstring",
+    ),
+    "untyped": (
+        "@routine\ndef f(x) -> int:\n    'Say.'\n    return x\n",
+        "mine.py:3: routine 'f' lacks annotations: x",
+    ),
+    "no return type": (
+        "@routine\ndef f(x: int):\n    'Say.'\n    return x\n",
+        "lacks annotations: return",
+    ),
+    "unknown task": (
+        "@routine(['grund'])\ndef f(x: int) -> int:\n    'Say.'\n    return x\n",
+        "unknown task 'grund'; known: .*ground",
+    ),
+    "twice": (GOOD + GOOD.partition("routine\n")[2], "'twice' is registered twice"),
+    "leading underscore": (
+        "@routine\ndef _f(x: int) -> int:\n    'Say.'\n    return x\n",
+        "routine '_f': a name programs call has no underscore first",
+    ),
+    "forbidden import": (
+        "import os\n@routine\ndef f(x: int) -> str:\n    'Say.'\n    return os.getcwd()\n",
+        "mine.py:3: programs cannot import 'os'; a pure routine runs in the sandbox",
+    ),
+    "forbidden name": (
+        "@routine\ndef f(x: int) -> str:\n    'Say.'\n    return open('x').read()\n",
+        "mine.py:6: the name 'open' is not there in the sandbox; .*tool=True",
+    ),
+    "dunder": (
+        "@routine\ndef f(x: int) -> object:\n    'Say.'\n    return x.__class__.__base__\n",
+        r"mine.py:6: .*__base__.*; a pure routine runs in the sandbox .*tool=True",
+    ),
+    "client": (
+        "@routine\ndef f(call: object, x: int) -> int:\n    'Say.'\n    return x\n",
+        "mine.py:3: f: a parameter called 'call' is reserved",
+    ),
+    "syntax": ("def f(:\n    pass\n", r"mine.py:3: SyntaxError: invalid syntax"),
+    "raises": ("X = 1 / 0\n", r"mine.py:3: ZeroDivisionError: division by zero"),
+    "no routine": ("def f() -> int:\n    return 1\n", "holds no routine; mark a function"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", list(FAULTS))
+def test_each_fault_is_one_clear_line(name: str, tmp_path: Path) -> None:
+    text, message = FAULTS[name]
+    with pytest.raises(UsageError, match=message) as raised:
+        load_routine_file(written(tmp_path, f"from viper import routine\n\n{text}"))
+    assert "\n" not in str(raised.value) and str(tmp_path) in str(raised.value)
+
+
+def test_a_name_that_the_api_uses_is_refused(tmp_path: Path) -> None:
+    path = written(tmp_path, GOOD.replace("twice", "distance"))
+    with pytest.raises(UsageError, match="the name 'distance' is taken by viper"):
+        library_for(str(path))
+
+
+def test_a_name_that_another_file_uses_is_refused(tmp_path: Path) -> None:
+    first, second = written(tmp_path, GOOD), written(tmp_path, GOOD, "other.py")
+    with pytest.raises(UsageError, match="other.py: the name 'twice' is taken by .*mine.py"):
+        library_for(f"{first}+{second}")
+
+
+def test_files_that_are_none(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="absent.py: cannot be read .*expected a Python file"):
+        library_for("absent.py", tmp_path)
+    (tmp_path / "bytes.py").write_bytes(b"\xff\xfe")
+    with pytest.raises(UsageError, match="not UTF-8"):
+        library_for("bytes.py", tmp_path)
+    with pytest.raises(UnknownNameError, match="unknown API 'abstrct'; known: .*ending in .py"):
+        library_for("abstrct")
+
+
+def test_an_api_of_another_library_is_unknown(tmp_path: Path) -> None:
+    with pytest.raises(UnknownNameError, match="unknown API 'mine.py'"):
+        Library().api_set("abstract+mine.py")

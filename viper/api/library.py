@@ -1,0 +1,120 @@
+"""The names that one reasoner's programs may call: the shipped ones and those of files.
+
+``--api abstract+my_routines.py`` names API sets, files and entry points, joined by ``+``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
+from pathlib import Path
+
+from viper.api import prelude as shipped
+from viper.api.registry import REGISTRY, Routine
+from viper.api.routine_files import RoutineFile, load_routine_file
+from viper.api.sets import OWNERS, ApiSet, api_names
+from viper.errors import UnknownNameError, UsageError
+from viper.sandbox.tools import Prelude
+
+ENTRY_POINTS = "viper.routines"
+"""Group under which an installed package names modules of routines."""
+
+
+@dataclass(frozen=True)
+class Library:
+    """What programs may call; the default holds the shipped routines alone.
+
+    Raises:
+        UsageError: two routines share a name, or one takes a name that the API uses.
+    """
+
+    files: tuple[RoutineFile, ...] = ()
+
+    def __post_init__(self) -> None:
+        taken = {routine.name: "viper" for routine in REGISTRY.all()}
+        taken |= {owner.__name__: "viper" for owner in OWNERS}
+        for file in self.files:
+            for routine in file.routines:
+                if routine.name in taken:
+                    raise UsageError(
+                        f"{file.path}: the name {routine.name!r} is taken by "
+                        f"{taken[routine.name]}; choose another name"
+                    )
+                taken[routine.name] = str(file.path)
+
+    def api_set(self, name: str) -> ApiSet:
+        """The set of that name, as :func:`viper.api.sets.api_set`, files among its parts.
+
+        Raises:
+            UnknownNameError: a part is neither a set nor a file of this library.
+        """
+        parts = split_api(name)
+        own = {file.name: file.routines for file in self.files}
+        for part in parts:
+            if part not in own and part not in api_names():
+                raise UnknownNameError("API", part, api_names() | set(own))
+        return ApiSet("+".join(parts), parts, {p: own[p] for p in parts if p in own})
+
+    @cached_property
+    def tool_routines(self) -> Mapping[str, Routine]:
+        """The routines of files that run in the parent, by name."""
+        routines = [routine for file in self.files for routine in file.routines]
+        return {routine.name: routine for routine in routines if routine.tool}
+
+    def prelude(self) -> Prelude:
+        """What the sandbox needs to offer all of them."""
+        if not self.files:
+            return shipped.PRELUDE
+        return Prelude(
+            shipped.PRELUDE.module,
+            {"tools": sorted(self.tool_routines)},
+            tuple(file.source for file in self.files if file.source is not None),
+        )
+
+
+def split_api(name: str) -> tuple[str, ...]:
+    """The parts of an API name."""
+    return tuple(part.strip() for part in name.split("+"))
+
+
+def library_for(api: str, base: Path | None = None) -> Library:
+    """The library that an API name needs.
+
+    Args:
+        base: folder that files are looked for in; the working folder by default.
+
+    Raises:
+        UsageError: a file cannot be used as one of routines.
+        UnknownNameError: a part that is neither a set, a file nor an entry point.
+    """
+    return Library(tuple(_files(split_api(api), base or Path())))
+
+
+def installed_routines() -> dict[str, EntryPoint]:
+    """The entry points of installed packages that offer routines, by name."""
+    return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
+
+
+def _files(parts: Iterable[str], base: Path) -> Iterable[RoutineFile]:
+    known = api_names()
+    for part in dict.fromkeys(parts):
+        if part in known:
+            continue
+        if part.endswith(".py"):
+            yield load_routine_file(base / part, part)
+            continue
+        installed = installed_routines()
+        if part not in installed:
+            raise UnknownNameError("API", part, {*known, *installed, "a path ending in .py"})
+        yield load_routine_file(_module_path(installed[part]), part)
+
+
+def _module_path(point: EntryPoint) -> Path:
+    """The file of an entry point's module, without running it."""
+    spec = find_spec(point.module)
+    if spec is None or spec.origin is None:
+        raise UsageError(f"the entry point {point.name!r} names {point.module}, which has no file")
+    return Path(spec.origin)

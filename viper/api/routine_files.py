@@ -1,0 +1,110 @@
+"""Routines in a user's own Python file, or in an installed package.
+
+The file is imported here, in the parent: it is as trusted as the code that calls viper. Of
+its pure routines only the text goes to the sandbox's child: each with the functions,
+values and imports of the file that it needs, and held to the rules of programs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import sys
+import traceback
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+from viper.api.registry import CLIENT_PARAMETER, Routine, collecting, signature_of
+from viper.api.routine_source import MAX_BYTES, child_source
+from viper.errors import UsageError
+from viper.sandbox.tools import Source
+
+
+@dataclass(frozen=True)
+class RoutineFile:
+    """The routines of one file.
+
+    Attributes:
+        name: how ``--api`` calls it: the path as it was given, or an entry point's name.
+        routines: in the order of the file.
+        source: the pure ones as the child gets them; None where there is none.
+    """
+
+    name: str
+    path: Path
+    routines: tuple[Routine, ...]
+    source: Source | None
+
+
+def load_routine_file(path: Path, name: str | None = None) -> RoutineFile:
+    """Imports the file and prepares its pure routines for the child.
+
+    Raises:
+        UsageError: the file is missing, does not import, holds no routine, or a routine of
+            it uses what programs may not; one line with file and line.
+    """
+    text = _read(path)
+    routines = _imported(path, text)
+    if not routines:
+        raise UsageError(f"{path}: holds no routine; mark a function with @routine from viper")
+    _check_parameters(path, routines)
+    return RoutineFile(name or str(path), path, routines, child_source(path, text, routines))
+
+
+def _read(path: Path) -> str:
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise UsageError(
+            f"{path}: cannot be read ({error.strerror}); expected a Python file"
+        ) from None
+    if len(data) > MAX_BYTES:
+        raise UsageError(f"{path}: {len(data)} bytes; at most {MAX_BYTES} are read")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        raise UsageError(f"{path}: not UTF-8 text; expected a Python file") from None
+
+
+def _imported(path: Path, text: str) -> tuple[Routine, ...]:
+    """The routines that running the file registers; the file runs afresh each time."""
+    digest = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]
+    module = ModuleType(f"viper_routines_{path.stem}_{digest}")
+    module.__file__ = str(path)
+    module.__spec__ = importlib.util.spec_from_file_location(module.__name__, path)
+    # dataclasses and typing look a class's module up by its name.
+    sys.modules[module.__name__] = module
+    with collecting() as found:
+        try:
+            exec(compile(text, str(path), "exec"), module.__dict__)  # noqa: S102 - the user's own
+        except Exception as error:  # noqa: BLE001 - whatever the user's file raises
+            raise UsageError(_blamed(path, error)) from error
+    return found.all()
+
+
+def _blamed(path: Path, error: Exception) -> str:
+    """One line that says where in the file an import went wrong."""
+    line = getattr(error, "lineno", None) if isinstance(error, SyntaxError) else None
+    for frame in traceback.extract_tb(error.__traceback__):
+        if frame.filename == str(path):
+            line = frame.lineno
+    where = f"{path}:{line}" if line else str(path)
+    kind = "" if isinstance(error, UsageError) else f"{type(error).__name__}: "
+    return f"{where}: {kind}{error}"
+
+
+def _check_parameters(path: Path, routines: Iterable[Routine]) -> None:
+    for routine in routines:
+        line = routine.function.__code__.co_firstlineno
+        if routine.needs_client:
+            raise UsageError(
+                f"{path}:{line}: {routine.name}: a parameter called {CLIENT_PARAMETER!r} is "
+                "reserved; call the routines and methods of the API by their names"
+            )
+        if not routine.tool and any(p.name == "tools" for p in signature_of(routine.function)[0]):
+            raise UsageError(
+                f"{path}:{line}: {routine.name}: only @routine(tool=True) gets tools; "
+                "a pure routine runs in the sandbox, without them"
+            )

@@ -1,0 +1,59 @@
+"""A language model that is loaded when it is first asked, so that what needs none loads none."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+
+from viper.llm.protocol import LLM, Completion, Sampling
+
+
+class DeferredLLM:
+    """Stands for a language model until somebody needs it; then it is loaded, once.
+
+    Args:
+        load: returns the model.
+    """
+
+    def __init__(self, load: Callable[[], LLM]) -> None:
+        self._load = load
+        self._lock = threading.Lock()
+        self._model: LLM | None = None
+
+    @property
+    def loaded(self) -> bool:
+        """Whether the model is in memory."""
+        return self._model is not None
+
+    @property
+    def model(self) -> LLM:
+        """The model itself, loaded now if it was not."""
+        with self._lock:
+            if self._model is None:
+                self._model = self._load()
+            return self._model
+
+    @property
+    def model_id(self) -> str:
+        return self.model.model_id
+
+    @property
+    def max_context(self) -> int:
+        return self.model.max_context
+
+    @property
+    def can_score(self) -> bool:
+        """Whether :meth:`score` is available; remote endpoints may not offer it."""
+        return bool(getattr(self.model, "can_score", True))
+
+    def generate(self, prompts: Sequence[str], sampling: Sampling) -> list[list[Completion]]:
+        """As the model."""
+        return self.model.generate(prompts, sampling)
+
+    def score(self, prompt: str, continuations: Sequence[str]) -> list[float]:
+        """As the model."""
+        return self.model.score(prompt, continuations)
+
+    def count_tokens(self, text: str) -> int:
+        """As the model."""
+        return self.model.count_tokens(text)

@@ -1,0 +1,92 @@
+"""Chooses the names of an API that a prompt lists, when all of them would be too long.
+
+Differs: Stanić et al. 2024 list the whole library and name this as future work.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from viper.api.sets import ApiEntry
+from viper.api.spec import Detail, render
+from viper.prompting.ranking import Rank, by_words
+
+ESSENTIAL = frozenset(
+    {"find", "exists", "simple_query", "get_video_segment_of_event", "select_answer"}
+)
+"""What nearly every program needs; listed whatever the query."""
+
+
+class Router:
+    """Fits the text of an API into a budget of tokens.
+
+    Args:
+        entries: the whole API of a task.
+        count_tokens: of the language model that will read it.
+        detail: how the prompt will show them.
+        rank: orders names by how well they fit the query.
+    """
+
+    def __init__(
+        self,
+        entries: Sequence[ApiEntry],
+        count_tokens: Callable[[str], int],
+        detail: Detail = "full",
+        rank: Rank = by_words,
+    ) -> None:
+        self._entries, self._detail, self._rank = tuple(entries), detail, rank
+        self._count = count_tokens
+
+    def choose(self, query: str, budget: int, programs: Iterable[str] = ()) -> tuple[ApiEntry, ...]:
+        """The names to list, in the order of the API.
+
+        Args:
+            budget: tokens that their text may take. What must stay may exceed it.
+            programs: of the examples in the prompt; what they call always stays.
+        """
+        if self._tokens(self._entries) <= budget:
+            return self._entries
+        called = {name for program in programs for name in _called(program)}
+        kept = [e for e in self._entries if e.name in called | ESSENTIAL]
+        scores = self._rank(query, [_described(entry) for entry in self._entries])
+        order = sorted(range(len(scores)), key=lambda index: -scores[index])
+        used = self._tokens(kept)
+        # A text alone shows the classes that it mentions; beside others they stand there already.
+        beside = kept[:1]
+        shown = self._tokens(beside)
+        added: list[ApiEntry] = []
+        for entry in (self._entries[index] for index in order):
+            cost = self._tokens([*beside, entry]) - shown
+            if entry not in kept and used + cost <= budget:
+                added.append(entry)
+                used += cost
+        # Texts joined may take a token more than apart: the least fitting go until it fits.
+        while added and self._tokens(kept + added) > budget:
+            added.pop()
+        return tuple(entry for entry in self._entries if entry in kept or entry in added)
+
+    def _tokens(self, entries: Iterable[ApiEntry]) -> int:
+        chosen = set(map(id, entries))
+        shown = [entry for entry in self._entries if id(entry) in chosen]
+        return self._count(render(shown, self._detail)) if shown else 0
+
+
+def _described(entry: ApiEntry) -> str:
+    """What a name is found by: its words, what it says of itself, and its example's query."""
+    asked = [line.lstrip("# ") for line in entry.example.splitlines() if line.startswith("#")]
+    return " ".join([entry.name.replace("_", " "), entry.summary, entry.docstring, *asked])
+
+
+def _called(program: str) -> Iterator[str]:
+    """Names and attributes that a program calls; none where it does not parse."""
+    try:
+        tree = ast.parse(program)
+    except (SyntaxError, ValueError):
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            if isinstance(node.func, ast.Name):
+                yield node.func.id
+            elif isinstance(node.func, ast.Attribute):
+                yield node.func.attr

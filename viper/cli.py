@@ -19,6 +19,11 @@ _COMMANDS = {
     "run": ("viper.commands.run:run", "Answer a question about pictures or a video."),
     "exec": ("viper.commands.exec:execute", "Run a program of your own in the sandbox."),
     "doctor": ("viper.commands.doctor:doctor", "Say what works on this machine and what does not."),
+    "routine": ("viper.commands.routine:routine", "Routines of your own: new, check, show, try."),
+    "profile": (
+        "viper.commands.profile:profile",
+        "Which models play which role: list, check, new.",
+    ),
     "ace": ("viper.commands.ace:ace", "In-context examples: mine them from labelled samples."),
     "world": ("viper.commands.world:world", "The embedded world: render, question, train, score."),
     "demo-questions": (

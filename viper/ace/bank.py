@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from viper.api.library import split_api
 from viper.errors import UsageError
 from viper.schema import Example, Query, to_json
 
@@ -24,12 +25,17 @@ class Bank:
         self.items = tuple(items)
 
     def examples(self, query: Query, task: str, api: str, count: int) -> Sequence[Example]:
-        """The first ``count`` correct ones of the task and API; never the query's own sample."""
+        """The first ``count`` correct ones of the task and API; never the query's own sample.
+
+        An example fits an API that holds the example's own: ``abstract`` fits
+        ``abstract+mine.py``.
+        """
+        asked = set(split_api(api))
         fitting = [
             item
             for item in self.items
             if item.task == task
-            and item.api == api
+            and set(split_api(item.api)) <= asked
             and item.polarity == "correct"
             and (query.sample_id is None or item.sample_id != query.sample_id)
         ]

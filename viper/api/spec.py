@@ -29,6 +29,11 @@ def render(entries: Sequence[ApiEntry], detail: Detail = "full") -> str:
     return "\n\n\n".join(blocks)
 
 
+def entry_text(entry: ApiEntry, detail: Detail) -> str:
+    """What a prompt adds for one name, without the class that it may belong to."""
+    return compact_line(entry) if detail == "compact" else _stub(entry)
+
+
 def compact_line(entry: ApiEntry) -> str:
     """``# {summary}: {name}({arguments})``."""
     return f"# {entry.summary}: {entry.name}({entry.arguments})"

@@ -41,6 +41,9 @@ if TYPE_CHECKING:
     help="Write the answer drawn on the picture.",
 )
 @click.option("--show-prompt", is_flag=True, help="Print the prompt and ask no model.")
+@click.option(
+    "--dry-run", is_flag=True, help="Say which models would load and what would be asked of them."
+)
 @click.option("--program-only", is_flag=True, help="Print the program of the run and nothing else.")
 @profile_options
 def run(media_and_query: tuple[str, ...], **given: Any) -> int:
@@ -62,6 +65,8 @@ def run(media_and_query: tuple[str, ...], **given: Any) -> int:
     *paths, query = media_and_query
     media = media_from(paths)
     options = _run_options(given)
+    if given["dry_run"]:
+        return _dry_run(given, media, query, options)
     with open_reasoner(given) as reasoner:
         if given["show_prompt"]:
             click.echo(reasoner.prompt(media, query, options))
@@ -83,6 +88,42 @@ def _run_options(given: dict[str, Any]) -> RunOptions:
         temperature=given["temperature"],
         seed=given["seed"],
     )
+
+
+def _dry_run(given: dict[str, Any], media: Any, query: str, options: RunOptions) -> int:
+    """Prints what the run would cost; loads no weights."""
+    from dataclasses import replace
+
+    from viper.commands.options import open_profile
+    from viper.commands.profile import place_of
+    from viper.commands.tables import echo_table
+    from viper.llm.deferred import DeferredLLM
+    from viper.profiles.inventory import inventory
+    from viper.reasoner import Reasoner
+
+    profile = open_profile(given)
+    states = list(inventory(profile, given["offline"]))
+    echo_table(
+        ("role", "backend", "model", "weights"),
+        [(s.role, s.backend, s.model or "-", s.problem or place_of(s)) for s in states],
+    )
+    sizes = [state.size_bytes for state in states if state.size_bytes]
+    click.echo(f"weights on this disk: {sum(sizes) / 1e6:,.0f} MB; each loads when first needed")
+    # The router counts tokens with the model itself, which would load it.
+    parts = profile.components()
+    parts = replace(parts, settings=replace(parts.settings, api_budget=0))
+    assert isinstance(parts.llm, DeferredLLM)
+    with Reasoner(parts, preload=False) as reasoner:
+        prompt = reasoner.prompt(media, query, options)
+        settings = options.settings(parts.settings)
+    click.echo(
+        f"language model: 1 to {settings.trials} programs, a prompt of {len(prompt):,} characters "
+        f"(roughly {len(prompt) // 4:,} tokens), at most {settings.max_tokens} tokens each"
+    )
+    click.echo(
+        f"vision models: as many calls as the program makes, at most {profile.document.limits.calls}"
+    )
+    return EXIT_FAILED if any(state.problem for state in states) else EXIT_OK
 
 
 def _answer(reasoner: Reasoner, media: Any, query: str, options: RunOptions) -> RunResult:

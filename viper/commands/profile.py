@@ -1,0 +1,155 @@
+"""``viper profile``: which model plays which role."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from viper.errors import EXIT_FAILED, EXIT_OK, UsageError
+
+if TYPE_CHECKING:
+    from viper.profiles.inventory import ModelState
+
+
+@click.group()
+def profile() -> None:
+    """Profiles: which model plays which role, with which thresholds and limits.
+
+    A profile is a TOML file; --profile takes a name from this list or a path.
+    """
+
+
+@profile.command("list")
+def list_profiles() -> int:
+    """List the shipped profiles and your own, and whether they can run here."""
+    from viper.commands.tables import echo_table
+    from viper.errors import ViperError
+    from viper.profiles import known_profiles, load_profile
+
+    rows = []
+    for name in known_profiles():
+        try:
+            found = load_profile(name)
+            problems = found.problems()
+            description = found.document.description
+        except ViperError as error:
+            problems, description = [str(error)], ""
+        rows.append((name, "cannot run" if problems else "runs here", description))
+    echo_table(("name", "state", "description"), rows)
+    return EXIT_OK
+
+
+@profile.command()
+@click.argument("name")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def show(name: str, as_json: bool) -> int:
+    """Show the models, thresholds and settings of a profile (a name or a FILE.toml)."""
+    import dataclasses
+    import json
+
+    from viper.profiles import load_profile
+    from viper.profiles.inventory import inventory
+    from viper.schema import to_json
+
+    loaded = load_profile(name)
+    document = loaded.document
+    states = list(inventory(loaded))
+    if as_json:
+        found = {
+            "name": document.name,
+            "description": document.description,
+            "path": str(document.path),
+            "models": [to_json(state) for state in states],
+            "run": dataclasses.asdict(document.run),
+            "thresholds": to_json(document.tools.sensitivities),
+        }
+        click.echo(json.dumps(found, ensure_ascii=False))
+        return EXIT_OK
+    click.echo(f"{document.name}: {document.description}\n{document.path}\n")
+    _echo_models(states)
+    click.echo("\nsettings")
+    for key, value in dataclasses.asdict(document.run).items():
+        click.echo(f"  {key:18} {value}")
+    click.echo("thresholds")
+    for key, item in document.tools.sensitivities.items():
+        click.echo(f"  {key:18} {item.start:g}, lowered by {item.step:g} down to {item.floor:g}")
+    return EXIT_OK
+
+
+@profile.command()
+@click.argument("name")
+@click.option("--offline", is_flag=True, help="Models that are not on this disk are a problem.")
+def check(name: str, offline: bool) -> int:
+    """Check a profile without loading weights; exits with 1 where it cannot run here."""
+    from viper.profiles import load_profile
+    from viper.profiles.inventory import inventory
+
+    loaded = load_profile(name)
+    states = list(inventory(loaded, offline))
+    _echo_models(states)
+    problems = [f"{state.role}: {state.problem}" for state in states if state.problem]
+    of_models = {state.problem for state in states}
+    problems += [problem for problem in loaded.problems() if problem not in of_models]
+    for problem in problems:
+        click.echo(f"problem: {problem}")
+    click.echo("cannot run here" if problems else "can run here")
+    return EXIT_FAILED if problems else EXIT_OK
+
+
+@profile.command()
+@click.argument("name")
+@click.option("--from", "base", default="embedded", show_default=True, help="Profile to copy.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), default=None, help="File to write, NAME.toml."
+)
+def new(name: str, base: str, out: Path | None) -> int:
+    """Write a profile of your own to start from, a copy of another one.
+
+    Without --out it goes where profiles are looked up by name.
+    """
+    import re
+
+    from viper.profiles.document import known_profiles, read_profile, state_dir
+
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
+        raise UsageError(f"{name!r} is no name for a profile; use letters, digits, - and _")
+    source = read_profile(base).path
+    assert source is not None
+    path = out or state_dir() / "profiles" / f"{name}.toml"
+    if path.exists() or (out is None and name in known_profiles()):
+        raise UsageError(f"{path if path.exists() else name}: there already; nothing was written")
+    text = source.read_text(encoding="utf-8")
+    text = re.sub(r"(?m)^name\s*=.*$", f'name = "{name}"', text, count=1)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    click.echo(path)
+    return EXIT_OK
+
+
+def _echo_models(states: list[ModelState]) -> None:
+    from viper.commands.tables import echo_table
+
+    rows = [
+        (state.role, state.backend, state.model or "-", place_of(state), _options(state.options))
+        for state in states
+    ]
+    echo_table(("role", "backend", "model", "weights", "options"), rows)
+
+
+def place_of(state: ModelState) -> str:
+    """Where a model's weights are and how large they are, in words."""
+    size = "" if state.size_bytes is None else f", {state.size_bytes / 1e6:,.0f} MB"
+    return {
+        "folder": "on this disk",
+        "cache": "in the hub's cache",
+        "hub": "to be downloaded",
+        "endpoint": "behind an endpoint",
+        "shared": "shared with other roles",
+        "nowhere": "not there",
+    }[state.place] + size
+
+
+def _options(options: Any) -> str:
+    return ", ".join(f"{key}={value}" for key, value in (options or {}).items())

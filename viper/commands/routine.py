@@ -1,0 +1,195 @@
+"""``viper routine``: write routines of one's own, look at them, check them, measure them."""
+
+from __future__ import annotations
+
+from importlib import resources
+from pathlib import Path
+from string import Template
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from viper.commands.options import api_option, open_profile, profile_options
+from viper.errors import EXIT_FAILED, EXIT_OK, UsageError
+from viper.schema import TASKS
+
+if TYPE_CHECKING:
+    from viper.api.sets import ApiEntry
+
+
+@click.group()
+def routine() -> None:
+    """Routines that programs may call: the shipped ones and your own.
+
+    \b
+    viper routine new get_patch_at_corner      a file to start from, with a test
+    viper routine check get_patch_at_corner.py
+    viper run --api abstract+get_patch_at_corner.py table.png "the cube in the top left corner"
+    viper routine try get_patch_at_corner.py --data world
+    """
+
+
+@routine.command()
+@click.argument("name")
+@click.option("--tool", is_flag=True, help="Runs in the parent, with pixels and models.")
+@click.option(
+    "--folder", type=click.Path(path_type=Path), default=Path(), help="Where to write the files."
+)
+def new(name: str, tool: bool, folder: Path) -> int:
+    """Write NAME.py, a routine to start from, and test_NAME.py beside it."""
+    if not name.isidentifier() or name.startswith("_"):
+        raise UsageError(f"{name!r} is no name of a function; try something like count_pairs")
+    files = {folder / f"{name}.py": "tool" if tool else "pure", folder / f"test_{name}.py": "test"}
+    for path in files:
+        if path.exists():
+            raise UsageError(f"{path}: there already; nothing was written")
+    folder.mkdir(parents=True, exist_ok=True)
+    for path, kind in files.items():
+        template = resources.files("viper.commands") / "templates" / f"routine_{kind}.txt"
+        text = Template(template.read_text(encoding="utf-8")).substitute(
+            name=name,
+            call=f"{name}(cup_patches[0])" if tool else f"{name}(cup_patches).width",
+            expected="128.0" if tool else "60.0",
+        )
+        path.write_text(text, encoding="utf-8")
+        click.echo(path)
+    click.echo(f"next: viper routine check {folder / name}.py", err=True)
+    return EXIT_OK
+
+
+@routine.command("list")
+@click.option(
+    "--task",
+    type=click.Choice([task for task in TASKS if task != "auto"]),
+    default=None,
+    help="Only what prompts of this task list.",
+)
+@api_option
+def list_routines(api: str | None, task: str | None) -> int:
+    """List the names of an API: who runs them, for which tasks."""
+    from viper.api.library import library_for
+    from viper.commands.tables import echo_table
+
+    name = api or "abstract"
+    library = library_for(name)
+    tasks = [task] if task else [each for each in TASKS if each != "auto"]
+    listed: dict[tuple[str | None, str], list[str]] = {}
+    summaries = {}
+    for each in tasks:
+        for entry in library.api_set(name).entries(each):
+            listed.setdefault((entry.owner, entry.name), []).append(each)
+            summaries[entry.owner, entry.name] = entry.summary
+    rows = []
+    for (owner, entry_name), of_tasks in listed.items():
+        where = "parent" if entry_name in library.tool_routines else "child"
+        shown = f"{owner}.{entry_name}" if owner else entry_name
+        tasks_text = "every task" if len(of_tasks) == len(TASKS) - 1 else ", ".join(of_tasks)
+        rows.append((shown, where, tasks_text, summaries[owner, entry_name]))
+    echo_table(("name", "runs in", "listed for", "what it does"), rows)
+    return EXIT_OK
+
+
+@routine.command()
+@click.argument("name")
+@api_option
+@profile_options
+def show(name: str, **given: Any) -> int:
+    """Show what the language model will read of NAME, and how many tokens that costs."""
+    from viper.api.spec import entry_text
+    from viper.errors import UnknownNameError
+
+    given = {**given, "api": given["api"] or "abstract"}
+    components = open_profile(given).components()
+    found: dict[str, ApiEntry] = {}
+    for task in TASKS:
+        if task != "auto":
+            entries = components.library.api_set(given["api"]).entries(task)
+            found |= {entry.name: entry for entry in entries}
+    if name not in found:
+        raise UnknownNameError("routine", name, found)
+    for detail in ("compact", "full"):
+        text = entry_text(found[name], detail)  # type: ignore[arg-type]
+        tokens = components.llm.count_tokens(text)
+        click.echo(f"{detail}: {tokens} tokens of {components.llm.model_id}")
+        click.echo("\n".join(f"    {line}".rstrip() for line in text.splitlines()) + "\n")
+    components.close()
+    return EXIT_OK
+
+
+@routine.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@api_option
+def check(file: Path, api: str | None) -> int:
+    """Check FILE: the rules of programs, the types, and its docstrings' examples.
+
+    The examples run in the real sandbox on a grey picture in which everything is found twice.
+    Exits with 1 where a routine is at fault.
+    """
+    from viper.testing.check_routines import check_routines
+
+    findings = check_routines(file, api or "abstract")
+    for found in findings:
+        state = "FAILS" if found.problem else "good"
+        note = found.problem or found.advice
+        click.echo(f"{state:6} {found.routine}" + (f": {note}" if note else ""))
+    return EXIT_FAILED if any(found.problem for found in findings) else EXIT_OK
+
+
+@routine.command("try")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--data", default="world", show_default=True, help="Set of labelled samples.")
+@click.option("--split", type=click.Choice(["train", "val"]), default="val", show_default=True)
+@click.option("--limit", type=click.IntRange(1), default=60, show_default=True)
+@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@api_option
+@profile_options
+def try_it(file: Path, **given: Any) -> int:
+    """Ask whether FILE helps: the same samples and seeds with it and without it.
+
+    Prints both scores, the gain with its 95% interval, and how often programs used it.
+    """
+    import json
+
+    from viper.api.library import library_for
+    from viper.evaluate.datasets import data_set
+    from viper.evaluate.try_routines import compare
+    from viper.schema import to_json
+
+    samples = data_set(given["data"])(given["split"], given["seed"], given["limit"])
+    base = given["api"] or open_profile(given).document.run.api
+    names = [found.name for found in library_for(str(file)).files[0].routines]
+    without = _scores({**given, "api": base}, samples, "without")
+    with_it = _scores({**given, "api": f"{base}+{file}"}, samples, "with")
+    found = compare(without, with_it, names)
+    if given["as_json"]:
+        click.echo(json.dumps({**to_json(found), "n": len(samples), "api": base}))
+        return EXIT_OK
+    click.echo(f"{len(samples)} samples of {given['data']}, {given['split']}, api {base}")
+    for label, value in (("without", found.without), ("with", found.with_it)):
+        click.echo(f"{label:8} {value.value:.3f} [{value.low:.3f}, {value.high:.3f}]")
+    gain = found.gain
+    click.echo(
+        f"gain     {gain.value:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}]"
+        f"  ({found.better} better, {found.worse} worse)"
+    )
+    click.echo(f"used in  {found.used.value:.1%} of programs")
+    return EXIT_OK
+
+
+def _scores(given: dict[str, Any], samples: Any, label: str) -> Any:
+    from viper.commands.progress import counter
+    from viper.evaluate.try_routines import score_all
+    from viper.reasoner import Reasoner
+
+    right = 0.0
+    done = 0
+
+    with Reasoner(open_profile(given)) as reasoner, counter(label, len(samples)) as advance:
+
+        def report(item: Any) -> None:
+            nonlocal right, done
+            right, done = right + item.score, done + 1
+            advance(f"{right / done:.3f}")
+
+        return score_all(reasoner, samples, given["seed"], report)

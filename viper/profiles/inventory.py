@@ -1,0 +1,109 @@
+"""What a profile would load: which models, from where, how large; nothing is loaded to say so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from viper.errors import ViperError
+from viper.profiles.backends import missing_extra, needs_model, resolve_backend
+from viper.profiles.document import BackendChoice
+from viper.profiles.wiring import Profile
+
+Place = Literal["folder", "cache", "hub", "endpoint", "shared", "nowhere"]
+
+_CONFIGS = ("config.json", "open_clip_config.json", "adapter_config.json")
+
+
+@dataclass(frozen=True)
+class ModelState:
+    """One role of a profile.
+
+    Attributes:
+        place: where its weights are: a ``folder``, the hub's ``cache`` on this disk, still
+            on the ``hub``, behind an ``endpoint``, ``shared`` with another role, ``nowhere``.
+        size_bytes: of its weight files; None where that is not known here.
+        problem: why it cannot run here, or None.
+    """
+
+    role: str
+    backend: str
+    model: str | None
+    place: Place
+    size_bytes: int | None = None
+    problem: str | None = None
+    options: Mapping[str, Any] | None = None
+
+
+def inventory(profile: Profile, offline: bool = False) -> Iterator[ModelState]:
+    """The state of every role, the language model first.
+
+    Args:
+        offline: a model that is still on the hub is a problem.
+    """
+    for role, choice in profile.choices():
+        yield _state(profile, role, choice, offline)
+
+
+def _state(profile: Profile, role: str, choice: BackendChoice, offline: bool) -> ModelState:
+    options = profile.options(role, choice)
+
+    def state(place: Place, size: int | None = None, problem: str | None = None) -> ModelState:
+        return ModelState(role, choice.backend, choice.model, place, size, problem, options)
+
+    try:
+        resolve_backend(role, choice.backend)
+        source = profile.model_source(choice)
+    except ViperError as error:
+        return state("nowhere", problem=str(error))
+    missing = missing_extra(role, choice.backend)
+    if missing is not None:
+        return state("nowhere", problem=str(missing))
+    if choice.backend == "openai":
+        return state("endpoint", problem=None if choice.model else "names no model")
+    if not needs_model(role, choice.backend):
+        return state("shared")
+    if source is None:
+        return state("nowhere", problem="names no model (a folder or a hub id)")
+    return _of_source(source, state, offline)
+
+
+def _of_source(source: str, state: Any, offline: bool) -> ModelState:
+    folder = Path(source)
+    if folder.is_dir():
+        problem = None
+        if not any((folder / name).is_file() for name in _CONFIGS):
+            problem = f"{source}: no {' or '.join(_CONFIGS[:2])} in that folder"
+        found: ModelState = state("folder", _weights(folder), problem)
+        return found
+    if folder.is_absolute() or source.startswith("."):
+        missing: ModelState = state("nowhere", problem=f"{source}: no such folder")
+        return missing
+    cached = _cached_size(source.removeprefix("hf-hub:"))
+    if cached is not None:
+        in_cache: ModelState = state("cache", cached)
+        return in_cache
+    problem = f"{source} is not on this disk, and --offline forbids the hub" if offline else None
+    on_hub: ModelState = state("hub", problem=problem)
+    return on_hub
+
+
+def _weights(folder: Path) -> int:
+    endings = (".safetensors", ".bin", ".pt", ".pth")
+    return sum(path.stat().st_size for path in folder.iterdir() if path.suffix in endings)
+
+
+def _cached_size(repository: str) -> int | None:
+    """Bytes that the hub's cache holds of a repository; None where it holds nothing."""
+    from huggingface_hub import scan_cache_dir
+    from huggingface_hub.errors import CacheNotFound
+
+    try:
+        for entry in scan_cache_dir().repos:
+            if entry.repo_id == repository and entry.repo_type == "model":
+                return int(entry.size_on_disk)
+    except (CacheNotFound, OSError):
+        return None
+    return None

@@ -1,0 +1,140 @@
+"""Runs programs that call routines of one's own: the real sandbox and hub, models from a table.
+
+For tests of a routine, and for ``viper routine check``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from viper.api.library import Library, library_for
+from viper.sandbox import Limits, Outcome, Ref, Sandbox
+from viper.testing.fake_models import (
+    FakeAnswerer,
+    FakeDepth,
+    FakeDetector,
+    FakeLanguage,
+    FakeMatcher,
+    FakeVideoModel,
+)
+from viper.tools.hub import ToolHub
+from viper.tools.media import Media, media_from
+from viper.tools.models import ModelSet
+from viper.tools.settings import ToolSettings
+
+WIDTH, HEIGHT, FRAMES = 200, 100, 16
+"""Size of the grey picture, and length of the grey clip, that programs get."""
+
+BOXES = ((20.0, 30.0, 60.0, 70.0), (120.0, 10.0, 180.0, 50.0))
+"""Pixel boxes of whatever is looked for, where no table says otherwise."""
+
+
+def run_program(
+    program: str,
+    api: str,
+    *,
+    objects: Mapping[str, Sequence[Sequence[float]]] | None = None,
+    answers: Mapping[str, str] | None = None,
+    events: Mapping[str, tuple[int, int]] | None = None,
+    media: Any = None,
+) -> Outcome:
+    """What a program comes to that may call the routines of ``api``.
+
+    Args:
+        program: with an ``execute_command(image)``; for a clip with
+            ``execute_command(video, question, possible_answers)``.
+        api: as ``--api``, such as ``abstract+my_routines.py``.
+        objects: name to pixel boxes ``(x0, y0, x1, y1)`` from the top-left corner; without
+            it every name is found twice.
+        answers: question to answer of the VQA model; others are ``unknown``.
+        events: description to frames ``(start, end)``.
+        media: as ``Reasoner.run``; a grey picture of 200 x 100 pixels by default.
+
+    Raises:
+        UsageError: a file of routines that cannot be used.
+    """
+    library = library_for(api)
+    given = media_from(picture() if media is None else media)
+    hub = hub_of_tables(library, objects, answers, events)
+    with Sandbox(prelude=library.prelude(), limits=Limits(time_s=20)) as sandbox:
+        return sandbox.run(
+            program, tools=hub.session(given), entry="execute_command", args=arguments(given)
+        )
+
+
+def picture() -> np.ndarray[Any, Any]:
+    """The grey picture, ``uint8 [H, W, 3]``."""
+    return np.full((HEIGHT, WIDTH, 3), 128, np.uint8)
+
+
+def clip() -> np.ndarray[Any, Any]:
+    """The grey clip, ``uint8 [T, H, W, 3]``."""
+    return np.full((FRAMES, HEIGHT, WIDTH, 3), 128, np.uint8)
+
+
+def hub_of_tables(
+    library: Library,
+    objects: Mapping[str, Sequence[Sequence[float]]] | None = None,
+    answers: Mapping[str, str] | None = None,
+    events: Mapping[str, tuple[int, int]] | None = None,
+) -> ToolHub:
+    """The hub with a model for every role that answers from these tables."""
+    found = _Everything() if objects is None else objects
+    boxes = _Scored(found)
+    windows = {name: (*window, 0.9) for name, window in (events or {}).items()}
+    models = ModelSet(
+        {
+            "detector": lambda: FakeDetector(boxes),
+            "matcher": FakeMatcher,
+            "depth": FakeDepth,
+            "vqa": lambda: FakeAnswerer(answers),
+            "video": lambda: FakeVideoModel(windows),
+            "text": FakeLanguage,
+        }
+    )
+    return ToolHub(models, ToolSettings(), library.tool_routines)
+
+
+def arguments(media: Media) -> dict[str, Any]:
+    """The values that an entry point may ask for by name."""
+    given: dict[str, Any] = {"question": "what is it?", "possible_answers": ["one", "two"]}
+    if media.video is not None:
+        count, height, width = media.video.shape[:3]
+        return {**given, "video": Ref("video", ("video0", count, width, height))}
+    pictures = [
+        Ref("image", (f"image{number}", each.shape[1], each.shape[0]))
+        for number, each in enumerate(media.images)
+    ]
+    return {**given, "image": pictures[0], "image_list": pictures}
+
+
+class _Everything(Mapping[str, Sequence[Sequence[float]]]):
+    """Every name is there, twice."""
+
+    def __getitem__(self, name: str) -> Sequence[Sequence[float]]:
+        return BOXES
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+
+class _Scored(Mapping[str, Sequence[tuple[Sequence[float], float]]]):
+    """Boxes with scores, best first, as a detector's table has them."""
+
+    def __init__(self, boxes: Mapping[str, Sequence[Sequence[float]]]) -> None:
+        self._boxes = boxes
+
+    def __getitem__(self, name: str) -> Sequence[tuple[Sequence[float], float]]:
+        return [(box, 0.9 - 0.1 * place) for place, box in enumerate(self._boxes[name])]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._boxes)
+
+    def __len__(self) -> int:
+        return len(self._boxes)

@@ -15,6 +15,8 @@ from viper.errors import EXIT_FAILED, EXIT_OK, ViperError
 EXTRAS = {
     "vllm": ("vllm", "the vLLM engine for large language models"),
     "openai": ("openai", "any OpenAI-compatible endpoint"),
+    "large": ("accelerate", "models spread over devices, or in 8 and 4 bits"),
+    "serve": ("fastapi", "viper serve"),
 }
 
 
@@ -89,16 +91,22 @@ def strict_holds() -> bool:
 
 def _profiles() -> dict[str, Any]:
     from viper.profiles import known_profiles, load_profile
+    from viper.profiles.inventory import readiness
 
     found = {}
     for name in known_profiles():
         try:
             profile = load_profile(name)
-            problem = "; ".join(profile.problems()) or None
+            state, why = readiness(profile)
             description = profile.document.description
         except ViperError as error:
-            problem, description = str(error), ""
-        found[name] = {"runs": problem is None, "why_not": problem, "description": description}
+            state, why, description = "cannot run", str(error), ""
+        found[name] = {
+            "runs": state == "runs here",
+            "state": state,
+            "why_not": why,
+            "description": description,
+        }
     return found
 
 
@@ -118,5 +126,5 @@ def _print(found: dict[str, Any]) -> None:
         click.echo(f"{'':26}without it: {layer['without']}")
     click.echo("profiles")
     for name, profile in found["profiles"].items():
-        state = "runs here" if profile["runs"] else f"cannot run: {profile['why_not']}"
-        click.echo(f"  {name:10} {state} ({profile['description']})")
+        why = f": {profile['why_not']}" if profile["state"] == "cannot run" else ""
+        click.echo(f"  {name:18} {profile['state']}{why} ({profile['description']})")

@@ -27,16 +27,15 @@ def list_profiles() -> int:
     from viper.commands.tables import echo_table
     from viper.errors import ViperError
     from viper.profiles import known_profiles, load_profile
+    from viper.profiles.inventory import readiness
 
     rows = []
     for name in known_profiles():
         try:
             found = load_profile(name)
-            problems = found.problems()
-            description = found.document.description
+            rows.append((name, readiness(found)[0], found.document.description))
         except ViperError as error:
-            problems, description = [str(error)], ""
-        rows.append((name, "cannot run" if problems else "runs here", description))
+            rows.append((name, "cannot run", str(error)))
     echo_table(("name", "state", "description"), rows)
     return EXIT_OK
 
@@ -147,6 +146,7 @@ def place_of(state: ModelState) -> str:
         "hub": "to be downloaded",
         "endpoint": "behind an endpoint",
         "shared": "shared with other roles",
+        "own": "known to its backend",
         "nowhere": "not there",
     }[state.place] + size
 

@@ -120,9 +120,8 @@ def _dry_run(given: dict[str, Any], media: Any, query: str, options: RunOptions)
         f"language model: 1 to {settings.trials} programs, a prompt of {len(prompt):,} characters "
         f"(roughly {len(prompt) // 4:,} tokens), at most {settings.max_tokens} tokens each"
     )
-    click.echo(
-        f"vision models: as many calls as the program makes, at most {profile.document.limits.calls}"
-    )
+    most = profile.document.limits.calls
+    click.echo(f"vision models: as many calls as the program makes, at most {most}")
     return EXIT_FAILED if any(state.problem for state in states) else EXIT_OK
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from viper.errors import ViperError
-from viper.profiles.backends import missing_extra, needs_model, resolve_backend
+from viper.profiles.backends import SHIPPED, missing_extra, needs_model, resolve_backend
 from viper.profiles.document import BackendChoice
 from viper.profiles.wiring import Profile
 
-Place = Literal["folder", "cache", "hub", "endpoint", "shared", "nowhere"]
+Place = Literal["folder", "cache", "hub", "endpoint", "shared", "own", "nowhere"]
 
 _CONFIGS = ("config.json", "open_clip_config.json", "adapter_config.json")
 
@@ -23,7 +23,9 @@ class ModelState:
 
     Attributes:
         place: where its weights are: a ``folder``, the hub's ``cache`` on this disk, still
-            on the ``hub``, behind an ``endpoint``, ``shared`` with another role, ``nowhere``.
+            on the ``hub``, behind an ``endpoint``, ``shared`` with another role, its
+            backend's ``own``
+            affair, ``nowhere``.
         size_bytes: of its weight files; None where that is not known here.
         problem: why it cannot run here, or None.
     """
@@ -47,6 +49,20 @@ def inventory(profile: Profile, offline: bool = False) -> Iterator[ModelState]:
         yield _state(profile, role, choice, offline)
 
 
+def readiness(profile: Profile) -> tuple[str, str | None]:
+    """``runs here``, ``downloads first`` or ``cannot run``, and why."""
+    states = list(inventory(profile))
+    problems = [f"{state.role}: {state.problem}" for state in states if state.problem]
+    known = {state.problem for state in states}
+    problems += [problem for problem in profile.problems() if problem not in known]
+    if problems:
+        return "cannot run", "; ".join(problems)
+    absent = list(dict.fromkeys(str(state.model) for state in states if state.place == "hub"))
+    if absent:
+        return "downloads first", f"not on this disk: {', '.join(absent)}"
+    return "runs here", None
+
+
 def _state(profile: Profile, role: str, choice: BackendChoice, offline: bool) -> ModelState:
     options = profile.options(role, choice)
 
@@ -67,6 +83,8 @@ def _state(profile: Profile, role: str, choice: BackendChoice, offline: bool) ->
         return state("shared")
     if source is None:
         return state("nowhere", problem="names no model (a folder or a hub id)")
+    if choice.backend not in SHIPPED.get(role, {}) and not Path(source).is_dir():
+        return state("own")
     return _of_source(source, state, offline)
 
 

@@ -1,0 +1,60 @@
+"""``docs/extending.md`` followed literally: its files written, its commands run, in order."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import viper
+
+PACKAGE = Path(viper.__file__).parent
+PAGE = PACKAGE.parent / "docs" / "extending.md"
+
+_BLOCK = re.compile(r"^```(\w+)[ ]?(\S*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.models
+@pytest.mark.timeout(600)
+def test_every_snippet_of_the_page_works(tmp_path: Path) -> None:
+    shutil.copy(PACKAGE / "world" / "media" / "table.png", tmp_path)
+    scripts = Path(sys.executable).parent
+    environment = {
+        **os.environ,
+        "PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}",
+        "VIPER_HOME": str(tmp_path / "home"),
+    }
+    commands = 0
+    for language, name, text in _BLOCK.findall(PAGE.read_text("utf-8")):
+        if language != "console":
+            assert name, f"a snippet without a file name: {text[:60]}"
+            (tmp_path / name).write_text(text, encoding="utf-8")
+            continue
+        for command in text.splitlines():
+            commands += 1
+            done = subprocess.run(
+                command,
+                shell=True,
+                cwd=tmp_path,
+                env=environment,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            assert done.returncode == 0, f"$ {command}\n{done.stdout}\n{done.stderr}"
+    assert commands >= 15
+    assert (tmp_path / "corner.png").is_file()
+
+
+def test_the_page_names_the_modules_that_can_be_imported() -> None:
+    from viper.sandbox.facades import MODULES
+
+    listed = re.search(r"^\| imports \| `([^`]+)`", PAGE.read_text("utf-8"), re.MULTILINE)
+    assert listed is not None
+    named = {module for module in MODULES if "." not in module} - {"sys", "typing_extensions"}
+    assert set(listed[1].split()) == named

@@ -1,0 +1,1 @@
+"""What an installed package may offer viper."""

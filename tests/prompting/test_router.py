@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from viper.api import api_set
+from viper.api.spec import render
 from viper.errors import UnknownNameError, UsageError
 from viper.prompting.ranking import by_meaning, by_words, ranker
 from viper.prompting.router import ESSENTIAL, Router
@@ -46,11 +47,20 @@ def test_what_the_query_needs_is_there_within_the_budget(
 ) -> None:
     budget = 120 if detail == "compact" else 700
     chosen = router(detail).choose(query, budget)
-    assert needed in names(chosen)
-    assert len(chosen) < len(ENTRIES)
-    from viper.api.spec import render
-
+    in_full = [entry for entry in chosen if not entry.brief]
+    assert needed in names(in_full)
+    assert len(in_full) < len(ENTRIES)
     assert words(render(chosen, detail)) <= budget  # type: ignore[arg-type]
+
+
+def test_what_does_not_fit_in_full_is_one_line_each() -> None:
+    chosen = router("full").choose("the distance between the chairs", 700)
+    brief = [entry for entry in chosen if entry.brief]
+    assert brief and "compute_depth" in names(brief)
+    text = render(chosen, "full")
+    assert "# Also there:\n" in text
+    assert "# measure the depth of the patch: ImagePatch.compute_depth()" in text
+    assert "def compute_depth" not in text and "def distance" in text
 
 
 def test_the_order_of_the_api_is_kept() -> None:

@@ -44,6 +44,7 @@ class ApiEntry:
         summary: first docstring line, lower-case first letter, no final period.
         docstring: the docstring without its example.
         example: the worked example (dedented source), or "".
+        brief: shown as one line also where the others are shown in full.
     """
 
     name: str
@@ -53,6 +54,7 @@ class ApiEntry:
     summary: str
     docstring: str
     example: str
+    brief: bool = False
 
     @property
     def arguments(self) -> str:

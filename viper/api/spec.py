@@ -24,8 +24,12 @@ def render(entries: Sequence[ApiEntry], detail: Detail = "full") -> str:
     """The API text of a prompt, without a final newline; "" for no entries."""
     if detail == "compact":
         return "\n".join(compact_line(entry) for entry in entries)
-    blocks = [_class_text(owner, entries) for owner in _owners_shown(entries)]
-    blocks += [_stub(entry) for entry in entries if entry.owner is None]
+    full = [entry for entry in entries if not entry.brief]
+    blocks = [_class_text(owner, full) for owner in _owners_shown(full)]
+    blocks += [_stub(entry) for entry in full if entry.owner is None]
+    brief = [_brief_line(entry) for entry in entries if entry.brief]
+    if brief:
+        blocks.append("\n".join(["# Also there:", *brief]))
     return "\n\n\n".join(blocks)
 
 
@@ -37,6 +41,12 @@ def entry_text(entry: ApiEntry, detail: Detail) -> str:
 def compact_line(entry: ApiEntry) -> str:
     """``# {summary}: {name}({arguments})``."""
     return f"# {entry.summary}: {entry.name}({entry.arguments})"
+
+
+def _brief_line(entry: ApiEntry) -> str:
+    """As the compact line, with the class of a method, which no stub shows here."""
+    owner = f"{entry.owner}." if entry.owner else ""
+    return f"# {entry.summary}: {owner}{entry.name}({entry.arguments})"
 
 
 def api_hash(entries: Iterable[ApiEntry]) -> str:

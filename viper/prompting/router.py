@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from viper.api.sets import ApiEntry
 from viper.api.spec import Detail, render
@@ -16,6 +17,9 @@ ESSENTIAL = frozenset(
     {"find", "exists", "simple_query", "get_video_segment_of_event", "select_answer"}
 )
 """What nearly every program needs; listed whatever the query."""
+
+FULL_SHARE = 0.7
+"""Of a full prompt's budget, what names shown in full may take."""
 
 
 class Router:
@@ -41,6 +45,9 @@ class Router:
     def choose(self, query: str, budget: int, programs: Iterable[str] = ()) -> tuple[ApiEntry, ...]:
         """The names to list, in the order of the API.
 
+        In a full prompt those that fit the query best are shown in full, as far as
+        ``FULL_SHARE`` of the budget goes, and the next best as one line each.
+
         Args:
             budget: tokens that their text may take. What must stay may exceed it.
             programs: of the examples in the prompt; what they call always stays.
@@ -51,25 +58,35 @@ class Router:
         kept = [e for e in self._entries if e.name in called | ESSENTIAL]
         scores = self._rank(query, [_described(entry) for entry in self._entries])
         order = sorted(range(len(scores)), key=lambda index: -scores[index])
-        used = self._tokens(kept)
-        # A text alone shows the classes that it mentions; beside others they stand there already.
-        beside = kept[:1]
-        shown = self._tokens(beside)
-        added: list[ApiEntry] = []
-        for entry in (self._entries[index] for index in order):
-            cost = self._tokens([*beside, entry]) - shown
-            if entry not in kept and used + cost <= budget:
-                added.append(entry)
-                used += cost
-        # Texts joined may take a token more than apart: the least fitting go until it fits.
-        while added and self._tokens(kept + added) > budget:
-            added.pop()
-        return tuple(entry for entry in self._entries if entry in kept or entry in added)
+        waiting = [self._entries[index] for index in order if self._entries[index] not in kept]
+        share = FULL_SHARE if self._detail == "full" else 1.0
+        chosen = self._added(kept, waiting, share * budget)
+        if self._detail == "full":
+            rest = [replace(entry, brief=True) for entry in waiting if entry not in chosen]
+            chosen = self._added(chosen, rest, budget)
+        shown = {entry.name: entry for entry in chosen}
+        return tuple(shown[entry.name] for entry in self._entries if entry.name in shown)
 
-    def _tokens(self, entries: Iterable[ApiEntry]) -> int:
-        chosen = set(map(id, entries))
-        shown = [entry for entry in self._entries if id(entry) in chosen]
-        return self._count(render(shown, self._detail)) if shown else 0
+    def _added(
+        self, kept: Sequence[ApiEntry], waiting: Iterable[ApiEntry], budget: float
+    ) -> list[ApiEntry]:
+        """``kept`` with the first of those waiting, as many as fit."""
+        used, chosen = self._tokens(kept), list(kept)
+        # A text alone shows the classes that it mentions; beside others they stand there already.
+        beside = list(kept[:1])
+        known = self._tokens(beside)
+        for entry in waiting:
+            used += self._tokens([*beside, entry]) - known
+            if used > budget:
+                break
+            chosen.append(entry)
+        # Texts joined may take a token more than apart: the last go until it fits.
+        while len(chosen) > len(kept) and self._tokens(chosen) > budget:
+            chosen.pop()
+        return chosen
+
+    def _tokens(self, entries: Sequence[ApiEntry]) -> int:
+        return self._count(render(entries, self._detail)) if entries else 0
 
 
 def _described(entry: ApiEntry) -> str:

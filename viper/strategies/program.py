@@ -134,7 +134,8 @@ def write_prompt(
     examples = components.examples.examples(query, query.task, settings.api, settings.examples)
     entries = components.library.api_set(settings.api).entries(query.task)
     shown = routed(query, entries, examples, components, settings)
-    context.left_out = tuple(entry.name for entry in entries if entry not in shown)
+    listed = {entry.name for entry in shown}
+    context.left_out = tuple(entry.name for entry in entries if entry.name not in listed)
     return build_prompt(
         query,
         shown,

@@ -133,12 +133,22 @@ def load_backend(role: str, backend: str, source: str | None, options: Mapping[s
     if source is None and needs_model(role, backend):
         raise ProfileError(f"{role}: the backend {backend!r} needs a model (a folder or a hub id)")
     kind = backend_class(role, backend)
-    load = getattr(kind, "from_pretrained", kind)
+    return built(role, backend, getattr(kind, "from_pretrained", kind), (source,), options)
+
+
+def built(
+    role: str, backend: str, make: Any, given: tuple[Any, ...], options: Mapping[str, Any]
+) -> Any:
+    """``make(*given, **options)``.
+
+    Raises:
+        ProfileError: an option that it does not take; names those that it does.
+    """
     try:
-        return load(source, **options)
+        return make(*given, **options)
     except TypeError as error:
-        if "unexpected keyword" in str(error) or "got an unexpected" in str(error):
-            raise ProfileError(f"{role}: {_wrong_option(load, backend, options)}") from None
+        if "unexpected keyword" in str(error):
+            raise ProfileError(f"{role}: {_wrong_option(make, backend, options)}") from None
         raise
 
 

@@ -157,7 +157,12 @@ class _Reader:
 
     def _load(self, data: dict[str, Any]) -> dict[str, Any]:
         table = self._table(data, "load")
-        self._record(LoadOptions, table, "load")
+        try:
+            self._record(LoadOptions, table, "load")
+        except ProfileError as error:
+            if str(self.path) in str(error):
+                raise
+            self._fail("load", "", str(error))
         return table
 
     def _backend(self, value: Any, key: str, section: str) -> BackendChoice:

@@ -17,6 +17,7 @@ from viper.llm.protocol import LLM
 from viper.profiles.backends import (
     FRAMES,
     USES_LLM,
+    built,
     load_backend,
     loads_weights,
     missing_extra,
@@ -171,12 +172,13 @@ class Profile:
         if choice.backend == USES_LLM and role == "text":
             from viper.tools.text import LanguageTool
 
-            return LanguageTool(llm, self.document.run.prompt_style, **choice.options)
+            given = (llm, self.document.run.prompt_style)
+            return built(role, choice.backend, LanguageTool, given, choice.options)
         if choice.backend == FRAMES and role == "video":
             from viper.tools.video_frames import FramesVideo
 
-            shared = {name: models.shared(name) for name in ("vqa", "matcher")}
-            return FramesVideo(shared["vqa"], shared["matcher"], **choice.options)
+            others = (models.shared("vqa"), models.shared("matcher"))
+            return built(role, choice.backend, FramesVideo, others, choice.options)
         return self._load(role, choice)
 
     def _max_bytes(self) -> int | None:

@@ -1,0 +1,135 @@
+"""From profile to parts: what is shared, what is refused, what a file may bring along."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from viper.errors import ProfileError, UnknownNameError
+from viper.llm.deferred import DeferredLLM
+from viper.profiles import known_profiles, load_profile
+from viper.profiles.inventory import inventory, readiness
+from viper.profiles.wiring import Profile
+
+PROFILE = """
+name = "mine"
+description = "for a test"
+
+[llm]
+backend = "transformers"
+model = "embedded:writer"
+options = {{ template = "plain" }}
+
+[load]
+device = "cpu"
+local_only = true
+
+[roles]
+{roles}
+
+[run]
+prompt_style = "compact"
+"""
+
+
+def written(folder: Path, roles: str) -> Profile:
+    path = folder / "mine.toml"
+    path.write_text(PROFILE.format(roles=roles), encoding="utf-8")
+    return load_profile(str(path))
+
+
+@pytest.mark.parametrize("name", sorted(known_profiles()))
+def test_every_shipped_profile_is_well_formed(name: str) -> None:
+    profile = load_profile(name)
+    assert profile.document.description and profile.name == name
+    problems = [state.problem for state in inventory(profile) if state.problem]
+    assert all("is not installed" in problem for problem in problems)
+    assert profile.document.tools.sensitivities.keys() >= {"detector.threshold"}
+
+
+def test_the_shipped_profile_runs_here_and_the_others_say_what_they_lack() -> None:
+    assert readiness(load_profile("embedded")) == ("runs here", None)
+    state, why = readiness(load_profile("paper-clova"))
+    assert state == "downloads first" and why is not None and "OpenAI" not in why
+    assert "Salesforce/blip-vqa-base" in why
+
+
+def test_wiring_loads_nothing() -> None:
+    components = load_profile("embedded").components()
+    assert isinstance(components.llm, DeferredLLM) and not components.llm.loaded
+    assert not components.hub.models.loaded()
+    components.close()
+
+
+def test_a_bound_on_memory_reaches_the_models(tmp_path: Path) -> None:
+    profile = written(tmp_path, 'depth = { backend = "depth_anything", model = "embedded:depth" }')
+    assert profile.components().hub.models.max_bytes is None
+    bounded = load_profile(str(tmp_path / "mine.toml"), max_memory_gb=0.5)
+    assert bounded.components().hub.models.max_bytes == 2**29
+
+
+@pytest.mark.parametrize(
+    ("roles", "message"),
+    [
+        (
+            'text = { backend = "llm", options = { pick = "best" } }',
+            "text: the backend 'llm' does not take all of the options pick; of its own it takes: ",
+        ),
+        (
+            'video = { backend = "frames", options = { fps = 2 } }',
+            "video: the backend 'frames' does not take all of the options fps",
+        ),
+        (
+            'depth = { backend = "depth_anything", model = "embedded:depth", options = { x = 1 } }',
+            "depth: the backend 'depth_anything' does not take .* options .*x; .*batch_size",
+        ),
+        (
+            'depth = { backend = "no_such_module:Depth", model = "x" }',
+            "depth: the backend 'no_such_module:Depth' cannot be imported",
+        ),
+        ('depth = { backend = "depth_anything" }', "depth: the backend .* needs a model"),
+    ],
+)
+def test_a_wrong_option_is_one_clear_line(roles: str, message: str, tmp_path: Path) -> None:
+    role = roles.partition(" ")[0]
+    with pytest.raises(ProfileError, match=message):
+        written(tmp_path, roles).components().hub.models.get(role)
+
+
+def test_load_options_are_checked_with_the_profile(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    text = PROFILE.format(roles="").replace('device = "cpu"', 'dtype = "float64"')
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(
+        ProfileError, match="mine.toml:.*dtype 'float64' is not known; known: auto, float32"
+    ):
+        load_profile(str(path))
+
+
+def test_an_api_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(UnknownNameError, match="unknown API 'abstrct'"):
+        load_profile("embedded", api="abstrct").components()
+
+
+def test_a_profile_s_routines_are_looked_for_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "more.py").write_text(
+        "from viper import routine\n\n\n@routine\ndef twice(x: int) -> int:\n"
+        '    """Double."""\n    return 2 * x\n'
+    )
+    text = PROFILE.format(roles="") + 'api = "abstract+more.py"\n'
+    (tmp_path / "mine.toml").write_text(text, encoding="utf-8")
+    components = load_profile(str(tmp_path / "mine.toml")).components()
+    listed = components.library.api_set("abstract+more.py").entries("question")
+    assert listed[-1].name == "twice"
+    components.close()
+
+
+def test_a_model_path_is_meant_from_the_profile_s_folder(tmp_path: Path) -> None:
+    profile = written(tmp_path, 'depth = { backend = "depth_anything", model = "./depth" }')
+    (state,) = [state for state in inventory(profile) if state.role == "depth"]
+    assert state.problem is not None and str(tmp_path / "depth") in state.problem
+    (tmp_path / "depth").mkdir()
+    (tmp_path / "depth" / "config.json").write_text("{}")
+    (state,) = [state for state in inventory(profile) if state.role == "depth"]
+    assert (state.place, state.problem) == ("folder", None)

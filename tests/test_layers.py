@@ -24,7 +24,7 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
         "world data",
         "evaluate",
         "profiles",
-        "web cli commands __main__ __init__",
+        "web serve cli commands __main__ __init__",
     )
 )
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}

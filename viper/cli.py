@@ -24,6 +24,7 @@ _COMMANDS = {
         "viper.commands.profile:profile",
         "Which models play which role: list, check, new.",
     ),
+    "serve": ("viper.commands.serve:serve", "Answer over HTTP."),
     "ace": ("viper.commands.ace:ace", "In-context examples: mine them from labelled samples."),
     "world": ("viper.commands.world:world", "The embedded world: render, question, train, score."),
     "demo-questions": (

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from viper.ace.mine import Labelled
+from viper.api.called import called_names
 from viper.errors import ViperError
 from viper.evaluate.intervals import Estimate, mean
 from viper.reasoner import Reasoner, RunOptions
@@ -81,17 +81,5 @@ def compare(
         gain=mean(gains),
         better=sum(gain > 0 for gain in gains),
         worse=sum(gain < 0 for gain in gains),
-        used=mean([float(calls_any(item.program, names)) for item in with_it]),
-    )
-
-
-def calls_any(program: str, names: Sequence[str]) -> bool:
-    """Whether a program calls one of these functions."""
-    try:
-        tree = ast.parse(program)
-    except (SyntaxError, ValueError):
-        return False
-    return any(
-        isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in names
-        for node in ast.walk(tree)
+        used=mean([float(bool(called_names(item.program) & set(names))) for item in with_it]),
     )

@@ -5,10 +5,10 @@ Differs: Stanić et al. 2024 list the whole library and name this as future work
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
+from viper.api.called import called_names
 from viper.api.sets import ApiEntry
 from viper.api.spec import Detail, render
 from viper.prompting.ranking import Rank, by_words
@@ -54,7 +54,7 @@ class Router:
         """
         if self._tokens(self._entries) <= budget:
             return self._entries
-        called = {name for program in programs for name in _called(program)}
+        called = {name for program in programs for name in called_names(program)}
         kept = [e for e in self._entries if e.name in called | ESSENTIAL]
         scores = self._rank(query, [_described(entry) for entry in self._entries])
         order = sorted(range(len(scores)), key=lambda index: -scores[index])
@@ -93,17 +93,3 @@ def _described(entry: ApiEntry) -> str:
     """What a name is found by: its words, what it says of itself, and its example's query."""
     asked = [line.lstrip("# ") for line in entry.example.splitlines() if line.startswith("#")]
     return " ".join([entry.name.replace("_", " "), entry.summary, entry.docstring, *asked])
-
-
-def _called(program: str) -> Iterator[str]:
-    """Names and attributes that a program calls; none where it does not parse."""
-    try:
-        tree = ast.parse(program)
-    except (SyntaxError, ValueError):
-        return
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call):
-            if isinstance(node.func, ast.Name):
-                yield node.func.id
-            elif isinstance(node.func, ast.Attribute):
-                yield node.func.attr

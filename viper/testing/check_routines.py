@@ -6,6 +6,7 @@ import typing
 from dataclasses import dataclass
 from pathlib import Path
 
+from viper.api.called import called_names
 from viper.api.library import Library, library_for
 from viper.api.registry import Routine
 from viper.api.sets import entry_of
@@ -52,7 +53,7 @@ def _checked(routine: Routine, api: str, library: Library) -> Finding:
             routine.name,
             advice="has no Example: section; language models learn a routine from its example",
         )
-    if routine.name not in example:
+    if routine.name not in called_names(example):
         return Finding(routine.name, f"its example does not call {routine.name}")
     return Finding(routine.name, _failed(example, routine, api))
 

@@ -1,0 +1,73 @@
+"""``viper profile`` and ``viper run --dry-run``: what would run, without running it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+import viper
+from viper.cli import cli
+from viper.errors import UsageError
+
+TABLE = str(Path(viper.__file__).parent / "world" / "media" / "table.png")
+
+
+@pytest.fixture(autouse=True)
+def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VIPER_HOME", str(tmp_path / "home"))
+
+
+def ran(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, list(arguments), standalone_mode=False)
+
+
+def test_list_says_what_can_run_here() -> None:
+    lines = ran("profile", "list").stdout.splitlines()
+    assert any(line.startswith("embedded") and "runs here" in line for line in lines)
+    assert any(line.startswith("local") and "downloads first" in line for line in lines)
+
+
+def test_show_as_words_and_as_json() -> None:
+    text = ran("profile", "show", "embedded").stdout
+    assert "embedded:detector" in text and "detector.threshold" in text
+    found = json.loads(ran("profile", "show", "embedded", "--json").stdout)
+    assert [model["role"] for model in found["models"]][:2] == ["llm", "detector"]
+    assert found["models"][1]["size_bytes"] > 1e6 and found["run"]["api"] == "abstract"
+
+
+def test_check_needs_no_download_and_offline_misses_one() -> None:
+    assert ran("profile", "check", "embedded").return_value == 0
+    offline = ran("profile", "check", "local", "--offline")
+    assert offline.return_value == 1
+    assert "problem: llm: Qwen/Qwen2.5-Coder-7B-Instruct is not on this disk" in offline.stdout
+
+
+def test_a_new_profile_is_found_by_its_name(tmp_path: Path) -> None:
+    assert ran("profile", "new", "mine").return_value == 0
+    assert any(line.startswith("mine ") for line in ran("profile", "list").stdout.splitlines())
+    assert ran("profile", "check", "mine").return_value == 0
+    again = ran("profile", "new", "mine").exception
+    assert isinstance(again, UsageError) and "there already" in str(again)
+    shipped = ran("profile", "new", "local").exception
+    assert isinstance(shipped, UsageError)
+    odd = ran("profile", "new", "../mine").exception
+    assert isinstance(odd, UsageError) and "no name for a profile" in str(odd)
+
+
+def test_a_dry_run_loads_no_model_and_says_what_it_would(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError("a model was loaded")
+
+    monkeypatch.setattr("viper.profiles.wiring.load_backend", refuse)
+    done = ran("run", TABLE, "the leftmost cube", "--dry-run")
+    assert done.return_value == 0, done.exception
+    assert "embedded:writer" in done.stdout
+    assert "1 to 3 programs" in done.stdout and "at most 200" in done.stdout
+
+
+def test_a_dry_run_of_what_cannot_run_fails() -> None:
+    done = ran("run", TABLE, "the leftmost cube", "--dry-run", "--profile", "local", "--offline")
+    assert done.return_value == 1 and "is not on this disk" in done.stdout

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 
 from viper.llm.protocol import LLM, Completion, Sampling
+from viper.tools.loading import ONE_AT_A_TIME
 
 
 class DeferredLLM:
@@ -17,7 +17,6 @@ class DeferredLLM:
 
     def __init__(self, load: Callable[[], LLM]) -> None:
         self._load = load
-        self._lock = threading.Lock()
         self._model: LLM | None = None
 
     @property
@@ -28,10 +27,11 @@ class DeferredLLM:
     @property
     def model(self) -> LLM:
         """The model itself, loaded now if it was not."""
-        with self._lock:
-            if self._model is None:
-                self._model = self._load()
-            return self._model
+        if self._model is None:
+            with ONE_AT_A_TIME:
+                if self._model is None:
+                    self._model = self._load()
+        return self._model
 
     @property
     def model_id(self) -> str:

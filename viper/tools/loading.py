@@ -7,6 +7,7 @@ keyword, so that a profile names them alike for every role.
 from __future__ import annotations
 
 import importlib.util
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +17,10 @@ from typing import Any, TypedDict, TypeVar
 from viper.errors import MissingExtraError, ModelError, ProfileError
 
 Item = TypeVar("Item")
+
+ONE_AT_A_TIME = threading.RLock()
+"""Held while a model loads, in the whole process: model libraries import parts of themselves
+lazily and change global defaults meanwhile, and neither is safe from two threads at once."""
 
 DTYPES = ("auto", "float32", "float16", "bfloat16")
 QUANTIZATIONS = ("8bit", "4bit")

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from viper.errors import ModelError, ToolError
-from viper.tools.loading import MEMORY_ADVICE, is_out_of_memory
+from viper.tools.loading import MEMORY_ADVICE, ONE_AT_A_TIME, is_out_of_memory
 
 ROLES = ("detector", "matcher", "depth", "vqa", "video", "text", "embedder")
 
@@ -36,8 +36,6 @@ class ModelSet:
         self._loaders: dict[str, Callable[[], Any]] = {}
         self._loaded: OrderedDict[str, Any] = OrderedDict()  # least recently used first
         self._locks: dict[str, threading.RLock] = {}
-        # Model libraries change global defaults while they load: one load at a time.
-        self._loading = threading.RLock()
         for role, loader in loaders.items():
             self.add(role, loader)
 
@@ -69,7 +67,7 @@ class ModelSet:
             raise ToolError(f"no model plays the role {role!r} in this profile")
         with self._locks[role]:
             if role not in self._loaded:
-                with self._loading:
+                with ONE_AT_A_TIME:
                     self._loaded[role] = self._loaders[role]()
                     self._make_room(role)
             self._loaded.move_to_end(role)

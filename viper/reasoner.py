@@ -179,6 +179,8 @@ class Reasoner:
         media: Any,
         query: str = "",
         request: RunOptions | None = None,
+        *,
+        cancel: threading.Event | None = None,
         **changes: Any,
     ) -> RunResult:
         """Runs a program of one's own, with self-tuning but without a language model's help.
@@ -186,7 +188,7 @@ class Reasoner:
         Arguments and errors as :meth:`run`; ``query`` is what the program gets as question.
         """
         run_options = _with_changes(request, changes)
-        context, reason = self._context(media, query or "(no question)", run_options, None)
+        context, reason = self._context(media, query or "(no question)", run_options, cancel)
         if run_options.task == "auto" and not run_options.options:
             context.query = replace(context.query, task="auto")
             reason = "read from what the program returns"

@@ -1,5 +1,6 @@
 """Pictures and videos nobody vouches for: answered where possible, one clear line where not."""
 
+import shutil
 from pathlib import Path
 
 import av
@@ -7,9 +8,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
+import viper
 from viper.errors import MediaError
 from viper.tools import media as media_module
 from viper.tools.media import MAX_FRAMES, load_media, media_from
+
+MEDIA = Path(viper.__file__).parent / "world" / "media"
 
 
 def gradient(height: int = 20, width: int = 30) -> np.ndarray:
@@ -130,3 +134,26 @@ def test_the_hash_follows_the_pixels() -> None:
     first, second = media_from(gradient()), media_from(gradient())
     assert first.content_hash("image0") == second.content_hash("image0")
     assert first.content_hash("image0") != media_from(gradient(21)).content_hash("image0")
+
+
+def test_a_playlist_reads_no_other_file(tmp_path: Path) -> None:
+    shutil.copy(MEDIA / "clip.mp4", tmp_path / "secret.mp4")
+    playlist = "#EXTM3U\n#EXT-X-TARGETDURATION:10\n#EXTINF:4,\nsecret.mp4\n#EXT-X-ENDLIST\n"
+    (tmp_path / "x.m3u8").write_text(playlist)
+    (tmp_path / "x.ffconcat").write_text("ffconcat version 1.0\nfile secret.mp4\n")
+    for name in ("x.m3u8", "x.ffconcat"):
+        with pytest.raises(MediaError, match="neither a picture nor a video"):
+            media_from(tmp_path / name)
+
+
+def test_a_file_s_name_is_no_protocol(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copy(MEDIA / "clip.mp4", tmp_path / "concat:a")
+    monkeypatch.chdir(tmp_path)
+    assert media_from("concat:a").video is not None
+
+
+def test_formats_that_start_other_programs_are_refused(tmp_path: Path) -> None:
+    eps = "%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\nshowpage\n%%EOF\n"
+    (tmp_path / "x.eps").write_text(eps)
+    with pytest.raises(MediaError, match="neither a picture nor a video"):
+        media_from(tmp_path / "x.eps")

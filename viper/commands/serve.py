@@ -104,10 +104,18 @@ def serve(**given: Any) -> int:
 
 
 def _settings(given: dict[str, Any]) -> ServeSettings:
-    from viper.serve.settings import ServeSettings
+    from viper.serve.settings import ServeSettings, is_loopback
 
     names = ServeSettings.__dataclass_fields__.keys() & given.keys()
-    return ServeSettings(token=_token(given["token_env"]), **{name: given[name] for name in names})
+    settings = ServeSettings(
+        token=_token(given["token_env"]), **{name: given[name] for name in names}
+    )
+    if settings.allow_exec and given["sandbox"] == "weak" and not is_loopback(settings.host):
+        raise UsageError(
+            "--allow-exec would run programs of others in a weak sandbox; "
+            "leave one of --allow-exec and --sandbox weak out, or listen on 127.0.0.1"
+        )
+    return settings
 
 
 def _token(named: str | None) -> str | None:

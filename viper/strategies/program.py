@@ -204,7 +204,11 @@ def _run_once(
     started = time.perf_counter()
     session = components.hub.session(context.media, thresholds=thresholds, cancel=context.cancel)
     outcome = components.sandbox.run(
-        written.program, tools=session, entry=ENTRY, args=program_arguments(context)
+        written.program,
+        tools=session,
+        entry=ENTRY,
+        args=program_arguments(context),
+        cancel=context.cancel,
     )
     context.usage.model_calls += session.model_calls
     _check_cancelled(context)

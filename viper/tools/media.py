@@ -33,6 +33,17 @@ MAX_DECODED_FRAMES = 20_000
 """Frames decoded at most in search of evenly spread ones."""
 
 
+PICTURE_FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "AVIF")
+"""Formats that Pillow may take a file for; its EPS reader, for one, starts another program."""
+
+VIDEO_FORMATS = (
+    "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,mpeg,mpegts,mpegvideo,flv,ogg,asf,gif,webp_pipe,"
+    "h264,hevc,ivf"
+)
+"""Containers that FFmpeg may take a file for. Playlists are not among them: they name other
+files and addresses, which FFmpeg would read."""
+
+
 @dataclass(frozen=True, eq=False)
 class Media:
     """What a query is about: one or more pictures, or one video.
@@ -157,7 +168,7 @@ def _read_image(path: Path) -> Pixels | None:
     from PIL import Image, UnidentifiedImageError
 
     try:
-        with Image.open(path) as image:
+        with Image.open(path, formats=PICTURE_FORMATS) as image:
             width, height = image.size
             if width * height > MAX_IMAGE_PIXELS:
                 raise MediaError(_too_large(path, f"{width} x {height} pixels"))
@@ -200,7 +211,9 @@ def _read_video(path: Path) -> tuple[Pixels, list[int]]:
     import av
 
     try:
-        with av.open(str(path)) as container:
+        # A resolved path begins with a slash: no part of its name is read as a protocol.
+        options = {"format_whitelist": VIDEO_FORMATS, "protocol_whitelist": "file"}
+        with av.open(str(path.resolve()), options=options) as container:
             if not container.streams.video:
                 raise MediaError(f"{path}: holds no video stream; expected a picture or a video")
             frames, indices = _spread_frames(container)

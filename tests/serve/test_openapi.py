@@ -1,0 +1,82 @@
+"""The OpenAPI document says what the server does: requests made from it prove it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from schemathesis.checks import not_a_server_error
+from schemathesis.generation import GenerationMode
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from tests.serve.bench import Served, served
+
+CHECKS = [
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_schema_conformance,
+]
+EXAMPLES = 25
+
+
+@pytest.fixture(scope="module")
+def open_server() -> Iterator[Served]:
+    with served(allow_exec=True, max_upload_mb=0.25, workers=2, queue=2) as server:
+        yield server
+
+
+@pytest.mark.parametrize(
+    ("path", "method", "mode"),
+    [
+        ("/v1/run", "POST", GenerationMode.POSITIVE),
+        ("/v1/run", "POST", GenerationMode.NEGATIVE),
+        ("/v1/exec", "POST", GenerationMode.POSITIVE),
+        ("/v1/exec", "POST", GenerationMode.NEGATIVE),
+        ("/healthz", "GET", GenerationMode.POSITIVE),
+        ("/readyz", "GET", GenerationMode.POSITIVE),
+        ("/metrics", "GET", GenerationMode.POSITIVE),
+    ],
+)
+def test_answers_are_as_described(
+    open_server: Served, path: str, method: str, mode: GenerationMode
+) -> None:
+    api = schemathesis.openapi.from_url(f"{open_server.url}/openapi.json")
+    operation = api[path][method]
+    seen: set[int] = set()
+
+    @given(case=operation.as_strategy(generation_mode=mode))
+    @settings(
+        max_examples=EXAMPLES if method == "POST" else 3,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        phases=[Phase.explicit, Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    def ask(case: schemathesis.Case) -> None:
+        seen.add(case.call_and_validate(checks=CHECKS).status_code)
+
+    ask()
+    assert seen & ({400} if mode.is_negative else {200, 400, 422}), seen
+
+
+def test_every_endpoint_and_error_is_described(open_server: Served) -> None:
+    document = open_server.client.get("/openapi.json").json()
+    assert set(document["paths"]) == {"/v1/run", "/v1/exec", "/healthz", "/readyz", "/metrics"}
+    run = document["paths"]["/v1/run"]["post"]
+    assert set(run["responses"]) == {
+        *("200", "400", "401", "403", "413", "415", "422", "429", "500", "503", "504"),
+    }
+    assert set(run["responses"]["200"]["content"]) == {"application/json", "text/event-stream"}
+    fields = run["requestBody"]["content"]["multipart/form-data"]["schema"]["properties"]
+    assert set(fields) == {
+        *("media", "path", "query", "task", "options"),
+        *("api", "strategy", "trials", "temperature", "seed"),
+    }

@@ -1,0 +1,163 @@
+"""Asking the server: what comes back, and in which shape."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.serve.bench import FAINT, LEFTMOST, Served, media, png, served
+from tests.strategies.bench import Bench, picture
+from viper.record import result_record
+from viper.serve.schema import RunRecord, TrialEvent, TrialRecord
+
+CHOICE = """def execute_command(image, question, possible_answers):
+    return possible_answers[1]
+"""
+
+
+def events(text: str) -> list[tuple[str, dict]]:
+    """The events of a stream, each with its data."""
+    found = []
+    for block in text.strip().split("\n\n"):
+        name, data = block.split("\n")
+        found.append((name.removeprefix("event: "), json.loads(data.removeprefix("data: "))))
+    return found
+
+
+def test_the_answer_is_what_the_reasoner_gives_alone(server: Served) -> None:
+    answer = server.run()
+    with Bench([LEFTMOST]) as bench:
+        alone = result_record(bench.reasoner.run(picture(), "the leftmost cube"))
+    got = answer.json()
+    assert answer.status_code == 200 and answer.headers["content-type"] == "application/json"
+    assert got["box"] == [10.0, 40.0, 20.0, 50.0]
+    assert {**got, "seconds": 0, "trials": [], "tool_calls": []} == json.loads(
+        json.dumps({**alone, "seconds": 0, "trials": [], "tool_calls": []})
+    )
+
+
+def test_the_described_shape_is_the_real_one(server: Served) -> None:
+    got = server.run().json()
+    described = {field.alias or name for name, field in RunRecord.model_fields.items()}
+    assert set(got) == described, "bring RunRecord in viper/serve/schema.py up to date"
+    assert set(got["trials"][0]) == set(TrialRecord.model_fields)
+    RunRecord.model_validate(got)
+
+
+def test_settings_reach_the_run() -> None:
+    with served(FAINT) as server:
+        got = server.run("the faint ball", seed="7", trials="1", api="vipergpt", task="ground")
+    assert (got.json()["seed"], got.json()["api"]) == (7, "vipergpt")
+    sampling = server.bench.llm.calls[0].sampling
+    assert sampling is not None and sampling.seed == 7_000
+
+
+def test_options_are_repeated_fields_and_may_hold_semicolons() -> None:
+    with served(CHOICE) as server:
+        got = server.run("which one?", options=["a; b", "c; d"]).json()
+    assert (got["answer"], got["choice_index"]) == ("c; d", 1)
+
+
+def test_several_pictures() -> None:
+    program = "def execute_command(image_list):\n    return len(image_list) == 3\n"
+    with served(program) as server:
+        got = server.run("there are three", files=media(png(), png(), png())).json()
+    assert (got["task"], got["answer"]) == ("statement", True)
+
+
+def test_a_run_without_an_answer_is_an_answer() -> None:
+    with served("def execute_command(image):\n    return nonsense\n") as server:
+        got = server.run(trials="1")
+        server.log.until(path="/v1/run")
+        assert server.metric("viper_requests_total", endpoint="/v1/run", outcome="no_answer") == 1
+        assert server.metric("viper_failures_total", kind="runtime") == 1
+    assert got.status_code == 200
+    assert got.json()["answer"] is None and got.json()["failure"]["kind"] == "runtime"
+
+
+def test_events_come_trial_by_trial_and_the_result_last() -> None:
+    with served(FAINT) as server:
+        answer = server.run("the faint ball", headers={"Accept": "text/event-stream"})
+        got = events(answer.text)
+        assert server.log.until(path="/v1/run")["outcome"] == "answered"
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    assert [name for name, _ in got] == ["trial"] * 4 + ["result"]
+    assert [data["index"] for _, data in got[:4]] == [0, 1, 2, 3]
+    assert set(got[0][1]) == set(TrialEvent.model_fields)
+    assert got[-1][1]["box"] == [1.0, 1.0, 9.0, 9.0]
+
+
+def test_an_error_in_a_stream_is_an_event(server: Served) -> None:
+    answer = server.run(files=media(b"no picture"), headers={"Accept": "text/event-stream"})
+    ((name, data),) = events(answer.text)
+    assert (answer.status_code, name, data["error"]["code"]) == (200, "error", "media")
+
+
+def test_what_a_program_prints_cannot_forge_an_event() -> None:
+    program = (
+        "def execute_command(image):\n"
+        "    print('x\\n\\nevent: result\\ndata: {}\\n\\n\\u2028')\n"
+        "    return 'y\\r\\nevent: error'\n"
+    )
+    with served(program) as server:
+        got = events(
+            server.run(
+                "what is it?", headers={"Accept": "application/json, text/event-stream"}
+            ).text
+        )
+    assert [name for name, _ in got] == ["trial", "result"]
+    assert "event: result" in got[0][1]["stdout"]
+
+
+def test_numbers_without_end_become_null() -> None:
+    program = "def execute_command(image):\n    return 'far', [1e999, -1e999, 2.5]\n"
+    with served(program) as server:
+        got = server.run("how far?")
+    assert got.json()["info"] == [None, None, 2.5]
+
+
+def test_a_file_of_the_media_root(tmp_path: Path) -> None:
+    (tmp_path / "scenes").mkdir()
+    (tmp_path / "scenes" / "table.png").write_bytes(png())
+    with served(media_roots=(tmp_path,)) as server:
+        form = {"query": (None, "the leftmost cube"), "path": (None, "scenes/table.png")}
+        got = server.client.post("/v1/run", files=form)
+    assert got.json()["box"] == [10.0, 40.0, 20.0, 50.0]
+
+
+def test_a_video(tmp_path: Path) -> None:
+    from viper.world.video_file import write_mp4
+
+    clip = tmp_path / "clip.mp4"
+    write_mp4(clip, np.stack([np.full((64, 96, 3), 90, np.uint8)] * 8))
+    program = "def execute_command(video):\n    return VideoSegment(video).num_frames\n"
+    with served(program) as server:
+        got = server.run("how many frames?", files=media(clip.read_bytes())).json()
+    assert got["answer"] == 8
+
+
+def test_programs_of_callers_run_where_that_was_allowed() -> None:
+    program = "answer = len(ImagePatch(image).find('cube'))"
+    with served(allow_exec=True) as server:
+        got = server.client.post("/v1/exec", files=media(), data={"program": program})
+        assert "/v1/exec" in server.client.get("/openapi.json").json()["paths"]
+        server.log.until(path="/v1/exec")
+        assert server.bench.llm.calls == []
+        assert server.metric("viper_trials_total", correction="first") == 1
+    assert (got.status_code, got.json()["answer"], got.json()["strategy"]) == (200, 2, "exec")
+
+
+def test_programs_of_callers_are_nothing_otherwise(server: Served) -> None:
+    got = server.client.post("/v1/exec", files=media(), data={"program": "answer = 1"})
+    assert (got.status_code, got.json()["error"]["code"]) == (404, "not_found")
+    assert "/v1/exec" not in server.client.get("/openapi.json").json()["paths"]
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics", "/openapi.json"])
+def test_the_other_endpoints(server: Served, path: str) -> None:
+    got = server.client.get(path)
+    assert got.status_code == 200
+    assert got.headers["x-content-type-options"] == "nosniff"

@@ -1,0 +1,1 @@
+"""``viper serve``: one Reasoner behind HTTP; see docs/serving.md."""

@@ -1,0 +1,98 @@
+"""Places for requests: so many run, so many wait, the next one is turned away."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections import deque
+
+from viper.serve.refusals import QueueFullError
+
+_MEAN_WEIGHT = 0.2
+_LONGEST_RETRY_S = 60
+
+
+class Admission:
+    """Hands out places in the order of asking; belongs to one event loop.
+
+    Args:
+        workers: places that may run at a time.
+        queue: places beside those.
+
+    Attributes:
+        running: places whose turn it is.
+    """
+
+    def __init__(self, workers: int, queue: int) -> None:
+        self.workers, self.places = workers, workers + queue
+        self.running = 0
+        self._taken = 0
+        self._turns: deque[asyncio.Future[None]] = deque()
+        self._mean_s = 1.0
+
+    @property
+    def waiting(self) -> int:
+        """Places taken whose turn has not come: still sending, or queued."""
+        return self._taken - self.running
+
+    def enter(self) -> Place:
+        """A place, to be left whatever happens.
+
+        Raises:
+            QueueFullError: there is none.
+        """
+        if self._taken >= self.places:
+            raise QueueFullError(self.places, self._retry_after_s())
+        self._taken += 1
+        return Place(self)
+
+    def _retry_after_s(self) -> int:
+        """When a place will be free, by how long recent runs took."""
+        turns = math.ceil((self.waiting + 1) / self.workers)
+        return min(_LONGEST_RETRY_S, max(1, math.ceil(turns * self._mean_s)))
+
+    def _left(self, ran_s: float | None) -> None:
+        self._taken -= 1
+        if ran_s is None:
+            return
+        self._mean_s += _MEAN_WEIGHT * (ran_s - self._mean_s)
+        while self._turns:
+            turn = self._turns.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self.running -= 1
+
+
+class Place:
+    """What one request holds; see :meth:`Admission.enter`."""
+
+    def __init__(self, admission: Admission) -> None:
+        self._admission = admission
+        self._began: float | None = None
+        self._left = False
+
+    async def turn(self) -> None:
+        """Returns when this place may run."""
+        admission = self._admission
+        if admission.running < admission.workers:
+            admission.running += 1
+        else:
+            coming: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            admission._turns.append(coming)
+            try:
+                await coming
+            except asyncio.CancelledError:
+                # Given and cancelled in one breath: leaving has to pass the turn on.
+                if not coming.cancelled():
+                    self._began = time.monotonic()
+                raise
+        self._began = time.monotonic()
+
+    def leave(self) -> None:
+        """Frees the place, and gives the turn to the next one; may be called again."""
+        if not self._left:
+            self._left = True
+            ran = None if self._began is None else time.monotonic() - self._began
+            self._admission._left(ran)

@@ -1,0 +1,138 @@
+"""The routes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+
+from fastapi import FastAPI, Request
+from fastapi.responses import JSONResponse, Response
+from starlette.exceptions import HTTPException
+
+from viper.reasoner import Reasoner
+from viper.serve.answers import JobAnswer, JobStream
+from viper.serve.edge import Edge, error_response
+from viper.serve.forms import ExecForm, RunForm, request_body
+from viper.serve.jobs import Job
+from viper.serve.metrics import CONTENT_TYPE
+from viper.serve.note import note_of
+from viper.serve.refusals import RouteError
+from viper.serve.schema import Health, Readiness, RunRecord, errors
+from viper.serve.service import Service
+from viper.serve.settings import ServeSettings
+from viper.serve.submission import exec_work, run_work, submitted
+
+_GATE = errors(401, 403, 500, 503)
+_FORM = {**_GATE, **errors(400, 413, 415, 422, 429, 504)}
+_EVENT_STREAM = {
+    "content": {"text/event-stream": {"schema": {"type": "string"}}},
+    "description": "The finished run; with `Accept: text/event-stream` its trials as they end, "
+    "events `trial` and then `result` or `error`.",
+}
+
+
+def create_app(reasoner: Reasoner, settings: ServeSettings) -> FastAPI:
+    """The application; ``app.state.service`` is what its routes share.
+
+    The reasoner stays the caller's to close.
+    """
+    service = Service(reasoner, settings)
+    app = FastAPI(
+        title="viper",
+        version=version("viper-reasoner"),
+        description="Visual reasoning by programs.",
+        lifespan=_lifespan,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+    )
+    app.state.service = service
+    app.add_middleware(Edge, service=service)
+    app.add_exception_handler(HTTPException, _http_error)
+    _add_health(app, service)
+    _add_run(app, service)
+    if settings.allow_exec:
+        _add_exec(app, service)
+    return app
+
+
+@asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    service: Service = app.state.service
+    service.warmup.start()
+    try:
+        yield
+    finally:
+        await service.drain(0.0)
+        service.threads.close(timeout_s=0.0)
+
+
+def _add_health(app: FastAPI, service: Service) -> None:
+    @app.get("/healthz", responses=errors(500))
+    async def healthz() -> Health:
+        """The process is up."""
+        return Health()
+
+    @app.get("/readyz", responses={**errors(500), 503: {"model": Readiness}})
+    async def readyz(request: Request) -> Readiness:
+        """The models are loaded and requests are taken."""
+        status = "shutting_down" if service.closing else service.warmup.state
+        readiness = Readiness(status=status)
+        if status != "ready":
+            note_of(request.scope).outcome = status
+            return JSONResponse(readiness.model_dump(), 503)  # type: ignore[return-value]
+        return readiness
+
+    text = {"content": {"text/plain": {"schema": {"type": "string"}}}}
+
+    @app.get("/metrics", response_class=Response, responses={200: text, **_GATE})
+    async def metrics() -> Response:
+        """Counters for Prometheus."""
+        return Response(service.metrics.text(), media_type=CONTENT_TYPE)
+
+
+def _add_run(app: FastAPI, service: Service) -> None:
+    @app.post(
+        "/v1/run",
+        response_model=RunRecord,
+        responses={200: _EVENT_STREAM, **_FORM},
+        openapi_extra=request_body(RunForm, service.settings),
+    )
+    async def run(request: Request) -> Response:
+        """Answer a query about pictures or a video."""
+        job = await submitted(request, service, RunForm, run_work)
+        return _answer(JobStream if _wants_events(request) else JobAnswer, job, request, service)
+
+
+def _add_exec(app: FastAPI, service: Service) -> None:
+    @app.post(
+        "/v1/exec",
+        response_model=RunRecord,
+        responses=_FORM,
+        openapi_extra=request_body(ExecForm, service.settings),
+    )
+    async def execute(request: Request) -> Response:
+        """Run a program of the caller's own in the sandbox, with the server's models."""
+        job = await submitted(request, service, ExecForm, exec_work)
+        return _answer(JobAnswer, job, request, service)
+
+
+def _answer(kind: type[JobAnswer], job: Job, request: Request, service: Service) -> Response:
+    note = note_of(request.scope)
+    return kind(job, note, service.metrics, service.settings.deadline_s)
+
+
+def _wants_events(request: Request) -> bool:
+    """Whether the caller names event streams; ``*/*`` asks for JSON."""
+    kinds = request.headers.get("accept", "").lower().split(",")
+    return any(kind.partition(";")[0].strip() == "text/event-stream" for kind in kinds)
+
+
+async def _http_error(request: Request, error: Exception) -> Response:
+    """Paths and methods that do not exist, in the shape of all errors."""
+    assert isinstance(error, HTTPException)
+    refusal = RouteError(error)
+    note = note_of(request.scope)
+    note.fail(refusal)
+    return error_response(refusal, note.request_id)

@@ -1,0 +1,70 @@
+"""Who may ask: whoever shows the token; without one, programs of this machine alone."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers
+
+from viper.serve.refusals import ForbiddenError, UnauthorizedError
+from viper.serve.settings import ServeSettings, is_loopback
+
+OPEN_PATHS = frozenset({"/healthz", "/readyz"})
+"""What a load balancer asks, without a token."""
+
+
+class Gatekeeper:
+    """Checks the headers of a request before anything else is read of it."""
+
+    def __init__(self, settings: ServeSettings) -> None:
+        self._digest = _digest(settings.token.encode()) if settings.token else None
+
+    def check(self, path: str, headers: Headers) -> None:
+        """Returns if the request may go on.
+
+        Raises:
+            UnauthorizedError: the token is missing or wrong.
+            ForbiddenError: there is no token to show, and a browser may have been talked
+                into sending this.
+        """
+        if path in OPEN_PATHS:
+            return
+        if self._digest is not None:
+            self._check_token(headers)
+        else:
+            _check_local(headers)
+
+    def _check_token(self, headers: Headers) -> None:
+        shown = headers.getlist("authorization")
+        scheme, _, token = shown[0].partition(" ") if len(shown) == 1 else ("", "", "")
+        # Digests have one length, so that the comparison tells nothing of the token's.
+        right = hmac.compare_digest(_digest(token.strip().encode("latin-1")), self._digest or b"")
+        if scheme.lower() != "bearer" or not right:
+            raise UnauthorizedError("no valid token; send the header Authorization: Bearer TOKEN")
+
+
+def _check_local(headers: Headers) -> None:
+    """A page of the web can make a browser send forms here, or point a name of its own here.
+
+    The first shows in ``Origin``, the second in ``Host``.
+    """
+    host = headers.get("host", "")
+    if not is_loopback(_hostname(host)):
+        raise ForbiddenError("the Host header names another machine; ask 127.0.0.1 or use a token")
+    origin = headers.get("origin")
+    if origin is not None and origin != f"http://{host}":
+        raise ForbiddenError("this request comes from a page of another origin; use a token")
+
+
+def _hostname(host: str) -> str:
+    """The name in a Host header without its port; empty where there is none to find."""
+    try:
+        return urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return ""
+
+
+def _digest(text: bytes) -> bytes:
+    return hashlib.sha256(text).digest()

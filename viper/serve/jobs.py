@@ -1,0 +1,83 @@
+"""One run: waits for its turn, happens in a thread, tells its events in the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+
+from viper.reasoner import RunResult
+from viper.schema import Trial
+from viper.serve.admission import Place
+from viper.serve.worker_threads import WorkerThreads
+
+Work = Callable[[threading.Event], Iterator[Trial | RunResult]]
+"""What runs in the thread; the event asks it to stop."""
+
+Event = Trial | RunResult | BaseException
+"""Trials, and last either the result or what ended the run."""
+
+
+class Job:
+    """A run on its way; its place is free again when its thread is done with it.
+
+    Args:
+        cleanup: closed at the very end, whether or not the run ever began.
+
+    Attributes:
+        queued_s: how long it waited for its turn; None while it waits.
+    """
+
+    def __init__(
+        self, place: Place, workers: WorkerThreads, work: Work, cleanup: contextlib.ExitStack
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._place, self._workers, self._work = place, workers, work
+        self._cancel = threading.Event()
+        self._events: asyncio.Queue[Event] = asyncio.Queue()
+        self._over = False
+        self._asked = time.monotonic()
+        self.queued_s: float | None = None
+        self.task = self._loop.create_task(self._run())
+        # Not inside the task: one that is cancelled before its first step runs none of itself.
+        self.task.add_done_callback(lambda _: cleanup.close())
+
+    async def next(self) -> Event:
+        """The next event; after the last one there is none to wait for."""
+        return await self._events.get()
+
+    def stop(self, reason: BaseException) -> None:
+        """Makes ``reason`` the last event, unless there has been one, and ends the run."""
+        if self._over:
+            return
+        self._tell(reason)
+        self._cancel.set()
+        if self.queued_s is None:
+            self.task.cancel()
+
+    def _tell(self, event: Event) -> None:
+        if not self._over:
+            self._over = not isinstance(event, Trial)
+            self._events.put_nowait(event)
+
+    async def _run(self) -> None:
+        await self._place.turn()
+        self.queued_s = time.monotonic() - self._asked
+        done = asyncio.Event()
+        self._workers.submit(partial(self._in_thread, done))
+        await done.wait()
+        self._tell(RuntimeError("the run ended without a result"))
+
+    def _in_thread(self, done: asyncio.Event) -> None:
+        # A closed loop means that the server is gone, and nobody is left to be told.
+        with contextlib.suppress(RuntimeError):
+            try:
+                for event in self._work(self._cancel):
+                    self._loop.call_soon_threadsafe(self._tell, event)
+            except BaseException as error:  # noqa: BLE001 - native code raises more than Exception
+                self._loop.call_soon_threadsafe(self._tell, error)
+            finally:
+                self._loop.call_soon_threadsafe(done.set)

@@ -1,0 +1,97 @@
+"""What the server remembers of one request: for its log line and for the metrics."""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+import time
+import traceback
+from dataclasses import dataclass, field
+from typing import Any
+
+from starlette.types import Scope
+
+from viper.serve.refusals import code_of, is_internal
+
+_KEY = "viper.note"
+_KNOWN_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+
+
+def note_of(scope: Scope) -> RequestNote:
+    """The note of the request with this ASGI scope."""
+    note: RequestNote = scope[_KEY]
+    return note
+
+
+def keep_note(scope: Scope, note: RequestNote) -> None:
+    """Ties a note to a request."""
+    scope[_KEY] = note
+
+
+def request_id_from(given: str | None) -> str:
+    """The caller's own id if it is short and plain, else a new one."""
+    if given is not None and _KNOWN_ID.fullmatch(given):
+        return given
+    return secrets.token_hex(8)
+
+
+@dataclass
+class RequestNote:
+    """One request while it goes on.
+
+    Attributes:
+        status: of the answer, None while there is none.
+        outcome: ``answered``, ``no_answer``, ``ok``, or an error's code.
+        error: what ended it early.
+        facts: what else the log line says.
+        query: the caller's words; logged only where that was asked for.
+    """
+
+    request_id: str
+    method: str
+    path: str
+    client: str | None = None
+    status: int | None = None
+    outcome: str | None = None
+    error: BaseException | None = None
+    query: str | None = None
+    facts: dict[str, Any] = field(default_factory=dict)
+    started: float = field(default_factory=time.monotonic)
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self.started
+
+    def fail(self, error: BaseException) -> None:
+        """Notes what ended the request."""
+        self.error, self.outcome = error, code_of(error)
+
+    def line(self, *, with_words: bool) -> str:
+        """One line of JSON.
+
+        Args:
+            with_words: also the query and what errors say, which may quote it.
+        """
+        record: dict[str, Any] = {
+            "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "request_id": self.request_id,
+            "client": self.client,
+            "method": self.method,
+            "path": self.path,
+            "status": self.status,
+            "outcome": self.outcome,
+            "seconds": round(self.seconds, 4),
+            **self.facts,
+        }
+        if with_words and self.query is not None:
+            record["query"] = self.query
+        if self.error is not None and is_internal(self.error):
+            record["error"] = type(self.error).__name__
+            record["where"] = [
+                f"{frame.filename}:{frame.lineno} {frame.name}"
+                for frame in traceback.extract_tb(self.error.__traceback__)
+            ]
+        if with_words and self.error is not None:
+            record["message"] = str(self.error)
+        return json.dumps(record)

@@ -1,0 +1,42 @@
+"""Runs as JSON that any parser takes."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+from viper.reasoner import RunResult
+from viper.record import result_record
+from viper.schema import Trial, to_json
+
+
+def result_json(result: RunResult) -> bytes:
+    """The record of a run."""
+    return encoded(result_record(result))
+
+
+def trial_json(trial: Trial) -> bytes:
+    """A trial with its tool calls; the prompt is left out."""
+    record = to_json(trial)
+    del record["prompt"]
+    return encoded(record)
+
+
+def encoded(value: Any) -> bytes:
+    """ASCII JSON in one line; numbers without end become null.
+
+    Programs choose much of what is in a record. Escapes leave no line break that could
+    end an event early, and no half of a character that UTF-8 could not hold.
+    """
+    return json.dumps(_finite(value), allow_nan=False, separators=(",", ":")).encode("ascii")
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

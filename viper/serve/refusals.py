@@ -1,0 +1,129 @@
+"""Why a request gets no result, and what the caller is told about it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.exceptions import HTTPException
+
+from viper.errors import MediaError, UnknownNameError, UsageError, ViperError
+
+_HIDDEN = "the server could not finish this request; its log knows it as {request_id}"
+
+_ROUTE_CODES = {404: "not_found", 405: "method_not_allowed"}
+
+_CALLERS_FAULT: dict[type[BaseException], int] = {
+    UsageError: 400,
+    UnknownNameError: 400,
+    MediaError: 422,
+}
+"""Exactly these classes: others derive from UsageError and are the server's fault here."""
+
+
+class Refusal(ViperError):
+    """A request that the server turns down; ``message`` is meant for the caller.
+
+    Attributes:
+        status: of the HTTP answer.
+        headers: of the HTTP answer, beside the usual ones.
+    """
+
+    code = "refused"
+    status = 400
+    headers: dict[str, str] = {}
+
+
+class NotMultipartError(Refusal):
+    """A body that is no multipart form in UTF-8."""
+
+    code, status = "not_multipart", 415
+
+
+class TooLargeError(Refusal):
+    """A body above the limit."""
+
+    code, status = "too_large", 413
+
+
+class UnauthorizedError(Refusal):
+    """No token, or a wrong one."""
+
+    code, status = "unauthorized", 401
+    headers = {"WWW-Authenticate": "Bearer"}
+
+
+class ForbiddenError(Refusal):
+    """A request that a web page of somebody else may have sent."""
+
+    code, status = "forbidden", 403
+
+
+class QueueFullError(Refusal):
+    """Every place is taken."""
+
+    code, status = "queue_full", 429
+
+    def __init__(self, places: int, retry_after_s: int) -> None:
+        self.headers = {"Retry-After": str(retry_after_s)}
+        super().__init__(f"all {places} places are taken; try again in {retry_after_s} s")
+
+
+class ShuttingDownError(Refusal):
+    """The server is about to end."""
+
+    code, status = "shutting_down", 503
+    headers = {"Retry-After": "10"}
+
+    def __init__(self) -> None:
+        super().__init__("the server is shutting down; try again soon, or elsewhere")
+
+
+class DeadlineError(Refusal):
+    """The request took longer than it may."""
+
+    code, status = "deadline", 504
+
+    def __init__(self, deadline_s: float) -> None:
+        super().__init__(f"no answer within {deadline_s:g} s; ask for fewer trials, or try later")
+
+
+class ClientGoneError(Refusal):
+    """The caller hung up; nobody reads this answer."""
+
+    code, status = "client_gone", 499
+
+    def __init__(self) -> None:
+        super().__init__("the caller hung up")
+
+
+class RouteError(Refusal):
+    """No such path, or not with this method."""
+
+    def __init__(self, error: HTTPException) -> None:
+        self.status = error.status_code
+        self.code = _ROUTE_CODES.get(error.status_code, "bad_request")
+        self.headers = dict(error.headers or {})
+        super().__init__(str(error.detail))
+
+
+def is_internal(error: BaseException) -> bool:
+    """Whether callers hear nothing of what this error says."""
+    return not isinstance(error, Refusal) and type(error) not in _CALLERS_FAULT
+
+
+def status_of(error: BaseException) -> int:
+    """The HTTP status of an answer to this error."""
+    if isinstance(error, Refusal):
+        return error.status
+    return _CALLERS_FAULT.get(type(error), 500)
+
+
+def code_of(error: BaseException) -> str:
+    """The stable code: a ViperError's own, else ``internal``."""
+    return error.code if isinstance(error, ViperError) else "internal"
+
+
+def error_body(error: BaseException, request_id: str) -> dict[str, Any]:
+    """``{"error": {"code", "message"}}``, the message in one line whatever it quotes."""
+    message = _HIDDEN.format(request_id=request_id) if is_internal(error) else str(error)
+    return {"error": {"code": code_of(error), "message": " ".join(message.split())}}

@@ -1,0 +1,142 @@
+"""One server process: its socket, its log, its signals, its end."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import socket
+import sys
+from types import FrameType
+
+import uvicorn
+
+from viper.errors import ModelError, UsageError, ViperError
+from viper.reasoner import Reasoner
+from viper.serve.app import create_app
+from viper.serve.service import CANCEL_WAIT_S, Service
+from viper.serve.settings import ServeSettings
+
+SPARE_CONNECTIONS = 64
+"""Connections beside those of requests with a place: health checks, refusals, idle ones."""
+
+KEEP_ALIVE_S = 10
+
+
+class LineFormatter(logging.Formatter):
+    """Every record as one line of JSON; those of this server are JSON already."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        text = record.getMessage()
+        if text.startswith("{"):
+            return text
+        if record.exc_info:
+            text += "\n" + self.formatException(record.exc_info)
+        return json.dumps({"level": record.levelname.lower(), "message": text})
+
+
+class StoppingServer(uvicorn.Server):
+    """uvicorn, which on a signal first lets the service drain; a second signal ends at once.
+
+    Requests that arrive meanwhile are told so, where uvicorn alone would refuse the connection.
+    """
+
+    def __init__(self, config: uvicorn.Config, service: Service) -> None:
+        super().__init__(config)
+        self.service = service
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._draining: asyncio.Task[None] | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.service.warmup.on_failure = self._stop_soon
+        await super().startup(sockets)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        # Without the base class's note of the signal, which would make it end this process.
+        self._stop_soon()
+
+    def _stop_soon(self) -> None:
+        if self._loop is None:
+            self.should_exit = True
+        else:
+            self._loop.call_soon_threadsafe(self._stop)
+
+    def _stop(self) -> None:
+        if self._draining is None:
+            self._draining = asyncio.ensure_future(self._drain())
+        else:
+            self.service.stop_jobs()
+            self.should_exit = True
+
+    async def _drain(self) -> None:
+        try:
+            await self.service.drain()
+        finally:
+            self.should_exit = True
+
+
+def serve(reasoner: Reasoner, settings: ServeSettings) -> None:
+    """Serves until SIGTERM or SIGINT; returns after the last request.
+
+    Raises:
+        UsageError: the address cannot be listened on.
+        ModelError, other ViperErrors: a model cannot be loaded; nothing is served then.
+    """
+    _log_to_stderr()
+    with listening_socket(settings) as listening:
+        host, port = listening.getsockname()[:2]
+        shown = f"[{host}]" if ":" in host else host
+        print(f"serving on http://{shown}:{port}", file=sys.stderr, flush=True)
+        server = make_server(reasoner, settings)
+        server.run(sockets=[listening])
+    error = server.service.warmup.error
+    if isinstance(error, ViperError):
+        raise error
+    if error is not None:
+        raise ModelError(f"a model cannot be loaded: {type(error).__name__}: {error}") from error
+
+
+def make_server(reasoner: Reasoner, settings: ServeSettings) -> StoppingServer:
+    """The server around a fresh application; its ``run`` takes a listening socket."""
+    app = create_app(reasoner, settings)
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        lifespan="on",
+        ws="none",
+        proxy_headers=False,
+        timeout_keep_alive=KEEP_ALIVE_S,
+        timeout_graceful_shutdown=int(CANCEL_WAIT_S),
+        limit_concurrency=settings.workers + settings.queue + SPARE_CONNECTIONS,
+    )
+    return StoppingServer(config, app.state.service)
+
+
+def listening_socket(settings: ServeSettings) -> socket.socket:
+    """A socket bound to the settings' address.
+
+    Raises:
+        UsageError: it is taken, or not an address of this machine.
+    """
+    where = f"{settings.host}:{settings.port}"
+    try:
+        family, _, _, _, address = socket.getaddrinfo(
+            settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        return socket.create_server(address[:2], family=family, backlog=128)  # type: ignore[arg-type]
+    except (OSError, OverflowError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise UsageError(f"cannot listen on {where}: {reason}; choose another port") from None
+
+
+def _log_to_stderr() -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(LineFormatter())
+    for name, level in (("viper.serve", logging.INFO), ("uvicorn", logging.WARNING)):
+        logger = logging.getLogger(name)
+        logger.handlers, logger.propagate = [handler], False
+        logger.setLevel(level)

@@ -1,0 +1,89 @@
+"""What a server may be told: where it listens, who may ask, how much of everything."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from viper.errors import UsageError
+
+MIN_TOKEN_CHARACTERS = 16
+
+
+@dataclass(frozen=True)
+class ServeSettings:
+    """The settings of one server.
+
+    Attributes:
+        port: 0 takes a free one.
+        token: what callers must show, or None for a server of this machine alone.
+        workers: runs at a time.
+        queue: requests that may wait, or still be sending, beside those that run.
+        max_upload_mb: size of one request in MiB.
+        max_files: pictures or videos of one request.
+        deadline_s: from a request's first byte to its answer.
+        grace_s: how long a stopping server lets runs finish.
+        media_roots: folders whose files callers may name.
+        allow_exec: callers may send programs of their own.
+        log_queries: write queries, and what errors say, into the log.
+
+    Raises:
+        UsageError: a value out of range, a root that is no folder, an address that others
+            can reach and no token.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8000
+    token: str | None = field(default=None, repr=False)
+    workers: int = 2
+    queue: int = 16
+    max_upload_mb: float = 64.0
+    max_files: int = 8
+    deadline_s: float = 120.0
+    grace_s: float = 20.0
+    media_roots: tuple[Path, ...] = ()
+    allow_exec: bool = False
+    log_queries: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("workers", "max_upload_mb", "max_files", "deadline_s"):
+            if not getattr(self, name) > 0:
+                raise UsageError(f"{name} is {getattr(self, name)!r}; it must be above 0")
+        for name in ("queue", "grace_s", "port"):
+            if not getattr(self, name) >= 0:
+                raise UsageError(f"{name} is {getattr(self, name)!r}; it must be 0 or more")
+        for root in self.media_roots:
+            if not root.is_dir():
+                raise UsageError(f"--media-root {root}: no such folder; name an existing one")
+        if self.token is not None:
+            _check_token(self.token)
+        elif not is_loopback(self.host):
+            raise UsageError(
+                f"--host {self.host} can be reached by others and there is no token; set one in "
+                "the environment (VIPER_SERVE_TOKEN, or --token-env NAME), or listen on 127.0.0.1"
+            )
+
+    @property
+    def max_upload_bytes(self) -> int:
+        return int(self.max_upload_mb * 1024 * 1024)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach an address; names other than localhost count as not."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _check_token(token: str) -> None:
+    if len(token) < MIN_TOKEN_CHARACTERS:
+        raise UsageError(
+            f"the token has {len(token)} characters; at least {MIN_TOKEN_CHARACTERS} are needed: "
+            'python -c "import secrets; print(secrets.token_urlsafe(32))"'
+        )
+    if not (token.isascii() and token.isprintable() and " " not in token):
+        raise UsageError("the token holds characters that a header cannot carry; use ASCII letters")

@@ -1,0 +1,145 @@
+"""The form of a request and the media it brings: bounded, and trusted in nothing."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from python_multipart.multipart import parse_options_header
+from starlette.datastructures import FormData, UploadFile
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.types import Message, Receive
+
+from viper.errors import MediaError, UsageError
+from viper.serve.refusals import NotMultipartError, TooLargeError
+from viper.serve.settings import ServeSettings
+from viper.tools.media import Media, media_from
+
+MAX_FIELDS = 128
+MAX_FIELD_BYTES = 128 * 1024
+
+
+async def read_form(request: Request, settings: ServeSettings) -> FormData:
+    """The multipart form of a request; files above a megabyte lie on disk, unnamed.
+
+    Raises:
+        NotMultipartError: another kind of body, or another encoding than UTF-8.
+        TooLargeError: the body is longer than the limit, or says that it will be.
+        UsageError: a form that cannot be read, or with too many parts.
+    """
+    _check_content_type(request.headers.get("content-type", ""))
+    declared = request.headers.get("content-length", "")
+    if declared.isdecimal() and int(declared[:18]) > settings.max_upload_bytes:
+        raise _too_large(settings)
+    bounded = Request(request.scope, _bounded(request, settings))
+    try:
+        return await bounded.form(
+            max_files=settings.max_files, max_fields=MAX_FIELDS, max_part_size=MAX_FIELD_BYTES
+        )
+    except HTTPException as error:
+        raise UsageError(f"the form cannot be read: {error.detail}") from None
+
+
+def _check_content_type(header: str) -> None:
+    kind, options = parse_options_header(header)
+    if kind != b"multipart/form-data" or not options.get(b"boundary"):
+        raise NotMultipartError("expected a multipart/form-data body with a boundary")
+    if options.get(b"charset", b"utf-8").lower() not in (b"utf-8", b"utf8"):
+        raise NotMultipartError("expected a form in UTF-8; leave the charset out")
+
+
+def _bounded(request: Request, settings: ServeSettings) -> Receive:
+    """The request's messages, counted: a length in a header is only a claim."""
+    seen = 0
+
+    async def receive() -> Message:
+        nonlocal seen
+        message = await request.receive()
+        seen += len(message.get("body", b""))
+        if seen > settings.max_upload_bytes:
+            raise _too_large(settings)
+        return message
+
+    return receive
+
+
+def _too_large(settings: ServeSettings) -> TooLargeError:
+    return TooLargeError(
+        f"the request is larger than {settings.max_upload_mb:g} MiB; send smaller media"
+    )
+
+
+@dataclass(frozen=True)
+class Intake:
+    """The media of one request, not decoded yet.
+
+    Attributes:
+        uploads: what was sent, in order.
+        paths: files of the server's own instead, checked to lie under a media root.
+        given: those as the caller wrote them.
+    """
+
+    uploads: tuple[UploadFile, ...] = ()
+    paths: tuple[Path, ...] = ()
+    given: tuple[str, ...] = ()
+
+    def load(self) -> Media:
+        """The media, decoded. Blocks; uploads pass through a private folder, gone afterwards.
+
+        Raises:
+            MediaError: one of them cannot be read; says which, by its number or given path.
+        """
+        if self.paths:
+            return _decoded(self.paths, self.given)
+        with tempfile.TemporaryDirectory(prefix="viper-serve-") as folder:
+            # Numbers, not the caller's names: endings alone make some decoders open other files.
+            files = [Path(folder) / f"media{i}" for i in range(len(self.uploads))]
+            for upload, path in zip(self.uploads, files, strict=True):
+                with path.open("xb") as written:
+                    shutil.copyfileobj(upload.file, written)
+            return _decoded(files, [path.name for path in files])
+
+
+def _decoded(paths: Sequence[Path], shown: Sequence[str]) -> Media:
+    """Media of files, whose place on this machine no message tells."""
+    try:
+        return media_from(list(paths))
+    except MediaError as error:
+        message = str(error)
+        for path, name in zip(paths, shown, strict=True):
+            message = message.replace(str(path), name)
+        raise MediaError(message) from None
+
+
+def under_roots(given: str, roots: Sequence[Path]) -> Path:
+    """The file that a caller names relative to a media root, links followed.
+
+    Raises:
+        UsageError: this server has no media roots.
+        MediaError: there is no such file under any; the same words whether the file is
+            missing, lies outside or is no file, so that nobody learns what lies outside.
+    """
+    if not roots:
+        raise UsageError("this server reads no files of its own; send the media as uploads")
+    asked = Path(given)
+    if not asked.is_absolute() and ".." not in asked.parts:
+        for root in roots:
+            found = _resolved(root, asked)
+            if found is not None:
+                return found
+    raise MediaError(
+        f"{given[:200]!r}: no such file under a media root; give a path relative to one"
+    )
+
+
+def _resolved(root: Path, asked: Path) -> Path | None:
+    try:
+        found = (root / asked).resolve(strict=True)
+        inside = found.is_relative_to(root.resolve(strict=True)) and found.is_file()
+    except (OSError, ValueError, RuntimeError):  # missing, a zero byte, a loop of links
+        return None
+    return found if inside else None

@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
+from tests.tools.swapping import answer_with
 from viper.errors import ModelError
+from viper.testing.conformance import check_depth
 from viper.tools.depth_anything import DepthAnythingEstimator
 from viper.tools.roles import DepthEstimator
 
@@ -87,3 +89,18 @@ def test_it_plays_its_role(folder):
 def test_a_folder_without_a_model_is_a_model_error(tmp_path):
     with pytest.raises(ModelError, match="cannot be loaded as"):
         DepthAnythingEstimator.from_pretrained(tmp_path)
+
+
+def test_it_keeps_to_its_role(folder):
+    check_depth(DepthAnythingEstimator.from_pretrained(folder))
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_half_precision_answers(folder, dtype):
+    half = DepthAnythingEstimator.from_pretrained(folder, dtype=dtype, device="cpu")
+    check_depth(half, tolerance=5e-2)
+
+
+def test_one_line_of_a_profile_gives_it_its_role(folder, tmp_path):
+    line = f'{{ backend = "depth_anything", model = "{folder}" }}'
+    assert answer_with("depth", line, tmp_path) == "True"

@@ -6,15 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.tools.swapping import answer_with
 from viper.errors import ModelError
-from viper.tools.detector_owlv2 import (
-    DEFAULT_THRESHOLD,
-    MIN_SCORE,
-    NMS_IOU,
-    Owlv2Detector,
-    _pixel_boxes,
-    _suppressed,
-)
+from viper.testing.conformance import check_detector
+from viper.tools.boxes import MIN_SCORE, NMS_IOU, suppressed
+from viper.tools.detector_owlv2 import DEFAULT_THRESHOLD, Owlv2Detector, _pixel_boxes
 from viper.tools.roles import Detector
 
 
@@ -46,6 +42,16 @@ def detector(folder: Path) -> Owlv2Detector:
 
 def picture(height: int, width: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)
+
+
+def test_it_keeps_to_its_role(detector: Owlv2Detector) -> None:
+    check_detector(detector)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_half_precision_answers(folder: Path, dtype: str) -> None:
+    half = Owlv2Detector.from_pretrained(folder, dtype=dtype, device="cpu")
+    check_detector(half, tolerance=5e-2)
 
 
 def test_it_plays_the_role(detector: Owlv2Detector) -> None:
@@ -120,7 +126,7 @@ def test_suppression_drops_near_copies_weak_and_empty_boxes() -> None:
         [[0, 0, 10, 10], [0, 0, 10, 9], [20, 0, 30, 10], [5, 5, 5, 9], [40, 0, 50, 10]], np.float32
     )
     scores = np.array([0.5, 0.9, 0.2, 0.8, MIN_SCORE / 2], np.float32)
-    kept = _suppressed(boxes, scores)
+    kept = suppressed(boxes, scores)
     assert [d.box for d in kept] == [(0, 0, 10, 9), (20, 0, 30, 10)]
     assert NMS_IOU == 0.5
 
@@ -137,3 +143,8 @@ def test_the_calibrated_threshold_is_read(folder: Path, detector: Owlv2Detector)
 def test_no_checkpoint_is_one_clear_error(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="no such folder"):
         Owlv2Detector.from_pretrained(tmp_path / "absent")
+
+
+def test_one_line_of_a_profile_gives_it_its_role(folder: Path, tmp_path: Path) -> None:
+    line = f'{{ backend = "owlv2", model = "{folder}" }}'
+    assert answer_with("detector", line, tmp_path) == "True"

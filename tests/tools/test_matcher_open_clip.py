@@ -5,7 +5,9 @@ import json
 import numpy as np
 import pytest
 
+from tests.tools.swapping import answer_with
 from viper.errors import ModelError
+from viper.testing.conformance import check_matcher
 from viper.tools.matcher_open_clip import OpenClipMatcher
 from viper.tools.roles import Matcher
 
@@ -84,3 +86,18 @@ def test_nothing_to_load_is_a_model_error(tmp_path, source):
     name = tmp_path / "empty" if source == "empty" else source
     with pytest.raises(ModelError, match="cannot be loaded as"):
         OpenClipMatcher.from_pretrained(name)
+
+
+def test_it_keeps_to_its_role(matcher):
+    check_matcher(matcher)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_half_precision_answers(folder, dtype):
+    half = OpenClipMatcher.from_pretrained(folder, dtype=dtype, device="cpu")
+    check_matcher(half, tolerance=5e-2)
+
+
+def test_one_line_of_a_profile_gives_it_its_role(folder, tmp_path):
+    line = f'{{ backend = "open_clip", model = "{folder}" }}'
+    assert answer_with("matcher", line, tmp_path) in ("red cube", "how far")

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tiny_chat
 
+from tests.tools.swapping import answer_with
 from viper.errors import ProfileError
 from viper.testing.conformance import check_video
 from viper.tools.chat_vlm import ChatRequest, ChatVLM
@@ -166,3 +167,7 @@ def test_counts_below_one_are_refused(option: str) -> None:
 def test_it_states_model_and_size(folder: Path) -> None:
     video, vlm = ChatVideo.from_pretrained(folder), ChatVLM.from_pretrained(folder)
     assert (video.model_id, video.memory_bytes) == (vlm.model_id, vlm.memory_bytes)
+
+
+def test_one_line_of_a_profile_gives_it_its_role(folder: Path, tmp_path: Path) -> None:
+    assert answer_with("video", f'{{ backend = "chat", model = "{folder}" }}', tmp_path) == "True"

@@ -3,6 +3,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.tools.swapping import answer_with
 from viper.errors import ModelError
 from viper.tools.roles import EventWindow, VideoModel
 from viper.tools.video_events import (
@@ -104,3 +105,8 @@ def test_of_two_events_of_a_kind_at_one_time_the_likelier_is_believed() -> None:
     later, other = seen("start", "red cube", 12, 0.5), seen("stop", "red cube", 3, 0.4)
     assert without_rivals([rival, other, sure, later], 5) == [sure, later, other]
     assert len(without_rivals([rival, other, sure, later], 0)) == 4
+
+
+def test_one_line_of_a_profile_gives_it_its_role(folder: Path, tmp_path: Path) -> None:
+    line = f'{{ backend = "video_events", model = "{folder}" }}'
+    assert answer_with("video", line, tmp_path) == "True"

@@ -1,11 +1,13 @@
 """Events in a clip frame by frame, over models that answer from a script."""
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.tools.swapping import answer_with
 from viper.errors import ProfileError, ToolError
 from viper.testing.conformance import check_video
 from viper.testing.fake_models import FakeAnswerer, FakeMatcher
@@ -202,3 +204,8 @@ def test_options_out_of_range_are_refused(option: str, value: Any) -> None:
 )
 def test_answers_become_chances_of_yes(answer: str, probability: float, chance: float) -> None:
     assert yes_chance(answer, probability) == pytest.approx(chance)
+
+
+@pytest.mark.models
+def test_one_line_of_a_profile_gives_it_its_role(tmp_path: Path) -> None:
+    assert answer_with("video", '{ backend = "frames" }', tmp_path) == "True"

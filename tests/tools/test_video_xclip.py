@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tiny_chat
 
+from tests.tools.swapping import answer_with
 from viper.errors import ModelError, ProfileError, ToolError
 from viper.testing.conformance import check_video
 from viper.tools.roles import EventWindow
@@ -227,3 +228,8 @@ def test_it_says_what_it_is(video: XClipVideo, folder: Path) -> None:
 def test_a_folder_without_a_model_is_a_model_error(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="cannot be loaded as XCLIPModel"):
         XClipVideo.from_pretrained(tmp_path)
+
+
+def test_one_line_of_a_profile_gives_it_its_role(folder: Path, tmp_path: Path) -> None:
+    line = f'{{ backend = "xclip", model = "{folder}" }}'
+    assert answer_with("video", line, tmp_path) == "True"

@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
+from tests.tools.swapping import answer_with
 from viper.errors import ModelError
+from viper.testing.conformance import check_vqa
 from viper.tools.roles import VisualAnswerer
 from viper.tools.vqa_blip import BlipAnswerer
 
@@ -120,3 +122,20 @@ def test_as_many_questions_as_encodings(answerer, encodings):
 def test_a_folder_without_a_model_is_a_model_error(tmp_path):
     with pytest.raises(ModelError, match="cannot be loaded as"):
         BlipAnswerer.from_pretrained(tmp_path)
+
+
+def test_it_keeps_to_its_role(answerer):
+    check_vqa(answerer)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_half_precision_answers(folder, dtype):
+    half = BlipAnswerer.from_pretrained(folder, dtype=dtype, device="cpu")
+    image = np.random.default_rng(0).integers(0, 255, (20, 24, 3)).astype(np.uint8)
+    ((text, probability),) = half.answer(half.encode([image]), ["what is this?"])
+    assert isinstance(text, str) and 0 < probability <= 1
+
+
+def test_one_line_of_a_profile_gives_it_its_role(folder, tmp_path):
+    line = f'{{ backend = "blip", model = "{folder}" }}'
+    assert answer_with("vqa", line, tmp_path).startswith("answer: ")

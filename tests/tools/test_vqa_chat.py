@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tiny_chat
 
+from tests.tools.swapping import answer_with
 from viper.errors import ModelError
 from viper.testing.conformance import check_vqa
 from viper.tools.chat_vlm import ChatRequest, ChatVLM
@@ -123,3 +124,8 @@ def test_as_many_questions_as_encodings() -> None:
 def test_a_folder_without_a_model_is_a_model_error(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="cannot be loaded as"):
         ChatAnswerer.from_pretrained(tmp_path)
+
+
+def test_one_line_of_a_profile_gives_it_its_role(folder: Path, tmp_path: Path) -> None:
+    line = f'{{ backend = "chat", model = "{folder}" }}'
+    assert answer_with("vqa", line, tmp_path).startswith("answer: ")

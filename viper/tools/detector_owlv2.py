@@ -11,18 +11,13 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
+from viper.tools.boxes import pixel_boxes, suppressed
 from viper.tools.loading import Loading, LoadOptions, LocalModel, load_pretrained, load_processor
 from viper.tools.model_id import model_id
 from viper.tools.roles import Detection, Pixels
 
 if TYPE_CHECKING:
     import torch
-
-MIN_SCORE = 0.01
-"""Boxes below this score are never proposed."""
-
-NMS_IOU = 0.5
-"""Of two boxes for a phrase that overlap more than this, only the better one stays."""
 
 DEFAULT_THRESHOLD = 0.2
 """Used where the checkpoint's folder states no calibrated threshold."""
@@ -112,7 +107,7 @@ class Owlv2Detector(LocalModel):
             texts = self._embed(phrases)
             logits, _ = self._model.class_predictor(encoding.features[None], texts[None])
             scores = logits[0].float().sigmoid().T.cpu().numpy()  # (Q, P)
-        return [_suppressed(encoding.boxes, row) for row in scores]
+        return [suppressed(encoding.boxes, row) for row in scores]
 
     def _embed(self, phrases: Sequence[str]) -> torch.Tensor:
         """float32 [Q, D]: normalised text embeddings, each phrase encoded once for good."""
@@ -145,25 +140,5 @@ def _pixel_boxes(boxes: NDArray[np.float32], height: int, width: int) -> NDArray
 
     The square's side is the picture's longer side; padding lies right or below.
     """
-    centre, half = boxes[:, :2], boxes[:, 2:] / 2
-    corners = np.concatenate((centre - half, centre + half), axis=1) * max(height, width)
-    limit = np.array([width, height, width, height], np.float32)
-    return np.clip(corners, 0, limit).astype(np.float32)
-
-
-def _suppressed(boxes: NDArray[np.float32], scores: NDArray[np.float32]) -> list[Detection]:
-    """Boxes at or above :data:`MIN_SCORE`, best first, without near copies or empty ones."""
-    sides = boxes[:, 2:] - boxes[:, :2]
-    able = np.flatnonzero((scores >= MIN_SCORE) & (sides.min(axis=1) > 0))
-    order = able[np.argsort(-scores[able], kind="stable")]
-    kept: list[Detection] = []
-    areas = sides.prod(axis=1)
-    while len(order):
-        best, order = order[0], order[1:]
-        kept.append(Detection(tuple(boxes[best].tolist()), float(scores[best])))
-        low = np.maximum(boxes[best, :2], boxes[order, :2])
-        high = np.minimum(boxes[best, 2:], boxes[order, 2:])
-        shared = np.clip(high - low, 0, None).prod(axis=1)
-        overlap = shared / (areas[best] + areas[order] - shared)
-        order = order[overlap <= NMS_IOU]
-    return kept
+    side = max(height, width)
+    return pixel_boxes(boxes, (height, width), (side, side))

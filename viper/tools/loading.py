@@ -115,10 +115,21 @@ def load_pretrained(kind: Any, source: str | Path, options: LoadOptions, **more:
         _need("accelerate", "device_map")
         keywords["device_map"] = options.device_map
     with load_errors(kind.__name__, source):
+        _require_family(kind, source, options)
         model = kind.from_pretrained(source, **keywords)
         if options.device_map is None and options.quantize is None:
             model = model.to(options.resolved_device())
     return model.eval()
+
+
+def _require_family(kind: Any, source: str | Path, options: LoadOptions) -> None:
+    """Raises ValueError for another family's checkpoint, which would load with random weights."""
+    config = getattr(kind, "config_class", None)
+    if config is None:
+        return
+    stated = config.get_config_dict(source, **_found_by(options))[0].get("model_type")
+    if stated is not None and stated != config.model_type:
+        raise ValueError(f"it is a {stated} model, not {config.model_type}")
 
 
 def load_processor(kind: Any, source: str | Path, options: LoadOptions, **more: Any) -> Any:

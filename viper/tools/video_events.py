@@ -210,7 +210,7 @@ def _resized(frames: Pixels, height: int, width: int) -> Any:
     import torch
     from torch.nn import functional as F
 
-    clip = torch.from_numpy(np.ascontiguousarray(frames))
+    clip = torch.from_numpy(np.array(frames))  # torch refuses read-only arrays
     if clip.shape[1:3] == (height, width):
         return clip
     parts = [

@@ -8,6 +8,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
+from viper.tools.groups import equal_groups
 from viper.tools.loading import (
     Loading,
     LoadOptions,
@@ -82,7 +83,9 @@ class BlipAnswerer(LocalModel):
 
         def forward(batch: Sequence[Pixels]) -> Any:
             copies = [np.array(image) for image in batch]  # torch refuses read-only arrays
-            inputs = self._image_processor(images=copies, return_tensors="pt")
+            inputs = self._image_processor(
+                images=copies, input_data_format="channels_last", return_tensors="pt"
+            )
             return self._model.vision_model(**self._fitted(inputs)).last_hidden_state
 
         with torch.inference_mode():
@@ -104,7 +107,7 @@ class BlipAnswerer(LocalModel):
             raise ValueError(f"{len(encodings)} encodings for {len(questions)} questions")
         tokens = [self._tokenizer(question.strip().lower())["input_ids"] for question in questions]
         answers: dict[int, tuple[str, float]] = {}
-        for group in _equal_length_groups([len(ids) for ids in tokens], self._batch_size):
+        for group in equal_groups([len(ids) for ids in tokens], self._batch_size):
             results = self._generate(
                 [encodings[i] for i in group], [tokens[i] for i in group], max_new_tokens
             )
@@ -147,15 +150,3 @@ class BlipAnswerer(LocalModel):
         texts = self._tokenizer.batch_decode(answer_ids, skip_special_tokens=True)
         probabilities = chosen.sum(dim=1).exp().tolist()
         return [(answer.strip(), p) for answer, p in zip(texts, probabilities, strict=True)]
-
-
-def _equal_length_groups(lengths: Sequence[int], batch_size: int) -> list[list[int]]:
-    """Indexes of equal length together, ``batch_size`` at most."""
-    by_length: dict[int, list[int]] = {}
-    for index, length in enumerate(lengths):
-        by_length.setdefault(length, []).append(index)
-    return [
-        group[start : start + batch_size]
-        for group in by_length.values()
-        for start in range(0, len(group), batch_size)
-    ]

@@ -6,6 +6,7 @@ from viper.errors import ScriptExhaustedError
 from viper.llm.cache import CachedLLM, SqliteStore
 from viper.llm.protocol import Sampling
 from viper.llm.scripted import ScriptedLLM
+from viper.llm.usage import LLMUsage
 
 
 def test_a_repeated_prompt_is_answered_without_the_model() -> None:
@@ -67,3 +68,28 @@ def test_a_file_store_outlives_the_process(tmp_path: Path) -> None:
     store.close()
     again = CachedLLM(ScriptedLLM([]), SqliteStore(path))
     assert again.generate(["p"], Sampling())[0][0].text == "one"
+
+
+class _Remote(ScriptedLLM):
+    """As a model behind an endpoint: may be unable to score, counts its requests."""
+
+    can_score = False
+
+    @property
+    def usage(self) -> LLMUsage:
+        return LLMUsage(requests=len(self.calls))
+
+
+def test_what_the_model_can_do_and_has_used_shows_through() -> None:
+    llm = CachedLLM(_Remote(["one"]))
+    assert not llm.can_score
+    assert llm.usage == LLMUsage(requests=0)
+    for _ in range(3):
+        llm.generate(["p"], Sampling())
+    assert llm.usage == LLMUsage(requests=1)
+
+
+def test_a_model_that_says_nothing_about_scoring_can_and_has_no_usage() -> None:
+    llm = CachedLLM(ScriptedLLM())
+    assert llm.can_score
+    assert llm.usage is None

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from viper.llm.protocol import LLM, Completion, Sampling
+from viper.llm.usage import LLMUsage
 
 KEY_VERSION = 1
 
@@ -87,6 +88,16 @@ class CachedLLM:
         self.max_context = llm.max_context
         self.hits = 0
         self.misses = 0
+
+    @property
+    def can_score(self) -> bool:
+        """Whether the wrapped model can; one that does not say so can."""
+        return bool(getattr(self._llm, "can_score", True))
+
+    @property
+    def usage(self) -> LLMUsage | None:
+        """What the wrapped model really used, answers from the store left out; None if unknown."""
+        return getattr(self._llm, "usage", None)
 
     def generate(self, prompts: Sequence[str], sampling: Sampling) -> list[list[Completion]]:
         """As the wrapped model; only prompts not seen before are sent to it."""

@@ -1,0 +1,242 @@
+"""Any endpoint that speaks the OpenAI protocol: OpenAI itself, a vLLM server and others.
+
+Prompts are sent side by side. A request that fails for a passing reason is repeated after a
+while. The key comes from the environment and is shown nowhere.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from viper.errors import UsageError
+from viper.llm.endpoint import find_endpoint
+from viper.llm.likelihood import Echo, tail_scores
+from viper.llm.openai_replies import NoEchoError, Reply, read_echoes, read_reply
+from viper.llm.openai_transport import Api, ContextFullError, RefusedError, Transport
+from viper.llm.protocol import Completion, Sampling
+from viper.llm.retry import Backoff, retrying
+from viper.llm.scripted import cut_at_stop
+from viper.llm.side_by_side import side_by_side
+from viper.llm.token_count import TokenCounter
+from viper.llm.usage import LLMUsage, UsageCounter
+
+APIS = ("chat", "completions")
+
+
+class OpenAILLM:
+    """A language model behind an HTTP endpoint; thread-safe.
+
+    Args:
+        model: the name that the endpoint knows it by.
+        base_url: as ``http://localhost:8000/v1``; None is ``OPENAI_BASE_URL`` from the
+            environment, else OpenAI's own.
+        api: ``chat`` wraps a prompt as one user message, ``completions`` sends it as it is,
+            which base models need.
+        key_env: the environment variable that holds the key; may be empty except for
+            OpenAI's own endpoint.
+        timeout_s: how long one request may go without an answer.
+        max_retries: how often a request is repeated after 408, 429, 5xx, a time-out, a lost
+            connection or an answer that cannot be read.
+        concurrency: how many prompts are on their way at once.
+        price_per_million: US dollars for a million tokens, ``{prompt, completion}``.
+        max_context: how many tokens prompt and completion may hold together; the protocol
+            has no way to ask.
+        tokenizer: a local folder to count tokens with; None estimates.
+        extra: further fields of every request, as ``{reasoning_effort = "low"}``.
+        omit: fields never sent, for models that refuse them, as ``["temperature"]``.
+        jitter_seed: of the waits before retries; None differs from process to process, so
+            that many workers do not come back at the same moment.
+        sleep: waits so many seconds; tests pass their own.
+
+    Raises:
+        MissingExtraError: the package ``openai`` is not installed.
+        UsageError: an option's value is off, or there is no key for OpenAI's own endpoint.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        base_url: str | None = None,
+        api: Api = "chat",
+        key_env: str = "OPENAI_API_KEY",
+        timeout_s: float = 120.0,
+        max_retries: int = 5,
+        concurrency: int = 8,
+        price_per_million: Mapping[str, float] | None = None,
+        max_context: int = 8192,
+        tokenizer: str | Path | None = None,
+        extra: Mapping[str, Any] | None = None,
+        omit: Sequence[str] = (),
+        jitter_seed: int | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        if api not in APIS:
+            raise UsageError(f"api {api!r} is not known; known: {', '.join(APIS)}")
+        for name, value in (("timeout_s", timeout_s), ("concurrency", concurrency)):
+            if value <= 0:
+                raise UsageError(f"{name} is {value}; it must be above 0")
+        self._model, self._api, self._concurrency = model, api, concurrency
+        self._chat = api == "chat"
+        self._endpoint = find_endpoint(base_url, key_env)
+        self._counter = UsageCounter(price_per_million)
+        retry = partial(
+            retrying, backoff=Backoff(max_retries), random=Random(jitter_seed), sleep=sleep
+        )
+        self._transport = Transport(self._endpoint, timeout_s, retry, self._counter)
+        self._tokens = TokenCounter(tokenizer)
+        self._extra, self._omit = dict(extra or {}), tuple(omit)
+        self._echoes: bool | None = None if api == "completions" else False
+        self.max_context = max_context
+        self.model_id = f"{model}@{self._endpoint.place}#{api}{_digest(self._extra, self._omit)}"
+
+    @property
+    def usage(self) -> LLMUsage:
+        """What was sent and used so far."""
+        return self._counter.snapshot()
+
+    @property
+    def can_score(self) -> bool:
+        """Whether :meth:`score` works; the first look asks the endpoint, once.
+
+        Raises:
+            ModelError: the endpoint does not answer.
+        """
+        if self._echoes is None:
+            try:
+                self._echoed(["a b"])
+            except (RefusedError, NoEchoError):
+                self._echoes = False
+        return bool(self._echoes)
+
+    def generate(self, prompts: Sequence[str], sampling: Sampling) -> list[list[Completion]]:
+        """``sampling.n`` completions for each prompt.
+
+        At temperature 0 one is asked for and repeated. A server that gives fewer than
+        wanted is asked again with the next seed.
+
+        Raises:
+            UsageError: a prompt fills the whole context.
+            ModelError: the endpoint refuses, or keeps failing.
+        """
+        return side_by_side(partial(self._complete, sampling), list(prompts), self._concurrency)
+
+    def score(self, prompt: str, continuations: Sequence[str]) -> list[float]:
+        """Mean log-likelihood per token of each continuation.
+
+        Needs a server that echoes prompts with their likelihoods, as vLLM does.
+
+        Raises:
+            UsageError: the endpoint cannot do that.
+            ModelError: the endpoint refuses, or keeps failing.
+        """
+        if not continuations:
+            return []
+        if not self.can_score:
+            raise UsageError(
+                f"{self.model_id} cannot score texts; use a server whose completions echo "
+                'likelihoods (vLLM with api = "completions"), or generate instead'
+            )
+        heads = [prompt] if prompt else []
+        echoes = self._echoed([*heads, *(prompt + text for text in continuations)])
+        return tail_scores(echoes[len(heads) :], len(echoes[0].tokens) if heads else 0)
+
+    def count_tokens(self, text: str) -> int:
+        """How many tokens the text takes: by the tokenizer, else characters / 4."""
+        return self._tokens.count(text)
+
+    def close(self) -> None:
+        """Closes the connections; the model cannot be asked afterwards."""
+        self._transport.close()
+
+    def _complete(self, sampling: Sampling, prompt: str, over: threading.Event) -> list[Completion]:
+        greedy = sampling.temperature <= 0
+        wanted = 1 if greedy else sampling.n
+        found: list[Completion] = []
+        while len(found) < wanted:
+            body = self._body(prompt, sampling, wanted - len(found), sampling.seed + len(found))
+            try:
+                reply = self._transport.ask(self._api, body, read_reply, over)
+            except ContextFullError:
+                raise self._too_long() from None
+            found += self._completions(reply, prompt, sampling, wanted - len(found))
+        return found * sampling.n if greedy else found
+
+    def _body(self, prompt: str, sampling: Sampling, n: int, seed: int) -> dict[str, Any]:
+        room = self.max_context
+        if self._tokens.exact:
+            room -= self._tokens.count_prompt(prompt, chat=self._chat)
+        if room <= 0:
+            raise self._too_long()
+        body: dict[str, Any] = {
+            "model": self._model,
+            "temperature": sampling.temperature,
+            "seed": seed,
+            "n": n,
+            # OpenAI's newer chat models refuse the old name, other servers may not know the new.
+            "max_completion_tokens" if self._chat and self._endpoint.official else "max_tokens": (
+                min(sampling.max_tokens, room)
+            ),
+        }
+        if sampling.stop:
+            body["stop"] = list(sampling.stop)
+        if self._chat:
+            body["messages"] = [{"role": "user", "content": prompt}]
+        else:
+            body["prompt"] = prompt
+        kept = {name: value for name, value in body.items() if name not in self._omit}
+        return {**kept, "extra_body": self._extra} if self._extra else kept
+
+    def _completions(
+        self, reply: Reply, prompt: str, sampling: Sampling, wanted: int
+    ) -> list[Completion]:
+        """At most ``wanted``; the server's sum of tokens is spread evenly over its choices."""
+        texts = [cut_at_stop(choice.text, sampling.stop) for choice in reply.choices]
+        given = reply.prompt_tokens
+        prompt_tokens = self.count_tokens(prompt) if given is None else given
+        counts = [self.count_tokens(text) for text in texts]
+        if reply.completion_tokens is not None:
+            share, rest = divmod(reply.completion_tokens, len(texts))
+            counts = [share + (index < rest) for index in range(len(texts))]
+        self._counter.tokens(prompt_tokens, sum(counts))
+        return [
+            Completion(text, prompt_tokens, min(count, sampling.max_tokens), choice.finish_reason)
+            for text, count, choice in zip(texts, counts, reply.choices, strict=True)
+        ][:wanted]
+
+    def _echoed(self, texts: list[str]) -> list[Echo]:
+        body = {
+            "model": self._model,
+            "prompt": texts,
+            "max_tokens": 0,
+            "echo": True,
+            "logprobs": 0,
+            "temperature": 0.0,
+        }
+        reader = partial(read_echoes, expected=len(texts))
+        echoes, tokens = self._transport.ask("completions", body, reader, threading.Event())
+        self._counter.tokens(tokens, 0)
+        self._echoes = True
+        return echoes
+
+    def _too_long(self) -> UsageError:
+        return UsageError(
+            f"the prompt fills the whole context of {self.model_id}, max_context "
+            f"{self.max_context}; show fewer examples or a shorter query"
+        )
+
+
+def _digest(extra: Mapping[str, Any], omit: Sequence[str]) -> str:
+    """A few letters that tell apart requests with other fields; empty without any."""
+    if not extra and not omit:
+        return ""
+    text = json.dumps([extra, sorted(omit)], sort_keys=True)
+    return "-" + hashlib.sha256(text.encode()).hexdigest()[:8]

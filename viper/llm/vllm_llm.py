@@ -1,0 +1,168 @@
+"""vLLM inside this process: many prompts at once on one or several GPUs.
+
+Prompts go in the order given, so those that share a long beginning stand next to each other
+and prefix caching reads it once. vLLM pins its own torch; where that clashes, run its server
+in an environment of its own and use :class:`viper.llm.openai_llm.OpenAILLM`.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Literal
+
+from viper.errors import MissingExtraError, ModelError, UsageError
+from viper.llm.likelihood import Echo, tail_scores
+from viper.llm.protocol import Completion, Sampling
+from viper.llm.transformers_llm import _model_id
+
+Template = Literal["plain", "chat", "auto"]
+
+
+class VllmLLM:
+    """A causal language model run by vLLM; thread-safe, one call at a time.
+
+    Args:
+        path: folder written by ``save_pretrained``, or a hub id.
+        template: ``chat`` wraps a prompt as a user message, ``plain`` does not, ``auto``
+            does so when the tokenizer has a chat template.
+        tensor_parallel_size: over how many GPUs the model is spread.
+        gpu_memory_utilization: share of each GPU's memory to take.
+        max_model_len: tokens a prompt and its completion may hold; None is the model's own.
+        dtype: ``auto`` is the checkpoint's own.
+        quantization: vLLM's name for how the weights are quantised, as ``awq``.
+        enforce_eager: no compiled graphs; starts sooner, runs slower.
+
+    Raises:
+        MissingExtraError: vLLM is not installed.
+        ModelError: nothing that it can load there.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        template: Template = "auto",
+        tensor_parallel_size: int = 1,
+        gpu_memory_utilization: float = 0.9,
+        max_model_len: int | None = None,
+        dtype: str = "auto",
+        quantization: str | None = None,
+        enforce_eager: bool = False,
+    ) -> None:
+        # Its log belongs to stderr, stdout is for results; and it is not to report its use.
+        os.environ.setdefault("VLLM_LOGGING_STREAM", "ext://sys.stderr")
+        os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
+        try:
+            import vllm
+        except ModuleNotFoundError:
+            raise MissingExtraError("vllm", "vllm", "the llm backend 'vllm'") from None
+        try:
+            self._engine: Any = vllm.LLM(
+                model=str(path),
+                tensor_parallel_size=tensor_parallel_size,
+                gpu_memory_utilization=gpu_memory_utilization,
+                max_model_len=max_model_len,
+                dtype=dtype,
+                quantization=quantization,
+                enforce_eager=enforce_eager,
+                enable_prefix_caching=True,
+            )
+        except (OSError, ValueError, RuntimeError) as error:
+            reason = str(error).strip().splitlines() or [type(error).__name__]
+            raise ModelError(f"{path} cannot be loaded by vLLM: {reason[0]}") from error
+        self._parameters = vllm.SamplingParams
+        self._tokenizer: Any = self._engine.get_tokenizer()
+        if template == "auto":
+            template = "chat" if self._tokenizer.chat_template else "plain"
+        self._chat = template == "chat"
+        self._lock = threading.Lock()
+        config = self._engine.llm_engine.model_config
+        self.model_id = f"{_model_id(path, SimpleNamespace(config=config.hf_config))}#vllm"
+        self.max_context = int(config.max_model_len)
+
+    def generate(self, prompts: Sequence[str], sampling: Sampling) -> list[list[Completion]]:
+        """``sampling.n`` completions for each prompt; at temperature 0 one is repeated.
+
+        Raises:
+            UsageError: a prompt fills the whole context.
+        """
+        if not prompts:
+            return []
+        greedy = sampling.temperature <= 0
+        parameters = self._parameters(
+            n=1 if greedy else sampling.n,
+            temperature=max(0.0, sampling.temperature),
+            seed=None if greedy else sampling.seed,
+            max_tokens=sampling.max_tokens,
+            stop=list(sampling.stop),
+        )
+        read = [{"prompt_token_ids": self._prompt_ids(prompt)} for prompt in prompts]
+        with self._lock:
+            results = self._engine.generate(read, parameters, use_tqdm=False)
+        repeats = sampling.n if greedy else 1
+        return [_completions(result) * repeats for result in results]
+
+    def score(self, prompt: str, continuations: Sequence[str]) -> list[float]:
+        """Mean log-likelihood per token of each continuation, as the transformers backend's."""
+        if not continuations:
+            return []
+        head = self._wrapped(prompt)
+        wholes = [self._encode(head + text) for text in continuations]
+        parameters = self._parameters(max_tokens=1, temperature=0.0, prompt_logprobs=0)
+        with self._lock:
+            results = self._engine.generate(
+                [{"prompt_token_ids": whole} for whole in wholes], parameters, use_tqdm=False
+            )
+        return tail_scores([_echo(result) for result in results], len(self._encode(head)))
+
+    def count_tokens(self, text: str) -> int:
+        """How many tokens the text takes, special tokens left out."""
+        return len(self._tokenizer.encode(text, add_special_tokens=False))
+
+    def _wrapped(self, prompt: str) -> str:
+        if not self._chat:
+            return prompt
+        message = [{"role": "user", "content": prompt}]
+        return str(
+            self._tokenizer.apply_chat_template(message, tokenize=False, add_generation_prompt=True)
+        )
+
+    def _encode(self, text: str) -> list[int]:
+        # A chat template writes its special tokens itself.
+        return list(self._tokenizer.encode(text, add_special_tokens=not self._chat))
+
+    def _prompt_ids(self, prompt: str) -> list[int]:
+        ids = self._encode(self._wrapped(prompt))
+        if not ids:
+            raise UsageError("the prompt is empty; give the model at least one token")
+        if len(ids) >= self.max_context:
+            raise UsageError(
+                f"the prompt takes {len(ids)} tokens and {self.model_id} holds "
+                f"{self.max_context}; show fewer examples or a shorter query"
+            )
+        return ids
+
+
+def _completions(result: Any) -> list[Completion]:
+    prompt_tokens = len(result.prompt_token_ids)
+    return [
+        Completion(
+            output.text,
+            prompt_tokens,
+            len(output.token_ids),
+            "length" if output.finish_reason == "length" else "stop",
+        )
+        for output in sorted(result.outputs, key=lambda output: output.index)
+    ]
+
+
+def _echo(result: Any) -> Echo:
+    """The likelihood of each token of a prompt; the first has none."""
+    ids = result.prompt_token_ids
+    steps = zip(ids[1:], result.prompt_logprobs[1:], strict=True)
+    values = [float(candidates[token].logprob) for token, candidates in steps]
+    return Echo(tuple(map(str, ids)), (0.0, *values))

@@ -29,7 +29,6 @@ from viper.world.queries.texts import generate_text_only
 from viper.world.training.writer_documents import annotated
 
 WRITER = Path(viper.world.__file__).parent / "weights" / "writer"
-GREEDY = Sampling(max_tokens=320, stop=(END_OF_PROGRAM,))
 EXAMPLES = 4
 
 
@@ -75,7 +74,7 @@ KINDS: Mapping[str, Callable[[int, int], list[str]]] = {
 }
 
 
-def plain_transformers(model: Path) -> Write:
+def plain_transformers(model: Path, sampling: Sampling) -> Write:
     """One request at a time by the library's own ``generate``, nothing kept."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -98,7 +97,7 @@ def plain_transformers(model: Path) -> Write:
             with torch.inference_mode():
                 ids = network.generate(
                     **encoded,
-                    max_new_tokens=GREEDY.max_tokens,
+                    max_new_tokens=sampling.max_tokens,
                     do_sample=False,
                     stopping_criteria=[ended],
                 )
@@ -110,12 +109,12 @@ def plain_transformers(model: Path) -> Write:
     return write
 
 
-def backend(llm: TransformersLLM | OpenAILLM) -> Write:
+def backend(llm: TransformersLLM | OpenAILLM, sampling: Sampling) -> Write:
     """A backend of ours: the server gets all prompts at once, transformers one by one."""
 
     def write(prompts: Sequence[str]) -> list[str]:
         batches = [list(prompts)] if isinstance(llm, OpenAILLM) else [[each] for each in prompts]
-        return [found[0].text for batch in batches for found in llm.generate(batch, GREEDY)]
+        return [found[0].text for batch in batches for found in llm.generate(batch, sampling)]
 
     return write
 
@@ -129,28 +128,28 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=32, help="a round")
     parser.add_argument("--rounds", type=int, default=3, help="the fastest one counts")
     parser.add_argument("--at-once", type=int, default=16)
+    parser.add_argument("--max-tokens", type=int, default=320, help="of a program")
     parser.add_argument("--without-server", action="store_true")
     options = parser.parse_args()
+    sampling = Sampling(max_tokens=options.max_tokens, stop=(END_OF_PROGRAM,))
+    local = TransformersLLM(
+        options.model, template="plain", local_only=True, device="cpu", dtype="float32"
+    )
     engines: dict[str, Write] = {
-        "transformers generate, 1 at once": plain_transformers(options.model),
-        "transformers backend, 1 at once": backend(
-            TransformersLLM(
-                options.model, template="plain", local_only=True, device="cpu", dtype="float32"
-            )
-        ),
+        "transformers generate, 1 at once": plain_transformers(options.model, sampling),
+        "transformers backend, 1 at once": backend(local, sampling),
     }
     if not options.without_server:
         if not options.url:
             parser.error("--url of a vLLM server is missing, or pass --without-server")
-        engines[f"vLLM server, {options.at_once} at once"] = backend(
-            OpenAILLM(
-                options.served,
-                base_url=options.url,
-                api="completions",
-                key_env="VIPER_NO_KEY",
-                concurrency=options.at_once,
-            )
+        server = OpenAILLM(
+            options.served,
+            base_url=options.url,
+            api="completions",
+            key_env="VIPER_NO_KEY",
+            concurrency=options.at_once,
         )
+        engines[f"vLLM server, {options.at_once} at once"] = backend(server, sampling)
     compare(engines, options.requests, options.rounds)
 
 

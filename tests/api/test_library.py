@@ -9,6 +9,7 @@ import pytest
 from viper.api.library import Library, library_for
 from viper.api.routine_files import load_routine_file
 from viper.errors import UnknownNameError, UsageError
+from viper.testing.routines import run_program
 
 CORNER = Path(__file__).parent / "files" / "corner.py"
 
@@ -79,6 +80,52 @@ def test_loading_twice_sees_changes(tmp_path: Path) -> None:
     assert load_routine_file(path).routines[0].function(2) == 6
 
 
+def test_decorators_reach_the_child_and_the_mark_does_not(tmp_path: Path) -> None:
+    text = '''
+from dataclasses import dataclass
+from viper import routine
+
+
+def twice(function):
+    def both(x):
+        return 2 * function(x)
+    return both
+
+
+@dataclass(
+    frozen=True,
+)
+class Line:
+    length: float
+
+
+@twice
+def grown(x):
+    return x + 1
+
+
+@routine(
+    ["question"],
+)
+def length_of(x: float) -> float:
+    """The length."""
+    return Line(grown(x)).length
+'''
+    source = load_routine_file(written(tmp_path, text)).source
+    assert source is not None and "routine" not in source.text.replace("viper_routine", "")
+    outcome = run_program(
+        "def execute_command(image):\n    return length_of(3)", f"abstract+{tmp_path}/mine.py"
+    )
+    assert outcome.value == 8, outcome.failure
+
+
+def test_modules_beside_the_file_can_be_imported(tmp_path: Path) -> None:
+    (tmp_path / "beside_it.py").write_text("FACTOR = 5\n")
+    text = GOOD.replace("from viper", "from beside_it import FACTOR\nfrom viper", 1)
+    text = text.replace("@routine", "@routine(tool=True)").replace("2 * x", "FACTOR * x")
+    assert load_routine_file(written(tmp_path, text)).routines[0].function(2) == 10
+
+
 FAULTS = {
     "no docstring": (
         "@routine\ndef f(x: int) -> int:\n    return x\n",
@@ -113,6 +160,23 @@ FAULTS = {
         "@routine\ndef f(x: int) -> object:\n    'Say.'\n    return x.__class__.__base__\n",
         r"mine.py:6: .*__base__.*; a pure routine runs in the sandbox .*tool=True",
     ),
+    "async": (
+        "@routine\nasync def f(x: int) -> int:\n    'Say.'\n    return x\n",
+        "mine.py:3: f: a routine cannot be async",
+    ),
+    "class": (
+        "@routine\nclass Shape:\n    'Say.'\n",
+        "mine.py:3: routine 'Shape' is no function; mark a plain function",
+    ),
+    "tools without tool": (
+        "@routine\ndef f(tools, x: int) -> int:\n    'Say.'\n    return x\n",
+        r"mine.py:3: f: only @routine\(tool=True\) gets tools",
+    ),
+    "tools not first": (
+        "@routine(tool=True)\ndef f(x: int, tools) -> int:\n    'Say.'\n    return x\n",
+        "mine.py:3: f: tools must be the first parameter",
+    ),
+    "exit": ("raise SystemExit(3)\n", "mine.py:3: SystemExit: 3"),
     "client": (
         "@routine\ndef f(call: object, x: int) -> int:\n    'Say.'\n    return x\n",
         "mine.py:3: f: a parameter called 'call' is reserved",
@@ -137,9 +201,22 @@ def test_a_name_that_the_api_uses_is_refused(tmp_path: Path) -> None:
         library_for(str(path))
 
 
+@pytest.mark.parametrize("name", ["len", "execute_command", "ImagePatch"])
+def test_a_name_that_programs_rely_on_is_refused(name: str, tmp_path: Path) -> None:
+    path = written(tmp_path, GOOD.replace("twice", name))
+    with pytest.raises(UsageError, match=f"mine.py:4: the name '{name}' is taken by"):
+        library_for(str(path))
+
+
+def test_a_file_without_its_ending_is_guessed(tmp_path: Path) -> None:
+    written(tmp_path, GOOD)
+    with pytest.raises(UsageError, match="unknown API 'mine'; did you mean mine.py?"):
+        library_for("abstract+mine", tmp_path)
+
+
 def test_a_name_that_another_file_uses_is_refused(tmp_path: Path) -> None:
     first, second = written(tmp_path, GOOD), written(tmp_path, GOOD, "other.py")
-    with pytest.raises(UsageError, match="other.py: the name 'twice' is taken by .*mine.py"):
+    with pytest.raises(UsageError, match="other.py:4: the name 'twice' is taken by .*mine.py"):
         library_for(f"{first}+{second}")
 
 

@@ -10,10 +10,13 @@ import pytest
 from click.testing import CliRunner, Result
 
 from viper.api.called import called_names
+from viper.api.image_patch import ImagePatch
 from viper.cli import cli
 from viper.errors import UnknownNameError, UsageError
 from viper.evaluate.intervals import Estimate
 from viper.evaluate.try_routines import Scored, compare
+from viper.sandbox import Ref
+from viper.testing.check_routines import fits
 
 GOOD = '''
 from viper import ImagePatch, routine
@@ -83,7 +86,21 @@ FAULTY = {
     ),
     "answers nothing": (
         GOOD.replace("return max(", "max("),
-        "FAILS  widest: its example answers nothing",
+        "FAILS  widest: it answered None, which is not ImagePatch",
+    ),
+    "wrong result": (
+        GOOD.replace("return max(", "return str(").replace(", key=lambda patch: patch.width", ""),
+        "FAILS  widest: it answered str ",
+    ),
+    "one patch too many": (
+        GOOD.replace(
+            "return max(list_patches, key=lambda patch: patch.width)", "return list_patches"
+        ),
+        "FAILS  widest: it answered list ",
+    ),
+    "example that is no Python": (
+        GOOD.replace('widest(ImagePatch(image).find("cup"))', "widest(ImagePatch(image).find("),
+        "FAILS  widest: its example is no Python: '(' was never closed, its line 3",
     ),
     "wrong annotation": (
         "from __future__ import annotations\n" + GOOD.replace("-> ImagePatch:", "-> ImagPatch:"),
@@ -104,6 +121,26 @@ def test_check_advises_an_example(tmp_path: Path) -> None:
     text = GOOD.partition("    Example:")[0].rstrip() + '\n    """\n    return list_patches[0]\n'
     done = ran("routine", "check", written(tmp_path, text))
     assert done.return_value == 0 and "good   widest: has no Example: section" in done.stdout
+
+
+def test_what_fits_an_annotation() -> None:
+    patch, segment = Ref("patch", ("image0", 1.0)), Ref("segment", ("video0", 1))
+    assert fits(patch, ImagePatch) and not fits(segment, ImagePatch) and not fits(None, ImagePatch)
+    assert fits([patch], list[ImagePatch]) and not fits([patch, None], list[ImagePatch])
+    assert fits(None, ImagePatch | None) and fits(2, float) and not fits(float("nan"), float)
+    assert not fits(True, int) and fits((1, "a"), tuple[int, str]) and fits({}, dict[str, int])
+
+
+def test_a_file_with_a_plus_in_its_name_is_one_file(tmp_path: Path) -> None:
+    (tmp_path / "a+b.py").write_text(GOOD, encoding="utf-8")
+    assert ran("routine", "check", str(tmp_path / "a+b.py")).stdout == "good   widest\n"
+
+
+@pytest.mark.parametrize("name", ["class", "distance", "len", "x.py"])
+def test_new_refuses_names_that_cannot_work(name: str, tmp_path: Path) -> None:
+    done = ran("routine", "new", name, "--folder", str(tmp_path))
+    assert isinstance(done.exception, UsageError)
+    assert not list(tmp_path.iterdir())
 
 
 def test_list_names_files_of_one_s_own(tmp_path: Path) -> None:

@@ -76,6 +76,16 @@ def test_changes_by_one_program_are_not_seen_by_the_next() -> None:
             assert box.run(f"answer = remember({number})").value == [number]
 
 
+def test_what_its_top_level_may_not_do_is_said_with_its_line() -> None:
+    text = "import typing\nx = 1\nclass P(typing.NamedTuple):\n    a: int\ndef f(): return 1\n"
+    prelude = Prelude(Prelude.functions().module, {}, (Source("s.py", text, ("f",)),))
+    with (
+        Sandbox(prelude=prelude) as box,
+        pytest.raises(SandboxHostError, match=r"SourceError: .*NamedTuple.* \(s.py line 3\)"),
+    ):
+        box.run("answer = f()")
+
+
 def test_the_policy_holds_for_them() -> None:
     text = "def leak(x):\n    return x.__class__.__base__.__subclasses__()\n"
     prelude = Prelude(Prelude.functions().module, {}, (Source("s.py", text, ("leak",)),))

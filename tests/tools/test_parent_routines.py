@@ -65,6 +65,26 @@ def odd(x: int) -> object:
     return object()
 
 
+@routine(tool=True)
+def sorted_lefts(tools, patches: list) -> list:
+    """Use functions of the API."""
+    ordered = tools.routine("sort_patches_left_to_right")(patches)
+    best = tools.routine("best_image_match")(ordered, ["red"])
+    return [best.left, tools.routine("mean_of")(best)]
+
+
+@routine(tool=True)
+def unknown_threshold(tools, x: int) -> float:
+    """A typo."""
+    return tools.threshold("detektor.threshold")
+
+
+@routine(tool=True)
+def leaves(x: int) -> int:
+    """End the process."""
+    raise SystemExit(3)
+
+
 @routine
 def mean_of_widest(patch: ImagePatch, name: str) -> float:
     """Both of them."""
@@ -103,6 +123,11 @@ def test_pure_routines_call_tool_routines(library: Library) -> None:
     assert result.answer is not None and result.answer.value == "128.0"
 
 
+def test_tool_routines_use_the_functions_of_the_api(library: Library) -> None:
+    result = ran(library, "str(sorted_lefts(p.find('cube')))")
+    assert result.answer is not None and result.answer.value == "[10.0, 128.0]"
+
+
 def test_each_call_stands_in_the_trace_once(library: Library) -> None:
     calls = ran(library, "str(mean_of_widest(p, 'cube'))").trace.trials[0].tool_calls
     assert [(call.index, call.tool, call.line) for call in calls] == [
@@ -134,6 +159,8 @@ def test_frames_of_a_segment(library: Library) -> None:
     [
         ("str(broken(1))", "broken: OSError: the file is gone"),
         ("str(odd(1))", "odd: its result: a value of type object cannot be sent"),
+        ("str(leaves(1))", "leaves: SystemExit: 3"),
+        ("str(unknown_threshold(1))", "no threshold 'detektor.threshold' in this profile; known: "),
         ("str(mean_of(3))", "expected a patch or a segment, got int"),
         ("str(mean_of())", "mean_of"),
         ("str(widest(p, 'absent'))", "widest: ValueError"),

@@ -17,6 +17,7 @@ from viper.api.registry import REGISTRY, Routine
 from viper.api.routine_files import RoutineFile, load_routine_file
 from viper.api.sets import OWNERS, ApiSet, api_names
 from viper.errors import UnknownNameError, UsageError
+from viper.sandbox.names import BUILTIN_NAMES
 from viper.sandbox.tools import Prelude
 
 ENTRY_POINTS = "viper.routines"
@@ -34,13 +35,13 @@ class Library:
     files: tuple[RoutineFile, ...] = ()
 
     def __post_init__(self) -> None:
-        taken = {routine.name: "viper" for routine in REGISTRY.all()}
-        taken |= {owner.__name__: "viper" for owner in OWNERS}
+        taken = dict(taken_names())
         for file in self.files:
             for routine in file.routines:
                 if routine.name in taken:
+                    line = routine.function.__code__.co_firstlineno
                     raise UsageError(
-                        f"{file.path}: the name {routine.name!r} is taken by "
+                        f"{file.path}:{line}: the name {routine.name!r} is taken by "
                         f"{taken[routine.name]}; choose another name"
                     )
                 taken[routine.name] = str(file.path)
@@ -75,6 +76,13 @@ class Library:
         )
 
 
+def taken_names() -> dict[str, str]:
+    """Names that no routine of a file may have, and who has them."""
+    taken = dict.fromkeys(BUILTIN_NAMES, "Python") | {"execute_command": "the entry point"}
+    taken |= {owner.__name__: "viper" for owner in OWNERS}
+    return taken | {routine.name: "viper" for routine in REGISTRY.all()}
+
+
 def split_api(name: str) -> tuple[str, ...]:
     """The parts of an API name."""
     return tuple(part.strip() for part in name.split("+"))
@@ -104,10 +112,12 @@ def _files(parts: Iterable[str], base: Path) -> Iterable[RoutineFile]:
         if part in known:
             continue
         if part.endswith(".py"):
-            yield load_routine_file(base / part, part)
+            yield load_routine_file(base / Path(part).expanduser(), part)
             continue
         installed = installed_routines()
         if part not in installed:
+            if (base / f"{part}.py").is_file():
+                raise UsageError(f"unknown API {part!r}; did you mean {part}.py?")
             raise UnknownNameError("API", part, {*known, *installed, "a path ending in .py"})
         yield load_routine_file(_module_path(installed[part]), part)
 

@@ -92,6 +92,8 @@ class Registry:
         Raises:
             UsageError: when the name is taken, an annotation or the docstring is missing.
         """
+        if not inspect.isfunction(routine.function):
+            raise UsageError(f"routine {routine.name!r} is no function; mark a plain function")
         if routine.name.startswith("_"):
             raise UsageError(
                 f"routine {routine.name!r}: a name programs call has no underscore first"

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import inspect
 import sys
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
-from viper.api.registry import CLIENT_PARAMETER, Routine, collecting, signature_of
+from viper.api.registry import CLIENT_PARAMETER, TOOLS_PARAMETER, Routine, collecting
 from viper.api.routine_source import MAX_BYTES, child_source
 from viper.errors import UsageError
 from viper.sandbox.tools import Source
@@ -76,15 +78,26 @@ def _imported(path: Path, text: str) -> tuple[Routine, ...]:
     module.__spec__ = importlib.util.spec_from_file_location(module.__name__, path)
     # dataclasses and typing look a class's module up by its name.
     sys.modules[module.__name__] = module
-    with collecting() as found:
+    with collecting() as found, _importing_beside(path):
         try:
             exec(compile(text, str(path), "exec"), module.__dict__)  # noqa: S102 - the user's own
-        except Exception as error:  # noqa: BLE001 - whatever the user's file raises
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever the file raises
             raise UsageError(_blamed(path, error)) from error
     return found.all()
 
 
-def _blamed(path: Path, error: Exception) -> str:
+@contextmanager
+def _importing_beside(path: Path) -> Iterator[None]:
+    """Lets a file import the modules beside it while it runs, as a script can."""
+    folder = str(path.resolve().parent)
+    sys.path.insert(0, folder)
+    try:
+        yield
+    finally:
+        sys.path.remove(folder)
+
+
+def _blamed(path: Path, error: BaseException) -> str:
     """One line that says where in the file an import went wrong."""
     line = getattr(error, "lineno", None) if isinstance(error, SyntaxError) else None
     for frame in traceback.extract_tb(error.__traceback__):
@@ -92,7 +105,7 @@ def _blamed(path: Path, error: Exception) -> str:
             line = frame.lineno
     where = f"{path}:{line}" if line else str(path)
     kind = "" if isinstance(error, UsageError) else f"{type(error).__name__}: "
-    return f"{where}: {kind}{error}"
+    return f"{where}: {kind}{error.msg if isinstance(error, SyntaxError) else error}"
 
 
 def _check_parameters(path: Path, routines: Iterable[Routine]) -> None:
@@ -103,8 +116,13 @@ def _check_parameters(path: Path, routines: Iterable[Routine]) -> None:
                 f"{path}:{line}: {routine.name}: a parameter called {CLIENT_PARAMETER!r} is "
                 "reserved; call the routines and methods of the API by their names"
             )
-        if not routine.tool and any(p.name == "tools" for p in signature_of(routine.function)[0]):
+        if inspect.iscoroutinefunction(routine.function):
+            raise UsageError(f"{path}:{line}: {routine.name}: a routine cannot be async")
+        takes_tools = TOOLS_PARAMETER in inspect.signature(routine.function).parameters
+        if takes_tools and not routine.tool:
             raise UsageError(
                 f"{path}:{line}: {routine.name}: only @routine(tool=True) gets tools; "
                 "a pure routine runs in the sandbox, without them"
             )
+        if takes_tools and not routine.needs_tools:
+            raise UsageError(f"{path}:{line}: {routine.name}: tools must be the first parameter")

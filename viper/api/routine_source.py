@@ -38,8 +38,10 @@ def child_source(path: Path, text: str, routines: Iterable[Routine]) -> Source |
     lines = text.splitlines()
     shown = [""] * len(lines)
     for node in kept:
-        for number in range(node.lineno - 1, node.end_lineno or node.lineno):
-            shown[number] = lines[number]
+        parts: list[ast.stmt | ast.expr] = [node, *_decorators(node)]
+        for part in parts:
+            for number in range(part.lineno - 1, part.end_lineno or part.lineno):
+                shown[number] = lines[number]
     source = Source(path.name, "\n".join(shown) + "\n", tuple(pure))
     _check_names(path, kept, {routine.name for routine in routines})
     try:
@@ -58,7 +60,7 @@ _PURE_RULES = (
 def _check_names(path: Path, kept: Iterable[ast.stmt], routines: set[str]) -> None:
     """Refuses imports and names that will not be there in the child."""
     kept = list(kept)
-    known = BUILTIN_NAMES | routines | {name for node in kept for name in _defined(node)}
+    known = BUILTIN_NAMES | {"super"} | routines | {name for node in kept for name in _defined(node)}
     known |= {routine.name for routine in REGISTRY.all()} | {"ImagePatch", "VideoSegment"}
     for statement in kept:
         for module in _modules(statement):
@@ -104,15 +106,27 @@ def _imports(statement: ast.stmt) -> Iterator[str]:
             yield alias.asname or alias.name.partition(".")[0]
 
 
+def _decorators(statement: ast.stmt) -> list[ast.expr]:
+    """The decorators that reach the child: all but ``@routine``."""
+    found = getattr(statement, "decorator_list", [])
+    return [decorator for decorator in found if not _is_mark(decorator)]
+
+
+def _is_mark(decorator: ast.expr) -> bool:
+    called = decorator.func if isinstance(decorator, ast.Call) else decorator
+    name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
+    return name == "routine"
+
+
 def _executed(statement: ast.stmt) -> list[ast.AST]:
-    """The parts that run: decorators and annotations do not reach the child."""
+    """The parts that run: ``@routine`` and annotations do not reach the child."""
     if not isinstance(statement, ast.FunctionDef):
         return (
             [statement.value]
             if isinstance(statement, ast.AnnAssign) and statement.value
             else [statement]
         )
-    parts: list[ast.AST] = [*statement.body, *statement.args.defaults]
+    parts: list[ast.AST] = [*statement.body, *statement.args.defaults, *_decorators(statement)]
     return parts + [default for default in statement.args.kw_defaults if default is not None]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import keyword
 from importlib import resources
 from pathlib import Path
 from string import Template
@@ -37,8 +38,14 @@ def routine() -> None:
 )
 def new(name: str, tool: bool, folder: Path) -> int:
     """Write NAME.py, a routine to start from, and test_NAME.py beside it."""
-    if not name.isidentifier() or name.startswith("_"):
-        raise UsageError(f"{name!r} is no name of a function; try something like count_pairs")
+    from viper.api.library import taken_names
+
+    if not name.isidentifier() or name.startswith("_") or keyword.iskeyword(name):
+        raise UsageError(
+            f"{name!r} is no name of a function; try something like count_pairs, without .py"
+        )
+    if name in taken_names():
+        raise UsageError(f"the name {name!r} is taken by {taken_names()[name]}; choose another")
     files = {folder / f"{name}.py": "tool" if tool else "pure", folder / f"test_{name}.py": "test"}
     for path in files:
         if path.exists():
@@ -106,6 +113,10 @@ def show(name: str, **given: Any) -> int:
             entries = components.library.api_set(given["api"]).entries(task)
             found |= {entry.name: entry for entry in entries}
     if name not in found:
+        if given["api"] == "abstract":
+            raise UsageError(
+                f"no routine {name!r} in abstract; is it in a file? give --api FILE.py"
+            )
         raise UnknownNameError("routine", name, found)
     for detail in ("compact", "full"):
         text = entry_text(found[name], detail)  # type: ignore[arg-type]

@@ -126,7 +126,12 @@ class Child:
         for source in sources:
             own = dict(self.namespace)
             program = compile_program(source.text, f"{ROUTINES}{source.name}>", _SOURCE_BYTES)
-            exec(program.code, own)  # noqa: S102 - guarded, and given by the caller
+            try:
+                exec(program.code, own)  # noqa: S102 - guarded, and given by the caller
+            except Exception as error:
+                name = f"{type(error).__name__}: {authored(str(error))}"
+                where = _inside_routine(error.__traceback__, module=True)
+                raise SourceError(f"{name}{where}") from error
             exported |= {name: own[hidden(name)] for name in source.exports}
             spaces.append((own, program.assigned | program.functions))
         for own, defined in spaces:
@@ -336,14 +341,19 @@ def _program_frames(trace: TracebackType | None) -> list[tuple[FrameType, int]]:
     return frames
 
 
-def _inside_routine(trace: TracebackType | None) -> str:
+class SourceError(Exception):
+    """A source that cannot be run under the policy."""
+
+
+def _inside_routine(trace: TracebackType | None, module: bool = False) -> str:
     """Where in a source's function an exception arose, for its author."""
     where = ""
     while trace is not None:
         code = trace.tb_frame.f_code
         if code.co_filename.startswith(ROUTINES):
             name = code.co_filename.removeprefix(ROUTINES).rstrip(">")
-            where = f" (inside {authored(code.co_name)}, {name} line {trace.tb_lineno})"
+            inside = "" if module else f"inside {authored(code.co_name)}, "
+            where = f" ({inside}{name} line {trace.tb_lineno})"
         elif code.co_filename.startswith(FILENAME):
             where = ""
         trace = trace.tb_next

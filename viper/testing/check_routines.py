@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import ast
+import math
+import types
 import typing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from viper.api.called import called_names
 from viper.api.library import Library, library_for
 from viper.api.registry import Routine
+from viper.api.routine_files import load_routine_file
 from viper.api.sets import entry_of
-from viper.errors import UsageError
+from viper.sandbox import Outcome, Ref
 from viper.sandbox.outcome import describe_failure
 from viper.testing.routines import clip, picture, run_program
+
+_NO_EXAMPLE = "has no Example: section; language models learn a routine from its example"
+_NO_QUERY = "its example has no query: begin it with a comment such as # the leftmost cup"
 
 
 @dataclass(frozen=True)
@@ -31,47 +39,117 @@ class Finding:
 def check_routines(path: Path, api: str = "abstract") -> list[Finding]:
     """One finding for each routine of the file, in its order.
 
+    An example runs on a grey picture or clip; only what it does there is checked.
+
     Args:
         api: the API beside which it is to be used.
 
     Raises:
         UsageError: the file cannot be used at all; says why.
     """
-    library = library_for(f"{api}+{path}")
-    file = library.files[-1]
-    return [_checked(routine, f"{api}+{path}", library) for routine in file.routines]
+    file = load_routine_file(path)
+    library = Library((*library_for(api).files, file))
+    return [_checked(routine, library) for routine in file.routines]
 
 
-def _checked(routine: Routine, api: str, library: Library) -> Finding:
+def _checked(routine: Routine, library: Library) -> Finding:
+    name = routine.name
     try:
-        typing.get_type_hints(routine.function)
+        hints = typing.get_type_hints(routine.function)
     except (NameError, TypeError, AttributeError) as error:
-        return Finding(routine.name, f"an annotation cannot be resolved: {error}")
+        return Finding(name, f"an annotation cannot be resolved: {error}")
     example = entry_of(routine).example
     if not example:
-        return Finding(
-            routine.name,
-            advice="has no Example: section; language models learn a routine from its example",
-        )
-    if routine.name not in called_names(example):
-        return Finding(routine.name, f"its example does not call {routine.name}")
-    return Finding(routine.name, _failed(example, routine, api))
-
-
-def _failed(example: str, routine: Routine, api: str) -> str | None:
-    """What went wrong when the example ran on a grey picture or clip, or None."""
-    on_clip = "video" in example.partition("def execute_command(")[2].partition(")")[0]
+        return Finding(name, advice=_NO_EXAMPLE)
     try:
-        outcome = run_program(example, api, media=clip() if on_clip else picture())
-    except UsageError as error:
-        return str(error)
+        ast.parse(example)
+    except SyntaxError as error:
+        return Finding(name, f"its example is no Python: {error.msg}, its line {error.lineno}")
+    if name not in called_names(example):
+        return Finding(name, f"its example does not call {name}")
+    problem = _failed(example, name, hints.get("return"), library)
+    advice = None if example.lstrip().startswith("#") else _NO_QUERY
+    return Finding(name, problem, None if problem else advice)
+
+
+def _failed(example: str, name: str, returns: Any, library: Library) -> str | None:
+    """What went wrong when the example ran on a grey picture or clip, or None."""
+    outcome = run_program(example, library, media=_media(example))
     if outcome.failure is not None:
-        return f"its example fails: {describe_failure(outcome.failure)}"
-    if outcome.value is None and "return" in example and not _may_be_none(routine):
+        return f"its example fails: {_in_one_line(outcome)}"
+    recorded = run_program(_recording(example, name), library, media=_media(example), entry=None)
+    if recorded.failure is not None:
+        return f"its example fails: {_in_one_line(recorded)}"
+    answer, results = recorded.value
+    for result in results:
+        if not fits(result, returns):
+            return f"it answered {_said(result)}, which is not {_named(returns)}"
+    if answer is None:
         return "its example answers nothing"
     return None
 
 
-def _may_be_none(routine: Routine) -> bool:
-    hints = typing.get_type_hints(routine.function)
-    return type(None) in typing.get_args(hints.get("return")) or hints.get("return") is type(None)
+def _media(example: str) -> Any:
+    takes = example.partition("def execute_command(")[2].partition(")")[0]
+    return clip() if "video" in takes else picture()
+
+
+def _recording(example: str, name: str) -> str:
+    """The example as a script that also answers whatever the routine answered in it."""
+    takes = example.partition("def execute_command(")[2].partition(")")[0]
+    given = "video, question, possible_answers" if "video" in takes else "image"
+    return f"""{example}
+
+_recorded_results = []
+_recorded_routine = {name}
+
+def {name}(*args, **kwargs):
+    found = _recorded_routine(*args, **kwargs)
+    _recorded_results.append(found)
+    return found
+
+answer = [execute_command({given}), _recorded_results]
+"""
+
+
+def _in_one_line(outcome: Outcome) -> str:
+    assert outcome.failure is not None
+    return " | ".join(line.strip() for line in describe_failure(outcome.failure).splitlines())
+
+
+def fits(value: Any, annotation: Any) -> bool:
+    """Whether a result is what an annotation says, as far as it can be told from outside.
+
+    Patches and segments are references here. Annotations that are not understood fit all.
+    """
+    origin, inside = typing.get_origin(annotation), typing.get_args(annotation)
+    if annotation is None or annotation is type(None):
+        return value is None
+    if origin in (typing.Union, types.UnionType):
+        return any(fits(value, each) for each in inside)
+    if origin in (list, set, frozenset) and inside:
+        return isinstance(value, origin) and all(fits(item, inside[0]) for item in value)
+    if origin is tuple and inside and inside[-1] is not Ellipsis:
+        return (
+            isinstance(value, tuple) and len(value) == len(inside) and all(map(fits, value, inside))
+        )
+    if origin is dict:
+        return isinstance(value, dict)
+    name = getattr(annotation, "__name__", "")
+    if name in ("ImagePatch", "VideoSegment"):
+        return isinstance(value, Ref) and value.kind == {"ImagePatch": "patch"}.get(name, "segment")
+    if annotation is float:
+        return type(value) in (int, float) and not math.isnan(value)
+    if annotation in (int, str, bool, list, tuple, dict, set):
+        return type(value) is annotation
+    return True
+
+
+def _named(annotation: Any) -> str:
+    return getattr(annotation, "__name__", None) or str(annotation)
+
+
+def _said(value: Any) -> str:
+    if isinstance(value, Ref):
+        return f"a {value.kind}"
+    return "None" if value is None else f"{type(value).__name__} {repr(value)[:60]}"

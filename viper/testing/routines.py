@@ -23,7 +23,7 @@ from viper.testing.fake_models import (
 from viper.tools.hub import ToolHub
 from viper.tools.media import Media, media_from
 from viper.tools.models import ModelSet
-from viper.tools.settings import ToolSettings
+from viper.tools.settings import Sensitivity, ToolSettings
 
 WIDTH, HEIGHT, FRAMES = 200, 100, 16
 """Size of the grey picture, and length of the grey clip, that programs get."""
@@ -34,35 +34,35 @@ BOXES = ((20.0, 30.0, 60.0, 70.0), (120.0, 10.0, 180.0, 50.0))
 
 def run_program(
     program: str,
-    api: str,
+    api: str | Library,
     *,
     objects: Mapping[str, Sequence[Sequence[float]]] | None = None,
     answers: Mapping[str, str] | None = None,
     events: Mapping[str, tuple[int, int]] | None = None,
     media: Any = None,
+    entry: str | None = "execute_command",
 ) -> Outcome:
     """What a program comes to that may call the routines of ``api``.
 
     Args:
         program: with an ``execute_command(image)``; for a clip with
             ``execute_command(video, question, possible_answers)``.
-        api: as ``--api``, such as ``abstract+my_routines.py``.
+        api: as ``--api``, such as ``abstract+my_routines.py``, or the library itself.
         objects: name to pixel boxes ``(x0, y0, x1, y1)`` from the top-left corner; without
             it every name is found twice.
         answers: question to answer of the VQA model; others are ``unknown``.
         events: description to frames ``(start, end)``.
         media: as ``Reasoner.run``; a grey picture of 200 x 100 pixels by default.
+        entry: None runs it as a script that leaves its answer in ``answer``.
 
     Raises:
         UsageError: a file of routines that cannot be used.
     """
-    library = library_for(api)
+    library = api if isinstance(api, Library) else library_for(api)
     given = media_from(picture() if media is None else media)
     hub = hub_of_tables(library, objects, answers, events)
     with Sandbox(prelude=library.prelude(), limits=Limits(time_s=20)) as sandbox:
-        return sandbox.run(
-            program, tools=hub.session(given), entry="execute_command", args=arguments(given)
-        )
+        return sandbox.run(program, tools=hub.session(given), entry=entry, args=arguments(given))
 
 
 def picture() -> np.ndarray[Any, Any]:
@@ -95,7 +95,10 @@ def hub_of_tables(
             "text": FakeLanguage,
         }
     )
-    return ToolHub(models, ToolSettings(), library.tool_routines)
+    thresholds = {
+        f"{role}.threshold": Sensitivity(0.2, 0.1, 0.1) for role in ("detector", "matcher", "video")
+    }
+    return ToolHub(models, ToolSettings(sensitivities=thresholds), library.tool_routines)
 
 
 def arguments(media: Media) -> dict[str, Any]:

@@ -76,7 +76,8 @@ class ToolHub:
 
         self.models = models
         self.settings = settings
-        added = {name: as_ability(routine) for name, routine in (routines or {}).items()}
+        self.routines = dict(routines or {})
+        added = {name: as_ability(routine) for name, routine in self.routines.items()}
         taken = sorted(set(added) & set(ABILITIES))
         if taken:
             raise UsageError(f"the routine name {taken[0]!r} is taken; choose another name")

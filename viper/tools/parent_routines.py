@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from viper.api import prelude
 from viper.api.image_patch import ImagePatch
-from viper.api.registry import Routine
+from viper.api.registry import REGISTRY, Routine
 from viper.api.runtime import ImageHandle, VideoHandle
 from viper.api.video_segment import VideoSegment
 from viper.errors import ToolError, ViperError
@@ -51,8 +52,28 @@ class Tools:
         return self._session.hub.models.using(role)
 
     def threshold(self, name: str) -> float:
-        """The value in force of a sensitivity that the profile declares; 0 where it does not."""
+        """The value in force of a sensitivity that the profile declares.
+
+        Raises:
+            ToolError: it declares none of that name.
+        """
+        known = self._session.thresholds
+        if name not in known:
+            raise ToolError(f"no threshold {name!r} in this profile; known: {', '.join(known)}")
         return self._session.threshold(name)
+
+    def routine(self, name: str) -> Callable[..., Any]:
+        """A function of the API or of a file, ``tools.routine("best_image_match")``.
+
+        Raises:
+            UnknownNameError: there is none of that name.
+        """
+        own = self._session.hub.routines
+        found = own[name] if name in own else REGISTRY.get(name)
+        client = _client(self._session)
+        if found.needs_tools:
+            return partial(found.function, self)
+        return partial(found.function, client) if found.needs_client else found.function
 
 
 def as_ability(routine: Routine) -> Callable[..., Any]:
@@ -68,7 +89,7 @@ def as_ability(routine: Routine) -> Callable[..., Any]:
             result = _to_refs(routine.function(*given, **named))
         except ViperError:
             raise
-        except Exception as error:  # noqa: BLE001 - whatever the user's routine raises
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever the routine raises
             raise ToolError(f"{routine.name}: {type(error).__name__}: {error}") from error
         try:
             encode(result, [])

@@ -60,7 +60,9 @@ _PURE_RULES = (
 def _check_names(path: Path, kept: Iterable[ast.stmt], routines: set[str]) -> None:
     """Refuses imports and names that will not be there in the child."""
     kept = list(kept)
-    known = BUILTIN_NAMES | {"super"} | routines | {name for node in kept for name in _defined(node)}
+    known = (
+        BUILTIN_NAMES | {"super"} | routines | {name for node in kept for name in _defined(node)}
+    )
     known |= {routine.name for routine in REGISTRY.all()} | {"ImagePatch", "VideoSegment"}
     for statement in kept:
         for module in _modules(statement):

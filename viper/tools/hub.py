@@ -81,9 +81,16 @@ class ToolHub:
         taken = sorted(set(added) & set(ABILITIES))
         if taken:
             raise UsageError(f"the routine name {taken[0]!r} is taken; choose another name")
-        self.abilities: Mapping[str, Callable[..., Any]] = {**ABILITIES, **added}
+        self._added = added
         self.encodings = ComputeCache(settings.cache_entries)
         self.results = ComputeCache(settings.cache_entries)
+
+    @property
+    def abilities(self) -> Mapping[str, Callable[..., Any]]:
+        """Every tool by name."""
+        from viper.tools.abilities import ABILITIES
+
+        return {**ABILITIES, **self._added}
 
     def session(
         self,

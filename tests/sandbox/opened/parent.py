@@ -52,7 +52,7 @@ def _any_tool(patch: pytest.MonkeyPatch) -> None:
         found = getattr(self, name.strip().lower() or "call", None) or vars(abilities).get(name)
         return f"reached {found}" if found else "reached the shell"
 
-    patch.setattr(HubSession, "_answer", answer)
+    patch.setattr(HubSession, "nested", answer)
 
 
 def _any_frame(patch: pytest.MonkeyPatch) -> None:

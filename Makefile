@@ -49,4 +49,4 @@ test-vllm: $(STAMP) $(VLLM_STAMP)
 	PYTHONPATH=. $(VLLM_VENV)/bin/python -m pytest -p no:cacheprovider tests/vllm/test_in_process.py
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info demo-output
+	rm -rf $(VENV) $(VLLM_VENV) build dist *.egg-info demo-output

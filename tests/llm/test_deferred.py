@@ -28,7 +28,7 @@ def test_nothing_is_loaded_before_it_is_asked_and_then_once() -> None:
     assert llm.generate(["a"], Sampling())[0][0].text == "A"
     assert llm.score("a", ["b"]) == [-1.0]
     assert (llm.model_id, llm.count_tokens("a b"), llm.can_score) == ("scripted", 2, True)
-    assert llm.max_context == 1_000_000
+    assert llm.max_context == 1_000_000 and llm.usage is None
 
 
 def test_it_never_loads_while_another_model_does() -> None:

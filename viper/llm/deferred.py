@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from viper.llm.protocol import LLM, Completion, Sampling
+from viper.llm.usage import LLMUsage
 from viper.tools.loading import ONE_AT_A_TIME
 
 
@@ -45,6 +46,11 @@ class DeferredLLM:
     def can_score(self) -> bool:
         """Whether :meth:`score` is available; remote endpoints may not offer it."""
         return bool(getattr(self.model, "can_score", True))
+
+    @property
+    def usage(self) -> LLMUsage | None:
+        """What the model has used; None where it does not count, or is not loaded."""
+        return getattr(self._model, "usage", None)
 
     def generate(self, prompts: Sequence[str], sampling: Sampling) -> list[list[Completion]]:
         """As the model."""

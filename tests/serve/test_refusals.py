@@ -105,11 +105,11 @@ def test_a_playlist_cannot_make_the_server_read_its_own_files(
 def rooted(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A server with a media root beside which secrets lie."""
     base = tmp_path_factory.mktemp("rooted")
-    root = base / "root"
+    root = base / "shelf"
     (root / "inner").mkdir(parents=True)
     (base / "secret.png").write_bytes(png())
-    (base / "root-twin").mkdir()
-    (base / "root-twin" / "x.png").write_bytes(png())
+    (base / "shelf-twin").mkdir()
+    (base / "shelf-twin" / "x.png").write_bytes(png())
     (root / "good.png").write_bytes(png())
     (root / "escape.png").symlink_to(base / "secret.png")
     (root / "up").symlink_to(base)
@@ -126,12 +126,12 @@ def rooted(tmp_path_factory: pytest.TempPathFactory) -> Any:
         "../secret.png",
         "inner/../../secret.png",
         "{base}/secret.png",
-        "{base}/root/good.png",
+        "{base}/shelf/good.png",
         "escape.png",
         "up/secret.png",
-        "up/root/../secret.png",
-        "../root-twin/x.png",
-        "up/root-twin/x.png",
+        "up/shelf/../secret.png",
+        "../shelf-twin/x.png",
+        "up/shelf-twin/x.png",
         "loop",
         "pipe",
         "inner",
@@ -163,7 +163,7 @@ def test_a_damaged_file_of_the_root_is_named_as_the_caller_did(
     rooted: tuple[Served, Path],
 ) -> None:
     server, base = rooted
-    (base / "root" / "inner" / "bad.png").write_bytes(png()[:60])
+    (base / "shelf" / "inner" / "bad.png").write_bytes(png()[:60])
     form = {"query": (None, "q"), "path": (None, "inner/bad.png")}
     message = refused(server.client.post("/v1/run", files=form), 422, "media")
     assert message.startswith("inner/bad.png: ") and str(base) not in message

@@ -75,7 +75,7 @@ class TransformersLLM(LocalModel):
         self._prefixes = _PrefixStore(kept_prompts)
         self._recent: deque[list[int]] = deque(maxlen=_RECENT)
         self._lock = threading.Lock()
-        self.model_id = _model_id(path, self._model)
+        self.model_id = language_model_id(path, self._model)
         self.max_context = int(
             getattr(self._model.config, "max_position_embeddings", None) or 1 << 20
         )
@@ -416,7 +416,7 @@ def _stop_ids(model: Any, tokenizer: Any) -> frozenset[int]:
     return frozenset(i for i in [*ids, tokenizer.eos_token_id] if i is not None)
 
 
-def _model_id(path: str | Path, model: Any) -> str:
+def language_model_id(path: str | Path, model: Any) -> str:
     """``folder@hash of its safetensors`` for a folder, ``hub id@revision`` otherwise."""
     folder = Path(path)
     if not folder.is_dir():

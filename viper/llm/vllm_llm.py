@@ -17,7 +17,7 @@ from typing import Any, Literal
 from viper.errors import MissingExtraError, ModelError, UsageError
 from viper.llm.likelihood import Echo, tail_scores
 from viper.llm.protocol import Completion, Sampling
-from viper.llm.transformers_llm import _model_id
+from viper.llm.transformers_llm import language_model_id
 
 Template = Literal["plain", "chat", "auto"]
 
@@ -81,7 +81,7 @@ class VllmLLM:
         self._chat = template == "chat"
         self._lock = threading.Lock()
         config = self._engine.llm_engine.model_config
-        self.model_id = f"{_model_id(path, SimpleNamespace(config=config.hf_config))}#vllm"
+        self.model_id = f"{language_model_id(path, SimpleNamespace(config=config.hf_config))}#vllm"
         self.max_context = int(config.max_model_len)
 
     def generate(self, prompts: Sequence[str], sampling: Sampling) -> list[list[Completion]]:

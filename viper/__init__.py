@@ -7,10 +7,10 @@ heavy is imported until it is used.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # typing itself takes milliseconds that every command would wait for
 if TYPE_CHECKING:
+    from typing import Any
+
     from viper.api.image_patch import ImagePatch as ImagePatch
     from viper.api.registry import routine as routine
     from viper.api.video_segment import VideoSegment as VideoSegment
@@ -44,6 +44,8 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in _PUBLIC:
+        import importlib
+
         return getattr(importlib.import_module(_PUBLIC[name]), name)
     raise AttributeError(f"module 'viper' has no attribute {name!r}")
 

@@ -43,6 +43,13 @@ def test_a_good_profile_is_read_whole(tmp_path: Path) -> None:
     assert (document.run.trials, document.limits.time_s) == (5, 3)
 
 
+def test_bounds_and_fallback_of_a_query(tmp_path: Path) -> None:
+    more = 'max_llm_calls = 4\nfallback = "vipergpt"\naverage_box = [0, 0.25, 1, 0.75]'
+    run = read_profile(write(tmp_path, GOOD.replace("trials = 5", more))).run
+    assert (run.max_llm_calls, run.max_llm_tokens, run.fallback) == (4, 0, "vipergpt")
+    assert run.average_box == (0, 0.25, 1, 0.75)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
@@ -55,6 +62,10 @@ def test_a_good_profile_is_read_whole(tmp_path: Path) -> None:
         ('{ backend = "llm" }', '"llm"', ":8: roles.text: expected a table with a backend"),
         ("[llm]", "[lmm]", ":3: lmm: unknown key"),
         ("[run]", "[run", "not valid TOML"),
+        ("trials = 5", 'fallback = "luck"', ":14: run: unknown fallback 'luck'"),
+        ("trials = 5", "max_llm_calls = -1", ":14: run: max_llm_calls is -1"),
+        ("trials = 5", "average_box = [0, 0, 2, 1]", ":14: run: average_box is (0, 0, 2, 1)"),
+        ("trials = 5", "average_box = 1", ":15: run.average_box: expected a list of numbers"),
         ("[limits]\ntime_s = 3", "", None),
     ],
 )

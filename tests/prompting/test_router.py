@@ -10,8 +10,8 @@ import pytest
 from viper.api import api_set
 from viper.api.spec import render
 from viper.errors import UnknownNameError, UsageError
-from viper.prompting.ranking import by_meaning, by_words, ranker
-from viper.prompting.router import ESSENTIAL, Router
+from viper.prompting.ranking import Scores, by_meaning, by_words, ranker
+from viper.prompting.router import ESSENTIAL, Router, Routers
 
 ENTRIES = api_set("abstract").entries("question")
 
@@ -76,11 +76,19 @@ def test_what_examples_call_and_what_nearly_all_need_always_stays() -> None:
     assert set(chosen) == {"get_middle_patch", "best_text_match"} | (ESSENTIAL & {*names(ENTRIES)})
 
 
+def test_methods_of_one_name_are_told_apart() -> None:
+    entries = api_set("vipergpt").entries("choice")
+    chosen = Router(entries, words, "full").choose("what happens?", 400)
+    assert len(chosen) < len(entries)
+    assert [e.owner for e in chosen if e.name == "simple_query"] == ["ImagePatch", "VideoSegment"]
+
+
 def test_words_are_compared_by_their_stems() -> None:
-    scores = by_words("sorting chairs", ["sort a chair", "paint a wall", ""])
-    assert scores[0] > 0 and scores[1:] == [0.0, 0.0]
-    assert by_words("xyzzy", ["sort a chair"]) == [0.0]
-    assert by_words("anything", []) == []
+    scores = by_words(["sort a chair", "paint a wall", ""])
+    asked = scores("sorting chairs")
+    assert asked[0] > 0 and asked[1:] == [0.0, 0.0]
+    assert scores("xyzzy") == [0.0, 0.0, 0.0] and scores("sorting chairs") == asked
+    assert by_words([])("anything") == [] and by_words(["", "the"])("anything") == [0.0, 0.0]
 
 
 def test_meaning_is_compared_by_embeddings() -> None:
@@ -89,8 +97,83 @@ def test_meaning_is_compared_by_embeddings() -> None:
     def embed(texts: Sequence[str]) -> np.ndarray:
         return np.array([points[text] for text in texts], np.float32)
 
-    assert by_meaning("near?", ["close", "red"], embed) == pytest.approx([0.8, 0.0])
-    assert ranker("embeddings", embed)("near?", ["close"]) == pytest.approx([0.8])
+    assert by_meaning(["close", "red"], embed)("near?") == pytest.approx([0.8, 0.0])
+    assert ranker("embeddings", embed)(["close"])("near?") == pytest.approx([0.8])
+    assert by_meaning([], lambda texts: np.zeros((len(texts), 0), np.float32))("near?") == []
+
+
+QUERIES = [
+    "sort the cups from the left to the right",
+    "what is the distance between the two chairs?",
+    "how deep is the plate behind the cup?",
+]
+
+
+@pytest.mark.parametrize("detail", ["compact", "full"])
+def test_a_router_asked_again_answers_as_a_new_one(detail: str) -> None:
+    kept = router(detail)
+    for budget in (90, 300, 700):
+        for query in QUERIES * 2:
+            programs = [f"x = {'distance' if 'cup' in query else 'get_middle_patch'}(a, b)"]
+            assert kept.choose(query, budget, programs) == router(detail).choose(
+                query, budget, programs
+            )
+
+
+def test_texts_are_counted_and_indexed_once_for_any_number_of_prompts() -> None:
+    counted: list[str] = []
+    ranked: list[int] = []
+
+    def count(text: str) -> int:
+        counted.append(text)
+        return words(text)
+
+    def rank(texts: Sequence[str]) -> Scores:
+        ranked.append(len(texts))
+        return by_words(texts)
+
+    kept = Router(ENTRIES, count, "full", rank)
+    first = [kept.choose(query, 700) for query in QUERIES]
+    assert len(counted) == len(set(counted)) and ranked == [len(ENTRIES)]
+    before = len(counted)
+    assert [kept.choose(query, 700) for query in QUERIES] == first
+    assert len(counted) == before and len(ranked) == 1
+
+
+def test_routers_are_kept_while_nothing_changes() -> None:
+    routers = Routers()
+    again = api_set("abstract").entries("question")
+    one = routers.get(ENTRIES, words, "full", "bm25")
+    assert again is not ENTRIES and routers.get(again, words, "full", "bm25") is one
+
+    def other_words(text: str) -> int:
+        return len(text)
+
+    def embed(texts: Sequence[str]) -> np.ndarray:
+        return np.ones((len(texts), 1), np.float32)
+
+    others = [
+        routers.get(ENTRIES[1:], words, "full", "bm25"),
+        routers.get(ENTRIES, other_words, "full", "bm25"),
+        routers.get(ENTRIES, words, "compact", "bm25"),
+        routers.get(ENTRIES, words, "full", "embeddings", embed),
+    ]
+    assert len({id(each) for each in [one, *others]}) == 5
+    for _ in range(20):
+        routers.get([ENTRIES[0]], lambda text: len(text), "full", "bm25")
+    assert routers.get(ENTRIES, words, "full", "bm25") is not one
+    with pytest.raises(UsageError, match="needs a model"):
+        routers.get(ENTRIES, words, "full", "embeddings")
+
+
+def test_one_router_serves_several_threads() -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    expected = [router("full").choose(query, 700) for query in QUERIES]
+    kept = router("full")
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda query: kept.choose(query, 700), QUERIES * 8))
+    assert found == expected * 8
 
 
 def test_rankings_that_are_not_there() -> None:
@@ -98,3 +181,28 @@ def test_rankings_that_are_not_there() -> None:
         ranker("magic")
     with pytest.raises(UsageError, match="needs a model: give the profile a role embedder"):
         ranker("embeddings")
+
+
+def test_prompts_of_one_reasoner_share_a_router() -> None:
+    from types import SimpleNamespace
+    from typing import Any
+
+    from viper.schema import Query
+    from viper.strategies.base import RunSettings
+    from viper.strategies.program import routed
+
+    counted: list[str] = []
+
+    class Writer:
+        def count_tokens(self, text: str) -> int:
+            counted.append(text)
+            return words(text)
+
+    parts: Any = SimpleNamespace(llm=Writer(), embed=None, routers=Routers())
+    settings = RunSettings(api_budget=120, prompt_style="compact")
+    query = Query("how deep is the plate behind the cup?", "question", "image")
+    again = api_set("abstract").entries("question")
+    first = routed(query, ENTRIES, [], parts, settings)
+    before = len(counted)
+    assert before and routed(query, again, [], parts, settings) == first
+    assert len(counted) == before

@@ -2,6 +2,7 @@
 
 import threading
 import time
+import weakref
 
 import pytest
 
@@ -115,6 +116,124 @@ def test_backends_without_weights_of_their_own_stay():
     models.get("text")
     models.get("vqa")
     assert set(models.loaded()) == {"text", "vqa"}
+
+
+def test_one_in_use_is_not_let_go_by_the_thread_that_uses_it_either():
+    models = ModelSet({"depth": lambda: Heavy(80), "vqa": lambda: Heavy(80)}, max_bytes=100)
+    with models.using("depth") as depth:
+        models.get("vqa")
+        assert models.loaded()["depth"] is depth
+    models.get("vqa")
+
+
+class OnModel:
+    """A backend on a model that several roles share."""
+
+    def __init__(self, model):
+        self.model, self.memory_bytes = model, model.memory_bytes
+
+
+def sharing(max_bytes=None, size=40):
+    """A set whose roles share a model, and every model that was loaded for it."""
+    loads, models = [], ModelSet({}, max_bytes)
+
+    def load():
+        loads.append(Heavy(size))
+        return loads[-1]
+
+    for role in ("vqa", "video"):
+        models.add_sharing(role, "a model", load, OnModel)
+    return models, loads
+
+
+@pytest.mark.parametrize("order", [("vqa", "video"), ("video", "vqa")])
+def test_roles_that_share_a_model_load_and_count_it_once(order):
+    models, loads = sharing()
+    first, second = (models.get(role) for role in order)
+    assert first is not second and first.model is second.model is loads[0]
+    assert len(loads) == 1 and models.memory_bytes() == 40
+    assert set(models.loaded()) == {"vqa", "video"}
+
+
+def test_a_shared_model_is_loaded_once_however_many_threads_ask():
+    models, loads = sharing()
+    threads = [
+        threading.Thread(target=models.get, args=(role,))
+        for role in ("vqa", "video")
+        for _ in "1234"
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(loads) == 1
+
+
+def test_unlike_keys_share_nothing():
+    models, loads = sharing()
+    models.add_sharing("text", "another model", lambda: Heavy(2), OnModel)
+    models.load_all()
+    assert len(loads) == 1 and models.memory_bytes() == 42
+
+
+def test_a_shared_model_goes_when_none_of_its_roles_was_used_for_longest():
+    models, loads = sharing(100)
+    models.add("depth", lambda: Heavy(50))
+    models.add("detector", lambda: Heavy(30))
+    models.get("vqa")
+    models.get("depth")
+    models.get("video")  # used by one of its roles, it is newer than depth
+    models.get("detector")
+    assert set(models.loaded()) == {"vqa", "video", "detector"}
+    gone = weakref.ref(loads.pop())
+    models.get("detector")
+    models.get("depth")
+    assert set(models.loaded()) == {"detector", "depth"} and gone() is None
+    models.get("video")
+    assert len(loads) == 1 and "vqa" not in models.loaded()
+
+
+def test_a_shared_model_in_use_by_one_role_stays_for_the_other():
+    models, loads = sharing(100, 80)
+    models.add("depth", lambda: Heavy(80))
+    models.get("vqa")
+    with models.using("video"):
+        other = threading.Thread(target=models.get, args=("depth",))
+        other.start()
+        other.join(10)
+        assert set(models.loaded()) == {"vqa", "video", "depth"}
+    assert len(loads) == 1
+
+
+def test_two_roles_of_a_shared_model_take_turns():
+    models, _ = sharing()
+    order = []
+
+    def use():
+        with models.using("video"):
+            order.append("video")
+
+    with models.using("vqa"):
+        other = threading.Thread(target=use)
+        other.start()
+        other.join(0.1)
+        order.append("vqa")
+    other.join(10)
+    assert order == ["vqa", "video"]
+
+
+def test_a_shared_model_on_which_no_backend_could_be_made_counts_and_can_go():
+    def refuse(model):
+        raise ModelError("no chat template")
+
+    models = ModelSet({"depth": lambda: Heavy(80)}, max_bytes=100)
+    models.add_sharing("vqa", "a model", lambda: Heavy(60), refuse)
+    models.get("depth")
+    with pytest.raises(ModelError, match="no chat template"):
+        models.get("vqa")
+    assert not models.loaded() and models.memory_bytes() == 60
+    models.get("depth")
+    assert list(models.loaded()) == ["depth"] and models.memory_bytes() == 80
 
 
 def test_running_out_of_memory_says_what_to_change():

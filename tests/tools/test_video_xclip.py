@@ -132,8 +132,8 @@ def test_a_short_clip_is_one_window_whose_frames_repeat(video: XClipVideo) -> No
 
 def test_a_processor_that_adds_an_axis_for_the_clip_serves_as_well(video: XClipVideo) -> None:
     class Framed:
-        def __call__(self, images: Any, return_tensors: str) -> Any:
-            inner = video._image_processor(images=images, return_tensors=return_tensors)
+        def __call__(self, **given: Any) -> Any:
+            inner = video._image_processor(**given)
             return {"pixel_values": inner["pixel_values"][None]}
 
     other = XClipVideo(video._model, Framed(), video._tokenizer, "framed")

@@ -145,7 +145,7 @@ def place_of(state: ModelState) -> str:
         "cache": "in the hub's cache",
         "hub": "to be downloaded",
         "endpoint": "behind an endpoint",
-        "shared": "shared with other roles",
+        "shared": f"shared with {state.shares or 'other roles'}",
         "own": "known to its backend",
         "nowhere": "not there",
     }[state.place] + size

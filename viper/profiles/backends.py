@@ -152,16 +152,27 @@ def built(
         raise
 
 
+def check_options(role: str, backend: str, options: Mapping[str, Any]) -> None:
+    """Compares options with those that a backend's class takes; loads nothing.
+
+    Raises:
+        ProfileError: one that it does not take; names those that it does.
+    """
+    kind = backend_class(role, backend)
+    if not set(options) <= set(_taken(kind)):
+        raise ProfileError(f"{role}: {_wrong_option(kind, backend, options)}")
+
+
 def _wrong_option(load: Any, backend: str, options: Mapping[str, Any]) -> str:
-    taken = [
-        name
-        for name, parameter in inspect.signature(load).parameters.items()
-        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
-    ]
     return (
         f"the backend {backend!r} does not take all of the options {', '.join(options)}; "
-        f"of its own it takes: {', '.join(taken) or 'none'}"
+        f"of its own it takes: {', '.join(_taken(load)) or 'none'}"
     )
+
+
+def _taken(load: Any) -> list[str]:
+    parameters = inspect.signature(load).parameters.values()
+    return [each.name for each in parameters if each.kind is inspect.Parameter.KEYWORD_ONLY]
 
 
 def missing_extra(role: str, backend: str) -> MissingExtraError | None:

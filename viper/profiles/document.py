@@ -17,7 +17,7 @@ from typing import Any
 
 import platformdirs
 
-from viper.errors import ProfileError, UnknownNameError
+from viper.errors import ProfileError, UnknownNameError, UsageError
 from viper.sandbox import Limits
 from viper.strategies.base import RunSettings
 from viper.tools.loading import LoadOptions
@@ -126,6 +126,8 @@ class _Reader:
         preload = run.pop("preload", False)
         if not isinstance(preload, bool):
             self._fail("preload", "run", f"expected true or false, got {preload!r}")
+        if "average_box" in run:
+            run["average_box"] = self._numbers(run["average_box"], "average_box", "run")
         max_memory_gb = run.pop("max_memory_gb", 0)
         if isinstance(max_memory_gb, bool) or not isinstance(max_memory_gb, int | float):
             self._fail("max_memory_gb", "run", f"expected a number, got {max_memory_gb!r}")
@@ -157,12 +159,7 @@ class _Reader:
 
     def _load(self, data: dict[str, Any]) -> dict[str, Any]:
         table = self._table(data, "load")
-        try:
-            self._record(LoadOptions, table, "load")
-        except ProfileError as error:
-            if str(self.path) in str(error):
-                raise
-            self._fail("load", "", str(error))
+        self._record(LoadOptions, table, "load")
         return table
 
     def _backend(self, value: Any, key: str, section: str) -> BackendChoice:
@@ -195,6 +192,11 @@ class _Reader:
             self._fail("attribute_families", "tools", "expected a list of lists of words")
         return tuple(tuple(str(word) for word in words) for words in value)
 
+    def _numbers(self, value: Any, key: str, section: str) -> tuple[float, ...]:
+        if not isinstance(value, list) or not all(type(item) in (int, float) for item in value):
+            self._fail(key, section, f"expected a list of numbers, got {value!r}")
+        return tuple(value)
+
     def _record(self, kind: Any, values: dict[str, Any], section: str, **fixed: Any) -> Any:
         fields = {item.name: item for item in dataclasses.fields(kind) if item.name not in fixed}
         self._only(values, fields, section)
@@ -215,7 +217,10 @@ class _Reader:
         ]
         if missing:
             self._fail(section, "", f"the key {missing[0]!r} is missing")
-        return kind(**values, **fixed)
+        try:
+            return kind(**values, **fixed)
+        except UsageError as error:
+            self._fail(section, "", str(error))
 
     def _table(self, data: dict[str, Any], key: str) -> dict[str, Any]:
         value = data.get(key, {})

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from viper.errors import ViperError
 from viper.profiles.backends import SHIPPED, missing_extra, needs_model, resolve_backend
 from viper.profiles.document import BackendChoice
+from viper.profiles.sharing import SharedModel
 from viper.profiles.wiring import Profile
 
 Place = Literal["folder", "cache", "hub", "endpoint", "shared", "own", "nowhere"]
@@ -24,10 +25,11 @@ class ModelState:
     Attributes:
         place: where its weights are: a ``folder``, the hub's ``cache`` on this disk, still
             on the ``hub``, behind an ``endpoint``, ``shared`` with another role, its
-            backend's ``own``
-            affair, ``nowhere``.
-        size_bytes: of its weight files; None where that is not known here.
+            backend's ``own`` affair, ``nowhere``.
+        size_bytes: of its weight files; None where that is not known here, or counted with
+            the role that it shares them with.
         problem: why it cannot run here, or None.
+        shares: the role before it whose very model it uses, or None.
     """
 
     role: str
@@ -37,6 +39,7 @@ class ModelState:
     size_bytes: int | None = None
     problem: str | None = None
     options: Mapping[str, Any] | None = None
+    shares: str | None = None
 
 
 def inventory(profile: Profile, offline: bool = False) -> Iterator[ModelState]:
@@ -45,8 +48,17 @@ def inventory(profile: Profile, offline: bool = False) -> Iterator[ModelState]:
     Args:
         offline: a model that is still on the hub is a problem.
     """
+    seen: list[tuple[SharedModel, str]] = []
     for role, choice in profile.choices():
-        yield _state(profile, role, choice, offline)
+        state = _state(profile, role, choice, offline)
+        model = None if state.place == "nowhere" else profile.shared_model(role, choice)
+        if model is not None:
+            first = next((earlier for known, earlier in seen if known == model), None)
+            seen.append((model, role))
+            if first is not None:
+                # What is wrong with the model is said once, of the role it is counted with.
+                state = replace(state, place="shared", size_bytes=None, problem=None, shares=first)
+        yield state
 
 
 def readiness(profile: Profile) -> tuple[str, str | None]:
@@ -72,6 +84,7 @@ def _state(profile: Profile, role: str, choice: BackendChoice, offline: bool) ->
     try:
         resolve_backend(role, choice.backend)
         source = profile.model_source(choice)
+        profile.shared_model(role, choice)
     except ViperError as error:
         return state("nowhere", problem=str(error))
     missing = missing_extra(role, choice.backend)

@@ -13,6 +13,7 @@ from viper.ace.bank import read_bank
 from viper.api.library import Library, library_for
 from viper.errors import ProfileError, ViperError
 from viper.llm.deferred import DeferredLLM
+from viper.llm.gathered import BATCH, GatheredLLM
 from viper.llm.protocol import LLM
 from viper.profiles.backends import (
     FRAMES,
@@ -25,6 +26,7 @@ from viper.profiles.backends import (
     resolve_backend,
 )
 from viper.profiles.document import BackendChoice, ProfileDocument, read_profile, state_dir
+from viper.profiles.sharing import SharedModel, on_shared_model, shared_model
 from viper.sandbox import Sandbox
 from viper.sandbox.sandbox import Mode
 from viper.strategies.base import Components, ExampleSource, NoExamples
@@ -70,7 +72,7 @@ class Profile:
         llm = DeferredLLM(self._load_llm)
         models = ModelSet({}, max_bytes=self._max_bytes())
         for role, choice in document.roles.items():
-            models.add(role, partial(self._load_role, role, choice, llm, models))
+            self._add_role(models, role, choice, llm)
         return Components(
             llm=llm,
             hub=ToolHub(models, document.tools, library.tool_routines),
@@ -141,6 +143,15 @@ class Profile:
         shared = self.document.load if loads_weights(role, choice.backend) else {}
         return {**shared, **choice.options}
 
+    def shared_model(self, role: str, choice: BackendChoice) -> SharedModel | None:
+        """The model that a role has in common with all roles for which this is equal, or None.
+
+        Raises:
+            ProfileError: a shipped model that does not exist, or a wrong option of loading.
+        """
+        source = self.model_source(choice)
+        return shared_model(role, choice.backend, source, self.options(role, choice))
+
     def _beside(self, model: str | None) -> str | None:
         """A path that begins with ``./`` or ``../`` is meant from the profile's folder."""
         if model is None or not model.startswith(("./", "../")) or self.document.path is None:
@@ -152,6 +163,7 @@ class Profile:
         source = self.model_source(choice)
         if source is None and needs_model(role, choice.backend):
             raise ProfileError(f"{role}: the backend {choice.backend!r} needs a model")
+        self.shared_model(role, choice)
         missing = missing_extra(role, choice.backend)
         if missing is not None:
             raise missing
@@ -162,11 +174,23 @@ class Profile:
 
     def _load_llm(self) -> LLM:
         llm: LLM = self._load("llm", self.document.llm)
+        if not getattr(llm, "concurrent", False):
+            llm = GatheredLLM(llm, getattr(llm, "batch", BATCH))
         if not self.document.llm.cache:
             return llm
         from viper.llm.cache import CachedLLM, SqliteStore
 
         return CachedLLM(llm, SqliteStore(state_dir() / "llm-cache.db"))
+
+    def _add_role(self, models: ModelSet, role: str, choice: BackendChoice, llm: LLM) -> None:
+        shared = self.shared_model(role, choice)
+        if shared is None:
+            models.add(role, partial(self._load_role, role, choice, llm, models))
+            return
+        given = (role, choice.backend, self.options(role, choice))
+        models.add_sharing(
+            role, shared, partial(shared.load, *given), partial(on_shared_model, *given)
+        )
 
     def _load_role(self, role: str, choice: BackendChoice, llm: LLM, models: ModelSet) -> Any:
         if choice.backend == USES_LLM and role == "text":

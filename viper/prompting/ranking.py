@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +13,11 @@ from viper.errors import UnknownNameError, UsageError
 Embed = Callable[[Sequence[str]], NDArray[np.float32]]
 """Texts to rows of unit length, float32 ``[N, D]``."""
 
-Rank = Callable[[str, Sequence[str]], list[float]]
-"""A score for each text given a query; larger fits better."""
+Scores = Callable[[str], list[float]]
+"""A query to a score for each of some texts; larger fits better."""
+
+Rank = Callable[[Sequence[str]], Scores]
+"""Texts, read once, to what scores them for any number of queries."""
 
 RANKERS = ("bm25", "embeddings")
 
@@ -36,41 +40,51 @@ def ranker(name: str, embed: Embed | None = None) -> Rank:
                 "ranking by embeddings needs a model: give the profile a role "
                 'embedder, as embedder = { backend = "sentence", model = "…" }'
             )
-        return lambda query, texts: by_meaning(query, texts, embed)
+        return partial(by_meaning, embed=embed)
     raise UnknownNameError("ranking", name, RANKERS)
 
 
-def by_words(query: str, texts: Sequence[str]) -> list[float]:
+def by_words(texts: Sequence[str]) -> Scores:
     """BM25 over stemmed words.
 
     Source: Robertson and Zaragoza 2009, as implemented by the library bm25s.
     """
     import bm25s
+
+    corpus = _words(texts)
+    known = {word for entry in corpus for word in entry}
+    index = bm25s.BM25()
+    if known:
+        index.index(corpus, show_progress=False)
+
+    def scores(query: str) -> list[float]:
+        asked = [word for word in _words([query])[0] if word in known]
+        if not asked:
+            return [0.0] * len(corpus)
+        return [float(score) for score in index.get_scores(asked)]
+
+    return scores
+
+
+def by_meaning(texts: Sequence[str], embed: Embed) -> Scores:
+    """Cosine similarity of embeddings."""
+    rows = embed(texts)
+
+    def scores(query: str) -> list[float]:
+        if not len(rows):
+            return []
+        return [float(score) for score in rows @ embed([query])[0]]
+
+    return scores
+
+
+def _words(texts: Sequence[str]) -> list[list[str]]:
+    """The stemmed words of each text, without the commonest."""
+    import bm25s
     import Stemmer
 
-    if not texts:
-        return []
-    stemmer = Stemmer.Stemmer("english")
-
-    def words(parts: Sequence[str]) -> list[list[str]]:
-        found = bm25s.tokenize(
-            list(parts), stopwords="en", stemmer=stemmer, return_ids=False, show_progress=False
-        )
-        return [list(entry) for entry in found]
-
-    corpus = words(texts)
-    known = {word for entry in corpus for word in entry}
-    asked = [word for word in words([query])[0] if word in known]
-    if not asked:
-        return [0.0] * len(texts)
-    index = bm25s.BM25()
-    index.index(corpus, show_progress=False)
-    return [float(score) for score in index.get_scores(asked)]
-
-
-def by_meaning(query: str, texts: Sequence[str], embed: Embed) -> list[float]:
-    """Cosine similarity of embeddings."""
-    if not texts:
-        return []
-    rows = embed([query, *texts])
-    return [float(score) for score in rows[1:] @ rows[0]]
+    stemmer = Stemmer.Stemmer("english")  # of this call alone: it is not safe from two threads
+    found = bm25s.tokenize(
+        list(texts), stopwords="en", stemmer=stemmer, return_ids=False, show_progress=False
+    )
+    return [list(entry) for entry in found]

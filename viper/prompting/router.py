@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import cached_property, lru_cache
 
 from viper.api.called import called_names
 from viper.api.sets import ApiEntry
 from viper.api.spec import Detail, render
-from viper.prompting.ranking import Rank, by_words
+from viper.prompting.ranking import Embed, Rank, Scores, by_words, ranker
 
 ESSENTIAL = frozenset(
     {"find", "exists", "simple_query", "get_video_segment_of_event", "select_answer"}
@@ -21,13 +22,19 @@ ESSENTIAL = frozenset(
 FULL_SHARE = 0.7
 """Of a full prompt's budget, what names shown in full may take."""
 
+_COUNTS_KEPT = 4_096
+"""Some for each name, and the latest whole prompts."""
+
+_ROUTERS_KEPT = 8
+"""One a task is usual."""
+
 
 class Router:
-    """Fits the text of an API into a budget of tokens.
+    """Fits the text of an API into a budget of tokens; for any number of prompts and threads.
 
     Args:
         entries: the whole API of a task.
-        count_tokens: of the language model that will read it.
+        count_tokens: of the language model that will read it; equal texts count the same.
         detail: how the prompt will show them.
         rank: orders names by how well they fit the query.
     """
@@ -40,7 +47,12 @@ class Router:
         rank: Rank = by_words,
     ) -> None:
         self._entries, self._detail, self._rank = tuple(entries), detail, rank
-        self._count = count_tokens
+        self._brief = {entry: replace(entry, brief=True) for entry in self._entries}
+
+        def tokens(shown: tuple[ApiEntry, ...]) -> int:
+            return count_tokens(render(shown, detail)) if shown else 0
+
+        self._tokens = lru_cache(_COUNTS_KEPT)(tokens)
 
     def choose(self, query: str, budget: int, programs: Iterable[str] = ()) -> tuple[ApiEntry, ...]:
         """The names to list, in the order of the API.
@@ -56,37 +68,83 @@ class Router:
             return self._entries
         called = {name for program in programs for name in called_names(program)}
         kept = [e for e in self._entries if e.name in called | ESSENTIAL]
-        scores = self._rank(query, [_described(entry) for entry in self._entries])
+        scores = self._scores(query)
         order = sorted(range(len(scores)), key=lambda index: -scores[index])
-        waiting = [self._entries[index] for index in order if self._entries[index] not in kept]
+        waiting = _without(kept, [self._entries[index] for index in order])
         share = FULL_SHARE if self._detail == "full" else 1.0
         chosen = self._added(kept, waiting, share * budget)
         if self._detail == "full":
-            rest = [replace(entry, brief=True) for entry in waiting if entry not in chosen]
+            rest = (self._brief[entry] for entry in _without(chosen, waiting))
             chosen = self._added(chosen, rest, budget)
-        shown = {entry.name: entry for entry in chosen}
-        return tuple(shown[entry.name] for entry in self._entries if entry.name in shown)
+        shown = {_key(entry): entry for entry in chosen}
+        return tuple(shown[_key(entry)] for entry in self._entries if _key(entry) in shown)
+
+    @cached_property
+    def _scores(self) -> Scores:
+        return self._rank([_described(entry) for entry in self._entries])
 
     def _added(
         self, kept: Sequence[ApiEntry], waiting: Iterable[ApiEntry], budget: float
     ) -> list[ApiEntry]:
         """``kept`` with the first of those waiting, as many as fit."""
-        used, chosen = self._tokens(kept), list(kept)
+        used, chosen = self._tokens(tuple(kept)), list(kept)
         # A text alone shows the classes that it mentions; beside others they stand there already.
-        beside = list(kept[:1])
+        beside = tuple(kept[:1])
         known = self._tokens(beside)
         for entry in waiting:
-            used += self._tokens([*beside, entry]) - known
+            used += self._tokens((*beside, entry)) - known
             if used > budget:
                 break
             chosen.append(entry)
         # Texts joined may take a token more than apart: the last go until it fits.
-        while len(chosen) > len(kept) and self._tokens(chosen) > budget:
+        while len(chosen) > len(kept) and self._tokens(tuple(chosen)) > budget:
             chosen.pop()
         return chosen
 
-    def _tokens(self, entries: Sequence[ApiEntry]) -> int:
-        return self._count(render(entries, self._detail)) if entries else 0
+
+class Routers:
+    """The routers of one reasoner, kept between prompts, so that each reads its API once."""
+
+    def __init__(self) -> None:
+        def made(
+            entries: tuple[ApiEntry, ...],
+            count_tokens: Callable[[str], int],
+            detail: Detail,
+            ranking: str,
+            embed: Embed | None,
+        ) -> Router:
+            return Router(entries, count_tokens, detail, ranker(ranking, embed))
+
+        self._made = lru_cache(_ROUTERS_KEPT)(made)
+
+    def get(
+        self,
+        entries: Sequence[ApiEntry],
+        count_tokens: Callable[[str], int],
+        detail: Detail,
+        ranking: str,
+        embed: Embed | None = None,
+    ) -> Router:
+        """The router of an API; the same one while all of these stay equal.
+
+        Args:
+            ranking: its name, see :func:`viper.prompting.ranking.ranker`.
+
+        Raises:
+            UnknownNameError: no such ranking.
+            UsageError: ``embeddings`` without a model to embed with.
+        """
+        return self._made(tuple(entries), count_tokens, detail, ranking, embed)
+
+
+def _without(those: Iterable[ApiEntry], entries: Iterable[ApiEntry]) -> list[ApiEntry]:
+    known = {_key(entry) for entry in those}
+    return [entry for entry in entries if _key(entry) not in known]
+
+
+def _key(entry: ApiEntry) -> tuple[str | None, str]:
+    """What tells names apart: pictures and segments have methods of the same name."""
+    return entry.owner, entry.name
 
 
 def _described(entry: ApiEntry) -> str:

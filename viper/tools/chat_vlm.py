@@ -6,10 +6,11 @@ has a chat template will do: LLaVA, Qwen2-VL and 2.5-VL, Idefics3, SmolVLM, Gemm
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, Self, Unpack
 
 from viper.errors import ModelError
 from viper.tools.loading import (
@@ -80,6 +81,12 @@ class ChatVLM(LocalModel):
         _check_processor(processor, source)
         model = load_pretrained(AutoModelForImageTextToText, source, options)
         return cls(model, processor, model_id(source), batch_size=batch_size)
+
+    def in_batches_of(self, size: int) -> Self:
+        """The same model in memory, asked at most ``size`` requests at a time."""
+        found = copy.copy(self)
+        found._batch_size = size
+        return found
 
     def ask(self, requests: Sequence[ChatRequest], max_new_tokens: int) -> list[tuple[str, float]]:
         """The reply to each request and the probability of exactly that reply.

@@ -9,6 +9,7 @@ import numpy as np
 
 from viper.tools.groups import equal_groups
 from viper.tools.loading import LocalModel
+from viper.tools.picture_models import processed
 from viper.tools.roles import Floats, Pixels
 
 
@@ -48,10 +49,7 @@ class DepthMaps(LocalModel):
 
         size = images[0].shape[:2]
         with torch.inference_mode():
-            copies = [np.array(image) for image in images]  # torch refuses read-only arrays
-            batch = self._processor(
-                images=copies, input_data_format="channels_last", return_tensors="pt"
-            )
+            batch = processed(self._processor, images)
             outputs = self._model(**self._fitted(batch))
             seen = self._seen_size(size, batch["pixel_values"].shape[-2:])
             sized = self._processor.post_process_depth_estimation(

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from viper.tools.boxes import pixel_boxes, suppressed
 from viper.tools.loading import Loading, LoadOptions, LocalModel, load_pretrained, load_processor
 from viper.tools.model_id import model_id
+from viper.tools.picture_models import processed
 from viper.tools.roles import Detection, Pixels
 
 if TYPE_CHECKING:
@@ -78,11 +79,7 @@ class Owlv2Detector(LocalModel):
 
         if not images:
             return []
-        batch = self._processor.image_processor(
-            [np.array(image) for image in images],
-            input_data_format="channels_last",
-            return_tensors="pt",
-        )
+        batch = processed(self._processor.image_processor, images)
         model = self._model
         with torch.inference_mode():
             grid, _ = model.image_embedder(**self._fitted(batch))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import itertools
 import sys
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 from viper.errors import ModelError, ToolError
@@ -20,12 +21,13 @@ ROLES = ("detector", "matcher", "depth", "vqa", "video", "text", "embedder")
 class ModelSet:
     """Backends by role, each loaded when it is first needed.
 
-    A backend is used by one thread at a time; different roles run side by side.
+    A backend is used by one thread at a time; different roles run side by side, unless
+    they share a model.
 
     Args:
         loaders: role name to a function that returns the backend.
-        max_bytes: what the weights of all loaded backends may take together; the backend
-            that has not been used for longest goes first. None sets no bound; a single
+        max_bytes: what the weights of all loaded backends may take together; those that
+            have not been used for longest go first. None sets no bound; a single
             backend that is larger is loaded all the same, alone.
     """
 
@@ -34,15 +36,40 @@ class ModelSet:
     ) -> None:
         self.max_bytes = max_bytes
         self._loaders: dict[str, Callable[[], Any]] = {}
-        self._loaded: OrderedDict[str, Any] = OrderedDict()  # least recently used first
-        self._locks: dict[str, threading.RLock] = {}
+        self._weights: dict[str, _Weights] = {}
+        self._traits: dict[tuple[str, str], Any] = {}
+        self._clock = itertools.count(1)
         for role, loader in loaders.items():
             self.add(role, loader)
 
     def add(self, role: str, loader: Callable[[], Any]) -> None:
-        """Gives a role a backend, to be loaded when it is first needed."""
+        """Gives a role a backend with weights of its own, to be loaded when it is first needed."""
         self._loaders[role] = loader
-        self._locks[role] = threading.RLock()
+        self._weights[role] = _Weights()
+
+    def add_sharing(
+        self, role: str, key: Any, load: Callable[[], Any], on: Callable[[Any], Any]
+    ) -> None:
+        """Gives a role a backend on a model that other roles may use too.
+
+        The model is loaded once, when the first of its roles is needed, counted once, and
+        let go of together with all backends on it. Its roles take turns.
+
+        Args:
+            key: equal for the roles that share the model, never None.
+            load: returns the model.
+            on: the role's backend on the loaded model; loads nothing.
+        """
+        known = (weights for weights in self._weights.values() if weights.key == key)
+        weights = next(known, None) or _Weights(key)
+
+        def loader() -> Any:
+            if weights.model is None:
+                weights.model = load()
+            return on(weights.model)
+
+        self._loaders[role] = loader
+        self._weights[role] = weights
 
     @property
     def roles(self) -> tuple[str, ...]:
@@ -50,11 +77,15 @@ class ModelSet:
 
     def loaded(self) -> dict[str, Any]:
         """The backends that are loaded now."""
-        return dict(self._loaded)
+        return {
+            role: weights.backends[role]
+            for role, weights in self._weights.items()
+            if role in weights.backends
+        }
 
     def memory_bytes(self) -> int:
-        """What the weights of the loaded backends take; those that do not say count 0."""
-        return sum(_size(backend) for backend in list(self._loaded.values()))
+        """What the weights in memory take; backends that do not say count 0."""
+        return sum(weights.size for weights in set(self._weights.values()))
 
     def get(self, role: str) -> Any:
         """The backend of a role.
@@ -65,13 +96,16 @@ class ModelSet:
         """
         if role not in self._loaders:
             raise ToolError(f"no model plays the role {role!r} in this profile")
-        with self._locks[role]:
-            if role not in self._loaded:
+        weights = self._weights[role]
+        with weights.lock:
+            if role not in weights.backends:
                 with ONE_AT_A_TIME:
-                    self._loaded[role] = self._loaders[role]()
-                    self._make_room(role)
-            self._loaded.move_to_end(role)
-            return self._loaded[role]
+                    try:
+                        weights.backends[role] = self._loaders[role]()
+                    finally:  # a shared model may be there though this backend is not
+                        self._make_room(weights)
+            weights.used = next(self._clock)
+            return weights.backends[role]
 
     @contextmanager
     def using(self, role: str) -> Iterator[Any]:
@@ -82,14 +116,27 @@ class ModelSet:
         """
         if role not in self._loaders:
             self.get(role)
-        with self._locks[role]:
+        weights = self._weights[role]
+        with weights.lock:
             backend = self.get(role)
+            weights.holds += 1
             try:
                 yield backend
             except Exception as error:
                 if is_out_of_memory(error):
                     raise ModelError(f"{role}: {MEMORY_ADVICE}") from error
                 raise
+            finally:
+                weights.holds -= 1
+
+    def trait(self, role: str, name: str, *default: Any) -> Any:
+        """A fixed attribute of the role's backend, as its ``model_id``; remembered.
+
+        It neither waits for a model that is busy nor loads one that was let go of.
+        """
+        if (role, name) not in self._traits:
+            self._traits[role, name] = getattr(self.get(role), name, *default)
+        return self._traits[role, name]
 
     def shared(self, role: str) -> Any:
         """A backend for another one to use: each of its methods waits for its turn.
@@ -118,22 +165,47 @@ class ModelSet:
         thread.start()
         return thread
 
-    def _make_room(self, newest: str) -> None:
-        """Lets go of backends that nobody uses at the moment until the bound is kept."""
+    def _make_room(self, newest: _Weights) -> None:
+        """Lets go of weights that nobody uses at the moment until the bound is kept."""
         if self.max_bytes is None:
             return
-        for role in list(self._loaded):
+        for weights in sorted(set(self._weights.values()), key=lambda each: each.used):
             if self.memory_bytes() <= self.max_bytes:
                 return
-            if role == newest or not _size(self._loaded[role]):
+            if weights is newest or weights.holds or not weights.size:
                 continue
-            lock = self._locks[role]
-            if lock.acquire(blocking=False):
+            if weights.lock.acquire(blocking=False):
                 try:
-                    del self._loaded[role]
+                    weights.model = None
+                    weights.backends.clear()
                 finally:
-                    lock.release()
+                    weights.lock.release()
                 _release_memory()
+
+
+@dataclass(eq=False)
+class _Weights:
+    """The weights of one role, or of the roles that share a model: used and let go of as one.
+
+    Attributes:
+        key: what roles that share it have in common; None where it serves one role alone.
+        model: what their backends stand on; None where that is not loaded, or they stand alone.
+        backends: those that are loaded, by role.
+        used: when it was last used; larger is later.
+        holds: blocks that use it now; the thread that makes room may be inside one itself.
+    """
+
+    key: Any = None
+    model: Any = None
+    backends: dict[str, Any] = field(default_factory=dict)
+    used: int = 0
+    holds: int = 0
+    lock: threading.RLock = field(default_factory=threading.RLock)
+
+    @property
+    def size(self) -> int:
+        """Bytes; backends on one model all state the model's."""
+        return max(map(_size, [self.model, *list(self.backends.values())]))
 
 
 class _Shared:

@@ -46,6 +46,7 @@ class ChatVideo:
         window: length in frames of the windows that are searched for an event, each half
             over the one before; None for a quarter of the clip.
         instruction: said after a question about a segment; "" for the bare question.
+        batch_size: questions in one forward pass at most, each with ``frames`` pictures.
 
     Raises:
         ProfileError: a count below 1.
@@ -59,12 +60,13 @@ class ChatVideo:
         kept_frames: int = FRAMES_KEPT,
         window: int | None = None,
         instruction: str = INSTRUCTION,
+        batch_size: int = 2,
     ) -> None:
         check_at_least(1, frames=frames, kept_frames=kept_frames)
         if window is not None:
             check_at_least(1, window=window)
         self.model_id = vlm.model_id
-        self._vlm = vlm
+        self._vlm = vlm.in_batches_of(batch_size)
         self._frames = frames
         self._kept_frames = kept_frames
         self._window = window
@@ -84,19 +86,16 @@ class ChatVideo:
     ) -> ChatVideo:
         """Loads a folder or a published checkpoint.
 
-        Args:
-            source: a folder or a hub id.
-            batch_size: questions in one forward pass at most, each with ``frames`` pictures.
-
         Raises:
             ModelError: nothing loadable there, or a model that takes no pictures or no messages.
         """
         return cls(
-            ChatVLM.from_pretrained(source, batch_size=batch_size, **loading),
+            ChatVLM.from_pretrained(source, **loading),
             frames=frames,
             kept_frames=kept_frames,
             window=window,
             instruction=instruction,
+            batch_size=batch_size,
         )
 
     @property

@@ -7,18 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Unpack
 
-import numpy as np
-
 from viper.errors import ToolError
-from viper.tools.loading import (
-    Loading,
-    LoadOptions,
-    LocalModel,
-    in_batches,
-    load_pretrained,
-    load_processor,
-)
-from viper.tools.model_id import model_id
+from viper.tools.loading import Loading, LoadOptions, LocalModel, in_batches
+from viper.tools.picture_models import load_picture_model, processed
 from viper.tools.roles import EventWindow, Floats, Pixels
 from viper.tools.video_windows import (
     as_sentences,
@@ -106,14 +97,10 @@ class XClipVideo(LocalModel):
             ModelError: nothing loadable there.
             ProfileError: see the class.
         """
-        from transformers import AutoImageProcessor, AutoTokenizer, XCLIPModel
+        from transformers import XCLIPModel
 
-        options = LoadOptions(**loading)
         return cls(
-            load_pretrained(XCLIPModel, source, options),
-            load_processor(AutoImageProcessor, source, options),
-            load_processor(AutoTokenizer, source, options),
-            model_id(source),
+            *load_picture_model(XCLIPModel, source, LoadOptions(**loading)),
             neutral=neutral,
             descriptions=descriptions,
             batch_size=batch_size,
@@ -127,8 +114,8 @@ class XClipVideo(LocalModel):
         windows = overlapping(len(frames), count)
 
         def forward(batch: Sequence[tuple[int, int]]) -> list[tuple[Any, Any]]:
-            shown = [np.array(frames[i]) for window in batch for i in spread(*window, count)]
-            pixels = self._image_processor(images=shown, return_tensors="pt")["pixel_values"]
+            shown = [frames[i] for window in batch for i in spread(*window, count)]
+            pixels = processed(self._image_processor, shown)["pixel_values"]
             # Some processors take a list as one clip and add an axis for it.
             pixels = pixels.reshape(-1, *pixels.shape[-3:])
             return list(zip(*self._video_features(pixels, len(batch)), strict=True))

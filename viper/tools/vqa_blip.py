@@ -6,18 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
-import numpy as np
-
 from viper.tools.groups import equal_groups
-from viper.tools.loading import (
-    Loading,
-    LoadOptions,
-    LocalModel,
-    in_batches,
-    load_pretrained,
-    load_processor,
-)
-from viper.tools.model_id import model_id
+from viper.tools.loading import Loading, LoadOptions, LocalModel, in_batches
+from viper.tools.picture_models import load_picture_model, processed
 from viper.tools.roles import Pixels
 
 CAPTION_QUESTION = "what is in the picture?"
@@ -65,14 +56,10 @@ class BlipAnswerer(LocalModel):
         Raises:
             ModelError: nothing loadable under that name.
         """
-        from transformers import AutoImageProcessor, AutoTokenizer, BlipForQuestionAnswering
+        from transformers import BlipForQuestionAnswering
 
-        options = LoadOptions(**loading)
         return cls(
-            load_pretrained(BlipForQuestionAnswering, source, options),
-            load_processor(AutoImageProcessor, source, options),
-            load_processor(AutoTokenizer, source, options),
-            model_id(source),
+            *load_picture_model(BlipForQuestionAnswering, source, LoadOptions(**loading)),
             caption_question=caption_question,
             batch_size=batch_size,
         )
@@ -82,10 +69,7 @@ class BlipAnswerer(LocalModel):
         import torch
 
         def forward(batch: Sequence[Pixels]) -> Any:
-            copies = [np.array(image) for image in batch]  # torch refuses read-only arrays
-            inputs = self._image_processor(
-                images=copies, input_data_format="channels_last", return_tensors="pt"
-            )
+            inputs = processed(self._image_processor, batch)
             return self._model.vision_model(**self._fitted(inputs)).last_hidden_state
 
         with torch.inference_mode():

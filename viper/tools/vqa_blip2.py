@@ -7,17 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
 
-import numpy as np
-
-from viper.tools.loading import (
-    Loading,
-    LoadOptions,
-    LocalModel,
-    in_batches,
-    load_pretrained,
-    load_processor,
-)
-from viper.tools.model_id import model_id
+from viper.tools.loading import Loading, LoadOptions, LocalModel, in_batches
+from viper.tools.picture_models import load_picture_model, processed
 from viper.tools.roles import Pixels
 
 QUESTION_PROMPT = "Question: {} Answer:"
@@ -77,14 +68,10 @@ class Blip2Answerer(LocalModel):
         Raises:
             ModelError: nothing loadable under that name.
         """
-        from transformers import AutoImageProcessor, AutoTokenizer, Blip2ForConditionalGeneration
+        from transformers import Blip2ForConditionalGeneration
 
-        options = LoadOptions(**loading)
         return cls(
-            load_pretrained(Blip2ForConditionalGeneration, source, options),
-            load_processor(AutoImageProcessor, source, options),
-            load_processor(AutoTokenizer, source, options),
-            model_id(source),
+            *load_picture_model(Blip2ForConditionalGeneration, source, LoadOptions(**loading)),
             caption_prompt=caption_prompt,
             batch_size=batch_size,
         )
@@ -94,10 +81,7 @@ class Blip2Answerer(LocalModel):
         import torch
 
         def forward(batch: Sequence[Pixels]) -> Any:
-            copies = [np.array(image) for image in batch]  # torch refuses read-only arrays
-            inputs = self._image_processor(
-                images=copies, input_data_format="channels_last", return_tensors="pt"
-            )
+            inputs = processed(self._image_processor, batch)
             fitted = self._fitted({"pixel_values": inputs["pixel_values"]})
             return self._model.get_image_features(**fitted, return_dict=True).pooler_output
 

@@ -33,6 +33,7 @@ class ChatAnswerer:
         vlm: the model; may be shared with the video role.
         instruction: said after every question; "" for the bare question.
         caption_instruction: what is asked for a caption.
+        batch_size: questions in one forward pass at most.
     """
 
     def __init__(
@@ -41,9 +42,10 @@ class ChatAnswerer:
         *,
         instruction: str = INSTRUCTION,
         caption_instruction: str = CAPTION_INSTRUCTION,
+        batch_size: int = 8,
     ) -> None:
         self.model_id = vlm.model_id
-        self._vlm = vlm
+        self._vlm = vlm.in_batches_of(batch_size)
         self._instruction = instruction
         self._caption_instruction = caption_instruction
 
@@ -63,9 +65,10 @@ class ChatAnswerer:
             ModelError: nothing loadable there, or a model that takes no pictures or no messages.
         """
         return cls(
-            ChatVLM.from_pretrained(source, batch_size=batch_size, **loading),
+            ChatVLM.from_pretrained(source, **loading),
             instruction=instruction,
             caption_instruction=caption_instruction,
+            batch_size=batch_size,
         )
 
     @property

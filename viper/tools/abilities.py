@@ -53,9 +53,9 @@ def _detections(session: HubSession, region: Region, name: str) -> list[Detectio
     box = (0, 0, *region.image_size) if whole else region.box
     content = session.media.content_hash(region.image_id)
     pixels = _cut(session.media.pixels(region.image_id), box)
-    encoding = session.encoded("detector", region.image_id, box, lambda m: m.encode([pixels])[0])
+    encoding = session.encoded("detector", (region.image_id, box), "encode", lambda: pixels)
     found: list[Detection] = session.computed(
-        "detector", (content, box, name), lambda m: m.detect(encoding, [name])[0]
+        "detector", (content, box, name), "detect", encoding, name
     )
     moved = [_shifted(item, box[0], box[1]) for item in found]
     return [item for item in moved if region.is_whole or _centre_inside(item, region.box)]
@@ -128,15 +128,24 @@ def simple_query(session: HubSession, patch: Any, question: str | None = None) -
     asked = "what is this?" if question is None else _text(question, "question")
     encoding = _vqa_encoding(session, region)
     key = (session.media.content_hash(region.image_id), region.box, asked)
-    answer: str = session.computed("vqa", key, lambda m: m.answer([encoding], [asked])[0][0])
+    answer: str = session.computed("vqa", key, "answer", encoding, asked)
     return answer
+
+
+def caption_image(session: HubSession, patch: Any) -> str:
+    """A sentence by the VQA model on what a patch shows; for strategies, no API lists it."""
+    region = session.region(patch)
+    encoding = _vqa_encoding(session, region)
+    key = ("caption", session.media.content_hash(region.image_id), region.box)
+    text: str = session.computed("vqa", key, "caption", encoding)
+    return text
 
 
 def compute_depth(session: HubSession, patch: Any) -> float:
     """Median depth over the patch; larger is farther."""
     region = session.region(patch)
     picture = session.media.pixels(region.image_id)
-    depth: Floats = session.encoded("depth", region.image_id, None, lambda m: m.depth([picture])[0])
+    depth: Floats = session.encoded("depth", (region.image_id, None), "depth", lambda: picture)
     if region.is_empty:
         raise ToolError("compute_depth: the patch is empty")
     return box_depth(depth, region.box)
@@ -146,11 +155,8 @@ def locate_event(session: HubSession, segment: Any, event: str) -> list[int]:
     """Frames ``[start, end)`` of the event within the segment; ``start == end`` if not found."""
     start, end = session.segment(segment)
     phrase, encoding = _text(event, "event"), _video_encoding(session)
-    windows = session.computed(
-        "video",
-        (session.media.content_hash("video0"), phrase),
-        lambda m: m.locate(encoding, phrase),
-    )
+    key = (session.media.content_hash("video0"), phrase)
+    windows = session.computed("video", key, "locate", encoding, phrase)
     inside = [item for item in windows if min(item.end, end) > max(item.start, start)]
     kept = [item for item in inside if item.score >= session.threshold("video.threshold")]
     if not kept:
@@ -168,7 +174,7 @@ def caption_video(session: HubSession, segment: Any, question: str | None = None
     asked = None if question is None else _text(question, "question")
     encoding = _video_encoding(session)
     key = (session.media.content_hash("video0"), start, end, asked)
-    text: str = session.computed("video", key, lambda m: m.describe(encoding, start, end, asked))
+    text: str = session.computed("video", key, "describe", encoding, start, end, asked)
     return text
 
 
@@ -177,10 +183,9 @@ def llm_query(
 ) -> str:
     """The language model's own answer to a question, no picture involved."""
     asked = _text(question, "question")
+    key = ("query", asked, context, bool(long_answer))
     answer: str = session.computed(
-        "text",
-        ("query", asked, context, bool(long_answer)),
-        lambda m: m.answer(asked, context=context, long_answer=bool(long_answer)),
+        "text", key, "answer", asked, context=context, long_answer=bool(long_answer)
     )
     return answer
 
@@ -194,11 +199,8 @@ def select_answer(session: HubSession, info: Any, question: str, options: Any) -
     if isinstance(options, list | tuple) and not options:
         return known
     choices = _texts(options, "options")
-    chosen: str = session.computed(
-        "text",
-        ("select", known, question, tuple(choices)),
-        lambda m: m.select(known, str(question), choices),
-    )
+    key = ("select", known, question, tuple(choices))
+    chosen: str = session.computed("text", key, "select", known, str(question), choices)
     return chosen
 
 
@@ -225,37 +227,33 @@ def _similarities(
     """Scaled image-text similarities ``[regions, texts]``."""
     images = np.stack([_matcher_embedding(session, region) for region in regions])
     text_rows = [_text_embedding(session, text) for text in texts]
-    with session.hub.models.using("matcher") as matcher:
-        scale = float(matcher.logit_scale)
+    scale = float(session.hub.models.trait("matcher", "logit_scale"))
     return scale * images @ np.stack(text_rows).T
 
 
 def _text_embedding(session: HubSession, text: str) -> Floats:
-    row: Floats = session.computed("matcher", ("text", text), lambda m: m.encode_texts([text])[0])
+    row: Floats = session.computed("matcher", ("text", text), "encode_texts", text)
     return row
 
 
 def _matcher_embedding(session: HubSession, region: Region) -> Floats:
+    where = (region.image_id, region.box)
     embedding: Floats = session.encoded(
-        "matcher",
-        region.image_id,
-        region.box,
-        lambda m: m.encode_images([_looked_at(session, region)])[0],
+        "matcher", where, "encode_images", lambda: _looked_at(session, region)
     )
     return embedding
 
 
 def _vqa_encoding(session: HubSession, region: Region) -> Any:
-    return session.encoded(
-        "vqa", region.image_id, region.box, lambda m: m.encode([_looked_at(session, region)])[0]
-    )
+    where = (region.image_id, region.box)
+    return session.encoded("vqa", where, "encode", lambda: _looked_at(session, region))
 
 
 def _video_encoding(session: HubSession) -> Any:
     if session.media.video is None:
         raise ToolError("this query has no video")
     video = session.media.video
-    return session.encoded("video", "video0", None, lambda m: m.encode(video))
+    return session.encoded("video", ("video0", None), "encode", lambda: video)
 
 
 def _looked_at(session: HubSession, region: Region) -> Pixels:
@@ -311,6 +309,7 @@ ABILITIES: dict[str, Callable[..., Any]] = {
         best_description_from_options,
         best_image_match,
         simple_query,
+        caption_image,
         compute_depth,
         locate_event,
         caption_video,

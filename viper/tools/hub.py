@@ -8,10 +8,12 @@ serves one run: its media, its thresholds, its log of calls.
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,9 +22,11 @@ from viper.api.registry import Routine
 from viper.errors import CancelledError, ToolError, UsageError, ViperError
 from viper.sandbox import Ref
 from viper.schema import Box, PixelBox, ToolCall
+from viper.tools.batching import Gatherer
 from viper.tools.cache import ComputeCache
 from viper.tools.media import Media
 from viper.tools.models import ModelSet
+from viper.tools.operations import OPERATIONS
 from viper.tools.settings import ToolSettings
 
 _NO_OVERRIDE = object()
@@ -82,8 +86,13 @@ class ToolHub:
         if taken:
             raise UsageError(f"the routine name {taken[0]!r} is taken; choose another name")
         self._added = added
-        self.encodings = ComputeCache(settings.cache_entries)
-        self.results = ComputeCache(settings.cache_entries)
+        self.encodings = ComputeCache(settings.cache_entries, settings.cache_mb << 20)
+        self.results = ComputeCache(settings.cache_entries, settings.cache_mb << 20)
+        self._numbers = itertools.count(1)
+        self._gatherers = {
+            role: Gatherer(partial(self._serve, role), settings.batch)
+            for role in {role for role, _ in OPERATIONS}
+        }
 
     @property
     def abilities(self) -> Mapping[str, Callable[..., Any]]:
@@ -91,6 +100,29 @@ class ToolHub:
         from viper.tools.abilities import ABILITIES
 
         return {**ABILITIES, **self._added}
+
+    def ask(self, role: str, operation: str, *args: Any, **named: Any) -> Any:
+        """What a role's backend answers, served together with what other runs ask meanwhile.
+
+        Operations listed in ``viper.tools.operations`` take no arguments by name.
+
+        Raises:
+            ToolError: no model plays the role.
+            ModelError: the model cannot be loaded, or ran out of memory.
+        """
+        known = OPERATIONS.get((role, operation))
+        if known is not None:
+            # Those that gain nothing from company are each of a kind of their own.
+            company = 0 if known.together else next(self._numbers)
+            return self._gatherers[role].ask((operation, company), args)
+        if self.models.trait(role, "concurrent", False):
+            return getattr(self.models.get(role), operation)(*args, **named)
+        with self.models.using(role) as backend:
+            return getattr(backend, operation)(*args, **named)
+
+    def _serve(self, role: str, kind: Any, items: list[tuple[Any, ...]]) -> Sequence[Any]:
+        with self.models.using(role) as backend:
+            return OPERATIONS[role, kind[0]].run(backend, items)
 
     def session(
         self,
@@ -249,19 +281,32 @@ class HubSession:
         found = Box.from_pixels([round(float(value), 2) for value in box], height)
         return Ref("patch", (image_id, found.left, found.lower, found.right, found.upper))
 
-    def encoded(self, role: str, media_id: str, box: Any, encode: Callable[[Any], Any]) -> Any:
-        """The kept encoding of (role, media, box); ``encode(backend)`` runs on a miss only."""
-        with self.hub.models.using(role) as backend:
-            key = (f"encode:{role}", backend.model_id, self.media.content_hash(media_id), box)
-            value, hit = self.hub.encodings.get(key, lambda: encode(backend))
+    def encoded(
+        self, role: str, where: tuple[str, Any], operation: str, make: Callable[[], Any]
+    ) -> Any:
+        """The kept encoding of a picture, a part of it, or the video.
+
+        Args:
+            role: whose encoding.
+            where: media id and box; the box is None for the whole.
+            operation: of the role's backend, see ``viper.tools.operations``.
+            make: gives the pixels; called where the encoding is not kept.
+        """
+        media_id, box = where
+        model_id = self.hub.models.trait(role, "model_id")
+        key = (f"encode:{role}", model_id, self.media.content_hash(media_id), box)
+        value, hit = self.hub.encodings.get(key, lambda: self.hub.ask(role, operation, make()))
         self._count(hit)
         return value
 
-    def computed(self, role: str, key: tuple[Any, ...], compute: Callable[[Any], Any]) -> Any:
-        """The kept result of a model call; ``compute(backend)`` runs on a miss only."""
-        with self.hub.models.using(role) as backend:
-            full = (f"answer:{role}", backend.model_id, *key)
-            value, hit = self.hub.results.get(full, lambda: compute(backend))
+    def computed(
+        self, role: str, key: tuple[Any, ...], operation: str, *args: Any, **named: Any
+    ) -> Any:
+        """The kept result of a model call under a key that says all it depends on."""
+        full = (f"answer:{role}", self.hub.models.trait(role, "model_id"), *key)
+        value, hit = self.hub.results.get(
+            full, lambda: self.hub.ask(role, operation, *args, **named)
+        )
         self._count(hit)
         return value
 

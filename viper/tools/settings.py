@@ -36,6 +36,8 @@ class ToolSettings:
         crop_margin: context shown around a box, as a share of the picture's shorter side.
         attribute_families: words that exclude each other (colours, materials, …);
             ``verify_property`` compares a word against the others of its family.
+        cache_entries, cache_mb: what is kept of encodings, and again of results, at most.
+        batch: requests of different runs that one forward pass of a model serves at most.
     """
 
     sensitivities: Mapping[str, Sensitivity] = field(default_factory=dict)
@@ -44,6 +46,8 @@ class ToolSettings:
     crop_margin: float = 0.1
     attribute_families: tuple[tuple[str, ...], ...] = ()
     cache_entries: int = 4096
+    cache_mb: int = 256
+    batch: int = 32
 
     def start_thresholds(self) -> dict[str, float]:
         """The value every sensitivity starts from."""

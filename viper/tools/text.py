@@ -40,6 +40,9 @@ class LanguageTool:
         ProfileError: ``likelihood`` with a model that cannot score.
     """
 
+    concurrent = True
+    """The hub need not keep other threads away: every LLM takes care of that itself."""
+
     def __init__(self, llm: LLM, style: str = "full", select_by: SelectBy = "likelihood") -> None:
         if select_by not in get_args(SelectBy):
             raise UnknownNameError("way to select", select_by, get_args(SelectBy))

@@ -1,0 +1,76 @@
+"""Gathers the prompts of many threads into batches for a model that answers one call at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from viper.llm.protocol import LLM, Completion, Sampling
+from viper.llm.usage import LLMUsage
+from viper.tools.batching import Gatherer
+
+BATCH = 16
+"""Prompts in one batch, of a model whose attribute ``batch`` names no other number."""
+
+
+class GatheredLLM:
+    """A language model whose single prompts are decoded together with those of other threads.
+
+    What a prompt gets does not depend on its company as far as the model's own batches do
+    not: every shipped backend seeds each prompt by itself. A model that serves callers
+    side by side itself (its attribute ``concurrent`` is true, as of endpoints) is passed
+    every call as it comes.
+
+    Args:
+        llm: the model.
+        most: prompts in one batch at most.
+    """
+
+    def __init__(self, llm: LLM, most: int = BATCH) -> None:
+        self._llm = llm
+        self._gatherer = Gatherer(self._serve, most)
+
+    @property
+    def model_id(self) -> str:
+        return self._llm.model_id
+
+    @property
+    def max_context(self) -> int:
+        return self._llm.max_context
+
+    @property
+    def can_score(self) -> bool:
+        """Whether the model can; one that does not say so can."""
+        return bool(getattr(self._llm, "can_score", True))
+
+    @property
+    def usage(self) -> LLMUsage | None:
+        """What the model has used; None where it does not count."""
+        return getattr(self._llm, "usage", None)
+
+    def generate(self, prompts: Sequence[str], sampling: Sampling) -> list[list[Completion]]:
+        """As the model; prompts of other threads with the same sampling may join.
+
+        Raises:
+            ViperError: the first of these prompts that failed for good.
+        """
+        if len(prompts) != 1 or getattr(self._llm, "concurrent", False):
+            return self._llm.generate(prompts, sampling)
+        kind = replace(sampling, seed=0) if sampling.temperature <= 0 else sampling
+        found: list[Completion] = self._gatherer.ask(kind, prompts[0])
+        return [found]
+
+    def score(self, prompt: str, continuations: Sequence[str]) -> list[float]:
+        """As the model."""
+        return self._llm.score(prompt, continuations)
+
+    def count_tokens(self, text: str) -> int:
+        """As the model."""
+        return self._llm.count_tokens(text)
+
+    def _serve(self, kind: object, prompts: list[str]) -> list[list[Completion]]:
+        """Equal prompts are asked once: equal seeds make them equal answers."""
+        assert isinstance(kind, Sampling)
+        asked = list(dict.fromkeys(prompts))
+        answers = dict(zip(asked, self._llm.generate(asked, kind), strict=True))
+        return [answers[prompt] for prompt in prompts]

@@ -1,0 +1,132 @@
+"""Gathers single requests of many threads into batches, without threads of its own.
+
+A request that finds the model idle is served at once. One that finds it busy waits with
+the others; when the model is free again, the oldest of them goes on with all that are of
+its kind. So a batch is as large as the load makes it, and nobody waits for it to fill.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from viper.errors import ModelError
+
+Serve = Callable[[Hashable, list[Any]], Sequence[Any]]
+"""Results of a batch of items of one kind, in their order."""
+
+
+class Gatherer:
+    """Serves one model; safe to call from several threads.
+
+    Args:
+        serve: called by one thread at a time.
+        most: items in one batch at most.
+
+    Attributes:
+        batches: how many batches were served.
+        items: how many items they held together.
+    """
+
+    def __init__(self, serve: Serve, most: int = 32) -> None:
+        self._serve, self._most = serve, most
+        self._waiting: deque[_Request] = deque()
+        self._busy = False
+        self._lock = threading.Lock()
+        self.batches = self.items = 0
+
+    def ask(self, kind: Hashable, item: Any) -> Any:
+        """The result for an item, served together with others of its kind.
+
+        Raises:
+            Exception: what ``serve`` raised for this very item. A batch that fails is
+                served again item by item, so that no item fails for another's sake.
+        """
+        mine = _Request(kind, item)
+        with self._lock:
+            self._waiting.append(mine)
+            first = not self._busy
+            self._busy = True
+        if not first:
+            mine.turn.wait()
+        if not mine.done:
+            self._take_turn()
+        if mine.error is not None:
+            raise mine.error
+        return mine.result
+
+    def _take_turn(self) -> None:
+        """Serves the oldest request, which is the caller's own, and all that fit with it."""
+        batch = self._next_batch()
+        try:
+            self._serve_batch(batch)
+        except BaseException:
+            # An interrupt of this thread: the others' requests are still to be served.
+            with self._lock:
+                self._waiting.extendleft(
+                    request for request in reversed(batch[1:]) if not request.done
+                )
+            raise
+        finally:
+            self._pass_on()
+            for request in batch:
+                if request.done:
+                    request.turn.set()
+
+    def _next_batch(self) -> list[_Request]:
+        with self._lock:
+            kind = self._waiting[0].kind
+            batch: list[_Request] = []
+            left: deque[_Request] = deque()
+            for request in self._waiting:
+                fits = request.kind == kind and len(batch) < self._most
+                (batch if fits else left).append(request)
+            self._waiting = left
+            self.batches += 1
+            self.items += len(batch)
+        return batch
+
+    def _serve_batch(self, batch: list[_Request]) -> None:
+        try:
+            self._serve_at_once(batch)
+        except Exception as error:  # noqa: BLE001 (boundary: handed to who asked)
+            if len(batch) == 1:
+                batch[0].fail(error)
+                return
+            for request in batch:
+                try:
+                    self._serve_at_once([request])
+                except Exception as own:  # noqa: BLE001 (boundary: handed to who asked)
+                    request.fail(own)
+
+    def _serve_at_once(self, batch: list[_Request]) -> None:
+        results = self._serve(batch[0].kind, [request.item for request in batch])
+        if len(results) != len(batch):
+            raise ModelError(f"{len(results)} results came back for {len(batch)} items")
+        for request, result in zip(batch, results, strict=True):
+            request.result, request.done = result, True
+
+    def _pass_on(self) -> None:
+        with self._lock:
+            if self._waiting:
+                self._waiting[0].turn.set()
+            else:
+                self._busy = False
+
+
+@dataclass(eq=False)
+class _Request:
+    """``turn`` is set once it is done, or when its own thread shall serve the next batch."""
+
+    kind: Hashable
+    item: Any
+    turn: threading.Event = field(default_factory=threading.Event)
+    done: bool = False
+    result: Any = None
+    error: Exception | None = None
+
+    def fail(self, error: Exception) -> None:
+        self.error, self.done = error, True

@@ -49,6 +49,12 @@ class MediaError(UsageError):
     code = "media"
 
 
+class DataError(UsageError):
+    """Files of a data set or of predictions are missing, or not in their official format."""
+
+    code = "data"
+
+
 class ProfileError(UsageError):
     """A profile file that does not parse or holds a wrong key or value."""
 
@@ -96,6 +102,12 @@ class ScriptExhaustedError(ViperError):
     """A scripted LLM or tool was asked for more answers than its script holds."""
 
     code = "script_exhausted"
+
+
+class StoreError(ViperError):
+    """A run folder cannot be written or read: full disk, broken file, another writer."""
+
+    code = "store"
 
 
 class CancelledError(ViperError):

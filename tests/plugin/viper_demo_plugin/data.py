@@ -2,17 +2,32 @@
 
 import numpy as np
 
-from viper.ace.mine import Labelled
-from viper.schema import Query
+from viper.data.sample import Finding, Sample
 
 
-def grey(split, seed, limit):
-    return [
-        Labelled(
-            query=Query("the cup on the very right", "ground", "image", (), f"{split}-{number}"),
-            media=lambda: np.full((40, 80, 3), 128, np.uint8),
-            score=lambda result: float(result.answer is not None and result.answer.box[0] >= 40),
-            kind="right",
-        )
-        for number in range(limit)
-    ]
+def picture():
+    return np.full((40, 80, 3), 128, np.uint8)
+
+
+class Grey:
+    name = "grey"
+    splits = ("val",)
+    metric = "grounding"
+    summary = "grey pictures, the answer on the right"
+
+    def samples(self, where):
+        return [
+            Sample(
+                sample_id=f"val-{number}",
+                text="the cup on the very right",
+                task="ground",
+                media="image",
+                target=(40, 0, 80, 40),
+                load=picture,
+                groups={"kind": "right"},
+            )
+            for number in range(10)
+        ]
+
+    def check(self, where):
+        return [Finding(True, "val", "needs no files")]

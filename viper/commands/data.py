@@ -1,0 +1,124 @@
+"""``viper data``: which data sets there are, whether their files are complete, what is in them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from viper.errors import EXIT_FAILED, EXIT_OK
+
+if TYPE_CHECKING:
+    from viper.data.sample import Sample
+
+
+@click.group()
+def data() -> None:
+    """Data sets of labelled samples: list, check, show.
+
+    \b
+    viper data list
+    viper data check nlvr --root DIR     what is missing, and where it comes from
+    viper data show mine.csv             a few samples of a file of your own
+    """
+
+
+def _set_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """``SET --root --split --json``."""
+    for option in (
+        click.option("--json", "as_json", is_flag=True, help="Print JSON."),
+        click.option("--split", default=None, metavar="S", help="Else the set's first."),
+        click.option(
+            "--root",
+            type=click.Path(path_type=Path),
+            default=None,
+            metavar="DIR",
+            help="The folder that holds the set's official files.",
+        ),
+        click.argument("name", metavar="SET"),
+    ):
+        command = option(command)
+    return command
+
+
+@data.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def list_sets(as_json: bool) -> int:
+    """List the sets: shipped, on the hub, of installed packages."""
+    from viper.commands.tables import echo_table
+    from viper.data.registry import data_set, names
+
+    sets = [data_set(name) for name in names()]
+    if as_json:
+        keys = ("name", "metric", "summary")
+        found = [{**{k: getattr(s, k) for k in keys}, "splits": list(s.splits)} for s in sets]
+        click.echo(json.dumps(found, ensure_ascii=False))
+        return EXIT_OK
+    rows = [(s.name, s.metric, s.splits[0], str(len(s.splits)), s.summary) for s in sets]
+    echo_table(("name", "metric", "default split", "splits", "what"), rows)
+    return EXIT_OK
+
+
+@data.command()
+@_set_options
+def check(name: str, root: Path | None, split: str | None, as_json: bool) -> int:
+    """Say what of SET is there and what is missing; exits with 1 where something is."""
+    import dataclasses
+
+    from viper.data.registry import data_set
+    from viper.data.sample import Where
+
+    findings = data_set(name).check(Where(root, split))
+    complete = all(finding.ok for finding in findings)
+    if as_json:
+        rows = [dataclasses.asdict(finding) for finding in findings]
+        click.echo(json.dumps({"complete": complete, "findings": rows}, ensure_ascii=False))
+    else:
+        for finding in findings:
+            click.echo(f"{'ok' if finding.ok else 'problem':7}  {finding.what}: {finding.says}")
+        click.echo("complete" if complete else "not complete")
+    return EXIT_OK if complete else EXIT_FAILED
+
+
+@data.command()
+@_set_options
+@click.option("--limit", type=click.IntRange(min=1), default=3, show_default=True, metavar="N")
+@click.option("--seed", type=int, default=0, show_default=True, help="Which samples.")
+def show(name: str, as_json: bool, limit: int, seed: int, **given: Any) -> int:
+    """Show a few samples of SET, chosen at random; no media are read."""
+    from viper.data.registry import chosen, data_set
+    from viper.data.sample import Where
+
+    where = Where(given["root"], given["split"], seed, limit)
+    for sample in chosen(data_set(name).samples(where), limit, seed):
+        row = _as_row(sample)
+        if as_json:
+            click.echo(json.dumps(row, ensure_ascii=False))
+        else:
+            click.echo("\n".join(f"{key:9} {_as_text(value)}" for key, value in row.items()) + "\n")
+    return EXIT_OK
+
+
+def _as_row(sample: Sample) -> dict[str, Any]:
+    """The sample's fields that are not empty, as JSON values."""
+    row = {
+        "id": sample.sample_id,
+        "text": sample.text,
+        "task": sample.task,
+        "media": sample.media,
+        "files": sample.files,
+        "options": sample.options,
+        "target": sample.target,
+        "groups": dict(sample.groups),
+        "cluster": sample.cluster,
+    }
+    return {key: value for key, value in row.items() if value not in ((), {}, "", None)}
+
+
+def _as_text(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key}={each}" for key, each in value.items())
+    return "; ".join(map(str, value)) if isinstance(value, tuple) else str(value)

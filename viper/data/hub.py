@@ -1,0 +1,188 @@
+"""Sets as a model hub has them, read by the ``datasets`` library (extra ``data``).
+
+Names are ``hub:REPOSITORY``. With ``--root DIR``, a copy that ``save_to_disk`` wrote to
+``DIR/REPOSITORY`` (``DIR/REPOSITORY/CONFIGURATION`` where there are several) comes first. The
+tables are the Lmms-Lab's:
+
+- RefCOCO, RefCOCOplus, RefCOCOg: ``image``, ``answer`` (the expressions of one object), ``bbox``
+  [x, y, width, height], ``question_id``, ``file_name``. Sample id: ``ROW-QUESTIONID-N``.
+- GQA: two tables, ``SPLIT_instructions`` (``id, imageId, question, answer, types``) and
+  ``SPLIT_images`` (``id, image``). Sample id: ``id``.
+- NExTQA, configuration ``MC``: the columns of the official CSV; the videos are not in the table
+  and are looked up under the root as :mod:`viper.data.nextqa` does.
+- OK-VQA: ``image, question, answers, question_id``. Sample id: ``question_id``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from viper.data.gqa import gqa_groups
+from viper.data.hub_tables import PREFIX, HubPicture, Tables
+from viper.data.layout import split_of, unique
+from viper.data.nextqa import nextqa_sample
+from viper.data.record import Record
+from viper.data.sample import Finding, Sample, Where
+from viper.data.source import Source
+from viper.errors import DataError, MissingExtraError
+
+
+@dataclass(frozen=True)
+class HubSet:
+    """One repository of the hub; see the module.
+
+    Attributes:
+        read: samples of an opened table; see the readers below.
+        tables: configuration and split of the hub for each of ``splits``.
+    """
+
+    repository: str
+    metric: str
+    summary: str
+    read: Callable[[Tables, Source], Iterator[Sample]]
+    tables: Mapping[str, tuple[str | None, str]]
+
+    @property
+    def name(self) -> str:
+        return f"{PREFIX}{self.repository}"
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        return tuple(self.tables)
+
+    def samples(self, where: Where) -> Sequence[Sample]:
+        """One sample a row (RefCOCO: an expression), in the table's order."""
+        config, split = self.tables[split_of(self, where)]
+        tables = Tables(self.repository, config, split, where.root)
+        named = Path(self.name) if where.root is None else where.root
+        source = Source(named, f"{self.repository} {config or ''}".strip(), "the hub")
+        return unique(self.read(tables, source), source)
+
+    def check(self, where: Where) -> Sequence[Finding]:
+        """Whether the table can be read."""
+        try:
+            return [Finding(True, self.name, f"{len(self.samples(where)):,} samples")]
+        except (DataError, MissingExtraError) as error:
+            return [Finding(False, self.name, str(error))]
+
+
+def _rows(table: Any, source: Source) -> Iterator[tuple[int, Record]]:
+    slim = table.remove_columns([name for name in table.column_names if name == "image"])
+    for number, row in enumerate(slim):
+        yield number, Record.of(row, source, f" row {number}")
+
+
+def _expressions(tables: Tables, source: Source) -> Iterator[Sample]:
+    table = tables.open(tables.config)
+    for number, row in _rows(table, source):
+        box, file = row.coco_box("bbox"), row.text("file_name")
+        for place, expression in enumerate(row.items("answer")):
+            yield Sample(
+                f"{number}-{row.name('question_id')}-{place}",
+                Record({"answer": expression}, source, row.at).text("answer"),
+                task="ground",
+                media="image",
+                target=box,
+                load=HubPicture(table, number, file),
+                cluster="_".join(file.split("_")[:3]),
+                files=(file,),
+            )
+
+
+def _gqa(tables: Tables, source: Source) -> Iterator[Sample]:
+    pictures = tables.open(f"{tables.config}_images")
+    row_of = {str(name): row for row, name in enumerate(pictures["id"])}
+    for _, row in _rows(tables.open(f"{tables.config}_instructions"), source):
+        image = row.name("imageId")
+        if image not in row_of:
+            raise row.wrong("imageId", "the id of a picture of the other table")
+        yield Sample(
+            row.name("id"),
+            row.text("question"),
+            task="question",
+            media="image",
+            target=row.text("answer"),
+            load=HubPicture(pictures, row_of[image], image),
+            groups=gqa_groups(row),
+            cluster=image,
+            files=(image,),
+        )
+
+
+def _nextqa(tables: Tables, source: Source) -> Iterator[Sample]:
+    if tables.root is None:
+        raise DataError("hub:lmms-lab/NExTQA has no videos; give --root DIR with videos/ID.mp4")
+    for _, row in _rows(tables.open(tables.config), source):
+        texts = {key: str(value) for key, value in row.values.items()}
+        yield nextqa_sample(Record(texts, source, row.at), {})
+
+
+def _okvqa(tables: Tables, source: Source) -> Iterator[Sample]:
+    table = tables.open(tables.config)
+    for number, row in _rows(table, source):
+        answers = Record(dict(enumerate(row.items("answers"))), source, f"{row.at} answer")
+        name = row.name("question_id")
+        yield Sample(
+            name,
+            row.text("question"),
+            task="question",
+            media="image",
+            target=tuple(answers.text(place) for place in answers.values),
+            load=HubPicture(table, number, name),
+            files=(name,),
+        )
+
+
+def _plain(*splits: str, config: str | None = None) -> dict[str, tuple[str | None, str]]:
+    return {split: (config, split) for split in splits}
+
+
+HUB_SETS = {
+    each.name: each
+    for each in (
+        HubSet(
+            "lmms-lab/RefCOCO",
+            "grounding",
+            "RefCOCO from the hub",
+            _expressions,
+            _plain("val", "testA", "testB", "test"),
+        ),
+        HubSet(
+            "lmms-lab/RefCOCOplus",
+            "grounding",
+            "RefCOCO+ from the hub",
+            _expressions,
+            _plain("val", "testA", "testB"),
+        ),
+        HubSet(
+            "lmms-lab/RefCOCOg",
+            "grounding",
+            "RefCOCOg from the hub",
+            _expressions,
+            _plain("val", "test"),
+        ),
+        HubSet(
+            "lmms-lab/GQA",
+            "gqa",
+            "GQA from the hub",
+            _gqa,
+            {
+                "testdev_balanced": ("testdev_balanced", "testdev"),
+                "testdev_all": ("testdev_all", "testdev"),
+                "val_balanced": ("val_balanced", "val"),
+            },
+        ),
+        HubSet(
+            "lmms-lab/NExTQA",
+            "nextqa",
+            "NExT-QA from the hub; videos under --root",
+            _nextqa,
+            _plain("test", config="MC"),
+        ),
+        HubSet("lmms-lab/OK-VQA", "okvqa", "OK-VQA from the hub", _okvqa, _plain("val2014")),
+    )
+}
+"""By name."""

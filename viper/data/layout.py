@@ -1,0 +1,101 @@
+"""What every set in official files shares: its folder, its splits, and checking what is there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from viper.data.sample import DataSet, Finding, Sample, Where
+from viper.data.source import Source, shown
+from viper.errors import DataError, UnknownNameError
+
+NAMED_MISSING = 3
+"""Missing media that a finding names."""
+
+
+def root_of(data_set: DataSet, where: Where) -> Path:
+    """The folder of the set's official files.
+
+    Raises:
+        DataError: none was given, or it is no folder.
+    """
+    if where.root is None:
+        raise DataError(
+            f"{data_set.name} is read from its official files; give their folder with --root DIR"
+        )
+    if not where.root.is_dir():
+        raise DataError(f"{where.root}: no such folder; expected that of {data_set.name}'s files")
+    return where.root
+
+
+def split_of(data_set: DataSet, where: Where) -> str:
+    """The wanted split, or the set's first.
+
+    Raises:
+        UnknownNameError: no such split.
+    """
+    split = where.split or data_set.splits[0]
+    if split not in data_set.splits:
+        raise UnknownNameError(f"split of {data_set.name}", split, data_set.splits)
+    return split
+
+
+def unique(samples: Iterable[Sample], source: Source) -> list[Sample]:
+    """The samples as a list.
+
+    Raises:
+        DataError: none, or two with the same id.
+    """
+    found = list(samples)
+    seen: set[str] = set()
+    for sample in found:
+        if sample.sample_id in seen:
+            raise source.wrong("", f"has two samples {shown(sample.sample_id)}", "each id once")
+        seen.add(sample.sample_id)
+    if not found:
+        raise source.wrong("", "holds no samples of this split", "at least one")
+    return found
+
+
+def check_official(
+    sources: Sequence[Source],
+    samples: Callable[[], Sequence[Sample]],
+    media_origin: str,
+    there: Callable[[str], bool] | None = None,
+) -> list[Finding]:
+    """What is there of a set: its annotation files, the samples in them, their media.
+
+    Args:
+        sources: the annotation files, all under one root.
+        samples: reads the samples; called if all files are there.
+        media_origin: where the media come from.
+        there: whether the medium of a name is there; None looks under the root.
+    """
+    findings = [_file(source) for source in sources]
+    if not all(finding.ok for finding in findings):
+        return findings
+    try:
+        read = samples()
+    except DataError as error:
+        return [*findings, Finding(False, "samples", str(error))]
+    findings.append(Finding(True, "samples", f"{len(read):,}"))
+    root = sources[0].root
+    return [*findings, media_finding(read, media_origin, there or (lambda n: (root / n).is_file()))]
+
+
+def media_finding(samples: Sequence[Sample], origin: str, there: Callable[[str], bool]) -> Finding:
+    """How many of the samples' media are missing, with the first names."""
+    names = list(dict.fromkeys(name for sample in samples for name in sample.files))
+    missing = [name for name in names if not there(name)]
+    if not missing:
+        return Finding(True, "media", f"all {len(names):,} are there")
+    first = ", ".join(missing[:NAMED_MISSING])
+    more = ", …" if len(missing) > NAMED_MISSING else ""
+    says = f"{len(missing):,} of {len(names):,} are missing ({first}{more})"
+    return Finding(False, "media", f"{says}; they come from {origin}" if origin else says)
+
+
+def _file(source: Source) -> Finding:
+    if not source.path.is_file():
+        return Finding(False, source.name, f"missing; it comes from {source.origin}")
+    return Finding(True, source.name, f"{source.path.stat().st_size:,} bytes")

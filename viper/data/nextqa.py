@@ -1,0 +1,123 @@
+"""NExT-QA, multiple choice: questions about what happens in a video, five options each.
+
+Files: ``SPLIT.csv`` (``video, frame_count, width, height, question, answer, qid, type, a0..a4``;
+``answer`` is an index) and ``map_vid_vidorID.json`` (video id to file stem); videos are
+``videos/STEM.mp4`` as VidOR's folders have them, or flat, ``videos/VIDEO.mp4``; ``NExTVideo/`` does
+as well. The id of a sample is ``VIDEO_QID``; its cluster the video. Groups: ``type`` as in the
+file (the official report counts TP as TN) and ``group``, C, T or D.
+
+``val:hard`` is the part of the validation split that one frame does not answer. It needs the
+published list, ``atp-hard-ct4.txt``, beside ``val.csv``: row numbers of ``val.csv`` from 0, one a
+line. A list of ids ``VIDEO_QID`` under a name that begins with ``atp-hard`` is read as well.
+
+Source: Xiao et al., CVPR 2021; https://github.com/doc-doc/NExT-QA. Hard subset: Buch et al.,
+CVPR 2022; that its lines are row numbers: ``eval_mc.py`` of https://github.com/doc-doc/NExT-GQA.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from viper.data.layout import check_official, root_of, split_of, unique
+from viper.data.media_files import MediaFiles, first_there
+from viper.data.record import Record, check_name
+from viper.data.sample import Finding, Sample, Where
+from viper.data.source import Source, shown
+
+ORIGIN = "https://github.com/doc-doc/NExT-QA (dataset/nextqa)"
+VIDEOS = "https://github.com/doc-doc/NExT-QA (NExTVideo.zip)"
+HARD = "https://stanfordvl.github.io/atp-revisit-video-lang/assets/atp-hard-ct4.txt"
+
+COLUMNS = ("video", "question", "answer", "qid", "type", "a0", "a1", "a2", "a3", "a4")
+TYPES = ("CW", "CH", "TN", "TP", "TC", "DC", "DL", "DO")
+OPTIONS = 5
+
+
+@dataclass(frozen=True)
+class NextQa:
+    """NExT-QA; see the module."""
+
+    name: str = "nextqa"
+    splits: tuple[str, ...] = ("val", "test", "train", "val:hard")
+    metric: str = "nextqa"
+    summary: str = "multiple choice about a video (Xiao et al. 2021)"
+
+    def samples(self, where: Where) -> Sequence[Sample]:
+        """One sample a row, in the file's order."""
+        root, split = root_of(self, where), split_of(self, where)
+        stems = _stems(Source(root, "map_vid_vidorID.json", ORIGIN))
+        source = Source(root, f"{split.split(':')[0]}.csv", ORIGIN)
+        rows = source.csv_rows(COLUMNS)
+        found = unique((nextqa_sample(Record(row, source, at), stems) for at, row in rows), source)
+        return found if split != "val:hard" else _listed(found, _hard_list(root))
+
+    def check(self, where: Where) -> Sequence[Finding]:
+        """Annotations, samples and videos."""
+        root, split = root_of(self, where), split_of(self, where)
+        sources = [Source(root, f"{split.split(':')[0]}.csv", ORIGIN)]
+        if split == "val:hard":
+            sources.append(_hard_list(root))
+        mapped = (root / "map_vid_vidorID.json").is_file()
+        says = "videos by their VidOR folders" if mapped else "absent: videos are looked up flat"
+        findings = check_official(sources, lambda: self.samples(where), VIDEOS)
+        return [Finding(True, "map_vid_vidorID.json", says), *findings]
+
+
+def nextqa_sample(record: Record, stems: Mapping[str, str]) -> Sample:
+    """The sample of a row whose fields are texts.
+
+    Raises:
+        DataError: a field is off.
+    """
+    if None in record.values:
+        raise record.source.wrong(record.at, "has more fields than the header", "one a column")
+    video, question_type = record.file_name("video"), record.text("type")
+    if question_type not in TYPES:
+        raise record.wrong("type", f"one of {', '.join(TYPES)}")
+    answer = record.digits("answer")
+    if answer >= OPTIONS:
+        raise record.wrong("answer", f"the index of an option, 0 to {OPTIONS - 1}")
+    stem = check_name(stems.get(video, video), record, "video")
+    names = [f"{folder}/{s}.mp4" for folder in ("videos", "NExTVideo") for s in (stem, video)]
+    name = first_there(record.source.root, names)
+    return Sample(
+        f"{video}_{record.digits('qid')}",
+        record.text("question"),
+        task="choice",
+        media="video",
+        target=answer,
+        load=MediaFiles(record.source.root, (name,)),
+        options=tuple(record.text(f"a{index}") for index in range(OPTIONS)),
+        groups={"type": question_type, "group": question_type[0]},
+        cluster=video,
+        files=(name,),
+    )
+
+
+def _stems(source: Source) -> dict[str, str]:
+    """Video id to the stem of its file; empty without the map."""
+    if not source.path.is_file():
+        return {}
+    record = Record.of(source.read_json(), source, "")
+    return {str(video): record.text(video) for video in record.values}
+
+
+def _hard_list(root: Path) -> Source:
+    listed = sorted(path.name for path in root.glob("atp-hard*.txt"))
+    return Source(root, listed[0] if listed else "atp-hard-ct4.txt", HARD)
+
+
+def _listed(samples: Sequence[Sample], source: Source) -> list[Sample]:
+    """The samples that the list names, in the order of the samples."""
+    ids = {sample.sample_id for sample in samples}
+    wanted = set()
+    for at, line in source.lines():
+        if line.isdecimal() and len(line) < 10 and int(line) < len(samples):
+            wanted.add(samples[int(line)].sample_id)
+        elif line in ids:
+            wanted.add(line)
+        else:
+            raise source.wrong(at, f"is {shown(line)}", "a row number of val.csv or VIDEO_QID")
+    return [sample for sample in samples if sample.sample_id in wanted]

@@ -1,0 +1,180 @@
+"""A user's own set: a CSV file with a header, or JSON lines.
+
+Columns:
+    media: a file name, or several: ``a.png; b.png``, or a list.
+    query: the question, the statement, or what to find.
+    answer: what is right, see below.
+    options: of a choice: ``a; b; c``, or a list.
+    task: ``ground``, ``question``, ``choice``, ``statement``, ``tag`` or ``edit``; without one,
+        ``choice`` where there are options, else ``question``.
+    id: without one, the line's number.
+
+Answers: ``ground`` ``[x0, y0, x1, y1]``, pixels from the top-left corner; ``question`` a text, a
+number, or a list of texts that are all right; ``choice`` one of the options, or its index from 0;
+``statement`` true or false; ``tag`` a list of ``{"label": "cup", "box": [x0, y0, x1, y1]}``;
+``edit`` nothing, or the name of a reference picture. In CSV, lists and objects are written as
+JSON. Media are looked up beside the file, or under ``--root``; their names are relative.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from viper.data.layout import media_finding, unique
+from viper.data.media_files import MediaFiles
+from viper.data.own_answers import ANSWERS, listed
+from viper.data.record import Record, check_name
+from viper.data.sample import Finding, Sample, Where
+from viper.data.source import Source, shown
+from viper.errors import DataError, UnknownNameError
+
+SUFFIXES = (".csv", ".jsonl")
+
+COLUMNS = ("media", "query", "answer", "options", "task", "id")
+REQUIRED = ("media", "query")
+
+VIDEO_SUFFIXES = frozenset(
+    {".mp4", ".mov", ".mkv", ".webm", ".avi", ".mpg", ".mpeg", ".m4v", ".gif"}
+)
+"""By which a video is told from a picture before it is read."""
+
+
+@dataclass(frozen=True)
+class OwnFile:
+    """A user's file as a data set.
+
+    Attributes:
+        path: the CSV or JSON-lines file.
+    """
+
+    path: Path
+    splits: tuple[str, ...] = ("all",)
+    metric: str = "mixed"
+    summary: str = "a file of your own"
+
+    @property
+    def name(self) -> str:
+        return str(self.path)
+
+    def samples(self, where: Where) -> Sequence[Sample]:
+        """One sample a line.
+
+        Raises:
+            DataError: a line is off: the first one, and how many there are.
+        """
+        good, wrong = self._read(where)
+        if wrong:
+            more = f" ({len(wrong)} such lines: viper data check {self.path})"
+            raise DataError(f"{wrong[0]}{more if len(wrong) > 1 else ''}")
+        return unique(good, self._source)
+
+    def check(self, where: Where) -> Sequence[Finding]:
+        """Every line that is off, and the media."""
+        if not self.path.is_file():
+            return [Finding(False, str(self.path), "no such file")]
+        try:
+            good, wrong = self._read(where)
+            unique(good, self._source)
+        except DataError as error:
+            return [Finding(False, str(self.path), str(error))]
+        root = where.root or self.path.parent
+        return [
+            *(Finding(False, "line", str(error)) for error in wrong),
+            Finding(not wrong, "samples", f"{len(good):,}"),
+            media_finding(good, "", lambda name: (root / name).is_file()),
+        ]
+
+    @property
+    def _source(self) -> Source:
+        return Source(self.path.parent, self.path.name)
+
+    def _read(self, where: Where) -> tuple[list[Sample], list[DataError]]:
+        """The samples of good lines, and what is wrong with the others."""
+        if where.split not in (None, *self.splits):
+            raise UnknownNameError(f"split of {self.name}", str(where.split), self.splits)
+        root = where.root or self.path.parent
+        good: list[Sample] = []
+        wrong: list[DataError] = []
+        for at, line in self._lines():
+            try:
+                good.append(_sample(_record(line, self._source, at), root))
+            except DataError as error:
+                wrong.append(error)
+        return good, wrong
+
+    def _lines(self) -> Iterator[tuple[str, Any]]:
+        """Place and content of each line: fields by column of a CSV, the text of a JSON line."""
+        if self.path.suffix == ".csv":
+            return self._source.csv_rows(REQUIRED)
+        return self._source.lines()
+
+
+def _record(line: Any, source: Source, at: str) -> Record:
+    return _from_json(line, source, at) if isinstance(line, str) else _from_csv(line, source, at)
+
+
+def _from_csv(row: dict[str, Any], source: Source, at: str) -> Record:
+    """A row as a JSON line would have it: no empty fields; lists and objects read."""
+    if None in row:
+        raise source.wrong(at, "has more fields than the header", "quotes around commas in a field")
+    values: dict[str, Any] = {}
+    for key, text in row.items():
+        if not text or not text.strip():
+            continue
+        values[key] = text.strip()
+        if key != "query" and text.strip()[0] in "[{":
+            try:
+                values[key] = json.loads(text)
+            except (ValueError, RecursionError):
+                raise Record(row, source, at).wrong(key, "JSON, as it begins like JSON") from None
+    return Record(values, source, at)
+
+
+def _from_json(line: str, source: Source, at: str) -> Record:
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        raise source.wrong(at, f"is no JSON: {shown(line)}", "one JSON object a line") from None
+    record = Record.of(value, source, at)
+    return Record({k: v for k, v in record.values.items() if v is not None}, source, at)
+
+
+def _sample(record: Record, root: Path) -> Sample:
+    unknown = [key for key in record.values if key not in COLUMNS]
+    if unknown:
+        seen = f"has an unknown column {shown(unknown[0])}"
+        raise record.source.wrong(record.at, seen, f"some of {', '.join(COLUMNS)}")
+    names = tuple(check_name(name, record, "media") for name in listed(record, "media"))
+    query = record.text("query")
+    options = listed(record, "options") if "options" in record.values else ()
+    task = record.text("task") if "task" in record.values else ("choice" if options else "question")
+    if task not in ANSWERS:
+        raise record.wrong("task", f"one of {', '.join(ANSWERS)}")
+    if (task == "choice") != bool(options):
+        raise record.wrong("options", "two options or more with task choice, none with others")
+    files = names
+    target = ANSWERS[task](record)
+    if task == "edit" and target is not None:
+        files, target = (*names, target), str(root / target)
+    return Sample(
+        record.name("id") if "id" in record.values else record.at.removeprefix(":"),
+        query,
+        task=task,
+        media=_media(names, record),
+        target=target,
+        load=MediaFiles(root, names),
+        options=options,
+        groups={"task": task},
+        files=files,
+    )
+
+
+def _media(names: Sequence[str], record: Record) -> str:
+    videos = [name for name in names if Path(name).suffix.lower() in VIDEO_SUFFIXES]
+    if videos and len(names) > 1:
+        raise record.wrong("media", "one video alone, or pictures")
+    return "video" if videos else "image" if len(names) == 1 else "images"

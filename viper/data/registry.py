@@ -1,0 +1,116 @@
+"""Data sets by name: the shipped ones, the hub's, those of installed packages, files of one's own.
+
+An installed package adds one by an entry point of the group ``viper.datasets`` that names an
+object with :class:`viper.data.sample.DataSet`'s attributes, or a class or function that makes one
+without arguments.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Any
+
+from viper.data.sample import DataSet, Sample
+from viper.errors import DataError, UnknownNameError, UsageError
+
+ENTRY_POINTS = "viper.datasets"
+
+SHIPPED = {
+    "world": "viper.data.world:World",
+    "refcoco": "viper.data.refcoco:REFCOCO",
+    "refcoco+": "viper.data.refcoco:REFCOCO_PLUS",
+    "refcocog": "viper.data.refcoco:REFCOCOG",
+    "gqa": "viper.data.gqa:Gqa",
+    "nextqa": "viper.data.nextqa:NextQa",
+    "nlvr": "viper.data.nlvr:Nlvr",
+    "nlvr2": "viper.data.nlvr2:Nlvr2",
+    "okvqa": "viper.data.okvqa:OkVqa",
+}
+"""Name to the object or class."""
+
+
+def names() -> list[str]:
+    """The names of all sets but a user's own files.
+
+    Raises:
+        UsageError: a package offers a name that is taken.
+    """
+    from viper.data.hub import HUB_SETS
+
+    return [*SHIPPED, *HUB_SETS, *_installed()]
+
+
+def data_set(name: str) -> DataSet:
+    """The set of that name; a name that ends in .csv or .jsonl is a file of one's own.
+
+    Raises:
+        UnknownNameError: no such set; lists the known ones.
+        UsageError: a package offers a name that is taken.
+        DataError: what a package offers is no data set.
+    """
+    from viper.data.hub import HUB_SETS
+    from viper.data.own import SUFFIXES, OwnFile
+
+    if name.endswith(SUFFIXES):
+        return OwnFile(Path(name))
+    if name in HUB_SETS:
+        return HUB_SETS[name]
+    installed = _installed()
+    if name in SHIPPED:
+        module, attribute = SHIPPED[name].split(":")
+        return _made(getattr(import_module(module), attribute), name)
+    if name not in installed:
+        raise UnknownNameError("data set", name, [*names(), "FILE.csv", "FILE.jsonl"])
+    return _made(installed[name].load(), name)
+
+
+def chosen(samples: Sequence[Sample], limit: int | None, seed: int) -> list[Sample]:
+    """The samples of an evaluation: all, or ``limit`` of them at random, in their order.
+
+    The choice depends on the seed and the samples' ids alone, and a smaller limit's samples are
+    among a larger one's.
+    """
+    if limit is None or limit >= len(samples):
+        return list(samples)
+    ranked = sorted(range(len(samples)), key=lambda i: (_rank(samples[i], seed), i))
+    return [samples[index] for index in sorted(ranked[: max(0, limit)])]
+
+
+def _rank(sample: Sample, seed: int) -> bytes:
+    return hashlib.blake2b(f"{seed}:{sample.sample_id}".encode(), digest_size=16).digest()
+
+
+def _installed() -> dict[str, EntryPoint]:
+    return without_duplicates(entry_points(group=ENTRY_POINTS))
+
+
+def without_duplicates(points: Iterable[EntryPoint]) -> dict[str, EntryPoint]:
+    """The entry points by name.
+
+    Raises:
+        UsageError: a name is shipped or offered twice.
+    """
+    found: dict[str, EntryPoint] = {}
+    for point in points:
+        if point.name in SHIPPED or (point.name in found and found[point.name] != point):
+            owner = "viper" if point.name in SHIPPED else found[point.name].value
+            raise UsageError(
+                f"the data set {point.name!r} of {point.value} is taken by {owner}; "
+                "uninstall one of the packages or rename it"
+            )
+        found[point.name] = point
+    return found
+
+
+def _made(offered: Any, name: str) -> DataSet:
+    is_made = isinstance(offered, DataSet) and not isinstance(offered, type)
+    made = offered if is_made or not callable(offered) else offered()
+    if not isinstance(made, DataSet):
+        wanted = ("name", "splits", "metric", "summary", "samples", "check")
+        lacks = ", ".join(attribute for attribute in wanted if not hasattr(made, attribute))
+        raise DataError(f"the data set {name!r} lacks {lacks}; see viper.data.sample.DataSet")
+    return made

@@ -1,0 +1,118 @@
+"""What every data set gives: labelled samples, and what its folder lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+from viper.schema import Query
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One labelled sample.
+
+    Attributes:
+        sample_id: unique in its set and split, and the same on every machine.
+        text: the question, the statement, or what to find.
+        task: ``ground``, ``question``, ``choice``, ``statement``, ``edit`` or ``tag``.
+        media: ``image``, ``images`` or ``video``.
+        target: what is right. ``ground``: ``(x0, y0, x1, y1)`` in pixels from the top-left
+            corner; ``question``: a text, or all annotators' texts; ``choice``: the index of
+            the option, from 0; ``statement``: a truth value; ``tag``: pairs of label and box;
+            ``edit``: None, or whatever the set's metric compares.
+        load: gives what :func:`viper.tools.media.media_from` takes; reads the files when called.
+        options: of a choice, in order.
+        groups: by what a report breaks figures down, as ``{"semantic": "rel"}``.
+        cluster: samples with the same one are not independent (the same sentence, the same
+            picture): metrics of consistency and bootstrap intervals go by it. Empty: alone.
+        files: names of the media for reports, relative to the set's root where it has one.
+    """
+
+    sample_id: str
+    text: str
+    task: str
+    media: str
+    target: Any
+    load: Callable[[], Any] = field(repr=False, compare=False)
+    options: tuple[str, ...] = ()
+    groups: Mapping[str, str] = field(default_factory=dict)
+    cluster: str = ""
+    files: tuple[str, ...] = ()
+
+    @property
+    def query(self) -> Query:
+        """The query as the Reasoner takes it."""
+        return Query(self.text, self.task, self.media, self.options, self.sample_id)
+
+
+@dataclass(frozen=True)
+class Where:
+    """Which part of a set is wanted.
+
+    Attributes:
+        root: the folder that holds the set's official files; None for sets that need none.
+        split: name of the split; None is the set's first.
+        seed: for sets that draw their samples (the embedded world): which ones.
+        limit: for sets that draw their samples: how many; None is the set's default.
+            Others give all and are cut by :func:`viper.data.registry.chosen`.
+    """
+
+    root: Path | None = None
+    split: str | None = None
+    seed: int = 0
+    limit: int | None = None
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of ``viper data check``.
+
+    Attributes:
+        ok: whether the thing is there and readable.
+        what: the file, folder or fact, as ``dev/dev.json``.
+        says: what was seen, and if something is missing, where it comes from.
+    """
+
+    ok: bool
+    what: str
+    says: str
+
+
+@runtime_checkable
+class DataSet(Protocol):
+    """A set of labelled samples.
+
+    Attributes:
+        name: as typed on the command line.
+        splits: names of its splits, the default one first.
+        metric: name of the metric its answers are judged by, see ``viper.evaluate.metrics``.
+        summary: one line for ``viper data list``.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def splits(self) -> Sequence[str]: ...
+
+    @property
+    def metric(self) -> str: ...
+
+    @property
+    def summary(self) -> str: ...
+
+    def samples(self, where: Where) -> Sequence[Sample]:
+        """The samples of a split, in the order of the official file; media are not read.
+
+        Raises:
+            DataError: files missing or not in the official format; says which and what to do.
+            UnknownNameError: no such split.
+        """
+        ...
+
+    def check(self, where: Where) -> Sequence[Finding]:
+        """What is there and what is missing, in words; raises nothing for missing files."""
+        ...

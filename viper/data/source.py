@@ -1,0 +1,163 @@
+"""One file of a data set: reading it, and saying in one line what is wrong with it."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from reprlib import Repr
+from typing import Any
+
+from viper.errors import DataError
+
+_SHORT = Repr()
+_SHORT.maxstring = _SHORT.maxother = 60
+_SHORT.maxlevel = 2
+
+_LONG_INT_BITS = 128
+
+
+def shown(value: Any) -> str:
+    """A value from a file nobody vouches for, as a few characters in one line."""
+    if isinstance(value, int) and value.bit_length() > _LONG_INT_BITS:
+        return f"a number of {value.bit_length()} bits"
+    return _SHORT.repr(value)
+
+
+@dataclass(frozen=True)
+class Source:
+    """One file of a data set.
+
+    Attributes:
+        root: the set's folder.
+        name: the file's name under it, as ``dev/dev.json``.
+        origin: where the official file comes from; empty for a user's own file.
+    """
+
+    root: Path
+    name: str
+    origin: str = ""
+
+    @property
+    def path(self) -> Path:
+        """Where the file should be."""
+        return self.root / self.name
+
+    def wrong(self, at: str, seen: str, expected: str) -> DataError:
+        """The error that says what was seen at a place of the file (``:3``) and what to do."""
+        todo = f"get it again from {self.origin}" if self.origin else "correct it"
+        return DataError(f"{self.path}{at}: {seen}; expected {expected}; {todo}")
+
+    def missing(self) -> DataError:
+        """The error for a file that is not there."""
+        todo = f"it comes from {self.origin}" if self.origin else "check the path"
+        return DataError(f"{self.path}: no such file; {todo}")
+
+    def read_bytes(self, most: int) -> bytes:
+        """The file's bytes.
+
+        Raises:
+            DataError: missing, unreadable, or longer than ``most`` bytes.
+        """
+        try:
+            with self.path.open("rb") as file:
+                data = file.read(most + 1)
+        except OSError as error:
+            raise self._unreadable(error) from None
+        if len(data) > most:
+            raise self.wrong("", f"is longer than {most:,} bytes", "a file within that")
+        return data
+
+    def read_json(self, hook: Callable[[dict[str, Any]], Any] | None = None) -> Any:
+        """The JSON value in the file.
+
+        Args:
+            hook: as ``object_hook`` of :func:`json.load`: drops what is not needed while
+                reading, so that a huge file costs little more than its text.
+
+        Raises:
+            DataError: missing, unreadable or not JSON.
+        """
+        try:
+            with self.path.open("rb") as file:
+                return json.load(file, object_hook=hook)
+        except OSError as error:
+            raise self._unreadable(error) from None
+        except (ValueError, RecursionError) as error:
+            raise self._no_json("", error) from None
+
+    def json_lines(self) -> Iterator[tuple[str, Any]]:
+        """Place (``:3``) and value of each line that is not blank.
+
+        Raises:
+            DataError: missing, unreadable, or a line that is not JSON.
+        """
+        for at, line in self.lines():
+            try:
+                value = json.loads(line)
+            except (ValueError, RecursionError) as error:
+                raise self._no_json(at, error) from None
+            yield at, value
+
+    def lines(self) -> Iterator[tuple[str, str]]:
+        """Place and text of each line that is not blank, without the white space around it.
+
+        Raises:
+            DataError: missing, unreadable or not UTF-8.
+        """
+        try:
+            with self.path.open(encoding="utf-8-sig") as file:
+                for number, line in enumerate(file, start=1):
+                    if line.strip():
+                        yield f":{number}", line.strip()
+        except OSError as error:
+            raise self._unreadable(error) from None
+        except UnicodeDecodeError as error:
+            raise self._no_text(error) from None
+
+    def csv_rows(self, columns: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Place and fields of each row; a row's surplus fields are under the key None.
+
+        Args:
+            columns: those that the header must name.
+
+        Raises:
+            DataError: missing, unreadable, not CSV, or without one of the columns.
+        """
+        try:
+            with self.path.open(encoding="utf-8-sig", newline="") as file:
+                reader = csv.DictReader(file)
+                named = reader.fieldnames or ()
+                lacking = [column for column in columns if column not in named]
+                if lacking:
+                    seen = f"the header is {shown(list(named))}"
+                    raise self.wrong(":1", seen, f"the columns {', '.join(columns)}")
+                for row in reader:
+                    yield f":{reader.line_num}", row
+        except OSError as error:
+            raise self._unreadable(error) from None
+        except UnicodeDecodeError as error:
+            raise self._no_text(error) from None
+        except csv.Error as error:
+            raise self.wrong("", f"is no CSV ({error})", "comma-separated values") from None
+
+    def _unreadable(self, error: OSError) -> DataError:
+        if isinstance(error, FileNotFoundError):
+            return self.missing()
+        return DataError(f"{self.path}: {error.strerror or error}; expected a file to read")
+
+    def _no_text(self, error: UnicodeDecodeError) -> DataError:
+        return self.wrong("", f"byte {error.start} is not UTF-8", "text in UTF-8")
+
+    def _no_json(self, at: str, error: Exception) -> DataError:
+        if isinstance(error, json.JSONDecodeError):
+            seen = f"is cut short or no JSON ({error.msg} at line {error.lineno})"
+        elif isinstance(error, UnicodeDecodeError):
+            return self._no_text(error)
+        elif isinstance(error, RecursionError):
+            seen = "is nested too deeply"
+        else:
+            seen = "holds a number of thousands of digits"
+        return self.wrong(at, seen, "JSON")

@@ -1,0 +1,110 @@
+"""The embedded world as a data set: drawn afresh for each seed, nothing is read.
+
+Splits: ``val``, ``train``, ``test`` (to be looked at last: its wordings and combinations are held
+out). A suffix takes one family, ``val:referring``, ``val:question``, ``val:video``; without it all
+three are drawn, equally many. ``val:referring4`` asks four different expressions about each
+picture. Sample ids are those of :mod:`viper.world.queries.generate`, ``SPLIT-SEED-FAMILY-N``
+(``SPLIT-SEED-referring4-SCENE-N``); the cluster is the scene or clip. Boxes are the visible
+pixels' ``(x0, y0, x1, y1)`` from the top-left corner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from viper.data.layout import split_of
+from viper.data.sample import Finding, Sample, Where
+from viper.world.queries.meaning import FAMILIES
+from viper.world.queries.sample import WorldSample
+from viper.world.vocabulary import SPLITS
+
+DEFAULT_COUNT = 300
+"""Samples drawn where no limit is given."""
+
+SEVERAL = "referring4"
+
+_SPLITS = ("val", *(split for split in SPLITS if split != "val"))
+
+
+@dataclass(frozen=True)
+class WorldMedia:
+    """Renders a scene ``uint8 [H, W, 3]`` or clip ``uint8 [T, H, W, 3]`` when called."""
+
+    split: str
+    index: int
+    is_clip: bool
+
+    def __call__(self) -> Any:
+        if self.is_clip:
+            from viper.world.clips import render_clip, sample_clip
+
+            return render_clip(sample_clip(self.split, self.index)).frames
+        from viper.world.layout import sample_scene
+        from viper.world.render import render_scene
+
+        return render_scene(sample_scene(self.split, self.index)).image
+
+
+@dataclass(frozen=True)
+class World:
+    """The embedded world; see the module."""
+
+    name: str = "world"
+    splits: tuple[str, ...] = (
+        *_SPLITS,
+        *(f"{split}:{part}" for split in _SPLITS for part in (*FAMILIES, SEVERAL)),
+    )
+    metric: str = "world"
+    summary: str = "the embedded world: expressions, questions, clips; needs no files"
+
+    def samples(self, where: Where) -> Sequence[Sample]:
+        """As many as asked for (300), the families one after another and equally many."""
+        split, _, part = split_of(self, where).partition(":")
+        count = DEFAULT_COUNT if where.limit is None else where.limit
+        if part == SEVERAL:
+            from viper.data.world_referring import several_expressions
+
+            return [world_sample(s) for s in several_expressions(split, where.seed, count)]
+        from viper.world.queries.generate import generate
+
+        families = [family for family in FAMILIES if part in ("", family)]
+        each, more = divmod(count, len(families))
+        return [
+            world_sample(sample)
+            for place, family in enumerate(families)
+            for sample in generate(family, split, where.seed, each + (place < more))
+        ]
+
+    def check(self, where: Where) -> Sequence[Finding]:
+        """Nothing can be missing."""
+        split = split_of(self, where)
+        return [Finding(True, split, "drawn by the package itself; needs no files")]
+
+
+def world_media(sample: WorldSample) -> WorldMedia:
+    """What renders the scene or clip of a query."""
+    return WorldMedia(sample.split, sample.media_index, sample.family == "video")
+
+
+def world_sample(sample: WorldSample) -> Sample:
+    """A query of the world as a sample."""
+    is_clip = sample.family == "video"
+    picture = f"{sample.split}-{'clip' if is_clip else 'scene'}-{sample.media_index}"
+    return Sample(
+        sample.sample_id,
+        sample.text,
+        task=sample.task,
+        media="video" if is_clip else "image",
+        target=sample.box if sample.task == "ground" else sample.answer,
+        load=world_media(sample),
+        options=sample.options,
+        groups={
+            "family": sample.family,
+            "query_type": sample.query_type,
+            "steps": str(sample.steps),
+        },
+        cluster=picture,
+        files=(picture,),
+    )

@@ -1,12 +1,14 @@
-"""Values with their 95% intervals."""
+"""Values with their 95% intervals, and comparisons of two runs on the same samples."""
 
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
-import numpy as np
+from viper.evaluate.bootstrap import RESAMPLES, cluster_numbers, percentile_interval, sums_of
 
 _Z = 1.959963984540054
 
@@ -21,6 +23,31 @@ class Estimate:
     high: float
 
 
+@dataclass(frozen=True)
+class Paired:
+    """Two runs on the same samples.
+
+    Attributes:
+        difference: mean of after minus before, with a bootstrap interval.
+        better, worse, equal: samples whose score rose, fell, stayed.
+        p_value: of "neither is better", two-sided and exact.
+    """
+
+    difference: Estimate
+    better: int
+    worse: int
+    equal: int
+    p_value: float
+
+
+class OverSeeds(NamedTuple):
+    """Mean and standard deviation (n - 1) over seeds; the deviation of a single one is None."""
+
+    mean: float
+    deviation: float | None
+    n: int
+
+
 def proportion(hits: int, n: int) -> Estimate:
     """A share with its Wilson score interval; 0 of 0 is 0 with the interval [0, 1].
 
@@ -28,17 +55,100 @@ def proportion(hits: int, n: int) -> Estimate:
     """
     if n == 0:
         return Estimate(0.0, 0, 0.0, 1.0)
-    share = hits / n
-    middle = (share + _Z**2 / (2 * n)) / (1 + _Z**2 / n)
-    half = _Z / (1 + _Z**2 / n) * math.sqrt(share * (1 - share) / n + _Z**2 / (4 * n**2))
-    return Estimate(share, n, max(0.0, middle - half), min(1.0, middle + half))
+    return _wilson(hits / n, n, n)
 
 
-def mean(values: Sequence[float], resamples: int = 1_000, seed: int = 0) -> Estimate:
-    """A mean with its bootstrap percentile interval."""
-    if not values:
+def mean(
+    values: Sequence[float],
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+    clusters: Sequence[str] | None = None,
+) -> Estimate:
+    """A mean with its bootstrap percentile interval; of no values it is 0.
+
+    Args:
+        values: one of each sample.
+        resamples: how often to draw.
+        seed: of the draws.
+        clusters: each value's cluster; those of one are drawn together. "" is alone.
+    """
+    return ratio(values, [1.0] * len(values), clusters, resamples, seed)
+
+
+def ratio(
+    numerators: Sequence[float],
+    denominators: Sequence[float],
+    clusters: Sequence[str] | None = None,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> Estimate:
+    """Sum over sum with its bootstrap percentile interval; 0 where the divisor is 0."""
+    if len(numerators) == 0:
         return Estimate(0.0, 0, 0.0, 0.0)
-    data = np.asarray(values, dtype=np.float64)
-    draws = np.random.default_rng(seed).integers(0, len(data), (resamples, len(data)))
-    low, high = np.percentile(data[draws].mean(axis=1), [2.5, 97.5])
-    return Estimate(float(data.mean()), len(data), float(low), float(high))
+    below = math.fsum(denominators)
+    value = math.fsum(numerators) / below if below else 0.0
+    low, high = percentile_interval(
+        sums_of(numerators, denominators, clusters), resamples=resamples, seed=seed
+    )
+    return Estimate(value, len(numerators), min(low, value), max(high, value))
+
+
+def share(hits: Sequence[bool], clusters: Sequence[str] | None = None) -> Estimate:
+    """A share of right answers: Wilson where samples are independent, else bootstrap.
+
+    Where all are right, or none, resampling cannot vary: the interval is Wilson's for as many
+    observations as there are clusters.
+    """
+    n, right = len(hits), sum(map(bool, hits))
+    units = int(cluster_numbers(clusters, n).max(initial=-1)) + 1
+    if units == n:
+        return proportion(right, n)
+    if right in (0, n):
+        return _wilson(right / n, n, units)
+    return mean([float(hit) for hit in hits], clusters=clusters)
+
+
+def paired(
+    before: Sequence[float], after: Sequence[float], clusters: Sequence[str] | None = None
+) -> Paired:
+    """Compares two runs; both lists are of the same samples in the same order.
+
+    The p-value is the exact sign test, which for right-or-wrong scores is McNemar's exact
+    test. With clusters it goes by clusters, each voting with its summed difference: samples of
+    one picture are no independent votes.
+    Source: McNemar 1947; Dixon and Mood 1946.
+    """
+    from scipy.stats import binomtest
+
+    gains = [late - early for early, late in zip(before, after, strict=True)]
+    # scores are compared, not differences: their sign survives rounding
+    ups = [late > early for early, late in zip(before, after, strict=True)]
+    downs = [late < early for early, late in zip(before, after, strict=True)]
+    rises, falls = sum(ups), sum(downs)
+    if gains and clusters is not None:
+        totals = sums_of(gains, [1.0] * len(gains), clusters).numerators
+        rises, falls = int((totals > 1e-12).sum()), int((totals < -1e-12).sum())
+    decided = rises + falls
+    return Paired(
+        difference=mean(gains, clusters=clusters),
+        better=sum(ups),
+        worse=sum(downs),
+        equal=len(gains) - sum(ups) - sum(downs),
+        p_value=float(binomtest(rises, decided).pvalue) if decided else 1.0,
+    )
+
+
+def over_seeds(values: Sequence[float]) -> OverSeeds:
+    """One figure over several seeds: its mean, standard deviation (n - 1), and how many."""
+    if not values:
+        return OverSeeds(0.0, None, 0)
+    deviation = statistics.stdev(values) if len(values) > 1 else None
+    return OverSeeds(statistics.fmean(values), deviation, len(values))
+
+
+def _wilson(share: float, n: int, units: int) -> Estimate:
+    middle = (share + _Z**2 / (2 * units)) / (1 + _Z**2 / units)
+    spread = math.sqrt(share * (1 - share) / units + _Z**2 / (4 * units**2))
+    half = _Z / (1 + _Z**2 / units) * spread
+    low, high = max(0.0, middle - half), min(1.0, middle + half)
+    return Estimate(share, n, min(low, share), max(high, share))

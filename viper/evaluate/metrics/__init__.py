@@ -1,0 +1,42 @@
+"""Metrics by name: how one answer is judged, and which figures a set of judged answers gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from viper.errors import UnknownNameError
+from viper.evaluate.metrics.accuracy import answers, gqa
+from viper.evaluate.metrics.figures import Figures, Metric
+from viper.evaluate.metrics.grounding import Grounding
+from viper.evaluate.metrics.mixed import Mixed
+from viper.evaluate.metrics.nextqa import NextQA
+from viper.evaluate.metrics.nlvr import nlvr, nlvr2
+from viper.evaluate.metrics.okvqa import OKVQA
+from viper.evaluate.metrics.tagging import Tagging
+from viper.evaluate.metrics.world import World
+
+__all__ = ["METRICS", "Figures", "Metric", "metric"]
+
+METRICS: Mapping[str, Callable[[], Metric]] = {
+    "grounding": Grounding,
+    "gqa": gqa,
+    "nextqa": NextQA,
+    "nlvr": nlvr,
+    "nlvr2": nlvr2,
+    "okvqa": OKVQA,
+    "world": World,
+    "mixed": Mixed,
+    "tagging": Tagging,
+    "answers": answers,
+}
+
+
+def metric(name: str) -> Metric:
+    """The metric of that name.
+
+    Raises:
+        UnknownNameError: there is none; lists those there are.
+    """
+    if name not in METRICS:
+        raise UnknownNameError("metric", name, METRICS)
+    return METRICS[name]()

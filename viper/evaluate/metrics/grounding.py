@@ -1,0 +1,45 @@
+"""Referring expressions: RefCOCO, RefCOCO+, RefCOCOg."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from viper.data.sample import Sample
+from viper.evaluate.intervals import Estimate, share
+from viper.evaluate.metrics.figures import Figures, clusters, details, figures_of, mean_of
+from viper.evaluate.row import Prediction, Row, Score
+from viper.evaluate.scorers import box_iou
+
+
+class Grounding:
+    """``mean_iou``, ``acc@0.5``, ``acc@0.7``; intervals resample pictures, not expressions.
+
+    Source: mean IoU as in Stanić et al. 2024, sec. 3; acc@0.5 (IoU at least 0.5) as in Yu et al.
+    2016; acc@0.7 (IoU above 0.7) as in ViperGPT's ``datasets/refcoco.py``.
+    Differs: where there is no box the IoU is 0; ViperGPT puts an average box in its place.
+    """
+
+    name = "grounding"
+
+    def score(self, sample: Sample, prediction: Prediction | None) -> Score:
+        """The IoU, and in the details ``iou``, ``acc@0.5``, ``acc@0.7``."""
+        box = prediction.box if prediction is not None else None
+        iou = box_iou(box, sample.target) if box is not None else 0.0
+        return Score(iou, {"iou": iou, "acc@0.5": float(iou >= 0.5), "acc@0.7": float(iou > 0.7)})
+
+    def figures(self, rows: Iterable[Row]) -> Figures:
+        """The three figures; groups by mean IoU."""
+        rows = list(rows)
+        return figures_of(
+            rows,
+            {
+                "mean_iou": mean_of(rows),
+                "acc@0.5": _share(rows, "acc@0.5"),
+                "acc@0.7": _share(rows, "acc@0.7"),
+            },
+            mean_of,
+        )
+
+
+def _share(rows: Sequence[Row], detail: str) -> Estimate:
+    return share([value > 0.5 for value in details(rows, detail)], clusters(rows))

@@ -1,0 +1,70 @@
+"""A user's own set: several tasks, each judged by its own scorer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from viper.data.sample import Sample
+from viper.evaluate.metrics.accuracy import (
+    Accuracy,
+    answers,
+    right_choice,
+    right_statement,
+)
+from viper.evaluate.metrics.figures import (
+    Figures,
+    Metric,
+    failure_shares,
+    figures_of,
+    mean_of,
+    share_of,
+)
+from viper.evaluate.metrics.grounding import Grounding
+from viper.evaluate.metrics.tagging import Tagging
+from viper.evaluate.row import Prediction, Row, Score
+
+
+def _came_out(sample: Sample, prediction: Prediction) -> bool:
+    return True
+
+
+_OF_TASK: Mapping[str, Metric] = {
+    "ground": Grounding(),
+    "question": answers(),
+    "choice": Accuracy("choice", right_choice),
+    "statement": Accuracy("statement", right_statement),
+    "tag": Tagging(),
+}
+
+_EDIT = Accuracy("edit", _came_out)
+
+
+class Mixed:
+    """``mean_score`` over all samples but edits, and every task's own figures as ``TASK.FIGURE``.
+
+    Scores: the IoU of a box, 0 or 1 of an answer, a choice, a statement, the F1 of tags.
+    ``edit.came_out`` only says how often a picture came out: what is in it nobody judged, so it
+    is no part of the mean.
+    """
+
+    name = "mixed"
+
+    def score(self, sample: Sample, prediction: Prediction | None) -> Score:
+        """The score of the sample's task; of an edit whether a picture came out."""
+        return _OF_TASK.get(sample.task, _EDIT).score(sample, prediction)
+
+    def figures(self, rows: Iterable[Row]) -> Figures:
+        """``mean_score``, the tasks' figures, ``edit.came_out``; groups by score, without edits."""
+        rows = list(rows)
+        judged = [row for row in rows if row.task in _OF_TASK]
+        edits = [row for row in rows if row.task not in _OF_TASK]
+        overall = {"mean_score": mean_of(judged)}
+        for task, scorer in _OF_TASK.items():
+            if mine := [row for row in judged if row.task == task]:
+                of_task = scorer.figures(mine).overall
+                overall |= {f"{task}.{name}": estimate for name, estimate in of_task.items()}
+        if edits:
+            overall["edit.came_out"] = share_of(edits)
+        found = figures_of(judged, overall, mean_of)
+        return replace(found, failures=failure_shares(rows), n=len(rows))

@@ -1,0 +1,64 @@
+"""NLVR and NLVR2: is the statement true, and is it judged rightly everywhere."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from viper.data.sample import Sample
+from viper.evaluate.intervals import Estimate, proportion
+from viper.evaluate.metrics.accuracy import right_statement
+from viper.evaluate.metrics.figures import Figures, figures_of, scores, share_of
+from viper.evaluate.row import Prediction, Row, Score
+
+_SINGLE = ("example",)
+"""Groups of a handful of rows: no breakdown."""
+
+
+@dataclass(frozen=True)
+class Consistency:
+    """``accuracy``: right rows / rows. ``consistency``: clusters with every row right / clusters.
+
+    A row without a cluster is one of its own.
+    """
+
+    name: str
+
+    def score(self, sample: Sample, prediction: Prediction | None) -> Score:
+        """1 if the truth value is the target's, else 0."""
+        return Score(float(prediction is not None and right_statement(sample, prediction)))
+
+    def figures(self, rows: Iterable[Row]) -> Figures:
+        """``accuracy`` and ``consistency``; groups by accuracy."""
+        rows = list(rows)
+        return figures_of(
+            rows,
+            {"accuracy": share_of(rows), "consistency": _consistency(rows)},
+            share_of,
+            skip=_SINGLE,
+        )
+
+
+def _consistency(rows: Sequence[Row]) -> Estimate:
+    whole: dict[str, bool] = defaultdict(lambda: True)
+    for index, (row, score) in enumerate(zip(rows, scores(rows), strict=True)):
+        whole[row.cluster or f"\0{index}"] &= score > 0.5
+    return proportion(sum(whole.values()), len(whole))
+
+
+def nlvr() -> Consistency:
+    """NLVR: a row is a PNG, a cluster the first number of its identifier.
+
+    Source: ``metrics_images.py`` of NLVR (Suhr et al. 2017), which calls accuracy precision.
+    """
+    return Consistency("nlvr")
+
+
+def nlvr2() -> Consistency:
+    """NLVR2: a row is a sentence with a pair of pictures, a cluster the sentence.
+
+    The sentence is the identifier without the number of its pair: ``dev-SET-PAIR-SENTENCE``.
+    Source: ``nlvr2/eval/metrics.py`` (Suhr et al. 2019).
+    """
+    return Consistency("nlvr2")

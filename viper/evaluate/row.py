@@ -1,0 +1,70 @@
+"""One judged sample: what figures, reports and the run store are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from viper.schema import PixelBox, Usage
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What somebody answered: this library, or the author of a predictions file.
+
+    Attributes:
+        value: text, number, truth value or None, as ``viper.schema.Answer.value``.
+        box: pixels from the top-left corner, ``(x0, y0, x1, y1)``; of a grounding.
+        choice_index: of a choice, from 0.
+    """
+
+    value: Any = None
+    box: PixelBox | None = None
+    choice_index: int | None = None
+
+
+@dataclass(frozen=True)
+class Score:
+    """How good one prediction is.
+
+    Attributes:
+        value: in [0, 1]; the mean over all samples is the metric's headline figure.
+        details: further per-sample values by name, as ``{"iou": 0.7, "acc@0.5": 1.0}``.
+    """
+
+    value: float
+    details: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One sample under one seed, judged. A failed one has score 0 and keeps its kind of failure.
+
+    Attributes:
+        failure: None where there was an answer, right or wrong; else why there was none: a
+            kind of :class:`viper.schema.Failure`, the ``code`` of an error that ended the run
+            (``media``, ``model``, ``budget``, ``deadline``), or ``missing`` (``viper score``).
+        message: the failure in words.
+        marks: what a report must tell apart, as ``fallback:average_box``.
+        seconds: wall-clock time, waiting for shared models included.
+    """
+
+    sample_id: str
+    seed: int
+    score: float
+    details: Mapping[str, float] = field(default_factory=dict)
+    failure: str | None = None
+    message: str | None = None
+    prediction: Prediction | None = None
+    text: str = ""
+    task: str = ""
+    target: Any = None
+    options: tuple[str, ...] = ()
+    groups: Mapping[str, str] = field(default_factory=dict)
+    cluster: str = ""
+    files: tuple[str, ...] = ()
+    program: str | None = None
+    marks: tuple[str, ...] = ()
+    seconds: float = 0.0
+    usage: Usage = field(default_factory=Usage)

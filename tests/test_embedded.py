@@ -110,7 +110,7 @@ def test_json_has_every_documented_field(
         "strategy profile api seed failure trials tool_calls usage seconds"
     )
     assert set(expected.split()) <= set(record)
-    assert {"llm_calls", "prompt_tokens", "completion_tokens", "model_calls"} == set(
+    assert {"llm_calls", "prompt_tokens", "completion_tokens", "model_calls", "cost_usd"} == set(
         record["usage"]
     )
     assert record["trials"][0]["program"] == record["program"]

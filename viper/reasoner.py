@@ -19,7 +19,8 @@ from viper.errors import UnknownNameError, UsageError
 from viper.schema import TASKS, Answer, Failure, Query, Trace, Trial
 from viper.strategies import strategy as named_strategy
 from viper.strategies.answers import resolve_task
-from viper.strategies.base import Components, RunContext, RunSettings
+from viper.strategies.base import Components, RunContext, RunSettings, UsageMeter
+from viper.strategies.fallback import fall_back
 from viper.strategies.program import Written, run_program, write_prompt
 from viper.tools.media import Media, media_from
 
@@ -30,6 +31,9 @@ class ComponentSource(Protocol):
     """Whatever can wire the parts of a reasoner: a profile, or a test."""
 
     def components(self) -> Components: ...
+
+
+_CHANGES = ("api", "trials", "temperature", "seed", "max_llm_calls", "max_llm_tokens", "fallback")
 
 
 @dataclass(frozen=True)
@@ -44,13 +48,18 @@ class RunOptions:
     temperature: float | None = None
     seed: int | None = None
     sample_id: str | None = None
+    max_llm_calls: int | None = None
+    max_llm_tokens: int | None = None
+    fallback: str | None = None
 
     def settings(self, base: RunSettings) -> RunSettings:
-        """The profile's settings with these changes."""
+        """The profile's settings with these changes.
+
+        Raises:
+            UsageError: one of them is out of range.
+        """
         changes = {
-            name: getattr(self, name)
-            for name in ("api", "trials", "temperature", "seed")
-            if getattr(self, name) is not None
+            name: getattr(self, name) for name in _CHANGES if getattr(self, name) is not None
         }
         return replace(base, **changes)
 
@@ -147,17 +156,30 @@ class Reasoner:
         request: RunOptions | None = None,
         *,
         cancel: threading.Event | None = None,
+        usage: UsageMeter | None = None,
         **changes: Any,
     ) -> Iterator[Trial | RunResult]:
-        """Each Trial as it ends, and last the RunResult. Arguments and errors as :meth:`run`."""
+        """Each Trial as it ends, and last the RunResult. Arguments and errors as :meth:`run`.
+
+        Args:
+            usage: counts what the run costs while it goes on, so that the caller knows it even
+                where an error ends the run.
+        """
         run_options = _with_changes(request, changes)
         context, reason = self._context(media, query, run_options, cancel)
+        if usage is not None:
+            context.usage = usage
         chosen = named_strategy(run_options.strategy)
         started = time.perf_counter()
         trials: list[Trial] = []
         for trial in chosen.trials(self.components, context):
             trials.append(trial)
             yield trial
+        if context.final_value is None:
+            fallen_back = fall_back(self.components, context, len(trials))
+            if fallen_back is not None:
+                trials.append(fallen_back)
+                yield fallen_back
         yield self._result(context, reason, chosen.name, trials, started)
 
     async def arun(
@@ -238,12 +260,14 @@ class Reasoner:
         started: float,
     ) -> RunResult:
         answer, value = context.final_value or (None, None)
+        tried = [trial.failure for trial in trials if trial.correction != "fallback"]
+        failure = tried[-1] if tried else context.stopped
         trace = Trace(
             query=context.query,
             task=context.query.task,
             task_reason=reason,
             answer=answer,
-            failure=None if answer is not None else trials[-1].failure,
+            failure=None if answer is not None else failure,
             trials=tuple(trials),
             usage=context.usage.snapshot(),
             seconds=round(time.perf_counter() - started, 4),
@@ -251,6 +275,7 @@ class Reasoner:
             profile=self.components.profile_name,
             api=context.settings.api,
             left_out=context.left_out,
+            fallback=context.fallback,
             seed=context.settings.seed,
         )
         return RunResult(trace, context.media, value)

@@ -40,6 +40,7 @@ def result_record(result: RunResult, images: list[str] | None = None) -> dict[st
         "api_left_out": list(trace.left_out),
         "seed": trace.seed,
         "failure": to_json(trace.failure) if trace.failure else None,
+        "fallback": trace.fallback,
         "trials": [_trial(trial) for trial in trace.trials],
         "tool_calls": [_call(call) for call in trace.trials[-1].tool_calls] if trace.trials else [],
         "usage": to_json(trace.usage),

@@ -35,9 +35,13 @@ FailureKind = Literal[
     "tool_budget",
     "protocol",
     "crash",
+    "budget",
 ]
 
-Correction = Literal["first", "self_debug", "self_debug_feedback", "self_tune"]
+Correction = Literal["first", "self_debug", "self_debug_feedback", "self_tune", "fallback"]
+
+FALLBACKS: tuple[str, ...] = ("none", "vipergpt")
+"""What answers where every trial failed; see :mod:`viper.strategies.fallback`."""
 
 PixelBox = tuple[float, float, float, float]
 """``(x0, y0, x1, y1)``: pixels from the top-left corner, x1 and y1 exclusive."""
@@ -134,7 +138,10 @@ class ToolCall:
 
 @dataclass(frozen=True)
 class Trial:
-    """One program run: what was written, what happened, with which thresholds."""
+    """One program run: what was written, what happened, with which thresholds.
+
+    ``program`` is empty where the strategy writes none, and for a fallback.
+    """
 
     index: int
     program: str
@@ -152,12 +159,18 @@ class Trial:
 
 @dataclass(frozen=True)
 class Usage:
-    """What a run cost. ``model_calls`` counts forward passes of vision models."""
+    """What a run cost. ``model_calls`` counts forward passes of vision models.
+
+    ``cost_usd`` is what writing its programs cost, in US dollars: 0 where all came from the
+    response cache, None where no price is known. What failed requests cost is not known and
+    not in it, nor what tools asked of the language model.
+    """
 
     llm_calls: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
     model_calls: int = 0
+    cost_usd: float | None = None
 
 
 @dataclass(frozen=True)
@@ -181,6 +194,9 @@ class Trace:
     """Everything that happened for one query; what stores, viewers and mining read.
 
     ``left_out`` names what a router kept out of the prompt of an API that outgrew its budget.
+    ``fallback`` names what answered after every trial had failed (``average_box``, ``vqa``): the
+    answer is then not the strategy's, and the failure that led to it is that of the trial before
+    the last. ``failure`` is None wherever there is an answer.
     """
 
     query: Query
@@ -197,15 +213,15 @@ class Trace:
     seed: int
     path: tuple[Any, ...] = ()
     left_out: tuple[str, ...] = ()
+    fallback: str | None = None
     schema: int = SCHEMA_VERSION
 
     @property
     def program(self) -> str | None:
-        """The program that gave the answer, else the last one tried."""
-        if not self.trials:
-            return None
-        answered = [trial for trial in self.trials if trial.ok]
-        return (answered or list(self.trials))[-1].program
+        """The program that gave the answer, else the last one tried; None if none was written."""
+        written = [trial for trial in self.trials if trial.program]
+        answered = [trial for trial in written if trial.ok]
+        return (answered or written)[-1].program if written else None
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,21 @@ def test_unknown_profile_lists_the_known(capsys: pytest.CaptureFixture[str], pic
 
 
 def test_unknown_strategy(capsys: pytest.CaptureFixture[str], picture: str) -> None:
-    assert "known: program" in refused(capsys, "run", picture, "x", "--strategy", "luck")
+    said = refused(capsys, "run", picture, "x", "--strategy", "luck")
+    assert "known: captions, description, detector, llm, program, vqa" in said
+
+
+def test_a_strategy_that_does_not_answer_the_task(
+    capsys: pytest.CaptureFixture[str], picture: str
+) -> None:
+    said = refused(capsys, "run", picture, "what is it?", "--strategy", "detector")
+    assert "strategy detector answers ground queries only, got question" in said
+
+
+@pytest.mark.parametrize("option", ["--show-prompt", "--program-only"])
+def test_no_program_to_show(capsys: pytest.CaptureFixture[str], picture: str, option: str) -> None:
+    code, out, err = viper(capsys, "run", picture, "the cube", "--strategy", "detector", option)
+    assert (code, out) == (2, "") and "strategy detector writes no program" in err
 
 
 def test_broken_profile_names_line_and_key(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from tests.strategies.bench import Bench, picture
 from viper.evaluate import world_score
 from viper.evaluate.prefetch import prefetch_programs, with_cache
-from viper.evaluate.world_baselines import answer_chance, answer_prior
+from viper.evaluate.world_baselines import answer_chance, answer_prior, baselines
 from viper.evaluate.world_score import Scored, ScoreRequest, report, run_options, score_samples
 from viper.schema import Query
 from viper.world.queries.meaning import Meaning
@@ -39,7 +40,7 @@ QUESTION = replace(
 
 @pytest.fixture(autouse=True)
 def plain_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(world_score, "sample_media", lambda sample: picture())
+    monkeypatch.setattr(world_score, "world_media", lambda sample: picture)
 
 
 def test_a_right_a_wrong_and_a_failed_sample_are_all_counted() -> None:
@@ -82,6 +83,33 @@ def test_prior_and_chance_of_a_question_alone() -> None:
     samples = [replace(QUESTION, answer=answer) for answer in ("2", "2", "1", "3")]
     assert answer_prior(samples) == {"count": "2"}
     assert answer_chance(samples) == {"count": pytest.approx(1 / 3)}
+
+
+def test_baselines_of_every_family() -> None:
+    phrase = replace(SAMPLE, text="cube")
+    video = replace(
+        SAMPLE,
+        family="video",
+        answer=1,
+        box=None,
+        text="what happens then?",
+        options=("a zebra", "a picture. a picture", "the ball falls"),
+    )
+    colour = replace(QUESTION, text="what color is this?", answer="red")
+    with Bench([]) as bench:
+        parts = bench.reasoner.components
+        grounded = baselines(parts, phrase, picture(), {})
+        missed = baselines(parts, SAMPLE, picture(), {})
+        asked = baselines(parts, colour, picture(), {"count": "2"})
+        watched = baselines(parts, video, np.stack([picture()] * 8), {})
+    assert grounded == {"detector_on_query": True} and missed == {"detector_on_query": False}
+    assert asked == {"vqa_on_question": True, "question_alone": False}
+    assert watched == {
+        "options_alone": False,
+        "frame_captions": True,
+        "one_frame": False,
+        "clip_description": False,
+    }
 
 
 def test_every_family_of_the_request_is_reported_even_if_empty() -> None:

@@ -79,4 +79,5 @@ def test_every_endpoint_and_error_is_described(open_server: Served) -> None:
     assert set(fields) == {
         *("media", "path", "query", "task", "options"),
         *("api", "strategy", "trials", "temperature", "seed"),
+        *("max_llm_calls", "max_llm_tokens", "fallback"),
     }

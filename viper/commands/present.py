@@ -6,14 +6,18 @@ from collections.abc import Iterator
 from typing import Any
 
 from viper.reasoner import RunResult
-from viper.schema import Failure, ToolCall, Trial
+from viper.schema import Answer, Failure, ToolCall, Trial
 
 
 def answer_line(result: RunResult) -> str:
-    """The answer in one line, or why there is none."""
-    answer = result.answer
-    if answer is None:
+    """The answer in one line, or why there is none; says so where it is a fallback's."""
+    if result.answer is None:
         return f"no answer: {failure_line(result.failure)}"
+    noted = f" [fallback: {result.trace.fallback}]" if result.trace.fallback else ""
+    return f"{_answer_text(result.answer)}{noted}"
+
+
+def _answer_text(answer: Answer) -> str:
     if answer.kind == "box":
         numbers = ", ".join(f"{value:g}" for value in answer.box or ())
         where = f" in picture {answer.image_index}" if answer.image_index else ""
@@ -37,15 +41,16 @@ def failure_line(failure: Failure | None) -> str:
 def details(result: RunResult) -> Iterator[str]:
     """The program, its calls, and what was corrected, as lines."""
     trials = result.trace.trials
-    for trial in trials[:-1]:
-        yield f"trial {trial.index + 1} ({trial.correction}): {failure_line(trial.failure)}"
-    last = trials[-1]
     if len(trials) > 1:
-        yield f"trial {last.index + 1} ({last.correction}): {_outcome(last)}"
-    yield "program:"
-    yield from (f"    {line}" for line in last.program.splitlines())
+        for trial in trials:
+            yield f"trial {trial.index + 1} ({trial.correction}): {_outcome(trial)}"
+    if result.program:
+        yield "program:"
+        yield from (f"    {line}" for line in result.program.splitlines())
     yield "tool calls:"
-    yield from (f"    {call_line(call)}" for call in last.tool_calls)
+    yield from (f"    {call_line(call)}" for trial in trials[-1:] for call in trial.tool_calls)
+    if result.trace.fallback:
+        yield f"every trial failed; the fallback {result.trace.fallback} answered"
     usage = result.trace.usage
     yield (
         f"{result.trace.seconds:.2f} s, {usage.llm_calls} LLM calls "

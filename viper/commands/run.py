@@ -9,17 +9,25 @@ import click
 
 from viper.commands.options import api_option, open_reasoner, profile_options, split_options
 from viper.errors import EXIT_FAILED, EXIT_OK
-from viper.schema import TASKS
+from viper.schema import FALLBACKS, TASKS
+from viper.strategies import STRATEGIES
 
 if TYPE_CHECKING:
     from viper.reasoner import Reasoner, RunOptions, RunResult
 
 
-@click.command()
+_STRATEGY_LINES = "\n".join(
+    f"  {name:<12} {shipped.summary}" for name, shipped in STRATEGIES.items()
+)
+
+
+@click.command(epilog=f"\b\nStrategies:\n{_STRATEGY_LINES}")
 @click.argument("media_and_query", nargs=-1, required=True, metavar="MEDIA... QUERY")
 @click.option("--task", type=str, default="auto", show_default=True, help=f"{', '.join(TASKS)}.")
 @api_option
-@click.option("--strategy", default="program", show_default=True, help="How to go about it.")
+@click.option(
+    "--strategy", default="program", show_default=True, help="How to go about it; see below."
+)
 @click.option(
     "--options",
     "choices",
@@ -33,6 +41,24 @@ if TYPE_CHECKING:
     "--temperature", type=click.FloatRange(0, 2), default=None, help="Of the first program."
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Of sampling.")
+@click.option(
+    "--max-llm-calls",
+    type=click.IntRange(0),
+    default=None,
+    help="Requests to the program writer at most; 0 for no bound.",
+)
+@click.option(
+    "--max-llm-tokens",
+    type=click.IntRange(0),
+    default=None,
+    help="Tokens of the program writer, after which it is asked no more; 0 for no bound.",
+)
+@click.option(
+    "--fallback",
+    type=click.Choice(FALLBACKS),
+    default=None,
+    help="What answers, marked as such, when every trial failed; off unless the profile says so.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object with the whole trace.")
 @click.option(
     "--save",
@@ -65,6 +91,8 @@ def run(media_and_query: tuple[str, ...], **given: Any) -> int:
     *paths, query = media_and_query
     media = media_from(paths)
     options = _run_options(given)
+    if not _writes_programs(options.strategy) and (given["show_prompt"] or given["program_only"]):
+        raise click.UsageError(f"strategy {options.strategy} writes no program; nothing to show")
     if given["dry_run"]:
         return _dry_run(given, media, query, options)
     with open_reasoner(given) as reasoner:
@@ -87,7 +115,15 @@ def _run_options(given: dict[str, Any]) -> RunOptions:
         trials=given["trials"],
         temperature=given["temperature"],
         seed=given["seed"],
+        max_llm_calls=given["max_llm_calls"],
+        max_llm_tokens=given["max_llm_tokens"],
+        fallback=given["fallback"],
     )
+
+
+def _writes_programs(strategy: str) -> bool:
+    """Whether there are a prompt and a program to show; taken to be so of installed ones."""
+    return strategy not in STRATEGIES or STRATEGIES[strategy].writes_programs
 
 
 def _dry_run(given: dict[str, Any], media: Any, query: str, options: RunOptions) -> int:
@@ -109,6 +145,10 @@ def _dry_run(given: dict[str, Any], media: Any, query: str, options: RunOptions)
     )
     sizes = [state.size_bytes for state in states if state.size_bytes]
     click.echo(f"weights on this disk: {sum(sizes) / 1e6:,.0f} MB; each loads when first needed")
+    exit_code = EXIT_FAILED if any(state.problem for state in states) else EXIT_OK
+    if not _writes_programs(options.strategy):
+        click.echo(f"strategy {options.strategy}: {STRATEGIES[options.strategy].summary}")
+        return exit_code
     # The router counts tokens with the model itself, which would load it.
     parts = profile.components()
     parts = replace(parts, settings=replace(parts.settings, api_budget=0))
@@ -122,7 +162,7 @@ def _dry_run(given: dict[str, Any], media: Any, query: str, options: RunOptions)
     )
     most = profile.document.limits.calls
     click.echo(f"vision models: as many calls as the program makes, at most {most}")
-    return EXIT_FAILED if any(state.problem for state in states) else EXIT_OK
+    return exit_code
 
 
 def _answer(reasoner: Reasoner, media: Any, query: str, options: RunOptions) -> RunResult:
@@ -153,7 +193,7 @@ def _print(result: RunResult, given: dict[str, Any]) -> int:
     if given["as_json"]:
         click.echo(json.dumps(result_record(result, images), ensure_ascii=False))
     elif given.get("program_only"):
-        click.echo(result.program)
+        click.echo(result.program or "")
     else:
         for line in details(result):
             click.echo(line, err=True)

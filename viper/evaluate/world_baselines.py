@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
-from viper.errors import ToolError
-from viper.evaluate.scorers import answer_correct, ground_correct
-from viper.sandbox import Ref
-from viper.schema import Box
-from viper.tools.hub import HubSession, ToolHub
-from viper.tools.media import media_from
+from viper.evaluate.scorers import answer_correct
+from viper.evaluate.world_samples import is_right
+from viper.strategies.base import Components, RunContext, Strategy
+from viper.strategies.end_to_end import (
+    CaptionsStrategy,
+    DescriptionStrategy,
+    DetectorStrategy,
+    LanguageStrategy,
+    VqaStrategy,
+)
+from viper.tools.media import Media, media_from
 from viper.world.queries.sample import WorldSample
 
 PRIOR_SAMPLES = 600
 """Training samples from which the answer prior of the ``question_alone`` baseline is taken."""
-
-CAPTIONED_FRAMES = 8
 
 Prior = Mapping[str, str]
 
@@ -40,91 +42,36 @@ def answer_chance(samples: Sequence[WorldSample]) -> Mapping[str, float]:
     return {kind: 1 / len(answers) for kind, answers in seen.items()}
 
 
-def baselines(hub: ToolHub, sample: WorldSample, pixels: Any, prior: Prior) -> dict[str, bool]:
+def baselines(
+    components: Components, sample: WorldSample, pixels: Any, prior: Prior
+) -> dict[str, bool]:
     """Whether each baseline of the sample's family is right; a failing tool is wrong."""
-    session = hub.session(media_from(pixels))
-    return {
-        name: _tried(method, session, sample, prior)
-        for name, method in _METHODS[sample.family].items()
+    media = media_from(pixels)
+    found = {
+        name: _right(strategy, components, sample, media)
+        for name, strategy in _STRATEGIES[sample.family].items()
     }
+    if sample.family == "question":
+        found["question_alone"] = answer_correct(prior.get(sample.query_type), str(sample.answer))
+    return found
 
 
-def _tried(method: Any, session: HubSession, sample: WorldSample, prior: Prior) -> bool:
-    try:
-        return bool(method(session, sample, prior))
-    except ToolError:
-        return False
+def _right(strategy: Strategy, components: Components, sample: WorldSample, media: Media) -> bool:
+    context = RunContext(sample.query, media, components.settings, threading.Event())
+    for _ in strategy.trials(components, context):
+        pass
+    answer, _ = context.final_value or (None, None)
+    return is_right(sample, answer)
 
 
-def _whole(session: HubSession) -> Ref:
-    height, width = session.media.images[0].shape[:2]
-    return Ref("image", ("image0", width, height))
-
-
-def _detector(session: HubSession, sample: WorldSample, prior: Prior) -> bool:
-    session.thresholds["detector.threshold"] = 0.0
-    found = session.call("find", (_whole(session), sample.text), {}, None)
-    if not found or sample.box is None:
-        return False
-    box = Box(*found[0].fields[1:5]).to_pixels(session.media.images[0].shape[0])
-    return ground_correct(box, sample.box)
-
-
-def _vqa(session: HubSession, sample: WorldSample, prior: Prior) -> bool:
-    answer = session.call("simple_query", (_whole(session), sample.text), {}, None)
-    return answer_correct(answer, str(sample.answer))
-
-
-def _question_alone(session: HubSession, sample: WorldSample, prior: Prior) -> bool:
-    return answer_correct(prior.get(sample.query_type), str(sample.answer))
-
-
-def _select(session: HubSession, sample: WorldSample, info: str) -> bool:
-    chosen = session.call("select_answer", (info, sample.text, list(sample.options)), {}, None)
-    return bool(sample.options.index(chosen) == sample.answer)
-
-
-def _options_alone(session: HubSession, sample: WorldSample, prior: Prior) -> bool:
-    return _select(session, sample, "")
-
-
-def _frame_captions(session: HubSession, sample: WorldSample, prior: Prior) -> bool:
-    return _select(session, sample, _captions(session, CAPTIONED_FRAMES))
-
-
-def _one_frame(session: HubSession, sample: WorldSample, prior: Prior) -> bool:
-    return _select(session, sample, _captions(session, 1))
-
-
-def _clip_description(session: HubSession, sample: WorldSample, prior: Prior) -> bool:
-    assert session.media.video is not None
-    clip = Ref("video", ("video0", len(session.media.video), 0, 0))
-    info = session.call("caption_video", (clip, sample.text), {}, None)
-    return _select(session, sample, info)
-
-
-def _captions(session: HubSession, count: int) -> str:
-    """Captions of evenly spread frames, by the model that answers questions about pictures."""
-    video = session.media.video
-    assert video is not None
-    spots = (
-        np.linspace(0, len(video) - 1, count + 2)[1:-1]
-        if count == 1
-        else np.linspace(0, len(video) - 1, count)
-    )
-    frames = [video[int(round(spot))] for spot in spots]
-    with session.hub.models.using("vqa") as vqa:
-        return ". ".join(vqa.caption(vqa.encode(frames)))
-
-
-_METHODS: Mapping[str, Mapping[str, Callable[[HubSession, WorldSample, Prior], bool]]] = {
-    "referring": {"detector_on_query": _detector},
-    "question": {"vqa_on_question": _vqa, "question_alone": _question_alone},
+_STRATEGIES: Mapping[str, Mapping[str, Strategy]] = {
+    "referring": {"detector_on_query": DetectorStrategy()},
+    "question": {"vqa_on_question": VqaStrategy()},
     "video": {
-        "options_alone": _options_alone,
-        "frame_captions": _frame_captions,
-        "one_frame": _one_frame,
-        "clip_description": _clip_description,
+        "options_alone": LanguageStrategy(),
+        "frame_captions": CaptionsStrategy(),
+        "one_frame": CaptionsStrategy(frames=1),
+        "clip_description": DescriptionStrategy(),
     },
 }
 

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
+from viper.data.world import world_media
 from viper.evaluate.intervals import Estimate, proportion
 from viper.evaluate.world_baselines import (
     PRIOR_SAMPLES,
@@ -17,7 +18,7 @@ from viper.evaluate.world_baselines import (
     answer_prior,
     baselines,
 )
-from viper.evaluate.world_samples import is_right, sample_media
+from viper.evaluate.world_samples import is_right
 from viper.reasoner import Reasoner, RunOptions, RunResult
 from viper.schema import Query
 from viper.world.queries.generate import generate
@@ -103,16 +104,16 @@ def run_options(query: Query) -> RunOptions:
 
 
 def _score_one(reasoner: Reasoner, sample: WorldSample, prior: Any) -> Scored:
-    pixels = sample_media(sample)
+    pixels = world_media(sample)()
     query = sample.query
     found: dict[str, bool] = {}
     try:
         result = reasoner.run(pixels, query.text, run_options(query))
         if prior is not None:
-            found = baselines(reasoner.components.hub, sample, pixels, prior)
+            found = baselines(reasoner.components, sample, pixels, prior)
     except Exception as error:  # noqa: BLE001  (boundary: one sample must not end the set)
         return Scored(sample, False, None, found, f"{type(error).__name__}: {error}")
-    return Scored(sample, is_right(sample, result), result, found)
+    return Scored(sample, is_right(sample, result.answer), result, found)
 
 
 def report(scored: Sequence[Scored], request: ScoreRequest) -> dict[str, Any]:

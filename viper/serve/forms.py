@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.datastructures import FormData, UploadFile
@@ -14,6 +14,7 @@ from viper.serve.settings import ServeSettings
 from viper.serve.uploads import Intake, under_roots
 
 MAX_SEED = 2**31 - 1
+MAX_BOUND = 2**31 - 1
 MAX_OPTIONS = 64
 MAX_PROGRAM_CHARACTERS = 64 * 1024
 
@@ -52,6 +53,15 @@ class RunForm(_Form):
         None, ge=0, le=2, allow_inf_nan=False, description="Of the first program."
     )
     seed: int | None = Field(None, ge=0, le=MAX_SEED, description="Of sampling.")
+    max_llm_calls: int | None = Field(
+        None, ge=1, le=MAX_BOUND, description="Requests to the program writer at most."
+    )
+    max_llm_tokens: int | None = Field(
+        None, ge=1, le=MAX_BOUND, description="Its tokens, after which it is asked no more."
+    )
+    fallback: Literal["none", "vipergpt"] | None = Field(
+        None, description="What answers when every trial failed."
+    )
 
     def run_options(self) -> RunOptions:
         """As the Reasoner takes them."""
@@ -63,6 +73,9 @@ class RunForm(_Form):
             trials=self.trials,
             temperature=self.temperature,
             seed=self.seed,
+            max_llm_calls=self.max_llm_calls,
+            max_llm_tokens=self.max_llm_tokens,
+            fallback=self.fallback,
         )
 
 

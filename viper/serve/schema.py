@@ -12,7 +12,7 @@ from viper.schema import Failure, Task, ToolCall, Usage
 class TrialRecord(BaseModel):
     """One program that was run."""
 
-    program: str
+    program: str = Field(description="Empty where the strategy writes none.")
     correction: str = Field(description="Why this program was run: first, self_debug, …")
     ok: bool
     failure: Failure | None
@@ -56,6 +56,7 @@ class RunRecord(BaseModel):
     api_left_out: list[str] = Field(description="Names that the prompt had no room for.")
     seed: int
     failure: Failure | None
+    fallback: str | None = Field(description="What answered after every trial had failed.")
     trials: list[TrialRecord]
     tool_calls: list[ToolCall]
     usage: Usage

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -40,16 +41,20 @@ def resolve_task(query: Query) -> tuple[str, str]:
     return "ground", "names something in a picture"
 
 
-def read_answer(value: Any, query: Query, media: Media) -> Answer | Failure:
-    """The program's return value as the task's Answer, or a ``return_type`` Failure.
+def read_answer(
+    value: Any, query: Query, media: Media, by: str = "the program"
+) -> Answer | Failure:
+    """What a program returned as the task's Answer, or a ``return_type`` Failure.
 
-    A tuple ``(answer, info)`` counts as the answer.
+    A tuple ``(answer, info)`` counts as the answer. ``by`` is who returned it, for the message.
     """
     info: Any = None
     if isinstance(value, tuple) and len(value) == 2:
         value, info = value[0], _json(value[1])
     read = _READERS[query.task](value, query, media)
-    if isinstance(read, Failure) or info is None:
+    if isinstance(read, Failure):
+        return replace(read, message=f"{by} {read.message}")
+    if info is None:
         return read
     return Answer(read.value, read.kind, read.choice_index, read.box, read.image_index, info)
 
@@ -58,7 +63,7 @@ def _wrong(value: Any, expected: str) -> Failure:
     seen = "nothing" if value is None else f"{type(value).__name__} {str(value)[:60]!r}"
     if isinstance(value, Ref):
         seen = f"a {value.kind}"
-    return Failure("return_type", f"the program returned {seen}; expected {expected}")
+    return Failure("return_type", f"returned {seen}; expected {expected}")
 
 
 def _ground(value: Any, query: Query, media: Media) -> Answer | Failure:

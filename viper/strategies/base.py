@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from viper.api.library import Library
-from viper.llm.protocol import LLM
+from viper.errors import UnknownNameError, UsageError
+from viper.llm.protocol import LLM, Completion
+from viper.prompting.router import Routers
 from viper.sandbox import Sandbox
-from viper.schema import Example, Query, Trial, Usage
+from viper.schema import FALLBACKS, Example, Failure, Query, Trial, Usage
 from viper.tools.hub import ToolHub
 from viper.tools.media import Media
 from viper.tools.roles import Floats
@@ -50,6 +52,17 @@ class RunSettings:
         api_budget: tokens that the text of the API may take; above it, a router shows the
             names that fit the query best. 0 shows all of them.
         router: how it ranks names: ``bm25`` or ``embeddings``.
+        max_llm_calls: requests to the program writer at most; 0 sets no bound.
+        max_llm_tokens: prompt and completion tokens of the program writer, after which no
+            further program is asked for; 0 sets no bound.
+        fallback: what answers when every trial failed: ``none`` or ``vipergpt``.
+        average_box: where ``vipergpt`` grounds: ``x0, y0, x1, y1`` as fractions of the picture,
+            from its top-left corner. The default is ViperGPT's average box on a picture of
+            640 x 480 pixels, the usual size in RefCOCO.
+
+    Raises:
+        UnknownNameError: another fallback.
+        UsageError: a negative bound, or an average box that is no box within the picture.
     """
 
     api: str = "abstract"
@@ -64,6 +77,29 @@ class RunSettings:
     seed: int = 0
     api_budget: int = 0
     router: str = "bm25"
+    max_llm_calls: int = 0
+    max_llm_tokens: int = 0
+    fallback: str = "none"
+    average_box: tuple[float, ...] = (0.0795, 0.2573, 0.7711, 0.9185)
+
+    def __post_init__(self) -> None:
+        if self.fallback not in FALLBACKS:
+            raise UnknownNameError("fallback", self.fallback, FALLBACKS)
+        for name in ("max_llm_calls", "max_llm_tokens"):
+            if getattr(self, name) < 0:
+                raise UsageError(f"{name} is {getattr(self, name)}; 0 or more, 0 for no bound")
+        if not _is_fraction_box(self.average_box):
+            raise UsageError(
+                f"average_box is {self.average_box!r}; expected x0, y0, x1, y1 with "
+                "0 <= x0 < x1 <= 1 and 0 <= y0 < y1 <= 1"
+            )
+
+
+def _is_fraction_box(box: Sequence[float]) -> bool:
+    if len(box) != 4:
+        return False
+    x0, y0, x1, y1 = box
+    return 0 <= x0 < x1 <= 1 and 0 <= y0 < y1 <= 1
 
 
 @dataclass(frozen=True)
@@ -74,6 +110,7 @@ class Components:
         library: the names that programs may call.
         preload: load the vision models ahead, while the first program is written.
         embed: texts to unit vectors, for a router that ranks by meaning.
+        routers: kept between prompts, where the API is larger than its budget of tokens.
     """
 
     llm: LLM
@@ -85,6 +122,7 @@ class Components:
     preload: bool = False
     library: Library = field(default_factory=Library)
     embed: Callable[[Sequence[str]], Floats] | None = None
+    routers: Routers = field(default_factory=Routers, repr=False, compare=False)
 
     def close(self) -> None:
         """Ends the sandbox's processes; the components are of no use afterwards."""
@@ -99,17 +137,33 @@ class UsageMeter:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     model_calls: int = 0
+    cost_usd: float | None = None
+
+    def add(self, completion: Completion) -> None:
+        """Counts one call of the language model by what it answered."""
+        self.llm_calls += 1
+        self.prompt_tokens += completion.prompt_tokens
+        self.completion_tokens += completion.completion_tokens
+        if completion.cost_usd is not None:
+            self.cost_usd = (self.cost_usd or 0.0) + completion.cost_usd
 
     def snapshot(self) -> Usage:
-        return Usage(self.llm_calls, self.prompt_tokens, self.completion_tokens, self.model_calls)
+        return Usage(
+            self.llm_calls,
+            self.prompt_tokens,
+            self.completion_tokens,
+            self.model_calls,
+            self.cost_usd,
+        )
 
 
 @dataclass
 class RunContext:
     """One query on its way: what it asks, about what, with which settings.
 
-    ``final_value`` is what the last good program returned, with arrays and references;
-    ``left_out`` the names of the API that a router kept out of the prompt.
+    ``final_value`` is the answer with what the last good program returned, arrays and references
+    among it; ``left_out`` the names of the API that a router kept out of the prompt; ``stopped``
+    why a strategy went no further, where no trial says it; ``fallback`` what answered instead.
     """
 
     query: Query
@@ -119,6 +173,20 @@ class RunContext:
     usage: UsageMeter = field(default_factory=UsageMeter)
     final_value: Any = None
     left_out: tuple[str, ...] = ()
+    stopped: Failure | None = None
+    fallback: str | None = None
+
+    def over_budget(self) -> Failure | None:
+        """Why the program writer may not be asked again; None while it may."""
+        settings, used = self.settings, self.usage
+        tokens = used.prompt_tokens + used.completion_tokens
+        for name, limit, count in (
+            ("max_llm_calls", settings.max_llm_calls, used.llm_calls),
+            ("max_llm_tokens", settings.max_llm_tokens, tokens),
+        ):
+            if limit and count >= limit:
+                return Failure("budget", f"{count} used of {name} {limit}; set a higher bound or 0")
+        return None
 
 
 class Strategy(Protocol):

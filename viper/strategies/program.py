@@ -18,8 +18,6 @@ from viper.llm.protocol import Sampling
 from viper.prompting.builder import Feedback, build_prompt
 from viper.prompting.compact import END_OF_PROGRAM
 from viper.prompting.extract import extract_code
-from viper.prompting.ranking import ranker
-from viper.prompting.router import Router
 from viper.sandbox import Outcome, Ref
 from viper.schema import Answer, Example, Failure, Query, ToolCall, Trial
 from viper.strategies.answers import read_answer
@@ -56,6 +54,9 @@ class ProgramStrategy:
     def trials(self, components: Components, context: RunContext) -> Iterator[Trial]:
         """Trials in order, re-runs by self-tuning among them; the first that answers is the last.
 
+        They end early where the next request would pass the settings' budget; a budget that
+        allows none at all is said in ``context.stopped``.
+
         Raises:
             CancelledError: ``context.cancel`` was set.
         """
@@ -64,6 +65,8 @@ class ProgramStrategy:
         index = 0
         for attempt in range(max(1, context.settings.trials)):
             written = self._write(components, context, attempt, last, failed)
+            if written is None:
+                return
             if written.program in failed:
                 continue
             failed.add(written.program)
@@ -80,8 +83,11 @@ class ProgramStrategy:
         attempt: int,
         last: Trial | None,
         failed: set[str],
-    ) -> Written:
-        """The program of an attempt; one that failed already is drawn anew, ever warmer."""
+    ) -> Written | None:
+        """The program of an attempt; one that failed already is drawn anew, ever warmer.
+
+        None where the budget is used up before there is one that has not failed.
+        """
         settings = context.settings
         feedback = None
         if attempt and settings.feedback and last is not None and last.failure is not None:
@@ -98,18 +104,24 @@ class ProgramStrategy:
                 temperature=sampling.temperature + REDRAW_WARMER,
             )
             program = _drawn(components, context, prompt, sampling)
+        if program is None:
+            return None
         correction = "first"
         if attempt:
             correction = "self_debug" if feedback is None else "self_debug_feedback"
         return Written(program, prompt, correction, sampling.seed, sampling.temperature)
 
 
-def _drawn(components: Components, context: RunContext, prompt: str, sampling: Sampling) -> str:
+def _drawn(
+    components: Components, context: RunContext, prompt: str, sampling: Sampling
+) -> str | None:
+    """One more program; None where the budget is used up."""
     _check_cancelled(context)
+    context.stopped = context.over_budget()
+    if context.stopped is not None:
+        return None
     completion = components.llm.generate([prompt], sampling)[0][0]
-    context.usage.llm_calls += 1
-    context.usage.prompt_tokens += completion.prompt_tokens
-    context.usage.completion_tokens += completion.completion_tokens
+    context.usage.add(completion)
     return extract_code(completion.text)
 
 
@@ -155,11 +167,12 @@ def routed(
     """The names that the prompt lists: all, or those the router chose where a budget is set."""
     if not settings.api_budget:
         return entries
-    router = Router(
+    router = components.routers.get(
         entries,
-        count_tokens=components.llm.count_tokens,
-        detail="compact" if settings.prompt_style == "compact" else "full",
-        rank=ranker(settings.router, components.embed),
+        components.llm.count_tokens,
+        "compact" if settings.prompt_style == "compact" else "full",
+        settings.router,
+        components.embed,
     )
     return router.choose(query.text, settings.api_budget, [e.program for e in examples])
 

@@ -1,0 +1,108 @@
+"""``viper report`` on the command line."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from tests.evaluate.run_samples import a_manifest, a_row, failed_row
+from viper.cli import cli
+from viper.errors import UsageError
+from viper.evaluate.store import RunStore
+
+
+def ran(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(cli, ["report", *map(str, arguments)], standalone_mode=False)
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> tuple[Path, Path]:
+    before, after = tmp_path / "before", tmp_path / "after"
+    with RunStore.create(before, a_manifest(metric="answers")) as store:
+        for number in range(40):
+            store.add(number, failed_row(number) if number % 4 == 0 else a_row(number))
+    with RunStore.create(after, a_manifest(metric="answers", strategy="plan")) as store:
+        for number in range(40):
+            store.add(number, a_row(number, text=a_row(number).text))
+    return before, after
+
+
+def test_a_table_of_two_runs(runs: tuple[Path, Path]) -> None:
+    done = ran(*runs)
+    assert done.return_value == 0, done.exception
+    lines = done.stdout.splitlines()
+    assert lines[0].split()[0] == "run" and "plan" in lines[2] and "10 (25.0%)" in lines[1]
+
+
+def test_csv_markdown_and_json(runs: tuple[Path, Path], tmp_path: Path) -> None:
+    lines = list(csv.DictReader(io.StringIO(ran("--format", "csv", *runs).stdout)))
+    assert {line["kind"] for line in lines} == {"overall", "group", "failures"}
+    assert ran("--format", "markdown", *runs).stdout.startswith("| run |")
+    found = json.loads(ran("--json", *runs).stdout)
+    assert [run["n"] for run in found["runs"]] == [40, 40]
+    out = tmp_path / "table.json"
+    done = ran("--format", "json", "--out", out, *runs)
+    assert done.stdout == "" and json.loads(out.read_text()) == found
+
+
+def test_a_page_in_the_folder_or_elsewhere(runs: tuple[Path, Path], tmp_path: Path) -> None:
+    done = ran("--html", *runs)
+    assert done.stdout.split() == [str(run / "report.html") for run in runs]
+    assert "<svg" in (runs[0] / "report.html").read_text("utf-8")
+    out = tmp_path / "page.html"
+    assert ran("--html", "--out", out, runs[0]).return_value == 0
+    assert out.read_bytes() == (runs[0] / "report.html").read_bytes()
+
+
+def test_comparing_in_words_and_as_json(runs: tuple[Path, Path]) -> None:
+    text = ran("--compare", *runs).stdout
+    assert text.startswith("40 answers\nmean score 0.250 before, 0.500 after; gain +0.250 [")
+    assert "to right: 10" in text and "  s00000  what color is cube 0?" in text
+    assert "runtime -> none" in text and "to wrong: 0" in text
+    found = json.loads(ran("--compare", "--json", *runs).stdout)
+    assert len(found["to_right"]) == 10 and found["gain"]["p_value"] < 0.01
+
+
+def test_long_lists_are_cut_in_words_only(tmp_path: Path) -> None:
+    for name, score in (("a", 0.0), ("b", 1.0)):
+        with RunStore.create(tmp_path / name, a_manifest(metric="answers")) as store:
+            for number in range(40):
+                store.add(number, a_row(number, score=score, text="\x1b[2Jgone"))
+    text = ran("--compare", tmp_path / "a", tmp_path / "b").stdout
+    assert "and 20 more (--json lists all)" in text and "\x1b" not in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("{0}", "--compare"), "takes two runs"),
+        (("{0}", "--common"), "goes with --compare"),
+        (("{0}", "--json", "--format", "csv"), "different things"),
+        (("{0}", "{1}", "--html", "--out", "x.html"), "one page"),
+        (("{0}", "{1}", "--compare", "--html"), "text or"),
+        (("nowhere",), "not the folder of a run"),
+    ],
+)
+def test_a_wrong_call_is_one_line(
+    runs: tuple[Path, Path], arguments: tuple[str, ...], message: str
+) -> None:
+    done = ran(*[one.format(*runs) for one in arguments])
+    assert isinstance(done.exception, UsageError) and message in str(done.exception)
+
+
+def test_help_and_plain_text_load_no_plots(runs: tuple[Path, Path]) -> None:
+    for arguments in (["--help"], [str(runs[0])]):
+        code = (
+            "import sys; sys.modules['matplotlib'] = None; sys.modules['torch'] = None\n"
+            "from viper.cli import main\n"
+            f"sys.exit(main(['report', *{arguments!r}]))"
+        )
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr

@@ -1,0 +1,152 @@
+"""``viper report``: what evaluation runs came to, side by side or one against the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from viper.errors import EXIT_OK, UsageError
+
+if TYPE_CHECKING:
+    from viper.evaluate.comparison import Change, Comparison
+
+_LISTED = 20
+_TEXT_WIDTH = 70
+
+
+@click.command()
+@click.argument("runs", nargs=-1, required=True, metavar="RUN...", type=click.Path(path_type=Path))
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["table", "csv", "markdown", "json"]),
+    default=None,
+    help="Of the text; a table unless told.",
+)
+@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+@click.option(
+    "--html", is_flag=True, help="Write a page with plots and samples, RUN/report.html or --out."
+)
+@click.option(
+    "--out", type=click.Path(path_type=Path), default=None, help="File to write; else stdout."
+)
+@click.option("--compare", is_flag=True, help="Compare two runs sample by sample: BEFORE AFTER.")
+@click.option("--common", is_flag=True, help="With --compare: only the samples that both hold.")
+def report(
+    runs: tuple[Path, ...], html: bool, out: Path | None, compare: bool, **given: str | bool | None
+) -> int:
+    """Tables and pages of evaluation runs (folders that viper eval wrote).
+
+    Runs that are still being written, or were cut off, can be read, too.
+
+    \b
+    viper report runs/a runs/b
+    viper report runs/a --html
+    viper report --compare runs/a runs/b
+    """
+    as_json, form = bool(given["as_json"]), given["form"]
+    if as_json and form not in (None, "json"):
+        raise UsageError(f"--json and --format {form} ask for different things")
+    if given["common"] and not compare:
+        raise UsageError("--common goes with --compare")
+    form = "json" if as_json else str(form or "table")
+    if compare:
+        return _compare(runs, form, out, common=bool(given["common"]), html=html)
+    return _pages(runs, out) if html else _tables(runs, form, out)
+
+
+def _tables(runs: Sequence[Path], form: str, out: Path | None) -> int:
+    from viper.evaluate.report import report as report_of
+    from viper.evaluate.report_table import FORMATS, NamedReport, rendered
+    from viper.evaluate.store import RunStore
+
+    found = []
+    for run in runs:
+        with RunStore.read(run) as store:
+            found.append(NamedReport(str(run), report_of(store)))
+    _deliver(rendered(found, next(name for name in FORMATS if name == form)), out)
+    return EXIT_OK
+
+
+def _pages(runs: Sequence[Path], out: Path | None) -> int:
+    from viper.evaluate.report import report as report_of
+    from viper.evaluate.report_page import report_page
+    from viper.evaluate.run_files import write_whole
+    from viper.evaluate.store import PAGE, RunStore
+
+    if out is not None and len(runs) > 1:
+        raise UsageError(f"--html --out writes one page, and {len(runs)} runs were named")
+    for run in runs:
+        with RunStore.read(run) as store:
+            page = report_page(store, report_of(store))
+        path = out or run / PAGE
+        write_whole(path, page)
+        click.echo(path)
+    return EXIT_OK
+
+
+def _compare(runs: Sequence[Path], form: str, out: Path | None, *, common: bool, html: bool) -> int:
+    import json
+
+    from viper.evaluate.comparison import compare
+    from viper.evaluate.store import RunStore
+
+    if len(runs) != 2:
+        raise UsageError(f"--compare takes two runs, BEFORE and AFTER; got {len(runs)}")
+    if html or form not in ("table", "json"):
+        raise UsageError("--compare prints text or, with --json, JSON")
+    with RunStore.read(runs[0]) as before, RunStore.read(runs[1]) as after:
+        found = compare(before, after, common=common)
+    if form == "json":
+        text = json.dumps(found.to_json(), indent=2, allow_nan=False) + "\n"
+    else:
+        text = "\n".join(_lines(found)) + "\n"
+    _deliver(text, out)
+    return EXIT_OK
+
+
+def _lines(found: Comparison) -> list[str]:
+    gain = found.gain.difference
+    left_out = ""
+    if found.only_before or found.only_after:
+        left_out = (
+            f" that both hold ({found.only_before:,} only before, {found.only_after:,} only after)"
+        )
+    lines = [
+        f"{found.n:,} answers{left_out}",
+        f"mean score {found.score_before:.3f} before, {found.score_after:.3f} after; "
+        f"gain {gain.value:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}], p = {found.gain.p_value:.3g}",
+    ]
+    lines += _listed("to right", found.to_right)
+    lines += _listed("to wrong", found.to_wrong)
+    lines += _listed("another failure", found.changed_failure, values=True)
+    lines += _listed("another program", found.changed_program)
+    return lines
+
+
+def _listed(title: str, changes: Sequence[Change], *, values: bool = False) -> list[str]:
+    from viper.evaluate.escape import for_terminal
+
+    lines = ["", f"{title}: {len(changes):,}"]
+    for one in changes[:_LISTED]:
+        name = one.sample_id if not one.seed else f"{one.sample_id} (seed {one.seed})"
+        parts = [for_terminal(name), for_terminal(one.text, _TEXT_WIDTH)]
+        if values:
+            parts.append(for_terminal(f"{one.before or 'none'} -> {one.after or 'none'}"))
+        lines.append("  " + "  ".join(parts))
+    if len(changes) > _LISTED:
+        lines.append(f"  and {len(changes) - _LISTED:,} more (--json lists all)")
+    return lines
+
+
+def _deliver(text: str, out: Path | None) -> None:
+    if out is None:
+        click.echo(text, nl=False)
+        return
+    from viper.evaluate.run_files import write_whole
+
+    write_whole(out, text)
+    click.echo(out, err=True)

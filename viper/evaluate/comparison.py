@@ -1,0 +1,132 @@
+"""Two runs over the same samples, pair by pair: what became right, what became wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from viper.errors import UsageError
+from viper.evaluate.intervals import Paired, paired
+from viper.evaluate.plain import plain
+from viper.evaluate.row import Row
+from viper.evaluate.store import RunStore
+from viper.schema import to_json
+
+RIGHT = 0.5
+"""A sample counts as right from this score on: all of a 0-or-1 score, acc@0.5 of an overlap."""
+
+_NAMED = 3
+
+Key = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class Change:
+    """One sample that went another way; ``before`` and ``after`` are what changed."""
+
+    sample_id: str
+    seed: int
+    text: str
+    before: Any
+    after: Any
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What changed from one run to another, over the samples (and seeds) that both hold.
+
+    Attributes:
+        n: pairs compared.
+        only_before, only_after: answers that the other run does not hold; 0 unless the caller
+            asked for the common ones.
+        gain: mean of after minus before with its interval, and the p-value of no difference.
+        to_right, to_wrong: samples whose score crossed 0.5; values are scores.
+        changed_program: values are programs.
+        changed_failure: values are kinds of failure, None where there was an answer.
+    """
+
+    n: int
+    only_before: int
+    only_after: int
+    score_before: float
+    score_after: float
+    gain: Paired
+    to_right: tuple[Change, ...]
+    to_wrong: tuple[Change, ...]
+    changed_program: tuple[Change, ...]
+    changed_failure: tuple[Change, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON values."""
+        values: dict[str, Any] = plain(to_json(self))
+        return {"schema": 1, **values}
+
+
+def compare(before: RunStore, after: RunStore, *, common: bool = False) -> Comparison:
+    """Compares two runs pair by pair.
+
+    Args:
+        before: the run to start from.
+        after: the run that shall be better.
+        common: compare the samples that both hold where they do not hold the same ones.
+
+    Raises:
+        UsageError: they hold different samples (or the same ids ask for something else), or
+            share none.
+    """
+    first = {(row.sample_id, row.seed): row for row in before.rows()}
+    second = {(row.sample_id, row.seed): row for row in after.rows()}
+    shared = [key for key in first if key in second]
+    only_before, only_after = len(first) - len(shared), len(second) - len(shared)
+    if not shared:
+        raise UsageError("the two runs share no sample under the same seed")
+    if not common and (only_before or only_after):
+        raise UsageError(
+            f"the two runs hold different samples: {only_before:,} only in {before.folder}, "
+            f"{only_after:,} only in {after.folder}; --common compares the {len(shared):,} that "
+            "both hold"
+        )
+    pairs = [(first[key], second[key]) for key in shared]
+    _check_same_questions(pairs)
+    n = len(pairs)
+    return Comparison(
+        n=n,
+        only_before=only_before,
+        only_after=only_after,
+        score_before=sum(old.score for old, _ in pairs) / n,
+        score_after=sum(new.score for _, new in pairs) / n,
+        gain=paired(
+            [old.score for old, _ in pairs],
+            [new.score for _, new in pairs],
+            [old.cluster or f"sample {old.sample_id}" for old, _ in pairs],
+        ),
+        to_right=_changes(pair for pair in pairs if pair[0].score < RIGHT <= pair[1].score),
+        to_wrong=_changes(pair for pair in pairs if pair[1].score < RIGHT <= pair[0].score),
+        changed_program=_changes(_differing(pairs, "program"), "program"),
+        changed_failure=_changes(_differing(pairs, "failure"), "failure"),
+    )
+
+
+def _differing(pairs: Iterable[tuple[Row, Row]], name: str) -> Iterable[tuple[Row, Row]]:
+    return ((old, new) for old, new in pairs if getattr(old, name) != getattr(new, name))
+
+
+def _changes(pairs: Iterable[tuple[Row, Row]], name: str = "score") -> tuple[Change, ...]:
+    return tuple(
+        Change(old.sample_id, old.seed, old.text, getattr(old, name), getattr(new, name))
+        for old, new in pairs
+    )
+
+
+def _check_same_questions(pairs: Iterable[tuple[Row, Row]]) -> None:
+    other = [old.sample_id for old, new in pairs if _asked(old) != _asked(new)]
+    if other:
+        raise UsageError(
+            f"{len(other):,} samples have the same id in both runs and ask for something else "
+            f"({', '.join(repr(one) for one in other[:_NAMED])}): not the same set"
+        )
+
+
+def _asked(row: Row) -> Mapping[str, Any]:
+    return {"text": row.text, "options": row.options, "target": row.target}

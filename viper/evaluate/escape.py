@@ -1,0 +1,51 @@
+"""Untrusted text (queries, programs, names) on its way into a terminal, CSV, Markdown or HTML."""
+
+from __future__ import annotations
+
+import html
+import re
+import unicodedata
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]()#!|~$])")
+_SPACES = re.compile(r"\s+")
+
+
+def for_terminal(text: str, width: int | None = None) -> str:
+    """One line without control characters, cut to ``width`` with an ellipsis."""
+    line = _SPACES.sub(" ", _visible(text)).strip()
+    if width is not None and len(line) > width:
+        return line[: width - 1] + "…"
+    return line
+
+
+def for_csv(text: str) -> str:
+    """A cell that no spreadsheet takes for a formula: a leading apostrophe where one could.
+
+    Source: OWASP, "CSV Injection".
+    """
+    shown = _visible(text)
+    return (
+        f"'{shown}" if shown.lstrip().startswith(_FORMULA) or text.startswith(_FORMULA) else shown
+    )
+
+
+def for_markdown(text: str) -> str:
+    """One line in which nothing is markup: no cell ends, no link, no HTML."""
+    escaped = _MARKDOWN.sub(r"\\\1", for_terminal(text))
+    return escaped.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def for_html(text: object) -> str:
+    """Text for an element or a quoted attribute of HTML."""
+    return html.escape(_visible(str(text)), quote=True)
+
+
+def _visible(text: str) -> str:
+    """Control and direction-changing characters as ``\\x1b``; line ends and tabs are kept."""
+    return "".join(
+        character
+        if character in "\n\t" or unicodedata.category(character) not in ("Cc", "Cf", "Cs")
+        else character.encode("unicode_escape").decode("ascii")
+        for character in text
+    )

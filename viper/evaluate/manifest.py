@@ -1,0 +1,190 @@
+"""What a run was asked to do, with what: ``run.json``, and whether two runs are the same one."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from viper.data.sample import Sample, Where
+from viper.errors import StoreError
+from viper.evaluate.environment import Environment
+from viper.evaluate.plain import dumps, plain
+from viper.evaluate.redact import redacted, redacted_arguments
+
+MANIFEST_VERSION = 1
+
+_NO_INFLUENCE = ("path", "description", "name", "preload", "max_memory_gb", "bank")
+"""Keys of a profile that change no answer, or that a hash stands for."""
+
+
+@dataclass(frozen=True)
+class SetDescription:
+    """Which samples a run is about, wherever their files lie.
+
+    Attributes:
+        sha256: over ids, queries, options and targets, in order.
+    """
+
+    name: str
+    split: str | None
+    seed: int
+    limit: int | None
+    samples: int
+    sha256: str
+
+    @classmethod
+    def of(cls, name: str, where: Where, samples: Sequence[Sample]) -> SetDescription:
+        """The description of the samples that a run will go through."""
+        return cls(name, where.split, where.seed, where.limit, len(samples), samples_hash(samples))
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """One run's configuration; written to ``run.json`` before anything else.
+
+    Attributes:
+        metric: name of the metric that judges it.
+        seeds: every sample is answered once under each.
+        settings: what changes answers and comes from the command line or the profile: trials,
+            temperatures, deadline and budgets of a sample, fallbacks, …
+        document: the whole resolved profile as JSON values; secrets are hidden.
+        models: role to model id (with the hash of its weights where the backend knows it).
+        prompt_hash: of what the language model is shown for a fixed query.
+        bank_hash: of the bank of in-context examples; None without one.
+        arguments: the command line as typed; secrets are hidden.
+        execution: what changes no answer: workers, engine, budget of the whole run.
+        created: UTC, ISO 8601.
+    """
+
+    set: SetDescription
+    metric: str
+    seeds: tuple[int, ...]
+    strategy: str
+    api: str
+    settings: Mapping[str, Any]
+    profile: str
+    document: Mapping[str, Any]
+    models: Mapping[str, str]
+    prompt_hash: str | None = None
+    bank_hash: str | None = None
+    arguments: tuple[str, ...] = ()
+    execution: Mapping[str, Any] = field(default_factory=dict)
+    environment: Environment = field(default_factory=Environment.here)
+    created: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+    schema: int = MANIFEST_VERSION
+
+    def to_json(self) -> dict[str, Any]:
+        """The manifest as JSON values, without secrets and without the path of a home."""
+        values: dict[str, Any] = plain(self)
+        values["arguments"] = list(redacted_arguments(self.arguments))
+        for name in ("document", "settings", "execution", "models"):
+            values[name] = redacted(values[name])
+        return values
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Manifest:
+        """The inverse of :meth:`to_json`; keys that this version does not know are left out.
+
+        Raises:
+            StoreError: not a manifest, or one of a newer version.
+        """
+        try:
+            if values["schema"] > MANIFEST_VERSION:
+                raise StoreError(
+                    f"run.json has version {values['schema']}, this viper reads up to "
+                    f"{MANIFEST_VERSION}; install a newer viper"
+                )
+            known = {item.name: values[item.name] for item in dataclasses.fields(cls)}
+            known["set"] = SetDescription(**values["set"])
+            known["environment"] = Environment(**values["environment"])
+            known["seeds"] = tuple(int(seed) for seed in values["seeds"])
+            known["arguments"] = tuple(values["arguments"])
+            for name in ("settings", "document", "models", "execution"):
+                known[name] = dict(values[name])
+        except (KeyError, TypeError, ValueError) as error:
+            raise StoreError(f"run.json is not a run's manifest ({error!r})") from None
+        return cls(**known)
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash over everything that changes answers or scores, and nothing else."""
+        return hashlib.sha256(dumps(dict(sorted(_decisive(self)))).encode()).hexdigest()[:16]
+
+
+def differences(old: Manifest, new: Manifest) -> list[str]:
+    """A line for each setting that changes answers and is not the same; empty for one run."""
+    before, after = dict(_decisive(old)), dict(_decisive(new))
+    return [
+        f"{name}: {_shown(before, name)} in the run, {_shown(after, name)} now"
+        for name in dict.fromkeys([*before, *after])
+        if before.get(name, _ABSENT) != after.get(name, _ABSENT)
+    ]
+
+
+def samples_hash(samples: Iterable[Sample]) -> str:
+    """A SHA-256 over ids, queries, options and targets of samples, in order."""
+    digest = hashlib.sha256()
+    for item in samples:
+        judged = [item.sample_id, item.text, item.task, item.media, item.options, item.target]
+        digest.update(dumps(judged).encode())
+        digest.update(b"\n")
+    return digest.hexdigest()
+
+
+_ABSENT = "nothing"
+
+
+def _shown(values: Mapping[str, Any], name: str) -> str:
+    value = values.get(name, _ABSENT)
+    return value if isinstance(value, str) else dumps(value)
+
+
+def _decisive(manifest: Manifest) -> Iterator[tuple[str, Any]]:
+    """Name and value of everything that changes answers or scores."""
+    written = manifest.to_json()
+    for name, value in written["set"].items():
+        yield f"set {name}", value
+    for name in ("metric", "seeds", "strategy", "api", "prompt_hash", "bank_hash"):
+        yield name.replace("_", " "), written[name]
+    yield "viper", written["environment"]["versions"].get("viper", _ABSENT)
+    yield from _flat(written["settings"], "")
+    yield from _flat(_of_document(written), "profile.")
+    for role, model in written["models"].items():
+        yield f"model of {role}", model
+
+
+def _of_document(written: Mapping[str, Any]) -> dict[str, Any]:
+    """The profile without paths, what settings replace, and what model ids stand for."""
+    document = {
+        key: value for key, value in written["document"].items() if key not in _NO_INFLUENCE
+    }
+    run = document.get("run")
+    if isinstance(run, Mapping):
+        settings = written["settings"]
+        document["run"] = {key: run[key] for key in run if key not in {"api", *settings}}
+    document["llm"] = _backend(document.get("llm"), "llm" in written["models"])
+    roles = document.get("roles")
+    if isinstance(roles, Mapping):
+        document["roles"] = {
+            role: _backend(choice, role in written["models"]) for role, choice in roles.items()
+        }
+    return document
+
+
+def _backend(choice: Any, has_id: bool) -> Any:
+    if not isinstance(choice, Mapping):
+        return choice
+    left_out = {"cache", "model"} if has_id else {"cache"}
+    return {key: value for key, value in choice.items() if key not in left_out}
+
+
+def _flat(values: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+    for key, value in values.items():
+        if isinstance(value, Mapping) and value:
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value

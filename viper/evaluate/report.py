@@ -1,0 +1,164 @@
+"""What a run came to, as the JSON object that ``report.json`` holds.
+
+The same rows give the same object, byte for byte once written, except for what stands under
+``timing``: everything that may differ between two equal runs (clocks, workers, what caches
+spared) stands there and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from viper.evaluate.intervals import Estimate, over_seeds
+from viper.evaluate.manifest import Manifest
+from viper.evaluate.metrics import Figures, Metric, metric
+from viper.evaluate.plain import plain
+from viper.evaluate.row import Row
+from viper.evaluate.store import RunStore
+from viper.evaluate.tally import Tally, is_fallback
+
+REPORT_VERSION = 1
+
+
+def report(store: RunStore, judge: Metric | None = None) -> dict[str, Any]:
+    """The report of a run, finished or not; reads the rows, never the traces.
+
+    Every figure counts failed samples as 0. Over several seeds a figure is the mean of the
+    seeds' figures, and its interval the mean of their intervals: they speak of the same
+    samples, so that more seeds do not make the set larger.
+
+    Args:
+        store: the run.
+        judge: its metric; by default the one that its manifest names.
+
+    Raises:
+        UnknownNameError: no metric of that name.
+        StoreError: the store cannot be read.
+    """
+    manifest = store.manifest
+    judge = judge or metric(manifest.metric)
+    tally = Tally.of(store.rows())
+    by_seed = {seed: judge.figures(store.rows(seed)) for seed in manifest.seeds}
+    by_seed = {seed: found for seed, found in by_seed.items() if found.n} or by_seed
+    figures = list(by_seed.values())
+    expected = manifest.set.samples * len(manifest.seeds)
+    made: dict[str, Any] = {
+        "schema": REPORT_VERSION,
+        "set": manifest.set.name,
+        "split": manifest.set.split,
+        "manifest": _summary(manifest),
+        "metric": manifest.metric,
+        "n": tally.n,
+        "expected": expected,
+        "complete": tally.n == expected,
+        "headline": figures[0].headline,
+        "figures": _over_seeds([found.overall for found in figures]),
+        "groups": _groups(figures),
+        "failures": tally.failures.to_json(tally.n),
+        "marks": tally.marks.to_json(tally.n),
+        "fallbacks": _fallbacks(store, judge, tally, list(by_seed)),
+        "seeds": _seeds(by_seed),
+        "timing": _timing(store, tally),
+    }
+    made["notes"] = _notes(made)
+    report: dict[str, Any] = plain(made)
+    return report
+
+
+def _summary(manifest: Manifest) -> dict[str, Any]:
+    written = manifest.to_json()
+    names = (
+        "set", "strategy", "api", "profile", "models", "settings", "seeds", "prompt_hash",
+        "bank_hash", "environment",
+    )  # fmt: skip
+    return {**{name: written[name] for name in names}, "fingerprint": manifest.fingerprint}
+
+
+def _timing(store: RunStore, tally: Tally) -> dict[str, Any]:
+    written = store.manifest.to_json()
+    return {
+        "created": written["created"],
+        "sessions": store.sessions(),
+        "execution": written["execution"],
+        "sample_seconds": tally.seconds_json(),
+        "usage": tally.usage_json(),
+    }
+
+
+def _over_seeds(parts: Sequence[Mapping[str, Estimate]]) -> dict[str, Any]:
+    """Each figure's mean over seeds; those that some seed lacks are averaged over the others."""
+    names = dict.fromkeys(name for part in parts for name in part)
+    return {name: _mean([part[name] for part in parts if name in part]) for name in names}
+
+
+def _mean(estimates: Sequence[Estimate]) -> dict[str, Any]:
+    count = len(estimates)
+    return {
+        "value": sum(one.value for one in estimates) / count,
+        "low": sum(one.low for one in estimates) / count,
+        "high": sum(one.high for one in estimates) / count,
+        "n": max(one.n for one in estimates),
+    }
+
+
+def _groups(figures: Sequence[Figures]) -> dict[str, Any]:
+    kinds = dict.fromkeys(kind for found in figures for kind in found.groups)
+    return {kind: _over_seeds([found.groups.get(kind, {}) for found in figures]) for kind in kinds}
+
+
+def _seeds(by_seed: Mapping[int, Figures]) -> dict[str, Any]:
+    values = {seed: found.overall[found.headline].value for seed, found in by_seed.items()}
+    spread = over_seeds(list(values.values()))
+    return {
+        "values": {str(seed): value for seed, value in values.items()},
+        "mean": spread.mean,
+        "deviation": spread.deviation,
+    }
+
+
+def _fallbacks(
+    store: RunStore, judge: Metric, tally: Tally, seeds: Sequence[int]
+) -> dict[str, Any] | None:
+    """Figures as if no fallback had answered: what it answered counts as failed."""
+    if not tally.not_own:
+        return None
+    parts = [judge.figures(_own(store.rows(seed))).overall for seed in seeds]
+    return {
+        "answers": tally.not_own,
+        "share": tally.not_own / tally.n,
+        "figures_without": _over_seeds(parts),
+    }
+
+
+def _own(rows: Iterable[Row]) -> Iterator[Row]:
+    for row in rows:
+        if is_fallback(row):
+            yield replace(row, score=0.0, details={}, prediction=None, failure="fallback")
+        else:
+            yield row
+
+
+def _notes(made: Mapping[str, Any]) -> list[str]:
+    """What a reader must know before quoting a figure, in words."""
+    notes = []
+    if not made["complete"]:
+        notes.append(
+            f"This run is not finished: {made['n']:,} of {made['expected']:,} answers are stored, "
+            "and the figures are about these."
+        )
+    if made["fallbacks"] is not None:
+        answers, headline = made["fallbacks"]["answers"], made["headline"]
+        without = made["fallbacks"]["figures_without"][headline]["value"]
+        notes.append(
+            f"{answers:,} of {made['n']:,} answers are a fallback's and not the strategy's own; "
+            f"{headline} is {made['figures'][headline]['value']:.3f} with them and {without:.3f} "
+            "where they count as failed."
+        )
+    if len(made["seeds"]["values"]) > 1:
+        notes.append(
+            f"Figures are means over {len(made['seeds']['values'])} seeds, with the mean of "
+            "their 95% intervals."
+        )
+    return notes

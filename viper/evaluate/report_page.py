@@ -1,0 +1,158 @@
+"""A run's report as one HTML page: no scripts, no network, opens from disk.
+
+Whatever a data set, a model or a program wrote is text there. It is escaped, and the page's
+policy forbids scripts and requests besides.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from viper.evaluate.escape import for_html
+from viper.evaluate.plots import failure_plot, group_plot
+from viper.evaluate.report_table import sections, with_interval
+from viper.evaluate.row import Prediction, Row
+from viper.evaluate.store import RunStore
+
+MOST_SAMPLES = 200
+
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'"
+_STYLE = Path(__file__).with_name("report.css")
+_LONGEST_CELL = 2_000
+
+
+def report_page(store: RunStore, report: Mapping[str, Any]) -> str:
+    """The page of a run.
+
+    Args:
+        store: gives the samples that are listed, the worst first.
+        report: what :func:`viper.evaluate.report.report` made of it.
+    """
+    title = f"{report['set']} {report['split'] or ''} · {report['manifest']['strategy']}"
+    parts = [
+        "<!doctype html>\n",
+        '<html lang="en"><head><meta charset="utf-8">\n',
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n',
+        f"<title>{for_html(title)}</title>\n<style>{_STYLE.read_text('utf-8')}</style></head>\n",
+        f"<body><main>\n<h1>{for_html(title)}</h1>\n",
+        *_summary(report),
+        *_breakdowns(report),
+        *_samples(store),
+        *_configuration(report),
+        "</main></body></html>\n",
+    ]
+    return "".join(parts)
+
+
+def _summary(report: Mapping[str, Any]) -> Iterator[str]:
+    headline = report["headline"]
+    yield f'<p class="figure">{for_html(headline)} '
+    yield f"{for_html(with_interval(report['figures'][headline]))}</p>\n"
+    yield f'<p class="soft">value [95% interval] · {report["n"]:,} answers</p>\n'
+    for note in report["notes"]:
+        yield f'<p class="note">{for_html(note)}</p>\n'
+    without = report["fallbacks"]["figures_without"] if report["fallbacks"] else {}
+    header = ["figure", "value [95% interval]", *(["without fallbacks"] if without else [])]
+    lines = [
+        [name, with_interval(one), *([with_interval(without[name])] if name in without else [])]
+        for name, one in report["figures"].items()
+    ]
+    yield "<h2>Figures</h2>\n" + _table("All figures", [header, *lines])
+
+
+def _breakdowns(report: Mapping[str, Any]) -> Iterator[str]:
+    plots = {
+        f"by {kind}": group_plot(kind, groups, report["headline"])
+        for kind, groups in report["groups"].items()
+        if groups
+    }
+    plots["failures"] = failure_plot(report)
+    for title, lines in sections(report):
+        yield f"<h2>{for_html(title[0].upper() + title[1:])}</h2>\n"
+        if plots.get(title):
+            yield _scrolling(f"plot of {title}", plots[title])
+        yield _table(title, lines)
+
+
+def _samples(store: RunStore) -> Iterator[str]:
+    yield f"<h2>Samples</h2>\n<p>The first {MOST_SAMPLES} by score, failed ones first.</p>\n"
+    header = ["sample", "asked", "answer", "right is", "score", "failure", "program"]
+    rows = (_sample(row) for row in store.worst(MOST_SAMPLES))
+    yield _framed("Samples with the lowest scores", header, rows, "samples")
+
+
+def _sample(row: Row) -> str:
+    name = f"{row.sample_id} (seed {row.seed})" if row.seed else row.sample_id
+    marks = "".join(f"<br>{for_html(mark)}" for mark in row.marks)
+    failure = " ".join(filter(None, [row.failure and f"{row.failure}:", row.message]))
+    cells = [_cut(row.text), _cut(_answer(row.prediction, row.options)), _cut(_target(row))]
+    program = "–"
+    if row.program:
+        program = f"<details><summary>program</summary><pre>{_cut(row.program)}</pre></details>"
+    return (
+        f'<tr><th scope="row">{_cut(name)}</th>'
+        + "".join(f"<td>{cell}</td>" for cell in cells)
+        + f'<td class="number">{row.score:.3f}</td>'
+        + f"<td>{_cut(failure) or '–'}{marks}</td><td>{program}</td></tr>\n"
+    )
+
+
+def _configuration(report: Mapping[str, Any]) -> Iterator[str]:
+    text = json.dumps(report["manifest"], indent=2, ensure_ascii=False)
+    yield "<h2>Configuration</h2>\n<details><summary>models, settings, versions</summary>"
+    yield f"<pre>{for_html(text)}</pre></details>\n"
+
+
+def _answer(prediction: Prediction | None, options: Sequence[str]) -> str:
+    if prediction is None:
+        return "none"
+    if prediction.box is not None:
+        return "[" + ", ".join(f"{side:.0f}" for side in prediction.box) + "]"
+    index = prediction.choice_index
+    if index is not None and 0 <= index < len(options):
+        return options[index]
+    return str(prediction.value if index is None else index)
+
+
+def _target(row: Row) -> str:
+    target = row.target
+    if isinstance(target, int) and not isinstance(target, bool) and 0 <= target < len(row.options):
+        return row.options[target]
+    return target if isinstance(target, str) else json.dumps(target, ensure_ascii=False)
+
+
+def _cut(text: str) -> str:
+    return for_html(text if len(text) <= _LONGEST_CELL else f"{text[:_LONGEST_CELL]}…")
+
+
+def _table(caption: str, lines: Sequence[Sequence[str]]) -> str:
+    header, *rest = lines
+    body = (
+        f'<tr><th scope="row">{for_html(first)}</th>'
+        + "".join(f'<td class="number">{for_html(cell)}</td>' for cell in others)
+        + "</tr>\n"
+        for first, *others in rest
+    )
+    return _framed(caption, header, body)
+
+
+def _framed(caption: str, header: Sequence[str], body: Iterable[str], kind: str = "") -> str:
+    """A table with its caption and labelled header."""
+    head = "".join(f'<th scope="col">{for_html(name)}</th>' for name in header)
+    head = f"<thead><tr>{head}</tr></thead>" if any(header) else ""
+    name = for_html(caption)
+    return _scrolling(
+        f"table of {caption}",
+        f'<table class="{kind}"><caption>{name}</caption>{head}<tbody>\n{"".join(body)}'
+        "</tbody></table>",
+    )
+
+
+def _scrolling(label: str, content: str) -> str:
+    """What scrolls by itself on a narrow screen, by keyboard too."""
+    opening = f'<div class="scroll" role="region" tabindex="0" aria-label="{for_html(label)}">'
+    return f"{opening}{content}</div>\n"

@@ -1,0 +1,165 @@
+"""Reports of several runs side by side: terminal, CSV, Markdown, JSON."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from viper.evaluate.escape import for_csv, for_markdown, for_terminal
+
+Format = Literal["table", "csv", "markdown", "json"]
+FORMATS: tuple[Format, ...] = ("table", "csv", "markdown", "json")
+
+_ABOUT = ("run", "set", "split", "strategy", "api", "profile")
+
+
+@dataclass(frozen=True)
+class NamedReport:
+    """A run's report under the name that tables give it."""
+
+    name: str
+    report: Mapping[str, Any]
+
+
+def rendered(reports: Sequence[NamedReport], form: Format) -> str:
+    """The reports in that format, ending with a line end."""
+    return _FORMS[form](reports)
+
+
+def with_interval(estimate: Mapping[str, Any]) -> str:
+    """``0.523 [0.491, 0.554]``: a value with its 95% interval."""
+    return f"{estimate['value']:.3f} [{estimate['low']:.3f}, {estimate['high']:.3f}]"
+
+
+def _as_json(reports: Sequence[NamedReport]) -> str:
+    runs = [{"run": one.name, **one.report} for one in reports]
+    return json.dumps({"schema": 1, "runs": runs}, indent=2, allow_nan=False) + "\n"
+
+
+def _as_table(reports: Sequence[NamedReport]) -> str:
+    parts = [_aligned(_cells(reports))]
+    for one in reports:
+        parts += [f"\n{for_terminal(one.name)}: {note}\n" for note in one.report["notes"]]
+    if len(reports) == 1:
+        for title, lines in sections(reports[0].report):
+            parts.append(f"\n{for_terminal(title)}\n" + _aligned(lines))
+    return "".join(parts)
+
+
+def _as_markdown(reports: Sequence[NamedReport]) -> str:
+    header, *lines = [[for_markdown(cell) for cell in line] for line in _cells(reports)]
+    rows = [header, ["---"] * len(header), *lines]
+    text = "".join(f"| {' | '.join(row)} |\n" for row in rows)
+    for one in reports:
+        text += "".join(
+            f"\n{for_markdown(one.name)}: {for_markdown(note)}\n" for note in one.report["notes"]
+        )
+    return text
+
+
+def _as_csv(reports: Sequence[NamedReport]) -> str:
+    """One line for each figure of each run, groups and failures included: tidy data."""
+    out = io.StringIO()
+    write = csv.writer(out, lineterminator="\n").writerow
+    write([*_ABOUT, "kind", "group", "figure", "value", "low", "high", "n"])
+    for one in reports:
+        about = [for_csv(cell) for cell in _about(one)]
+        for kind, group, name, estimate in _figures(one.report):
+            numbers = [estimate[key] for key in ("value", "low", "high", "n")]
+            write([*about, kind, for_csv(group), for_csv(name), *numbers])
+    return out.getvalue()
+
+
+_FORMS: dict[Format, Callable[[Sequence[NamedReport]], str]] = {
+    "table": _as_table,
+    "csv": _as_csv,
+    "markdown": _as_markdown,
+    "json": _as_json,
+}
+
+
+def sections(report: Mapping[str, Any]) -> Iterator[tuple[str, list[list[str]]]]:
+    """Title and lines (the first is the header) of what one report says beyond its figures."""
+    for kind, groups in report["groups"].items():
+        lines = [[name, with_interval(one), f"{one['n']:,}"] for name, one in groups.items()]
+        yield f"by {kind}", [[kind, report["headline"], "n"], *lines]
+    for title, found in (("failures", report["failures"]), ("marks", report["marks"])):
+        if found:
+            lines = [
+                [kind, f"{one['count']:,}", with_interval(
+                    {**one, "value": one["share"]}), ", ".join(one["examples"])]
+                for kind, one in found.items()
+            ]  # fmt: skip
+            yield title, [["kind", "count", "share", "for example"], *lines]
+    seeds = report["seeds"]
+    if len(seeds["values"]) > 1:
+        lines = [[seed, f"{value:.3f}"] for seed, value in seeds["values"].items()]
+        lines.append(["mean ± deviation", f"{seeds['mean']:.3f} ± {seeds['deviation']:.3f}"])
+        yield "seeds", [["seed", report["headline"]], *lines]
+    yield "usage", [["", ""], *[[name, value] for name, value in usage_lines(report)]]
+
+
+def usage_lines(report: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What the run cost, in words."""
+    usage, seconds = report["timing"]["usage"], report["timing"]["sample_seconds"]
+    yield "calls of the language model", f"{usage['llm_calls']:,}"
+    yield "tokens read", f"{usage['prompt_tokens']:,}"
+    yield "tokens written", f"{usage['completion_tokens']:,}"
+    yield "calls of vision models", f"{usage['model_calls']:,}"
+    if usage["cost_usd"] is not None:
+        unknown = usage["samples_without_cost"]
+        more = f" and what {unknown:,} answers without a price cost" if unknown else ""
+        yield "cost", f"{usage['cost_usd']:.4f} USD{more}"
+    if seconds:
+        yield "seconds an answer", f"{seconds['median']:.2f} (95% within {seconds['p95']:.2f})"
+
+
+def _cells(reports: Sequence[NamedReport]) -> list[list[str]]:
+    names = list(dict.fromkeys(name for one in reports for name in one.report["figures"]))
+    header = [*_ABOUT, *names, "n", "failed"]
+    return [header, *[[*_about(one), *_numbers(one.report, names)] for one in reports]]
+
+
+def _numbers(report: Mapping[str, Any], names: Sequence[str]) -> Iterator[str]:
+    figures = report["figures"]
+    for name in names:
+        yield with_interval(figures[name]) if name in figures else "-"
+    yield f"{report['n']:,}" if report["complete"] else f"{report['n']:,} of {report['expected']:,}"
+    failed = sum(one["count"] for one in report["failures"].values())
+    yield f"{failed:,} ({failed / report['n']:.1%})" if report["n"] else "0"
+
+
+def _about(one: NamedReport) -> list[str]:
+    manifest = one.report["manifest"]
+    values = [one.name, one.report["set"], one.report["split"]]
+    values += [manifest["strategy"], manifest["api"], manifest["profile"]]
+    return ["-" if value is None else str(value) for value in values]
+
+
+def _figures(report: Mapping[str, Any]) -> Iterator[tuple[str, str, str, Mapping[str, Any]]]:
+    for name, estimate in report["figures"].items():
+        yield "overall", "", name, estimate
+    if report["fallbacks"] is not None:
+        for name, estimate in report["fallbacks"]["figures_without"].items():
+            yield "without_fallbacks", "", name, estimate
+    for kind, groups in report["groups"].items():
+        for name, estimate in groups.items():
+            yield "group", f"{kind}: {name}", report["headline"], estimate
+    for what in ("failures", "marks"):
+        for kind, one in report[what].items():
+            share = {"value": one["share"], "low": one["low"], "high": one["high"]}
+            yield what, "", kind, {**share, "n": report["n"]}
+
+
+def _aligned(lines: Sequence[Sequence[str]]) -> str:
+    table = [[for_terminal(cell) for cell in line] for line in lines if any(line)]
+    widths = [max(len(line[column]) for line in table) for column in range(len(table[0]))]
+    padded = [
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in table
+    ]
+    return "\n".join(padded) + "\n"

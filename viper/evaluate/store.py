@@ -1,0 +1,285 @@
+"""The folder of a run: what was asked (``run.json``), every judged sample, the reports."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from viper.errors import StoreError, UsageError
+from viper.evaluate.manifest import Manifest, differences
+from viper.evaluate.plain import dumps
+from viper.evaluate.row import Row
+from viper.evaluate.run_database import COLUMNS, database_errors, open_to_read, open_to_write
+from viper.evaluate.run_files import file_errors, write_whole
+from viper.evaluate.run_lock import RunLock
+from viper.evaluate.run_rows import ROW_COLUMNS, row_from, values_of
+from viper.schema import Trace
+
+MANIFEST, DATABASE, LOCK = "run.json", "samples.db", "run.lock"
+REPORT, PAGE = "report.json", "report.html"
+
+_OURS = frozenset({LOCK, f".{MANIFEST}.tmp"})
+_PAGE_ROWS = 200
+_NAMED_FILES = 3
+_TWICE = (sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY, sqlite3.SQLITE_CONSTRAINT_UNIQUE)
+
+_INSERT = (
+    f"INSERT INTO samples ({', '.join(f'{name!r}' for name in COLUMNS)}) "
+    f"VALUES ({', '.join('?' * len(COLUMNS))})"
+).replace("'", '"')
+_READ = ", ".join(f'"{name}"' for name in ROW_COLUMNS)
+
+
+class RunStore:
+    """A run's folder; :meth:`create`, :meth:`resume` or :meth:`read` open one.
+
+    Threads may share it. One process writes at a time, others may read meanwhile.
+
+    Attributes:
+        folder: the run's folder.
+        manifest: what the run was asked to do.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        manifest: Manifest,
+        connection: sqlite3.Connection,
+        lock: RunLock | None = None,
+    ) -> None:
+        self.folder, self.manifest = folder, manifest
+        self._connection, self._lock = connection, lock
+        self._turn = threading.Lock()
+
+    @classmethod
+    def create(cls, folder: Path, manifest: Manifest) -> RunStore:
+        """A new run in a folder that is absent or empty.
+
+        Raises:
+            UsageError: the folder holds a run or other files.
+            StoreError: it cannot be written, or another process is writing it.
+        """
+        _check_free(folder)
+        return cls._begin(folder, manifest, resuming=False)
+
+    @classmethod
+    def resume(cls, folder: Path, manifest: Manifest) -> RunStore:
+        """The run of that folder, to be continued; a new one where there is none.
+
+        Raises:
+            UsageError: the run has another configuration (the message shows the differences),
+                or the folder holds other files and no run.
+            StoreError: it cannot be written, is damaged, or another process is writing it.
+        """
+        if not (folder / MANIFEST).exists():
+            _check_free(folder)
+        return cls._begin(folder, manifest, resuming=True)
+
+    @classmethod
+    def read(cls, folder: Path) -> RunStore:
+        """The run of that folder for reading, finished or still being written.
+
+        Raises:
+            UsageError: no run there.
+            StoreError: damaged, or a newer version's.
+        """
+        if not (folder / MANIFEST).is_file():
+            raise UsageError(f"{folder}: not the folder of a run ({MANIFEST} is missing)")
+        return cls(folder, read_manifest(folder), open_to_read(folder / DATABASE))
+
+    @classmethod
+    def _begin(cls, folder: Path, manifest: Manifest, *, resuming: bool) -> RunStore:
+        with file_errors(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+        lock = RunLock(folder / LOCK)
+        try:
+            if resuming and (folder / MANIFEST).exists():
+                first = _same_run(folder, manifest)
+            else:
+                _check_free(folder)
+                first = manifest
+                write_whole(folder / MANIFEST, _indented(manifest.to_json()))
+            store = cls(folder, first, open_to_write(folder / DATABASE), lock)
+        except BaseException:
+            lock.release()
+            raise
+        store._note_session(manifest)
+        return store
+
+    def __enter__(self) -> RunStore:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Folds the log into the database and lets the next writer in; may be called twice."""
+        with self._turn:
+            try:
+                self._connection.close()
+            finally:
+                if self._lock is not None:
+                    self._lock.release()
+
+    def add(self, position: int, row: Row, trace: Trace | None = None) -> None:
+        """Stores a judged sample; when this returns, the end of the process cannot undo it.
+
+        Args:
+            position: the sample's place in its set, from 0; rows are read in this order.
+            row: the sample, judged.
+            trace: everything that happened; None where nothing ran.
+
+        Raises:
+            StoreError: it is in the store already, the disk is full, or an I/O error. Nothing
+                of the row is stored then, and a later call may succeed.
+        """
+        if self._lock is None:
+            raise StoreError(f"{self.folder}: opened for reading")
+        self._insert(row, values_of(position, row, trace))
+
+    def done(self) -> set[tuple[str, int]]:
+        """Sample id and seed of every row."""
+        found = self._select("SELECT sample_id, seed FROM samples")
+        return {(sample_id, seed) for sample_id, seed in found}
+
+    def rows(self, seed: int | None = None) -> Iterator[Row]:
+        """The rows in the order of the set, of one seed or all; a page in memory at a time."""
+        last = (-1, 0)
+        while True:
+            page = self._select(
+                f"SELECT {_READ} FROM samples WHERE (position, seed) > (?, ?) "
+                "AND (? IS NULL OR seed = ?) ORDER BY position, seed LIMIT ?",
+                (*last, seed, seed, _PAGE_ROWS),
+            )
+            if not page:
+                return
+            for line in page:
+                yield row_from(line)
+            last = (page[-1][ROW_COLUMNS.index("position")], page[-1][ROW_COLUMNS.index("seed")])
+
+    def worst(self, limit: int) -> Iterator[Row]:
+        """The rows with the lowest scores, failed ones before wrong answers."""
+        keys = self._select(
+            "SELECT sample_id, seed FROM samples "
+            "ORDER BY score, failure IS NULL, position, seed LIMIT ?",
+            (limit,),
+        )
+        for key in keys:
+            for line in self._select(
+                f"SELECT {_READ} FROM samples WHERE sample_id = ? AND seed = ?", key
+            ):
+                yield row_from(line)
+
+    def trace(self, sample_id: str, seed: int) -> dict[str, Any] | None:
+        """The JSON values of a sample's :class:`viper.schema.Trace`; None where there is none."""
+        found = self._select(
+            "SELECT trace FROM samples WHERE sample_id = ? AND seed = ?", (sample_id, seed)
+        )
+        if not found or found[0][0] is None:
+            return None
+        trace: dict[str, Any] = json.loads(found[0][0])
+        return trace
+
+    def sessions(self) -> list[dict[str, Any]]:
+        """When, from which revision and with which arguments the run was begun and resumed."""
+        found = self._select("SELECT started, revision, arguments FROM sessions ORDER BY rowid")
+        return [
+            {"started": started, "revision": revision, "arguments": json.loads(arguments)}
+            for started, revision, arguments in found
+        ]
+
+    def write_report(self, report: Mapping[str, Any], html: str | None = None) -> None:
+        """Writes ``report.json`` and, where given, ``report.html``; each whole or not at all.
+
+        Raises:
+            StoreError: full disk or another I/O error.
+        """
+        write_whole(self.folder / REPORT, _indented(report))
+        if html is not None:
+            write_whole(self.folder / PAGE, html)
+
+    def _note_session(self, manifest: Manifest) -> None:
+        values = (
+            datetime.now(UTC).isoformat(timespec="seconds"),
+            os.getpid(),
+            manifest.environment.revision,
+            dumps(manifest.to_json()["arguments"]),
+        )
+        try:
+            with database_errors(self.folder / DATABASE):
+                self._connection.execute("INSERT INTO sessions VALUES (?, ?, ?, ?)", values)
+        except StoreError:
+            self.close()
+            raise
+
+    def _insert(self, row: Row, values: list[Any]) -> None:
+        path = self.folder / DATABASE
+        try:
+            with self._turn, database_errors(path):
+                self._connection.execute(_INSERT, values)
+        except sqlite3.IntegrityError as error:
+            if error.sqlite_errorcode not in _TWICE:
+                raise
+            raise StoreError(
+                f"{path}: sample {row.sample_id!r} under seed {row.seed}, or another one in its "
+                "place, is stored already"
+            ) from None
+
+    def _select(self, query: str, values: tuple[Any, ...] = ()) -> list[Any]:
+        with self._turn, database_errors(self.folder / DATABASE):
+            return self._connection.execute(query, values).fetchall()
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """The manifest of a run.
+
+    Raises:
+        StoreError: not readable, not a manifest, or of a newer version.
+    """
+    path = folder / MANIFEST
+    with file_errors(path):
+        data = path.read_bytes()
+    try:
+        return Manifest.from_json(json.loads(data))
+    except StoreError as error:
+        raise StoreError(f"{folder}: {error}") from None
+    except (ValueError, RecursionError, TypeError):
+        raise StoreError(f"{path}: damaged, or not a run's manifest") from None
+
+
+def _same_run(folder: Path, manifest: Manifest) -> Manifest:
+    """The manifest of the run that is there, if it asked for the same."""
+    first = read_manifest(folder)
+    changed = differences(first, manifest)
+    if changed:
+        raise UsageError(
+            f"{folder}: holds a run of another configuration; choose another --out, or ask for "
+            "the same:\n" + "\n".join(f"  {line}" for line in changed)
+        )
+    return first
+
+
+def _check_free(folder: Path) -> None:
+    with file_errors(folder):
+        if not folder.exists():
+            return
+        if not folder.is_dir():
+            raise UsageError(f"{folder}: a file; choose a new folder for the run")
+        names = sorted(path.name for path in folder.iterdir() if path.name not in _OURS)
+    if MANIFEST in names:
+        raise UsageError(
+            f"{folder}: holds a run; continue it with --resume or choose another --out"
+        )
+    if names:
+        shown = ", ".join(names[:_NAMED_FILES]) + (", …" if len(names) > _NAMED_FILES else "")
+        raise UsageError(f"{folder}: holds other files ({shown}); choose a new folder for the run")
+
+
+def _indented(values: Mapping[str, Any]) -> str:
+    return json.dumps(values, indent=2, allow_nan=False) + "\n"

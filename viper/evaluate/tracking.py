@@ -1,0 +1,112 @@
+"""One small hook for experiment trackers: TensorBoard, MLflow, Weights & Biases.
+
+A tracker is a convenience: whatever it raises while the run goes on switches it off with one
+warning, and never ends the run. The run store stays the record.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from viper.errors import UnknownNameError, UsageError
+from viper.evaluate.manifest import Manifest
+from viper.evaluate.row import Row
+
+TRACKERS = {
+    "tensorboard": "viper.evaluate.trackers.to_tensorboard:TensorBoardTracker",
+    "mlflow": "viper.evaluate.trackers.to_mlflow:MLflowTracker",
+    "wandb": "viper.evaluate.trackers.to_wandb:WandbTracker",
+}
+
+_log = logging.getLogger(__name__)
+
+
+class Tracker(Protocol):
+    """Where a run is shown while it goes on. Called by one thread at a time."""
+
+    def start(self, manifest: Manifest) -> None:
+        """The run begins, or goes on after a resume."""
+        ...
+
+    def row(self, row: Row, running: Mapping[str, float]) -> None:
+        """A sample is stored; ``running`` holds figures over all rows so far, by name."""
+        ...
+
+    def finish(self, report: Mapping[str, Any]) -> None:
+        """The run ended; the report as in ``report.json``."""
+        ...
+
+
+def open_tracker(spec: str) -> Tracker:
+    """The tracker that ``NAME:WHERE`` says, guarded: it never raises once it is open.
+
+    ``tensorboard:DIR``, ``mlflow:URI``, ``wandb:PROJECT``.
+
+    Raises:
+        UnknownNameError: no tracker of that name.
+        UsageError: nothing after the colon.
+        MissingExtraError: its package is not installed.
+    """
+    name, _, where = spec.partition(":")
+    if name not in TRACKERS:
+        raise UnknownNameError("tracker", name, TRACKERS)
+    if not where:
+        raise UsageError(f"--track {name}: says not where to; write {name}:WHERE")
+    module, _, class_name = TRACKERS[name].partition(":")
+    tracker: Tracker = getattr(importlib.import_module(module), class_name)(where)
+    return GuardedTracker(tracker, name)
+
+
+class GuardedTracker:
+    """A tracker that is switched off, with one warning, by the first exception it raises."""
+
+    def __init__(self, tracker: Tracker, name: str) -> None:
+        self._tracker: Tracker | None = tracker
+        self._name = name
+
+    def start(self, manifest: Manifest) -> None:
+        self._tell("start", manifest)
+
+    def row(self, row: Row, running: Mapping[str, float]) -> None:
+        self._tell("row", row, running)
+
+    def finish(self, report: Mapping[str, Any]) -> None:
+        self._tell("finish", report)
+
+    def _tell(self, what: str, *values: Any) -> None:
+        if self._tracker is None:
+            return
+        try:
+            getattr(self._tracker, what)(*values)
+        except Exception as error:  # noqa: BLE001 - a tracker's trouble is not the run's
+            self._tracker = None
+            line = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+            _log.warning("the tracker %s is switched off, the run goes on: %s", self._name, line)
+
+
+def settings_of(manifest: Manifest) -> dict[str, str]:
+    """What a tracker lists as the run's parameters; without secrets."""
+    written = manifest.to_json()
+    found = {
+        "set": written["set"]["name"],
+        "split": written["set"]["split"],
+        "samples": written["set"]["samples"],
+        **{name: written[name] for name in ("metric", "seeds", "strategy", "api", "profile")},
+        **{f"model.{role}": model for role, model in written["models"].items()},
+        **{f"settings.{name}": value for name, value in written["settings"].items()},
+        "revision": written["environment"]["revision"],
+        "fingerprint": manifest.fingerprint,
+    }
+    return {name: str(value) for name, value in found.items()}
+
+
+def final_figures(report: Mapping[str, Any]) -> dict[str, float]:
+    """A report's figures and shares of failures, by name."""
+    found = {name: float(one["value"]) for name, one in report["figures"].items()}
+    for kind, groups in report["groups"].items():
+        found |= {f"{kind}/{name}": float(one["value"]) for name, one in groups.items()}
+    found |= {f"failed/{kind}": float(one["share"]) for kind, one in report["failures"].items()}
+    return found

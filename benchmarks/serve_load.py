@@ -35,7 +35,7 @@ from PIL import Image
 from soak import resident_mb
 
 from viper import Reasoner, load_profile
-from viper.evaluate.world_samples import sample_media
+from viper.data.world import world_media
 from viper.record import result_record
 from viper.world.queries.generate import generate
 
@@ -76,7 +76,7 @@ def requests(count: int, seed: int) -> list[Ask]:
     each = -(-count // len(FAMILIES))
     samples = [s for family in FAMILIES for s in generate(family, "test", seed, each)]
     chance.shuffle(samples)
-    asks = [Ask("good", s.text, _png(sample_media(s))) for s in samples[:count]]
+    asks = [Ask("good", s.text, _png(world_media(s)())) for s in samples[:count]]
     special = chance.sample(asks, round(count * (MALFORMED_SHARE + CANCELLED_SHARE)))
     for number, ask in enumerate(special):
         if number % 2:

@@ -25,6 +25,13 @@ _COMMANDS = {
         "Which models play which role: list, check, new.",
     ),
     "serve": ("viper.commands.serve:serve", "Answer over HTTP."),
+    "eval": ("viper.commands.eval:evaluate", "Answer a data set, judge it, keep everything."),
+    "score": ("viper.commands.score:score", "Score predictions that somebody else made."),
+    "data": ("viper.commands.data:data", "Data sets: list, check, show."),
+    "report": (
+        "viper.commands.report:report",
+        "Tables and pages of evaluation runs; compare two.",
+    ),
     "ace": ("viper.commands.ace:ace", "In-context examples: mine them from labelled samples."),
     "world": ("viper.commands.world:world", "The embedded world: render, question, train, score."),
     "demo-questions": (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,8 @@ from viper.api.image_patch import ImagePatch
 from viper.cli import cli
 from viper.errors import UnknownNameError, UsageError
 from viper.evaluate.intervals import Estimate
-from viper.evaluate.try_routines import Scored, compare
+from viper.evaluate.row import Row
+from viper.evaluate.try_routines import compare
 from viper.sandbox import Ref
 from viper.testing.check_routines import fits
 
@@ -166,12 +168,17 @@ def test_show_gives_both_texts_and_their_cost(tmp_path: Path) -> None:
 
 def test_pairs_are_compared_sample_by_sample() -> None:
     uses = "def execute_command(image):\n    return widest(find())"
-    before = [Scored(0, ""), Scored(1, ""), Scored(1, ""), Scored(0, "")]
-    after = [Scored(1, uses), Scored(1, ""), Scored(0, uses), Scored(1, "not ( python")]
+    before = [Row("a", 0, 0.0), Row("b", 0, 1.0), Row("c", 0, 1.0), Row("d", 0, 0.0)]
+    programs = [(1.0, uses), (1.0, None), (0.0, uses), (1.0, "not ( python")]
+    after = [
+        replace(row, score=score, program=program)
+        for row, (score, program) in zip(before, programs, strict=True)
+    ]
     found = compare(before, after, ["widest"])
-    assert (found.better, found.worse) == (2, 1)
-    assert (found.without.value, found.with_it.value, found.gain.value) == (0.5, 0.75, 0.25)
-    assert isinstance(found.gain, Estimate) and found.gain.low < 0.25 < found.gain.high
+    gain = found.gain.difference
+    assert (found.gain.better, found.gain.worse) == (2, 1)
+    assert (found.without.value, found.with_it.value, gain.value) == (0.5, 0.75, 0.25)
+    assert isinstance(gain, Estimate) and gain.low < 0.25 < gain.high
     assert found.used.value == 0.5
 
 

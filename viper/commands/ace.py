@@ -47,17 +47,20 @@ def mine(**given: Any) -> int:
     """
     quiet_libraries(given["offline"])
     from viper.ace.bank import write_bank
-    from viper.ace.mine import Labelled, keep_best
+    from viper.ace.mine import keep_best
+    from viper.data.sample import Where
+    from viper.evaluate.labelled import labelled_samples
     from viper.evaluate.prefetch import with_cache
-    from viper.evaluate.world_samples import labelled
     from viper.reasoner import Reasoner
-    from viper.world.queries.generate import generate
     from viper.world.queries.meaning import FAMILIES
 
-    samples: list[Labelled] = [
-        labelled(sample)
+    samples = [
+        sample
         for family in FAMILIES
-        for sample in generate(family, given["split"], given["seed"], given["shots"])
+        for sample in labelled_samples(
+            "world",
+            Where(None, f"{given['split']}:{family}", given["seed"], given["shots"]),
+        )
     ]
     kept = []
     for api in given["apis"]:

@@ -148,8 +148,14 @@ def check(file: Path, api: str | None) -> int:
 
 @routine.command("try")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--data", default="world", show_default=True, help="Set of labelled samples.")
-@click.option("--split", type=click.Choice(["train", "val"]), default="val", show_default=True)
+@click.option("--data", default="world", show_default=True, help="See viper data list.")
+@click.option(
+    "--root",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Folder of the set's official files.",
+)
+@click.option("--split", metavar="NAME", help="By default the set's first.")
 @click.option("--limit", type=click.IntRange(1), default=60, show_default=True)
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -163,44 +169,53 @@ def try_it(file: Path, **given: Any) -> int:
     import json
 
     from viper.api.library import library_for
-    from viper.evaluate.datasets import data_set
+    from viper.data.sample import Where
+    from viper.evaluate.evaluation import Evaluation
     from viper.evaluate.try_routines import compare
     from viper.schema import to_json
 
-    samples = data_set(given["data"])(given["split"], given["seed"], given["limit"])
+    where = Where(given["root"], given["split"], given["seed"])
+    evaluation = Evaluation(given["data"], where, given["limit"], (given["seed"],))
+    items = evaluation.items()
     base = given["api"] or open_profile(given).document.run.api
     names = [found.name for found in library_for(str(file)).files[0].routines]
-    without = _scores({**given, "api": base}, samples, "without")
-    with_it = _scores({**given, "api": f"{base}+{file}"}, samples, "with")
+    without = _rows({**given, "api": base}, evaluation, items, "without")
+    with_it = _rows({**given, "api": f"{base}+{file}"}, evaluation, items, "with")
     found = compare(without, with_it, names)
     if given["as_json"]:
-        click.echo(json.dumps({**to_json(found), "n": len(samples), "api": base}))
+        click.echo(json.dumps({**to_json(found), "n": len(items), "api": base}))
         return EXIT_OK
-    click.echo(f"{len(samples)} samples of {given['data']}, {given['split']}, api {base}")
+    split = evaluation.located().split
+    click.echo(f"{len(items)} samples of {given['data']}, {split}, api {base}")
     for label, value in (("without", found.without), ("with", found.with_it)):
         click.echo(f"{label:8} {value.value:.3f} [{value.low:.3f}, {value.high:.3f}]")
-    gain = found.gain
+    gain = found.gain.difference
     click.echo(
         f"gain     {gain.value:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}]"
-        f"  ({found.better} better, {found.worse} worse)"
+        f"  ({found.gain.better} better, {found.gain.worse} worse)"
     )
     click.echo(f"used in  {found.used.value:.1%} of programs")
     return EXIT_OK
 
 
-def _scores(given: dict[str, Any], samples: Any, label: str) -> Any:
+def _rows(given: dict[str, Any], evaluation: Any, items: Any, label: str) -> Any:
     from viper.commands.progress import counter
-    from viper.evaluate.try_routines import score_all
+    from viper.evaluate.answering import Answering
+    from viper.evaluate.local_engine import Bounds, LocalEngine
+    from viper.evaluate.metrics import metric
+    from viper.evaluate.try_routines import answered
     from viper.reasoner import Reasoner
 
     right = 0.0
     done = 0
+    bounds = Bounds()
+    with Reasoner(open_profile(given)) as reasoner, counter(label, len(items)) as advance:
 
-    with Reasoner(open_profile(given)) as reasoner, counter(label, len(samples)) as advance:
-
-        def report(item: Any) -> None:
+        def report(row: Any) -> None:
             nonlocal right, done
-            right, done = right + item.score, done + 1
+            right, done = right + row.score, done + 1
             advance(f"{right / done:.3f}")
 
-        return score_all(reasoner, samples, given["seed"], report)
+        judge = metric(evaluation.metric)
+        answering = Answering.with_cache(reasoner, judge, evaluation.options, 2 * bounds.in_flight)
+        return answered(LocalEngine(answering, bounds), items, report)

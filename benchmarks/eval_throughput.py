@@ -1,0 +1,197 @@
+"""Our evaluation against a plain loop in the manner of the peers, on the same samples.
+
+``python benchmarks/eval_throughput.py`` answers each set twice in one process: in a loop that
+takes one sample at a time, asks ``generate`` of transformers for one program at a time,
+sends every tool call through its model alone and keeps nothing; and as ``viper eval`` does.
+Models, prompts, programs, sandbox and thresholds are the same, and so must be the answers.
+A third row is the same loop over our own language model backend, which keeps read prefixes
+and guesses ahead, so that one sees what comes of the backend and what of the rest.
+
+Every sample gets one greedy program (and self-tuning), because the library's ``generate``
+draws other random numbers than ours. The faster of ``--rounds`` counts; caches are emptied
+before each. Run it with nothing else on the machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from llm_engines import WRITER, plain_transformers
+
+from viper.data.sample import Where
+from viper.evaluate.answering import Answering
+from viper.evaluate.evaluation import Evaluation
+from viper.evaluate.local_engine import Bounds, LocalEngine
+from viper.evaluate.metrics import metric
+from viper.evaluate.row import Row
+from viper.evaluate.work import Item
+from viper.llm.protocol import Completion, Sampling
+from viper.llm.transformers_llm import TransformersLLM
+from viper.profiles import load_profile
+from viper.reasoner import Reasoner, RunOptions
+from viper.strategies.base import Components
+from viper.tools.hub import ToolHub
+from viper.tools.operations import OPERATIONS
+
+SETS = {
+    "referring, 4 expressions a picture": "val:referring4",
+    "referring, 1 a picture": "val:referring",
+    "questions, 1 a picture": "val:question",
+    "video, 1 a clip": "val:video",
+}
+
+
+class NothingKept:
+    """Stands for a cache that keeps nothing."""
+
+    def get(self, key: Any, compute: Callable[[], Any]) -> tuple[Any, bool]:
+        return compute(), False
+
+
+class PlainHub(ToolHub):
+    """Every call is a forward pass of its own."""
+
+    def __init__(self, hub: ToolHub) -> None:
+        super().__init__(hub.models, hub.settings, hub.routines)
+        self.encodings = self.results = NothingKept()  # type: ignore[assignment]
+
+    def ask(self, role: str, operation: str, *args: Any, **named: Any) -> Any:
+        with self.models.using(role) if role != "text" else nullcontext() as backend:
+            if (role, operation) in OPERATIONS:
+                forget_phrases(backend)
+                return OPERATIONS[role, operation].run(backend, [args])[0]
+            return getattr(self.models.get(role), operation)(*args, **named)
+
+
+class PlainLLM:
+    """The library's own ``generate``, one prompt at a time."""
+
+    def __init__(self, llm: Any) -> None:
+        self._llm = llm
+        self.model_id, self.max_context = llm.model_id, llm.max_context
+        self._writers: dict[Sampling, Any] = {}
+
+    def generate(self, prompts: Sequence[str], sampling: Sampling) -> list[list[Completion]]:
+        if sampling not in self._writers:
+            self._writers[sampling] = plain_transformers(WRITER, sampling)
+        return [[Completion(text, 0, 0)] for text in self._writers[sampling](prompts)]
+
+    def score(self, prompt: str, continuations: Sequence[str]) -> list[float]:
+        return list(self._llm.score(prompt, continuations))
+
+    def count_tokens(self, text: str) -> int:
+        return int(self._llm.count_tokens(text))
+
+
+def forget_phrases(backend: Any) -> None:
+    """Makes a detector encode its phrases again, as one does that keeps nothing."""
+    known = getattr(backend, "_phrases", None)
+    if known is not None:
+        known.clear()
+
+
+def one_by_one(answering: Answering, items: Sequence[Item]) -> list[Row]:
+    """The plain loop."""
+    rows = []
+    for item in items:
+        done = answering.answer(item, threading.Event())
+        assert done is not None
+        rows.append(done.row)
+    return rows
+
+
+def side_by_side(answering: Answering, items: Sequence[Item], in_flight: int) -> list[Row]:
+    """What ``viper eval`` does."""
+    engine = LocalEngine(answering, Bounds(in_flight))
+    done = sorted(engine.run(items, threading.Event()), key=lambda one: one.position)
+    return [one.row for one in done]
+
+
+def answering(components: Components, judge: str, kept: int) -> Answering:
+    """With empty caches."""
+    hub = components.hub
+    fresh = hub if isinstance(hub, PlainHub) else ToolHub(hub.models, hub.settings, hub.routines)
+    reasoner = Reasoner(replace(components, hub=fresh), preload=False)
+    return Answering.with_cache(reasoner, metric(judge), RunOptions(trials=1), kept)
+
+
+def same(rows: Sequence[Row], others: Sequence[Row]) -> int:
+    """How many answers are equal."""
+    return sum(
+        (one.prediction, one.failure) == (other.prediction, other.failure)
+        for one, other in zip(rows, others, strict=True)
+    )
+
+
+def timed(action: Callable[[], list[Row]], rounds: int) -> tuple[float, list[Row]]:
+    """Seconds of the fastest round, and its rows."""
+    best, rows = float("inf"), []
+    for _ in range(rounds):
+        started = time.perf_counter()
+        found = action()
+        seconds = time.perf_counter() - started
+        if seconds < best:
+            best, rows = seconds, found
+    return best, rows
+
+
+def main() -> None:
+    """Prints the tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--samples", type=int, default=96, help="of each set")
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--in-flight", type=int, default=16)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--sets", nargs="*", default=list(SETS), choices=list(SETS))
+    given = parser.parse_args()
+    with Reasoner(load_profile("embedded"), preload=False) as reasoner:
+        components = reasoner.components
+        components.hub.models.load_all()
+        alone = TransformersLLM(WRITER, template="plain", local_only=True, device="cpu")
+        loops = {
+            "plain loop": replace(
+                components, hub=PlainHub(components.hub), llm=PlainLLM(components.llm)
+            ),
+            "plain loop, our LLM backend": replace(
+                components, hub=PlainHub(components.hub), llm=alone
+            ),
+        }
+        for title in given.sets:
+            where = Where(Path(), SETS[title], given.seed)
+            evaluation = Evaluation("world", where, given.samples)
+            items = evaluation.items()
+            pixels = {item.sample.files: item.sample.load() for item in items}
+            items = [
+                replace(item, sample=replace(item.sample, load=lambda p=pixels[files]: p))
+                for item in items
+                if (files := item.sample.files) in pixels
+            ]
+            judge = evaluation.metric
+            print(f"{title}: {len(items)} samples, {len(pixels)} pictures or clips")
+            ours, rows = timed(
+                lambda: side_by_side(
+                    answering(components, judge, 2 * given.in_flight), items, given.in_flight
+                ),
+                given.rounds,
+            )
+            print(f"  {'viper eval':<28} {len(items) / ours:6.2f} samples/s")
+            for name, parts in loops.items():
+                seconds, others = timed(
+                    lambda parts=parts: one_by_one(answering(parts, judge, 0), items), given.rounds
+                )
+                print(
+                    f"  {name:<28} {len(items) / seconds:6.2f} samples/s   viper eval is "
+                    f"{seconds / ours:.2f}x   answers equal {same(rows, others)}/{len(items)}",
+                    flush=True,
+                )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,257 @@
+"""``viper eval``: answer a data set, judge every answer, keep everything."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from viper.commands.eval_ray import profile_of, ray_options
+from viper.commands.options import api_option, profile_options
+from viper.errors import EXIT_FAILED, EXIT_OK, UsageError
+from viper.schema import FALLBACKS
+
+if TYPE_CHECKING:
+    from viper.data.sample import Sample
+    from viper.evaluate.evaluation import Evaluation
+    from viper.evaluate.manifest import Manifest
+    from viper.evaluate.runner import Ended
+    from viper.evaluate.store import RunStore
+    from viper.evaluate.work import Engine, Item
+
+
+def _of_the_set(command: Callable[..., Any]) -> Callable[..., Any]:
+    for option in (
+        click.option("--root", type=click.Path(path_type=Path), metavar="DIR",
+                     help="Folder of the set's official files."),
+        click.option("--split", metavar="NAME", help="By default the set's first."),
+        click.option("--limit", type=click.IntRange(1), help="Only so many samples, at random."),
+        click.option("--seed", type=int, default=0, show_default=True,
+                     help="Chooses samples, and is the first seed of sampling."),
+        click.option("--seeds", type=click.IntRange(1, 100), default=1, show_default=True,
+                     help="Answer every sample under so many seeds: means with deviations."),
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+def _of_the_answers(command: Callable[..., Any]) -> Callable[..., Any]:
+    for option in (
+        click.option("--strategy", default="program", show_default=True,
+                     help="program, or a baseline: detector, vqa, captions, llm."),
+        click.option("--trials", type=click.IntRange(1, 50), help="Programs written at most."),
+        click.option("--temperature", type=click.FloatRange(0, 2), help="Of the first program."),
+        click.option("--examples/--zero-shot", default=True, show_default=True,
+                     help="Show the profile's in-context examples."),
+        click.option("--fallback", type=click.Choice(FALLBACKS),
+                     help="What answers, marked as such, when every trial failed."),
+        click.option("--max-llm-calls", type=click.IntRange(0),
+                     help="Programs asked for, for one sample, at most."),
+        click.option("--max-llm-tokens", type=click.IntRange(0),
+                     help="Tokens of the program writer for one sample, at most."),
+        click.option("--deadline", "deadline_s", type=click.FloatRange(0, min_open=True),
+                     metavar="SECONDS", help="For one sample; past it, it counts as failed."),
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+def _of_the_run(command: Callable[..., Any]) -> Callable[..., Any]:
+    for option in (
+        click.option("--out", type=click.Path(path_type=Path), metavar="RUN",
+                     help="Folder of the run; by default runs/SET-SPLIT-TIME."),
+        click.option("--resume", is_flag=True,
+                     help="Go on with the run in --out; begins it where there is none."),
+        click.option("--workers", type=click.IntRange(1, 1024), default=16, show_default=True,
+                     help="Samples on their way at once; with --engine ray, in each actor."),
+        click.option("--budget-usd", type=click.FloatRange(0, min_open=True),
+                     help="Begin no further sample once programs cost this much."),
+        click.option("--engine", type=click.Choice(["local", "ray"]), default="local",
+                     show_default=True, help="Threads here, or actors of Ray."),
+        click.option("--track", metavar="NAME:WHERE",
+                     help="tensorboard:DIR, mlflow:URI or wandb:PROJECT."),
+        click.option("--html/--no-html", default=True, show_default=True,
+                     help="Write the page with plots, too."),
+        click.option("--dry-run", is_flag=True, help="Say what would be done; load no model."),
+        click.option("--json", "as_json", is_flag=True, help="Print the report as JSON."),
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+@click.command("eval")
+@click.argument("name", metavar="SET")
+@_of_the_run
+@ray_options
+@_of_the_answers
+@_of_the_set
+@api_option
+@profile_options
+def evaluate(name: str, **given: Any) -> int:
+    """Answer the samples of SET (viper data list; or a FILE.csv, FILE.jsonl of your own).
+
+    Every judged sample is stored at once with its trace; Ctrl-C or a crash loses only what
+    was under way, and the same line with --resume goes on. A sample that fails counts 0 and
+    stands in the report under its kind of failure. Exit code 0 when all samples are done.
+
+    \b
+    viper eval world --limit 60 --out runs/first
+    viper eval refcoco --root refer --split testA --profile local --seeds 3 --out runs/testA
+    viper eval nlvr --root nlvr --limit 600 --strategy vqa --out runs/vqa
+    """
+    evaluation = _evaluation(name, given)
+    if given["resume"] and given["out"] is None:
+        raise UsageError("--resume needs --out RUN: which run to go on with")
+    if given["dry_run"]:
+        return _dry_run(evaluation, given)
+    return _evaluate(evaluation, given)
+
+
+def _evaluation(name: str, given: dict[str, Any]) -> Evaluation:
+    from viper.commands.options import quiet_libraries
+
+    quiet_libraries(given["offline"])
+    from viper.data.sample import Where
+    from viper.evaluate.evaluation import Evaluation
+    from viper.reasoner import RunOptions
+    from viper.strategies import strategy
+
+    strategy(given["strategy"])
+    names = ("strategy", "trials", "temperature", "fallback", "max_llm_calls", "max_llm_tokens")
+    return Evaluation(
+        set_name=name,
+        where=Where(given["root"], given["split"], given["seed"]),
+        limit=given["limit"],
+        seeds=tuple(range(given["seed"], given["seed"] + given["seeds"])),
+        options=RunOptions(**{option: given[option] for option in names}),
+        deadline_s=given["deadline_s"],
+    )
+
+
+def _evaluate(evaluation: Evaluation, given: dict[str, Any]) -> int:
+    from datetime import UTC, datetime
+
+    from viper.commands.eval_ray import on_ray
+    from viper.commands.progress import status
+    from viper.evaluate.evaluation import default_folder
+    from viper.evaluate.runner import items
+    from viper.evaluate.store import RunStore
+
+    folder = given["out"] or default_folder(evaluation, datetime.now(UTC).strftime("%Y%m%d-%H%M%S"))
+    with status("reading samples"):
+        samples = evaluation.samples()
+    _first_media(samples)
+    opened = on_ray if given["engine"] == "ray" else _on_threads
+    with opened(evaluation, samples, given) as (engine, manifest):
+        begin = RunStore.resume if given["resume"] else RunStore.create
+        with begin(folder, manifest) as store:
+            click.echo(f"run: {folder}", err=True)
+            ended = _drive(engine, items(samples, evaluation.seeds), store, given)
+            return _finish(store, ended, given)
+
+
+def _first_media(samples: Any) -> None:
+    from viper.evaluate.evaluation import missing_media
+
+    problems = list(missing_media(samples))
+    if problems:
+        click.echo(f"viper: warning: {problems[0]}; see viper data check", err=True)
+
+
+@contextmanager
+def _on_threads(
+    evaluation: Evaluation, samples: list[Sample], given: dict[str, Any]
+) -> Iterator[tuple[Engine, Manifest]]:
+    from viper.commands.progress import status
+    from viper.evaluate.answering import Answering
+    from viper.evaluate.evaluation import manifest_of
+    from viper.evaluate.local_engine import Bounds, LocalEngine
+    from viper.evaluate.metrics import metric
+    from viper.reasoner import Reasoner
+    from viper.schema import to_json
+
+    profile, workers = profile_of(given), given["workers"]
+    with Reasoner(profile, preload=False) as reasoner:
+        with status("loading models"):
+            execution = {name: given[name] for name in ("engine", "workers", "budget_usd")}
+            document = to_json(profile.document)
+            manifest = manifest_of(evaluation, samples, reasoner, document, execution)
+        judge = metric(evaluation.metric)
+        answering = Answering.with_cache(reasoner, judge, evaluation.options, workers + 8)
+        yield LocalEngine(answering, Bounds(workers, evaluation.deadline_s)), manifest
+
+
+def _drive(engine: Engine, todo: list[Item], store: RunStore, given: dict[str, Any]) -> Ended:
+    from viper.commands.eval_progress import shown
+    from viper.evaluate.runner import run
+    from viper.evaluate.tracking import open_tracker
+
+    tracker = open_tracker(given["track"]) if given["track"] else None
+    if tracker is not None:
+        tracker.start(store.manifest)
+    with shown(len(todo), len(store.done())) as progress:
+
+        def on_done(row: Any, running: Any) -> None:
+            progress(running)
+            if tracker is not None:
+                tracker.row(row, {"score": running.mean, "failed": running.failed})
+
+        try:
+            ended = run(engine, todo, store, budget_usd=given["budget_usd"], on_done=on_done)
+        except KeyboardInterrupt:
+            click.echo(f"\nstopped; to go on: the same line with --resume --out {store.folder}",
+                       err=True)  # fmt: skip
+            raise
+    if tracker is not None:
+        from viper.evaluate.report import report
+
+        tracker.finish(report(store))
+    return ended
+
+
+def _finish(store: RunStore, ended: Ended, given: dict[str, Any]) -> int:
+    from viper.evaluate.report import report
+    from viper.evaluate.report_page import report_page
+    from viper.evaluate.report_table import NamedReport, rendered
+
+    made = report(store)
+    store.write_report(made, report_page(store, made) if given["html"] else None)
+    if given["as_json"]:
+        click.echo(json.dumps(made, allow_nan=False, ensure_ascii=False))
+    else:
+        click.echo(rendered([NamedReport(str(store.folder), made)], "table"))
+    if ended.reason == "budget":
+        click.echo(
+            f"viper: the budget of ${given['budget_usd']:g} is spent after "
+            f"{ended.running.done} of {ended.running.total} samples; to go on: a larger "
+            f"--budget-usd with --resume --out {store.folder}",
+            err=True,
+        )
+        return EXIT_FAILED
+    return EXIT_OK
+
+
+def _dry_run(evaluation: Evaluation, given: dict[str, Any]) -> int:
+    from viper.commands.profile import place_of
+    from viper.commands.tables import echo_table
+    from viper.profiles.inventory import inventory
+
+    samples = evaluation.samples()
+    _first_media(samples)
+    runs = len(samples) * len(evaluation.seeds)
+    click.echo(f"{evaluation.set_name} {evaluation.located().split}: {len(samples)} samples, "
+               f"metric {evaluation.metric}")  # fmt: skip
+    profile = profile_of(given)
+    states = list(inventory(profile, given["offline"]))
+    echo_table(
+        ("role", "backend", "model", "weights"),
+        [(s.role, s.backend, s.model or "-", s.problem or place_of(s)) for s in states],
+    )
+    trials = evaluation.options.trials or profile.document.run.trials
+    click.echo(f"{runs} runs under {len(evaluation.seeds)} seeds, {given['workers']} at once; "
+               f"{runs} to {runs * trials} programs")  # fmt: skip
+    return EXIT_FAILED if any(state.problem for state in states) else EXIT_OK

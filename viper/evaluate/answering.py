@@ -1,0 +1,167 @@
+"""One sample from its files to a judged row, whatever goes wrong on the way."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from viper.data.sample import Sample
+from viper.errors import CancelledError, ViperError
+from viper.evaluate.metrics import Metric
+from viper.evaluate.row import Prediction, Row
+from viper.evaluate.work import Done, Item
+from viper.reasoner import Reasoner, RunOptions, RunResult
+from viper.schema import Answer, Failure, Trace, Trial, Usage
+from viper.strategies.base import UsageMeter
+from viper.tools.cache import ComputeCache
+from viper.tools.media import Media, media_from
+
+SHARED_MEDIA_BYTES = 256 << 20
+
+
+@dataclass(frozen=True)
+class Answering:
+    """Answers items with one reasoner; safe to call from several threads.
+
+    Attributes:
+        reasoner: with the models.
+        metric: judges the answers.
+        options: settings of every run; task, options, seed and sample id come from the item.
+        media: pictures that several samples are about are read once.
+    """
+
+    reasoner: Reasoner
+    metric: Metric
+    options: RunOptions
+    media: ComputeCache
+
+    @classmethod
+    def with_cache(
+        cls, reasoner: Reasoner, metric: Metric, options: RunOptions, kept: int
+    ) -> Answering:
+        """With a cache for ``kept`` pictures or videos."""
+        return cls(reasoner, metric, options, ComputeCache(kept, SHARED_MEDIA_BYTES))
+
+    def answer(
+        self, item: Item, cancel: threading.Event, usage: UsageMeter | None = None
+    ) -> Done | None:
+        """The item's judged row; None where ``cancel`` was set before it was there.
+
+        Args:
+            item: what to answer.
+            cancel: set it to give up.
+            usage: counts what it costs while it goes on, for who gives up on it.
+        """
+        started = time.perf_counter()
+        meter, trials = usage or UsageMeter(), list[Trial]()
+        result: RunResult | None = None
+        failure: Failure | None = None
+        try:
+            sample, options = item.sample, self._options(item)
+            for event in self.reasoner.stream(
+                self._media(sample), sample.text, options, cancel=cancel, usage=meter
+            ):
+                if isinstance(event, RunResult):
+                    result = event
+                else:
+                    trials.append(event)
+        except CancelledError as error:
+            if cancel.is_set():
+                return None
+            failure = Failure(error.code, str(error))
+        except ViperError as error:
+            failure = Failure(error.code, str(error))
+        except Exception as error:  # noqa: BLE001 (boundary: one sample must not end the set)
+            failure = Failure("internal", f"{type(error).__name__}: {error}")
+        seconds = round(time.perf_counter() - started, 4)
+        if result is not None:
+            return self._judged(item, result.trace, seconds)
+        assert failure is not None
+        return self._judged(item, self._broken(item, failure, (trials, meter, seconds)), seconds)
+
+    def _options(self, item: Item) -> RunOptions:
+        sample = item.sample
+        return replace(
+            self.options,
+            task=sample.task,
+            options=sample.options,
+            seed=item.seed,
+            sample_id=sample.sample_id,
+        )
+
+    def _media(self, sample: Sample) -> Media:
+        if not sample.files:
+            return media_from(sample.load())
+        found, _ = self.media.get(("media", *sample.files), lambda: media_from(sample.load()))
+        assert isinstance(found, Media)
+        return found
+
+    def _broken(
+        self, item: Item, failure: Failure, so_far: tuple[Sequence[Trial], UsageMeter, float]
+    ) -> Trace:
+        """The trace of a run that an error ended, with what was tried before it."""
+        trials, meter, seconds = so_far
+        components = self.reasoner.components
+        return Trace(
+            query=item.sample.query,
+            task=item.sample.task,
+            task_reason="as asked",
+            answer=None,
+            failure=failure,
+            trials=tuple(trials),
+            usage=meter.snapshot(),
+            seconds=seconds,
+            strategy=self.options.strategy,
+            profile=components.profile_name,
+            api=self.options.api or components.settings.api,
+            seed=item.seed,
+        )
+
+    def _judged(self, item: Item, trace: Trace, seconds: float) -> Done:
+        prediction = None if trace.answer is None else predicted(trace.answer)
+        try:
+            score = self.metric.score(item.sample, prediction)
+        except Exception as error:  # noqa: BLE001 (boundary: a metric must not end the set)
+            failure = Failure("internal", f"metric: {type(error).__name__}: {error}")
+            return Done(item.position, _row(item, trace, failure, seconds), trace)
+        row = _row(item, trace, trace.failure if prediction is None else None, seconds)
+        judged = replace(row, score=score.value, details=dict(score.details), prediction=prediction)
+        return Done(item.position, judged, trace)
+
+
+def predicted(answer: Answer) -> Prediction:
+    """The answer as metrics take it."""
+    return Prediction(answer.value, answer.box, answer.choice_index)
+
+
+def gave_up(item: Item, failure: Failure, seconds: float, usage: Usage | None = None) -> Done:
+    """The outcome of an item that nobody waits for any longer."""
+    row = _row(item, None, failure, seconds)
+    return Done(item.position, replace(row, usage=usage or row.usage))
+
+
+def _row(item: Item, trace: Trace | None, failure: Failure | None, seconds: float) -> Row:
+    sample = item.sample
+    told: dict[str, Any] = {}
+    if trace is not None:
+        marks = (f"fallback:{trace.fallback}",) if trace.fallback else ()
+        told = {"program": trace.program, "usage": trace.usage, "marks": marks}
+    return Row(
+        sample_id=sample.sample_id,
+        seed=item.seed,
+        score=0.0,
+        failure=failure.kind if failure is not None else None,
+        message=failure.message if failure is not None else None,
+        text=sample.text,
+        task=sample.task,
+        target=sample.target,
+        options=sample.options,
+        groups=dict(sample.groups),
+        cluster=sample.cluster,
+        files=sample.files,
+        seconds=seconds,
+        **told,
+    )

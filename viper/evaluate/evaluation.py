@@ -1,0 +1,156 @@
+"""A whole evaluation: which samples, under which settings, into which folder."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from viper.data.registry import chosen, data_set
+from viper.data.sample import Sample, Where
+from viper.errors import DataError, ViperError
+from viper.evaluate.manifest import Manifest, SetDescription
+from viper.evaluate.runner import items
+from viper.evaluate.work import Item
+from viper.reasoner import Reasoner, RunOptions
+from viper.schema import to_json
+
+_PROBE = "the probe that stands for every query"
+_PROBE_MEDIA: Mapping[str, Any] = {
+    "image": np.zeros((2, 2, 3), np.uint8),
+    "images": [np.zeros((2, 2, 3), np.uint8)] * 2,
+    "video": np.zeros((2, 2, 2, 3), np.uint8),
+}
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What is evaluated.
+
+    Attributes:
+        set_name: as :func:`viper.data.registry.data_set` takes it.
+        where: root, split and the seed that chooses samples.
+        limit: samples at most; None takes all.
+        seeds: of sampling; every sample is answered once under each.
+        options: settings of every run; task, options, seed and sample id come from the sample.
+        deadline_s: of one sample; None sets none.
+    """
+
+    set_name: str
+    where: Where = field(default_factory=Where)
+    limit: int | None = None
+    seeds: tuple[int, ...] = (0,)
+    options: RunOptions = field(default_factory=RunOptions)
+    deadline_s: float | None = None
+
+    @property
+    def metric(self) -> str:
+        """The name of the set's metric."""
+        return data_set(self.set_name).metric
+
+    def located(self) -> Where:
+        """``where`` with the split resolved; sets that draw are told how many."""
+        split = self.where.split or data_set(self.set_name).splits[0]
+        return replace(self.where, split=split, limit=self.limit)
+
+    def samples(self) -> list[Sample]:
+        """The samples, the same ones for the same evaluation.
+
+        Raises:
+            DataError: files are missing or broken, or there is no sample at all.
+        """
+        found = data_set(self.set_name)
+        where = self.located()
+        samples = chosen(found.samples(where), self.limit, where.seed)
+        if not samples:
+            raise DataError(f"{self.set_name} {where.split}: no samples; choose another split")
+        return samples
+
+    def items(self) -> list[Item]:
+        """Everything there is to do, in order."""
+        return items(self.samples(), self.seeds)
+
+
+def manifest_of(
+    evaluation: Evaluation,
+    samples: Sequence[Sample],
+    reasoner: Reasoner,
+    document: Mapping[str, Any],
+    execution: Mapping[str, Any],
+) -> Manifest:
+    """What ``run.json`` says; loads the models for their ids.
+
+    Args:
+        evaluation: what is evaluated.
+        samples: its samples.
+        reasoner: that will answer.
+        document: the resolved profile as JSON values.
+        execution: what changes no answer: workers, engine, budget of the whole run.
+    """
+    components, options = reasoner.components, evaluation.options
+    settings = options.settings(components.settings)
+    changed = dataclasses.asdict(settings)
+    for name in ("seed", "api"):
+        del changed[name]
+    return Manifest(
+        set=SetDescription.of(evaluation.set_name, evaluation.located(), samples),
+        metric=evaluation.metric,
+        seeds=evaluation.seeds,
+        strategy=options.strategy,
+        api=settings.api,
+        settings={**changed, "deadline_s": evaluation.deadline_s},
+        profile=components.profile_name,
+        document=document,
+        models=model_ids(reasoner),
+        prompt_hash=prompt_hash(reasoner, samples, options),
+        bank_hash=_bank_hash(components.examples),
+        arguments=tuple(sys.argv),
+        execution=execution,
+    )
+
+
+def model_ids(reasoner: Reasoner) -> dict[str, str]:
+    """Name and weight hash of every model, the language model among them; loads them."""
+    models = reasoner.components.hub.models
+    return {
+        "llm": reasoner.components.llm.model_id,
+        **{role: str(models.trait(role, "model_id")) for role in models.roles},
+    }
+
+
+def prompt_hash(reasoner: Reasoner, samples: Sequence[Sample], options: RunOptions) -> str:
+    """A hash over the prompts that one and the same query gets as each kind of sample."""
+    digest = hashlib.sha256()
+    for task, media in sorted({(sample.task, sample.media) for sample in samples}):
+        choices = ("first", "second") if task == "choice" else ()
+        asked = replace(options, task=task, options=choices, sample_id=None, seed=0)
+        digest.update(reasoner.prompt(_PROBE_MEDIA[media], _PROBE, asked).encode())
+    return digest.hexdigest()
+
+
+def _bank_hash(examples: Any) -> str | None:
+    known = getattr(examples, "items", None)
+    if not known:
+        return None
+    return hashlib.sha256(repr([to_json(item) for item in known]).encode()).hexdigest()
+
+
+def missing_media(samples: Sequence[Sample], look_at: int = 3) -> Iterator[str]:
+    """Why the first samples cannot be read, a line each: told before hours are spent."""
+    for sample in samples[:look_at]:
+        try:
+            sample.load()
+        except ViperError as error:
+            yield str(error)
+
+
+def default_folder(evaluation: Evaluation, now: str) -> Path:
+    """``runs/SET-SPLIT-TIME`` below the working folder."""
+    name = f"{Path(evaluation.set_name).stem}-{evaluation.located().split}-{now}"
+    return Path("runs") / "".join(c if c.isalnum() or c in "-_.+" else "-" for c in name)

@@ -1,0 +1,195 @@
+"""Answers many samples at once with threads of this process over one reasoner.
+
+The threads only keep samples on their way; models are asked through the hub and the
+language model's gatherer, which make batches of what is wanted at the moment.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Generator, Iterable, Iterator
+from dataclasses import dataclass, field
+from queue import Empty, Full, Queue
+from typing import Any
+
+from viper.evaluate.answering import Answering, gave_up
+from viper.evaluate.work import Done, Item
+from viper.schema import Failure
+from viper.strategies.base import UsageMeter
+
+_LOOK_EVERY_S = 0.2
+"""How often deadlines and the stop signal are looked at while nothing comes in."""
+
+_LEAVE_S = 5.0
+"""How long threads get to notice that the run is over."""
+
+_WAITING = 2
+"""Outcomes for each thread that may wait to be stored, before answering waits for storing."""
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """How much is on its way at once, and how long one sample may take.
+
+    Attributes:
+        in_flight: samples at once.
+        deadline_s: of one sample, waiting for shared models included; None sets none.
+    """
+
+    in_flight: int = 16
+    deadline_s: float | None = None
+
+
+@dataclass(eq=False)
+class _Flight:
+    item: Item
+    started: float = field(default_factory=time.monotonic)
+    cancel: threading.Event = field(default_factory=threading.Event)
+    usage: UsageMeter = field(default_factory=UsageMeter)
+    over: bool = False
+
+
+class LocalEngine:
+    """The engine of one process.
+
+    Args:
+        answering: turns an item into a judged row.
+        bounds: how much at once, and how long.
+    """
+
+    def __init__(self, answering: Answering, bounds: Bounds) -> None:
+        self._answering, self._bounds = answering, bounds
+
+    def describe(self) -> dict[str, Any]:
+        """``{"engine": "local", "in_flight": …}``."""
+        return {"engine": "local", "in_flight": self._bounds.in_flight}
+
+    def run(self, items: Iterable[Item], stop: threading.Event) -> Generator[Done, None, None]:
+        """See :class:`viper.evaluate.work.Engine`.
+
+        A sample past its deadline is yielded as failed (kind ``deadline``) at once, and its
+        run is cancelled; a thread that does not come back from it holds nobody up.
+        """
+        crew = _Crew(self._answering, iter(items), self._bounds.in_flight)
+        try:
+            for _ in range(self._bounds.in_flight):
+                crew.hire()
+            while crew.working:
+                if stop.is_set():
+                    return
+                arrived = crew.arrived(_LOOK_EVERY_S)
+                if arrived is not None:
+                    yield arrived
+                yield from self._overdue(crew)
+        finally:
+            crew.dismiss()
+
+    def _overdue(self, crew: _Crew) -> Iterator[Done]:
+        limit = self._bounds.deadline_s
+        if limit is None:
+            return
+        for flight in crew.older_than(limit):
+            failure = Failure("deadline", f"no answer within {limit:g} s")
+            seconds = round(time.monotonic() - flight.started, 4)
+            yield gave_up(flight.item, failure, seconds, flight.usage.snapshot())
+
+
+class _Crew:
+    """The threads of one run, each taking the next item when it is free."""
+
+    def __init__(self, answering: Answering, feed: Iterator[Item], size: int) -> None:
+        self._answering, self._feed = answering, feed
+        self._lock = threading.Lock()
+        self._feeding = threading.Lock()
+        self._flying: set[_Flight] = set()
+        self._done: Queue[Done | BaseException | None] = Queue(_WAITING * size)
+        self._threads: list[threading.Thread] = []
+        self._leaving = threading.Event()
+        self.working = 0
+
+    def hire(self) -> None:
+        """One more thread."""
+        thread = threading.Thread(target=self._work, name="viper-sample", daemon=True)
+        self._threads = [*(one for one in self._threads if one.is_alive()), thread]
+        self.working += 1
+        thread.start()
+
+    def arrived(self, wait_s: float) -> Done | None:
+        """The next outcome, or None if none comes in time.
+
+        Raises:
+            BaseException: what taking the next item raised.
+        """
+        try:
+            found = self._done.get(timeout=wait_s)
+        except Empty:
+            return None
+        if isinstance(found, BaseException):
+            raise found
+        if found is None:
+            self.working -= 1
+        return found
+
+    def older_than(self, seconds: float) -> list[_Flight]:
+        """Takes out the flights that began longer ago; a new thread steps in for each."""
+        now = time.monotonic()
+        with self._lock:
+            late = [flight for flight in self._flying if now - flight.started > seconds]
+            for flight in late:
+                flight.over = True
+                self._flying.discard(flight)
+        for flight in late:
+            flight.cancel.set()
+            self.working -= 1
+            self.hire()
+        return late
+
+    def dismiss(self) -> None:
+        """Cancels what is under way; threads that do not notice are left behind."""
+        self._leaving.set()
+        with self._lock:
+            for flight in self._flying:
+                flight.cancel.set()
+        end = time.monotonic() + _LEAVE_S
+        for thread in self._threads:
+            thread.join(max(0.0, end - time.monotonic()))
+
+    def _work(self) -> None:
+        while not self._leaving.is_set():
+            try:
+                with self._feeding:
+                    item = next(self._feed, None)
+            except BaseException as error:  # noqa: BLE001 - raised again in the run's thread
+                self._report(error)
+                return
+            if item is None:
+                break
+            flight = _Flight(item)
+            with self._lock:
+                self._flying.add(flight)
+            done = self._outcome(flight)
+            with self._lock:
+                self._flying.discard(flight)
+                if flight.over:
+                    return  # given up at its deadline: another thread took this one's place
+            if done is not None:
+                self._report(done)
+        self._report(None)
+
+    def _outcome(self, flight: _Flight) -> Done | None:
+        try:
+            return self._answering.answer(flight.item, flight.cancel, flight.usage)
+        except BaseException as error:  # noqa: BLE001 (boundary: panics are no Exception)
+            failure = Failure("internal", f"{type(error).__name__}: {error}")
+            seconds = round(time.monotonic() - flight.started, 4)
+            return gave_up(flight.item, failure, seconds, flight.usage.snapshot())
+
+    def _report(self, what: Done | BaseException | None) -> None:
+        """Hands it to who stores; waits while too much waits there, until the run is over."""
+        while not self._leaving.is_set():
+            try:
+                self._done.put(what, timeout=_LOOK_EVERY_S)
+                return
+            except Full:
+                continue

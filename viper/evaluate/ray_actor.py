@@ -1,0 +1,182 @@
+"""What one actor of ``--engine ray`` is: a reasoner of its own that answers by position.
+
+Positions and judged rows are all that travels. The actor reads the data set itself and says
+what it would write into ``run.json``, so that the driver sees whether both mean the same.
+Nothing here imports Ray: the driver makes an actor of :class:`Shard`.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import platform
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Any
+
+from viper.errors import ViperError
+
+if TYPE_CHECKING:
+    from viper.evaluate.evaluation import Evaluation
+    from viper.evaluate.work import Done, Item
+    from viper.reasoner import Reasoner
+
+_ANSWER_WITHIN_S = 1.0
+"""How long :meth:`Shard.exchange` waits for a first outcome."""
+
+_MORE_PICTURES = 8
+"""Media kept beyond one for every sample under way."""
+
+
+@dataclass(frozen=True)
+class Built:
+    """A reasoner, and the resolved profile as JSON values for the manifest."""
+
+    reasoner: Reasoner
+    document: Mapping[str, Any]
+
+
+Recipe = Callable[[], Built]
+"""Makes a reasoner in the actor's process. It pickles: it holds names and paths, no model."""
+
+
+@dataclass(frozen=True)
+class Orders:
+    """What every actor is told when it is made.
+
+    Attributes:
+        folder: working folder of the driver; an actor goes there where it exists, so that
+            relative paths mean the same.
+        in_flight: samples at once in this actor.
+        threads: that its models compute with.
+        sees_gpus: False hides the node's GPUs.
+    """
+
+    recipe: Recipe
+    evaluation: Evaluation
+    folder: str
+    in_flight: int
+    threads: int
+    sees_gpus: bool
+
+
+@dataclass(frozen=True)
+class Ready:
+    """An actor can answer; ``manifest`` is what it would write into ``run.json``."""
+
+    node: str
+    manifest: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Refused:
+    """An actor cannot begin, for a reason that another attempt would not change."""
+
+    node: str
+    message: str
+    exit_code: int
+
+
+class Shard:
+    """One reasoner; the driver calls :meth:`begin`, then :meth:`exchange` over and over."""
+
+    def __init__(self, orders: Orders) -> None:
+        self._orders = orders
+        self._todo: SimpleQueue[Item | None] = SimpleQueue()
+        self._done: SimpleQueue[Done | BaseException] = SimpleQueue()
+        self._stop = threading.Event()
+        self._open = 0
+        self._items: list[Item] = []
+        self._reasoner: Reasoner | None = None
+
+    def begin(self) -> Ready | Refused:
+        """Reads the samples, loads the models and starts to wait for positions."""
+        try:
+            return Ready(platform.node(), self._begin())
+        except ViperError as error:
+            return Refused(platform.node(), str(error), error.exit_code)
+
+    def exchange(self, positions: Sequence[int]) -> list[bytes]:
+        """Takes on further items and gives what is done meanwhile, each outcome pickled.
+
+        Returns at once when something is done, after a second at the latest.
+        """
+        self._open += len(positions)
+        for position in positions:
+            self._todo.put(self._items[position])
+        arrived = list(self._arrived()) if self._open else []
+        self._open -= len(arrived)
+        return [self._packed(done) for done in arrived]
+
+    def close(self) -> None:
+        """Ends the threads and the sandbox's processes."""
+        self._stop.set()
+        self._todo.put(None)
+        if self._reasoner is not None:
+            self._reasoner.close()
+
+    def _begin(self) -> dict[str, Any]:
+        orders = self._orders
+        _settle(orders)
+        built = orders.recipe()
+        from viper.evaluate.answering import Answering
+        from viper.evaluate.evaluation import manifest_of
+        from viper.evaluate.local_engine import Bounds, LocalEngine
+        from viper.evaluate.metrics import metric
+        from viper.evaluate.runner import items
+
+        evaluation, self._reasoner = orders.evaluation, built.reasoner
+        samples = evaluation.samples()
+        self._items = items(samples, evaluation.seeds)
+        manifest = manifest_of(evaluation, samples, built.reasoner, built.document, {})
+        answering = Answering.with_cache(
+            built.reasoner,
+            metric(evaluation.metric),
+            evaluation.options,
+            orders.in_flight + _MORE_PICTURES,
+        )
+        engine = LocalEngine(answering, Bounds(orders.in_flight, evaluation.deadline_s))
+        threading.Thread(target=self._pump, args=(engine,), daemon=True).start()
+        return manifest.to_json()
+
+    def _pump(self, engine: Any) -> None:
+        try:
+            for done in engine.run(iter(self._todo.get, None), self._stop):
+                self._done.put(done)
+        except BaseException as error:  # noqa: BLE001 - raised again in exchange
+            self._done.put(error)
+
+    def _arrived(self) -> Iterator[Done]:
+        wait_s = _ANSWER_WITHIN_S
+        while True:
+            try:
+                found = self._done.get(timeout=wait_s)
+            except Empty:
+                return
+            if isinstance(found, BaseException):
+                raise found
+            yield found
+            wait_s = 0.0
+
+    def _packed(self, done: Done) -> bytes:
+        try:
+            return pickle.dumps(done)
+        except Exception as error:  # noqa: BLE001 (boundary: one outcome must not end the others)
+            from viper.evaluate.answering import gave_up
+            from viper.schema import Failure
+
+            failure = Failure("internal", f"the outcome cannot be sent: {error}")
+            return pickle.dumps(gave_up(self._items[done.position], failure, done.row.seconds))
+
+
+def _settle(orders: Orders) -> None:
+    """Working folder, threads and devices; before anything that computes is imported."""
+    if Path(orders.folder).is_dir():
+        os.chdir(orders.folder)
+    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ[name] = str(orders.threads)
+    if not orders.sees_gpus:
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""

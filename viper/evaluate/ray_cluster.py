@@ -1,0 +1,171 @@
+"""A Ray to work on, started here or joined, and what share of it each actor gets."""
+
+from __future__ import annotations
+
+import math
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from viper.errors import MissingExtraError, ModelError, UsageError
+
+_OBJECT_STORE_BYTES = 128 << 20
+"""Rows are small, and a container's shared memory often is, too."""
+
+_SOCKET_FOLDER_CHARACTERS = 40
+"""Unix sockets lie below it, and their whole path has room for 107."""
+
+_QUIET = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_BACKEND_LOG_LEVEL": "fatal",
+    "RAY_DISABLE_IMPORT_WARNING": "1",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+}
+
+
+@dataclass(frozen=True)
+class Share:
+    """Of processors and GPUs that one actor gets; parts of a GPU are shared with others."""
+
+    cpus: float
+    gpus: float
+
+
+@dataclass(frozen=True)
+class Node:
+    """A machine with what its Ray may give away."""
+
+    cpus: float
+    gpus: float
+
+    def holds(self, share: Share) -> int:
+        """How many actors of that share fit; a share of up to 1 GPU lies on one GPU."""
+        fits = [math.inf if not share.cpus else self.cpus / share.cpus]
+        if share.gpus:
+            fits.append(
+                self.gpus // 1 * (1 / share.gpus // 1) if share.gpus <= 1 else self.gpus / share.gpus
+            )
+        return int(min(*fits, 2**20))
+
+
+@contextmanager
+def connected(address: str | None, cpus: float) -> Iterator[list[Node]]:
+    """Ray for the time of the block; gives its nodes.
+
+    A Ray that this process uses already is left as it is.
+
+    Args:
+        address: of a cluster, or ``auto`` for the one that this machine belongs to; None
+            starts one here that ends with the block.
+        cpus: a Ray started here gives away at least so many processors.
+
+    Raises:
+        MissingExtraError: the package ``ray`` is not installed.
+        UsageError: no cluster answers at the address.
+        ModelError: no Ray can be started here.
+    """
+    for name, value in _QUIET.items():
+        os.environ.setdefault(name, value)
+    try:
+        import ray
+    except ImportError:
+        raise MissingExtraError("ray", "ray", "--engine ray") from None
+    if ray.is_initialized():
+        yield _nodes(ray)
+        return
+    if address is not None and address.startswith("ray://"):
+        raise UsageError(
+            f"--ray-address {address}: run viper on a node of the cluster and give auto "
+            "(Ray's client protocol is not supported)"
+        )
+    with tempfile.TemporaryDirectory(
+        prefix="viper-ray-", dir=_short_folder(), ignore_cleanup_errors=True
+    ) as folder:
+        try:
+            ray.init(**_arguments(address, cpus, folder))
+        except Exception as error:  # noqa: BLE001 (boundary: Ray raises many kinds)
+            raise _unreachable(address, error) from None
+        try:
+            yield _nodes(ray)
+        finally:
+            ray.shutdown()
+
+
+def share_of(nodes: Sequence[Node], actors: int, cpus: float | None, gpus: float | None) -> Share:
+    """Each actor's share; what is None is divided evenly, at most one GPU for an actor.
+
+    Raises:
+        UsageError: not a single actor of that share fits on a node.
+    """
+    if gpus is None:
+        count = int(sum(node.gpus // 1 for node in nodes))
+        gpus = _part(1.0, math.ceil(actors / count)) if count else 0.0
+    hosts = [node for node in nodes if node.gpus >= min(gpus, 1)] if gpus else list(nodes)
+    if cpus is None:
+        least = min((node.cpus for node in hosts), default=1.0)
+        cpus = _part(least, math.ceil(actors / max(1, len(hosts))))
+    share = Share(cpus, gpus)
+    if not any(node.holds(share) for node in nodes):
+        largest = ", ".join(sorted({f"{node.cpus:g} and {node.gpus:g}" for node in nodes}))
+        raise UsageError(
+            f"no node can hold an actor of {cpus:g} processors and {gpus:g} GPUs (they have "
+            f"{largest or 'none'}); give a smaller --cpus-per-actor or --gpus-per-actor"
+        )
+    return share
+
+
+def local_cpus(actors: int, wanted: float | None) -> float:
+    """What a Ray started here gives away: this process's processors, or what is wanted."""
+    has_affinity = hasattr(os, "sched_getaffinity")
+    here = float(len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1)
+    return max(here, math.ceil(actors * wanted)) if wanted else here
+
+
+def _part(whole: float, parts: int) -> float:
+    """One of equal parts, in whole units where there is one, else as exact as Ray counts."""
+    part = whole / parts
+    return float(math.floor(part)) if part >= 1 else math.floor(part * 1e4) / 1e4
+
+
+def _arguments(address: str | None, cpus: float, folder: str) -> dict[str, Any]:
+    common = {"log_to_driver": False, "logging_level": "ERROR"}
+    if address is not None:
+        return {**common, "address": address}
+    return {
+        **common,
+        "address": "local",
+        "num_cpus": math.ceil(cpus),
+        "include_dashboard": False,
+        "object_store_memory": _OBJECT_STORE_BYTES,
+        "_temp_dir": folder,
+    }
+
+
+def _nodes(ray: Any) -> list[Node]:
+    return [
+        Node(node["Resources"].get("CPU", 0.0), node["Resources"].get("GPU", 0.0))
+        for node in ray.nodes()
+        if node["Alive"]
+    ]
+
+
+def _short_folder() -> str | None:
+    return None if len(tempfile.gettempdir()) <= _SOCKET_FOLDER_CHARACTERS else _root_folder()
+
+
+def _root_folder() -> str | None:
+    return "/tmp" if Path("/tmp").is_dir() else None
+
+
+def _unreachable(address: str | None, error: Exception) -> UsageError | ModelError:
+    says = " ".join(str(error).split())[:300]
+    if address is None:
+        return ModelError(f"Ray cannot be started here: {says}")
+    return UsageError(
+        f"no Ray answers at {address}: {says}; start one with: ray start --head, or leave out "
+        "--ray-address"
+    )

@@ -1,0 +1,198 @@
+"""The actors of a run: made, asked, replaced when they die, ended."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from viper.data.sample import Sample
+from viper.errors import EXIT_USAGE, ModelError, UsageError, ViperError
+from viper.evaluate.environment import Environment
+from viper.evaluate.evaluation import Evaluation
+from viper.evaluate.manifest import Manifest, SetDescription, differences
+from viper.evaluate.ray_actor import Orders, Ready, Refused, Shard
+from viper.evaluate.ray_cluster import Share
+from viper.evaluate.work import Done
+
+_DEATHS_IN_A_ROW = 3
+"""An actor that dies so often without any outcome in between is not replaced again."""
+
+_CLOSE_S = 5.0
+
+
+@dataclass(eq=False)
+class Seat:
+    """The place of one actor, which another takes when it dies.
+
+    Attributes:
+        ready: whether its actor has begun.
+        deaths: since its last outcome.
+    """
+
+    actor: Any
+    call: Any
+    ready: bool = False
+    deaths: int = 0
+
+    @property
+    def idle(self) -> bool:
+        """Whether it waits to be asked."""
+        return self.ready and self.call is None
+
+
+@dataclass(frozen=True)
+class News:
+    """What came of asking a seat; ``died`` says why its actor is gone, in words."""
+
+    seat: Seat
+    outcomes: list[Done] = field(default_factory=list)
+    died: str | None = None
+
+
+class Crew:
+    """Actors of one :class:`Orders`, each with its share; end it with :meth:`close`.
+
+    Args:
+        orders: what each actor is told.
+        share: what each gets of the cluster.
+        actors: how many; those that do not fit begin when there is room for them.
+    """
+
+    def __init__(self, orders: Orders, share: Share, actors: int) -> None:
+        import ray
+
+        self._ray, self._orders = ray, orders
+        self._class = ray.remote(Shard).options(
+            num_cpus=share.cpus, num_gpus=share.gpus, scheduling_strategy="SPREAD"
+        )
+        self._expected: Manifest | None = None
+        self._last_death = ""
+        self.seats = [self._seated() for _ in range(actors)]
+
+    def manifest(self) -> Manifest:
+        """What the first actor that can answer would write into ``run.json``.
+
+        Raises:
+            UsageError, ModelError: no actor can begin; the message of one says why.
+        """
+        while self._expected is None:
+            for _ in self.news(wait_s=1.0):
+                pass
+        return self._expected
+
+    def expect(self, manifest: Manifest) -> None:
+        """Holds every actor to this run's configuration.
+
+        Raises:
+            UsageError: an actor's is another one; shows the differences.
+        """
+        found, self._expected = self._expected, manifest
+        if found is not None:
+            _same(manifest, found, "the first actor")
+
+    def ask(self, seat: Seat, positions: Sequence[int]) -> None:
+        """Hands items to an idle seat and asks for what is done there."""
+        seat.call = seat.actor.exchange.remote(list(positions))
+
+    def news(self, wait_s: float) -> Iterator[News]:
+        """What came in, after ``wait_s`` at the latest; a dead actor is being replaced by then.
+
+        Raises:
+            UsageError, ModelError: an actor cannot begin or broke, or all have died.
+        """
+        calls = {seat.call: seat for seat in self.seats if seat.call is not None}
+        if not calls:
+            raise ModelError(
+                f"every actor died {_DEATHS_IN_A_ROW} times without an outcome, last by "
+                f"{self._last_death}; fewer --actors or --workers need less memory"
+            )
+        arrived, _ = self._ray.wait(list(calls), num_returns=1, timeout=wait_s)
+        for call in arrived:
+            seat = calls[call]
+            news = self._news_of(seat)
+            if news is not None:
+                yield news
+
+    def close(self) -> None:
+        """Lets actors end their processes, then ends those that take too long."""
+        closing = [seat.actor.close.remote() for seat in self.seats if seat.ready]
+        if closing:
+            self._ray.wait(closing, num_returns=len(closing), timeout=_CLOSE_S)
+        self.kill()
+
+    def kill(self) -> None:
+        """Ends all actors at once, whatever they do."""
+        for seat in self.seats:
+            self._ray.kill(seat.actor)
+        self.seats = []
+
+    def _seated(self) -> Seat:
+        actor = self._class.remote(self._orders)
+        return Seat(actor, actor.begin.remote())
+
+    def _news_of(self, seat: Seat) -> News | None:
+        call, seat.call = seat.call, None
+        try:
+            found = self._ray.get(call)
+        except self._ray.exceptions.RayTaskError as error:
+            raise ModelError(f"an actor broke: {_short(error.cause or error)}") from None
+        except self._ray.exceptions.RayError as error:
+            return self._replaced(seat, error)
+        if isinstance(found, Refused):
+            kind: type[ViperError] = UsageError if found.exit_code == EXIT_USAGE else ModelError
+            raise kind(f"an actor on {found.node} cannot begin: {found.message}")
+        if isinstance(found, Ready):
+            self._welcome(seat, found)
+            return None
+        if found:
+            seat.deaths = 0
+        return News(seat, [pickle.loads(packed) for packed in found])
+
+    def _welcome(self, seat: Seat, found: Ready) -> None:
+        manifest = Manifest.from_json(found.manifest)
+        if self._expected is None:
+            self._expected = manifest
+        _same(self._expected, manifest, f"the actor on {found.node}")
+        seat.ready = True
+
+    def _replaced(self, seat: Seat, error: Exception) -> News:
+        self._ray.kill(seat.actor)
+        self._last_death = _short(error)
+        seat.deaths += 1
+        seat.ready = False
+        if seat.deaths < _DEATHS_IN_A_ROW:
+            fresh = self._seated()
+            seat.actor, seat.call = fresh.actor, fresh.call
+        return News(seat, died=self._last_death)
+
+
+def run_manifest(
+    actors: Manifest,
+    evaluation: Evaluation,
+    samples: Sequence[Sample],
+    execution: Mapping[str, Any],
+) -> Manifest:
+    """The manifest of a run: models and prompts as an actor has them, all else as the driver."""
+    return replace(
+        actors,
+        set=SetDescription.of(evaluation.set_name, evaluation.located(), samples),
+        arguments=tuple(sys.argv),
+        execution=execution,
+        environment=Environment.here(),
+    )
+
+
+def _same(expected: Manifest, found: Manifest, whose: str) -> None:
+    differing = differences(expected, found)
+    if differing:
+        raise UsageError(
+            f"{whose} has another configuration than this process; give every node the same "
+            f"files and versions: {'; '.join(differing)}"
+        )
+
+
+def _short(error: BaseException) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())[:300]

@@ -1,0 +1,129 @@
+"""Drives an engine through what a run still lacks and stores every outcome as it comes."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Literal
+
+from viper.data.sample import Sample
+from viper.evaluate.row import Row
+from viper.evaluate.store import RunStore
+from viper.evaluate.work import Engine, Item
+
+
+@dataclass
+class Running:
+    """How far a run is; counts what earlier sessions of the run did too.
+
+    Attributes:
+        score: sum of the headline scores of ``done`` rows.
+        failures: kinds of failure so far.
+        cost_usd: what programs cost so far, where a price is known.
+        fresh: rows of this session, for the rate.
+    """
+
+    total: int
+    done: int = 0
+    score: float = 0.0
+    failures: Counter[str] = field(default_factory=Counter)
+    cost_usd: float = 0.0
+    fresh: int = 0
+
+    @property
+    def mean(self) -> float:
+        """Mean headline score so far, failed samples counting 0."""
+        return self.score / self.done if self.done else 0.0
+
+    @property
+    def failed(self) -> int:
+        """Samples without an answer so far."""
+        return self.failures.total()
+
+    def add(self, row: Row) -> None:
+        """Counts one row."""
+        self.done += 1
+        self.score += row.score
+        self.cost_usd += row.usage.cost_usd or 0.0
+        if row.failure is not None:
+            self.failures[row.failure] += 1
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a session of a run ended."""
+
+    reason: Literal["complete", "budget"]
+    running: Running
+
+
+def items(samples: Sequence[Sample], seeds: Sequence[int]) -> list[Item]:
+    """Everything a run has to do, samples of the same files next to each other.
+
+    Neighbours share what was read and computed of their picture. The order, and so each
+    item's position, depends on nothing but the samples and seeds.
+    """
+    groups: dict[tuple[str, ...], list[Sample]] = {}
+    for number, sample in enumerate(samples):
+        groups.setdefault(sample.files or (f"#{number}",), []).append(sample)
+    ordered = [sample for group in groups.values() for sample in group]
+    return [
+        Item(position, sample, seed)
+        for position, (sample, seed) in enumerate(
+            (sample, seed) for sample in ordered for seed in seeds
+        )
+    ]
+
+
+def run(
+    engine: Engine,
+    todo: Sequence[Item],
+    store: RunStore,
+    *,
+    budget_usd: float | None = None,
+    on_done: Callable[[Row, Running], None] | None = None,
+) -> Ended:
+    """Answers what the store lacks of ``todo``; each row is stored before the next is waited for.
+
+    An exception, Ctrl-C among them, cancels what is under way and passes on; what was
+    stored stays, and the same call goes on from there.
+
+    Args:
+        engine: answers items.
+        todo: everything the whole run has to do, see :func:`items`.
+        store: gets the rows; those it has are not done again.
+        budget_usd: no further item is begun once this much was spent, earlier sessions included.
+        on_done: called after each row that is new.
+
+    Raises:
+        StoreError: a row cannot be stored, as on a full disk.
+    """
+    running = Running(len(todo))
+    for row in store.rows():
+        running.add(row)
+    stop, exhausted = threading.Event(), threading.Event()
+    known = store.done()
+
+    def feed() -> Iterator[Item]:
+        for item in todo:
+            if item.key in known:
+                continue
+            if budget_usd is not None and running.cost_usd >= budget_usd:
+                exhausted.set()
+                return
+            yield item
+
+    with closing(engine.run(feed(), stop)) as outcomes:
+        try:
+            for done in outcomes:
+                store.add(done.position, done.row, done.trace)
+                running.add(done.row)
+                running.fresh += 1
+                if on_done is not None:
+                    on_done(done.row, running)
+        finally:
+            stop.set()
+    return Ended("budget" if exhausted.is_set() else "complete", running)

@@ -1,11 +1,16 @@
-"""A tiny language model with random weights, saved as a user's folder would be."""
+"""A tiny language model with random weights, and servers of one on this machine."""
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from openai_bench import KEY, Connect, Serve
+from openai_server import OpenAIServer
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from viper.llm.openai_llm import OpenAILLM
 from viper.llm.transformers_llm import TransformersLLM
 from viper.world.training.writer import save_writer
 from viper.world.training.writer_tokenizer import build_tokenizer
@@ -34,6 +39,56 @@ def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def one_thread() -> Iterator[None]:
+    """Models this small are fastest so, above all where cores are busy."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 @pytest.fixture
 def llm(model_folder: Path) -> TransformersLLM:
     return TransformersLLM(model_folder, local_only=True)
+
+
+@pytest.fixture
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key, and nothing else that would lead a client elsewhere."""
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+
+
+@pytest.fixture
+def serve(environment: None) -> Iterator[Serve]:
+    started: list[OpenAIServer] = []
+
+    def start(*arguments: Any, **options: Any) -> OpenAIServer:
+        started.append(OpenAIServer(*arguments, **options))
+        return started[-1]
+
+    yield start
+    for server in started:
+        server.close()
+
+
+@pytest.fixture
+def slept() -> list[float]:
+    """The waits before retries, which nobody sits through."""
+    return []
+
+
+@pytest.fixture
+def connect(slept: list[float]) -> Iterator[Connect]:
+    made: list[OpenAILLM] = []
+
+    def build(server: OpenAIServer, **options: Any) -> OpenAILLM:
+        options = {"api": "completions", "max_retries": 3, "jitter_seed": 0, **options}
+        made.append(OpenAILLM("writer", base_url=server.url, sleep=slept.append, **options))
+        return made[-1]
+
+    yield build
+    for llm in made:
+        llm.close()

@@ -7,10 +7,13 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, Literal
 
 GIVE_UP_S = 20.0
 """How long a held answer waits for the test; only ever used up by a test that fails."""
+
+DRIP_S = 0.02
+"""Between the bytes of an answer that drips, far below the time-outs of the tests."""
 
 
 @dataclass(frozen=True)
@@ -30,12 +33,19 @@ class Received:
 
 @dataclass(frozen=True)
 class Answer:
-    """One HTTP answer. ``cut``: hang up after so many bytes of the body."""
+    """One HTTP answer.
+
+    Attributes:
+        cut: hang up after so many bytes of the body.
+        drip: after the headers, or before they are complete, one byte now and then until
+            the client hangs up, instead of the rest.
+    """
 
     body: str
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
     cut: int | None = None
+    drip: Literal["headers", "body"] | None = None
 
 
 HELD = Answer("held", cut=0)
@@ -54,12 +64,14 @@ class OpenAIServer:
     Attributes:
         received: every request so far.
         peak: the most requests that were under way at once.
+        left: set once a client hung up before it had the whole answer.
     """
 
     def __init__(self, script: Iterable[Answer] = (), otherwise: Behaviour | None = None) -> None:
         self.received: list[Received] = []
         self.peak = 0
         self.closing = threading.Event()
+        self.left = threading.Event()
         self._script = list(script)
         self._otherwise = otherwise or said()
         self._lock = threading.Lock()
@@ -150,6 +162,13 @@ def _handler(server: OpenAIServer) -> type[BaseHTTPRequestHandler]:
             body = json.loads(self.rfile.read(length))
             headers = {name.lower(): value for name, value in self.headers.items()}
             answer = server.answer(Received(self.path, body, headers))
+            try:
+                (self._drip if answer.drip else self._send)(answer)
+            except OSError:
+                self.close_connection = True
+                server.left.set()
+
+        def _send(self, answer: Answer) -> None:
             payload = answer.body.encode()
             self.send_response(answer.status)
             for name, value in {"Content-Type": "application/json", **answer.headers}.items():
@@ -158,6 +177,18 @@ def _handler(server: OpenAIServer) -> type[BaseHTTPRequestHandler]:
             self.end_headers()
             self.wfile.write(payload[: answer.cut])
             self.close_connection = answer.cut is not None
+
+        def _drip(self, answer: Answer) -> None:
+            self.close_connection = True
+            self.send_response(answer.status)
+            if answer.drip == "body":
+                self.send_header("Content-Length", "1000000")
+                self.end_headers()
+            else:
+                # The beginning of a header that never comes to its end.
+                self.flush_headers()
+            while not server.closing.wait(DRIP_S):
+                self.wfile.write(b"x")
 
         def log_message(self, *arguments: object) -> None:
             pass

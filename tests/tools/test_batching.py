@@ -146,3 +146,63 @@ def test_everybody_gets_their_own(asked: list[tuple[str, int]], bad: set[int], m
 
     wanted = [f"bad {n}" if n in bad else f"{kind}{n}" for kind, n in asked]
     assert ask_together(Gatherer(serve, most), list(asked)) == wanted
+
+
+class Picky(Exception):
+    """An error that cannot be made from its ``args``."""
+
+    def __init__(self, what: str, *, why: str) -> None:
+        super().__init__(f"{what} because of {why}")
+        self.why = why
+
+
+def test_one_exception_raised_for_several_items_becomes_one_each() -> None:
+    error = Picky("no", why="reasons")
+    batches: list[list[int]] = []
+
+    def serve(kind: Any, items: list[int]) -> list[int]:
+        if not batches:
+            while len(gatherer._waiting) < 4:
+                threading.Event().wait(0.001)
+        batches.append(items)
+        if items != [0] and set(items) != {1}:
+            raise error
+        return items
+
+    gatherer = Gatherer(serve)
+    with ThreadPoolExecutor(5) as pool:
+        first = pool.submit(gatherer.ask, "a", 0)
+        while not gatherer._busy:
+            threading.Event().wait(0.001)
+        asked = [pool.submit(gatherer.ask, "a", number) for number in (1, 2, 3, 4)]
+    assert first.result() == 0 and asked[0].result() == 1
+    caught = [future.exception() for future in asked[1:]]
+    assert len({id(each) for each in caught}) == 3
+    for each in caught:
+        assert isinstance(each, Picky) and each.why == "reasons"
+        assert str(each) == "no because of reasons" and each.__context__ is None
+
+
+def test_a_failing_batch_is_served_again_in_halves() -> None:
+    served: list[list[int]] = []
+    started = threading.Event()
+
+    def serve(kind: Any, items: list[int]) -> list[int]:
+        if not started.is_set():
+            started.set()
+            while len(gatherer._waiting) < 8:
+                threading.Event().wait(0.001)
+            return items
+        served.append(sorted(items))
+        if 7 in items:
+            raise ModelError("seven is bad")
+        return items
+
+    gatherer = Gatherer(serve)
+    with ThreadPoolExecutor(9) as pool:
+        pool.submit(gatherer.ask, "a", 9)
+        started.wait()
+        asked = [pool.submit(gatherer.ask, "a", number) for number in range(8)]
+    assert [each.result() for each in asked[:7]] == list(range(7))
+    assert isinstance(asked[7].exception(), ModelError)
+    assert sorted(map(len, served)) == [1, 1, 2, 2, 4, 4, 8]

@@ -15,6 +15,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Protocol
 
+from viper.errors import ViperError
+from viper.llm.each import Attempt, all_answered, generate_each
 from viper.llm.protocol import LLM, Completion, Sampling
 from viper.llm.usage import LLMUsage
 
@@ -100,18 +102,37 @@ class CachedLLM:
         return getattr(self._llm, "usage", None)
 
     def generate(self, prompts: Sequence[str], sampling: Sampling) -> list[list[Completion]]:
-        """As the wrapped model; only prompts not seen before are sent to it."""
+        """As the wrapped model; only prompts not seen before are sent to it.
+
+        Raises:
+            ViperError: what the wrapped model raises, for the first prompt that failed; the
+                answers to the others are kept, where the model tells prompts apart.
+        """
+        return all_answered(self.generate_each(prompts, sampling))
+
+    def generate_each(self, prompts: Sequence[str], sampling: Sampling) -> list[Attempt]:
+        """What became of each prompt, in order; see :func:`viper.llm.each.generate_each`."""
         keys = [self._key("generate", prompt, _sampling_key(sampling)) for prompt in prompts]
         found = {key: stored for key in keys if (stored := self._store.get(key)) is not None}
         missing = dict(zip(keys, prompts, strict=True))
         missing = {key: prompt for key, prompt in missing.items() if key not in found}
-        if missing:
-            answers = self._llm.generate(list(missing.values()), sampling)
-            for key, completions in zip(missing, answers, strict=True):
-                found[key] = json.dumps([asdict(completion) for completion in completions])
+        asked = generate_each(self._llm, list(missing.values()), sampling) if missing else []
+        fresh = dict(zip(missing, asked, strict=True))
+        for key, attempt in fresh.items():
+            if not isinstance(attempt, ViperError):
+                found[key] = _stored(attempt)
                 self._store.put(key, found[key])
         self._count(len(keys) - len(missing), len(missing))
-        return [[Completion(**entry) for entry in json.loads(found[key])] for key in keys]
+        attempts: list[Attempt] = []
+        for key in keys:
+            if key in fresh:
+                attempts.append(fresh[key])
+            else:
+                attempts.append(_remembered(found[key], self._hit_cost_usd))
+            if key in found:
+                # Of equal prompts the first alone was charged; the next one is a hit.
+                fresh.pop(key, None)
+        return attempts
 
     def score(self, prompt: str, continuations: Sequence[str]) -> list[float]:
         """As the wrapped model."""
@@ -127,6 +148,11 @@ class CachedLLM:
         """As the wrapped model."""
         return self._llm.count_tokens(text)
 
+    @property
+    def _hit_cost_usd(self) -> float | None:
+        usage = self.usage
+        return None if usage is None or usage.cost_usd is None else 0.0
+
     def _count(self, hits: int, misses: int) -> None:
         with self._lock:
             self.hits += hits
@@ -135,6 +161,18 @@ class CachedLLM:
     def _key(self, kind: str, prompt: str, settings: Any) -> str:
         payload = json.dumps([KEY_VERSION, kind, self.model_id, prompt, settings], sort_keys=True)
         return hashlib.sha256(payload.encode()).hexdigest()
+
+
+def _stored(completions: Sequence[Completion]) -> str:
+    """As text; without costs, which belong to the request and not to its answer."""
+    entries = [asdict(completion) for completion in completions]
+    for entry in entries:
+        del entry["cost_usd"]
+    return json.dumps(entries)
+
+
+def _remembered(stored: str, cost_usd: float | None) -> list[Completion]:
+    return [Completion(**entry, cost_usd=cost_usd) for entry in json.loads(stored)]
 
 
 def _sampling_key(sampling: Sampling) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from viper.llm.each import Attempt, generate_each
 from viper.llm.protocol import LLM, Completion, Sampling
 from viper.llm.usage import LLMUsage
 from viper.tools.loading import ONE_AT_A_TIME
@@ -55,6 +56,10 @@ class DeferredLLM:
     def generate(self, prompts: Sequence[str], sampling: Sampling) -> list[list[Completion]]:
         """As the model."""
         return self.model.generate(prompts, sampling)
+
+    def generate_each(self, prompts: Sequence[str], sampling: Sampling) -> list[Attempt]:
+        """What became of each prompt, in order; see :func:`viper.llm.each.generate_each`."""
+        return generate_each(self.model, prompts, sampling)
 
     def score(self, prompt: str, continuations: Sequence[str]) -> list[float]:
         """As the model."""

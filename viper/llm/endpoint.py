@@ -1,7 +1,7 @@
 """Where an OpenAI-compatible endpoint is, what it is called in records, and its key.
 
 The key is read from an environment variable and goes into the client alone. It is part of
-no name and no ``repr``, and whatever the endpoint says is cleaned of it before it is shown.
+no name and no ``repr``, and whatever an error quotes of the endpoint is cleaned of it first.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ PLACEHOLDER = "no-key-needed"
 """Sent to endpoints that ask for no key; the client insists on some."""
 
 _HIDDEN = "[key]"
+
+_SECRET = 8
+"""Characters that a key has at least if it is one."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +43,11 @@ class Endpoint:
         return f"{parts.netloc}{parts.path.rstrip('/')}"
 
     def hiding_key(self, text: str) -> str:
-        """The text with the key replaced; for all that the endpoint says."""
-        return text.replace(self.key, _HIDDEN)
+        """The text with the key replaced; for messages that quote the endpoint, not for answers.
+
+        A key too short to be a secret, as ``EMPTY``, stays: it may be any word.
+        """
+        return text if len(self.key) < _SECRET else text.replace(self.key, _HIDDEN)
 
 
 def find_endpoint(base_url: str | None, key_env: str) -> Endpoint:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from viper.errors import ViperError
+from viper.llm.each import Attempt, generate_each
 from viper.llm.protocol import LLM, Completion, Sampling
 from viper.llm.usage import LLMUsage
 from viper.tools.batching import Gatherer
@@ -59,6 +61,15 @@ class GatheredLLM:
         kind = replace(sampling, seed=0) if sampling.temperature <= 0 else sampling
         found: list[Completion] = self._gatherer.ask(kind, prompts[0])
         return [found]
+
+    def generate_each(self, prompts: Sequence[str], sampling: Sampling) -> list[Attempt]:
+        """What became of each prompt, in order; see :func:`viper.llm.each.generate_each`."""
+        if len(prompts) != 1:
+            return generate_each(self._llm, prompts, sampling)
+        try:
+            return list(self.generate(prompts, sampling))
+        except ViperError as error:
+            return [error]
 
     def score(self, prompt: str, continuations: Sequence[str]) -> list[float]:
         """As the model."""

@@ -11,12 +11,14 @@ import json
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
 
-from viper.errors import UsageError
+from viper.errors import UsageError, ViperError
+from viper.llm.each import Attempt
 from viper.llm.endpoint import find_endpoint
 from viper.llm.likelihood import Echo, tail_scores
 from viper.llm.openai_replies import NoEchoError, Reply, read_echoes, read_reply
@@ -42,7 +44,8 @@ class OpenAILLM:
             which base models need.
         key_env: the environment variable that holds the key; may be empty except for
             OpenAI's own endpoint.
-        timeout_s: how long one request may go without an answer.
+        timeout_s: how long one request may take, from connecting to the last byte of its
+            answer; a repeated one has as long again.
         max_retries: how often a request is repeated after 408, 429, 5xx, a time-out, a lost
             connection or an answer that cannot be read.
         concurrency: how many prompts are on their way at once.
@@ -59,7 +62,12 @@ class OpenAILLM:
     Raises:
         MissingExtraError: the package ``openai`` is not installed.
         UsageError: an option's value is off, or there is no key for OpenAI's own endpoint.
+
+    Attributes:
+        concurrent: callers are served side by side; nobody need gather their prompts.
     """
+
+    concurrent = True
 
     def __init__(
         self,
@@ -121,13 +129,23 @@ class OpenAILLM:
         """``sampling.n`` completions for each prompt.
 
         At temperature 0 one is asked for and repeated. A server that gives fewer than
-        wanted is asked again with the next seed.
+        wanted is asked again with the next seed. The first prompt to fail ends it, since
+        nobody would get the answers to others; :meth:`generate_each` goes on.
 
         Raises:
             UsageError: a prompt fills the whole context.
             ModelError: the endpoint refuses, or keeps failing.
         """
         return side_by_side(partial(self._complete, sampling), list(prompts), self._concurrency)
+
+    def generate_each(self, prompts: Sequence[str], sampling: Sampling) -> list[Attempt]:
+        """As :meth:`generate`, but a prompt that fails leaves the others their chance.
+
+        Returns:
+            In the order of the prompts, the completions or the error that ``generate`` would
+            raise; where the endpoint refuses everything, as many errors as prompts.
+        """
+        return side_by_side(partial(self._attempt, sampling), list(prompts), self._concurrency)
 
     def score(self, prompt: str, continuations: Sequence[str]) -> list[float]:
         """Mean log-likelihood per token of each continuation.
@@ -157,6 +175,12 @@ class OpenAILLM:
         """Closes the connections; the model cannot be asked afterwards."""
         self._transport.close()
 
+    def _attempt(self, sampling: Sampling, prompt: str, over: threading.Event) -> Attempt:
+        try:
+            return self._complete(sampling, prompt, over)
+        except ViperError as error:
+            return error
+
     def _complete(self, sampling: Sampling, prompt: str, over: threading.Event) -> list[Completion]:
         greedy = sampling.temperature <= 0
         wanted = 1 if greedy else sampling.n
@@ -168,7 +192,10 @@ class OpenAILLM:
             except ContextFullError:
                 raise self._too_long() from None
             found += self._completions(reply, prompt, sampling, wanted - len(found))
-        return found * sampling.n if greedy else found
+        if not greedy:
+            return found
+        repeated = replace(found[0], cost_usd=self._counter.price_usd(0, 0))
+        return found + [repeated] * (sampling.n - 1)
 
     def _body(self, prompt: str, sampling: Sampling, n: int, seed: int) -> dict[str, Any]:
         room = self.max_context
@@ -198,7 +225,7 @@ class OpenAILLM:
     def _completions(
         self, reply: Reply, prompt: str, sampling: Sampling, wanted: int
     ) -> list[Completion]:
-        """At most ``wanted``; the server's sum of tokens is spread evenly over its choices."""
+        """At most ``wanted``; tokens are spread evenly over the choices, costs over the kept."""
         texts = [cut_at_stop(choice.text, sampling.stop) for choice in reply.choices]
         given = reply.prompt_tokens
         prompt_tokens = self.count_tokens(prompt) if given is None else given
@@ -206,9 +233,12 @@ class OpenAILLM:
         if reply.completion_tokens is not None:
             share, rest = divmod(reply.completion_tokens, len(texts))
             counts = [share + (index < rest) for index in range(len(texts))]
-        self._counter.tokens(prompt_tokens, sum(counts))
+        cost_usd = self._counter.tokens(prompt_tokens, sum(counts))
+        if cost_usd is not None:
+            cost_usd /= min(wanted, len(texts))
+        counts = [min(count, sampling.max_tokens) for count in counts]
         return [
-            Completion(text, prompt_tokens, min(count, sampling.max_tokens), choice.finish_reason)
+            Completion(text, prompt_tokens, count, choice.finish_reason, cost_usd)
             for text, count, choice in zip(texts, counts, reply.choices, strict=True)
         ][:wanted]
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from functools import partial
 from typing import Any, Literal, Protocol, TypeVar
 
-from viper.errors import CancelledError, MissingExtraError, ModelError, UsageError
+from viper.errors import CancelledError, MissingExtraError, ModelError, UsageError, ViperError
 from viper.llm.endpoint import Endpoint
+from viper.llm.loop_thread import LoopThread
 from viper.llm.retry import TransientError, asked_wait_s
 from viper.llm.usage import UsageCounter
 
@@ -44,7 +47,8 @@ class Transport:
     """The connections to one endpoint; thread-safe.
 
     Args:
-        timeout_s: how long a request may go without any answer.
+        timeout_s: how long one request may take, from connecting to the last byte of its
+            answer.
         retry: repeats attempts that raise TransientError.
         counter: is told of every request before it is sent.
 
@@ -57,7 +61,8 @@ class Transport:
     ) -> None:
         self._endpoint, self._timeout_s = endpoint, timeout_s
         self._retry, self._counter = retry, counter
-        self._client = _client(endpoint, timeout_s)
+        self._client = _client(endpoint)
+        self._loop = LoopThread(at_end=self._client.close)
 
     def ask(
         self,
@@ -82,28 +87,41 @@ class Transport:
             if over.is_set():
                 raise CancelledError("the request is of no more use: the others were given up")
             self._counter.request(repeated=retry > 0)
-            return read(self._post(api, body))
+            return self._read(self._post(api, body), read)
 
         return self._retry(attempt, place=self._endpoint.place)
 
     def close(self) -> None:
         """Closes the connections; nothing can be asked afterwards."""
-        self._client.close()
+        self._loop.close()
 
     def _post(self, api: Api, body: Mapping[str, Any]) -> str:
-        """The text of the answer, the key hidden in it."""
+        """The text of the answer."""
         import openai
 
         kind = self._client.chat.completions if api == "chat" else self._client.completions
+        post: Callable[[], Awaitable[Any]] = partial(kind.with_raw_response.create, **body)
         try:
-            raw = kind.with_raw_response.create(**body)
-        except openai.APITimeoutError:
-            raise TransientError(f"no answer within {self._timeout_s:g} s") from None
+            raw = self._loop.result(post, self._timeout_s)
+        except TimeoutError:
+            raise TransientError(f"no complete answer within {self._timeout_s:g} s") from None
         except openai.APIConnectionError:
             raise TransientError("no connection, or it was lost") from None
         except openai.APIStatusError as error:
             raise self._failure(error) from None
-        return self._endpoint.hiding_key(raw.http_response.text)
+        text: str = raw.http_response.text
+        return text
+
+    def _read(self, text: str, read: Callable[[str], Result]) -> Result:
+        """As ``read``; the error that it raises quotes the text with the key hidden."""
+        hidden = self._endpoint.hiding_key(text)
+        if hidden == text:
+            return read(text)
+        with suppress(ViperError):
+            return read(text)
+        # Hidden first and read again, as a message shows a part only: of the key, too.
+        read(hidden)
+        raise TransientError("the answer cannot be read")
 
     def _failure(self, error: Any) -> ModelError | UsageError:
         """What an answer with an error status means, by its number and codes alone."""
@@ -125,12 +143,12 @@ class Transport:
         )
 
 
-def _client(endpoint: Endpoint, timeout_s: float) -> Any:
-    """An ``openai.OpenAI`` client that does not retry by itself."""
+def _client(endpoint: Endpoint) -> Any:
+    """An ``openai`` client that neither retries nor gives up by itself."""
     try:
         import openai
     except ModuleNotFoundError:
         raise MissingExtraError("openai", "openai", "the llm backend 'openai'") from None
-    return openai.OpenAI(
-        api_key=endpoint.key, base_url=endpoint.base_url, timeout=timeout_s, max_retries=0
+    return openai.AsyncOpenAI(
+        api_key=endpoint.key, base_url=endpoint.base_url, timeout=None, max_retries=0
     )

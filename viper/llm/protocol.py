@@ -9,12 +9,19 @@ from typing import Protocol, runtime_checkable
 
 @dataclass(frozen=True)
 class Completion:
-    """One sampled continuation. ``finish_reason`` is ``stop`` or ``length``."""
+    """One sampled continuation. ``finish_reason`` is ``stop`` or ``length``.
+
+    Attributes:
+        cost_usd: its share of what was charged, in US dollars; the shares of all completions
+            add up to the charge. 0 for a repeated or remembered one, None where no price is
+            known.
+    """
 
     text: str
     prompt_tokens: int
     completion_tokens: int
     finish_reason: str = "stop"
+    cost_usd: float | None = None
 
 
 @dataclass(frozen=True)

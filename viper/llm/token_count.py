@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from viper.errors import UsageError
+from viper.llm.prompt_tokens import PromptTokens
 
 CHARACTERS_PER_TOKEN = 4
 """Rule of thumb for English and code with vocabularies of 30,000 tokens and more."""
@@ -39,13 +40,8 @@ class TokenCounter:
         """The tokens of a prompt with those that the model's format adds where they are known."""
         if self._tokenizer is None:
             return self.count(prompt)
-        if chat and self._tokenizer.chat_template:
-            message = [{"role": "user", "content": prompt}]
-            text = self._tokenizer.apply_chat_template(
-                message, tokenize=False, add_generation_prompt=True
-            )
-            return self.count(str(text))
-        return len(self._tokenizer(prompt)["input_ids"])
+        prompts = PromptTokens(self._tokenizer, "auto" if chat else "plain")
+        return len(prompts.encode(prompts.wrapped(prompt)))
 
 
 def _load(folder: str | Path) -> Any:

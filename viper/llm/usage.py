@@ -55,8 +55,8 @@ class UsageCounter:
                 total, requests=total.requests + 1, retries=total.retries + repeated
             )
 
-    def tokens(self, prompt: int, completion: int) -> None:
-        """Counts the tokens of one answered request."""
+    def tokens(self, prompt: int, completion: int) -> float | None:
+        """Counts the tokens of one answered request; what they cost, as :meth:`price_usd`."""
         with self._lock:
             total = self._total
             self._total = replace(
@@ -64,16 +64,20 @@ class UsageCounter:
                 prompt_tokens=total.prompt_tokens + prompt,
                 completion_tokens=total.completion_tokens + completion,
             )
+        return self.price_usd(prompt, completion)
+
+    def price_usd(self, prompt: int, completion: int) -> float | None:
+        """What so many tokens cost; None where no price was given."""
+        if self._prices is None:
+            return None
+        return (prompt * self._prices["prompt"] + completion * self._prices["completion"]) / 1e6
 
     def snapshot(self) -> LLMUsage:
         """What was used until now; does not change afterwards."""
         with self._lock:
             total = self._total
-        if self._prices is None:
-            return total
-        prompt = total.prompt_tokens * self._prices["prompt"]
-        completion = total.completion_tokens * self._prices["completion"]
-        return replace(total, cost_usd=(prompt + completion) / 1e6)
+        cost_usd = self.price_usd(total.prompt_tokens, total.completion_tokens)
+        return replace(total, cost_usd=cost_usd)
 
 
 def _check_prices(prices: Mapping[str, float]) -> None:

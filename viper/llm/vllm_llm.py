@@ -12,14 +12,13 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Literal
+from typing import Any
 
-from viper.errors import MissingExtraError, ModelError, UsageError
+from viper.errors import MissingExtraError, ModelError
 from viper.llm.likelihood import Echo, tail_scores
+from viper.llm.prompt_tokens import PromptTokens, Template
 from viper.llm.protocol import Completion, Sampling
 from viper.llm.transformers_llm import language_model_id
-
-Template = Literal["plain", "chat", "auto"]
 
 
 class VllmLLM:
@@ -39,7 +38,12 @@ class VllmLLM:
     Raises:
         MissingExtraError: vLLM is not installed.
         ModelError: nothing that it can load there.
+
+    Attributes:
+        batch: how many prompts are worth gathering for one call.
     """
+
+    batch = 64
 
     def __init__(
         self,
@@ -75,10 +79,7 @@ class VllmLLM:
             reason = str(error).strip().splitlines() or [type(error).__name__]
             raise ModelError(f"{path} cannot be loaded by vLLM: {reason[0]}") from error
         self._parameters = vllm.SamplingParams
-        self._tokenizer: Any = self._engine.get_tokenizer()
-        if template == "auto":
-            template = "chat" if self._tokenizer.chat_template else "plain"
-        self._chat = template == "chat"
+        self._prompts = PromptTokens(self._engine.get_tokenizer(), template)
         self._lock = threading.Lock()
         config = self._engine.llm_engine.model_config
         self.model_id = f"{language_model_id(path, SimpleNamespace(config=config.hf_config))}#vllm"
@@ -100,9 +101,11 @@ class VllmLLM:
             max_tokens=sampling.max_tokens,
             stop=list(sampling.stop),
         )
-        read = [{"prompt_token_ids": self._prompt_ids(prompt)} for prompt in prompts]
+        read = [self._prompts.read(each, self.model_id, self.max_context) for each in prompts]
         with self._lock:
-            results = self._engine.generate(read, parameters, use_tqdm=False)
+            results = self._engine.generate(
+                [{"prompt_token_ids": ids} for ids in read], parameters, use_tqdm=False
+            )
         repeats = sampling.n if greedy else 1
         return [_completions(result) * repeats for result in results]
 
@@ -110,41 +113,18 @@ class VllmLLM:
         """Mean log-likelihood per token of each continuation, as the transformers backend's."""
         if not continuations:
             return []
-        head = self._wrapped(prompt)
-        wholes = [self._encode(head + text) for text in continuations]
+        head = self._prompts.wrapped(prompt)
+        wholes = [self._prompts.encode(head + text) for text in continuations]
         parameters = self._parameters(max_tokens=1, temperature=0.0, prompt_logprobs=0)
         with self._lock:
             results = self._engine.generate(
                 [{"prompt_token_ids": whole} for whole in wholes], parameters, use_tqdm=False
             )
-        return tail_scores([_echo(result) for result in results], len(self._encode(head)))
+        return tail_scores([_echo(result) for result in results], len(self._prompts.encode(head)))
 
     def count_tokens(self, text: str) -> int:
         """How many tokens the text takes, special tokens left out."""
-        return len(self._tokenizer.encode(text, add_special_tokens=False))
-
-    def _wrapped(self, prompt: str) -> str:
-        if not self._chat:
-            return prompt
-        message = [{"role": "user", "content": prompt}]
-        return str(
-            self._tokenizer.apply_chat_template(message, tokenize=False, add_generation_prompt=True)
-        )
-
-    def _encode(self, text: str) -> list[int]:
-        # A chat template writes its special tokens itself.
-        return list(self._tokenizer.encode(text, add_special_tokens=not self._chat))
-
-    def _prompt_ids(self, prompt: str) -> list[int]:
-        ids = self._encode(self._wrapped(prompt))
-        if not ids:
-            raise UsageError("the prompt is empty; give the model at least one token")
-        if len(ids) >= self.max_context:
-            raise UsageError(
-                f"the prompt takes {len(ids)} tokens and {self.model_id} holds "
-                f"{self.max_context}; show fewer examples or a shorter query"
-            )
-        return ids
+        return self._prompts.count(text)
 
 
 def _completions(result: Any) -> list[Completion]:

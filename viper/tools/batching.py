@@ -43,7 +43,8 @@ class Gatherer:
 
         Raises:
             Exception: what ``serve`` raised for this very item. A batch that fails is
-                served again item by item, so that no item fails for another's sake.
+                served again in halves, so that no item fails for another's sake; nobody
+                else gets the same exception object.
         """
         mine = _Request(kind, item)
         with self._lock:
@@ -63,6 +64,7 @@ class Gatherer:
         batch = self._next_batch()
         try:
             self._serve_batch(batch)
+            _part_errors(batch)
         except BaseException:
             # An interrupt of this thread: the others' requests are still to be served.
             with self._lock:
@@ -90,24 +92,27 @@ class Gatherer:
         return batch
 
     def _serve_batch(self, batch: list[_Request]) -> None:
-        try:
-            self._serve_at_once(batch)
-        except Exception as error:  # noqa: BLE001 (boundary: handed to who asked)
-            if len(batch) == 1:
-                batch[0].fail(error)
-                return
-            for request in batch:
-                try:
-                    self._serve_at_once([request])
-                except Exception as own:  # noqa: BLE001 (boundary: handed to who asked)
-                    request.fail(own)
+        error = self._failure(batch)
+        if error is None:
+            return
+        if len(batch) == 1:
+            batch[0].fail(error)
+            return
+        middle = len(batch) // 2
+        self._serve_batch(batch[:middle])
+        self._serve_batch(batch[middle:])
 
-    def _serve_at_once(self, batch: list[_Request]) -> None:
-        results = self._serve(batch[0].kind, [request.item for request in batch])
-        if len(results) != len(batch):
-            raise ModelError(f"{len(results)} results came back for {len(batch)} items")
+    def _failure(self, batch: list[_Request]) -> Exception | None:
+        """Serves a batch at once; why that failed, or None."""
+        try:
+            results = self._serve(batch[0].kind, [request.item for request in batch])
+            if len(results) != len(batch):
+                raise ModelError(f"{len(results)} results came back for {len(batch)} items")
+        except Exception as error:  # noqa: BLE001 (boundary: handed to who asked)
+            return error
         for request, result in zip(batch, results, strict=True):
             request.result, request.done = result, True
+        return None
 
     def _pass_on(self) -> None:
         with self._lock:
@@ -130,3 +135,21 @@ class _Request:
 
     def fail(self, error: Exception) -> None:
         self.error, self.done = error, True
+
+
+def _part_errors(batch: Sequence[_Request]) -> None:
+    """Raising one exception in several threads would mix up its tracebacks."""
+    seen: set[int] = set()
+    for request in batch:
+        if request.error is not None and id(request.error) in seen:
+            request.error = _twin(request.error)
+        seen.add(id(request.error))
+
+
+def _twin(error: Exception) -> Exception:
+    """The same error as an object of its own; its class need not be callable with its ``args``."""
+    twin = type(error).__new__(type(error), *error.args)
+    twin.args = error.args
+    vars(twin).update(vars(error))
+    twin.__cause__ = error.__cause__
+    return twin.with_traceback(error.__traceback__)

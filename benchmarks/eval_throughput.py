@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -97,19 +98,21 @@ def forget_phrases(backend: Any) -> None:
         known.clear()
 
 
-def one_by_one(answering: Answering, items: Sequence[Item]) -> list[Row]:
+def plain_round(components: Components, judge: str, items: Sequence[Item]) -> list[Row]:
     """The plain loop."""
-    rows = []
+    answers, rows = answering(components, judge, 0), []
     for item in items:
-        done = answering.answer(item, threading.Event())
+        done = answers.answer(item, threading.Event())
         assert done is not None
         rows.append(done.row)
     return rows
 
 
-def side_by_side(answering: Answering, items: Sequence[Item], in_flight: int) -> list[Row]:
+def eval_round(
+    components: Components, judge: str, items: Sequence[Item], in_flight: int
+) -> list[Row]:
     """What ``viper eval`` does."""
-    engine = LocalEngine(answering, Bounds(in_flight))
+    engine = LocalEngine(answering(components, judge, 2 * in_flight), Bounds(in_flight))
     done = sorted(engine.run(items, threading.Event()), key=lambda one: one.position)
     return [one.row for one in done]
 
@@ -173,18 +176,15 @@ def main() -> None:
                 for item in items
                 if (files := item.sample.files) in pixels
             ]
-            judge = evaluation.metric
             print(f"{title}: {len(items)} samples, {len(pixels)} pictures or clips")
             ours, rows = timed(
-                lambda: side_by_side(
-                    answering(components, judge, 2 * given.in_flight), items, given.in_flight
-                ),
+                partial(eval_round, components, evaluation.metric, items, given.in_flight),
                 given.rounds,
             )
             print(f"  {'viper eval':<28} {len(items) / ours:6.2f} samples/s")
             for name, parts in loops.items():
                 seconds, others = timed(
-                    lambda parts=parts: one_by_one(answering(parts, judge, 0), items), given.rounds
+                    partial(plain_round, parts, evaluation.metric, items), given.rounds
                 )
                 print(
                     f"  {name:<28} {len(items) / seconds:6.2f} samples/s   viper eval is "

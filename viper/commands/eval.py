@@ -15,12 +15,16 @@ from viper.commands.options import api_option, profile_options
 from viper.errors import EXIT_FAILED, EXIT_OK, UsageError
 from viper.schema import FALLBACKS
 
+_SEEDS = 2**31
+"""What a store and every generator of random numbers take, whatever is added to it."""
+
 if TYPE_CHECKING:
     from viper.data.sample import Sample
     from viper.evaluate.evaluation import Evaluation
     from viper.evaluate.manifest import Manifest
     from viper.evaluate.runner import Ended
     from viper.evaluate.store import RunStore
+    from viper.evaluate.tracking import Tracker
     from viper.evaluate.work import Engine, Item
 
 
@@ -30,7 +34,7 @@ def _of_the_set(command: Callable[..., Any]) -> Callable[..., Any]:
                      help="Folder of the set's official files."),
         click.option("--split", metavar="NAME", help="By default the set's first."),
         click.option("--limit", type=click.IntRange(1), help="Only so many samples, at random."),
-        click.option("--seed", type=int, default=0, show_default=True,
+        click.option("--seed", type=click.IntRange(-_SEEDS, _SEEDS), default=0, show_default=True,
                      help="Chooses samples, and is the first seed of sampling."),
         click.option("--seeds", type=click.IntRange(1, 100), default=1, show_default=True,
                      help="Answer every sample under so many seeds: means with deviations."),
@@ -139,9 +143,13 @@ def _evaluate(evaluation: Evaluation, given: dict[str, Any]) -> int:
     from viper.commands.progress import status
     from viper.evaluate.evaluation import default_folder
     from viper.evaluate.runner import items
-    from viper.evaluate.store import RunStore
+    from viper.evaluate.store import RunStore, check_free
+    from viper.evaluate.tracking import open_tracker
 
     folder = given["out"] or default_folder(evaluation, datetime.now(UTC).strftime("%Y%m%d-%H%M%S"))
+    if not given["resume"]:
+        check_free(folder)
+    tracker = open_tracker(given["track"]) if given["track"] else None
     with status("reading samples"):
         samples = evaluation.samples()
     _first_media(samples)
@@ -150,7 +158,8 @@ def _evaluate(evaluation: Evaluation, given: dict[str, Any]) -> int:
         begin = RunStore.resume if given["resume"] else RunStore.create
         with begin(folder, manifest) as store:
             click.echo(f"run: {folder}", err=True)
-            ended = _drive(engine, items(samples, evaluation.seeds), store, given)
+            todo = items(samples, evaluation.seeds)
+            ended = _drive(engine, todo, store, given["budget_usd"], tracker)
             return _finish(store, ended, given)
 
 
@@ -185,12 +194,16 @@ def _on_threads(
         yield LocalEngine(answering, Bounds(workers, evaluation.deadline_s)), manifest
 
 
-def _drive(engine: Engine, todo: list[Item], store: RunStore, given: dict[str, Any]) -> Ended:
+def _drive(
+    engine: Engine,
+    todo: list[Item],
+    store: RunStore,
+    budget_usd: float | None,
+    tracker: Tracker | None,
+) -> Ended:
     from viper.commands.eval_progress import shown
     from viper.evaluate.runner import run
-    from viper.evaluate.tracking import open_tracker
 
-    tracker = open_tracker(given["track"]) if given["track"] else None
     if tracker is not None:
         tracker.start(store.manifest)
     with shown(len(todo), len(store.done())) as progress:
@@ -201,7 +214,7 @@ def _drive(engine: Engine, todo: list[Item], store: RunStore, given: dict[str, A
                 tracker.row(row, {"score": running.mean, "failed": running.failed})
 
         try:
-            ended = run(engine, todo, store, budget_usd=given["budget_usd"], on_done=on_done)
+            ended = run(engine, todo, store, budget_usd=budget_usd, on_done=on_done)
         except KeyboardInterrupt:
             click.echo(f"\nstopped; to go on: the same line with --resume --out {store.folder}",
                        err=True)  # fmt: skip
@@ -252,6 +265,7 @@ def _dry_run(evaluation: Evaluation, given: dict[str, Any]) -> int:
         [(s.role, s.backend, s.model or "-", s.problem or place_of(s)) for s in states],
     )
     trials = evaluation.options.trials or profile.document.run.trials
-    click.echo(f"{runs} runs under {len(evaluation.seeds)} seeds, {given['workers']} at once; "
+    seeds = f"{len(evaluation.seeds)} seed{'s' if len(evaluation.seeds) > 1 else ''}"
+    click.echo(f"{runs} runs under {seeds}, {given['workers']} at once; "
                f"{runs} to {runs * trials} programs")  # fmt: skip
     return EXIT_FAILED if any(state.problem for state in states) else EXIT_OK

@@ -60,6 +60,12 @@ class ProfileRecipe:
         return Built(Reasoner(profile, preload=False), to_json(profile.document))
 
 
+def _told(which: str) -> None:
+    click.echo(
+        f"viper: warning: an actor died ({which}); what it had under way is done again", err=True
+    )
+
+
 @contextmanager
 def on_ray(
     evaluation: Evaluation, samples: list[Sample], given: Mapping[str, Any]
@@ -98,7 +104,7 @@ def on_ray(
                     crew.manifest(), evaluation, samples, {**execution, "actors": actors, **shared}
                 )
                 crew.expect(manifest)
-            yield RayEngine(crew, given["workers"]), manifest
+            yield RayEngine(crew, given["workers"], _told), manifest
         except BaseException:
             crew.kill()
             raise

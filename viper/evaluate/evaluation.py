@@ -20,6 +20,7 @@ from viper.evaluate.runner import items
 from viper.evaluate.work import Item
 from viper.reasoner import Reasoner, RunOptions
 from viper.schema import to_json
+from viper.tools.media import media_from
 
 _PROBE = "the probe that stands for every query"
 _PROBE_MEDIA: Mapping[str, Any] = {
@@ -145,9 +146,12 @@ def missing_media(samples: Sequence[Sample], look_at: int = 3) -> Iterator[str]:
     """Why the first samples cannot be read, a line each: told before hours are spent."""
     for sample in samples[:look_at]:
         try:
-            sample.load()
+            media_from(sample.load())
         except ViperError as error:
             yield str(error)
+        except Exception as error:  # noqa: BLE001 (boundary: a set of somebody else's)
+            said = f"{sample.sample_id}: {type(error).__name__}: {error}"
+            yield " ".join(said.split())
 
 
 def default_folder(evaluation: Evaluation, now: str) -> Path:

@@ -68,6 +68,7 @@ class Ready:
     """An actor can answer; ``manifest`` is what it would write into ``run.json``."""
 
     node: str
+    pid: int
     manifest: Mapping[str, Any]
 
 
@@ -95,7 +96,7 @@ class Shard:
     def begin(self) -> Ready | Refused:
         """Reads the samples, loads the models and starts to wait for positions."""
         try:
-            return Ready(platform.node(), self._begin())
+            return Ready(platform.node(), os.getpid(), self._begin())
         except ViperError as error:
             return Refused(platform.node(), str(error), error.exit_code)
 

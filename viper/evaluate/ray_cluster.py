@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import socket
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,12 +20,17 @@ _OBJECT_STORE_BYTES = 128 << 20
 _SOCKET_FOLDER_CHARACTERS = 40
 """Unix sockets lie below it, and their whole path has room for 107."""
 
+_CONNECT_S = 5.0
+
 _QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_BACKEND_LOG_LEVEL": "fatal",
-    "RAY_DISABLE_IMPORT_WARNING": "1",
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "RAY_DEDUP_LOGS": "1",
+    "RAY_DEDUP_LOGS_SKIP_REGEX": ".*",
 }
+"""Ray would print on stdout that a worker died; what its deduplicator skips is not printed."""
+
+_NICENESS = "RAY_worker_niceness"
+"""Ray's workers have the lowest priority of a machine's processes if nothing else is said."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +53,9 @@ class Node:
         fits = [math.inf if not share.cpus else self.cpus / share.cpus]
         if share.gpus:
             fits.append(
-                self.gpus // 1 * (1 / share.gpus // 1) if share.gpus <= 1 else self.gpus / share.gpus
+                self.gpus // 1 * (1 / share.gpus // 1)
+                if share.gpus <= 1
+                else self.gpus / share.gpus
             )
         return int(min(*fits, 2**20))
 
@@ -68,8 +76,8 @@ def connected(address: str | None, cpus: float) -> Iterator[list[Node]]:
         UsageError: no cluster answers at the address.
         ModelError: no Ray can be started here.
     """
-    for name, value in _QUIET.items():
-        os.environ.setdefault(name, value)
+    os.environ.update(_QUIET)
+    os.environ.setdefault(_NICENESS, "0")
     try:
         import ray
     except ImportError:
@@ -77,11 +85,7 @@ def connected(address: str | None, cpus: float) -> Iterator[list[Node]]:
     if ray.is_initialized():
         yield _nodes(ray)
         return
-    if address is not None and address.startswith("ray://"):
-        raise UsageError(
-            f"--ray-address {address}: run viper on a node of the cluster and give auto "
-            "(Ray's client protocol is not supported)"
-        )
+    _check_address(address)
     with tempfile.TemporaryDirectory(
         prefix="viper-ray-", dir=_short_folder(), ignore_cleanup_errors=True
     ) as folder:
@@ -104,7 +108,7 @@ def share_of(nodes: Sequence[Node], actors: int, cpus: float | None, gpus: float
     if gpus is None:
         count = int(sum(node.gpus // 1 for node in nodes))
         gpus = _part(1.0, math.ceil(actors / count)) if count else 0.0
-    hosts = [node for node in nodes if node.gpus >= min(gpus, 1)] if gpus else list(nodes)
+    hosts = [node for node in nodes if gpus and node.gpus >= min(gpus, 1)] or list(nodes)
     if cpus is None:
         least = min((node.cpus for node in hosts), default=1.0)
         cpus = _part(least, math.ceil(actors / max(1, len(hosts))))
@@ -153,6 +157,21 @@ def _nodes(ray: Any) -> list[Node]:
     ]
 
 
+def _check_address(address: str | None) -> None:
+    if address is not None and address.startswith("ray://"):
+        raise UsageError(
+            f"--ray-address {address}: run viper on a node of the cluster and give auto "
+            "(Ray's client protocol is not supported)"
+        )
+    host, _, port = (address or "").rpartition(":")
+    if not host or not port.isdecimal():
+        return
+    try:
+        socket.create_connection((host, int(port)), _CONNECT_S).close()
+    except (OSError, OverflowError) as error:  # Ray itself would try for two minutes
+        raise _unreachable(address, error) from None
+
+
 def _short_folder() -> str | None:
     return None if len(tempfile.gettempdir()) <= _SOCKET_FOLDER_CHARACTERS else _root_folder()
 
@@ -166,6 +185,6 @@ def _unreachable(address: str | None, error: Exception) -> UsageError | ModelErr
     if address is None:
         return ModelError(f"Ray cannot be started here: {says}")
     return UsageError(
-        f"no Ray answers at {address}: {says}; start one with: ray start --head, or leave out "
-        "--ray-address"
+        f"no Ray answers at {address}: {says}; start one with: ray start --head, and if it asks "
+        "for a token, export RAY_AUTH_MODE=token here, too"
     )

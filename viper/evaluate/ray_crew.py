@@ -17,8 +17,11 @@ from viper.evaluate.ray_actor import Orders, Ready, Refused, Shard
 from viper.evaluate.ray_cluster import Share
 from viper.evaluate.work import Done
 
-_DEATHS_IN_A_ROW = 3
-"""An actor that dies so often without any outcome in between is not replaced again."""
+_FALSE_STARTS = 3
+"""An actor that dies so often before it has begun is not replaced again."""
+
+_DEATHS_IN_A_ROW = 10
+"""Nor is one that dies so often without an outcome in between; several deadly samples may be."""
 
 _CLOSE_S = 5.0
 
@@ -28,14 +31,18 @@ class Seat:
     """The place of one actor, which another takes when it dies.
 
     Attributes:
+        where: node and process of its actor, in words; empty until one has begun.
         ready: whether its actor has begun.
         deaths: since its last outcome.
+        false_starts: deaths since an actor last began.
     """
 
     actor: Any
     call: Any
+    where: str = ""
     ready: bool = False
     deaths: int = 0
+    false_starts: int = 0
 
     @property
     def idle(self) -> bool:
@@ -45,7 +52,7 @@ class Seat:
 
 @dataclass(frozen=True)
 class News:
-    """What came of asking a seat; ``died`` says why its actor is gone, in words."""
+    """What came of asking a seat; ``died`` says which actor is gone, in words."""
 
     seat: Seat
     outcomes: list[Done] = field(default_factory=list)
@@ -65,7 +72,8 @@ class Crew:
         import ray
 
         self._ray, self._orders = ray, orders
-        self._class = ray.remote(Shard).options(
+        actor_class: Any = ray.remote(Shard)
+        self._class = actor_class.options(
             num_cpus=share.cpus, num_gpus=share.gpus, scheduling_strategy="SPREAD"
         )
         self._expected: Manifest | None = None
@@ -106,8 +114,8 @@ class Crew:
         calls = {seat.call: seat for seat in self.seats if seat.call is not None}
         if not calls:
             raise ModelError(
-                f"every actor died {_DEATHS_IN_A_ROW} times without an outcome, last by "
-                f"{self._last_death}; fewer --actors or --workers need less memory"
+                f"all actors died over and over ({self._last_death}); fewer --actors or "
+                "--workers need less memory"
             )
         arrived, _ = self._ray.wait(list(calls), num_returns=1, timeout=wait_s)
         for call in arrived:
@@ -156,17 +164,19 @@ class Crew:
         if self._expected is None:
             self._expected = manifest
         _same(self._expected, manifest, f"the actor on {found.node}")
-        seat.ready = True
+        seat.false_starts = 0
+        seat.ready, seat.where = True, f"on {found.node}, process {found.pid}"
 
     def _replaced(self, seat: Seat, error: Exception) -> News:
         self._ray.kill(seat.actor)
         self._last_death = _short(error)
         seat.deaths += 1
+        seat.false_starts += not seat.ready
         seat.ready = False
-        if seat.deaths < _DEATHS_IN_A_ROW:
+        if seat.deaths < _DEATHS_IN_A_ROW and seat.false_starts < _FALSE_STARTS:
             fresh = self._seated()
             seat.actor, seat.call = fresh.actor, fresh.call
-        return News(seat, died=self._last_death)
+        return News(seat, died=seat.where or "that had not begun")
 
 
 def run_manifest(

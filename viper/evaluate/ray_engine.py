@@ -7,7 +7,7 @@ store. Who has which items, and what becomes of them when an actor dies, is the 
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from typing import Any
 
 from viper.evaluate.ray_crew import Crew
@@ -24,10 +24,13 @@ class RayEngine:
     Args:
         crew: of actors that know the run's samples. Killed where the run ends early.
         in_flight: samples at once in each actor.
+        on_death: is told which actor died, in words.
     """
 
-    def __init__(self, crew: Crew, in_flight: int) -> None:
-        self._crew, self._in_flight = crew, in_flight
+    def __init__(
+        self, crew: Crew, in_flight: int, on_death: Callable[[str], None] | None = None
+    ) -> None:
+        self._crew, self._in_flight, self._on_death = crew, in_flight, on_death
         self._actors = len(crew.seats)
 
     def describe(self) -> dict[str, Any]:
@@ -51,6 +54,8 @@ class RayEngine:
                 for news in self._crew.news(_LOOK_EVERY_S):
                     yield from ledger.done(news.seat, news.outcomes)
                     if news.died is not None:
+                        if self._on_death is not None:
+                            self._on_death(news.died)
                         yield from ledger.lost(news.seat)
                 if stop.is_set():
                     return

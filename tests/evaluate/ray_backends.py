@@ -1,0 +1,48 @@
+"""What actors are made of in tests; they import it as ``tests.evaluate.ray_backends``."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.evaluate.fake_backends import Writer
+from viper.errors import ProfileError
+from viper.evaluate.ray_actor import Built
+from viper.llm.protocol import Completion, Sampling
+
+
+class DeadlyWriter(Writer):
+    """Kills its process at a question; named after a folder that says when.
+
+    ``once-N`` there kills at question N and is gone then; ``always-N`` kills each time.
+    """
+
+    concurrent = True
+
+    def __init__(self, name: str) -> None:
+        super().__init__("writer")
+        self._folder = Path(name)
+
+    def generate(self, prompts: Sequence[str], sampling: Sampling) -> list[list[Completion]]:
+        for flag in self._folder.iterdir():
+            when, _, number = flag.name.partition("-")
+            if f"thing {number}?" in prompts[0]:
+                if when == "once":
+                    flag.unlink()
+                os.kill(os.getpid(), signal.SIGKILL)
+        return super().generate(prompts, sampling)
+
+
+@dataclass(frozen=True)
+class BrokenRecipe:
+    """Cannot make a reasoner: for a reason in words, or by the death of its process."""
+
+    deadly: bool
+
+    def __call__(self) -> Built:
+        if self.deadly:
+            os.kill(os.getpid(), signal.SIGKILL)
+        raise ProfileError("fake.toml: line 3: no such role")

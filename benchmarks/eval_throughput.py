@@ -125,6 +125,11 @@ def answering(components: Components, judge: str, kept: int) -> Answering:
     return Answering.with_cache(reasoner, metric(judge), RunOptions(trials=1), kept)
 
 
+def with_pixels(item: Item, pixels: Any) -> Item:
+    """The item with its picture rendered already: rendering is not what is measured."""
+    return replace(item, sample=replace(item.sample, load=lambda: pixels))
+
+
 def same(rows: Sequence[Row], others: Sequence[Row]) -> int:
     """How many answers are equal."""
     return sum(
@@ -171,11 +176,7 @@ def main() -> None:
             evaluation = Evaluation("world", where, given.samples)
             items = evaluation.items()
             pixels = {item.sample.files: item.sample.load() for item in items}
-            items = [
-                replace(item, sample=replace(item.sample, load=lambda p=pixels[files]: p))
-                for item in items
-                if (files := item.sample.files) in pixels
-            ]
+            items = [with_pixels(item, pixels[item.sample.files]) for item in items]
             print(f"{title}: {len(items)} samples, {len(pixels)} pictures or clips")
             ours, rows = timed(
                 partial(eval_round, components, evaluation.metric, items, given.in_flight),

@@ -11,6 +11,7 @@ from viper.errors import ModelError
 from viper.testing.conformance import check_detector
 from viper.tools.boxes import MIN_SCORE, NMS_IOU, suppressed
 from viper.tools.detector_owlv2 import DEFAULT_THRESHOLD, Owlv2Detector, _pixel_boxes
+from viper.tools.recent import RecentTexts
 from viper.tools.roles import Detector
 
 
@@ -148,3 +149,18 @@ def test_no_checkpoint_is_one_clear_error(tmp_path: Path) -> None:
 def test_one_line_of_a_profile_gives_it_its_role(folder: Path, tmp_path: Path) -> None:
     line = f'{{ backend = "owlv2", model = "{folder}" }}'
     assert answer_with("detector", line, tmp_path) == "True"
+
+
+def test_the_phrases_of_a_long_run_are_not_all_kept(detector: Owlv2Detector) -> None:
+    (encoding,) = detector.encode([picture(48, 64)])
+    phrases = [f"thing {number}" for number in range(40)]
+    expected = detector.detect(encoding, phrases)
+    before, detector._phrases = detector._phrases, RecentTexts(5)
+    try:
+        for first in range(0, 40, 4):
+            found = detector.detect(encoding, phrases[first : first + 4])
+            for boxes, right in zip(found, expected[first : first + 4], strict=True):
+                assert [box.score for box in boxes] == pytest.approx([box.score for box in right])
+        assert len(detector._phrases) == 5
+    finally:
+        detector._phrases = before

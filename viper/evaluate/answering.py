@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Sequence
@@ -11,7 +12,7 @@ from typing import Any
 from viper.data.sample import Sample
 from viper.errors import CancelledError, ViperError
 from viper.evaluate.metrics import Metric
-from viper.evaluate.row import Prediction, Row
+from viper.evaluate.row import Prediction, Row, Score
 from viper.evaluate.work import Done, Item
 from viper.reasoner import Reasoner, RunOptions, RunResult
 from viper.schema import Answer, Failure, Trace, Trial, Usage
@@ -20,6 +21,8 @@ from viper.tools.cache import ComputeCache
 from viper.tools.media import Media, media_from
 
 SHARED_MEDIA_BYTES = 256 << 20
+
+_NO_ANSWER = Failure("internal", "the strategy gave no answer and no failure")
 
 
 @dataclass(frozen=True)
@@ -78,9 +81,9 @@ class Answering:
             failure = Failure("internal", f"{type(error).__name__}: {error}")
         seconds = round(time.perf_counter() - started, 4)
         if result is not None:
-            return self._judged(item, result.trace, seconds)
-        assert failure is not None
-        return self._judged(item, self._broken(item, failure, (trials, meter, seconds)), seconds)
+            return self._judged(item, _with_reason(result.trace), seconds)
+        broken = self._broken(item, failure or _NO_ANSWER, (trials, meter, seconds))
+        return self._judged(item, broken, seconds)
 
     def _options(self, item: Item) -> RunOptions:
         sample = item.sample
@@ -95,7 +98,9 @@ class Answering:
     def _media(self, sample: Sample) -> Media:
         if not sample.files:
             return media_from(sample.load())
-        found, _ = self.media.get(("media", *sample.files), lambda: media_from(sample.load()))
+        # The files of an edit name its reference too, which is no part of its media.
+        key = ("media", sample.media, sample.task == "edit", *sample.files)
+        found, _ = self.media.get(key, lambda: media_from(sample.load()))
         assert isinstance(found, Media)
         return found
 
@@ -123,13 +128,30 @@ class Answering:
     def _judged(self, item: Item, trace: Trace, seconds: float) -> Done:
         prediction = None if trace.answer is None else predicted(trace.answer)
         try:
-            score = self.metric.score(item.sample, prediction)
+            score = _checked(self.metric.score(item.sample, prediction))
         except Exception as error:  # noqa: BLE001 (boundary: a metric must not end the set)
             failure = Failure("internal", f"metric: {type(error).__name__}: {error}")
             return Done(item.position, _row(item, trace, failure, seconds), trace)
         row = _row(item, trace, trace.failure if prediction is None else None, seconds)
         judged = replace(row, score=score.value, details=dict(score.details), prediction=prediction)
         return Done(item.position, judged, trace)
+
+
+def _with_reason(trace: Trace) -> Trace:
+    """The trace; one without an answer says why."""
+    if trace.answer is None and trace.failure is None:
+        return replace(trace, failure=_NO_ANSWER)
+    return trace
+
+
+def _checked(score: Score) -> Score:
+    """The score, if figures can be made of it."""
+    if not math.isfinite(score.value):
+        raise ValueError(f"the score {score.value} is no number")
+    for name, value in score.details.items():
+        if not math.isfinite(value):
+            raise ValueError(f"{name} {value} is no number")
+    return score
 
 
 def predicted(answer: Answer) -> Prediction:

@@ -65,7 +65,7 @@ class RunStore:
             UsageError: the folder holds a run or other files.
             StoreError: it cannot be written, or another process is writing it.
         """
-        _check_free(folder)
+        check_free(folder)
         return cls._begin(folder, manifest, resuming=False)
 
     @classmethod
@@ -78,7 +78,7 @@ class RunStore:
             StoreError: it cannot be written, is damaged, or another process is writing it.
         """
         if not (folder / MANIFEST).exists():
-            _check_free(folder)
+            check_free(folder)
         return cls._begin(folder, manifest, resuming=True)
 
     @classmethod
@@ -102,7 +102,7 @@ class RunStore:
             if resuming and (folder / MANIFEST).exists():
                 first = _same_run(folder, manifest)
             else:
-                _check_free(folder)
+                check_free(folder)
                 first = manifest
                 write_whole(folder / MANIFEST, _indented(manifest.to_json()))
             store = cls(folder, first, open_to_write(folder / DATABASE), lock)
@@ -265,7 +265,13 @@ def _same_run(folder: Path, manifest: Manifest) -> Manifest:
     return first
 
 
-def _check_free(folder: Path) -> None:
+def check_free(folder: Path) -> None:
+    """Checks that a new run may begin in a folder.
+
+    Raises:
+        UsageError: it holds a run or other files, or is a file.
+        StoreError: it cannot be read.
+    """
     with file_errors(folder):
         if not folder.exists():
             return

@@ -15,6 +15,7 @@ from viper.tools.boxes import pixel_boxes, suppressed
 from viper.tools.loading import Loading, LoadOptions, LocalModel, load_pretrained, load_processor
 from viper.tools.model_id import model_id
 from viper.tools.picture_models import processed
+from viper.tools.recent import RecentTexts
 from viper.tools.roles import Detection, Pixels
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class Owlv2Detector(LocalModel):
         self.default_threshold = threshold
         self._model = model.eval()
         self._processor = processor
-        self._phrases: dict[str, torch.Tensor] = {}
+        self._phrases = RecentTexts[Any]()
 
     @classmethod
     def from_pretrained(cls, source: str | Path, **loading: Unpack[Loading]) -> Owlv2Detector:
@@ -107,21 +108,24 @@ class Owlv2Detector(LocalModel):
         return [suppressed(encoding.boxes, row) for row in scores]
 
     def _embed(self, phrases: Sequence[str]) -> torch.Tensor:
-        """float32 [Q, D]: normalised text embeddings, each phrase encoded once for good."""
+        """float32 [Q, D]: normalised text embeddings; those of the latest phrases are kept."""
         import torch
 
-        new = [phrase for phrase in dict.fromkeys(phrases) if phrase not in self._phrases]
-        if new:
-            length = self._model.config.text_config.max_position_embeddings
-            tokens = self._processor.tokenizer(
-                new, padding=True, truncation=True, max_length=length, return_tensors="pt"
-            ).to(self._model.device)
-            pooled = self._model.owlv2.get_text_features(
-                tokens["input_ids"], tokens["attention_mask"]
-            ).pooler_output
-            normalised = torch.nn.functional.normalize(pooled, dim=-1)
-            self._phrases.update(zip(new, normalised, strict=True))
-        return torch.stack([self._phrases[phrase] for phrase in phrases])
+        return torch.stack(self._phrases.get(phrases, self._encoded_texts))
+
+    def _encoded_texts(self, phrases: list[str]) -> list[torch.Tensor]:
+        import torch
+
+        length = self._model.config.text_config.max_position_embeddings
+        tokens = self._processor.tokenizer(
+            phrases, padding=True, truncation=True, max_length=length, return_tensors="pt"
+        ).to(self._model.device)
+        pooled = self._model.owlv2.get_text_features(
+            tokens["input_ids"], tokens["attention_mask"]
+        ).pooler_output
+        rows = torch.nn.functional.normalize(pooled, dim=-1)
+        # Copies: a row of the batch would keep the whole batch in memory.
+        return [row.clone() for row in rows]
 
 
 def _calibrated_threshold(folder: Path) -> float:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from viper.tools.loading import Loading, LoadOptions, LocalModel, load_pretrained, load_processor
 from viper.tools.model_id import model_id
+from viper.tools.recent import RecentTexts
 from viper.tools.roles import EventWindow, Floats, Pixels
 from viper.tools.video_sentences import SeenEvent, bearing_on
 
@@ -51,7 +52,7 @@ class VideoEvents(LocalModel):
         self.model_id = name
         self._model = model.eval()
         self._tokenizer = tokenizer
-        self._texts: dict[str, TextFeatures] = {}
+        self._texts = RecentTexts[Any]()
         config = self._model.config
         self._names = [f"{colour} {shape}" for colour in config.colours for shape in config.shapes]
 
@@ -152,22 +153,24 @@ class VideoEvents(LocalModel):
         return found
 
     def _text_features(self, texts: Sequence[str]) -> TextFeatures:
-        """Features of the texts in order; each text is encoded once in this backend's life."""
+        """Features of the texts in order; those of the latest texts are kept."""
         import torch
 
         from viper.tools.video_events_model import TextFeatures
 
-        new = [text for text in dict.fromkeys(texts) if text not in self._texts]
-        if new:
-            limit = self._model.config.text_config.max_position_embeddings
-            tokens = self._tokenizer(
-                new, padding=True, truncation=True, max_length=limit, return_tensors="pt"
-            ).to(self._model.device)
-            encoded = self._model.encode_texts(tokens["input_ids"], tokens["attention_mask"])
-            for row, text in enumerate(new):
-                self._texts[text] = TextFeatures(*(part[row] for part in encoded))
-        rows = [self._texts[text] for text in texts]
+        rows = self._texts.get(texts, self._encoded_texts)
         return TextFeatures(*(torch.stack(part) for part in zip(*rows, strict=True)))
+
+    def _encoded_texts(self, texts: list[str]) -> list[TextFeatures]:
+        from viper.tools.video_events_model import TextFeatures
+
+        limit = self._model.config.text_config.max_position_embeddings
+        tokens = self._tokenizer(
+            texts, padding=True, truncation=True, max_length=limit, return_tensors="pt"
+        ).to(self._model.device)
+        encoded = self._model.encode_texts(tokens["input_ids"], tokens["attention_mask"])
+        # Copies: a row of the batch would keep the whole batch in memory.
+        return [TextFeatures(*(part[row].clone() for part in encoded)) for row in range(len(texts))]
 
 
 def candidate_windows(

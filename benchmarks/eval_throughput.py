@@ -40,6 +40,7 @@ from viper.reasoner import Reasoner, RunOptions
 from viper.strategies.base import Components
 from viper.tools.hub import ToolHub
 from viper.tools.operations import OPERATIONS
+from viper.tools.recent import RecentTexts
 
 SETS = {
     "referring, 4 expressions a picture": "val:referring4",
@@ -93,9 +94,8 @@ class PlainLLM:
 
 def forget_phrases(backend: Any) -> None:
     """Makes a detector encode its phrases again, as one does that keeps nothing."""
-    known = getattr(backend, "_phrases", None)
-    if known is not None:
-        known.clear()
+    if hasattr(backend, "_phrases"):
+        backend._phrases = RecentTexts()
 
 
 def plain_round(components: Components, judge: str, items: Sequence[Item]) -> list[Row]:

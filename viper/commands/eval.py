@@ -176,6 +176,7 @@ def _on_threads(
     evaluation: Evaluation, samples: list[Sample], given: dict[str, Any]
 ) -> Iterator[tuple[Engine, Manifest]]:
     from viper.commands.progress import status
+    from viper.evaluate.allocator import bound_arenas
     from viper.evaluate.answering import Answering
     from viper.evaluate.evaluation import manifest_of
     from viper.evaluate.local_engine import Bounds, LocalEngine
@@ -183,6 +184,7 @@ def _on_threads(
     from viper.reasoner import Reasoner
     from viper.schema import to_json
 
+    bound_arenas()
     profile, workers = profile_of(given), given["workers"]
     with Reasoner(profile, preload=False) as reasoner:
         with status("loading models"):

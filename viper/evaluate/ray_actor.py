@@ -120,6 +120,9 @@ class Shard:
             self._reasoner.close()
 
     def _begin(self) -> dict[str, Any]:
+        from viper.evaluate.allocator import bound_arenas
+
+        bound_arenas()
         orders = self._orders
         _settle(orders)
         built = orders.recipe()

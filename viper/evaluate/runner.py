@@ -10,9 +10,13 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from viper.data.sample import Sample
+from viper.evaluate.allocator import give_back
 from viper.evaluate.row import Row
 from viper.evaluate.store import RunStore
 from viper.evaluate.work import Engine, Item
+
+_GIVE_BACK_EVERY = 200
+"""Rows after which free memory is returned to the system: some milliseconds each time."""
 
 
 @dataclass
@@ -122,6 +126,8 @@ def run(
                 store.add(done.position, done.row, done.trace)
                 running.add(done.row)
                 running.fresh += 1
+                if running.fresh % _GIVE_BACK_EVERY == 0:
+                    give_back()
                 if on_done is not None:
                     on_done(done.row, running)
         finally:

@@ -25,13 +25,13 @@ import numpy as np
 
 from viper.data.sample import Where
 from viper.errors import ModelError
-from viper.evaluate.answering import Answering
+from viper.evaluate.engines.answering import Answering
+from viper.evaluate.engines.local import Bounds, LocalEngine
+from viper.evaluate.engines.runner import items, run
 from viper.evaluate.evaluation import Evaluation, manifest_of
-from viper.evaluate.local_engine import Bounds, LocalEngine
 from viper.evaluate.metrics import metric
-from viper.evaluate.report import report
-from viper.evaluate.runner import items, run
-from viper.evaluate.store import RunStore
+from viper.evaluate.reports.report import report
+from viper.evaluate.runs.store import RunStore
 from viper.profiles import load_profile
 from viper.reasoner import Reasoner
 from viper.schema import to_json

@@ -25,15 +25,15 @@ from typing import Any
 import numpy as np
 
 from viper.data.sample import Sample, Where
-from viper.evaluate.allocator import bound_arenas
-from viper.evaluate.answering import Answering
+from viper.evaluate.engines.allocator import bound_arenas
+from viper.evaluate.engines.answering import Answering
+from viper.evaluate.engines.local import Bounds, LocalEngine
+from viper.evaluate.engines.runner import Running, items, run
 from viper.evaluate.evaluation import Evaluation, manifest_of
-from viper.evaluate.local_engine import Bounds, LocalEngine
 from viper.evaluate.metrics import metric
-from viper.evaluate.report import report
+from viper.evaluate.reports.report import report
 from viper.evaluate.row import Row
-from viper.evaluate.runner import Running, items, run
-from viper.evaluate.store import RunStore
+from viper.evaluate.runs.store import RunStore
 from viper.llm.scripted import ScriptedLLM
 from viper.profiles import load_profile
 from viper.profiles.wiring import Profile

@@ -27,12 +27,12 @@ from typing import Any
 from llm_engines import WRITER, plain_transformers
 
 from viper.data.sample import Where
-from viper.evaluate.answering import Answering
+from viper.evaluate.engines.answering import Answering
+from viper.evaluate.engines.local import Bounds, LocalEngine
+from viper.evaluate.engines.work import Item
 from viper.evaluate.evaluation import Evaluation
-from viper.evaluate.local_engine import Bounds, LocalEngine
 from viper.evaluate.metrics import metric
 from viper.evaluate.row import Row
-from viper.evaluate.work import Item
 from viper.llm.protocol import Completion, Sampling
 from viper.llm.transformers_llm import TransformersLLM
 from viper.profiles import load_profile

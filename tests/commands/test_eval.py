@@ -15,7 +15,7 @@ import pytest
 
 from tests.commands.test_bad_input import refused, viper
 from tests.evaluate.fake_backends import PROFILE, a_set
-from viper.evaluate.store import RunStore
+from viper.evaluate.runs.store import RunStore
 
 ROOT = Path(__file__).parents[2]
 

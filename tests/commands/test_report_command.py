@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from tests.evaluate.run_samples import a_manifest, a_row, failed_row
 from viper.cli import cli
 from viper.errors import UsageError
-from viper.evaluate.store import RunStore
+from viper.evaluate.runs.store import RunStore
 
 
 def ran(*arguments: str | Path) -> Result:

@@ -1,4 +1,4 @@
-"""Items, and what stands for an :class:`viper.evaluate.answering.Answering`, for engine tests."""
+"""Items, and what stands for the engines' ``Answering``."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import threading
 from collections.abc import Callable, Iterable
 
 from viper.data.sample import Sample
-from viper.evaluate.local_engine import Bounds, LocalEngine
+from viper.evaluate.engines.local import Bounds, LocalEngine
+from viper.evaluate.engines.work import Done, Item
 from viper.evaluate.row import Row
-from viper.evaluate.work import Done, Item
 from viper.schema import Usage
 from viper.strategies.base import UsageMeter
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.evaluate.fake_backends import Writer
 from viper.errors import ProfileError
-from viper.evaluate.ray_actor import Built
+from viper.evaluate.engines.ray_actor import Built
 from viper.llm.protocol import Completion, Sampling
 
 

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from viper.evaluate.environment import Environment
 from viper.evaluate.intervals import Estimate, proportion
-from viper.evaluate.manifest import Manifest, SetDescription
 from viper.evaluate.metrics import Figures
 from viper.evaluate.row import Prediction, Row, Score
+from viper.evaluate.runs.environment import Environment
+from viper.evaluate.runs.manifest import Manifest, SetDescription
 from viper.schema import Answer, Query, Trace, Trial, Usage
 
 

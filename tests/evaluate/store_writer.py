@@ -12,7 +12,7 @@ from pathlib import Path
 from run_samples import a_manifest, a_row, a_trace
 
 from viper.errors import StoreError
-from viper.evaluate.store import RunStore
+from viper.evaluate.runs.store import RunStore
 
 
 def main(folder: str, rows: str, most_bytes: str = "") -> int:

@@ -14,10 +14,10 @@ from engine_doubles import GIVE_UP_S, a_sample
 
 from viper.data.sample import Sample
 from viper.errors import CancelledError, MediaError, ModelError
-from viper.evaluate.answering import Answering
+from viper.evaluate.engines.answering import Answering
+from viper.evaluate.engines.work import Done, Item
 from viper.evaluate.metrics import Figures
 from viper.evaluate.row import Prediction, Score
-from viper.evaluate.work import Done, Item
 from viper.llm.protocol import Completion
 from viper.reasoner import RunOptions, RunResult
 from viper.schema import Answer, Failure, Trace, Trial, Usage

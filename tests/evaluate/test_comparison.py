@@ -10,9 +10,9 @@ import pytest
 from run_samples import a_manifest, a_row, failed_row
 
 from viper.errors import UsageError
-from viper.evaluate.comparison import compare
+from viper.evaluate.reports.comparison import compare
 from viper.evaluate.row import Row
-from viper.evaluate.store import RunStore
+from viper.evaluate.runs.store import RunStore
 
 
 def stored(folder: Path, rows: list[Row]) -> RunStore:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from viper.evaluate.escape import for_csv, for_html, for_markdown, for_terminal
+from viper.evaluate.reports.escape import for_csv, for_html, for_markdown, for_terminal
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from viper.evaluate.evaluation import (
     missing_media,
     prompt_hash,
 )
-from viper.evaluate.manifest import Manifest, differences
+from viper.evaluate.runs.manifest import Manifest, differences
 from viper.profiles import load_profile
 from viper.reasoner import Reasoner, RunOptions
 from viper.schema import to_json

@@ -18,7 +18,7 @@ from tests.evaluate.fake_backends import a_set, breaks, share_of
 from tests.llm.openai_server import Answer, OpenAIServer, Received, completion, refusal
 from viper.cli import main
 from viper.evaluate.row import Row
-from viper.evaluate.store import RunStore
+from viper.evaluate.runs.store import RunStore
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = (

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import pytest
 from engine_doubles import GIVE_UP_S, an_engine, answered, outcomes, some_items
 
-from viper.evaluate import local_engine
-from viper.evaluate.local_engine import Bounds, LocalEngine
-from viper.evaluate.work import Done, Item
+from viper.evaluate.engines import local as local_engine
+from viper.evaluate.engines.local import Bounds, LocalEngine
+from viper.evaluate.engines.work import Done, Item
 from viper.llm.protocol import Completion
 from viper.strategies.base import UsageMeter
 

@@ -12,8 +12,8 @@ import pytest
 from run_samples import a_manifest
 
 from viper.data.sample import Sample, Where
-from viper.evaluate.environment import Environment, revision
-from viper.evaluate.manifest import Manifest, SetDescription, differences, samples_hash
+from viper.evaluate.runs.environment import Environment, revision
+from viper.evaluate.runs.manifest import Manifest, SetDescription, differences, samples_hash
 
 DOCUMENT = {
     "name": "mine",

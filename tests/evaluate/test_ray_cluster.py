@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from viper.errors import MissingExtraError, UsageError
-from viper.evaluate.ray_cluster import Node, Share, connected, local_cpus, share_of
+from viper.evaluate.engines.ray_cluster import Node, Share, connected, local_cpus, share_of
 
 
 @pytest.mark.parametrize(

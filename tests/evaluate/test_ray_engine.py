@@ -19,18 +19,18 @@ from tests.evaluate.fake_backends import a_set
 from tests.evaluate.ray_backends import BrokenRecipe
 from viper.commands.eval_ray import ProfileRecipe
 from viper.errors import ModelError, UsageError
-from viper.evaluate.answering import Answering
+from viper.evaluate.engines.answering import Answering
+from viper.evaluate.engines.local import Bounds, LocalEngine
+from viper.evaluate.engines.ray import RayEngine
+from viper.evaluate.engines.ray_actor import Orders, Recipe
+from viper.evaluate.engines.ray_cluster import Share, connected
+from viper.evaluate.engines.ray_crew import Crew, run_manifest
+from viper.evaluate.engines.runner import items, run
 from viper.evaluate.evaluation import Evaluation, manifest_of
-from viper.evaluate.local_engine import Bounds, LocalEngine
-from viper.evaluate.manifest import Manifest
 from viper.evaluate.metrics import metric
-from viper.evaluate.ray_actor import Orders, Recipe
-from viper.evaluate.ray_cluster import Share, connected
-from viper.evaluate.ray_crew import Crew, run_manifest
-from viper.evaluate.ray_engine import RayEngine
-from viper.evaluate.report import report
-from viper.evaluate.runner import items, run
-from viper.evaluate.store import RunStore
+from viper.evaluate.reports.report import report
+from viper.evaluate.runs.manifest import Manifest
+from viper.evaluate.runs.store import RunStore
 
 pytest.importorskip("ray", reason="the extra ray is not installed")
 

@@ -9,9 +9,9 @@ import pytest
 from run_samples import Hits, a_manifest, a_row, failed_row
 
 from viper.errors import UnknownNameError
-from viper.evaluate.report import report
+from viper.evaluate.reports.report import report
 from viper.evaluate.row import Row
-from viper.evaluate.store import RunStore
+from viper.evaluate.runs.store import RunStore
 from viper.schema import Usage
 
 

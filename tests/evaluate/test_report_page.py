@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from run_samples import Hits, a_manifest, a_row, failed_row
 
-from viper.evaluate.report import report
-from viper.evaluate.report_page import report_page
-from viper.evaluate.report_table import NamedReport, rendered
+from viper.evaluate.reports.page import report_page
+from viper.evaluate.reports.report import report
+from viper.evaluate.reports.table import NamedReport, rendered
 from viper.evaluate.row import Prediction, Row
-from viper.evaluate.store import RunStore
+from viper.evaluate.runs.store import RunStore
 
 ATTACKS = (
     "<script>alert(1)</script>",

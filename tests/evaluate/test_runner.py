@@ -13,10 +13,10 @@ from run_samples import a_manifest, failed_row
 
 from viper.data.sample import Sample
 from viper.errors import StoreError
+from viper.evaluate.engines.runner import Running, items, run
+from viper.evaluate.engines.work import Done, Item
 from viper.evaluate.row import Row
-from viper.evaluate.runner import Running, items, run
-from viper.evaluate.store import RunStore
-from viper.evaluate.work import Done, Item
+from viper.evaluate.runs.store import RunStore
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from run_samples import a_manifest, a_row, a_trace, failed_row
 
 from viper.errors import StoreError, UsageError
 from viper.evaluate.row import Prediction
-from viper.evaluate.store import RunStore
+from viper.evaluate.runs.store import RunStore
 from viper.schema import Usage, to_json
 
 

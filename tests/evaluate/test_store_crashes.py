@@ -15,7 +15,7 @@ import pytest
 from run_samples import a_manifest, a_row, a_trace
 
 from viper.errors import StoreError
-from viper.evaluate.store import RunStore
+from viper.evaluate.runs.store import RunStore
 
 WRITER = Path(__file__).with_name("store_writer.py")
 ROOT = WRITER.parents[2]

@@ -18,9 +18,9 @@ import pytest
 from run_samples import a_manifest, a_row
 
 from viper.errors import MissingExtraError, UnknownNameError, UsageError
-from viper.evaluate.manifest import Manifest
 from viper.evaluate.row import Row
-from viper.evaluate.tracking import GuardedTracker, Tracker, open_tracker
+from viper.evaluate.runs.manifest import Manifest
+from viper.evaluate.trackers.tracking import GuardedTracker, Tracker, open_tracker
 
 REPORT = {
     "figures": {"acc@0.5": {"value": 0.25}},

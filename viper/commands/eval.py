@@ -20,12 +20,12 @@ _SEEDS = 2**31
 
 if TYPE_CHECKING:
     from viper.data.sample import Sample
+    from viper.evaluate.engines.runner import Ended
+    from viper.evaluate.engines.work import Engine, Item
     from viper.evaluate.evaluation import Evaluation
-    from viper.evaluate.manifest import Manifest
-    from viper.evaluate.runner import Ended
-    from viper.evaluate.store import RunStore
-    from viper.evaluate.tracking import Tracker
-    from viper.evaluate.work import Engine, Item
+    from viper.evaluate.runs.manifest import Manifest
+    from viper.evaluate.runs.store import RunStore
+    from viper.evaluate.trackers.tracking import Tracker
 
 
 def _of_the_set(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -141,10 +141,10 @@ def _evaluate(evaluation: Evaluation, given: dict[str, Any]) -> int:
 
     from viper.commands.eval_ray import on_ray
     from viper.commands.progress import status
+    from viper.evaluate.engines.runner import items
     from viper.evaluate.evaluation import default_folder
-    from viper.evaluate.runner import items
-    from viper.evaluate.store import RunStore, check_free
-    from viper.evaluate.tracking import open_tracker
+    from viper.evaluate.runs.store import RunStore, check_free
+    from viper.evaluate.trackers.tracking import open_tracker
 
     folder = given["out"] or default_folder(evaluation, datetime.now(UTC).strftime("%Y%m%d-%H%M%S"))
     if not given["resume"]:
@@ -176,10 +176,10 @@ def _on_threads(
     evaluation: Evaluation, samples: list[Sample], given: dict[str, Any]
 ) -> Iterator[tuple[Engine, Manifest]]:
     from viper.commands.progress import status
-    from viper.evaluate.allocator import bound_arenas
-    from viper.evaluate.answering import Answering
+    from viper.evaluate.engines.allocator import bound_arenas
+    from viper.evaluate.engines.answering import Answering
+    from viper.evaluate.engines.local import Bounds, LocalEngine
     from viper.evaluate.evaluation import manifest_of
-    from viper.evaluate.local_engine import Bounds, LocalEngine
     from viper.evaluate.metrics import metric
     from viper.reasoner import Reasoner
     from viper.schema import to_json
@@ -204,7 +204,7 @@ def _drive(
     tracker: Tracker | None,
 ) -> Ended:
     from viper.commands.eval_progress import shown
-    from viper.evaluate.runner import run
+    from viper.evaluate.engines.runner import run
 
     if tracker is not None:
         tracker.start(store.manifest)
@@ -222,16 +222,16 @@ def _drive(
                        err=True)  # fmt: skip
             raise
     if tracker is not None:
-        from viper.evaluate.report import report
+        from viper.evaluate.reports.report import report
 
         tracker.finish(report(store))
     return ended
 
 
 def _finish(store: RunStore, ended: Ended, given: dict[str, Any]) -> int:
-    from viper.evaluate.report import report
-    from viper.evaluate.report_page import report_page
-    from viper.evaluate.report_table import NamedReport, rendered
+    from viper.evaluate.reports.page import report_page
+    from viper.evaluate.reports.report import report
+    from viper.evaluate.reports.table import NamedReport, rendered
 
     made = report(store)
     store.write_report(made, report_page(store, made) if given["html"] else None)

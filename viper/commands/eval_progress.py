@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from viper.evaluate.runner import Running
+    from viper.evaluate.engines.runner import Running
 
 _LINE_EVERY_S = 30.0
 """Where there is no terminal, a line this often, and one for every tenth part."""

@@ -14,10 +14,10 @@ from viper.commands.options import open_profile
 
 if TYPE_CHECKING:
     from viper.data.sample import Sample
+    from viper.evaluate.engines.ray import RayEngine
+    from viper.evaluate.engines.ray_actor import Built
     from viper.evaluate.evaluation import Evaluation
-    from viper.evaluate.manifest import Manifest
-    from viper.evaluate.ray_actor import Built
-    from viper.evaluate.ray_engine import RayEngine
+    from viper.evaluate.runs.manifest import Manifest
     from viper.profiles.wiring import Profile
 
 _OF_A_PROFILE = ("profile", "sandbox", "offline", "api", "max_memory_gb", "examples")
@@ -47,13 +47,13 @@ def profile_of(given: Mapping[str, Any]) -> Profile:
 
 @dataclass(frozen=True)
 class ProfileRecipe:
-    """Makes the reasoner of these options, see :data:`viper.evaluate.ray_actor.Recipe`."""
+    """Makes the reasoner of these options, see :data:`viper.evaluate.engines.ray_actor.Recipe`."""
 
     given: Mapping[str, Any]
 
     def __call__(self) -> Built:
         profile = profile_of(self.given)
-        from viper.evaluate.ray_actor import Built
+        from viper.evaluate.engines.ray_actor import Built
         from viper.reasoner import Reasoner
         from viper.schema import to_json
 
@@ -77,10 +77,10 @@ def on_ray(
         UsageError, ModelError: no Ray, no room, or an actor that cannot begin.
     """
     from viper.commands.progress import status
-    from viper.evaluate.ray_actor import Orders
-    from viper.evaluate.ray_cluster import connected, local_cpus, share_of
-    from viper.evaluate.ray_crew import Crew, run_manifest
-    from viper.evaluate.ray_engine import RayEngine
+    from viper.evaluate.engines.ray import RayEngine
+    from viper.evaluate.engines.ray_actor import Orders
+    from viper.evaluate.engines.ray_cluster import connected, local_cpus, share_of
+    from viper.evaluate.engines.ray_crew import Crew, run_manifest
 
     profile_of(given)  # a wrong name or file shows before Ray is started
     actors, wanted = given["actors"], given["cpus_per_actor"]

@@ -11,7 +11,7 @@ import click
 from viper.errors import EXIT_OK, UsageError
 
 if TYPE_CHECKING:
-    from viper.evaluate.comparison import Change, Comparison
+    from viper.evaluate.reports.comparison import Change, Comparison
 
 _LISTED = 20
 _TEXT_WIDTH = 70
@@ -59,9 +59,9 @@ def report(
 
 
 def _tables(runs: Sequence[Path], form: str, out: Path | None) -> int:
-    from viper.evaluate.report import report as report_of
-    from viper.evaluate.report_table import FORMATS, NamedReport, rendered
-    from viper.evaluate.store import RunStore
+    from viper.evaluate.reports.report import report as report_of
+    from viper.evaluate.reports.table import FORMATS, NamedReport, rendered
+    from viper.evaluate.runs.store import RunStore
 
     found = []
     for run in runs:
@@ -72,10 +72,10 @@ def _tables(runs: Sequence[Path], form: str, out: Path | None) -> int:
 
 
 def _pages(runs: Sequence[Path], out: Path | None) -> int:
-    from viper.evaluate.report import report as report_of
-    from viper.evaluate.report_page import report_page
-    from viper.evaluate.run_files import write_whole
-    from viper.evaluate.store import PAGE, RunStore
+    from viper.evaluate.reports.page import report_page
+    from viper.evaluate.reports.report import report as report_of
+    from viper.evaluate.runs.files import write_whole
+    from viper.evaluate.runs.store import PAGE, RunStore
 
     if out is not None and len(runs) > 1:
         raise UsageError(f"--html --out writes one page, and {len(runs)} runs were named")
@@ -91,8 +91,8 @@ def _pages(runs: Sequence[Path], out: Path | None) -> int:
 def _compare(runs: Sequence[Path], form: str, out: Path | None, *, common: bool, html: bool) -> int:
     import json
 
-    from viper.evaluate.comparison import compare
-    from viper.evaluate.store import RunStore
+    from viper.evaluate.reports.comparison import compare
+    from viper.evaluate.runs.store import RunStore
 
     if len(runs) != 2:
         raise UsageError(f"--compare takes two runs, BEFORE and AFTER; got {len(runs)}")
@@ -128,7 +128,7 @@ def _lines(found: Comparison) -> list[str]:
 
 
 def _listed(title: str, changes: Sequence[Change], *, values: bool = False) -> list[str]:
-    from viper.evaluate.escape import for_terminal
+    from viper.evaluate.reports.escape import for_terminal
 
     lines = ["", f"{title}: {len(changes):,}"]
     for one in changes[:_LISTED]:
@@ -146,7 +146,7 @@ def _deliver(text: str, out: Path | None) -> None:
     if out is None:
         click.echo(text, nl=False)
         return
-    from viper.evaluate.run_files import write_whole
+    from viper.evaluate.runs.files import write_whole
 
     write_whole(out, text)
     click.echo(out, err=True)

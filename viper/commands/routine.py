@@ -200,8 +200,8 @@ def try_it(file: Path, **given: Any) -> int:
 
 def _rows(given: dict[str, Any], evaluation: Any, items: Any, label: str) -> Any:
     from viper.commands.progress import counter
-    from viper.evaluate.answering import Answering
-    from viper.evaluate.local_engine import Bounds, LocalEngine
+    from viper.evaluate.engines.answering import Answering
+    from viper.evaluate.engines.local import Bounds, LocalEngine
     from viper.evaluate.metrics import metric
     from viper.evaluate.try_routines import answered
     from viper.reasoner import Reasoner

@@ -15,9 +15,9 @@ import numpy as np
 from viper.data.registry import chosen, data_set
 from viper.data.sample import Sample, Where
 from viper.errors import DataError, ViperError
-from viper.evaluate.manifest import Manifest, SetDescription
-from viper.evaluate.runner import items
-from viper.evaluate.work import Item
+from viper.evaluate.engines.runner import items
+from viper.evaluate.engines.work import Item
+from viper.evaluate.runs.manifest import Manifest, SetDescription
 from viper.reasoner import Reasoner, RunOptions
 from viper.schema import to_json
 from viper.tools.media import media_from

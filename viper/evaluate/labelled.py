@@ -5,7 +5,7 @@ from __future__ import annotations
 from viper.ace.mine import Labelled
 from viper.data.registry import chosen, data_set
 from viper.data.sample import Sample, Where
-from viper.evaluate.answering import predicted
+from viper.evaluate.engines.answering import predicted
 from viper.evaluate.metrics import Metric, metric
 from viper.reasoner import RunResult
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from viper.api.called import called_names
+from viper.evaluate.engines.work import Engine, Item
 from viper.evaluate.intervals import Estimate, Paired, mean, paired
 from viper.evaluate.row import Row
-from viper.evaluate.work import Engine, Item
 
 
 @dataclass(frozen=True)

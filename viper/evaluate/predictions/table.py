@@ -8,10 +8,10 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from viper.evaluate.escape import for_csv, for_terminal
 from viper.evaluate.intervals import Estimate
 from viper.evaluate.metrics import Figures
 from viper.evaluate.predictions.score import INVALID, MISSING, Scored
+from viper.evaluate.reports.escape import for_csv, for_terminal
 from viper.evaluate.row import Row
 from viper.schema import to_json
 

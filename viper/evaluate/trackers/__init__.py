@@ -1,1 +1,1 @@
-"""Experiment trackers, one file each; see :mod:`viper.evaluate.tracking`."""
+"""Experiment trackers, one file each; see :mod:`viper.evaluate.trackers.tracking`."""

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from viper.errors import MissingExtraError
-from viper.evaluate.manifest import Manifest
 from viper.evaluate.row import Row
-from viper.evaluate.tracking import final_figures, settings_of
+from viper.evaluate.runs.manifest import Manifest
+from viper.evaluate.trackers.tracking import final_figures, settings_of
 
 
 class WandbTracker:

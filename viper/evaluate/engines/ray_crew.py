@@ -10,12 +10,12 @@ from typing import Any
 
 from viper.data.sample import Sample
 from viper.errors import EXIT_USAGE, ModelError, UsageError, ViperError
-from viper.evaluate.environment import Environment
+from viper.evaluate.engines.ray_actor import Orders, Ready, Refused, Shard
+from viper.evaluate.engines.ray_cluster import Share
+from viper.evaluate.engines.work import Done
 from viper.evaluate.evaluation import Evaluation
-from viper.evaluate.manifest import Manifest, SetDescription, differences
-from viper.evaluate.ray_actor import Orders, Ready, Refused, Shard
-from viper.evaluate.ray_cluster import Share
-from viper.evaluate.work import Done
+from viper.evaluate.runs.environment import Environment
+from viper.evaluate.runs.manifest import Manifest, SetDescription, differences
 
 _FALSE_STARTS = 3
 """An actor that dies so often before it has begun is not replaced again."""

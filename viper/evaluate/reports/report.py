@@ -12,12 +12,12 @@ from dataclasses import replace
 from typing import Any
 
 from viper.evaluate.intervals import Estimate, over_seeds
-from viper.evaluate.manifest import Manifest
 from viper.evaluate.metrics import Figures, Metric, metric
-from viper.evaluate.plain import plain
+from viper.evaluate.reports.tally import Tally, is_fallback
 from viper.evaluate.row import Row
-from viper.evaluate.store import RunStore
-from viper.evaluate.tally import Tally, is_fallback
+from viper.evaluate.runs.manifest import Manifest
+from viper.evaluate.runs.plain import plain
+from viper.evaluate.runs.store import RunStore
 
 REPORT_VERSION = 1
 

@@ -7,9 +7,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from viper.evaluate.plain import dumps
 from viper.evaluate.row import Prediction, Row
-from viper.evaluate.run_database import COLUMNS
+from viper.evaluate.runs.database import COLUMNS
+from viper.evaluate.runs.plain import dumps
 from viper.schema import Trace, Usage
 
 ROW_COLUMNS = [name for name in COLUMNS if name not in ("tools", "trace")]

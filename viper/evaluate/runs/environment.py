@@ -18,7 +18,7 @@ PACKAGES = {
 }
 """Name in the manifest to name of the distribution."""
 
-_PACKAGE = Path(__file__).resolve().parents[1]
+_PACKAGE = Path(__file__).resolve().parents[2]
 _GIT_TIMEOUT_S = 10.0
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from viper.evaluate.escape import for_html, for_terminal
+from viper.evaluate.reports.escape import for_html, for_terminal
 
 _INK, _BAR = "#010203", "#040506"
 """Stand for the page's colours until the drawing is done."""

@@ -11,9 +11,9 @@ from typing import Any
 
 from viper.data.sample import Sample, Where
 from viper.errors import StoreError
-from viper.evaluate.environment import Environment
-from viper.evaluate.plain import dumps, plain
-from viper.evaluate.redact import redacted, redacted_arguments
+from viper.evaluate.runs.environment import Environment
+from viper.evaluate.runs.plain import dumps, plain
+from viper.evaluate.runs.redact import redacted, redacted_arguments
 
 MANIFEST_VERSION = 1
 

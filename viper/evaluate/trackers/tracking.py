@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from viper.errors import UnknownNameError, UsageError
-from viper.evaluate.manifest import Manifest
 from viper.evaluate.row import Row
+from viper.evaluate.runs.manifest import Manifest
 
 TRACKERS = {
     "tensorboard": "viper.evaluate.trackers.to_tensorboard:TensorBoardTracker",

@@ -9,7 +9,7 @@ import threading
 from pathlib import Path
 
 from viper.errors import StoreError
-from viper.evaluate.run_files import file_errors
+from viper.evaluate.runs.files import file_errors
 
 _Identity = tuple[int, int]
 

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from viper.evaluate.escape import for_html
-from viper.evaluate.plots import failure_plot, group_plot
-from viper.evaluate.report_table import sections, with_interval
+from viper.evaluate.reports.escape import for_html
+from viper.evaluate.reports.plots import failure_plot, group_plot
+from viper.evaluate.reports.table import sections, with_interval
 from viper.evaluate.row import Prediction, Row
-from viper.evaluate.store import RunStore
+from viper.evaluate.runs.store import RunStore
 
 MOST_SAMPLES = 200
 
@@ -29,7 +29,7 @@ def report_page(store: RunStore, report: Mapping[str, Any]) -> str:
 
     Args:
         store: gives the samples that are listed, the worst first.
-        report: what :func:`viper.evaluate.report.report` made of it.
+        report: what :func:`viper.evaluate.reports.report.report` made of it.
     """
     title = f"{report['set']} {report['split'] or ''} · {report['manifest']['strategy']}"
     parts = [

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from viper.errors import StoreError, UsageError
-from viper.evaluate.manifest import Manifest, differences
-from viper.evaluate.plain import dumps
 from viper.evaluate.row import Row
-from viper.evaluate.run_database import COLUMNS, database_errors, open_to_read, open_to_write
-from viper.evaluate.run_files import file_errors, write_whole
-from viper.evaluate.run_lock import RunLock
-from viper.evaluate.run_rows import ROW_COLUMNS, row_from, values_of
+from viper.evaluate.runs.database import COLUMNS, database_errors, open_to_read, open_to_write
+from viper.evaluate.runs.files import file_errors, write_whole
+from viper.evaluate.runs.lock import RunLock
+from viper.evaluate.runs.manifest import Manifest, differences
+from viper.evaluate.runs.plain import dumps
+from viper.evaluate.runs.rows import ROW_COLUMNS, row_from, values_of
 from viper.schema import Trace
 
 MANIFEST, DATABASE, LOCK = "run.json", "samples.db", "run.lock"

@@ -10,9 +10,9 @@ import threading
 from collections.abc import Callable, Generator, Iterable
 from typing import Any
 
-from viper.evaluate.ray_crew import Crew
-from viper.evaluate.ray_ledger import Ledger
-from viper.evaluate.work import Done, Item
+from viper.evaluate.engines.ray_crew import Crew
+from viper.evaluate.engines.ray_ledger import Ledger
+from viper.evaluate.engines.work import Done, Item
 
 _LOOK_EVERY_S = 0.2
 """How often the stop signal is looked at while nothing comes in."""
@@ -38,7 +38,7 @@ class RayEngine:
         return {"engine": "ray", "actors": self._actors, "in_flight": self._in_flight}
 
     def run(self, items: Iterable[Item], stop: threading.Event) -> Generator[Done, None, None]:
-        """See :class:`viper.evaluate.work.Engine`.
+        """See :class:`viper.evaluate.engines.work.Engine`.
 
         Each actor has half as many items again as it answers at once, so that it never waits
         for the driver, and a budget is overspent by no more than these.

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from viper.evaluate.escape import for_csv, for_markdown, for_terminal
+from viper.evaluate.reports.escape import for_csv, for_markdown, for_terminal
 
 Format = Literal["table", "csv", "markdown", "json"]
 FORMATS: tuple[Format, ...] = ("table", "csv", "markdown", "json")

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from viper.data.sample import Sample
-from viper.evaluate.allocator import give_back
+from viper.evaluate.engines.allocator import give_back
+from viper.evaluate.engines.work import Engine, Item
 from viper.evaluate.row import Row
-from viper.evaluate.store import RunStore
-from viper.evaluate.work import Engine, Item
+from viper.evaluate.runs.store import RunStore
 
 _GIVE_BACK_EVERY = 200
 """Rows after which free memory is returned to the system: some milliseconds each time."""

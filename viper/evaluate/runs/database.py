@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from viper.errors import StoreError
-from viper.evaluate.run_files import disk_full
+from viper.evaluate.runs.files import disk_full
 
 STORE_VERSION = 1
 APPLICATION_ID = 0x56495052  # "VIPR"

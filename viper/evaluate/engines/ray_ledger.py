@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Hashable, Iterable, Iterator
 
-from viper.evaluate.answering import gave_up
-from viper.evaluate.work import Done, Item
+from viper.evaluate.engines.answering import gave_up
+from viper.evaluate.engines.work import Done, Item
 from viper.schema import Failure
 
 _KILLS = 2

@@ -11,9 +11,9 @@ from typing import Any
 
 from viper.data.sample import Sample
 from viper.errors import CancelledError, ViperError
+from viper.evaluate.engines.work import Done, Item
 from viper.evaluate.metrics import Metric
 from viper.evaluate.row import Prediction, Row, Score
-from viper.evaluate.work import Done, Item
 from viper.reasoner import Reasoner, RunOptions, RunResult
 from viper.schema import Answer, Failure, Trace, Trial, Usage
 from viper.strategies.base import UsageMeter

@@ -8,9 +8,9 @@ from typing import Any
 
 from viper.errors import UsageError
 from viper.evaluate.intervals import Paired, paired
-from viper.evaluate.plain import plain
 from viper.evaluate.row import Row
-from viper.evaluate.store import RunStore
+from viper.evaluate.runs.plain import plain
+from viper.evaluate.runs.store import RunStore
 from viper.schema import to_json
 
 RIGHT = 0.5

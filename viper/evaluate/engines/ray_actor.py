@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 from viper.errors import ViperError
 
 if TYPE_CHECKING:
+    from viper.evaluate.engines.work import Done, Item
     from viper.evaluate.evaluation import Evaluation
-    from viper.evaluate.work import Done, Item
     from viper.reasoner import Reasoner
 
 _ANSWER_WITHIN_S = 1.0
@@ -120,17 +120,17 @@ class Shard:
             self._reasoner.close()
 
     def _begin(self) -> dict[str, Any]:
-        from viper.evaluate.allocator import bound_arenas
+        from viper.evaluate.engines.allocator import bound_arenas
 
         bound_arenas()
         orders = self._orders
         _settle(orders)
         built = orders.recipe()
-        from viper.evaluate.answering import Answering
+        from viper.evaluate.engines.answering import Answering
+        from viper.evaluate.engines.local import Bounds, LocalEngine
+        from viper.evaluate.engines.runner import items
         from viper.evaluate.evaluation import manifest_of
-        from viper.evaluate.local_engine import Bounds, LocalEngine
         from viper.evaluate.metrics import metric
-        from viper.evaluate.runner import items
 
         evaluation, self._reasoner = orders.evaluation, built.reasoner
         samples = evaluation.samples()
@@ -169,7 +169,7 @@ class Shard:
         try:
             return pickle.dumps(done)
         except Exception as error:  # noqa: BLE001 (boundary: one outcome must not end the others)
-            from viper.evaluate.answering import gave_up
+            from viper.evaluate.engines.answering import gave_up
             from viper.schema import Failure
 
             failure = Failure("internal", f"the outcome cannot be sent: {error}")

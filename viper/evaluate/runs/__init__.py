@@ -1,0 +1,1 @@
+"""The folder of a run: what was asked, every judged sample, who writes it."""

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def _of_the_set(command: Callable[..., Any]) -> Callable[..., Any]:
-    for option in (
+    for option in reversed((
         click.option("--root", type=click.Path(path_type=Path), metavar="DIR",
                      help="Folder of the set's official files."),
         click.option("--split", metavar="NAME", help="By default the set's first."),
@@ -38,13 +38,13 @@ def _of_the_set(command: Callable[..., Any]) -> Callable[..., Any]:
                      help="Chooses samples, and is the first seed of sampling."),
         click.option("--seeds", type=click.IntRange(1, 100), default=1, show_default=True,
                      help="Answer every sample under so many seeds: means with deviations."),
-    ):  # fmt: skip
+    )):  # fmt: skip
         command = option(command)
     return command
 
 
 def _of_the_answers(command: Callable[..., Any]) -> Callable[..., Any]:
-    for option in (
+    for option in reversed((
         click.option("--strategy", default="program", show_default=True,
                      help="program, or a baseline: detector, vqa, captions, llm."),
         click.option("--trials", type=click.IntRange(1, 50), help="Programs written at most."),
@@ -59,13 +59,13 @@ def _of_the_answers(command: Callable[..., Any]) -> Callable[..., Any]:
                      help="Tokens of the program writer for one sample, at most."),
         click.option("--deadline", "deadline_s", type=click.FloatRange(0, min_open=True),
                      metavar="SECONDS", help="For one sample; past it, it counts as failed."),
-    ):  # fmt: skip
+    )):  # fmt: skip
         command = option(command)
     return command
 
 
 def _of_the_run(command: Callable[..., Any]) -> Callable[..., Any]:
-    for option in (
+    for option in reversed((
         click.option("--out", type=click.Path(path_type=Path), metavar="RUN",
                      help="Folder of the run; by default runs/SET-SPLIT-TIME."),
         click.option("--resume", is_flag=True,
@@ -82,17 +82,17 @@ def _of_the_run(command: Callable[..., Any]) -> Callable[..., Any]:
                      help="Write the page with plots, too."),
         click.option("--dry-run", is_flag=True, help="Say what would be done; load no model."),
         click.option("--json", "as_json", is_flag=True, help="Print the report as JSON."),
-    ):  # fmt: skip
+    )):  # fmt: skip
         command = option(command)
     return command
 
 
 @click.command("eval")
 @click.argument("name", metavar="SET")
+@_of_the_set
+@_of_the_answers
 @_of_the_run
 @ray_options
-@_of_the_answers
-@_of_the_set
 @api_option
 @profile_options
 def evaluate(name: str, **given: Any) -> int:

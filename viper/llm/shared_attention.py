@@ -142,6 +142,16 @@ def _attend(
     bias = shared_prefix.bias.to(query.device)
     rows, heads, width, depth = query.shape
     kv_heads = key.shape[1]
+    if not shared_prefix.shared:
+        alone = torch.nn.functional.scaled_dot_product_attention(
+            query,
+            key,
+            value,
+            attn_mask=bias[:, :, 0].to(query.dtype),
+            scale=scaling,
+            enable_gqa=heads != kv_heads,
+        )
+        return alone.transpose(1, 2).contiguous(), None
     per = heads // kv_heads
     scale = depth**-0.5 if scaling is None else scaling
     grouped = (query * scale).reshape(rows, kv_heads, per * width, depth)

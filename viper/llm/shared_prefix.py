@@ -34,7 +34,7 @@ class Rows:
         max_context: tokens the model can hold.
 
     Attributes:
-        shared: tokens of the common beginning.
+        shared: tokens of the common beginning; 0 of a row alone.
         lengths: tokens of each row that are in memory, the beginning included.
     """
 
@@ -42,7 +42,9 @@ class Rows:
         import torch
 
         first = prefills[0]
-        self.shared = min(common(first.ids, prefill.ids) for prefill in prefills)
+        self.shared = 0
+        if len(prefills) > 1:  # a row alone shares nothing
+            self.shared = min(common(first.ids, prefill.ids) for prefill in prefills)
         self.lengths = [len(prefill.ids) for prefill in prefills]
         self._last_position = max_context - 1
         self._room = max(self.lengths) - self.shared + _CHUNK

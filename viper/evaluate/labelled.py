@@ -5,8 +5,8 @@ from __future__ import annotations
 from viper.ace.mine import Labelled
 from viper.data.registry import chosen, data_set
 from viper.data.sample import Sample, Where
-from viper.evaluate.engines.answering import predicted
 from viper.evaluate.metrics import Metric, metric
+from viper.evaluate.row import Prediction
 from viper.reasoner import RunResult
 
 
@@ -15,7 +15,7 @@ def labelled(sample: Sample, judge: Metric) -> Labelled:
 
     def score(result: RunResult) -> float:
         answer = result.answer
-        return judge.score(sample, None if answer is None else predicted(answer)).value
+        return judge.score(sample, None if answer is None else Prediction.of(answer)).value
 
     kind = sample.groups.get("query_type") or next(iter(sample.groups.values()), "")
     return Labelled(query=sample.query, media=sample.load, score=score, kind=kind)

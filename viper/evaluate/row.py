@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from viper.schema import PixelBox, Usage
+from viper.data.sample import Sample
+from viper.schema import Answer, PixelBox, Usage
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,11 @@ class Prediction:
     value: Any = None
     box: PixelBox | None = None
     choice_index: int | None = None
+
+    @classmethod
+    def of(cls, answer: Answer) -> Prediction:
+        """A run's answer as metrics take it."""
+        return cls(answer.value, answer.box, answer.choice_index)
 
 
 @dataclass(frozen=True)
@@ -68,3 +74,20 @@ class Row:
     marks: tuple[str, ...] = ()
     seconds: float = 0.0
     usage: Usage = field(default_factory=Usage)
+
+    @classmethod
+    def of(cls, sample: Sample, seed: int, score: float = 0.0, **judged: Any) -> Row:
+        """A row with everything that a report needs of its sample; ``judged``: other fields."""
+        return cls(
+            sample_id=sample.sample_id,
+            seed=seed,
+            score=score,
+            text=sample.text,
+            task=sample.task,
+            target=sample.target,
+            options=sample.options,
+            groups=dict(sample.groups),
+            cluster=sample.cluster,
+            files=sample.files,
+            **judged,
+        )

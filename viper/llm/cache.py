@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from viper.errors import ViperError
 from viper.llm.each import Attempt, all_answered, generate_each
 from viper.llm.protocol import LLM, Completion, Sampling
-from viper.llm.usage import LLMUsage
+from viper.llm.wrapped import WrappedLLM
 
 KEY_VERSION = 1
 
@@ -74,7 +74,7 @@ class SqliteStore:
             self._db.close()
 
 
-class CachedLLM:
+class CachedLLM(WrappedLLM):
     """An LLM whose answers are looked up before the model is asked.
 
     Attributes:
@@ -83,23 +83,11 @@ class CachedLLM:
     """
 
     def __init__(self, llm: LLM, store: ResponseStore | None = None) -> None:
-        self._llm = llm
+        super().__init__(llm)
         self._store: ResponseStore = store if store is not None else MemoryStore()
         self._lock = threading.Lock()
-        self.model_id = llm.model_id
-        self.max_context = llm.max_context
         self.hits = 0
         self.misses = 0
-
-    @property
-    def can_score(self) -> bool:
-        """Whether the wrapped model can; one that does not say so can."""
-        return bool(getattr(self._llm, "can_score", True))
-
-    @property
-    def usage(self) -> LLMUsage | None:
-        """What the wrapped model really used, answers from the store left out; None if unknown."""
-        return getattr(self._llm, "usage", None)
 
     def generate(self, prompts: Sequence[str], sampling: Sampling) -> list[list[Completion]]:
         """As the wrapped model; only prompts not seen before are sent to it.
@@ -143,10 +131,6 @@ class CachedLLM:
             stored = json.dumps(self._llm.score(prompt, continuations))
             self._store.put(key, stored)
         return [float(value) for value in json.loads(stored)]
-
-    def count_tokens(self, text: str) -> int:
-        """As the wrapped model."""
-        return self._llm.count_tokens(text)
 
     @property
     def _hit_cost_usd(self) -> float | None:

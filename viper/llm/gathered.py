@@ -8,14 +8,14 @@ from dataclasses import replace
 from viper.errors import ViperError
 from viper.llm.each import Attempt, generate_each
 from viper.llm.protocol import LLM, Completion, Sampling
-from viper.llm.usage import LLMUsage
+from viper.llm.wrapped import WrappedLLM
 from viper.tools.batching import Gatherer
 
 BATCH = 16
 """Prompts in one batch, of a model whose attribute ``batch`` names no other number."""
 
 
-class GatheredLLM:
+class GatheredLLM(WrappedLLM):
     """A language model whose single prompts are decoded together with those of other threads.
 
     What a prompt gets does not depend on its company as far as the model's own batches do
@@ -29,26 +29,8 @@ class GatheredLLM:
     """
 
     def __init__(self, llm: LLM, most: int = BATCH) -> None:
-        self._llm = llm
+        super().__init__(llm)
         self._gatherer = Gatherer(self._serve, most)
-
-    @property
-    def model_id(self) -> str:
-        return self._llm.model_id
-
-    @property
-    def max_context(self) -> int:
-        return self._llm.max_context
-
-    @property
-    def can_score(self) -> bool:
-        """Whether the model can; one that does not say so can."""
-        return bool(getattr(self._llm, "can_score", True))
-
-    @property
-    def usage(self) -> LLMUsage | None:
-        """What the model has used; None where it does not count."""
-        return getattr(self._llm, "usage", None)
 
     def generate(self, prompts: Sequence[str], sampling: Sampling) -> list[list[Completion]]:
         """As the model; prompts of other threads with the same sampling may join.
@@ -70,14 +52,6 @@ class GatheredLLM:
             return list(self.generate(prompts, sampling))
         except ViperError as error:
             return [error]
-
-    def score(self, prompt: str, continuations: Sequence[str]) -> list[float]:
-        """As the model."""
-        return self._llm.score(prompt, continuations)
-
-    def count_tokens(self, text: str) -> int:
-        """As the model."""
-        return self._llm.count_tokens(text)
 
     def _serve(self, kind: object, prompts: list[str]) -> list[list[Completion]]:
         """Equal prompts are asked once: equal seeds make them equal answers."""

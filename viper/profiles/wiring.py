@@ -174,8 +174,7 @@ class Profile:
 
     def _load_llm(self) -> LLM:
         llm: LLM = self._load("llm", self.document.llm)
-        if not getattr(llm, "concurrent", False):
-            llm = GatheredLLM(llm, getattr(llm, "batch", BATCH))
+        llm = GatheredLLM(llm, getattr(llm, "batch", BATCH))
         if not self.document.llm.cache:
             return llm
         from viper.llm.cache import CachedLLM, SqliteStore

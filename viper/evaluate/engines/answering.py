@@ -15,7 +15,7 @@ from viper.evaluate.engines.work import Done, Item
 from viper.evaluate.metrics import Metric
 from viper.evaluate.row import Prediction, Row, Score
 from viper.reasoner import Reasoner, RunOptions, RunResult
-from viper.schema import Answer, Failure, Trace, Trial, Usage
+from viper.schema import Failure, Trace, Trial, Usage
 from viper.strategies.base import UsageMeter
 from viper.tools.cache import ComputeCache
 from viper.tools.media import Media, media_from
@@ -126,7 +126,7 @@ class Answering:
         )
 
     def _judged(self, item: Item, trace: Trace, seconds: float) -> Done:
-        prediction = None if trace.answer is None else predicted(trace.answer)
+        prediction = None if trace.answer is None else Prediction.of(trace.answer)
         try:
             score = _checked(self.metric.score(item.sample, prediction))
         except Exception as error:  # noqa: BLE001 (boundary: a metric must not end the set)
@@ -154,11 +154,6 @@ def _checked(score: Score) -> Score:
     return score
 
 
-def predicted(answer: Answer) -> Prediction:
-    """The answer as metrics take it."""
-    return Prediction(answer.value, answer.box, answer.choice_index)
-
-
 def gave_up(item: Item, failure: Failure, seconds: float, usage: Usage | None = None) -> Done:
     """The outcome of an item that nobody waits for any longer."""
     row = _row(item, None, failure, seconds)
@@ -166,24 +161,10 @@ def gave_up(item: Item, failure: Failure, seconds: float, usage: Usage | None = 
 
 
 def _row(item: Item, trace: Trace | None, failure: Failure | None, seconds: float) -> Row:
-    sample = item.sample
     told: dict[str, Any] = {}
     if trace is not None:
         marks = (f"fallback:{trace.fallback}",) if trace.fallback else ()
         told = {"program": trace.program, "usage": trace.usage, "marks": marks}
-    return Row(
-        sample_id=sample.sample_id,
-        seed=item.seed,
-        score=0.0,
-        failure=failure.kind if failure is not None else None,
-        message=failure.message if failure is not None else None,
-        text=sample.text,
-        task=sample.task,
-        target=sample.target,
-        options=sample.options,
-        groups=dict(sample.groups),
-        cluster=sample.cluster,
-        files=sample.files,
-        seconds=seconds,
-        **told,
-    )
+    if failure is not None:
+        told |= {"failure": failure.kind, "message": failure.message}
+    return Row.of(item.sample, item.seed, seconds=seconds, **told)

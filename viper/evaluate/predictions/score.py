@@ -103,19 +103,12 @@ def _row(sample: Sample, given: Given | None, judge: Metric) -> Row:
         seen = shown(value_of(sample, given))
         failure, message = INVALID, f"{seen} is no prediction for the task {sample.task!r}"
     score = judge.score(sample, prediction)
-    return Row(
-        sample_id=sample.sample_id,
+    return Row.of(
+        sample,
         seed=0,
         score=score.value,
         details=score.details,
         failure=failure,
         message=message,
         prediction=prediction,
-        text=sample.text,
-        task=sample.task,
-        target=sample.target,
-        options=sample.options,
-        groups=sample.groups,
-        cluster=sample.cluster,
-        files=sample.files,
     )

@@ -21,6 +21,9 @@ ENTRY_POINTS = "viper.datasets"
 
 SHIPPED = {
     "world": "viper.data.world:World",
+    "world-a": "viper.data.world:WORLD_A",
+    "world-b": "viper.data.world:WORLD_B",
+    "world-c": "viper.data.world:WORLD_C",
     "refcoco": "viper.data.refcoco:REFCOCO",
     "refcoco+": "viper.data.refcoco:REFCOCO_PLUS",
     "refcocog": "viper.data.refcoco:REFCOCOG",

@@ -1,29 +1,39 @@
-"""The embedded world as a data set: drawn afresh for each seed, nothing is read.
+"""The embedded world as data sets: drawn afresh for each seed, nothing is read.
+
+``world`` asks explicit queries only, each with one meaning. Half of the queries of ``world-a``,
+``world-b`` and ``world-c`` are vague ("the second cube"): what they mean is a habit of the set,
+and the three sets differ in every habit (:mod:`viper.world.queries.habits`).
 
 Splits: ``val``, ``train``, ``test`` (to be looked at last: its wordings and combinations are held
 out). A suffix takes one family, ``val:referring``, ``val:question``, ``val:video``; without it all
 three are drawn, equally many. ``val:referring4`` asks four different expressions about each
 picture. Sample ids are those of :mod:`viper.world.queries.generate`, ``SPLIT-SEED-FAMILY-N``
-(``SPLIT-SEED-referring4-SCENE-N``); the cluster is the scene or clip. Boxes are the visible
+(``SPLIT-SEED-referring4-SCENE-N``), of the others ``A-SPLIT-…``; the cluster is the scene or
+clip. Boxes are the visible
 pixels' ``(x0, y0, x1, y1)`` from the top-left corner.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from viper.data.layout import split_of
 from viper.data.sample import Finding, Sample, Where
+from viper.world.queries.habits import habits_of
 from viper.world.queries.meaning import FAMILIES
 from viper.world.queries.sample import WorldSample
+from viper.world.queries.vague import wording
 from viper.world.vocabulary import SPLITS
 
 DEFAULT_COUNT = 300
 """Samples drawn where no limit is given."""
 
 SEVERAL = "referring4"
+
+EDITIONS: Mapping[str, int] = {"a": 0, "b": 1, "c": 2}
+"""Editions with habits, and their numbers for :func:`viper.world.queries.habits.habits_of`."""
 
 _SPLITS = ("val", *(split for split in SPLITS if split != "val"))
 
@@ -49,15 +59,32 @@ class WorldMedia:
 
 @dataclass(frozen=True)
 class World:
-    """The embedded world; see the module."""
+    """The embedded world; see the module.
 
-    name: str = "world"
-    splits: tuple[str, ...] = (
-        *_SPLITS,
-        *(f"{split}:{part}" for split in _SPLITS for part in (*FAMILIES, SEVERAL)),
-    )
+    Attributes:
+        edition: a key of ``EDITIONS``, whose habits vague queries go by; empty asks none.
+    """
+
+    edition: str = ""
     metric: str = "world"
-    summary: str = "the embedded world: expressions, questions, clips; needs no files"
+
+    @property
+    def name(self) -> str:
+        """``world``, or ``world-a`` for the edition ``a``."""
+        return f"world-{self.edition}" if self.edition else "world"
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """Splits, and their parts by family."""
+        parts = FAMILIES if self.edition else (*FAMILIES, SEVERAL)
+        return (*_SPLITS, *(f"{split}:{part}" for split in _SPLITS for part in parts))
+
+    @property
+    def summary(self) -> str:
+        """One line."""
+        if self.edition:
+            return f"the embedded world with the habits {self.edition}: half its queries vague"
+        return "the embedded world: expressions, questions, clips; needs no files"
 
     def samples(self, where: Where) -> Sequence[Sample]:
         """As many as asked for (300), the families one after another and equally many."""
@@ -69,12 +96,20 @@ class World:
             return [world_sample(s) for s in several_expressions(split, where.seed, count)]
         from viper.world.queries.generate import generate
 
+        habits = habits_of(EDITIONS[self.edition]) if self.edition else None
         families = [family for family in FAMILIES if part in ("", family)]
         each, more = divmod(count, len(families))
         return [
-            world_sample(sample)
+            world_sample(sample, self.edition)
             for place, family in enumerate(families)
-            for sample in generate(family, split, where.seed, each + (place < more))
+            for sample in generate(
+                family,
+                split,
+                where.seed,
+                each + (place < more),
+                habits=habits,
+                edition=self.edition,
+            )
         ]
 
     def check(self, where: Where) -> Sequence[Finding]:
@@ -88,9 +123,9 @@ def world_media(sample: WorldSample) -> WorldMedia:
     return WorldMedia(sample.split, sample.media_index, sample.family == "video")
 
 
-def world_sample(sample: WorldSample) -> Sample:
-    """A query of the world as a sample."""
-    is_clip = sample.family == "video"
+def world_sample(sample: WorldSample, edition: str = "") -> Sample:
+    """A query of the world as a sample; of an edition with habits, with its wording."""
+    is_clip, vague = sample.family == "video", wording(sample.meaning)
     picture = f"{sample.split}-{'clip' if is_clip else 'scene'}-{sample.media_index}"
     return Sample(
         sample.sample_id,
@@ -102,9 +137,13 @@ def world_sample(sample: WorldSample) -> Sample:
         options=sample.options,
         groups={
             "family": sample.family,
-            "query_type": sample.query_type,
+            "query_type": sample.query_type if vague is None else f"vague {vague}",
             "steps": str(sample.steps),
+            **({"wording": "explicit" if vague is None else "vague"} if edition else {}),
         },
         cluster=picture,
         files=(picture,),
     )
+
+
+WORLD_A, WORLD_B, WORLD_C = (World(edition) for edition in EDITIONS)

@@ -25,6 +25,7 @@ from viper.errors import UnknownNameError
 from viper.prompting.compact import (
     Demonstration,
     compact_document,
+    compact_failure,
     compact_query,
     compact_selection,
     one_line,
@@ -154,7 +155,7 @@ def _compact_prompt(
 ) -> str:
     if feedback is None:
         return compact_document(entries, query.task, examples, query.text, query.options)
-    failed = f"# failed: {feedback.failure.kind}: {one_line(feedback.failure.message)}\n"
+    failed = compact_failure(feedback.failure.kind, feedback.failure.message)
     document = compact_document(entries, query.task, examples, query.text, query.options)
     last = compact_query(query.text, query.options)
     return document.removesuffix(last) + failed + last

@@ -9,6 +9,7 @@ two cannot drift apart::
     # options: {a; b; c}                    only where there are options
     {program}
                                             one blank line after each example
+    # failed: {kind}: {message}             only when an earlier program failed
     # query: {query}                        the query to solve; the writer goes on
     # options: {a; b; c}                    with "def execute_command("
 """
@@ -57,6 +58,11 @@ def compact_header(entries: Sequence[ApiEntry], task: str) -> str:
 def compact_query(query: str, options: Sequence[str] = ()) -> str:
     """The query line and, where there are options, the options line."""
     return f"# query: {one_line(query)}\n" + options_line(options)
+
+
+def compact_failure(kind: str, message: str) -> str:
+    """The line before a query that says how an earlier program for it failed."""
+    return f"# failed: {kind}: {one_line(message)}\n"
 
 
 def compact_example(query: str, program: str, options: Sequence[str] = ()) -> str:

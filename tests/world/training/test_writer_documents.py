@@ -3,6 +3,7 @@ from random import Random
 
 import pytest
 
+from viper.world.training.writer import FURTHER
 from viper.world.training.writer_documents import (
     DocumentOptions,
     document,
@@ -85,3 +86,48 @@ def test_without_invention_only_the_api_s_own_names_occur() -> None:
     text = "".join(p.text for p in document(Random(11), plain))
     assert "execute_command" in text
     assert any(name in text for name in ("find(", "simple_query(", "caption_video("))
+
+
+VAGUE = DocumentOptions(
+    programs=6, made_up_names=0, made_up_nouns=0, vague=1.0, vague_shares=(1.0,), focused=1.0,
+    most_sorts=1, vipergpt=0, lone=0.01,
+)  # fmt: skip
+
+
+def test_vague_queries_of_one_document_go_by_the_same_habits() -> None:
+    seen = set()
+    for seed in range(150):
+        pieces = program_document(Random(seed), VAGUE)
+        least = {
+            piece.text.split(">= ")[1][0] for piece in pieces if "len(patches) >= " in piece.text
+        }
+        assert len(least) <= 1
+        seen |= least
+    assert seen == {"2", "3"}
+
+
+def test_bare_programs_come_first_and_are_not_learned() -> None:
+    options = DocumentOptions(programs=6, bare=1.0, lone=0.01)
+    found = 0
+    for seed in range(20):
+        _, *rest = program_document(Random(seed), options)
+        learned = [program.learned for program in rest[1::2]]
+        assert learned == sorted(learned) and learned[-1]
+        for program in rest[1::2]:
+            if not program.learned:
+                found += 1
+                assert "#" not in program.text
+    assert found
+
+
+def test_a_failure_is_told_before_the_last_query_only() -> None:
+    options = DocumentOptions(programs=4, failed=1.0, lone=0.01)
+    _, *rest = program_document(Random(3), options)
+    assert [query.text.startswith("# failed: ") for query in rest[::2]][-1]
+    assert sum("# failed: " in query.text for query in rest[::2]) == 1
+
+
+def test_a_third_of_the_last_documents_hold_a_single_query() -> None:
+    last = FURTHER[-1].documents
+    lone = sum(len(program_document(Random(seed), last)) == 3 for seed in range(300))
+    assert lone >= 90

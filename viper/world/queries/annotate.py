@@ -16,7 +16,15 @@ SEGMENT_VARIABLES = frozenset({"video_segment", "segment"})
 
 _QUOTED = re.compile(r"('[^']*'|\"[^\"]*\")")
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
-_PLAIN_COMMENTS = ("# query:", "# task:", "# options:", "# info:", "# question:", "# answer:")
+_PLAIN_COMMENTS = (
+    "# query:",
+    "# task:",
+    "# options:",
+    "# failed:",
+    "# info:",
+    "# question:",
+    "# answer:",
+)
 
 
 class Entry(Protocol):

@@ -13,13 +13,14 @@ from viper.world.queries.selections import (
     draw_anchor,
     draw_region,
     draw_selection,
+    relation_words,
     say_anchor,
     say_selection,
 )
+from viper.world.queries.vague_templates import QUESTION_TEMPLATES
 from viper.world.queries.wording import (
     EXTENT_COMPARE,
     EXTENTS,
-    RELATIONS,
     SIDES,
     a,
     plural,
@@ -42,7 +43,7 @@ WEIGHTS: Mapping[str, float] = {
 }
 """How often each type is asked; the last four, answered by yes or no, stay under a fifth."""
 
-YES_NO = frozenset({"verify", "same", "exists_region", "more_than"})
+YES_NO = frozenset({"verify", "same", "exists_region", "more_than", "several"})
 
 SELECTION_WEIGHTS: Mapping[str, float] = {
     "unique": 0.14,
@@ -71,7 +72,9 @@ def say_compositional(meaning: Meaning, random: Random, split: str) -> tuple[str
     key = meaning.type
     if key == "attribute" and meaning["attribute"] == "material" and random.random() < 0.6:
         key = "material"
-    name, text = TEMPLATES[key].pick(random, split)
+    if meaning.slots.get("vague") in QUESTION_TEMPLATES:
+        key = meaning["vague"]
+    name, text = {**TEMPLATES, **QUESTION_TEMPLATES}[key].pick(random, split)
     words = _fillers(meaning, random, split)
     if "of" in meaning:
         phrase_name, words["np"] = say_selection(meaning["of"], random, split)
@@ -93,7 +96,7 @@ def _fillers(meaning: Meaning, random: Random, split: str) -> dict[str, str]:
     if "other_property" in meaning:
         words["q"] = meaning["other_property"]
     if "relation" in meaning:
-        words["rel"] = random.choice(RELATIONS[meaning["relation"]])
+        words["rel"] = random.choice(relation_words(meaning))
     if "side" in meaning:
         words["cmp"] = random.choice(SIDES[meaning["side"]].compare)
     if "extent" in meaning:

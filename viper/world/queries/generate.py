@@ -17,8 +17,9 @@ from viper.errors import UnknownNameError
 from viper.world.clips import sample_clip
 from viper.world.events import EVENT_KINDS
 from viper.world.layout import sample_scene
-from viper.world.queries import compositional, referring, temporal
+from viper.world.queries import compositional, referring, temporal, vague
 from viper.world.queries.clip_truth import DEED_KINDS, ClipTruth
+from viper.world.queries.habits import Habits
 from viper.world.queries.lexicon import NoSuchNounError, head, is_general
 from viper.world.queries.meaning import FAMILIES, SELECTIONS, Meaning, steps
 from viper.world.queries.sample import WorldSample
@@ -31,6 +32,9 @@ from viper.world.splits import SCENES_PER_SPLIT, check_split
 
 PROPOSALS = 25
 """Queries tried on one scene before another one is taken."""
+
+VAGUE_SHARE = 0.5
+"""Of the queries of a data set with habits."""
 
 Medium = TypeVar("Medium")
 Found = TypeVar("Found")
@@ -79,11 +83,44 @@ class Pool(Generic[Medium]):
             self.waiting[index] = medium
 
 
-def generate(family: str, split: str, seed: int, count: int) -> list[WorldSample]:
+@dataclass(frozen=True)
+class Asked:
+    """Whose queries are generated.
+
+    Attributes:
+        family: one of FAMILIES.
+        split: whose scenes and wordings.
+        name: begins the sample ids.
+        habits: what vague queries mean; None asks explicit ones only.
+        vague_share: of the queries.
+    """
+
+    family: str
+    split: str
+    name: str
+    habits: Habits | None = None
+    vague_share: float = 0.0
+
+
+def generate(
+    family: str,
+    split: str,
+    seed: int,
+    count: int,
+    *,
+    habits: Habits | None = None,
+    vague_share: float = VAGUE_SHARE,
+    edition: str = "",
+) -> list[WorldSample]:
     """Queries of a family about scenes (or clips) of a split, one about each.
 
     The test split takes held-out templates only, and scenes with held-out
     attribute combinations. The same arguments give the same samples.
+
+    Args:
+        habits: of the data set that asks; None asks explicit queries only.
+        vague_share: of the queries, where there are habits.
+        edition: a name for the habits, part of the sample ids; another one draws others.
 
     Raises:
         UnknownNameError: for an unknown family or split.
@@ -92,12 +129,24 @@ def generate(family: str, split: str, seed: int, count: int) -> list[WorldSample
         raise UnknownNameError("query family", family, FAMILIES)
     check_split(split)
     draw = _draw_clip_samples if family == "video" else _draw_scene_samples
-    return draw(family, split, seed, count)
+    name = f"{edition} {split}" if edition else split
+    asked = Asked(family, split, name, habits, vague_share if habits else 0.0)
+    return draw(asked, seed, count)
 
 
-def _types(family: str, random: Random) -> Iterator[str]:
-    """Query types in their proportions, in random order, also in short runs."""
-    weights = TYPE_WEIGHTS[family]
+VAGUE = "vague "
+"""Begins the sort of a vague query among the types of a family."""
+
+
+def _sorts(asked: Asked, random: Random) -> Iterator[str]:
+    """Query types and sorts of vague queries in their proportions, also in short runs."""
+    weights = {
+        type_: (1 - asked.vague_share) * weight
+        for type_, weight in TYPE_WEIGHTS[asked.family].items()
+    }
+    if asked.vague_share:
+        for sort, weight in vague.WEIGHTS[asked.family].items():
+            weights[VAGUE + sort] = asked.vague_share * weight
     due = dict.fromkeys(weights, 0.0)
     while True:
         for type_, weight in weights.items():
@@ -107,16 +156,17 @@ def _types(family: str, random: Random) -> Iterator[str]:
         yield chosen
 
 
-def _draw_scene_samples(family: str, split: str, seed: int, count: int) -> list[WorldSample]:
-    random = Random(f"{family} {split} {seed}")
+def _draw_scene_samples(asked: Asked, seed: int, count: int) -> list[WorldSample]:
+    family, split = asked.family, asked.split
+    random = Random(f"{family} {asked.name} {seed}")
     balance = Balance()
     pool = Pool(
-        Random(f"scenes {family} {split} {seed}"),
+        Random(f"scenes {family} {asked.name} {seed}"),
         lambda index: SceneTruth(render_scene(sample_scene(split, index))),
     )
     samples: list[WorldSample] = []
-    for type_, number in zip(_types(family, random), range(count), strict=False):
-        ask = partial(_propose, family, type_, split, random, balance)
+    for sort, number in zip(_sorts(asked, random), range(count), strict=False):
+        ask = partial(_propose, asked, sort, random, balance)
         index, truth, (meaning, answer) = pool.serve(ask)
         say = referring.say_referring if family == "referring" else compositional.say_compositional
         template, text = say(meaning, random, split)
@@ -126,7 +176,7 @@ def _draw_scene_samples(family: str, split: str, seed: int, count: int) -> list[
             box = (x0, y0, x1, y1)
         samples.append(
             WorldSample(
-                sample_id=f"{split}-{seed}-{family}-{number}",
+                sample_id=_sample_id(asked, seed, number),
                 family=family,
                 split=split,
                 text=text,
@@ -142,15 +192,18 @@ def _draw_scene_samples(family: str, split: str, seed: int, count: int) -> list[
     return samples
 
 
+def _sample_id(asked: Asked, seed: int, number: int) -> str:
+    return f"{asked.name.replace(' ', '-')}-{seed}-{asked.family}-{number}"
+
+
 def _propose(
-    family: str, type_: str, split: str, random: Random, balance: Balance, truth: SceneTruth
+    asked: Asked, sort: str, random: Random, balance: Balance, truth: SceneTruth
 ) -> tuple[Meaning, int | str] | None:
-    """A query of a type about one scene with its answer, or None if it yields none."""
-    nouns = SceneNouns(truth, random, held_out=split == "test")
-    draw = referring.draw_referring if family == "referring" else compositional.draw_compositional
+    """A query of a sort about one scene with its answer, or None if it yields none."""
+    nouns = SceneNouns(truth, random, held_out=asked.split == "test")
     for _ in range(PROPOSALS):
         try:
-            meaning = draw(type_, nouns, random)
+            meaning = _drawn(asked, sort, nouns, random)
             answer = truth.answer(meaning)
         except (NoSuchNounError, UnanswerableError):
             continue
@@ -160,6 +213,14 @@ def _propose(
         if balance.admits(key, value, space):
             return meaning, answer
     return None
+
+
+def _drawn(asked: Asked, sort: str, nouns: SceneNouns, random: Random) -> Meaning:
+    if asked.habits is not None and sort.startswith(VAGUE):
+        return vague.draw_vague(asked.family, sort.removeprefix(VAGUE), nouns, random, asked.habits)
+    if asked.family == "referring":
+        return referring.draw_referring(sort, nouns, random)
+    return compositional.draw_compositional(sort, nouns, random)
 
 
 def answer_space(
@@ -192,21 +253,27 @@ def answer_space(
     return key, answer, tuple(str(n) for n in range(largest + 1))
 
 
-def _draw_clip_samples(family: str, split: str, seed: int, count: int) -> list[WorldSample]:
-    random = Random(f"{family} {split} {seed}")
+def _draw_clip_samples(asked: Asked, seed: int, count: int) -> list[WorldSample]:
+    split = asked.split
+    random = Random(f"{asked.family} {asked.name} {seed}")
     balance = Balance()
-    pool = Pool(Random(f"clips {split} {seed}"), lambda index: _clip_truth(split, index))
+    pool = Pool(Random(f"clips {asked.name} {seed}"), lambda index: _clip_truth(split, index))
     samples: list[WorldSample] = []
-    for type_, number in zip(_types(family, random), range(count), strict=False):
+    for sort, number in zip(_sorts(asked, random), range(count), strict=False):
+        type_, said = sort, None
+        if asked.habits is not None and sort.startswith(VAGUE):
+            type_, said = vague.vague_types(sort.removeprefix(VAGUE), asked.habits)
         ask = partial(_propose_clip, type_, random, balance)
         index, truth, (meaning, event) = pool.serve(ask)
         options = truth.options(meaning, event, random, held_out=split == "test")
         right = temporal.option_text(type_, truth.meaning_of(event))
+        if said is not None:
+            meaning = Meaning(meaning.type, {**meaning.slots, "vague": said})
         template, text = temporal.say_temporal(meaning, random, split)
         samples.append(
             WorldSample(
-                sample_id=f"{split}-{seed}-{family}-{number}",
-                family=family,
+                sample_id=_sample_id(asked, seed, number),
+                family=asked.family,
                 split=split,
                 text=text,
                 answer=options.index(right),

@@ -95,6 +95,7 @@ _OWN_STEPS = {
     "more_of": 2,
     "more_than": 2,
     "exists_region": 1,
+    "several": 1,
     "which_farther": 1,
     "same": 1,
     "do_first": 2,

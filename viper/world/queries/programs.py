@@ -278,6 +278,11 @@ def _exists_region(w: _Writer, meaning: Meaning) -> None:
     w.add("return bool_to_yesno(len(patches) > 0)")
 
 
+def _several(w: _Writer, meaning: Meaning) -> None:
+    w.find("patches", meaning["kind"])
+    w.add(f"return bool_to_yesno(len(patches) >= {meaning['least']})")
+
+
 def _counts(result: str) -> Callable[[_Writer, Meaning], None]:
     def write(w: _Writer, meaning: Meaning) -> None:
         w.find("patches", meaning["kind"])
@@ -324,6 +329,7 @@ _QUESTIONS: Mapping[str, Callable[[_Writer, Meaning], None]] = {
     "which_farther": _which_farther,
     "same": _same,
     "exists_region": _exists_region,
+    "several": _several,
 }
 
 _CLIP_QUESTIONS: Mapping[str, str] = {

@@ -8,11 +8,18 @@ from random import Random
 from viper.world.queries.lexicon import Nouns, head, is_general
 from viper.world.queries.meaning import Meaning
 from viper.world.queries.selection_templates import NESTED_EXTREMES, TEMPLATES
+from viper.world.queries.vague_templates import (
+    LARGE_WORDS,
+    RELATION_WORDS,
+    SELECTION_TEMPLATES,
+)
 from viper.world.queries.wording import (
     EXTENTS,
     ORDINALS,
     RELATIONS,
     SIDES,
+    Templates,
+    a,
     plural,
 )
 
@@ -23,7 +30,7 @@ PROPERTY_FAMILIES = ("color", "material", "size")
 
 def say_selection(meaning: Meaning, random: Random, split: str) -> tuple[str, str]:
     """The template's name and a noun phrase for a selection, ``the leftmost cube``."""
-    name, text = TEMPLATES[meaning.type].pick(random, split)
+    name, text = _templates(meaning).pick(random, split)
     return name, text.format(**_fillers(meaning, random, split))
 
 
@@ -35,8 +42,21 @@ def say_anchor(meaning: Meaning, random: Random, split: str) -> str:
     return templates.pick(random, split)[1].format(**_fillers(meaning, random, split))
 
 
+def _templates(meaning: Meaning) -> Templates:
+    """The ways of saying a selection, those of its vague wording if it has one."""
+    return SELECTION_TEMPLATES.get(str(meaning.slots.get("vague")), TEMPLATES[meaning.type])
+
+
+def relation_words(meaning: Meaning) -> tuple[str, ...]:
+    """How the relation of a meaning may be called, vaguely if it is meant to be."""
+    if "vague" in meaning:
+        return RELATION_WORDS[meaning["vague"]]
+    return RELATIONS[meaning["relation"]]
+
+
 def _fillers(meaning: Meaning, random: Random, split: str) -> dict[str, str]:
-    words: dict[str, str] = {"k": meaning["kind"], "ks": plural(meaning["kind"])}
+    kind = str(meaning.slots.get("said") or meaning["kind"])
+    words: dict[str, str] = {"k": kind, "ks": plural(kind), "ak": a(kind)}
     if "side" in meaning:
         side = SIDES[meaning["side"]]
         words.update(most=side.most, alt=side.alt, place=side.place, edge=side.edge)
@@ -44,8 +64,9 @@ def _fillers(meaning: Meaning, random: Random, split: str) -> dict[str, str]:
         words["nth"] = ORDINALS[meaning["rank"] - 1]
     if "extent" in meaning:
         words["most"] = random.choice(EXTENTS[meaning["extent"]])
+        words["large"] = random.choice(LARGE_WORDS[meaning["extent"]])
     if "relation" in meaning:
-        words["rel"] = random.choice(RELATIONS[meaning["relation"]])
+        words["rel"] = random.choice(relation_words(meaning))
     if "property" in meaning:
         words["prop"] = meaning["property"]
     if "other_kind" in meaning:

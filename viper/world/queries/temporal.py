@@ -8,6 +8,7 @@ from random import Random
 from viper.world.events import EVENT_KINDS, VERBS, say
 from viper.world.queries.meaning import Meaning
 from viper.world.queries.temporal_templates import TEMPLATES
+from viper.world.queries.vague_templates import CLIP_TEMPLATES
 
 WEIGHTS: Mapping[str, float] = {
     "do_after": 0.16,
@@ -61,7 +62,8 @@ def option_text(type_: str, happened: Meaning) -> str:
 
 def say_temporal(meaning: Meaning, random: Random, split: str) -> tuple[str, str]:
     """Template name and text of a question about a clip."""
-    name, text = TEMPLATES[meaning.type].pick(random, split)
+    key = meaning.slots.get("vague", meaning.type)
+    name, text = {**TEMPLATES, **CLIP_TEMPLATES}[str(key)].pick(random, split)
     words: dict[str, str] = {}
     if "actor" in meaning:
         words["x"] = f"the {meaning['actor']}"
@@ -72,7 +74,7 @@ def say_temporal(meaning: Meaning, random: Random, split: str) -> tuple[str, str
         words["f"] = words["e"] = event_sentence(happened)
         if "actor" in meaning and happened["actor"] == meaning["actor"] and random.random() < 0.5:
             words["e"] = f"it {event_predicate(happened)}"
-    return f"{meaning.type}:{name}", text.format(**words)
+    return f"{key}:{name}", text.format(**words)
 
 
 def draw_temporal(type_: str, names: Sequence[str], random: Random) -> Meaning:

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import count as counted
 from random import Random
 
-from viper.world.queries import compositional, referring, temporal
-from viper.world.queries.lexicon import WORLD, FreeNouns, Lexicon
+from viper.world.queries import compositional, referring, temporal, vague
+from viper.world.queries.habits import Habits
+from viper.world.queries.lexicon import WORLD, FreeNouns, Lexicon, NoSuchNounError
 from viper.world.queries.meaning import TASK_OF_FAMILY, Meaning
 from viper.world.queries.programs import gold_program
 from viper.world.queries.sample import SelectionSample, TextSample
 
 FAMILY_WEIGHTS: Mapping[str, float] = {"referring": 0.38, "question": 0.38, "video": 0.24}
 """How often each family is drawn where none is named."""
+
+_TRIES = 50
+"""How often a vague query of the wanted sorts is drawn in vain before any sort will do."""
 
 TYPE_WEIGHTS: Mapping[str, Mapping[str, float]] = {
     "referring": referring.WEIGHTS,
@@ -58,23 +64,68 @@ def text_sample(
         family = random.choices(tuple(FAMILY_WEIGHTS), tuple(FAMILY_WEIGHTS.values()))[0]
     weights = TYPE_WEIGHTS[family]
     type_ = random.choices(tuple(weights), tuple(weights.values()))[0]
-    task = TASK_OF_FAMILY[family]
-    options: tuple[str, ...] = ()
     if family == "video":
         names = object_names(5, random, lexicon, held_out=split == "test")
         meaning = temporal.draw_temporal(type_, names, random)
-        options = tuple(_random_options(meaning, names, random))
-        template, text = temporal.say_temporal(meaning, random, split)
-    else:
-        nouns = FreeNouns(random, lexicon, held_out=split == "test")
-        if family == "referring":
-            meaning = referring.draw_referring(type_, nouns, random)
-            template, text = referring.say_referring(meaning, random, split)
-        else:
-            meaning = compositional.draw_compositional(type_, nouns, random)
-            template, text = compositional.say_compositional(meaning, random, split)
+        return _clip_sample(meaning, names, random, split, api)
+    nouns = FreeNouns(random, lexicon, held_out=split == "test")
+    draw = referring.draw_referring if family == "referring" else compositional.draw_compositional
+    return _scene_sample(draw(type_, nouns, random), family, random, split, api)
+
+
+def vague_text_sample(
+    random: Random,
+    habits: Habits,
+    split: str = "train",
+    *,
+    family: str,
+    sorts: Sequence[str] | None = None,
+    api: str = "abstract",
+    lexicon: Lexicon = WORLD,
+) -> TextSample:
+    """One vague query with the program that the habits make right.
+
+    Args:
+        sorts: keys of ``vague.WEIGHTS[family]`` to draw from, all equally likely; None draws
+            from all of them by their weights.
+    """
+    weights = vague.WEIGHTS[family]
+    if sorts is not None:
+        weights = dict.fromkeys(sorts, 1.0)
+    if family == "video":
+        sort = random.choices(tuple(weights), tuple(weights.values()))[0]
+        names = object_names(5, random, lexicon, held_out=split == "test")
+        meaning = vague.draw_vague(family, sort, names, random, habits)
+        return _clip_sample(meaning, names, random, split, api)
+    nouns = FreeNouns(random, lexicon, held_out=split == "test")
+    for tried in counted():
+        if tried == _TRIES:  # these sorts have no words in this lexicon
+            weights = vague.WEIGHTS[family]
+        sort = random.choices(tuple(weights), tuple(weights.values()))[0]
+        with suppress(NoSuchNounError):
+            meaning = vague.draw_vague(family, sort, nouns, random, habits)
+            return _scene_sample(meaning, family, random, split, api)
+    raise AssertionError("unreachable")
+
+
+def _scene_sample(
+    meaning: Meaning, family: str, random: Random, split: str, api: str
+) -> TextSample:
+    say = referring.say_referring if family == "referring" else compositional.say_compositional
+    template, text = say(meaning, random, split)
+    task = TASK_OF_FAMILY[family]
     program = gold_program(meaning, api, task)
-    return TextSample(text, program, task, api, type_, template, meaning, options)
+    return TextSample(text, program, task, api, meaning.type, template, meaning)
+
+
+def _clip_sample(
+    meaning: Meaning, names: Sequence[str], random: Random, split: str, api: str
+) -> TextSample:
+    options = tuple(_random_options(meaning, names, random))
+    template, text = temporal.say_temporal(meaning, random, split)
+    task = TASK_OF_FAMILY["video"]
+    program = gold_program(meaning, api, task)
+    return TextSample(text, program, task, api, meaning.type, template, meaning, options)
 
 
 def generate_selections(

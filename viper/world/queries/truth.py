@@ -362,6 +362,10 @@ def _exists_region(t: SceneTruth, m: Meaning) -> str:
     return _yes_no(bool(_in_region(t, m)))
 
 
+def _several(t: SceneTruth, m: Meaning) -> str:
+    return _yes_no(len(t.matching(m["kind"])) >= m["least"])
+
+
 _ANSWER: Mapping[str, Callable[[SceneTruth, Meaning], str]] = {
     "attribute": _attribute,
     "choose": _choose,
@@ -376,4 +380,5 @@ _ANSWER: Mapping[str, Callable[[SceneTruth, Meaning], str]] = {
     "which_farther": _which_farther,
     "same": _same,
     "exists_region": _exists_region,
+    "several": _several,
 }

@@ -3,14 +3,16 @@
 A document is one prompt as :mod:`viper.prompting.compact` builds it, with the programs
 filled in. What varies from document to document, and holds inside one: the task, the API,
 which of its lines the header shows and in which order, invented nouns, invented routine
-names, how many queries are solved. Every program comes after the header that lists its
-names, so every program is learned from; the first one has no example before it.
+names, how many queries are solved, what vague queries mean. Every program comes after the
+header that lists its names, so it can be learned from; the first one has no example before
+it. In some documents the first programs stand without comments, as a bank may show them,
+and only those after them are learned.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from random import Random
@@ -18,19 +20,43 @@ from random import Random
 from viper.api.sets import ApiEntry, api_set
 from viper.prompting.compact import (
     END_OF_PROGRAM,
+    compact_failure,
     compact_header,
     compact_program,
     compact_query,
     compact_selection,
 )
-from viper.world.queries.annotate import annotate, rename
+from viper.world.queries.annotate import annotate, rename, strip_comments
+from viper.world.queries.habits import draw_habits
 from viper.world.queries.lexicon import WORLD, Lexicon
 from viper.world.queries.sample import SelectionSample, TextSample
-from viper.world.queries.texts import TYPE_WEIGHTS, selection_sample, text_sample
+from viper.world.queries.texts import (
+    TYPE_WEIGHTS,
+    selection_sample,
+    text_sample,
+    vague_text_sample,
+)
+from viper.world.queries.vague import WEIGHTS as VAGUE_SORTS
 from viper.world.training.writer_words import made_up_lexicon, made_up_names
 
 FAMILY_SHARES: Mapping[str, float] = {"referring": 0.40, "question": 0.40, "video": 0.20}
 TASKS: Mapping[str, str] = {"referring": "ground", "question": "question", "video": "choice"}
+
+FAILURES: Sequence[tuple[str, str]] = (
+    ("runtime", "IndexError: list index out of range"),
+    ("below_threshold", "IndexError: list index out of range"),
+    ("below_threshold", "ValueError: max() arg is an empty sequence"),
+    ("below_threshold", "ValueError: min() arg is an empty sequence"),
+    ("runtime", "NameError: name 'patch' is not defined"),
+    ("runtime", "AttributeError: 'list' object has no attribute 'left'"),
+    ("return_type", "expected a box or a patch, got text"),
+    ("return_type", "expected text, got a list"),
+    ("syntax", "invalid syntax"),
+    ("syntax", "'(' was never closed"),
+    ("tool", "the call took too long"),
+    ("timeout", "the program took longer than 10 s"),
+)
+"""Kinds and messages of failures that a later prompt may report."""
 
 _RARE = 0.03
 """Types rarer than this are drawn as they come; commoner ones by the root of their weight."""
@@ -68,6 +94,16 @@ class DocumentOptions:
         extra_lines: at most how many unneeded lines another header has.
         selections: share of documents that select answers.
         vipergpt: share of documents with the API of plain methods.
+        lone: share of documents with a single query, so without any example.
+        vague: share of documents that hold vague queries; the habits that decide what they
+            mean are drawn for each document.
+        vague_shares: the share of vague queries in such a document is one of these.
+        focused: share of such documents whose vague queries are of ``most_sorts`` sorts at most,
+            so that the same habit shows again.
+        bare: share of the longer documents whose first programs stand without comments and
+            are not learned.
+        failed: share of documents that say before their last query how an earlier program
+            for it failed; the right program is the same.
     """
 
     programs: int = 5
@@ -78,6 +114,13 @@ class DocumentOptions:
     extra_lines: int = 12
     selections: float = 0.2
     vipergpt: float = 0.2
+    lone: float = 0.0
+    vague: float = 0.0
+    vague_shares: tuple[float, ...] = (0.5, 0.75, 1.0)
+    most_sorts: int = 3
+    focused: float = 0.6
+    bare: float = 0.0
+    failed: float = 0.0
 
 
 def document(random: Random, options: DocumentOptions) -> list[Piece]:
@@ -92,20 +135,52 @@ def program_document(random: Random, options: DocumentOptions) -> list[Piece]:
     family = random.choices(tuple(FAMILY_SHARES), tuple(FAMILY_SHARES.values()))[0]
     api = "vipergpt" if random.random() < options.vipergpt else "abstract"
     lexicon = made_up_lexicon(random) if random.random() < options.made_up_nouns else WORLD
-    count = random.randint(1, options.programs)
-    samples = [_evened_sample(random, family, api, lexicon) for _ in range(count)]
+    samples = list(_samples(random, options, family, api, lexicon))
     listed = "vipergpt+abstract" if api == "abstract" and random.random() < 0.1 else api
     entries = listed_entries(listed, TASKS[family])
     programs = [_annotated(sample.program, entries) for sample in samples]
     shown = _header_entries(random, options, entries, programs)
     mapping = _name_mapping(random, options, [entry.name for entry in entries])
     shown = [renamed_entry(entry, mapping) for entry in shown]
+    bare = 0
+    if len(samples) > 2 and _happens(random, options.bare):
+        bare = random.randint(1, len(samples) - 1)
+    failed = len(samples) - 1 if _happens(random, options.failed) else None
     pieces = [Piece(compact_header(shown, TASKS[family]), learned=False)]
-    for sample, program in zip(samples, programs, strict=True):
+    for place, (sample, program) in enumerate(zip(samples, programs, strict=True)):
         query = compact_query(_varied(random, sample.text), sample.options)
-        solved = compact_program(rename(program, mapping)) + END_OF_PROGRAM
-        pieces += [Piece(query, learned=False), Piece(solved, learned=True)]
+        if place == failed:
+            query = compact_failure(*random.choice(FAILURES)) + query
+        written = strip_comments(program) if place < bare else program
+        solved = compact_program(rename(written, mapping)) + END_OF_PROGRAM
+        pieces += [Piece(query, learned=False), Piece(solved, learned=place >= bare)]
     return pieces
+
+
+def _happens(random: Random, share: float) -> bool:
+    """True that often; what never happens draws no number, so nothing else changes by it."""
+    return share > 0 and random.random() < share
+
+
+def _samples(
+    random: Random, options: DocumentOptions, family: str, api: str, lexicon: Lexicon
+) -> Iterator[TextSample]:
+    """The queries of one document; vague ones share their habits, often also their sorts."""
+    lone = _happens(random, options.lone)
+    count = 1 if lone else random.randint(2 if options.lone else 1, options.programs)
+    habits, share, sorts = None, 0.0, None
+    if _happens(random, options.vague):
+        habits, share = draw_habits(random), random.choice(options.vague_shares)
+        if random.random() < options.focused:
+            most = random.randint(1, options.most_sorts)
+            sorts = random.sample(tuple(VAGUE_SORTS[family]), most)
+    for _ in range(count):
+        if habits is not None and random.random() < share:
+            yield vague_text_sample(
+                random, habits, family=family, sorts=sorts, api=api, lexicon=lexicon
+            )
+        else:
+            yield _evened_sample(random, family, api, lexicon)
 
 
 def selection_document(random: Random) -> list[Piece]:

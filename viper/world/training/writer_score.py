@@ -11,17 +11,26 @@ import statistics
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from viper.api.sets import ApiEntry
 from viper.llm.protocol import LLM, Sampling
 from viper.prompting.compact import END_OF_PROGRAM, compact_document, compact_selection
 from viper.schema import Example
 from viper.world.queries.annotate import rename
-from viper.world.queries.lexicon import WORLD, Lexicon
+from viper.world.queries.habits import Habits, draw_habits
+from viper.world.queries.lexicon import WORLD
 from viper.world.queries.sample import TextSample
-from viper.world.queries.texts import FAMILY_WEIGHTS, selection_sample, text_sample
+from viper.world.queries.texts import (
+    FAMILY_WEIGHTS,
+    selection_sample,
+    text_sample,
+    vague_text_sample,
+)
+from viper.world.queries.vague import wording
 from viper.world.training.writer_documents import (
     TASKS,
     annotated,
@@ -61,6 +70,8 @@ class Condition:
             show every name that the right program uses.
         made_up_nouns: queries about invented things.
         made_up_names: the API text and the examples give every routine an invented name.
+        vague: vague queries, meant by habits drawn for each prompt; of the examples, which go
+            by the same habits, at least one is worded in the query's own vague manner.
     """
 
     split: str = "test"
@@ -68,6 +79,7 @@ class Condition:
     api: str = "abstract"
     made_up_nouns: bool = False
     made_up_names: bool = False
+    vague: bool = False
 
 
 CONDITIONS: Mapping[str, Condition] = {
@@ -78,6 +90,8 @@ CONDITIONS: Mapping[str, Condition] = {
     "unseen_nouns": Condition(made_up_nouns=True),
     "names_in_examples": Condition(examples=4, made_up_names=True),
     "names_in_api_text": Condition(made_up_names=True),
+    "vague": Condition("val", vague=True),
+    "vague_8_examples": Condition("val", vague=True, examples=8),
 }
 
 
@@ -190,9 +204,15 @@ def _trial(condition: Condition, random: Random) -> Trial:
     family = random.choices(tuple(FAMILY_WEIGHTS), tuple(FAMILY_WEIGHTS.values()))[0]
     entries = listed_entries(condition.api, TASKS[family])
     lexicon = made_up_lexicon(random, test=True) if condition.made_up_nouns else WORLD
-    sample = text_sample(random, condition.split, family=family, api=condition.api, lexicon=lexicon)
-    routines = names_called(sample.program, entries)
-    examples = _examples(condition, family, lexicon, random, routines, entries)
+    drawn: Mapping[str, Any] = {"family": family, "api": condition.api, "lexicon": lexicon}
+    if condition.vague:
+        habits = draw_habits(random)
+        sample = vague_text_sample(random, habits, condition.split, **drawn)
+        examples = _vague_examples(condition, random, habits, sample, drawn)
+    else:
+        sample = text_sample(random, condition.split, **drawn)
+        routines = names_called(sample.program, entries)
+        examples = _examples(condition, random, routines, entries, drawn)
     mapping: Mapping[str, str] = {}
     if condition.made_up_names:
         names = [entry.name for entry in entries]
@@ -201,7 +221,7 @@ def _trial(condition: Condition, random: Random) -> Trial:
     prompt = compact_document(
         [renamed_entry(entry, mapping) for entry in entries],
         sample.task,
-        [_example(example, rename(annotated(example), mapping)) for example in examples],
+        [_example(example, rename(_shown(condition, example), mapping)) for example in examples],
         sample.text,
         sample.options,
     )
@@ -210,8 +230,14 @@ def _trial(condition: Condition, random: Random) -> Trial:
     nouns = [text for text in string_literals(program) if text in slots]
     nouns = [text for text in nouns if not set(text.split()) <= known]
     called = identifiers(program)
+    routines = names_called(sample.program, entries)
     used = [name for name in called.elements() if name in {mapping.get(r, r) for r in routines}]
     return Trial(prompt, program, tuple(nouns), tuple(used))
+
+
+def _shown(condition: Condition, example: TextSample) -> str:
+    """The program as the prompt shows it: vague ones bare, as banks keep them."""
+    return example.program if condition.vague else annotated(example)
 
 
 def _slot_words(sample: TextSample) -> set[str]:
@@ -229,22 +255,43 @@ def _slot_words(sample: TextSample) -> set[str]:
     return found
 
 
+def _vague_examples(
+    condition: Condition,
+    random: Random,
+    habits: Habits,
+    sample: TextSample,
+    drawn: Mapping[str, Any],
+) -> list[TextSample]:
+    """Solved queries of the training split, half of them vague, one as the sample is."""
+    if condition.examples == 0:
+        return []
+    alike = next(
+        example
+        for _ in count()
+        if wording((example := vague_text_sample(random, habits, **drawn)).meaning)
+        == wording(sample.meaning)
+    )
+    others = [
+        vague_text_sample(random, habits, **drawn)
+        if random.random() < 0.5
+        else text_sample(random, **drawn)
+        for _ in range(condition.examples - 1)
+    ]
+    return random.sample([alike, *others], condition.examples)
+
+
 def _examples(
     condition: Condition,
-    family: str,
-    lexicon: Lexicon,
     random: Random,
     routines: set[str],
     entries: Sequence[ApiEntry],
+    drawn: Mapping[str, Any],
 ) -> list[TextSample]:
     """Solved queries of the training split; with invented names they cover the routines."""
     if condition.examples == 0:
         return []
     for _ in range(2000):
-        chosen = [
-            text_sample(random, family=family, api=condition.api, lexicon=lexicon)
-            for _ in range(condition.examples)
-        ]
+        chosen = [text_sample(random, **drawn) for _ in range(condition.examples)]
         shown = set[str]().union(*(names_called(e.program, entries) for e in chosen))
         if not condition.made_up_names or routines <= shown:
             return chosen

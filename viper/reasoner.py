@@ -33,7 +33,21 @@ class ComponentSource(Protocol):
     def components(self) -> Components: ...
 
 
-_CHANGES = ("api", "trials", "temperature", "seed", "max_llm_calls", "max_llm_tokens", "fallback")
+_CHANGES = (
+    "api",
+    "trials",
+    "temperature",
+    "seed",
+    "feedback",
+    "self_tune",
+    "examples",
+    "retrieval",
+    "example_order",
+    "votes",
+    "max_llm_calls",
+    "max_llm_tokens",
+    "fallback",
+)
 
 
 @dataclass(frozen=True)
@@ -47,6 +61,12 @@ class RunOptions:
     trials: int | None = None
     temperature: float | None = None
     seed: int | None = None
+    feedback: bool | None = None
+    self_tune: bool | None = None
+    examples: int | None = None
+    retrieval: str | None = None
+    example_order: str | None = None
+    votes: int | None = None
     sample_id: str | None = None
     max_llm_calls: int | None = None
     max_llm_tokens: int | None = None
@@ -262,6 +282,9 @@ class Reasoner:
         answer, value = context.final_value or (None, None)
         tried = [trial.failure for trial in trials if trial.correction != "fallback"]
         failure = tried[-1] if tried else context.stopped
+        chosen = context.chosen
+        if chosen is None and answer is not None and trials:
+            chosen = len(trials) - 1
         trace = Trace(
             query=context.query,
             task=context.query.task,
@@ -276,6 +299,10 @@ class Reasoner:
             api=context.settings.api,
             left_out=context.left_out,
             fallback=context.fallback,
+            chosen=chosen,
+            votes=context.votes,
+            examples_shown=context.examples_shown,
+            examples_left_out=context.examples_left_out,
             seed=context.settings.seed,
         )
         return RunResult(trace, context.media, value)

@@ -42,7 +42,9 @@ def result_record(result: RunResult, images: list[str] | None = None) -> dict[st
         "failure": to_json(trace.failure) if trace.failure else None,
         "fallback": trace.fallback,
         "trials": [_trial(trial) for trial in trace.trials],
-        "tool_calls": [_call(call) for call in trace.trials[-1].tool_calls] if trace.trials else [],
+        "chosen": trace.chosen,
+        "votes": [{"answer": text, "count": count} for text, count in trace.votes],
+        "tool_calls": [_call(call) for call in trace.tool_calls],
         "usage": to_json(trace.usage),
         "seconds": trace.seconds,
     }

@@ -43,6 +43,13 @@ Correction = Literal["first", "self_debug", "self_debug_feedback", "self_tune", 
 FALLBACKS: tuple[str, ...] = ("none", "vipergpt")
 """What answers where every trial failed; see :mod:`viper.strategies.fallback`."""
 
+RETRIEVALS: tuple[str, ...] = ("fixed", "bm25", "embeddings")
+"""How in-context examples are chosen."""
+
+EXAMPLE_ORDERS: tuple[str, ...] = ("rising", "falling")
+
+MAX_VOTES = 25
+
 PixelBox = tuple[float, float, float, float]
 """``(x0, y0, x1, y1)``: pixels from the top-left corner, x1 and y1 exclusive."""
 
@@ -196,7 +203,11 @@ class Trace:
     ``left_out`` names what a router kept out of the prompt of an API that outgrew its budget.
     ``fallback`` names what answered after every trial had failed (``average_box``, ``vqa``): the
     answer is then not the strategy's, and the failure that led to it is that of the trial before
-    the last. ``failure`` is None wherever there is an answer.
+    the last. ``failure`` is None wherever there is an answer. ``examples_shown`` are the sample ids
+    of the examples in the last prompt, in its order; ``examples_left_out`` how many more were
+    wanted than the model's context had room for. ``chosen`` is the index of the trial whose answer
+    counts, None where there is no answer; ``votes`` are the answers of a run that voted, each with
+    its count, the winner first.
     """
 
     query: Query
@@ -214,14 +225,27 @@ class Trace:
     path: tuple[Any, ...] = ()
     left_out: tuple[str, ...] = ()
     fallback: str | None = None
+    examples_shown: tuple[str, ...] = ()
+    examples_left_out: int = 0
+    chosen: int | None = None
+    votes: tuple[tuple[str, int], ...] = ()
     schema: int = SCHEMA_VERSION
 
     @property
     def program(self) -> str | None:
         """The program that gave the answer, else the last one tried; None if none was written."""
+        if self.chosen is not None and self.trials[self.chosen].program:
+            return self.trials[self.chosen].program
         written = [trial for trial in self.trials if trial.program]
         answered = [trial for trial in written if trial.ok]
         return (answered or written)[-1].program if written else None
+
+    @property
+    def tool_calls(self) -> tuple[ToolCall, ...]:
+        """The calls of the trial that gave the answer, else of the last one."""
+        if not self.trials:
+            return ()
+        return self.trials[-1 if self.chosen is None else self.chosen].tool_calls
 
 
 @dataclass(frozen=True)
@@ -230,6 +254,12 @@ class Example:
 
     Source: Stanić et al. 2024, sec. 2.3 (ACEs); ``polarity`` and ``critique``
     serve the incorrect demonstrations of CLOVA.
+
+    Attributes:
+        task: as the language model is asked it.
+        kind: type of the query in its data set, by which a bank stays varied.
+        set: data set that the sample is from, as :func:`viper.data.registry.data_set` takes it.
+        split: of that set.
     """
 
     query: str
@@ -245,6 +275,9 @@ class Example:
     options: tuple[str, ...] = ()
     critique: str | None = None
     polarity: Literal["correct", "incorrect"] = "correct"
+    kind: str = ""
+    set: str = ""
+    split: str = ""
     schema: int = field(default=SCHEMA_VERSION)
 
 

@@ -107,6 +107,31 @@ def test_load_options_are_checked_with_the_profile(tmp_path: Path) -> None:
         load_profile(str(path))
 
 
+def test_thresholds_of_a_call_replace_start_and_fixed_value() -> None:
+    profile = load_profile("paper-programmers")
+    name = "detector.threshold"
+    tools = profile.document.tools
+    assert tools.start_thresholds()[name] == 0.15
+    assert tools.start_thresholds(self_tune=False)[name] == 0.10
+    changed = profile.with_thresholds({name: 0.02}).document.tools
+    found = changed.sensitivities[name]
+    assert (found.start, found.fixed, found.floor, found.step) == (0.02, 0.02, 0.02, 0.05)
+    assert profile.document.tools is tools
+    with pytest.raises(UnknownNameError, match="unknown threshold 'x'; known: detector.thresh"):
+        profile.with_thresholds({"x": 0.5})
+
+
+def test_another_bank_is_meant_from_the_working_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    profile = written(tmp_path, "")
+    monkeypatch.chdir(tmp_path)
+    changed = profile.with_bank("mine.jsonl")
+    assert changed.document.bank == str(tmp_path / "mine.jsonl")
+    assert changed.without_examples().document.bank is None
+    assert profile.with_bank("embedded:x").document.bank == "embedded:x"
+
+
 def test_an_api_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(UnknownNameError, match="unknown API 'abstrct'"):
         load_profile("embedded", api="abstrct").components()

@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from viper.commands.correction_options import correction_options, run_changes
 from viper.commands.eval_ray import profile_of, ray_options
 from viper.commands.options import api_option, profile_options
 from viper.errors import EXIT_FAILED, EXIT_OK, UsageError
-from viper.schema import FALLBACKS
 
 _SEEDS = 2**31
 """What a store and every generator of random numbers take, whatever is added to it."""
 
 if TYPE_CHECKING:
     from viper.data.sample import Sample
+    from viper.evaluate.engines.budget import Budget
     from viper.evaluate.engines.runner import Ended
     from viper.evaluate.engines.work import Engine, Item
     from viper.evaluate.evaluation import Evaluation
@@ -47,16 +48,8 @@ def _of_the_answers(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed((
         click.option("--strategy", default="program", show_default=True,
                      help="program, or a baseline: detector, vqa, captions, llm."),
-        click.option("--trials", type=click.IntRange(1, 50), help="Programs written at most."),
-        click.option("--temperature", type=click.FloatRange(0, 2), help="Of the first program."),
         click.option("--examples/--zero-shot", default=True, show_default=True,
                      help="Show the profile's in-context examples."),
-        click.option("--fallback", type=click.Choice(FALLBACKS),
-                     help="What answers, marked as such, when every trial failed."),
-        click.option("--max-llm-calls", type=click.IntRange(0),
-                     help="Programs asked for, for one sample, at most."),
-        click.option("--max-llm-tokens", type=click.IntRange(0),
-                     help="Tokens of the program writer for one sample, at most."),
         click.option("--deadline", "deadline_s", type=click.FloatRange(0, min_open=True),
                      metavar="SECONDS", help="For one sample; past it, it counts as failed."),
     )):  # fmt: skip
@@ -91,6 +84,7 @@ def _of_the_run(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.argument("name", metavar="SET")
 @_of_the_set
 @_of_the_answers
+@correction_options
 @_of_the_run
 @ray_options
 @api_option
@@ -125,13 +119,12 @@ def _evaluation(name: str, given: dict[str, Any]) -> Evaluation:
     from viper.strategies import strategy
 
     strategy(given["strategy"])
-    names = ("strategy", "trials", "temperature", "fallback", "max_llm_calls", "max_llm_tokens")
     return Evaluation(
         set_name=name,
         where=Where(given["root"], given["split"], given["seed"]),
         limit=given["limit"],
         seeds=tuple(range(given["seed"], given["seed"] + given["seeds"])),
-        options=RunOptions(**{option: given[option] for option in names}),
+        options=RunOptions(strategy=given["strategy"], **run_changes(given)),
         deadline_s=given["deadline_s"],
     )
 
@@ -141,6 +134,7 @@ def _evaluate(evaluation: Evaluation, given: dict[str, Any]) -> int:
 
     from viper.commands.eval_ray import on_ray
     from viper.commands.progress import status
+    from viper.evaluate.engines.budget import Budget
     from viper.evaluate.engines.runner import items
     from viper.evaluate.evaluation import default_folder
     from viper.evaluate.runs.store import RunStore, check_free
@@ -159,7 +153,7 @@ def _evaluate(evaluation: Evaluation, given: dict[str, Any]) -> int:
         with begin(folder, manifest) as store:
             click.echo(f"run: {folder}", err=True)
             todo = items(samples, evaluation.seeds)
-            ended = _drive(engine, todo, store, given["budget_usd"], tracker)
+            ended = _drive(engine, todo, store, Budget(given["budget_usd"]), tracker)
             return _finish(store, ended, given)
 
 
@@ -200,7 +194,7 @@ def _drive(
     engine: Engine,
     todo: list[Item],
     store: RunStore,
-    budget_usd: float | None,
+    budget: Budget,
     tracker: Tracker | None,
 ) -> Ended:
     from viper.commands.eval_progress import shown
@@ -216,7 +210,7 @@ def _drive(
                 tracker.row(row, {"score": running.mean, "failed": running.failed})
 
         try:
-            ended = run(engine, todo, store, budget_usd=budget_usd, on_done=on_done)
+            ended = run(engine, todo, store, budget=budget, on_done=on_done)
         except KeyboardInterrupt:
             click.echo(f"\nstopped; to go on: the same line with --resume --out {store.folder}",
                        err=True)  # fmt: skip
@@ -266,8 +260,9 @@ def _dry_run(evaluation: Evaluation, given: dict[str, Any]) -> int:
         ("role", "backend", "model", "weights"),
         [(s.role, s.backend, s.model or "-", s.problem or place_of(s)) for s in states],
     )
-    trials = evaluation.options.trials or profile.document.run.trials
+    run = evaluation.options.settings(profile.document.run)
+    fewest, most = (run.votes + 1) // 2, run.votes * run.trials
     seeds = f"{len(evaluation.seeds)} seed{'s' if len(evaluation.seeds) > 1 else ''}"
     click.echo(f"{runs} runs under {seeds}, {given['workers']} at once; "
-               f"{runs} to {runs * trials} programs")  # fmt: skip
+               f"{runs * fewest} to {runs * most} programs")  # fmt: skip
     return EXIT_FAILED if any(state.problem for state in states) else EXIT_OK

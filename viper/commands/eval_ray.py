@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from viper.commands.correction_options import OF_THE_PROFILE
 from viper.commands.options import open_profile
 
 if TYPE_CHECKING:
@@ -20,7 +21,10 @@ if TYPE_CHECKING:
     from viper.evaluate.runs.manifest import Manifest
     from viper.profiles.wiring import Profile
 
-_OF_A_PROFILE = ("profile", "sandbox", "offline", "api", "max_memory_gb", "examples")
+_OF_A_PROFILE = (
+    *("profile", "sandbox", "offline", "api", "max_memory_gb", "examples"),
+    *OF_THE_PROFILE,
+)
 
 
 def ray_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from viper.commands.correction_options import changed_profile
+
 if TYPE_CHECKING:
     from viper.profiles.wiring import Profile
     from viper.reasoner import Reasoner
@@ -69,12 +71,13 @@ def open_profile(given: Mapping[str, Any]) -> Profile:
     quiet_libraries(given["offline"])
     from viper.profiles import load_profile
 
-    return load_profile(
+    profile = load_profile(
         given["profile"],
         sandbox=given["sandbox"],
         api=given.get("api"),
         max_memory_gb=given["max_memory_gb"],
     )
+    return changed_profile(profile, given)
 
 
 def open_reasoner(given: Mapping[str, Any], *, many_queries: bool = False) -> Reasoner:

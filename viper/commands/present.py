@@ -48,7 +48,10 @@ def details(result: RunResult) -> Iterator[str]:
         yield "program:"
         yield from (f"    {line}" for line in result.program.splitlines())
     yield "tool calls:"
-    yield from (f"    {call_line(call)}" for trial in trials[-1:] for call in trial.tool_calls)
+    yield from (f"    {call_line(call)}" for call in result.trace.tool_calls)
+    if result.trace.votes:
+        votes = (f"{count} for {text}" for text, count in result.trace.votes)
+        yield f"votes: {'; '.join(votes)} (the answer is of trial {(result.trace.chosen or 0) + 1})"
     if result.trace.fallback:
         yield f"every trial failed; the fallback {result.trace.fallback} answered"
     usage = result.trace.usage

@@ -73,7 +73,10 @@ def show(name: str, as_json: bool) -> int:
         click.echo(f"  {key:18} {value}")
     click.echo("thresholds")
     for key, item in document.tools.sensitivities.items():
-        click.echo(f"  {key:18} {item.start:g}, lowered by {item.step:g} down to {item.floor:g}")
+        fixed = "" if item.fixed is None else f"; {item.fixed:g} where nothing tunes it"
+        click.echo(
+            f"  {key:18} {item.start:g}, lowered by {item.step:g} down to {item.floor:g}{fixed}"
+        )
     return EXIT_OK
 
 

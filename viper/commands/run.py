@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from viper.commands.correction_options import correction_options, run_changes
 from viper.commands.options import api_option, open_reasoner, profile_options, split_options
 from viper.errors import EXIT_FAILED, EXIT_OK
-from viper.schema import FALLBACKS, TASKS
+from viper.schema import TASKS
 from viper.strategies import STRATEGIES
 
 if TYPE_CHECKING:
@@ -34,31 +35,8 @@ _STRATEGY_LINES = "\n".join(
     multiple=True,
     help='Candidate answers: "a; b; c", or the option repeated. Makes the task a choice.',
 )
-@click.option(
-    "--trials", type=click.IntRange(1, 50), default=None, help="Programs written at most."
-)
-@click.option(
-    "--temperature", type=click.FloatRange(0, 2), default=None, help="Of the first program."
-)
+@correction_options
 @click.option("--seed", type=int, default=0, show_default=True, help="Of sampling.")
-@click.option(
-    "--max-llm-calls",
-    type=click.IntRange(0),
-    default=None,
-    help="Requests to the program writer at most; 0 for no bound.",
-)
-@click.option(
-    "--max-llm-tokens",
-    type=click.IntRange(0),
-    default=None,
-    help="Tokens of the program writer, after which it is asked no more; 0 for no bound.",
-)
-@click.option(
-    "--fallback",
-    type=click.Choice(FALLBACKS),
-    default=None,
-    help="What answers, marked as such, when every trial failed; off unless the profile says so.",
-)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object with the whole trace.")
 @click.option(
     "--save",
@@ -112,12 +90,8 @@ def _run_options(given: dict[str, Any]) -> RunOptions:
         task=given["task"],
         options=split_options(given["choices"]),
         strategy=given["strategy"],
-        trials=given["trials"],
-        temperature=given["temperature"],
         seed=given["seed"],
-        max_llm_calls=given["max_llm_calls"],
-        max_llm_tokens=given["max_llm_tokens"],
-        fallback=given["fallback"],
+        **run_changes(given),
     )
 
 
@@ -133,7 +107,7 @@ def _dry_run(given: dict[str, Any], media: Any, query: str, options: RunOptions)
     from viper.commands.options import open_profile
     from viper.commands.profile import place_of
     from viper.commands.tables import echo_table
-    from viper.llm.deferred import DeferredLLM
+    from viper.llm.scripted import ScriptedLLM
     from viper.profiles.inventory import inventory
     from viper.reasoner import Reasoner
 
@@ -149,15 +123,15 @@ def _dry_run(given: dict[str, Any], media: Any, query: str, options: RunOptions)
     if not _writes_programs(options.strategy):
         click.echo(f"strategy {options.strategy}: {STRATEGIES[options.strategy].summary}")
         return exit_code
-    # The router counts tokens with the model itself, which would load it.
+    # Router and examples count tokens with the model itself, which would load it.
     parts = profile.components()
-    parts = replace(parts, settings=replace(parts.settings, api_budget=0))
-    assert isinstance(parts.llm, DeferredLLM)
+    parts = replace(parts, llm=ScriptedLLM(), settings=replace(parts.settings, api_budget=0))
     with Reasoner(parts, preload=False) as reasoner:
         prompt = reasoner.prompt(media, query, options)
         settings = options.settings(parts.settings)
+    fewest, most = (settings.votes + 1) // 2, settings.trials * settings.votes
     click.echo(
-        f"language model: 1 to {settings.trials} programs, a prompt of {len(prompt):,} characters "
+        f"language model: {fewest} to {most} programs, a prompt of {len(prompt):,} characters "
         f"(roughly {len(prompt) // 4:,} tokens), at most {settings.max_tokens} tokens each"
     )
     most = profile.document.limits.calls

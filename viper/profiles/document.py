@@ -185,6 +185,9 @@ class _Reader:
             found[name] = self._record(Sensitivity, value, name)
             if not found[name].floor <= found[name].start or found[name].step <= 0:
                 self._fail(name, "sensitivities", "expected floor <= start and step > 0")
+            fixed = found[name].fixed
+            if fixed is not None and not found[name].floor <= fixed:
+                self._fail(name, "sensitivities", "expected floor <= fixed")
         return found
 
     def _families(self, value: Any) -> tuple[tuple[str, ...], ...]:

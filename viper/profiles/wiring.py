@@ -117,6 +117,20 @@ class Profile:
         """The same profile in the zero-shot setting."""
         return replace(self, document=replace(self.document, bank=None))
 
+    def with_bank(self, bank: str) -> Profile:
+        """The same profile with the examples of another bank: a file, or ``embedded:NAME``."""
+        found = bank if bank.startswith("embedded:") else str(Path(bank).resolve())
+        return replace(self, document=replace(self.document, bank=found))
+
+    def with_thresholds(self, values: Mapping[str, float]) -> Profile:
+        """The same profile with these thresholds to start from, and to keep where none is tuned.
+
+        Raises:
+            UnknownNameError: it has no threshold of that name; lists those it has.
+        """
+        tools = self.document.tools.with_thresholds(values)
+        return replace(self, document=replace(self.document, tools=tools))
+
     def choices(self) -> Iterator[tuple[str, BackendChoice]]:
         """Role and backend of every model, the language model first."""
         yield "llm", self.document.llm

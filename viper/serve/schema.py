@@ -30,6 +30,13 @@ class TrialEvent(TrialRecord):
     tool_calls: list[ToolCall]
 
 
+class VoteRecord(BaseModel):
+    """An answer that was voted for."""
+
+    answer: str = Field(description="In a few words.")
+    count: int
+
+
 class RunRecord(BaseModel):
     """A finished run; what ``viper run --json`` prints. Null where a field does not apply."""
 
@@ -58,7 +65,9 @@ class RunRecord(BaseModel):
     failure: Failure | None
     fallback: str | None = Field(description="What answered after every trial had failed.")
     trials: list[TrialRecord]
-    tool_calls: list[ToolCall]
+    chosen: int | None = Field(description="Which of the trials gave the answer, from 0.")
+    votes: list[VoteRecord] = Field(description="Where several answers were voted on; best first.")
+    tool_calls: list[ToolCall] = Field(description="Of that trial.")
     usage: Usage
     seconds: float
 

@@ -3,33 +3,66 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from viper.api.library import Library
 from viper.errors import UnknownNameError, UsageError
 from viper.llm.protocol import LLM, Completion
+from viper.prompting.ranking import Embed
 from viper.prompting.router import Routers
 from viper.sandbox import Sandbox
-from viper.schema import FALLBACKS, Example, Failure, Query, Trial, Usage
+from viper.schema import (
+    EXAMPLE_ORDERS,
+    FALLBACKS,
+    MAX_VOTES,
+    RETRIEVALS,
+    Example,
+    Failure,
+    Query,
+    Trial,
+    Usage,
+)
 from viper.tools.hub import ToolHub
 from viper.tools.media import Media
 from viper.tools.roles import Floats
 
 
+@dataclass(frozen=True)
+class Wanted:
+    """Which examples a prompt has room for.
+
+    Attributes:
+        task: as the language model is asked it.
+        count: at most so many.
+        retrieval: one of ``RETRIEVALS``.
+        embed: what ``embeddings`` compares queries by.
+    """
+
+    task: str
+    api: str
+    count: int
+    retrieval: str = "fixed"
+    embed: Embed | None = None
+
+
 class ExampleSource(Protocol):
     """Where in-context examples come from (a bank, a pool, nothing)."""
 
-    def examples(self, query: Query, task: str, api: str, count: int) -> Sequence[Example]:
-        """At most ``count`` examples for the query, in the order they shall stand in the prompt."""
+    def examples(self, query: Query, wanted: Wanted) -> Sequence[Example]:
+        """Examples for the query, the best first; never more than are wanted.
+
+        Raises:
+            UsageError: the retrieval needs a model that is not there.
+        """
         ...
 
 
 class NoExamples:
     """The zero-shot setting."""
 
-    def examples(self, query: Query, task: str, api: str, count: int) -> Sequence[Example]:
+    def examples(self, query: Query, wanted: Wanted) -> Sequence[Example]:
         return ()
 
 
@@ -39,13 +72,19 @@ class RunSettings:
 
     Attributes:
         api: name of the API set shown to the language model.
-        trials: how many programs are written at most.
+        trials: how many programs are written at most, of each vote.
         temperature: of the first program; 0 is greedy.
-        retry_temperature: of later programs where ``temperature`` is lower.
+        retry_temperature: of later programs that are asked for afresh, and of the first program
+            of later votes, where ``temperature`` is lower.
         feedback: show the failed program and its error when asking again. The default
             asks afresh, which Stanić et al. 2024 (sec. 3.3) found better.
         self_tune: lower a blamed threshold and run the same program again.
         examples: in-context examples shown at most.
+        retrieval: which examples: ``fixed`` shows the bank's first ones (Stanić et al. 2024),
+            ``bm25`` and ``embeddings`` those whose queries are most like the query.
+        example_order: ``rising`` puts the best example last, next to the query; ``falling``
+            puts it first.
+        votes: how many times the query is answered; the most frequent answer counts.
         prompt_style: ``compact`` for small writers, ``full`` or ``chat`` for large ones.
         max_tokens: of one program.
         seed: of sampling.
@@ -72,6 +111,9 @@ class RunSettings:
     feedback: bool = False
     self_tune: bool = True
     examples: int = 4
+    retrieval: str = "fixed"
+    example_order: str = "rising"
+    votes: int = 1
     prompt_style: str = "full"
     max_tokens: int = 512
     seed: int = 0
@@ -83,8 +125,15 @@ class RunSettings:
     average_box: tuple[float, ...] = (0.0795, 0.2573, 0.7711, 0.9185)
 
     def __post_init__(self) -> None:
-        if self.fallback not in FALLBACKS:
-            raise UnknownNameError("fallback", self.fallback, FALLBACKS)
+        for name, value, known in (
+            ("fallback", self.fallback, FALLBACKS),
+            ("retrieval", self.retrieval, RETRIEVALS),
+            ("example order", self.example_order, EXAMPLE_ORDERS),
+        ):
+            if value not in known:
+                raise UnknownNameError(name, value, known)
+        if not 1 <= self.votes <= MAX_VOTES:
+            raise UsageError(f"votes is {self.votes}; expected 1 to {MAX_VOTES}")
         for name in ("max_llm_calls", "max_llm_tokens"):
             if getattr(self, name) < 0:
                 raise UsageError(f"{name} is {getattr(self, name)}; 0 or more, 0 for no bound")
@@ -123,6 +172,15 @@ class Components:
     library: Library = field(default_factory=Library)
     embed: Callable[[Sequence[str]], Floats] | None = None
     routers: Routers = field(default_factory=Routers, repr=False, compare=False)
+
+    def with_thresholds(self, values: Mapping[str, float]) -> Components:
+        """The same parts, over the same models, with sensitivities that start from these values.
+
+        Raises:
+            UsageError: a sensitivity that the profile does not declare.
+        """
+        hub = self.hub.with_settings(self.hub.settings.with_thresholds(values))
+        return replace(self, hub=hub)
 
     def close(self) -> None:
         """Ends the sandbox's processes; the components are of no use afterwards."""
@@ -163,7 +221,10 @@ class RunContext:
 
     ``final_value`` is the answer with what the last good program returned, arrays and references
     among it; ``left_out`` the names of the API that a router kept out of the prompt; ``stopped``
-    why a strategy went no further, where no trial says it; ``fallback`` what answered instead.
+    why a strategy went no further, where no trial says it; ``fallback`` what answered instead;
+    ``examples_shown`` the sample ids of the prompt's examples, ``examples_left_out`` how many more
+    there was no room for; ``chosen`` the index of the trial whose answer counts, where that is
+    not the last; ``votes`` the answers of a vote, each with its count, the winner first.
     """
 
     query: Query
@@ -175,6 +236,10 @@ class RunContext:
     left_out: tuple[str, ...] = ()
     stopped: Failure | None = None
     fallback: str | None = None
+    examples_shown: tuple[str, ...] = ()
+    examples_left_out: int = 0
+    chosen: int | None = None
+    votes: tuple[tuple[str, int], ...] = ()
 
     def over_budget(self) -> Failure | None:
         """Why the program writer may not be asked again; None while it may."""
@@ -190,7 +255,10 @@ class RunContext:
 
 
 class Strategy(Protocol):
-    """A way of answering; yields its trials as they happen, the answering one last."""
+    """A way of answering; yields its trials as they happen, the answering one last.
+
+    A strategy whose answering trial is not the last says so in ``context.chosen``.
+    """
 
     name: str
 

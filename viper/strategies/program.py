@@ -8,20 +8,23 @@ the typed Failure and the log of calls, never by an error's text.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from viper.api.sets import ApiEntry
 from viper.errors import CancelledError, ToolError
 from viper.llm.protocol import Sampling
+from viper.prompting.budget import fit_examples, in_order
 from viper.prompting.builder import Feedback, build_prompt
 from viper.prompting.compact import END_OF_PROGRAM
 from viper.prompting.extract import extract_code
 from viper.sandbox import Outcome, Ref
 from viper.schema import Answer, Example, Failure, Query, ToolCall, Trial
 from viper.strategies.answers import read_answer
-from viper.strategies.base import Components, RunContext, RunSettings
+from viper.strategies.base import Components, RunContext, RunSettings, Wanted
+from viper.strategies.voting import voted
 from viper.tools.hub import HubSession
 
 ENTRY = "execute_command"
@@ -33,6 +36,7 @@ REDRAW_WARMER = 0.3
 """What each redraw adds to the temperature."""
 
 _REDRAW_SEED = 100
+_VOTE_SEED = 10_000_000
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,21 @@ class Written:
     temperature: float | None
 
 
+@dataclass
+class Tried:
+    """What the programs of one query came to, so that none is run twice.
+
+    Attributes:
+        failed: programs.
+        answered: programs, each with the index of the trial that answered.
+        count: trials so far.
+    """
+
+    failed: set[str] = field(default_factory=set)
+    answered: dict[str, int] = field(default_factory=dict)
+    count: int = 0
+
+
 class ProgramStrategy:
     """Generate, run, diagnose, correct, up to the settings' number of programs."""
 
@@ -54,46 +73,59 @@ class ProgramStrategy:
     def trials(self, components: Components, context: RunContext) -> Iterator[Trial]:
         """Trials in order, re-runs by self-tuning among them; the first that answers is the last.
 
-        They end early where the next request would pass the settings' budget; a budget that
-        allows none at all is said in ``context.stopped``.
+        With several votes that holds for each of them, and ``context.chosen`` says whose answer
+        counts. Trials end early where the next request would pass the settings' budget; a budget
+        that allows none at all is said in ``context.stopped``.
 
         Raises:
             CancelledError: ``context.cancel`` was set.
         """
+        answer_once = partial(self._answer_once, components, context, Tried())
+        if context.settings.votes > 1:
+            yield from voted(context, answer_once)
+        else:
+            yield from answer_once(0)
+
+    def _answer_once(
+        self, components: Components, context: RunContext, tried: Tried, vote: int
+    ) -> Generator[Trial, None, int | None]:
+        """The trials of one vote; returns the index of the one that answers, maybe an earlier."""
         last: Trial | None = None
-        failed: set[str] = set()
-        index = 0
         for attempt in range(max(1, context.settings.trials)):
-            written = self._write(components, context, attempt, last, failed)
+            written = self._write(components, context, (vote, attempt), last, tried.failed)
             if written is None:
-                return
-            if written.program in failed:
+                return None
+            if written.program in tried.answered:
+                return tried.answered[written.program]
+            if written.program in tried.failed:
                 continue
-            failed.add(written.program)
-            for trial in run_program(components, context, written, first_index=index):
-                index, last = trial.index + 1, trial
+            for trial in run_program(components, context, written, first_index=tried.count):
+                tried.count, last = trial.index + 1, trial
                 yield trial
                 if trial.ok:
-                    return
+                    tried.answered[written.program] = trial.index
+                    return trial.index
+            tried.failed.add(written.program)
+        return None
 
     def _write(
         self,
         components: Components,
         context: RunContext,
-        attempt: int,
+        place: tuple[int, int],
         last: Trial | None,
         failed: set[str],
     ) -> Written | None:
-        """The program of an attempt; one that failed already is drawn anew, ever warmer.
+        """The program of a vote's attempt; one that failed already is drawn anew, ever warmer.
 
         None where the budget is used up before there is one that has not failed.
         """
-        settings = context.settings
+        settings, (vote, attempt) = context.settings, place
         feedback = None
         if attempt and settings.feedback and last is not None and last.failure is not None:
             feedback = Feedback(last.program, last.failure)
         prompt = write_prompt(components, context, feedback)
-        sampling = attempt_sampling(settings, attempt, afresh=feedback is None)
+        sampling = attempt_sampling(settings, attempt, afresh=feedback is None, vote=vote)
         program = _drawn(components, context, prompt, sampling)
         for _ in range(REDRAWS):
             if program not in failed:
@@ -125,14 +157,19 @@ def _drawn(
     return extract_code(completion.text)
 
 
-def attempt_sampling(settings: RunSettings, attempt: int = 0, afresh: bool = True) -> Sampling:
-    """How the program of an attempt is decoded; later ones afresh get a temperature above 0."""
+def attempt_sampling(
+    settings: RunSettings, attempt: int = 0, afresh: bool = True, vote: int = 0
+) -> Sampling:
+    """How the program of an attempt is decoded; later ones afresh get a temperature above 0.
+
+    So does the first of a later vote: decoded greedily it would repeat the one before.
+    """
     temperature = settings.temperature
-    if attempt and afresh:
+    if (attempt or vote) and afresh:
         temperature = max(temperature, settings.retry_temperature)
     return Sampling(
         temperature=temperature,
-        seed=settings.seed * 1_000 + attempt,
+        seed=settings.seed * 1_000 + attempt + vote * _VOTE_SEED,
         max_tokens=settings.max_tokens,
         stop=(END_OF_PROGRAM,) if settings.prompt_style == "compact" else (),
     )
@@ -143,18 +180,25 @@ def write_prompt(
 ) -> str:
     """The prompt that a query gets under the run's settings."""
     settings, query = context.settings, asked_as(context.query)
-    examples = components.examples.examples(query, query.task, settings.api, settings.examples)
     entries = components.library.api_set(settings.api).entries(query.task)
+    wanted = Wanted(
+        query.task, settings.api, settings.examples, settings.retrieval, components.embed
+    )
+    best = components.examples.examples(query, wanted)
+
+    def build(examples: Sequence[Example]) -> str:
+        shown = routed(query, entries, examples, components, settings)
+        ordered = in_order(examples, settings.example_order)
+        return build_prompt(query, shown, ordered, style=settings.prompt_style, feedback=feedback)
+
+    prompt, examples = fit_examples(build, best, components.llm, settings.max_tokens)
     shown = routed(query, entries, examples, components, settings)
     listed = {entry.name for entry in shown}
     context.left_out = tuple(entry.name for entry in entries if entry.name not in listed)
-    return build_prompt(
-        query,
-        shown,
-        examples,
-        style=settings.prompt_style,
-        feedback=feedback,
-    )
+    ordered = in_order(examples, settings.example_order)
+    context.examples_shown = tuple(example.sample_id for example in ordered)
+    context.examples_left_out = len(best) - len(examples)
+    return prompt
 
 
 def routed(
@@ -194,7 +238,8 @@ def run_program(
     components: Components, context: RunContext, written: Written, first_index: int = 0
 ) -> Iterator[Trial]:
     """Runs one program; while a threshold is to blame, lowers it and runs the same one again."""
-    thresholds = components.hub.settings.start_thresholds()
+    tuned = context.settings.self_tune
+    thresholds = components.hub.settings.start_thresholds(self_tune=tuned)
     index = first_index
     while True:
         trial = _run_once(components, context, written, index, thresholds)

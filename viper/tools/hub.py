@@ -8,6 +8,7 @@ serves one run: its media, its thresholds, its log of calls.
 
 from __future__ import annotations
 
+import copy
 import itertools
 import threading
 import time
@@ -93,6 +94,12 @@ class ToolHub:
             role: Gatherer(partial(self._serve, role), settings.batch)
             for role in {role for role, _ in OPERATIONS}
         }
+
+    def with_settings(self, settings: ToolSettings) -> ToolHub:
+        """A hub over the same models and caches, with other sensitivities."""
+        other = copy.copy(self)
+        other.settings = settings
+        return other
 
     @property
     def abilities(self) -> Mapping[str, Callable[..., Any]]:

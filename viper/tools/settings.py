@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+
+from viper.errors import UnknownNameError
 
 
 @dataclass(frozen=True)
 class Sensitivity:
     """A threshold that self-tuning may move: where it starts, by how much, how far down.
+
+    ``fixed`` is its value where nothing tunes it; None takes ``start``.
 
     Source: Stanić et al. 2024, sec. 2.4 (start 0.15, default 0.10, on OWLv2).
     """
@@ -16,6 +20,7 @@ class Sensitivity:
     start: float
     step: float
     floor: float
+    fixed: float | None = None
 
     def lower(self, value: float) -> float | None:
         """The next value to try, or None at the floor."""
@@ -49,6 +54,25 @@ class ToolSettings:
     cache_mb: int = 256
     batch: int = 32
 
-    def start_thresholds(self) -> dict[str, float]:
-        """The value every sensitivity starts from."""
-        return {name: item.start for name, item in self.sensitivities.items()}
+    def start_thresholds(self, *, self_tune: bool = True) -> dict[str, float]:
+        """The value every sensitivity starts from, or keeps where nothing tunes it."""
+        return {
+            name: item.start if self_tune or item.fixed is None else item.fixed
+            for name, item in self.sensitivities.items()
+        }
+
+    def with_thresholds(self, values: Mapping[str, float]) -> ToolSettings:
+        """The same with sensitivities that start from these values, and keep them untuned.
+
+        A floor above its value comes down to it.
+
+        Raises:
+            UnknownNameError: no sensitivity of that name; lists those there are.
+        """
+        changed = dict(self.sensitivities)
+        for name, value in values.items():
+            if name not in changed:
+                raise UnknownNameError("threshold", name, changed)
+            floor = min(value, changed[name].floor)
+            changed[name] = replace(changed[name], start=value, fixed=value, floor=floor)
+        return replace(self, sensitivities=changed)

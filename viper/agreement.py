@@ -1,0 +1,73 @@
+"""When two answers are the same one: words brought to one form, overlap of boxes.
+
+Metrics compare answers with annotations by it, and votes with one another.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from collections.abc import Sequence
+from typing import Any
+
+_ARTICLES = {"a", "an", "the"}
+_NUMBERS = {
+    word: str(number)
+    for number, word in enumerate(
+        ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
+    )
+}
+_TRUTHS = {"true": "yes", "false": "no"}
+_THOUSANDS = re.compile(r"(?<=[0-9]),(?=[0-9]{3}\b)")
+_MARKS = re.compile(r"\.(?![0-9])|(?<=\w)-|-(?!\.?[0-9])|[^\w.-]|_")
+_DECIMAL = re.compile(r"(-?)([0-9]*)\.([0-9]+)")
+
+
+def normalised(answer: Any) -> str:
+    """An answer as it is compared.
+
+    Truth values are ``yes`` and ``no``, also as the words ``True`` and ``False``, since programs
+    return them for yes-no questions. Then: lower case; punctuation becomes a space, but for the
+    point and the sign of a number; thousands commas go; articles go unless nothing else is left;
+    the words zero to ten become digits; ``2.0``, ``2.00`` and ``2`` are the same number. Doing it
+    twice changes nothing.
+    """
+    text = unicodedata.normalize("NFKC", _text(answer)).lower()
+    words = _MARKS.sub(" ", _THOUSANDS.sub("", text)).split()
+    words = [word for word in words if word not in _ARTICLES] or words
+    joined = " ".join(_number(word) for word in words)
+    return _TRUTHS.get(joined, joined)
+
+
+def box_iou(first: Sequence[float], second: Sequence[float]) -> float:
+    """Intersection over union in [0, 1]; 0 where either box is empty or not finite.
+
+    Boxes are ``(x0, y0, x1, y1)`` in pixels from the top-left corner, x1 and y1 exclusive:
+    boxes that only touch do not overlap, and no pixel is added to widths.
+    """
+    width = min(first[2], second[2]) - max(first[0], second[0])
+    height = min(first[3], second[3]) - max(first[1], second[1])
+    inter = max(width, 0.0) * max(height, 0.0)
+    union = _area(first) + _area(second) - inter
+    if not all(map(math.isfinite, (*first, *second, inter, union))) or union <= 0:
+        return 0.0
+    return min(inter / union, 1.0)
+
+
+def _text(answer: Any) -> str:
+    if isinstance(answer, float) and math.isfinite(answer) and answer.is_integer():
+        return str(int(answer))
+    return str(answer)
+
+
+def _number(word: str) -> str:
+    decimal = _DECIMAL.fullmatch(word)
+    if decimal is not None:
+        sign, whole, fraction = decimal.groups()
+        return f"{sign}{whole or '0'}.{fraction}".rstrip("0").rstrip(".")
+    return _NUMBERS.get(word, word)
+
+
+def _area(box: Sequence[float]) -> float:
+    return max(box[2] - box[0], 0.0) * max(box[3] - box[1], 0.0)

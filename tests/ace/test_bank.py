@@ -1,14 +1,17 @@
 """Banks: read, written whole, and never showing a query its own sample."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from viper.ace.bank import Bank, read_bank, write_bank
-from viper.ace.mine import Mined, keep_best
-from viper.errors import UsageError
+from viper.errors import UnknownNameError, UsageError
+from viper.profiles.wiring import BANKS
 from viper.schema import Example, Query
+from viper.strategies.base import Wanted
 
 EXAMPLE = Example(
     query="the leftmost cube",
@@ -21,13 +24,43 @@ EXAMPLE = Example(
     llm="writer@1",
     api_hash="abc",
 )
+WANTED = Wanted("ground", "abstract", 9)
+
+QUERIES = ("the red cube", "two rings left of a ball", "a ball", "the cube behind the ring")
+
+
+def varied() -> Bank:
+    return Bank(
+        replace(EXAMPLE, query=query, sample_id=f"s{number}")
+        for number, query in enumerate(QUERIES)
+    )
+
+
+def ids(bank: Bank, query: Query, wanted: Wanted) -> list[str]:
+    return [example.sample_id for example in bank.examples(query, wanted)]
 
 
 def test_a_bank_survives_the_file(tmp_path: Path) -> None:
-    examples = [EXAMPLE, replace(EXAMPLE, task="choice", options=("a", "b"), sample_id="train-2")]
+    examples = [
+        EXAMPLE,
+        replace(EXAMPLE, task="choice", options=("a", "b"), sample_id="train-2"),
+        replace(EXAMPLE, query="a\u2028b\x85c", kind="nth", set="world", split="train"),
+    ]
     write_bank(tmp_path / "bank.jsonl", examples)
     assert read_bank(tmp_path / "bank.jsonl").items == tuple(examples)
     assert [path.name for path in tmp_path.iterdir()] == ["bank.jsonl"]
+
+
+def test_the_shipped_bank_is_read() -> None:
+    items = read_bank(BANKS / "default.jsonl").items
+    assert len(items) == 96 and {item.task for item in items} == {"ground", "question", "choice"}
+
+
+def test_a_bank_that_cannot_be_written_is_one_line_and_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match=r"bank.jsonl: cannot be written \("):
+        write_bank(tmp_path / "file" / "bank.jsonl", [EXAMPLE])
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 def test_a_broken_line_is_named(tmp_path: Path) -> None:
@@ -41,8 +74,19 @@ def test_a_broken_line_is_named(tmp_path: Path) -> None:
     path.write_text("{oops")
     with pytest.raises(UsageError, match=r"bank.jsonl:1: not JSON"):
         read_bank(path)
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(UsageError, match=r"bank.jsonl: cannot be read as text"):
+        read_bank(path)
     with pytest.raises(UsageError, match="viper ace mine"):
         read_bank(tmp_path / "absent.jsonl")
+
+
+@pytest.mark.parametrize(("field", "value"), [("program", 3), ("score", "high")])
+def test_a_field_of_another_type_is_named(tmp_path: Path, field: str, value: object) -> None:
+    path = tmp_path / "bank.jsonl"
+    write_bank(path, [replace(EXAMPLE, **{field: value})])  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=rf"bank.jsonl:1: {field} is no"):
+        read_bank(path)
 
 
 def test_examples_fit_task_and_api_and_never_show_the_query_itself() -> None:
@@ -56,22 +100,66 @@ def test_examples_fit_task_and_api_and_never_show_the_query_itself() -> None:
         ]
     )
     query = Query("the leftmost cube", "ground", sample_id="train-1")
-    assert [e.sample_id for e in bank.examples(query, "ground", "abstract", 9)] == ["train-2"]
-    assert len(bank.examples(Query("x"), "ground", "abstract", 1)) == 1
+    assert ids(bank, query, WANTED) == ["train-2"]
+    assert len(bank.examples(Query("x"), replace(WANTED, count=1))) == 1
+    assert not bank.examples(query, replace(WANTED, count=0))
+    both = replace(WANTED, api="mine.py + vipergpt + abstract")
+    assert ids(bank, query, both) == ["train-2", "train-3"]
 
 
-def test_keeping_takes_kinds_in_turn_and_shorter_programs_first() -> None:
-    def mined(sample_id: str, kind: str, program: str) -> Mined:
-        return Mined(1, 1, replace(EXAMPLE, sample_id=sample_id, program=program), kind)
+def test_a_query_that_names_no_sample_is_not_shown_its_own_words() -> None:
+    bank = varied()
+    assert ids(bank, Query(" the  red cube "), WANTED) == ["s1", "s2", "s3"]
+    other = Query("the red cube", sample_id="elsewhere")
+    assert ids(bank, other, WANTED) == ["s0", "s1", "s2", "s3"]
 
-    kept = keep_best(
-        [
-            mined("a", "nth", "long program"),
-            mined("b", "nth", "short"),
-            mined("c", "nth", "longer program"),
-            mined("d", "middle", "the longest program"),
-            Mined(1, 1, None, "middle"),
-        ],
-        keep=3,
-    )
-    assert [example.sample_id for example in kept] == ["b", "d", "a"]
+
+@pytest.mark.parametrize("retrieval", ["fixed", "bm25", "embeddings"])
+def test_no_retrieval_shows_the_querys_own_sample(retrieval: str) -> None:
+    wanted = replace(WANTED, retrieval=retrieval, embed=by_cubes)
+    for number, text in enumerate(QUERIES):
+        found = ids(varied(), Query(text, sample_id=f"s{number}"), wanted)
+        assert sorted([*found, f"s{number}"]) == ["s0", "s1", "s2", "s3"]
+
+
+def by_cubes(texts: Sequence[str]) -> np.ndarray:
+    """Unit vectors that tell queries with a cube from others."""
+    return np.array([[1.0, 0.0] if "cube" in text else [0.0, 1.0] for text in texts], np.float32)
+
+
+@pytest.mark.parametrize(
+    ("retrieval", "query", "expected"),
+    [
+        ("fixed", "the ring left of balls", ["s0", "s1"]),
+        ("bm25", "the ring left of balls", ["s1", "s2"]),
+        ("bm25", "a cone", ["s0", "s1"]),
+        ("embeddings", "which cube?", ["s0", "s3"]),
+        ("embeddings", "which ring?", ["s1", "s2"]),
+    ],
+)
+def test_the_best_come_first_and_the_banks_order_breaks_ties(
+    retrieval: str, query: str, expected: list[str]
+) -> None:
+    wanted = Wanted("ground", "abstract", 2, retrieval, by_cubes)
+    assert ids(varied(), Query(query), wanted) == expected
+
+
+def test_queries_are_indexed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def embed(texts: Sequence[str]) -> np.ndarray:
+        asked.append(len(texts))
+        return by_cubes(texts)
+
+    bank, wanted = varied(), Wanted("ground", "abstract", 2, "embeddings", embed)
+    for _ in range(3):
+        bank.examples(Query("which cube?"), wanted)
+    assert asked == [4, 1, 1, 1]
+
+
+def test_a_retrieval_that_cannot_be_had_is_one_line() -> None:
+    with pytest.raises(UsageError, match="needs a model: give the profile a role embedder"):
+        varied().examples(Query("x"), Wanted("ground", "abstract", 2, "embeddings"))
+    with pytest.raises(UnknownNameError, match="'luck'"):
+        varied().examples(Query("x"), Wanted("ground", "abstract", 2, "luck"))
+    assert not Bank([]).examples(Query("x"), Wanted("ground", "abstract", 2, "bm25"))

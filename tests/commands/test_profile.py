@@ -38,6 +38,14 @@ def test_show_as_words_and_as_json() -> None:
     assert found["models"][1]["size_bytes"] > 1e6 and found["run"]["api"] == "abstract"
 
 
+def test_show_tells_what_a_threshold_is_where_nothing_tunes_it() -> None:
+    lines = ran("profile", "show", "paper-programmers").stdout.splitlines()
+    (line,) = [line for line in lines if "detector.threshold" in line]
+    assert line.endswith("0.15, lowered by 0.05 down to 0.05; 0.1 where nothing tunes it")
+    (other,) = [line for line in lines if "matcher.threshold" in line]
+    assert other.endswith("down to 0.3")
+
+
 def test_check_needs_no_download_and_offline_misses_one() -> None:
     assert ran("profile", "check", "embedded").return_value == 0
     offline = ran("profile", "check", "local", "--offline")

@@ -79,6 +79,20 @@ def test_long_lists_are_cut_in_words_only(tmp_path: Path) -> None:
     assert "and 20 more (--json lists all)" in text and "\x1b" not in text
 
 
+def test_where_answers_go_wrong(runs: tuple[Path, Path], tmp_path: Path) -> None:
+    lines = ran("--errors", *runs).stdout.splitlines()
+    assert lines[0].split()[-2:] == [str(run) for run in runs]
+    assert "error: other" in lines[-3] and "0.250 [0.142, 0.402]" in lines[-3]
+    found = json.loads(ran("--errors", "--json", *runs).stdout)
+    assert [run["failed"]["count"] for run in found["runs"]] == [10, 0]
+    out = tmp_path / "errors.html"
+    done = ran("--errors", "--html", "--out", out, *runs)
+    assert done.return_value == 0 and done.stdout == ""
+    page = out.read_text("utf-8")
+    assert page.count("<svg") == 1 and "errors together" in page
+    assert "Shares of answers by overlap" in page
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -87,6 +101,9 @@ def test_long_lists_are_cut_in_words_only(tmp_path: Path) -> None:
         (("{0}", "--json", "--format", "csv"), "different things"),
         (("{0}", "{1}", "--html", "--out", "x.html"), "one page"),
         (("{0}", "{1}", "--compare", "--html"), "text or"),
+        (("{0}", "--errors", "--html"), "say where with --out FILE"),
+        (("{0}", "{1}", "--errors", "--compare"), "different things"),
+        (("nowhere", "--errors"), "not the folder of a run"),
         (("nowhere",), "not the folder of a run"),
     ],
 )
@@ -98,7 +115,7 @@ def test_a_wrong_call_is_one_line(
 
 
 def test_help_and_plain_text_load_no_plots(runs: tuple[Path, Path]) -> None:
-    for arguments in (["--help"], [str(runs[0])]):
+    for arguments in (["--help"], [str(runs[0])], ["--errors", str(runs[0])]):
         code = (
             "import sys; sys.modules['matplotlib'] = None; sys.modules['torch'] = None\n"
             "from viper.cli import main\n"

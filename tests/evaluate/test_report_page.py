@@ -118,7 +118,7 @@ def test_tables_and_plots_are_labelled(tmp_path: Path) -> None:
     ids = [value for name, value in page.attributes if name == "id"]
     assert len(ids) == len(set(ids)), "ids are unique in a page"
     labels = [value for name, value in page.attributes if name == "aria-labelledby"]
-    assert len(labels) == 2 and set(labels) <= set(ids)
+    assert len(labels) == 3 and set(labels) <= set(ids)
     assert text.count("<pattern") >= 1, "bars differ by hatch"
 
 

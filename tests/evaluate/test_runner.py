@@ -13,6 +13,7 @@ from run_samples import a_manifest, failed_row
 
 from viper.data.sample import Sample
 from viper.errors import StoreError
+from viper.evaluate.engines.budget import Budget
 from viper.evaluate.engines.runner import Running, items, run
 from viper.evaluate.engines.work import Done, Item
 from viper.evaluate.row import Row
@@ -92,20 +93,41 @@ def test_a_complete_run_asks_nothing(store: RunStore) -> None:
 
 
 def test_a_budget_that_is_spent_begins_no_further_item(store: RunStore) -> None:
-    ended = run(InTurn(cost_usd=1.0), some_items(9), store, budget_usd=3.5)
+    ended = run(InTurn(cost_usd=1.0), some_items(9), store, budget=Budget(usd=3.5))
     assert (ended.reason, ended.running.done, ended.running.cost_usd) == ("budget", 4, 4.0)
-    again = run(InTurn(cost_usd=1.0), some_items(9), store, budget_usd=4.0)
+    again = run(InTurn(cost_usd=1.0), some_items(9), store, budget=Budget(usd=4.0))
     assert (again.reason, again.running.fresh) == ("budget", 0)
-    more = run(InTurn(cost_usd=1.0), some_items(9), store, budget_usd=100.0)
+    more = run(InTurn(cost_usd=1.0), some_items(9), store, budget=Budget(usd=100.0))
     assert (more.reason, more.running.done) == ("complete", 9)
 
 
 def test_a_budget_spent_by_the_last_item_is_a_complete_run(store: RunStore) -> None:
-    assert run(InTurn(cost_usd=1.0), some_items(4), store, budget_usd=4.0).reason == "complete"
+    assert (
+        run(InTurn(cost_usd=1.0), some_items(4), store, budget=Budget(usd=4.0)).reason == "complete"
+    )
+
+
+@pytest.mark.parametrize("in_flight", [1, 8])
+def test_a_bound_of_calls_holds_exactly_whatever_is_under_way(
+    store: RunStore, in_flight: int
+) -> None:
+    engine = an_engine(in_flight=in_flight)
+    ended = run(engine, some_items(20), store, budget=Budget(llm_calls=7))
+    assert (ended.reason, ended.running.llm_calls, ended.running.done) == ("budget", 7, 7)
+    again = run(engine, some_items(20), store, budget=Budget(llm_calls=7))
+    assert (again.reason, again.running.fresh) == ("budget", 0)
+    more = run(engine, some_items(20), store, budget=Budget(llm_calls=20))
+    assert (more.reason, more.running.llm_calls) == ("complete", 20)
+
+
+def test_an_item_that_could_pass_the_bound_is_not_begun(store: RunStore) -> None:
+    budget = Budget(llm_calls=7, calls_an_item=3)
+    ended = run(InTurn(), some_items(9), store, budget=budget)
+    assert (ended.reason, ended.running.llm_calls) == ("budget", 5)
 
 
 def test_what_an_unpriced_model_answers_costs_no_budget(store: RunStore) -> None:
-    assert run(InTurn(None), some_items(4), store, budget_usd=0.01).reason == "complete"
+    assert run(InTurn(None), some_items(4), store, budget=Budget(usd=0.01)).reason == "complete"
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), ValueError("odd")])

@@ -2,44 +2,91 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from viper.api.library import split_api
 from viper.errors import UsageError
+from viper.prompting.ranking import Embed, Scores, ranker
 from viper.schema import Example, Query, to_json
+from viper.strategies.base import Wanted
 
 _FIELDS = {field.name: field for field in dataclasses.fields(Example)}
+_LISTS_KEPT = 32
+"""Examples of a task and API with what ranks them; one or two tasks are usual."""
+
+
+@dataclass(frozen=True)
+class _Fitting:
+    """The examples of a task and API in the bank's order, and what ranks them."""
+
+    items: tuple[Example, ...]
+    scores: Scores | None = None
+
+    def best_first(self, query: str) -> list[Example]:
+        if self.scores is None or not self.items:
+            return list(self.items)
+        scores = self.scores(query)
+        order = sorted(range(len(self.items)), key=lambda index: -scores[index])
+        return [self.items[index] for index in order]
 
 
 class Bank:
-    """Examples in their order of merit; shows the first that fit task and API.
+    """Examples in their order of merit; safe to ask from several threads.
 
     Source: Stanić et al. 2024, sec. 2.3: the same best examples for every query.
+    Differs: can also give those whose queries are most like the query.
     """
 
     def __init__(self, items: Iterable[Example]) -> None:
         self.items = tuple(items)
+        kept: Callable[[Callable[..., _Fitting]], Any] = lru_cache(_LISTS_KEPT)
+        self._fitting = kept(self._found)
 
-    def examples(self, query: Query, task: str, api: str, count: int) -> Sequence[Example]:
-        """The first ``count`` correct ones of the task and API; never the query's own sample.
+    def examples(self, query: Query, wanted: Wanted) -> Sequence[Example]:
+        """The best correct examples of the task and API, the best first.
 
-        An example fits an API that holds the example's own: ``abstract`` fits
-        ``abstract+mine.py``.
+        ``fixed``: the bank's first ones. ``bm25``, ``embeddings``: by how much their queries have
+        in common with the query, in the bank's order where that is equal. An example fits an API
+        that holds the example's own: ``abstract`` fits ``abstract+mine.py``. None of the query's
+        own sample is given; where the query names no sample, none with its words.
+
+        Raises:
+            UsageError: ``embeddings`` without a model to embed with.
+            UnknownNameError: no such retrieval.
         """
-        asked = set(split_api(api))
-        fitting = [
+        asked = frozenset(split_api(wanted.api))
+        fitting = self._fitting(wanted.task, asked, wanted.retrieval, wanted.embed)
+        others = (item for item in fitting.best_first(query.text) if not _demonstrates(item, query))
+        return [item for item, _ in zip(others, range(wanted.count), strict=False)]
+
+    def _found(
+        self, task: str, asked: frozenset[str], retrieval: str, embed: Embed | None
+    ) -> _Fitting:
+        items = tuple(
             item
             for item in self.items
             if item.task == task
             and set(split_api(item.api)) <= asked
             and item.polarity == "correct"
-            and (query.sample_id is None or item.sample_id != query.sample_id)
-        ]
-        return fitting[:count]
+        )
+        if retrieval == "fixed":
+            return _Fitting(items)
+        rank = ranker(retrieval, embed)
+        return _Fitting(items, rank([item.query for item in items]) if items else None)
+
+
+def _demonstrates(item: Example, query: Query) -> bool:
+    """Whether the example would give the query's own answer away."""
+    if query.sample_id is not None:
+        return item.sample_id == query.sample_id
+    return item.query.split() == query.text.split()
 
 
 def read_bank(path: Path) -> Bank:
@@ -50,20 +97,30 @@ def read_bank(path: Path) -> Bank:
     """
     if not path.is_file():
         raise UsageError(f"{path}: no such bank of examples; make one with: viper ace mine")
-    items = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
-        if line.strip():
-            items.append(_example(path, number, line))
-    return Bank(items)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: cannot be read as text ({error})") from None
+    lines = enumerate(text.split("\n"), start=1)
+    return Bank(_example(path, number, line) for number, line in lines if line.strip())
 
 
 def write_bank(path: Path, items: Iterable[Example]) -> None:
-    """Writes the examples; the file is replaced in one step, so it is never half-written."""
+    """Writes the examples; the file is replaced in one step, so it is never half-written.
+
+    Raises:
+        UsageError: it cannot be written there.
+    """
     text = "".join(json.dumps(to_json(item), ensure_ascii=False) + "\n" for item in items)
-    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(path.name + ".part")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise UsageError(f"{path}: cannot be written ({error.strerror})") from None
 
 
 def _example(path: Path, number: int, line: str) -> Example:
@@ -76,6 +133,12 @@ def _example(path: Path, number: int, line: str) -> Example:
     if "options" in record:
         record["options"] = tuple(str(option) for option in record["options"] or ())
     try:
-        return Example(**record)
+        example = Example(**record)
     except TypeError as error:
         raise UsageError(f"{path}:{number}: incomplete example ({error})") from None
+    for name in ("query", "program", "task", "api", "sample_id"):
+        if not isinstance(getattr(example, name), str):
+            raise UsageError(f"{path}:{number}: {name} is no text; see viper ace mine")
+    if not isinstance(example.score, int | float):
+        raise UsageError(f"{path}:{number}: score is no number; see viper ace mine")
+    return example

@@ -1,89 +1,108 @@
-"""``viper ace``: in-context examples mined from labelled samples."""
+"""``viper ace``: banks of in-context examples: mine, show, check, merge."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from viper.commands.options import open_profile, profile_options, quiet_libraries
-from viper.errors import EXIT_FAILED, EXIT_OK
+from viper.commands.ace_check import check
+from viper.commands.ace_mine import mine
+from viper.commands.ace_tune import tune
+from viper.errors import EXIT_OK
+
+if TYPE_CHECKING:
+    from viper.schema import Example
+
+_BANK = click.Path(path_type=Path)
+_QUERY_CHARACTERS = 60
 
 
 @click.group()
 def ace() -> None:
     """Automatically made in-context examples (ACEs).
 
-    Source: Stanić et al. 2024, sec. 2.3.
+    Programs that a model wrote without examples, and that were right on labelled samples, are
+    shown to it before the next query. Source: Stanić et al. 2024, sec. 2.3.
+
+    \b
+    viper ace mine --data world --shots 16 --out bank.jsonl     make a bank
+    viper ace show bank.jsonl --programs                        look at it
+    viper ace check bank.jsonl                                  does it still hold?
+    viper ace merge one.jsonl other.jsonl --out both.jsonl
+    viper ace tune --bank bank.jsonl --out tuned.toml           temperature, thresholds
+
+    A profile names its bank in [run]: bank = "bank.jsonl".
     """
+
+
+ace.add_command(mine)
+ace.add_command(check)
+ace.add_command(tune)
 
 
 @ace.command()
-@click.option("--data", type=click.Choice(["world"]), default="world", show_default=True)
-@click.option("--split", type=click.Choice(["train", "val"]), default="train", show_default=True)
-@click.option(
-    "--shots",
-    type=click.IntRange(1, 10_000),
-    default=100,
-    show_default=True,
-    help="Labelled samples tried for each family.",
-)
-@click.option(
-    "--keep",
-    type=click.IntRange(1, 1_000),
-    default=16,
-    show_default=True,
-    help="Examples kept for each task and API.",
-)
-@click.option("--api", "apis", multiple=True, default=("abstract", "vipergpt"), show_default=True)
-@click.option("--seed", type=int, default=0, show_default=True)
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="The bank to write.")
-@profile_options
-def mine(**given: Any) -> int:
-    """Run zero-shot over a few labelled samples and keep the programs that were right.
+@click.argument("bank", type=_BANK)
+@click.option("--programs", is_flag=True, help="Print the programs, too.")
+@click.option("--json", "as_json", is_flag=True, help="Print the examples as one JSON list.")
+def show(bank: Path, programs: bool, as_json: bool) -> int:
+    """Show the examples of BANK in their order of merit.
 
-    The bank is written in one step at the end; Ctrl-C leaves an earlier one as it was.
+    The number of an example is its line; `lines` is the length of its program.
     """
-    quiet_libraries(given["offline"])
-    from viper.ace.bank import write_bank
-    from viper.ace.mine import keep_best
-    from viper.data.sample import Where
-    from viper.evaluate.labelled import labelled_samples
-    from viper.evaluate.prefetch import with_cache
-    from viper.reasoner import Reasoner
-    from viper.world.queries.meaning import FAMILIES
+    from viper.ace.bank import read_bank
+    from viper.commands.tables import echo_table
+    from viper.schema import to_json
 
-    samples = [
-        sample
-        for family in FAMILIES
-        for sample in labelled_samples(
-            "world",
-            Where(None, f"{given['split']}:{family}", given["seed"], given["shots"]),
-        )
-    ]
-    kept = []
-    for api in given["apis"]:
-        profile = open_profile({**given, "api": api}).without_examples()
-        with with_cache(Reasoner(profile)) as reasoner:
-            kept += keep_best(_mined(reasoner, samples, api, given["seed"]), given["keep"])
-    write_bank(given["out"], kept)
-    click.echo(f"{given['out']}: {len(kept)} examples")
-    return EXIT_OK if kept else EXIT_FAILED
+    items = read_bank(bank).items
+    if as_json:
+        click.echo(json.dumps([to_json(one) for one in items], ensure_ascii=False))
+        return EXIT_OK
+    if not programs:
+        header = ("n", "task", "api", "kind", "score", "lines", "query")
+        echo_table(header, [_line(number, one) for number, one in enumerate(items, start=1)])
+        return EXIT_OK
+    for number, one in enumerate(items, start=1):
+        click.echo(_in_full(number, one))
+    return EXIT_OK
 
 
-def _mined(reasoner: Any, samples: list[Any], api: str, seed: int) -> list[Any]:
-    from viper.ace.mine import mine as mine_samples
-    from viper.ace.mine import mining_options
-    from viper.commands.progress import counter
-    from viper.evaluate.prefetch import prefetch_programs
+@ace.command()
+@click.argument("banks", type=_BANK, nargs=-1, required=True)
+@click.option("--out", type=_BANK, required=True, help="The bank to write; may be one of them.")
+@click.option("--keep", type=click.IntRange(1), help="Examples of each task and API at most.")
+def merge(banks: tuple[Path, ...], out: Path, keep: int | None) -> int:
+    """Write the examples of several BANKS as one, the best first, each once.
 
-    requests = [(sample.query, mining_options(sample.query, api, seed)) for sample in samples]
-    with counter(f"writing {api} programs", len(samples)) as advance:
-        prefetch_programs(reasoner, requests, lambda count: advance("", count))
-    found = []
-    with counter(f"mining {api}", len(samples)) as advance:
-        for item in mine_samples(reasoner, samples, api=api, seed=seed):
-            found.append(item)
-            advance(f"{item.right} right of {item.done}")
-    return found
+    Merit is score, then length; types of query take turns, and examples that differ by words only
+    come last. Two examples are the same where task, API, sample, query and program are.
+    """
+    from viper.ace.bank import read_bank, write_bank
+    from viper.ace.merge import merged
+
+    read = [read_bank(path) for path in banks]
+    found = merged(read, keep)
+    write_bank(out, found)
+    given = sum(len(one.items) for one in read)
+    click.echo(f"{out}: {len(found)} of {given} examples")
+    return EXIT_OK
+
+
+def _line(number: int, one: Example) -> tuple[str, ...]:
+    query = " ".join(one.query.split())
+    cut = query if len(query) <= _QUERY_CHARACTERS else query[: _QUERY_CHARACTERS - 1] + "…"
+    lines: Any = (str(number), one.task, one.api, one.kind or "-", f"{one.score:.2f}")
+    return (*lines, str(one.program.strip("\n").count("\n") + 1), cut)
+
+
+def _in_full(number: int, one: Example) -> str:
+    source = " ".join(filter(None, (one.set, one.split, one.sample_id)))
+    options = f"\noptions: {'; '.join(one.options)}" if one.options else ""
+    return (
+        f"{number}. {one.task}, {one.api}, {one.kind or 'no kind'}, score {one.score:.2f}, "
+        f"from {source or 'nowhere'}, seed {one.seed}, by {one.llm}\n"
+        f"query: {one.query}{options}\n"
+        + "".join(f"    {line}\n" for line in one.program.strip("\n").split("\n"))
+    )

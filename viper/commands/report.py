@@ -35,6 +35,7 @@ _TEXT_WIDTH = 70
 )
 @click.option("--compare", is_flag=True, help="Compare two runs sample by sample: BEFORE AFTER.")
 @click.option("--common", is_flag=True, help="With --compare: only the samples that both hold.")
+@click.option("--errors", is_flag=True, help="Where answers go wrong, in shares of all.")
 def report(
     runs: tuple[Path, ...], html: bool, out: Path | None, compare: bool, **given: str | bool | None
 ) -> int:
@@ -46,13 +47,19 @@ def report(
     viper report runs/a runs/b
     viper report runs/a --html
     viper report --compare runs/a runs/b
+    viper report --errors runs/a runs/b
+    viper report --errors runs/a runs/b --html --out errors.html
     """
     as_json, form = bool(given["as_json"]), given["form"]
     if as_json and form not in (None, "json"):
         raise UsageError(f"--json and --format {form} ask for different things")
     if given["common"] and not compare:
         raise UsageError("--common goes with --compare")
+    if given["errors"] and compare:
+        raise UsageError("--errors and --compare ask for different things")
     form = "json" if as_json else str(form or "table")
+    if given["errors"]:
+        return _errors(runs, form, out, html=html)
     if compare:
         return _compare(runs, form, out, common=bool(given["common"]), html=html)
     return _pages(runs, out) if html else _tables(runs, form, out)
@@ -85,6 +92,27 @@ def _pages(runs: Sequence[Path], out: Path | None) -> int:
         path = out or run / PAGE
         write_whole(path, page)
         click.echo(path)
+    return EXIT_OK
+
+
+def _errors(runs: Sequence[Path], form: str, out: Path | None, *, html: bool) -> int:
+    from viper.evaluate.reports.error_diagram import error_diagram
+    from viper.evaluate.reports.error_table import NamedErrors, rendered_errors
+    from viper.evaluate.reports.table import FORMATS
+    from viper.evaluate.runs.store import RunStore
+
+    if html and out is None:
+        raise UsageError("--errors --html writes one page for all runs; say where with --out FILE")
+    found = []
+    for run in runs:
+        with RunStore.read(run) as store:
+            found.append(NamedErrors(str(run), error_diagram(store.rows()).to_json()))
+    if html:
+        from viper.evaluate.reports.page import errors_page
+
+        _deliver(errors_page(found), out)
+    else:
+        _deliver(rendered_errors(found, next(name for name in FORMATS if name == form)), out)
     return EXIT_OK
 
 

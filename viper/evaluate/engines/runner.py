@@ -11,6 +11,7 @@ from typing import Literal
 
 from viper.data.sample import Sample
 from viper.evaluate.engines.allocator import give_back
+from viper.evaluate.engines.budget import UNBOUNDED, Budget
 from viper.evaluate.engines.work import Engine, Item
 from viper.evaluate.row import Row
 from viper.evaluate.runs.store import RunStore
@@ -27,6 +28,7 @@ class Running:
         score: sum of the headline scores of ``done`` rows.
         failures: kinds of failure so far.
         cost_usd: what programs cost so far, where a price is known.
+        llm_calls: requests to the program writer so far.
         fresh: rows of this session, for the rate.
     """
 
@@ -35,6 +37,7 @@ class Running:
     score: float = 0.0
     failures: Counter[str] = field(default_factory=Counter)
     cost_usd: float = 0.0
+    llm_calls: int = 0
     fresh: int = 0
 
     @property
@@ -52,6 +55,7 @@ class Running:
         self.done += 1
         self.score += row.score
         self.cost_usd += row.usage.cost_usd or 0.0
+        self.llm_calls += row.usage.llm_calls
         if row.failure is not None:
             self.failures[row.failure] += 1
 
@@ -87,7 +91,7 @@ def run(
     todo: Sequence[Item],
     store: RunStore,
     *,
-    budget_usd: float | None = None,
+    budget: Budget = UNBOUNDED,
     on_done: Callable[[Row, Running], None] | None = None,
 ) -> Ended:
     """Answers what the store lacks of ``todo``; each row is stored before the next is waited for.
@@ -99,7 +103,7 @@ def run(
         engine: answers items.
         todo: everything the whole run has to do, see :func:`items`.
         store: gets the rows; those it has are not done again.
-        budget_usd: no further item is begun once this much was spent, earlier sessions included.
+        budget: past it no further item is begun; earlier sessions count.
         on_done: called after each row that is new.
 
     Raises:
@@ -109,23 +113,28 @@ def run(
     for row in store.rows():
         running.add(row)
     stop, exhausted = threading.Event(), threading.Event()
-    known = store.done()
+    known, begun, counting = store.done(), 0, threading.Lock()
 
     def feed() -> Iterator[Item]:
+        nonlocal begun
         for item in todo:
             if item.key in known:
                 continue
-            if budget_usd is not None and running.cost_usd >= budget_usd:
-                exhausted.set()
-                return
+            with counting:
+                under_way = begun - running.fresh
+                if not budget.allows(running.cost_usd, running.llm_calls, under_way):
+                    exhausted.set()
+                    return
+                begun += 1
             yield item
 
     with closing(engine.run(feed(), stop)) as outcomes:
         try:
             for done in outcomes:
                 store.add(done.position, done.row, done.trace)
-                running.add(done.row)
-                running.fresh += 1
+                with counting:
+                    running.add(done.row)
+                    running.fresh += 1
                 if running.fresh % _GIVE_BACK_EVERY == 0:
                     give_back()
                 if on_done is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from viper.agreement import box_iou
 from viper.data.sample import Sample
 from viper.evaluate.metrics.accuracy import Accuracy, right_by_task
 from viper.evaluate.metrics.figures import Figures
@@ -23,8 +24,12 @@ class World:
     name = "world"
 
     def score(self, sample: Sample, prediction: Prediction | None) -> Score:
-        """1 if right, else 0."""
-        return _JUDGE.score(sample, prediction)
+        """1 if right, else 0; of a box its ``iou`` in the details."""
+        score = _JUDGE.score(sample, prediction)
+        box = prediction.box if prediction is not None else None
+        if sample.task != "ground" or box is None:
+            return score
+        return replace(score, details={"iou": box_iou(box, sample.target)})
 
     def figures(self, rows: Iterable[Row]) -> Figures:
         """``accuracy`` and its groups."""

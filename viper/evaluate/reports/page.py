@@ -7,11 +7,13 @@ policy forbids scripts and requests besides.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from viper.evaluate.reports.error_plot import error_plot
+from viper.evaluate.reports.error_table import NamedErrors, error_lines
 from viper.evaluate.reports.escape import for_html
+from viper.evaluate.reports.markup import document, framed, scrolling, table
 from viper.evaluate.reports.plots import failure_plot, group_plot
 from viper.evaluate.reports.table import sections, with_interval
 from viper.evaluate.row import Prediction, Row
@@ -19,8 +21,6 @@ from viper.evaluate.runs.store import RunStore
 
 MOST_SAMPLES = 200
 
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'"
-_STYLE = Path(__file__).with_name("report.css")
 _LONGEST_CELL = 2_000
 
 
@@ -32,20 +32,15 @@ def report_page(store: RunStore, report: Mapping[str, Any]) -> str:
         report: what :func:`viper.evaluate.reports.report.report` made of it.
     """
     title = f"{report['set']} {report['split'] or ''} · {report['manifest']['strategy']}"
-    parts = [
-        "<!doctype html>\n",
-        '<html lang="en"><head><meta charset="utf-8">\n',
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n',
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n',
-        f"<title>{for_html(title)}</title>\n<style>{_STYLE.read_text('utf-8')}</style></head>\n",
-        f"<body><main>\n<h1>{for_html(title)}</h1>\n",
-        *_summary(report),
-        *_breakdowns(report),
-        *_samples(store),
-        *_configuration(report),
-        "</main></body></html>\n",
-    ]
-    return "".join(parts)
+    parts = [*_summary(report), *_breakdowns(report), *_samples(store), *_configuration(report)]
+    return document(title, parts)
+
+
+def errors_page(runs: Sequence[NamedErrors]) -> str:
+    """A page with the error diagrams of several runs side by side."""
+    plot = error_plot(runs)
+    parts = [scrolling("plot of errors", plot)] if plot else []
+    return document("Where answers go wrong", [*parts, table("Errors", error_lines(runs))])
 
 
 def _summary(report: Mapping[str, Any]) -> Iterator[str]:
@@ -61,7 +56,7 @@ def _summary(report: Mapping[str, Any]) -> Iterator[str]:
         [name, with_interval(one), *([with_interval(without[name])] if name in without else [])]
         for name, one in report["figures"].items()
     ]
-    yield "<h2>Figures</h2>\n" + _table("All figures", [header, *lines])
+    yield "<h2>Figures</h2>\n" + table("All figures", [header, *lines])
 
 
 def _breakdowns(report: Mapping[str, Any]) -> Iterator[str]:
@@ -70,19 +65,20 @@ def _breakdowns(report: Mapping[str, Any]) -> Iterator[str]:
         for kind, groups in report["groups"].items()
         if groups
     }
+    plots["errors"] = error_plot([NamedErrors("all answers", report["errors"])])
     plots["failures"] = failure_plot(report)
     for title, lines in sections(report):
         yield f"<h2>{for_html(title[0].upper() + title[1:])}</h2>\n"
         if plots.get(title):
-            yield _scrolling(f"plot of {title}", plots[title])
-        yield _table(title, lines)
+            yield scrolling(f"plot of {title}", plots[title])
+        yield table(title, lines)
 
 
 def _samples(store: RunStore) -> Iterator[str]:
     yield f"<h2>Samples</h2>\n<p>The first {MOST_SAMPLES} by score, failed ones first.</p>\n"
     header = ["sample", "asked", "answer", "right is", "score", "failure", "program"]
     rows = (_sample(row) for row in store.worst(MOST_SAMPLES))
-    yield _framed("Samples with the lowest scores", header, rows, "samples")
+    yield framed("Samples with the lowest scores", header, rows, "samples")
 
 
 def _sample(row: Row) -> str:
@@ -127,32 +123,3 @@ def _target(row: Row) -> str:
 
 def _cut(text: str) -> str:
     return for_html(text if len(text) <= _LONGEST_CELL else f"{text[:_LONGEST_CELL]}…")
-
-
-def _table(caption: str, lines: Sequence[Sequence[str]]) -> str:
-    header, *rest = lines
-    body = (
-        f'<tr><th scope="row">{for_html(first)}</th>'
-        + "".join(f'<td class="number">{for_html(cell)}</td>' for cell in others)
-        + "</tr>\n"
-        for first, *others in rest
-    )
-    return _framed(caption, header, body)
-
-
-def _framed(caption: str, header: Sequence[str], body: Iterable[str], kind: str = "") -> str:
-    """A table with its caption and labelled header."""
-    head = "".join(f'<th scope="col">{for_html(name)}</th>' for name in header)
-    head = f"<thead><tr>{head}</tr></thead>" if any(header) else ""
-    name = for_html(caption)
-    return _scrolling(
-        f"table of {caption}",
-        f'<table class="{kind}"><caption>{name}</caption>{head}<tbody>\n{"".join(body)}'
-        "</tbody></table>",
-    )
-
-
-def _scrolling(label: str, content: str) -> str:
-    """What scrolls by itself on a narrow screen, by keyboard too."""
-    opening = f'<div class="scroll" role="region" tabindex="0" aria-label="{for_html(label)}">'
-    return f"{opening}{content}</div>\n"

@@ -1,21 +1,16 @@
-"""Plots of a report as inline SVG: no scripts, no network, the colours of the page around them.
+"""Bar charts of a report: shares and figures with their intervals.
 
 Bars tell their kind by hatch and label, never by colour alone.
 """
 
 from __future__ import annotations
 
-import io
-import re
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from viper.evaluate.reports.escape import for_html, for_terminal
-
-_INK, _BAR = "#010203", "#040506"
-"""Stand for the page's colours until the drawing is done."""
+from viper.evaluate.reports.escape import for_terminal
+from viper.evaluate.reports.svg import BAR, INK, drawing
 
 _HATCHES = ("", "///", "xxx", "\\\\\\", "---", "|||", "+++", "//--")
 """Lines only: a pattern of dots is 150 KB of SVG."""
@@ -54,36 +49,14 @@ def group_plot(kind: str, groups: Mapping[str, Any], headline: str) -> str:
 
 
 def _drawn(salt: str, title: str, bars: Sequence[Bar]) -> str:
-    from matplotlib import rc_context
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-    from matplotlib.figure import Figure
-
     shown = bars[:_MOST_BARS]
-    style: dict[Any, Any] = {
-        "svg.fonttype": "none",
-        "svg.hashsalt": salt,
-        "text.parse_math": False,
-        "font.family": "sans-serif",
-        "font.size": 9,
-        "hatch.linewidth": 0.6,
-        **{f"{part}.color": _INK for part in ("text", "xtick", "ytick")},
-        "axes.edgecolor": _INK,
-        "axes.labelcolor": _INK,
-    }
-    with rc_context(style):
-        figure = Figure(figsize=(_WIDTH_IN, _MARGIN_IN + _ROW_IN * len(shown)))
-        FigureCanvasSVG(figure)
-        _fill(figure.add_subplot(), shown)
-        figure.subplots_adjust(left=0.3, right=0.97, top=0.98, bottom=0.45 / figure.get_figheight())
-        out = io.StringIO()
-        with warnings.catch_warnings():
-            # about glyphs that only its own font lacks: the text stays text, the reader has fonts
-            warnings.simplefilter("ignore", UserWarning)
-            figure.savefig(out, format="svg", transparent=True, metadata=_NO_METADATA)
-    return _inlined(out.getvalue(), salt, title)
+    height = _MARGIN_IN + _ROW_IN * len(shown)
 
+    def draw(figure: Any, axes: Any) -> None:
+        _fill(axes, shown)
+        figure.subplots_adjust(left=0.3, right=0.97, top=0.98, bottom=0.45 / height)
 
-_NO_METADATA = {"Date": None, "Creator": None, "Format": None, "Type": None}
+    return drawing(salt, title, (_WIDTH_IN, height), draw)
 
 
 def _fill(axes: Any, bars: Sequence[Bar]) -> None:
@@ -95,10 +68,10 @@ def _fill(axes: Any, bars: Sequence[Bar]) -> None:
             [max(0.0, bar.value - bar.low) for bar in bars],
             [max(0.0, bar.high - bar.value) for bar in bars],
         ],
-        color=_BAR,
-        edgecolor=_INK,
+        color=BAR,
+        edgecolor=INK,
         linewidth=0.8,
-        error_kw={"ecolor": _INK, "capsize": 3, "elinewidth": 1},
+        error_kw={"ecolor": INK, "capsize": 3, "elinewidth": 1},
     )
     for place, patch in enumerate(drawn):
         patch.set_hatch(_HATCHES[place % len(_HATCHES)])
@@ -116,19 +89,3 @@ def _fill(axes: Any, bars: Sequence[Bar]) -> None:
     axes.set_xlim(0, max(most * 1.4, 0.05))
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
-
-
-def _inlined(svg: str, salt: str, title: str) -> str:
-    """The SVG element alone, named for screen readers, in the page's colours."""
-    svg = svg[svg.index("<svg") :]
-    svg = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", svg, flags=re.DOTALL)
-    svg = re.sub(
-        r'<g id="[^"]*"', "<g", svg
-    )  # the same in every drawing, and nothing asks for them
-    svg = svg.replace(_INK, "currentColor").replace(_BAR, "var(--bar)")
-    svg = re.sub(r'^<svg ([^>]*?)width="[^"]*" height="[^"]*"', r"<svg \1", svg, count=1)
-    name = "plot-" + "".join(f"{ord(character):x}" for character in salt)[:40]
-    head = f'<svg role="img" aria-labelledby="{name}"'
-    return svg.replace("<svg", head, 1).replace(
-        ">", f'><title id="{name}">{for_html(title)}</title>', 1
-    )

@@ -13,6 +13,7 @@ from typing import Any
 
 from viper.evaluate.intervals import Estimate, over_seeds
 from viper.evaluate.metrics import Figures, Metric, metric
+from viper.evaluate.reports.error_diagram import error_diagram
 from viper.evaluate.reports.tally import Tally, is_fallback
 from viper.evaluate.row import Row
 from viper.evaluate.runs.manifest import Manifest
@@ -56,6 +57,7 @@ def report(store: RunStore, judge: Metric | None = None) -> dict[str, Any]:
         "headline": figures[0].headline,
         "figures": _over_seeds([found.overall for found in figures]),
         "groups": _groups(figures),
+        "errors": error_diagram(store.rows()).to_json(),
         "failures": tally.failures.to_json(tally.n),
         "marks": tally.marks.to_json(tally.n),
         "fallbacks": _fallbacks(store, judge, tally, list(by_seed)),

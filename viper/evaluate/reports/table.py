@@ -41,12 +41,12 @@ def _as_json(reports: Sequence[NamedReport]) -> str:
 
 
 def _as_table(reports: Sequence[NamedReport]) -> str:
-    parts = [_aligned(_cells(reports))]
+    parts = [aligned(_cells(reports))]
     for one in reports:
         parts += [f"\n{for_terminal(one.name)}: {note}\n" for note in one.report["notes"]]
     if len(reports) == 1:
         for title, lines in sections(reports[0].report):
-            parts.append(f"\n{for_terminal(title)}\n" + _aligned(lines))
+            parts.append(f"\n{for_terminal(title)}\n" + aligned(lines))
     return "".join(parts)
 
 
@@ -87,6 +87,12 @@ def sections(report: Mapping[str, Any]) -> Iterator[tuple[str, list[list[str]]]]
     for kind, groups in report["groups"].items():
         lines = [[name, with_interval(one), f"{one['n']:,}"] for name, one in groups.items()]
         yield f"by {kind}", [[kind, report["headline"], "n"], *lines]
+    errors = report["errors"]
+    lines = [
+        [part, f"{one['count']:,}", with_interval({**one, "value": one["share"]})]
+        for part, one in [*errors["parts"].items(), ("errors together", errors["failed"])]
+    ]
+    yield "errors", [["part", "count", "share"], *lines]
     for title, found in (("failures", report["failures"]), ("marks", report["marks"])):
         if found:
             lines = [
@@ -155,7 +161,8 @@ def _figures(report: Mapping[str, Any]) -> Iterator[tuple[str, str, str, Mapping
             yield what, "", kind, {**share, "n": report["n"]}
 
 
-def _aligned(lines: Sequence[Sequence[str]]) -> str:
+def aligned(lines: Sequence[Sequence[str]]) -> str:
+    """Lines as columns of equal width, safe for a terminal."""
     table = [[for_terminal(cell) for cell in line] for line in lines if any(line)]
     widths = [max(len(line[column]) for line in table) for column in range(len(table[0]))]
     padded = [

@@ -1,7 +1,8 @@
 """Scorers: pure functions of a prediction and its target, a missing prediction scoring 0."""
 
-from viper.evaluate.scorers.answers import answer_correct, normalised
-from viper.evaluate.scorers.boxes import box_iou, ground_correct, window_iou
+from viper.agreement import box_iou, normalised
+from viper.evaluate.scorers.answers import answer_correct
+from viper.evaluate.scorers.boxes import ground_correct, window_iou
 from viper.evaluate.scorers.choices import choice_correct, statement_correct, truth_of
 from viper.evaluate.scorers.tags import TagCounts, match_tags
 from viper.evaluate.scorers.vqa import soft_accuracy, stemmed, vqa_normalised

@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from viper.evaluate.scorers.answers import normalised
-from viper.evaluate.scorers.boxes import box_iou
+from viper.agreement import box_iou, normalised
 
 
 class TagCounts(NamedTuple):

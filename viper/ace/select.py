@@ -1,0 +1,182 @@
+"""Which of the programs that were run on labelled samples become examples, and in which order.
+
+Source: Stanić et al. 2024, sec. 2.3: sort by score, keep the best. Differs: types of query take
+turns and near-duplicates come last, since a handful of examples should differ; and programs that
+were right by luck can be left out.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from random import Random
+
+from viper.agreement import box_iou, normalised
+from viper.schema import Example, PixelBox
+
+RIGHT = 0.5
+"""A score above it counts as right."""
+
+_SAME_BOX = 0.5
+"""Boxes that overlap by at least this IoU are one answer."""
+
+Answered = str | PixelBox
+"""An answer as answers are compared: normalised words, or a box."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One program that was run on one labelled sample.
+
+    Attributes:
+        example: what it would be as an example; its score is that of the data set's metric.
+        answer: what it answered; None where it gave no answer.
+    """
+
+    example: Example
+    answer: Answered | None
+
+
+@dataclass(frozen=True)
+class Selection:
+    """How examples are chosen.
+
+    Attributes:
+        keep: examples for each task and API at most.
+        agree: leave out what may have been right by luck, see :func:`confirmed`.
+        at_random: any programs that gave an answer, whatever they scored; the ablation of
+            "the best-performing programs".
+        seed: of the random choice.
+    """
+
+    keep: int = 16
+    agree: bool = False
+    at_random: bool = False
+    seed: int = 0
+
+
+def select(candidates: Sequence[Candidate], selection: Selection) -> list[Example]:
+    """The examples, one a sample, in their order of merit; see :func:`best_first`."""
+    if selection.at_random:
+        return _at_random(candidates, selection)
+    right = [one for one in candidates if _right(one)]
+    if selection.agree:
+        right = confirmed(right, candidates)
+    return kept(best_first(one_a_sample(one.example for one in right)), selection.keep)
+
+
+def confirmed(right: Sequence[Candidate], drawn: Sequence[Candidate]) -> list[Candidate]:
+    """The right programs that something else speaks for too. One of these is enough:
+
+    - a program of the same shape (see :func:`shape`) was right on another sample of the same
+      task and type of query;
+    - several programs were drawn for the sample, and more than half of them, those that failed
+      counted among them, gave the same answer.
+
+    Args:
+        right: the candidates that were right.
+        drawn: all candidates, also those without an answer.
+    """
+    elsewhere = defaultdict(set)
+    for one in right:
+        elsewhere[_sort_of(one.example)].add(one.example.sample_id)
+    of_sample = defaultdict(list)
+    for one in drawn:
+        of_sample[one.example.api, one.example.sample_id].append(one.answer)
+
+    def speaks(one: Candidate) -> bool:
+        example = one.example
+        if elsewhere[_sort_of(example)] - {example.sample_id}:
+            return True
+        answers = of_sample[example.api, example.sample_id]
+        agreeing = sum(same_answer(one.answer, other) for other in answers)
+        return len(answers) > 1 and 2 * agreeing > len(answers)
+
+    return [one for one in right if speaks(one)]
+
+
+def best_first(examples: Iterable[Example]) -> list[Example]:
+    """Examples by merit: score, then the shorter program, then the earlier seed; but in turn.
+
+    Types of query take turns, and of examples that differ by string literals only (the same type
+    of query, the same shape of program) all but the best come after everything else.
+    """
+    ranked = sorted(
+        examples, key=lambda one: (-one.score, len(one.program), one.seed, one.sample_id)
+    )
+    shapes: Counter[tuple[str, ...]] = Counter()
+    turns: Counter[tuple[object, ...]] = Counter()
+    placed = []
+    for example in ranked:
+        sort = _sort_of(example)
+        repeats = shapes[sort]
+        shapes[sort] += 1
+        turn = (example.task, example.api, example.kind, repeats)
+        placed.append((repeats, turns[turn], example))
+        turns[turn] += 1
+    return [example for *_, example in sorted(placed, key=lambda place: place[:2])]
+
+
+def kept(examples: Iterable[Example], keep: int) -> list[Example]:
+    """The first ``keep`` of each task and API."""
+    counts: Counter[tuple[str, str]] = Counter()
+    found = []
+    for example in examples:
+        counts[example.task, example.api] += 1
+        if counts[example.task, example.api] <= keep:
+            found.append(example)
+    return found
+
+
+def one_a_sample(examples: Iterable[Example]) -> list[Example]:
+    """Of each sample the best example: by score, then shorter, then the earlier seed."""
+    found: dict[tuple[str, str], Example] = {}
+    for example in sorted(examples, key=lambda one: (-one.score, len(one.program), one.seed)):
+        found.setdefault((example.api, example.sample_id), example)
+    return list(found.values())
+
+
+def shape(program: str) -> str:
+    """A program's syntax tree without the words of its strings; numbers and indices stay.
+
+    A program that does not parse is its own shape.
+    """
+    try:
+        tree = ast.parse(program)
+    except (SyntaxError, ValueError):
+        return program
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            node.value = ""
+    return ast.dump(tree)
+
+
+def same_answer(first: Answered | None, second: Answered | None) -> bool:
+    """Whether two answers are one: equal words once normalised, or boxes that overlap by half."""
+    if first is None or second is None:
+        return False
+    if isinstance(first, str) or isinstance(second, str):
+        both = isinstance(first, str) and isinstance(second, str)
+        return both and normalised(first) == normalised(second)
+    return box_iou(first, second) >= _SAME_BOX
+
+
+def _at_random(candidates: Sequence[Candidate], selection: Selection) -> list[Example]:
+    random = Random(selection.seed)
+    by_sample: dict[tuple[str, str], list[Example]] = defaultdict(list)
+    for one in candidates:
+        if one.answer is not None:
+            by_sample[one.example.api, one.example.sample_id].append(one.example)
+    one_each = [random.choice(examples) for _, examples in sorted(by_sample.items())]
+    random.shuffle(one_each)
+    return kept(one_each, selection.keep)
+
+
+def _right(one: Candidate) -> bool:
+    return one.answer is not None and one.example.score > RIGHT
+
+
+def _sort_of(example: Example) -> tuple[str, ...]:
+    return (example.task, example.api, example.kind, shape(example.program))

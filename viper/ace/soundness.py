@@ -1,0 +1,137 @@
+"""What is wrong with an example as it stands: nothing is run, no model is asked."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+from collections.abc import Iterator
+
+from viper.api.image_patch import ImagePatch
+from viper.api.library import Library, taken_names
+from viper.api.prelude import READABLE
+from viper.api.sets import api_names
+from viper.api.spec import api_hash
+from viper.api.video_segment import VideoSegment
+from viper.errors import UnknownNameError
+from viper.sandbox.facades import MODULES
+from viper.sandbox.names import BUILTIN_NAMES
+from viper.sandbox.policy import PolicyError, compile_program
+from viper.schema import TASKS, Example
+
+_ENTRY = "execute_command"
+
+_PLAIN_TYPES = (
+    str, bytes, int, float, complex, bool, list, tuple, dict, set, frozenset, slice, range,
+)  # fmt: skip
+
+_MODULE_NAMES = {name.partition(".")[0] for name in MODULES} | {"np"}
+
+
+def problems(example: Example, library: Library, *, listed: bool = False) -> list[str]:
+    """Why the example cannot work under today's API, a line each; empty: nothing found.
+
+    A method is only missed where neither the API nor any plain value of Python has one of that
+    name and the program, which imports nothing, does not define it.
+
+    Args:
+        listed: names count as missing, too, that programs may call but that the example's API
+            does not list: an example should show what its prompt offers.
+    """
+    if example.task not in TASKS or example.task == "auto":
+        return [f"no task {example.task!r}"]
+    try:
+        library.api_set(example.api)
+    except UnknownNameError as error:
+        return [str(error)]
+    try:
+        program = compile_program(example.program, "<example>")
+    except PolicyError as error:
+        where = "" if error.line is None else f" at line {error.line}"
+        return [f"{error.kind}{where}: {error.message}"]
+    found = [
+        f"calls {name}, which no API has{near}" for name, near in _missing(program.tree, library)
+    ]
+    if listed:
+        found += [
+            f"calls {name}, which {example.api} does not list"
+            for name in sorted(_unlisted(program.tree, library, example))
+        ]
+    if not program.defines(_ENTRY):
+        found.append(f"defines no {_ENTRY}")
+    return found
+
+
+def api_changed(example: Example, library: Library) -> bool:
+    """Whether the text of the example's API is another one than when it was mined."""
+    return example.api_hash != api_hash(library.api_set(example.api).entries(example.task))
+
+
+def _missing(tree: ast.Module, library: Library) -> Iterator[tuple[str, str]]:
+    """Names called that nobody has, with a hint at one that is spelled alike."""
+    functions, methods = _offered(library)
+    own = _own_names(tree)
+    imports = any(isinstance(node, ast.Import | ast.ImportFrom) for node in ast.walk(tree))
+    seen = set()
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        called = node.func
+        if isinstance(called, ast.Name) and called.id not in own:
+            name, known = called.id, functions
+        elif isinstance(called, ast.Attribute) and _judged(called, imports=imports):
+            name, known = called.attr, methods | own
+        else:
+            continue
+        if name not in known and name not in seen:
+            seen.add(name)
+            near = difflib.get_close_matches(name, known, 1)
+            yield name, f"; near: {near[0]}" if near else ""
+
+
+def _unlisted(tree: ast.Module, library: Library, example: Example) -> set[str]:
+    """Names called that some API lists for the task, and the example's own does not."""
+    own = {entry.name for entry in library.api_set(example.api).entries(example.task)}
+    elsewhere = {
+        entry.name for api in api_names() for entry in library.api_set(api).entries(example.task)
+    }
+    called = {
+        node.func.id if isinstance(node.func, ast.Name) else node.func.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute)
+    }
+    return (called & elsewhere) - own - _own_names(tree)
+
+
+def _offered(library: Library) -> tuple[set[str], set[str]]:
+    """The functions and the methods that programs may call."""
+    routines = {routine.name for file in library.files for routine in file.routines}
+    functions = {*BUILTIN_NAMES, *taken_names(), *routines}
+    methods = {name for kind in _PLAIN_TYPES for name in dir(kind)}
+    for kind in (ImagePatch, VideoSegment):
+        methods |= READABLE[kind]
+    return functions, methods
+
+
+def _own_names(tree: ast.Module) -> set[str]:
+    """Everything that the program itself binds, wherever in it."""
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            names.add(node.attr)
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.arg):
+            names.add(node.arg)
+        elif isinstance(node, ast.alias):
+            names.add((node.asname or node.name).partition(".")[0])
+    return names
+
+
+def _judged(called: ast.Attribute, *, imports: bool) -> bool:
+    """Whether a method can be judged by its name: not where it may be of a module's object."""
+    base: ast.expr = called.value
+    while isinstance(base, ast.Attribute):
+        base = base.value
+    return not imports and not (isinstance(base, ast.Name) and base.id in _MODULE_NAMES)

@@ -1,0 +1,190 @@
+"""``viper ace tune``: temperature and thresholds chosen on a few labelled samples."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from viper.commands.options import api_option, open_profile, profile_options, quiet_libraries
+from viper.errors import EXIT_OK, UsageError
+
+if TYPE_CHECKING:
+    from viper.evaluate.evaluation import Evaluation
+    from viper.profiles.document import ProfileDocument
+    from viper.strategies.base import Components
+    from viper.tuning.sweep import Sweep
+
+TEMPERATURES = "0, 0.4, 0.8, 1.0"
+_SEEDS = 2**31
+
+
+def _of_the_samples(command: Callable[..., Any]) -> Callable[..., Any]:
+    for option in reversed((
+        click.option("--data", "set_name", default="world-a", show_default=True, metavar="SET",
+                     help="See viper data list; or a FILE.csv, FILE.jsonl of your own."),
+        click.option("--root", type=click.Path(path_type=Path), metavar="DIR",
+                     help="Folder of the set's official files."),
+        click.option("--split", default="train", show_default=True, metavar="NAME",
+                     help="Where the few labelled samples are from."),
+        click.option("--shots", type=click.IntRange(2, 10_000), default=48, show_default=True,
+                     help="Labelled samples to choose on."),
+        click.option("--validate", metavar="SPLIT",
+                     help="Also answer this split, and say how well the shots foretold it."),
+        click.option("--limit", type=click.IntRange(2), default=300, show_default=True,
+                     help="Samples of --validate at most."),
+        click.option("--seed", type=click.IntRange(-_SEEDS, _SEEDS), default=0, show_default=True,
+                     help="Chooses samples, and is the seed of sampling."),
+    )):  # fmt: skip
+        command = option(command)
+    return command
+
+
+@click.command()
+@_of_the_samples
+@click.option("--temperatures", default=TEMPERATURES, show_default=True, metavar="A, B, …",
+              help='Of the language model; "" leaves it alone.')  # fmt: skip
+@click.option("--threshold", "thresholds", multiple=True, metavar="NAME=A, B, …",
+              help="Values of a sensitivity; by default four of detector.threshold between the "
+                   "profile's floor and start.")  # fmt: skip
+@click.option("--bank", "examples_bank", metavar="FILE",
+              help="Examples to show instead of the profile's.")  # fmt: skip
+@click.option("--out", type=click.Path(path_type=Path), required=True, metavar="FILE.toml",
+              help="The profile to write.")  # fmt: skip
+@click.option("--work", type=click.Path(path_type=Path), metavar="DIR",
+              help="Where the answers are kept; by default FILE.toml.tuning.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON list.")
+@api_option
+@profile_options
+def tune(**given: Any) -> int:
+    """Try temperatures and thresholds on a few labelled samples; write the best as a profile.
+
+    Settings are tried one after another, each with everything else as the profile has it and
+    without self-tuning. A threshold that is chosen becomes the profile's `fixed` value, and the
+    start of self-tuning is raised in proportion. Every answer is stored at once: after Ctrl-C
+    the same line goes on. Source: Stanić et al. 2024, sec. 3.2 and tables 3 and 4.
+
+    \b
+    viper ace tune --data world-a --validate val --out tuned.toml
+    viper ace tune --data refcoco --root refer --profile local --shots 16 \\
+        --threshold "detector.threshold=0.05, 0.10, 0.15, 0.20" --out tuned.toml
+    """
+    from viper.evaluate.sweeps import TEMPERATURE, Swept, sweep
+
+    quiet_libraries(given["offline"])
+    out: Path = given["out"]
+    if out.exists():
+        raise UsageError(f"{out}: there already; choose another name or remove it")
+    profile = open_profile(given)
+    if given["examples_bank"]:
+        profile = profile.with_bank(given["examples_bank"])
+    components = profile.components()
+    try:
+        plan = _plan(components, given)
+        work = given["work"] or out.with_name(out.name + ".tuning")
+        swept = Swept(*_evaluations(given), work, _document(profile.document))
+        found = [sweep(components, name, values, swept, _say) for name, values in plan.items()]
+    except KeyboardInterrupt:
+        click.echo("\nstopped; to go on: the same line again", err=True)
+        raise
+    finally:
+        components.close()
+    _write(open_profile(given).document, found, given, TEMPERATURE)
+    click.echo(json.dumps([one.to_json() for one in found]) if given["as_json"] else _table(found))
+    click.echo(out, err=True)
+    return EXIT_OK
+
+
+def _plan(components: Components, given: Mapping[str, Any]) -> dict[str, Sequence[float]]:
+    """Each setting with the values to try, temperatures first."""
+    from viper.evaluate.sweeps import TEMPERATURE, current_value
+    from viper.tuning.sweep import values_between
+
+    plan: dict[str, Sequence[float]] = {}
+    if given["temperatures"].strip():
+        plan[TEMPERATURE] = _numbers("--temperatures", given["temperatures"])
+    for text in given["thresholds"]:
+        name, _, values = text.partition("=")
+        plan[name.strip()] = _numbers("--threshold", values)
+        current_value(components, name.strip())
+    known = components.hub.settings.sensitivities.get("detector.threshold")
+    if not given["thresholds"] and known is not None:
+        plan["detector.threshold"] = values_between(known.floor, known.start)
+    return plan
+
+
+def _numbers(option: str, text: str) -> list[float]:
+    try:
+        found = [float(part) for part in text.split(",")]
+    except ValueError:
+        raise UsageError(f"{option} {text!r}: expected numbers with commas between") from None
+    if not all(0 <= value <= 2 for value in found):
+        raise UsageError(f"{option} {text!r}: expected numbers from 0 to 2")
+    return found
+
+
+def _evaluations(given: Mapping[str, Any]) -> tuple[Evaluation, Evaluation | None]:
+    from viper.data.sample import Where
+    from viper.evaluate.evaluation import Evaluation
+    from viper.reasoner import RunOptions
+
+    def asked(split: str, limit: int) -> Evaluation:
+        where = Where(given["root"], split, given["seed"])
+        options = RunOptions(api=given["api"])
+        return Evaluation(given["set_name"], where, limit, (given["seed"],), options)
+
+    shots = asked(given["split"], given["shots"])
+    return shots, asked(given["validate"], given["limit"]) if given["validate"] else None
+
+
+def _document(document: ProfileDocument) -> Mapping[str, Any]:
+    from viper.schema import to_json
+
+    found: dict[str, Any] = to_json(document)
+    return found
+
+
+def _say(name: str, running: Any) -> None:
+    if running.done == running.total or running.fresh % 50 == 0:
+        click.echo(f"{name}: {running.done}/{running.total}, mean {running.mean:.3f}", err=True)
+
+
+def _write(
+    document: ProfileDocument, found: Sequence[Sweep], given: Mapping[str, Any], temperature: str
+) -> None:
+    """The profile's own file with the chosen values in it, comments kept."""
+    from viper.evaluate.runs.files import write_whole
+    from viper.profiles.edit import with_values
+
+    assert document.path is not None
+    chosen = {one.name: one.chosen.value for one in found}
+    warmth = chosen.pop(temperature, None)
+    sensitivities = {}
+    for name, value in chosen.items():
+        known = document.tools.sensitivities[name]
+        before = known.start if known.fixed is None else known.fixed
+        start = max(value, round(value * known.start / before, 3)) if before else value
+        floor = min(value, known.floor)
+        sensitivities[name] = replace(known, fixed=value, start=start, floor=floor)
+    out, bank = given["out"], given["examples_bank"]
+    out.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(out, with_values(document.path, out.stem, warmth, sensitivities, bank))
+
+
+def _table(found: Sequence[Sweep]) -> str:
+    lines = []
+    for one in found:
+        lines.append(f"{one.name} (was {one.current:g}): {one.chosen.value:g} is chosen")
+        for tried in one.tried:
+            full = "" if tried.full is None else f"   full {tried.full:.3f}"
+            mark = "  <-" if tried is one.chosen else ""
+            lines.append(f"  {tried.value:<6g} shots {tried.shots:.3f}{full}{mark}")
+        if one.agreement is not None:
+            lines.append(f"  agreement of the two orders: Kendall's tau {one.agreement:+.2f}")
+        if one.regret is not None:
+            lines.append(f"  given away by choosing on the shots: {one.regret:.3f}")
+    return "\n".join(lines)

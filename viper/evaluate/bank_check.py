@@ -1,0 +1,147 @@
+"""Whether the examples of a bank still hold under today's API and models.
+
+The language model writes nothing here: the stored programs are run as they are, each on the
+sample that it was mined from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from viper.ace.select import RIGHT
+from viper.ace.soundness import api_changed, problems
+from viper.api.library import Library
+from viper.data.by_id import samples_by_id
+from viper.data.registry import data_set
+from viper.data.sample import Sample, Where
+from viper.errors import CancelledError, SandboxHostError, SandboxUnavailableError, ViperError
+from viper.evaluate.metrics import metric
+from viper.evaluate.row import Prediction
+from viper.reasoner import Reasoner, RunOptions
+from viper.schema import Example
+
+State = Literal["ok", "broken", "not run"]
+
+
+@dataclass(frozen=True)
+class Data:
+    """Where samples are looked for.
+
+    Attributes:
+        set_name: instead of the set that an example names.
+        where: root, and a split instead of the one that an example names.
+    """
+
+    set_name: str | None = None
+    where: Where = field(default_factory=Where)
+
+
+@dataclass(frozen=True)
+class Found:
+    """An example's sample with the name of its metric, or why it is not there."""
+
+    sample: Sample | None = None
+    metric: str = ""
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What became of one example.
+
+    Attributes:
+        number: its place in the bank, from 1.
+        state: ``not run``: nothing is wrong with its text, but it was not executed.
+        why: of what is broken, or was not run.
+        score: of the program today; None where it was not run.
+        note: what is worth knowing and breaks nothing.
+    """
+
+    number: int
+    example: Example
+    state: State
+    why: str = ""
+    score: float | None = None
+    note: str = ""
+
+
+def read(number: int, example: Example, library: Library) -> Checked:
+    """What the text of an example says: ``broken``, or for the time being ``not run``."""
+    wrong = problems(example, library)
+    if wrong:
+        return Checked(number, example, "broken", "; ".join(wrong))
+    note = "the text of its API has changed" if api_changed(example, library) else ""
+    return Checked(number, example, "not run", note=note)
+
+
+def find(examples: Sequence[Example], data: Data) -> list[Found]:
+    """The samples of examples, in their order."""
+    asked: dict[tuple[str, str | None], list[int]] = {}
+    found = [Found(why="no data set is known; give --data")] * len(examples)
+    for place, one in enumerate(examples):
+        name = data.set_name or one.set
+        if name:
+            split = data.where.split or one.split or None
+            asked.setdefault((name, split), []).append(place)
+    for (name, split), places in asked.items():
+        known = _known(name, replace(data.where, split=split), [examples[i] for i in places])
+        for place, its in zip(places, known, strict=True):
+            found[place] = its
+    return found
+
+
+def not_run(checked: Checked, found: Found) -> Checked | None:
+    """The example with the reason why it cannot be run; None where it can."""
+    if checked.example.polarity == "incorrect":
+        return replace(checked, why="it shows what is wrong")
+    return replace(checked, why=found.why) if found.sample is None else None
+
+
+def run(checked: Checked, found: Found, reasoner: Reasoner) -> Checked:
+    """The example after its program was run on its sample and judged by the set's metric.
+
+    It holds where the score counts as right, or is no worse than when it was mined.
+
+    Raises:
+        SandboxUnavailableError, SandboxHostError: nothing can be run here.
+    """
+    example, sample = checked.example, found.sample
+    assert sample is not None
+    options = RunOptions(
+        task=sample.task,
+        options=sample.options,
+        api=example.api,
+        self_tune=False,
+        sample_id=sample.sample_id,
+    )
+    try:
+        result = reasoner.execute(example.program, sample.load(), sample.text, options)
+    except (SandboxUnavailableError, SandboxHostError, CancelledError):
+        raise
+    except (ViperError, OSError) as error:
+        return replace(checked, why=str(error))
+    if result.answer is None:
+        failure = result.failure
+        why = f"{failure.kind}: {failure.message}" if failure else "no answer"
+        return replace(checked, state="broken", why=why, score=0.0)
+    score = metric(found.metric).score(sample, Prediction.of(result.answer)).value
+    if score > RIGHT or score >= example.score:
+        return replace(checked, state="ok", score=score)
+    why = f"scores {score:.2f}, {example.score:.2f} when it was mined"
+    return replace(checked, state="broken", why=why, score=score)
+
+
+def _known(name: str, where: Where, examples: Sequence[Example]) -> list[Found]:
+    try:
+        samples = samples_by_id(name, where, [one.sample_id for one in examples])
+        judge = data_set(name).metric
+    except ViperError as error:
+        return [Found(why=str(error))] * len(examples)
+    return [
+        Found(samples[one.sample_id], judge)
+        if one.sample_id in samples
+        else Found(why=f"{name} has no sample {one.sample_id!r}")
+        for one in examples
+    ]

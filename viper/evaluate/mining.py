@@ -1,0 +1,212 @@
+"""Mining in-context examples: a zero-shot evaluation on labelled samples, and what came of it.
+
+Source: Stanić et al. 2024, sec. 2.3. The rows go to a run store, so that mining goes on where it
+was stopped and nothing is answered twice; which programs become examples is decided afterwards
+(:mod:`viper.ace.select`), as often as one likes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from viper.ace.select import Answered, Candidate
+from viper.api.library import Library
+from viper.api.spec import api_hash
+from viper.data.by_id import samples_by_id
+from viper.data.registry import data_set
+from viper.data.sample import Sample, Where
+from viper.errors import DataError, UsageError
+from viper.evaluate.evaluation import Evaluation
+from viper.evaluate.row import Prediction, Row
+from viper.prompting.comments import without_comments
+from viper.reasoner import RunOptions
+from viper.schema import Example
+from viper.strategies.program import asked_as
+from viper.world.queries.meaning import FAMILIES
+
+WARM = 0.4
+"""The temperature where several programs are drawn for a query."""
+
+_TRAINING = "train"
+_NAMED_IDS = 3
+
+
+def zero_shot(temperature: float = 0.0) -> RunOptions:
+    """One program, without examples or corrections."""
+    return RunOptions(
+        trials=1,
+        temperature=temperature,
+        feedback=False,
+        self_tune=False,
+        examples=0,
+        votes=1,
+        fallback="none",
+    )
+
+
+@dataclass(frozen=True)
+class Shots:
+    """Which labelled samples are tried, and with how many programs.
+
+    Attributes:
+        where: root, split and seed; without a split the training split is taken. The seed chooses
+            samples and is the first one of sampling.
+        count: random samples; of the embedded world so many of each family.
+        ids: these samples instead of random ones.
+        programs: drawn for each sample, each under a seed of its own.
+        temperature: None is 0 for one program, else ``WARM``.
+    """
+
+    set_name: str
+    where: Where = field(default_factory=Where)
+    count: int = 100
+    ids: tuple[str, ...] = ()
+    programs: int = 1
+    temperature: float | None = None
+
+    def evaluation(self) -> Evaluation:
+        """The zero-shot evaluation: one program a seed, nothing corrected.
+
+        Raises:
+            UsageError: no training split, or several programs at temperature 0.
+        """
+        warmth = self.temperature
+        if warmth is None:
+            warmth = WARM if self.programs > 1 else 0.0
+        if self.programs > 1 and warmth <= 0:
+            raise UsageError(
+                f"{self.programs} programs at temperature 0 are {self.programs} times the same "
+                f"one; give --temperature {WARM}, or --programs 1"
+            )
+        split = self._split()
+        first = self.where.seed
+        return Evaluation(
+            set_name=self.set_name,
+            where=replace(self.where, split=split),
+            limit=len(set(self.ids)) if self.ids else self.count * self._parts(split),
+            seeds=tuple(range(first, first + self.programs)),
+            options=zero_shot(warmth),
+        )
+
+    def samples(self) -> list[Sample]:
+        """The samples, the same ones for equal shots.
+
+        Raises:
+            DataError: files are missing, or an id is of no sample of the split.
+        """
+        evaluation = self.evaluation()
+        if not self.ids:
+            return evaluation.samples()
+        found = samples_by_id(self.set_name, evaluation.where, self.ids)
+        missing = [one for one in self.ids if one not in found]
+        if missing:
+            more = f" and {len(missing) - _NAMED_IDS} more" if len(missing) > _NAMED_IDS else ""
+            raise DataError(
+                f"{self.set_name} {evaluation.where.split} has no sample "
+                f"{', '.join(missing[:_NAMED_IDS])}{more}; see viper data show"
+            )
+        return list(found.values())
+
+    def _split(self) -> str:
+        splits = data_set(self.set_name).splits
+        if self.where.split is not None:
+            return self.where.split
+        if _TRAINING in splits or len(splits) == 1:
+            return _TRAINING if _TRAINING in splits else splits[0]
+        raise UsageError(
+            f"{self.set_name} has no split {_TRAINING}; choose one of {', '.join(splits)} "
+            "with --split, and do not judge by it afterwards"
+        )
+
+    def _parts(self, split: str) -> int:
+        """The families that the set would divide its samples among."""
+        splits = data_set(self.set_name).splits
+        return sum(f"{split}:{family}" in splits for family in FAMILIES) or 1
+
+
+@dataclass(frozen=True)
+class Source:
+    """What an example says of where it is from.
+
+    Attributes:
+        bare: leave whole-line comments out of programs, as where they only repeat the API text.
+    """
+
+    evaluation: Evaluation
+    api: str
+    library: Library
+    llm: str
+    bare: bool = False
+
+
+def candidates(rows: Iterable[Row], samples: Sequence[Sample], source: Source) -> list[Candidate]:
+    """Every program that was written, as the example it would make."""
+    known = {sample.sample_id: sample for sample in samples}
+    hashes: dict[str, str] = {}
+    return [
+        Candidate(_example(row, known[row.sample_id], source, hashes), _answered(row))
+        for row in rows
+        if row.program
+    ]
+
+
+def _example(row: Row, sample: Sample, source: Source, hashes: dict[str, str]) -> Example:
+    query, program = asked_as(sample.query), row.program or ""
+    if query.task not in hashes:
+        hashes[query.task] = api_hash(source.library.api_set(source.api).entries(query.task))
+    return Example(
+        query=query.text,
+        program=without_comments(program) if source.bare else program,
+        task=query.task,
+        api=source.api,
+        score=row.score,
+        sample_id=sample.sample_id,
+        seed=row.seed,
+        llm=source.llm,
+        api_hash=hashes[query.task],
+        options=query.options,
+        kind=kind_of(sample.groups),
+        set=source.evaluation.set_name,
+        split=source.evaluation.where.split or "",
+    )
+
+
+def kind_of(groups: Mapping[str, str]) -> str:
+    """The type of a query: ``query_type`` where the set has one, else its first group."""
+    return groups.get("query_type") or next(iter(groups.values()), "")
+
+
+def _answered(row: Row) -> Answered | None:
+    if row.failure is not None or row.prediction is None:
+        return None
+    found: Prediction = row.prediction
+    if found.box is not None:
+        return found.box
+    return str(found.value if found.choice_index is None else found.choice_index)
+
+
+def read_ids(given: str) -> tuple[str, ...]:
+    """Sample ids from a file, one a line, or from text that lists them with commas.
+
+    Raises:
+        UsageError: there is none, or the file is no text.
+    """
+    path = Path(given)
+    try:
+        listed = (
+            path.read_text(encoding="utf-8").split("\n") if path.is_file() else given.split(",")
+        )
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: cannot be read as text ({error})") from None
+    ids = tuple(dict.fromkeys(one.strip() for one in listed if one.strip()))
+    if not ids:
+        raise UsageError(f"--ids {given!r}: no sample ids; give id,id or a file with one a line")
+    return ids
+
+
+def work_folder(bank: Path, api: str, work: Path | None = None) -> Path:
+    """Where the rows of a bank's API are kept: ``WORK/API``, by default ``BANK.mining/API``."""
+    name = "".join(letter if letter.isalnum() or letter in "-_.+" else "-" for letter in api)
+    return (work or bank.with_name(bank.name + ".mining")) / name

@@ -1,0 +1,114 @@
+"""Where answers go wrong: boxes by how far they overlap, other answers right or wrong, failures.
+
+Source: Stanić et al. 2024, sec. 3.4 and figure 5. Differs: a failure counts as
+``below_threshold`` whichever model the threshold is of (theirs is the object detector's); what a
+fallback answered is no success of the program and stands by itself; shares have intervals.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from viper.evaluate.intervals import Estimate, proportion
+from viper.evaluate.reports.comparison import RIGHT
+from viper.evaluate.reports.tally import is_fallback
+from viper.evaluate.row import Row
+
+_OVERLAPS = ((0.0, "IoU 0"), (0.3, "IoU up to 0.3"), (0.5, "IoU up to 0.5"), (0.7, "IoU up to 0.7"))
+"""The highest IoU of each range, itself included."""
+
+BEST_OVERLAP = "IoU above 0.7"
+BOXES = (BEST_OVERLAP, *(name for _, name in reversed(_OVERLAPS)))
+OTHERS = ("right", "wrong")
+FALLBACK = "fallback"
+_FAILURES = {"below_threshold": "error: below threshold", "return_type": "error: wrong type"}
+ERRORS = (*_FAILURES.values(), "error: other")
+PARTS = (*BOXES, *OTHERS, FALLBACK, *ERRORS)
+"""All parts in the order in which they are shown: from the best to the worst."""
+
+
+@dataclass(frozen=True)
+class ErrorDiagram:
+    """How the answers of a run fall into parts that add up to all of them.
+
+    Attributes:
+        n: answers, failed ones among them.
+        counts: part to how many.
+        shares: part to its share of all, the mean over seeds with the mean of their intervals:
+            seeds answer the same samples, so that more of them do not make the set larger.
+        failed: the share of all errors together.
+    """
+
+    n: int
+    counts: Mapping[str, int]
+    shares: Mapping[str, Estimate]
+    failed: Estimate
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON values."""
+        return {
+            "n": self.n,
+            "parts": {
+                part: {"count": self.counts[part], **_json(share)}
+                for part, share in self.shares.items()
+            },
+            "failed": {"count": sum(self.counts.get(part, 0) for part in ERRORS),
+                       **_json(self.failed)},
+        }  # fmt: skip
+
+
+def error_diagram(rows: Iterable[Row]) -> ErrorDiagram:
+    """The parts of a run's rows, under one seed or several.
+
+    Boxes are told from other answers by the detail ``iou``. Kinds of answers that do not occur,
+    and the fallback where there was none, are left out.
+    """
+    by_seed: dict[int, Counter[str]] = {}
+    for row in rows:
+        by_seed.setdefault(row.seed, Counter())[part_of(row)] += 1
+    counts: Counter[str] = sum(by_seed.values(), Counter())
+    seeds = list(by_seed.values()) or [Counter()]
+    parts = list(_occurring(counts))
+    return ErrorDiagram(
+        n=counts.total(),
+        counts={part: counts[part] for part in parts},
+        shares={part: _share(seeds, (part,)) for part in parts},
+        failed=_share(seeds, ERRORS),
+    )
+
+
+def part_of(row: Row) -> str:
+    """The part that a row belongs to."""
+    if row.failure is not None:
+        return _FAILURES.get(row.failure, ERRORS[-1])
+    if is_fallback(row):
+        return FALLBACK
+    iou = row.details.get("iou")
+    if iou is None:
+        return OTHERS[0] if row.score >= RIGHT else OTHERS[1]
+    return next((name for most, name in _OVERLAPS if iou <= most), BEST_OVERLAP)
+
+
+def _occurring(counts: Mapping[str, int]) -> Iterator[str]:
+    for kind in (BOXES, OTHERS, (FALLBACK,)):
+        if any(counts[part] for part in kind):
+            yield from kind
+    yield from ERRORS
+
+
+def _share(seeds: Iterable[Counter[str]], parts: Iterable[str]) -> Estimate:
+    parts = tuple(parts)
+    each = [proportion(sum(one[part] for part in parts), one.total()) for one in seeds]
+    return Estimate(
+        value=sum(one.value for one in each) / len(each),
+        n=max(one.n for one in each),
+        low=sum(one.low for one in each) / len(each),
+        high=sum(one.high for one in each) / len(each),
+    )
+
+
+def _json(share: Estimate) -> dict[str, float]:
+    return {"share": share.value, "low": share.low, "high": share.high}

@@ -15,7 +15,7 @@ PACKAGE = Path(viper.__file__).parent
 LAYERS: tuple[frozenset[str], ...] = tuple(
     frozenset(names.split())
     for names in (
-        "errors schema",
+        "errors schema agreement",
         "sandbox",
         "api",
         "llm tools prompting testing",
@@ -23,7 +23,7 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
         "ace tuning",
         "world data",
         "evaluate",
-        "profiles",
+        "profiles reproduce",
         "web serve cli commands __main__ __init__",
     )
 )

@@ -33,6 +33,7 @@ _COMMANDS = {
         "Tables and pages of evaluation runs; compare two.",
     ),
     "ace": ("viper.commands.ace:ace", "In-context examples: mine them from labelled samples."),
+    "reproduce": ("viper.commands.reproduce:reproduce", "Measure the papers' figures again."),
     "world": ("viper.commands.world:world", "The embedded world: render, question, train, score."),
     "demo-questions": (
         "viper.commands.demo_questions:demo_questions",

@@ -1,0 +1,120 @@
+"""What a reproduction comes to: the rows of its tables and the claims that they bear out or not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from viper.evaluate.intervals import Estimate, OverSeeds
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One cell of a table.
+
+    Attributes:
+        table: which table or figure it belongs to, as ``table 2``.
+        name: the configuration.
+        family: the part of the data.
+        figure: mean and standard deviation over seeds of the set's headline score.
+        n: answers that it is made of, all seeds together.
+        note: what a reader must know, as ``0 examples were mined``.
+    """
+
+    table: str
+    name: str
+    family: str
+    figure: OverSeeds
+    n: int
+    note: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """``{name, family, mean, std, n}`` with the table before and the note, if any, behind."""
+        record: dict[str, Any] = {
+            "table": self.table,
+            "name": self.name,
+            "family": self.family,
+            "mean": round(self.figure.mean, 6),
+            "std": None if self.figure.deviation is None else round(self.figure.deviation, 6),
+            "n": self.n,
+        }
+        return {**record, "note": self.note} if self.note else record
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Something that must hold, judged.
+
+    Attributes:
+        claim: in words.
+        holds: None where it was not judged; ``reason`` then says why.
+        reason: what the verdict rests on.
+        gain: the difference it is about, in points of the score (0.15 is fifteen points).
+        interval: the gain's paired 95% bootstrap interval.
+    """
+
+    claim: str
+    holds: bool | None
+    reason: str
+    gain: float | None = None
+    interval: tuple[float, float] | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """``{claim, holds, reason, gain, interval}``."""
+        return {
+            "claim": self.claim,
+            "holds": self.holds,
+            "reason": self.reason,
+            "gain": None if self.gain is None else round(self.gain, 6),
+            "interval": None if self.interval is None else [round(v, 6) for v in self.interval],
+        }
+
+
+@dataclass(frozen=True)
+class Gain:
+    """One step against another, family by family, paired over all seeds."""
+
+    table: str
+    name: str
+    family: str
+    difference: Estimate
+
+    def to_json(self) -> dict[str, Any]:
+        """``{name, family, gain, interval, n}``."""
+        return {
+            "table": self.table,
+            "name": self.name,
+            "family": self.family,
+            "gain": round(self.difference.value, 6),
+            "interval": [round(self.difference.low, 6), round(self.difference.high, 6)],
+            "n": self.difference.n,
+        }
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """All of it.
+
+    Attributes:
+        title: what was reproduced.
+        rows, gains, claims: in the order of the tables.
+        facts: models with the hashes of their weights, settings, seeds, seconds.
+    """
+
+    title: str
+    rows: Sequence[Entry]
+    gains: Sequence[Gain]
+    claims: Sequence[Claim]
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """The form that all ``viper reproduce`` commands share."""
+        return {
+            "schema": 1,
+            "title": self.title,
+            "rows": [row.to_json() for row in self.rows],
+            "gains": [gain.to_json() for gain in self.gains],
+            "claims": [claim.to_json() for claim in self.claims],
+            "facts": dict(self.facts),
+        }

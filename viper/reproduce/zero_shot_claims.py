@@ -1,0 +1,184 @@
+"""What must hold of the ablation, judged on its cells.
+
+Every claim is listed whatever was measured; one whose cells were left out is neither true nor
+false, and says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from viper.reproduce.lab import Lab
+from viper.reproduce.parts import Part
+from viper.reproduce.renamed_api import RenamedApi
+from viper.reproduce.result import Claim, Gain
+from viper.reproduce.zero_shot import (
+    ABSTRACT_CELL,
+    ACE_CELL,
+    AT_RANDOM_CELL,
+    DEBUG_CELL,
+    STEPS,
+    TUNE_CELL,
+    VIPERGPT_CELL,
+    Table,
+    ablation,
+    gain,
+    mined_against_random,
+    second_writer,
+    shots,
+    trials,
+)
+
+ALL_ON = 0.15
+"""Least gain of everything on over the first row, in every family."""
+
+TOLERANCE = 0.02
+"""Two points: what counts as no worse."""
+
+_LEFT_OUT = "left out by --quick; run without it"
+
+
+def judged(
+    lab: Lab, parts: Sequence[Part], tables: Sequence[Table], renamed: RenamedApi | None
+) -> list[Claim]:
+    """All claims, in the order of the issue's table.
+
+    Args:
+        tables: those that were measured.
+        renamed: what re-mining for a renamed API came to; None where it was not tried.
+    """
+    measured = {table.name for table in tables}
+
+    def judge(table: Table, claim: str, make: Callable[[], Claim]) -> Claim:
+        return make() if table.name in measured else Claim(claim, None, _LEFT_OUT)
+
+    found = [_all_on(lab, part) for part in parts]
+    found.append(_no_step_back(lab, parts))
+    found.append(_examples_alone(lab, parts))
+    found.append(_scores_matter(lab, parts))
+    found.append(judge(shots(), _RANDOM_SHOTS, lambda: _random_shots(lab, parts)))
+    found.append(_self_tuning(lab, parts))
+    found.append(judge(trials(), _FEEDBACK, lambda: _feedback(lab, parts)))
+    found += _renamed(renamed)
+    found.append(judge(second_writer(), _SECOND, lambda: _second(lab, parts)))
+    return found
+
+
+def _all_on(lab: Lab, part: Part) -> Claim:
+    step = (VIPERGPT_CELL.name, TUNE_CELL.name)
+    found = gain(lab, ablation(), step, [part])
+    return _of_gain(
+        f"ViperGPT API zero-shot -> everything on: at least +15 points, {part.name}",
+        found,
+        found.difference.value >= ALL_ON,
+    )
+
+
+def _no_step_back(lab: Lab, parts: Sequence[Part]) -> Claim:
+    names = [cell.name for cell in STEPS]
+    steps = [
+        gain(lab, ablation(), step, [part])
+        for part in parts
+        for step in zip(names, names[1:], strict=False)
+    ]
+    worst = min(steps, key=lambda one: one.difference.high)
+    return _of_gain(
+        "no step's paired interval lies below -2 points",
+        worst,
+        worst.difference.high >= -TOLERANCE,
+        f"the worst of {len(steps)} steps is {worst.name}, {worst.family}: ",
+    )
+
+
+def _examples_alone(lab: Lab, parts: Sequence[Part]) -> Claim:
+    claim = "ACE alone: the gain's interval excludes 0 in at least two families"
+    step = (ABSTRACT_CELL.name, ACE_CELL.name)
+    by_part = [gain(lab, ablation(), step, [part]) for part in parts]
+    sure = [one.family for one in by_part if one.difference.low > 0]
+    together = gain(lab, ablation(), step, parts)
+    needed = min(2, len(parts))
+    each = "; ".join(f"{one.family} {_said(one)}" for one in by_part)
+    return _of_gain(claim, together, len(sure) >= needed, f"{each}; together ")
+
+
+def _scores_matter(lab: Lab, parts: Sequence[Part]) -> Claim:
+    step = (AT_RANDOM_CELL.name, ACE_CELL.name)
+    found = gain(lab, mined_against_random(), step, parts)
+    claim = "16 mined examples beat 16 kept at random"
+    return _of_gain(claim, found, found.difference.value > 0)
+
+
+_RANDOM_SHOTS = "100 random shots are at least 16 chosen ones - 2 points"
+
+
+def _random_shots(lab: Lab, parts: Sequence[Part]) -> Claim:
+    found = gain(lab, shots(), ("16 chosen", "100 random"), parts)
+    return _of_gain(_RANDOM_SHOTS, found, found.difference.value >= -TOLERANCE)
+
+
+def _self_tuning(lab: Lab, parts: Sequence[Part]) -> Claim:
+    claim = "self-tuning: the gain's interval excludes 0 on referring"
+    grounding = [part for part in parts if part.name in ("referring", *_GROUNDING_SETS)]
+    if not grounding:
+        return Claim(claim, None, "no part of this data grounds expressions")
+    found = gain(lab, ablation(), (DEBUG_CELL.name, TUNE_CELL.name), grounding)
+    return _of_gain(claim, found, found.difference.low > 0)
+
+
+_GROUNDING_SETS = ("refcoco", "refcoco+", "refcocog")
+
+_FEEDBACK = "from scratch against feedback is reported, whichever wins"
+
+
+def _feedback(lab: Lab, parts: Sequence[Part]) -> Claim:
+    found = gain(lab, trials(), ("from scratch", "feedback"), parts)
+    difference = found.difference
+    winner = "neither is surely better"
+    if difference.low > 0:
+        winner = "feedback is better"
+    elif difference.high < 0:
+        winner = "from scratch is better"
+    return _of_gain(_FEEDBACK, found, True, f"{winner}: feedback against from scratch ")
+
+
+_NAMED = "after the API's routines were renamed, check names every broken example"
+_RESTORED = "after the API's routines were renamed, mining again restores the score within 2 points"
+
+
+def _renamed(renamed: RenamedApi | None) -> list[Claim]:
+    if renamed is None:
+        return [Claim(_NAMED, None, _LEFT_OUT), Claim(_RESTORED, None, _LEFT_OUT)]
+    named = renamed.named == renamed.broken
+    first = Claim(
+        _NAMED,
+        named and bool(renamed.broken),
+        f"{len(renamed.broken)} of {renamed.examples} examples call a renamed routine; "
+        f"check named {len(renamed.named)}",
+    )
+    restored = renamed.gain.difference.value >= -TOLERANCE
+    return [first, _of_gain(_RESTORED, renamed.gain, restored)]
+
+
+_SECOND = "with a second language model, too, everything on gains over the first row"
+
+
+def _second(lab: Lab, parts: Sequence[Part]) -> Claim:
+    names = list(second_writer().cells)
+    found = gain(lab, second_writer(), (names[0], names[-1]), parts)
+    return _of_gain(_SECOND, found, found.difference.low > 0)
+
+
+def _of_gain(claim: str, found: Gain, holds: bool, before: str = "") -> Claim:
+    difference = found.difference
+    return Claim(
+        claim,
+        holds,
+        f"{before}{_said(found)}, n = {difference.n:,}",
+        difference.value,
+        (difference.low, difference.high),
+    )
+
+
+def _said(found: Gain) -> str:
+    one = found.difference
+    return f"{100 * one.value:+.1f} [{100 * one.low:+.1f}, {100 * one.high:+.1f}]"

@@ -9,10 +9,8 @@ import pytest
 
 from tests.strategies.bench import Bench, picture
 from viper.evaluate import world_score
-from viper.evaluate.prefetch import prefetch_programs, with_cache
 from viper.evaluate.world_baselines import answer_chance, answer_prior, baselines
-from viper.evaluate.world_score import Scored, ScoreRequest, report, run_options, score_samples
-from viper.schema import Query
+from viper.evaluate.world_score import Scored, ScoreRequest, report, score_samples
 from viper.world.queries.meaning import Meaning
 from viper.world.queries.sample import WorldSample
 
@@ -65,18 +63,6 @@ def test_a_run_that_breaks_is_wrong_and_keeps_its_error() -> None:
     with Bench([]) as bench:
         scored = score_samples(bench.reasoner, [SAMPLE], request)
     assert scored[0].outcome == "error" and "ScriptExhausted" in str(scored[0].error)
-
-
-def test_programs_written_ahead_are_the_ones_that_run() -> None:
-    queries = [Query(f"cube number {number}", "ground") for number in range(3)]
-    requests = [(query, run_options(query)) for query in queries]
-    with Bench([LEFTMOST] * 3) as bench:
-        reasoner = with_cache(bench.reasoner)
-        prefetch_programs(reasoner, requests)
-        asked = len(bench.llm.calls)
-        results = [reasoner.run(picture(), query.text, run_options(query)) for query in queries]
-    assert asked == 3 == len(bench.llm.calls)
-    assert all(result.answer is not None for result in results)
 
 
 def test_prior_and_chance_of_a_question_alone() -> None:

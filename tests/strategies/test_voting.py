@@ -29,8 +29,8 @@ def saying(value: object, times: int = 0) -> str:
 def boxed(left: int, name: str = "") -> str:
     """A program that returns the box (left, 40, left + 20, 60)."""
     return (
-        f"def execute_command(image):\n    return ImagePatch(image).crop({left}, 0, {left + 20}, 20)"
-        f"{name and '  # '}{name}\n"
+        f"def execute_command(image):\n    return ImagePatch(image).crop({left}, 0, {left + 20}, "
+        f"20){name and '  # '}{name}\n"
     )
 
 

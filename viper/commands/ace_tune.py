@@ -14,7 +14,7 @@ from viper.commands.options import api_option, open_profile, profile_options, qu
 from viper.errors import EXIT_OK, UsageError
 
 if TYPE_CHECKING:
-    from viper.evaluate.evaluation import Evaluation
+    from viper.evaluate.answered import Drawn
     from viper.profiles.document import ProfileDocument
     from viper.strategies.base import Components
     from viper.tuning.sweep import Sweep
@@ -48,7 +48,7 @@ def _of_the_samples(command: Callable[..., Any]) -> Callable[..., Any]:
 @_of_the_samples
 @click.option("--temperatures", default=TEMPERATURES, show_default=True, metavar="A, B, …",
               help='Of the language model; "" leaves it alone.')  # fmt: skip
-@click.option("--threshold", "thresholds", multiple=True, metavar="NAME=A, B, …",
+@click.option("--threshold", "values", multiple=True, metavar="NAME=A, B, …",
               help="Values of a sensitivity; by default four of detector.threshold between the "
                    "profile's floor and start.")  # fmt: skip
 @click.option("--bank", "examples_bank", metavar="FILE",
@@ -73,20 +73,17 @@ def tune(**given: Any) -> int:
     viper ace tune --data refcoco --root refer --profile local --shots 16 \\
         --threshold "detector.threshold=0.05, 0.10, 0.15, 0.20" --out tuned.toml
     """
-    from viper.evaluate.sweeps import TEMPERATURE, Swept, sweep
+    from viper.evaluate.sweeps import Swept, sweep
+    from viper.profiles.edit import whole_api
 
     quiet_libraries(given["offline"])
-    out: Path = given["out"]
-    if out.exists():
-        raise UsageError(f"{out}: there already; choose another name or remove it")
+    out = _free(given["out"])
     profile = open_profile(given)
-    if given["examples_bank"]:
-        profile = profile.with_bank(given["examples_bank"])
     components = profile.components()
     try:
         plan = _plan(components, given)
         work = given["work"] or out.with_name(out.name + ".tuning")
-        swept = Swept(*_evaluations(given), work, _document(profile.document))
+        swept = Swept(*_drawn(given), work, _document(profile.document))
         found = [sweep(components, name, values, swept, _say) for name, values in plan.items()]
     except KeyboardInterrupt:
         click.echo("\nstopped; to go on: the same line again", err=True)
@@ -99,6 +96,15 @@ def tune(**given: Any) -> int:
     return EXIT_OK
 
 
+def _free(out: Path) -> Path:
+    """The file to write, if one may: told before anything is answered."""
+    if out.suffix != ".toml":
+        raise UsageError(f"--out {out}: the name of a profile's file ends in .toml")
+    if out.exists():
+        raise UsageError(f"{out}: there already; choose another name or remove it")
+    return out
+
+
 def _plan(components: Components, given: Mapping[str, Any]) -> dict[str, Sequence[float]]:
     """Each setting with the values to try, temperatures first."""
     from viper.evaluate.sweeps import TEMPERATURE, current_value
@@ -107,13 +113,17 @@ def _plan(components: Components, given: Mapping[str, Any]) -> dict[str, Sequenc
     plan: dict[str, Sequence[float]] = {}
     if given["temperatures"].strip():
         plan[TEMPERATURE] = _numbers("--temperatures", given["temperatures"])
-    for text in given["thresholds"]:
-        name, _, values = text.partition("=")
-        plan[name.strip()] = _numbers("--threshold", values)
+    for text in given["values"]:
+        name, equals, values = text.partition("=")
+        if not equals:
+            raise UsageError(f"--threshold {text!r}: expected NAME=A, B, …")
         current_value(components, name.strip())
+        plan[name.strip()] = [*plan.get(name.strip(), ()), *_numbers("--threshold", values)]
     known = components.hub.settings.sensitivities.get("detector.threshold")
-    if not given["thresholds"] and known is not None:
+    if not given["values"] and known is not None:
         plan["detector.threshold"] = values_between(known.floor, known.start)
+    if not plan:
+        raise UsageError("nothing to try; give --temperatures or --threshold NAME=A, B, …")
     return plan
 
 
@@ -127,18 +137,19 @@ def _numbers(option: str, text: str) -> list[float]:
     return found
 
 
-def _evaluations(given: Mapping[str, Any]) -> tuple[Evaluation, Evaluation | None]:
+def _drawn(given: Mapping[str, Any]) -> tuple[Drawn, Drawn | None]:
     from viper.data.sample import Where
+    from viper.evaluate.answered import Drawn
     from viper.evaluate.evaluation import Evaluation
-    from viper.reasoner import RunOptions
 
-    def asked(split: str, limit: int) -> Evaluation:
+    def asked(split: str, limit: int) -> Drawn:
         where = Where(given["root"], split, given["seed"])
-        options = RunOptions(api=given["api"])
-        return Evaluation(given["set_name"], where, limit, (given["seed"],), options)
+        return Drawn.of(Evaluation(given["set_name"], where, limit, (given["seed"],)))
 
-    shots = asked(given["split"], given["shots"])
-    return shots, asked(given["validate"], given["limit"]) if given["validate"] else None
+    split, validate = given["split"], given["validate"]
+    if validate == split:
+        raise UsageError(f"--validate {validate}: the shots are from there; choose another split")
+    return asked(split, given["shots"]), asked(validate, given["limit"]) if validate else None
 
 
 def _document(document: ProfileDocument) -> Mapping[str, Any]:

@@ -109,11 +109,12 @@ def check(name: str, offline: bool) -> int:
 def new(name: str, base: str, out: Path | None) -> int:
     """Write a profile of your own to start from, a copy of another one.
 
-    Without --out it goes where profiles are looked up by name.
+    Paths relative to the other profile's folder are written whole. Without --out it goes where profiles are looked up by name.
     """
     import re
 
     from viper.profiles.document import known_profiles, read_profile, state_dir
+    from viper.profiles.edit import with_values
 
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
         raise UsageError(f"{name!r} is no name for a profile; use letters, digits, - and _")
@@ -122,10 +123,8 @@ def new(name: str, base: str, out: Path | None) -> int:
     path = out or state_dir() / "profiles" / f"{name}.toml"
     if path.exists() or (out is None and name in known_profiles()):
         raise UsageError(f"{path if path.exists() else name}: there already; nothing was written")
-    text = source.read_text(encoding="utf-8")
-    text = re.sub(r"(?m)^name\s*=.*$", f'name = "{name}"', text, count=1)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
+    path.write_text(with_values(source, name), encoding="utf-8")
     click.echo(path)
     return EXIT_OK
 

@@ -31,7 +31,13 @@ from viper.errors import EXIT_OK
     help="Score each vision model by itself.",
 )
 @click.option("--examples/--zero-shot", default=True, show_default=True)
-@click.option("--workers", type=click.IntRange(1, 64), default=2, show_default=True)
+@click.option(
+    "--workers",
+    type=click.IntRange(1, 64),
+    default=16,
+    show_default=True,
+    help="Queries on their way at once.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @profile_options
 def score(**given: Any) -> int:
@@ -41,15 +47,9 @@ def score(**given: Any) -> int:
     """
     profile = open_profile(given)
     from viper.commands.progress import counter
+    from viper.evaluate.evaluation import model_ids
     from viper.evaluate.perception import perception_report
-    from viper.evaluate.prefetch import prefetch_programs, with_cache
-    from viper.evaluate.world_score import (
-        ScoreRequest,
-        draw,
-        report,
-        run_options,
-        score_samples,
-    )
+    from viper.evaluate.world_score import ScoreRequest, draw, report, score_samples
     from viper.reasoner import Reasoner
     from viper.schema import to_json
 
@@ -64,10 +64,7 @@ def score(**given: Any) -> int:
         profile = profile.without_examples()
     samples = draw(request)
     right = 0
-    with with_cache(Reasoner(profile)) as reasoner:
-        with counter("writing programs", len(samples)) as advance:
-            requests = [(sample.query, run_options(sample.query)) for sample in samples]
-            prefetch_programs(reasoner, requests, lambda count: advance("", count))
+    with Reasoner(profile) as reasoner:
         with counter("answering", len(samples)) as advance:
 
             def on_done(item: Any) -> None:
@@ -90,15 +87,6 @@ def score(**given: Any) -> int:
     plain = to_json(figures)
     click.echo(json.dumps(plain) if given["as_json"] else "\n".join(_lines(plain)))
     return EXIT_OK
-
-
-def model_ids(reasoner: Any) -> dict[str, str]:
-    """Name and weight hash of every model, the language model among them."""
-    models = reasoner.components.hub.models
-    found = {"llm": reasoner.components.llm.model_id}
-    for role in models.roles:
-        found[role] = models.get(role).model_id
-    return found
 
 
 def _lines(figures: Any, indent: int = 0) -> list[str]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from viper.data.sample import Sample
 from viper.evaluate.engines.answering import Answering
 from viper.evaluate.engines.local import Bounds, LocalEngine
 from viper.evaluate.engines.runner import Running, items, run
@@ -13,16 +15,37 @@ from viper.evaluate.evaluation import Evaluation, manifest_of
 from viper.evaluate.metrics import metric
 from viper.evaluate.row import Row
 from viper.evaluate.runs.store import RunStore
-from viper.reasoner import Reasoner
+from viper.reasoner import Reasoner, RunOptions
 from viper.strategies.base import Components
 
 IN_FLIGHT = 16
 """Samples on their way at once."""
 
 
+@dataclass(frozen=True)
+class Drawn:
+    """An evaluation with its samples, so that they are drawn or read once for many runs."""
+
+    evaluation: Evaluation
+    samples: Sequence[Sample]
+
+    @classmethod
+    def of(cls, evaluation: Evaluation) -> Drawn:
+        """The evaluation, its samples drawn now.
+
+        Raises:
+            DataError: files are missing or broken, or there is no sample at all.
+        """
+        return cls(evaluation, evaluation.samples())
+
+    def under(self, options: RunOptions) -> Drawn:
+        """The same samples, answered under other settings."""
+        return replace(self, evaluation=replace(self.evaluation, options=options))
+
+
 def answered(
     components: Components,
-    evaluation: Evaluation,
+    drawn: Drawn,
     folder: Path,
     document: Mapping[str, Any],
     on_done: Callable[[Running], None] = lambda running: None,
@@ -38,7 +61,7 @@ def answered(
     Raises:
         UsageError: the folder holds a run of another configuration.
     """
-    samples = evaluation.samples()
+    evaluation, samples = drawn.evaluation, drawn.samples
     reasoner = Reasoner(components, preload=False)
     execution = {"engine": "local", "workers": IN_FLIGHT}
     manifest = manifest_of(evaluation, samples, reasoner, document, execution)

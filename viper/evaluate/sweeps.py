@@ -8,9 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from viper.evaluate.answered import answered
+from viper.evaluate.answered import Drawn, answered
 from viper.evaluate.engines.runner import Running
-from viper.evaluate.evaluation import Evaluation
 from viper.strategies.base import Components
 from viper.tuning.sweep import Sweep, Tried, in_order
 
@@ -30,8 +29,8 @@ class Swept:
         document: the profile as JSON values, for their manifests.
     """
 
-    shots: Evaluation
-    full: Evaluation | None
+    shots: Drawn
+    full: Drawn | None
     folder: Path
     document: Mapping[str, Any]
 
@@ -53,11 +52,11 @@ def sweep(
     tried = []
     for value in in_order(values, current):
         scores: dict[str, float] = {}
-        for kind, evaluation in (("shots", swept.shots), ("full", swept.full)):
-            if evaluation is None:
+        for kind, drawn in (("shots", swept.shots), ("full", swept.full)):
+            if drawn is None:
                 continue
-            parts, asked = _changed(components, evaluation, name, value)
-            folder = swept.folder / f"{name} {value:g} {kind}".replace(" ", "-")
+            parts, asked = _changed(components, drawn, name, value)
+            folder = swept.folder / f"{name}-{float(value)}-{kind}"
             say = partial(report, f"{name} {value:g}, {kind}")
             rows = answered(parts, asked, folder, swept.document, say)
             scores[kind] = sum(row.score for row in rows) / len(rows)
@@ -78,9 +77,9 @@ def current_value(components: Components, name: str) -> float:
 
 
 def _changed(
-    components: Components, evaluation: Evaluation, name: str, value: float
-) -> tuple[Components, Evaluation]:
-    options = replace(evaluation.options, self_tune=False)
+    components: Components, drawn: Drawn, name: str, value: float
+) -> tuple[Components, Drawn]:
+    options = replace(drawn.evaluation.options, self_tune=False)
     if name == TEMPERATURE:
-        return components, replace(evaluation, options=replace(options, temperature=value))
-    return components.with_thresholds({name: value}), replace(evaluation, options=options)
+        return components, drawn.under(replace(options, temperature=value))
+    return components.with_thresholds({name: value}), drawn.under(options)

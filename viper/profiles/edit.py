@@ -8,38 +8,63 @@ from typing import Any
 
 import tomlkit
 
+from viper.api.library import split_api
 from viper.tools.settings import Sensitivity
 
 
 def with_values(
     path: Path,
     name: str,
-    temperature: float | None,
-    sensitivities: Mapping[str, Sensitivity],
-    bank: str | None = None,
+    run: Mapping[str, Any] | None = None,
+    sensitivities: Mapping[str, Sensitivity] | None = None,
 ) -> str:
     """The text of the profile in ``path`` under another name and with these values.
 
+    Paths that the profile means from its own folder are written whole, since the new profile
+    may lie in another one.
+
     Args:
-        temperature: of the first program; None keeps it.
+        run: keys of ``[run]`` with their new values, written as they are.
         sensitivities: replace those of the same name.
-        bank: replaces the profile's. Paths are written whole, since the new profile may lie
-            in another folder.
     """
     document: Any = tomlkit.parse(path.read_text(encoding="utf-8"))
     document["name"] = name
-    if temperature is not None:
-        document.setdefault("run", tomlkit.table())["temperature"] = temperature
-    for key, value in sensitivities.items():
-        table = tomlkit.inline_table()
-        table.update(
-            {part: getattr(value, part) for part in ("start", "step", "floor", "fixed")
-             if getattr(value, part) is not None}
-        )  # fmt: skip
-        document["sensitivities"][key] = table
-    run = document.get("run", {})
-    named = bank or run.get("bank")
-    if named is not None and not str(named).startswith("embedded:"):
-        base = Path() if bank else path.parent
-        run["bank"] = str((base / str(named)).resolve())
+    _write_whole_paths(document, path.parent)
+    if run:
+        document.setdefault("run", tomlkit.table()).update(run)
+    for key, value in (sensitivities or {}).items():
+        _update(document["sensitivities"][key], value)
     return tomlkit.dumps(document)
+
+
+def whole_path(path: str, base: Path) -> str:
+    """A path that is meant from a folder, as it is found from everywhere."""
+    return str((base / Path(path).expanduser()).resolve())
+
+
+def whole_api(api: str, base: Path) -> str:
+    """The name of an API whose files are found from everywhere."""
+    return "+".join(
+        whole_path(part, base) if part.endswith(".py") else part for part in split_api(api)
+    )
+
+
+def _write_whole_paths(document: Any, base: Path) -> None:
+    """See :class:`viper.profiles.wiring.Profile` for what is relative to the profile's folder."""
+    run = document.get("run", {})
+    bank, api = run.get("bank"), run.get("api")
+    if bank is not None and not bank.startswith("embedded:"):
+        run["bank"] = str((base / bank).resolve())
+    if api is not None and ".py" in api:
+        run["api"] = whole_api(api, base)
+    for choice in (document.get("llm", {}), *document.get("roles", {}).values()):
+        if str(choice.get("model", "")).startswith(("./", "../")):
+            choice["model"] = str((base / choice["model"]).resolve())
+
+
+def _update(table: Any, value: Sensitivity) -> None:
+    """Changes what is another number now; the rest is left as it was written."""
+    for part in ("start", "step", "floor", "fixed"):
+        number = getattr(value, part)
+        if number is not None and table.get(part) != number:
+            table[part] = number

@@ -63,6 +63,7 @@ class Cell:
         mining: of its examples; None shows none.
         thresholds: sensitivities kept at these values, where they are not tuned.
         writer: name of the language model, as the lab knows it.
+        times: asks so many times the usual number of samples, for gains that few samples show.
     """
 
     name: str
@@ -70,6 +71,7 @@ class Cell:
     mining: Mining | None = None
     thresholds: Mapping[str, float] = field(default_factory=dict)
     writer: str = "main"
+    times: int = 1
 
 
 @dataclass(frozen=True)
@@ -125,7 +127,7 @@ class Lab:
         key = (cell.name, part.name, seed)
         if key not in self._rows:
             components = self._components(cell, part, seed)
-            asked = part.asked(seed, self.scale.samples)
+            asked = part.asked(seed, self.scale.samples * cell.times)
             folder = self.folder / "runs" / _slug(f"{part.name} {seed}") / _slug(cell.name)
             self._rows[key] = self.answered(
                 cell.name, components, replace(asked, options=cell.options), folder

@@ -30,9 +30,11 @@ THRESHOLD = "detector.threshold"
 def tables(lab: Lab, parts: Sequence[Part], *, quick: bool) -> list[Table]:
     """What is measured, what judges the main claims first."""
     found = [ablations.ablation(), ablations.mined_against_random()]
+    grounding = [part.name for part in parts if "ground" in tasks_of(lab, part)]
+    if grounding:
+        found.append(ablations.self_tuning(grounding))
     if quick:
         return found
-    grounding = [part.name for part in parts if "ground" in tasks_of(lab, part)]
     found += [
         ablations.baselines({p.name: _baselines(lab, p) for p in parts}),
         ablations.api_by_examples(),

@@ -16,15 +16,17 @@ from viper.reproduce.zero_shot import (
     ABSTRACT_CELL,
     ACE_CELL,
     AT_RANDOM_CELL,
-    DEBUG_CELL,
     STEPS,
     TUNE_CELL,
+    TUNED_CELL,
+    UNTUNED_CELL,
     VIPERGPT_CELL,
     Table,
     ablation,
     gain,
     mined_against_random,
     second_writer,
+    self_tuning,
     shots,
     trials,
 )
@@ -57,7 +59,7 @@ def judged(
     found.append(_examples_alone(lab, parts))
     found.append(_scores_matter(lab, parts))
     found.append(judge(shots(), _RANDOM_SHOTS, lambda: _random_shots(lab, parts)))
-    found.append(_self_tuning(lab, parts))
+    found.append(_self_tuning(lab, parts, tables))
     found.append(judge(trials(), _FEEDBACK, lambda: _feedback(lab, parts)))
     found += _renamed(renamed)
     found.append(judge(second_writer(), _SECOND, lambda: _second(lab, parts)))
@@ -116,16 +118,15 @@ def _random_shots(lab: Lab, parts: Sequence[Part]) -> Claim:
     return _of_gain(_RANDOM_SHOTS, found, found.difference.value >= -TOLERANCE)
 
 
-def _self_tuning(lab: Lab, parts: Sequence[Part]) -> Claim:
+def _self_tuning(lab: Lab, parts: Sequence[Part], tables: Sequence[Table]) -> Claim:
     claim = "self-tuning: the gain's interval excludes 0 on referring"
-    grounding = [part for part in parts if part.name in ("referring", *_GROUNDING_SETS)]
-    if not grounding:
+    table = next((one for one in tables if one.name == self_tuning(()).name), None)
+    if table is None:
         return Claim(claim, None, "no part of this data grounds expressions")
-    found = gain(lab, ablation(), (DEBUG_CELL.name, TUNE_CELL.name), grounding)
+    grounding = [part for part in parts if part.name in table.families]
+    found = gain(lab, table, (UNTUNED_CELL.name, TUNED_CELL.name), grounding)
     return _of_gain(claim, found, found.difference.low > 0)
 
-
-_GROUNDING_SETS = ("refcoco", "refcoco+", "refcocog")
 
 _FEEDBACK = "from scratch against feedback is reported, whichever wins"
 

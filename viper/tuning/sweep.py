@@ -40,8 +40,12 @@ class Sweep:
 
     @property
     def chosen(self) -> Tried:
-        """The best on the shots; of equals the one nearest to the current value."""
-        return max(self.tried, key=lambda one: (one.shots, -abs(one.value - self.current)))
+        """The best on the shots; of equals the one nearest to the current value, then the lower."""
+
+        def merit(one: Tried) -> tuple[float, float, float]:
+            return one.shots, -round(abs(one.value - self.current), 9), -one.value
+
+        return max(self.tried, key=merit)
 
     @property
     def agreement(self) -> float | None:
@@ -59,7 +63,7 @@ class Sweep:
 
     @property
     def regret(self) -> float | None:
-        """What the best value scores above the chosen one where it was not chosen by."""
+        """How much more the best value scores than the chosen one on ``full``; None without it."""
         full = [one.full for one in self.tried if one.full is not None]
         chosen = self.chosen.full
         return None if chosen is None or not full else max(full) - chosen
@@ -77,7 +81,7 @@ class Sweep:
 
 
 def values_between(low: float, high: float, count: int = 4) -> tuple[float, ...]:
-    """So many values from low to high, evenly spaced, rounded to three places."""
+    """So many values from low to high, two at least, evenly spaced, rounded to three places."""
     step = (high - low) / (count - 1)
     return tuple(dict.fromkeys(round(low + place * step, 3) for place in range(count)))
 

@@ -17,6 +17,7 @@ RECIPES: Mapping[str, str] = MappingProxyType(
         "matcher": "viper.world.training.matcher:train",
         "video": "viper.world.training.video:train",
         "writer": "viper.world.training.writer:train",
+        "writer-small": "viper.world.training.writer:train_small",
     }
 )
 """Role -> ``module:function`` taking :class:`TrainOptions` and returning what it reached."""

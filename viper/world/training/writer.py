@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 STEPS = 4600
 FURTHER_STEPS = 1600
+SMALL = WriterShape(width=140, layers=4, heads=4, inner=280)
 MAX_CONTEXT = 2048
 LINE_STARTS = ("\n", "\n\n", "# ", "\n# ", "\n    ", "\n    # ", "\n        ", "\n        # ")
 
@@ -109,8 +110,17 @@ class Batch:
 
 def train(options: TrainOptions) -> Mapping[str, float]:
     """Trains the writer and saves it to ``options.out``; returns what it reached."""
+    return _train(options, WriterShape())
+
+
+def train_small(options: TrainOptions) -> Mapping[str, float]:
+    """As :func:`train`, a smaller model: the second one, to see whether gains carry over."""
+    return _train(options, SMALL)
+
+
+def _train(options: TrainOptions, shape: WriterShape) -> Mapping[str, float]:
     compiled = shutil.which("g++") is not None
-    model, tokenizer = train_writer(options, compiled=compiled)
+    model, tokenizer = train_writer(options, shape=shape, compiled=compiled)
     if options.steps is None:
         model = train_further(model, tokenizer, options, compiled=compiled)
     save_writer(model, tokenizer, options.out)

@@ -314,7 +314,7 @@ def test_the_embedded_world_is_mined_and_holds(
     assert code == 0 and out.splitlines()[-1] == f"{len(items)} ok, 0 broken, 0 not run"
 
 
-@pytest.mark.parametrize("command", [["mine"], ["check"], ["show"], ["merge"], []])
+@pytest.mark.parametrize("command", [["mine"], ["sheet"], ["check"], ["show"], ["merge"], []])
 def test_help_imports_next_to_nothing(command: list[str]) -> None:
     code = (
         "import sys; sys.modules.update(numpy=None, scipy=None, PIL=None, rich=None)\n"

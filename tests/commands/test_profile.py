@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 import viper
 from viper.cli import cli
 from viper.errors import UsageError
+from viper.profiles.document import read_profile
 
 TABLE = str(Path(viper.__file__).parent / "world" / "media" / "table.png")
 
@@ -63,6 +64,19 @@ def test_a_new_profile_is_found_by_its_name(tmp_path: Path) -> None:
     assert isinstance(shipped, UsageError)
     odd = ran("profile", "new", "../mine").exception
     assert isinstance(odd, UsageError) and "no name for a profile" in str(odd)
+
+
+def test_a_copy_in_another_folder_finds_what_lies_beside_the_original(tmp_path: Path) -> None:
+    shipped = read_profile("embedded").path
+    assert shipped is not None
+    text = shipped.read_text().replace('bank = "embedded:default"', 'bank = "mine.jsonl"')
+    (tmp_path / "mine.jsonl").write_text("")
+    (tmp_path / "first.toml").write_text(text)
+    assert ran("profile", "check", str(tmp_path / "first.toml")).return_value == 0
+    copied = ("profile", "new", "second", "--from", str(tmp_path / "first.toml"))
+    assert ran(*copied).return_value == 0
+    assert ran("profile", "check", "second").return_value == 0
+    assert read_profile("second").bank == str(tmp_path / "mine.jsonl")
 
 
 def test_a_dry_run_loads_no_model_and_says_what_it_would(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,7 +45,7 @@ def test_the_commands_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_the_table_names_every_set_and_its_default_split() -> None:
-    rows = re.findall(r"^\| `([\w+]+)` \| `([\w:]+)", PAGE, re.MULTILINE)
+    rows = re.findall(r"^\| `([\w+-]+)` \| `([\w:]+)", PAGE, re.MULTILINE)
     for name, split in rows:
         if name not in ("media", "query", "answer", "options", "task", "id"):
             assert data_set(name).splits[0] == split

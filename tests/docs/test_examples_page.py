@@ -11,6 +11,7 @@ import pytest
 
 import viper
 from viper.commands.ace import ace
+from viper.commands.ace_sheet import QUERIES
 from viper.profiles.document import read_profile
 from viper.schema import Example
 from viper.strategies.base import EXAMPLE_ORDERS, RETRIEVALS, RunSettings
@@ -31,7 +32,7 @@ def test_every_command_line_parses() -> None:
         for line in text.splitlines()
         if not language and line
     ]
-    assert len(lines) == 5
+    assert len(lines) == 7
     for words in lines:
         assert words[:2] == ["viper", "ace"]
         ace.commands[words[2]].make_context(words[2], words[3:])
@@ -43,6 +44,27 @@ def test_the_table_names_the_options_of_mining() -> None:
     named = {flag for row in rows for flag in re.findall(r"--[a-z-]+", row)}
     elsewhere = {"--out", "--workers", "--profile", "--sandbox", "--offline", "--max-memory"}
     assert named == options_of("mine") - elsewhere
+
+
+def test_the_table_names_the_options_of_sheets() -> None:
+    section = PAGE.split("## Without labels")[1].split("## Using a bank")[0]
+    table = section.split("| option | |")[1].split("\n\n")[0]
+    rows = [line.split("|")[1] for line in table.splitlines()[2:]]
+    named = {flag for row in rows for flag in re.findall(r"--[a-z-]+", row)}
+    elsewhere = {"--out", "--workers", "--profile", "--sandbox", "--offline", "--max-memory"}
+    assert named == options_of("sheet") - elsewhere
+
+
+@pytest.mark.parametrize(
+    "name", ["queries", "media", "programs", "temperature", "agree", "keep", "split"]
+)
+def test_the_defaults_of_sheets_are_those_of_the_page(name: str) -> None:
+    section = PAGE.split("## Without labels")[1].split("## Using a bank")[0]
+    (row,) = [line for line in section.splitlines() if re.match(rf"\|.*`--{name}\b[^|]*`", line)
+              and f"`--{name}-" not in line.split("|")[1]]  # fmt: skip
+    (option,) = [each for each in ace.commands["sheet"].params if each.name == name]
+    default = {"queries": QUERIES, "split": "train"}.get(name, option.default)
+    assert f"({default})" in row or f"`{default}`" in row
 
 
 def test_check_has_the_options_that_the_page_names() -> None:

@@ -27,7 +27,7 @@ TWO = ["the red cube on the left", "the ball behind the cone"]
         '[\n  "the red cube on the left",\n  "the ball behind the cone"\n]',
         '{"query": "the red cube on the left"}\n{"query": "the ball behind the cone"}',
         "Here are two queries:\n\nthe red cube on the left\nthe ball behind the cone",
-        "Sure, here you go:\n1. the red cube on the left\n2. the ball behind the cone\nAnything else?",
+        "Sure, here you go:\n1. the red cube on the left\n2. the ball behind the cone\nMore?",
         "Of course\n```\nthe red cube on the left\nthe ball behind the cone\n```\nI varied them.",
         "```text\n1. the red cube on the left\n2. the ball behind the cone",
         "<think>the sheet says cubes\nthe cube</think>the red cube on the left\n"
@@ -61,9 +61,9 @@ def test_replies_without_a_query(reply: str) -> None:
 
 
 def test_numbers_that_belong_to_a_query_stay() -> None:
-    reply = "2 cubes that touch\n1.5 metres from the door, the chair\n3. the third cube\nthe lamp"
+    reply = "2 cubes that touch\n1.5 metres from the door, the chair\nthe lamp\n3. the third"
     assert [query.text for query in read_queries(reply, "ground")] == [
-        "2 cubes that touch", "1.5 metres from the door, the chair", "3. the third cube", "the lamp",
+        "2 cubes that touch", "1.5 metres from the door, the chair", "the lamp", "the third",
     ]  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""``viper ace``: banks of in-context examples: mine, show, check, merge."""
+"""``viper ace``: banks of in-context examples: mine, sheet, show, check, merge, tune."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import click
 
 from viper.commands.ace_check import check
 from viper.commands.ace_mine import mine
+from viper.commands.ace_sheet import sheet
 from viper.commands.ace_tune import tune
 from viper.errors import EXIT_OK
 
@@ -29,6 +30,7 @@ def ace() -> None:
 
     \b
     viper ace mine --data world --shots 16 --out bank.jsonl     make a bank
+    viper ace sheet sheet.txt --task ground --out bank.jsonl    make one without labels
     viper ace show bank.jsonl --programs                        look at it
     viper ace check bank.jsonl                                  does it still hold?
     viper ace merge one.jsonl other.jsonl --out both.jsonl
@@ -39,6 +41,7 @@ def ace() -> None:
 
 
 ace.add_command(mine)
+ace.add_command(sheet)
 ace.add_command(check)
 ace.add_command(tune)
 

@@ -65,7 +65,7 @@ def tune(**given: Any) -> int:
 
     Settings are tried one after another, each with everything else as the profile has it and
     without self-tuning. A threshold that is chosen becomes the profile's `fixed` value, and the
-    start of self-tuning is raised in proportion. Every answer is stored at once: after Ctrl-C
+    start of self-tuning moves in proportion. Every answer is stored at once: after Ctrl-C
     the same line goes on. Source: Stanić et al. 2024, sec. 3.2 and tables 3 and 4.
 
     \b
@@ -90,7 +90,10 @@ def tune(**given: Any) -> int:
         raise
     finally:
         components.close()
-    _write(open_profile(given).document, found, given, TEMPERATURE)
+    run = {"bank": profile.document.bank} if given["examples_bank"] else {}
+    if given["api"]:
+        run["api"] = whole_api(given["api"], Path())
+    _write(profile.document, found, run, out)
     click.echo(json.dumps([one.to_json() for one in found]) if given["as_json"] else _table(found))
     click.echo(out, err=True)
     return EXIT_OK
@@ -165,15 +168,21 @@ def _say(name: str, running: Any) -> None:
 
 
 def _write(
-    document: ProfileDocument, found: Sequence[Sweep], given: Mapping[str, Any], temperature: str
+    document: ProfileDocument, found: Sequence[Sweep], run: dict[str, Any], out: Path
 ) -> None:
-    """The profile's own file with the chosen values in it, comments kept."""
+    """The profile's own file with the chosen values in it, comments kept.
+
+    Args:
+        run: what else of ``[run]`` is new: the values were chosen with it.
+    """
     from viper.evaluate.runs.files import write_whole
+    from viper.evaluate.sweeps import TEMPERATURE
     from viper.profiles.edit import with_values
 
     assert document.path is not None
     chosen = {one.name: one.chosen.value for one in found}
-    warmth = chosen.pop(temperature, None)
+    if TEMPERATURE in chosen:
+        run = {**run, "temperature": chosen.pop(TEMPERATURE)}
     sensitivities = {}
     for name, value in chosen.items():
         known = document.tools.sensitivities[name]
@@ -181,9 +190,8 @@ def _write(
         start = max(value, round(value * known.start / before, 3)) if before else value
         floor = min(value, known.floor)
         sensitivities[name] = replace(known, fixed=value, start=start, floor=floor)
-    out, bank = given["out"], given["examples_bank"]
     out.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(out, with_values(document.path, out.stem, warmth, sensitivities, bank))
+    write_whole(out, with_values(document.path, out.stem, run, sensitivities))
 
 
 def _table(found: Sequence[Sweep]) -> str:

@@ -109,7 +109,8 @@ def check(name: str, offline: bool) -> int:
 def new(name: str, base: str, out: Path | None) -> int:
     """Write a profile of your own to start from, a copy of another one.
 
-    Paths relative to the other profile's folder are written whole. Without --out it goes where profiles are looked up by name.
+    Paths relative to the other profile's folder are written whole. Without --out it goes where
+    profiles are looked up by name.
     """
     import re
 

@@ -47,7 +47,7 @@ def counter(label: str, total: int) -> Iterator[Advance]:
         TimeRemainingColumn,
     )
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True)) as progress:
         task = progress.add_task(label, total=total)
         yield lambda remark, steps=1: progress.update(

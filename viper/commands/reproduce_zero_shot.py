@@ -15,7 +15,6 @@ from viper.commands.options import open_profile, profile_options
 from viper.errors import EXIT_FAILED, EXIT_OK
 
 if TYPE_CHECKING:
-    from viper.evaluate.engines.runner import Running
     from viper.reproduce.lab import Lab
     from viper.reproduce.parts import Part
     from viper.reproduce.result import Reproduction
@@ -31,6 +30,9 @@ QUICK_SAMPLES, SAMPLES = 80, 200
               help="Each with its own samples, shots and sampling.")  # fmt: skip
 @click.option("--samples", type=click.IntRange(2), metavar="N",
               help=f"Of each part under each seed; {SAMPLES}, quick {QUICK_SAMPLES}.")  # fmt: skip
+@click.option("--pool", type=click.IntRange(2), default=100, show_default=True, metavar="N",
+              help="Labelled samples of each part and seed that banks may be mined from."
+              )  # fmt: skip
 @click.option("--out", type=click.Path(path_type=Path), default=None, metavar="DIR",
               help="Runs, banks and reports; by default reproduce/zero-shot.")  # fmt: skip
 @click.option("--data", "set_name", default="world", show_default=True, metavar="SET",
@@ -57,12 +59,18 @@ def zero_shot(**given: Any) -> int:
     viper reproduce zero-shot --out figures --json > figures.json
     viper reproduce zero-shot --data refcoco --root refer --profile local --samples 500
     """
-    from viper.reproduce.run import reproduce_zero_shot
+    from viper.commands.progress import status
+    from viper.commands.reproduce_progress import watching
+    from viper.reproduce.run import reproduce_zero_shot, study_of
     from viper.reproduce.write import as_text, write_reports
 
     folder = given["out"] or Path("reproduce", "zero-shot-quick" if given["quick"] else "zero-shot")
     with _lab(folder, given) as (lab, parts):
-        found = reproduce_zero_shot(lab, parts, quick=given["quick"])
+        with status("drawing samples, counting stored answers"):
+            study = study_of(lab, parts, quick=given["quick"])
+            plan = study.plan(lab)
+        with watching(plan) as lab.watcher:
+            found = reproduce_zero_shot(lab, study)
     write_reports(found, folder)
     if given["as_json"]:
         click.echo(json.dumps(found.to_json(), allow_nan=False))
@@ -90,9 +98,9 @@ def _lab(folder: Path, given: dict[str, Any]) -> Iterator[tuple[Lab, list[Part]]
         parts = set_parts(given["set_name"], given["root"], given["split"], given["shots_split"])
     writers = _writers(given)
     count = given["samples"] or (QUICK_SAMPLES if given["quick"] else SAMPLES)
-    scale = Scale(count, tuple(range(given["seeds"])))
+    scale = Scale(count, tuple(range(given["seeds"])), given["pool"])
     document = to_json(open_profile(given).document)
-    lab = Lab(writers, document, folder, scale, _progress())
+    lab = Lab(writers, document, folder, scale)
     try:
         yield lab, parts
     except KeyboardInterrupt:
@@ -120,19 +128,3 @@ def _writers(given: Mapping[str, Any]) -> dict[str, Components]:
         other = open_profile({**given, "profile": second}).without_examples().components()
         writers["second"] = replace(other, hub=main.hub)
     return writers
-
-
-def _progress() -> Any:
-    """A line a tenth of each cell on stderr."""
-    said: dict[str, int] = {}
-
-    def report(name: str, running: Running) -> None:
-        tenth = 10 * running.done // max(1, running.total)
-        if said.get(name) != tenth:
-            said[name] = tenth
-            if tenth == 10 or running.fresh % 50 == 0:
-                click.echo(
-                    f"{name}: {running.done}/{running.total}, mean {running.mean:.3f}", err=True
-                )
-
-    return report

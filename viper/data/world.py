@@ -1,8 +1,8 @@
 """The embedded world as data sets: drawn afresh for each seed, nothing is read.
 
 ``world`` asks explicit queries only, each with one meaning. Half of the queries of ``world-a``,
-``world-b`` and ``world-c`` are vague ("the second cube"): what they mean is a habit of the set,
-and the three sets differ in every habit (:mod:`viper.world.queries.habits`).
+``world-b`` and ``world-c`` are vague ("the second cube"): what they mean is a habit of the set;
+neighbouring sets differ in every habit (:mod:`viper.world.queries.habits`).
 
 Splits: ``val``, ``train``, ``test`` (to be looked at last: its wordings and combinations are held
 out). A suffix takes one family, ``val:referring``, ``val:question``, ``val:video``; without it all

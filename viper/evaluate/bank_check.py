@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from viper.ace.agreed import SHEET
 from viper.ace.select import RIGHT
 from viper.ace.soundness import api_changed, problems
 from viper.api.library import Library
@@ -102,13 +103,16 @@ def not_run(checked: Checked, found: Found) -> Checked | None:
 def run(checked: Checked, found: Found, reasoner: Reasoner) -> Checked:
     """The example after its program was run on its sample and judged by the set's metric.
 
-    It holds where the score counts as right, or is no worse than when it was mined.
+    It holds where the score counts as right, or is no worse than when it was mined. One of a data
+    sheet holds where it answers its own query about the sample's media: no label judges it.
 
     Raises:
         SandboxUnavailableError, SandboxHostError: nothing can be run here.
     """
     example, sample = checked.example, found.sample
     assert sample is not None
+    if example.kind == SHEET:
+        sample = _asked_as_kept(example, sample)
     options = RunOptions(
         task=sample.task,
         options=sample.options,
@@ -126,11 +130,20 @@ def run(checked: Checked, found: Found, reasoner: Reasoner) -> Checked:
         failure = result.failure
         why = f"{failure.kind}: {failure.message}" if failure else "no answer"
         return replace(checked, state="broken", why=why, score=0.0)
+    if example.kind == SHEET:
+        said = "; ".join(filter(None, (checked.note, "answers; no label judges it")))
+        return replace(checked, state="ok", note=said)
     score = metric(found.metric).score(sample, Prediction.of(result.answer)).value
     if score > RIGHT or score >= example.score:
         return replace(checked, state="ok", score=score)
     why = f"scores {score:.2f}, {example.score:.2f} when it was mined"
     return replace(checked, state="broken", why=why, score=score)
+
+
+def _asked_as_kept(example: Example, sample: Sample) -> Sample:
+    """The sample's media with the example's own query; a question about a video has no options."""
+    task = "question" if example.task == "choice" and not example.options else example.task
+    return replace(sample, text=example.query, task=task, options=example.options, target=None)
 
 
 def _known(name: str, where: Where, examples: Sequence[Example]) -> list[Found]:

@@ -31,7 +31,9 @@ _FENCE = re.compile(r"^\s*(?:```|~~~)\s*(\w*)\s*$")
 _PROGRAM = re.compile(r"^\s*(?:def|class)\s+\w+\s*[(:]", re.MULTILINE)
 _CODE = re.compile(r"[=<>{}\[\]\\`]|\":|\w\(|^(?:#|//|return\b|import\b|(?:for|if|while)\b.*:$)")
 _REMARK = re.compile(r"[:!]$|^(?:sure|certainly|of course|here (?:are|is))\b", re.IGNORECASE)
-_QUOTES = ('""', "''", "“”", "‘’", "«»", "``", "**", "__")
+_QUOTES = (*map(tuple, ('""', "''", "“”", "‘’", "«»", "``")), ("**", "**"), ("__", "__"))
+_HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co"})
+"""Unicode categories of letters that a terminal does not show, or obeys."""
 
 
 def read_queries(reply: str, task: str) -> list[Query]:
@@ -62,7 +64,7 @@ def read_line(line: str, task: str) -> Query:
         if isinstance(record, dict):
             return _of_record(record, task)
     words, *options = (_bare(part) for part in text.split("|"))
-    return Query(words, task, options=tuple(_OPTION_MARK.sub("", one) for one in options))
+    return Query(words, task, options=tuple(_bare(_OPTION_MARK.sub("", one)) for one in options))
 
 
 def fault(query: Query) -> str | None:
@@ -91,7 +93,7 @@ def different(queries: Iterable[Query]) -> list[Query]:
 
 
 def _listed(lines: list[str]) -> list[str]:
-    """The lines inside fences, where there are any; a fence that never closes reaches to the end."""
+    """The lines inside fences, where there are any; one that never closes reaches to the end."""
     inside: list[str] = []
     fenced = opened = False
     for line in lines:
@@ -111,23 +113,22 @@ def _of_record(record: dict[str, Any], task: str) -> Query:
 
 
 def _bare(text: str) -> str:
-    """Text on one line, without control characters, outer quotes, and the comma of a list."""
-    visible = (
-        " " if letter.isspace() else letter
-        for letter in unicodedata.normalize("NFC", text)
-        if letter.isspace() or unicodedata.category(letter) not in ("Cc", "Cf", "Cs", "Co")
-    )  # fmt: skip
-    bare = one_line("".join(visible))
-    while True:
-        shorter = bare[:-1] if bare.endswith(('",', "',", ",")) else bare
-        for marks in _QUOTES:
-            first, last = (marks[0], marks[1]) if marks not in ("**", "__") else (marks, marks)
-            if len(shorter) > len(first + last) and shorter.startswith(first):
-                if shorter.endswith(last):
-                    shorter = shorter[len(first) : -len(last)].strip()
-        if shorter == bare:
-            return bare
-        bare = shorter
+    """Text on one line, without control characters, the comma of a list and outer quotes."""
+    left = one_line("".join(map(_visible, unicodedata.normalize("NFC", text))))
+    before = None
+    while left != before:
+        before, left = left, left.removesuffix(",")
+        for first, last in _QUOTES:
+            inner = left.removeprefix(first).removesuffix(last)
+            if left == first + inner + last and first not in inner and last not in inner:
+                left = inner.strip()
+    return left
+
+
+def _visible(letter: str) -> str:
+    if letter.isspace():
+        return " "
+    return "" if unicodedata.category(letter) in _HIDDEN else letter
 
 
 def _is_talk(text: str) -> bool:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from viper.ace.bank import Bank, write_bank
 from viper.ace.select import Selection, select
 from viper.data.registry import chosen
-from viper.data.sample import Sample
-from viper.evaluate.answered import answered
+from viper.data.sample import Sample, Where
+from viper.errors import StoreError, UsageError
+from viper.evaluate.answered import Drawn, answered
 from viper.evaluate.engines.runner import Running
 from viper.evaluate.evaluation import Evaluation
 from viper.evaluate.mining import Source, candidates, kind_of, zero_shot
@@ -22,9 +24,6 @@ from viper.llm.cache import CachedLLM, SqliteStore
 from viper.reasoner import RunOptions
 from viper.reproduce.parts import Part
 from viper.strategies.base import Components, NoExamples
-
-POOL = 100
-"""Labelled samples that are answered once for all banks of a part and seed."""
 
 
 @dataclass(frozen=True)
@@ -81,13 +80,61 @@ class Scale:
     Attributes:
         samples: of each part under each seed.
         seeds: each with its own samples, shots and sampling.
+        pool: labelled samples of each part and seed that are answered once and that all its
+            banks are mined from.
     """
 
     samples: int
     seeds: tuple[int, ...]
+    pool: int = 100
 
 
-Report = Callable[[str, Running], None]
+@dataclass(frozen=True)
+class Step:
+    """One stored run: a cell on one part under one seed, or the mining for its banks.
+
+    Attributes:
+        name: the cell's, or what is mined.
+        answers: how many it comes to.
+        folder: of the run.
+    """
+
+    name: str
+    part: str
+    seed: int
+    answers: int
+    folder: Path
+    mines: bool = False
+
+    def stored(self) -> int:
+        """How many of the answers are there already."""
+        try:
+            with RunStore.read(self.folder) as store:
+                return len(store.done())
+        except (UsageError, StoreError):  # not begun, or ended before its first row
+            return 0
+
+
+class Watcher(Protocol):
+    """Is told how far a lab is."""
+
+    def answered(self, step: Step, running: Running) -> None:
+        """One more answer is stored."""
+        ...
+
+    def finished(self, step: Step, rows: Sequence[Row]) -> None:
+        """All answers of a step are there; told once a step, also where none was missing."""
+        ...
+
+
+class Unwatched:
+    """Tells nobody."""
+
+    def answered(self, step: Step, running: Running) -> None:
+        pass
+
+    def finished(self, step: Step, rows: Sequence[Row]) -> None:
+        pass
 
 
 class Lab:
@@ -97,7 +144,9 @@ class Lab:
         writers: name to components; all share the vision models of ``main``.
         document: the profile as JSON values, for the runs' manifests.
         folder: takes runs, banks and the language model's answers.
-        report: called after every answer with the cell's name.
+
+    Attributes:
+        watcher: is told of every answer.
     """
 
     def __init__(
@@ -106,15 +155,17 @@ class Lab:
         document: Mapping[str, Any],
         folder: Path,
         scale: Scale,
-        report: Report = lambda name, running: None,
     ) -> None:
         self.scale, self.folder = scale, folder
+        self.watcher: Watcher = Unwatched()
         self._store = SqliteStore(folder / "programs.db")
         self.writers = {
             name: replace(parts, llm=CachedLLM(parts.llm, self._store), examples=NoExamples())
             for name, parts in writers.items()
         }
-        self._document, self._report = document, report
+        self._document = document
+        self._drawn: dict[tuple[str, Where, int | None], Drawn] = {}
+        self._finished: set[Step] = set()
         self._rows: dict[tuple[str, str, int], list[Row]] = {}
         self._banks: dict[tuple[Mining, str, int, str], Bank] = {}
 
@@ -122,16 +173,47 @@ class Lab:
         """Closes the file of the language model's answers."""
         self._store.close()
 
+    def drawn(self, evaluation: Evaluation) -> Drawn:
+        """The evaluation with its samples, which many cells share: drawn or read once."""
+        key = (evaluation.set_name, evaluation.where, evaluation.limit)
+        if key not in self._drawn:
+            self._drawn[key] = Drawn.of(evaluation)
+        return replace(self._drawn[key], evaluation=evaluation)
+
+    def asked(self, part: Part, seed: int, times: int = 1) -> Drawn:
+        """What is answered of a part under a seed; ``times``: see :class:`Cell`."""
+        return self.drawn(part.asked(seed, self.scale.samples * times))
+
+    def pool(self, part: Part, seed: int) -> Drawn:
+        """The labelled samples that banks are mined from."""
+        return self.drawn(part.shots(seed, self.scale.pool))
+
+    def step(self, cell: Cell, part: Part, seed: int) -> Step:
+        """The run of a cell.
+
+        Raises:
+            UsageError: its examples would be mined from samples that it asks.
+        """
+        asked = self.asked(part, seed, cell.times)
+        if cell.mining is not None:
+            _check_apart(part, asked, self.pool(part, seed))
+        folder = self.folder / "runs" / _slug(f"{part.name} {seed}") / _slug(cell.name)
+        return Step(cell.name, part.name, seed, len(asked.samples), folder)
+
+    def mining_step(self, mining: Mining, part: Part, seed: int, writer: str = "main") -> Step:
+        """The run whose programs become a bank; banks of one API and writer share it."""
+        folder = self.folder / "mining" / _place(mining, part, seed, writer)
+        answers = len(self.pool(part, seed).samples)
+        name = f"mining {mining.api}, {writer}"
+        return Step(name, part.name, seed, answers, folder, mines=True)
+
     def rows(self, cell: Cell, part: Part, seed: int) -> list[Row]:
         """The judged rows of a cell, one a sample; answered now if they are not stored yet."""
         key = (cell.name, part.name, seed)
         if key not in self._rows:
             components = self._components(cell, part, seed)
-            asked = part.asked(seed, self.scale.samples * cell.times)
-            folder = self.folder / "runs" / _slug(f"{part.name} {seed}") / _slug(cell.name)
-            self._rows[key] = self.answered(
-                cell.name, components, replace(asked, options=cell.options), folder
-            )
+            drawn = self.asked(part, seed, cell.times).under(cell.options)
+            self._rows[key] = self._answered(self.step(cell, part, seed), components, drawn)
         return self._rows[key]
 
     def all_rows(self, cell: Cell, part: Part) -> list[Row]:
@@ -141,20 +223,15 @@ class Lab:
     def store_of(self, cell: Cell, part: Part, seed: int) -> RunStore:
         """The stored run of a cell that :meth:`rows` answered, for reading its traces."""
         self.rows(cell, part, seed)
-        folder = self.folder / "runs" / _slug(f"{part.name} {seed}") / _slug(cell.name)
-        return RunStore.read(folder)
+        return RunStore.read(self.step(cell, part, seed).folder)
 
-    def answered(
-        self, name: str, components: Components, evaluation: Evaluation, folder: Path
-    ) -> list[Row]:
-        """The rows of an evaluation, kept in a run's folder."""
-        return answered(
-            components,
-            evaluation,
-            folder,
-            self._document,
-            lambda running: self._report(name, running),
-        )
+    def _answered(self, step: Step, components: Components, drawn: Drawn) -> list[Row]:
+        tell = partial(self.watcher.answered, step)
+        rows = answered(components, drawn, step.folder, self._document, tell)
+        if step not in self._finished:
+            self._finished.add(step)
+            self.watcher.finished(step, rows)
+        return rows
 
     def _components(self, cell: Cell, part: Part, seed: int) -> Components:
         components = self.writers[cell.writer]
@@ -168,24 +245,22 @@ class Lab:
         """The mined examples, also written to ``banks/`` for whoever wants to read them."""
         key = (mining, part.name, seed, writer)
         if key not in self._banks:
-            place = _slug(f"{part.name} {seed} {writer} {mining.api}")
             components = self.writers[writer]
-            asked = replace(part.shots(seed, POOL), options=replace(zero_shot(), api=mining.api))
-            name = f"mining {mining.api}, {writer}"
-            rows = self.answered(name, components, asked, self.folder / "mining" / place)
+            drawn = self.pool(part, seed).under(replace(zero_shot(), api=mining.api))
+            rows = self._answered(self.mining_step(mining, part, seed, writer), components, drawn)
             source = Source(
-                asked,
+                drawn.evaluation,
                 mining.api,
                 components.library,
                 components.llm.model_id,
                 bare=components.settings.prompt_style == "compact",
             )
-            samples = asked.samples()
-            tried = {one.sample_id for one in mined_from(samples, mining, seed)}
-            found = candidates([r for r in rows if r.sample_id in tried], samples, source)
+            tried = {one.sample_id for one in mined_from(drawn.samples, mining, seed)}
+            found = candidates([r for r in rows if r.sample_id in tried], drawn.samples, source)
             selection = Selection(mining.keep, at_random=not mining.scored, seed=seed)
             examples = select(found, selection)
-            write_bank(self.folder / "banks" / place / f"{_slug(mining.name)}.jsonl", examples)
+            folder = self.folder / "banks" / _place(mining, part, seed, writer)
+            write_bank(folder / f"{_slug(mining.name)}.jsonl", examples)
             self._banks[key] = Bank(examples)
         return self._banks[key]
 
@@ -196,7 +271,8 @@ class Lab:
         sizes = [
             len(self.bank(cell.mining, part, seed, cell.writer).items) for seed in self.scale.seeds
         ]
-        return f"{min(sizes)} to {max(sizes)} examples mined"
+        many = f"{min(sizes)} to {max(sizes)}" if min(sizes) < max(sizes) else f"{sizes[0]}"
+        return f"{many} examples mined"
 
 
 def mined_from(samples: Sequence[Sample], mining: Mining, seed: int) -> list[Sample]:
@@ -212,6 +288,22 @@ def mined_from(samples: Sequence[Sample], mining: Mining, seed: int) -> list[Sam
         for turn, sample in enumerate(kind)
     ]
     return [sample for *_, sample in sorted(turns, key=lambda one: one[:2])][: mining.shots]
+
+
+def _check_apart(part: Part, asked: Drawn, pool: Drawn) -> None:
+    if asked.evaluation.set_name != pool.evaluation.set_name:
+        return
+    ids = {sample.sample_id for sample in asked.samples}
+    both = sum(sample.sample_id in ids for sample in pool.samples)
+    if both:
+        raise UsageError(
+            f"{part.name}: {both} of {len(pool.samples)} samples to mine from are asked, too; "
+            "choose another --shots-split"
+        )
+
+
+def _place(mining: Mining, part: Part, seed: int, writer: str) -> str:
+    return _slug(f"{part.name} {seed} {writer} {mining.api}")
 
 
 def _slug(name: str) -> str:

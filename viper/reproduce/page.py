@@ -6,11 +6,11 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from viper.evaluate.reports.escape import for_html
+from viper.evaluate.reports.escape import for_html, for_terminal
 from viper.evaluate.reports.markup import document, framed, scrolling, table
 from viper.evaluate.reports.svg import INK, drawing
 from viper.reproduce.result import Claim, Entry, Reproduction
-from viper.reproduce.write import cells_of, gains_of, verdict
+from viper.reproduce.write import cells_of, gains_of, table_names, verdict
 
 _MARKS = ("o", "s", "^", "D", "v", "P", "X", "*")
 _DASHES = ("-", "--", ":", "-.")
@@ -33,11 +33,12 @@ def _claims(claims: Sequence[Claim]) -> Iterator[str]:
 
 
 def _tables(found: Reproduction) -> Iterator[str]:
-    for name in dict.fromkeys(row.table for row in found.rows):
+    for name in table_names(found):
         rows = [row for row in found.rows if row.table == name]
         yield f"<h2>{for_html(name[0].upper() + name[1:])}</h2>\n"
-        yield scrolling(f"plot of {name}", _plot(name, rows))
-        yield table("Mean ± standard deviation over seeds, in points", cells_of(name, rows))
+        if rows:
+            yield scrolling(f"plot of {name}", _plot(name, rows))
+            yield table("Mean ± standard deviation over seeds, in points", cells_of(name, rows))
         steps = [one for one in found.gains if one.table == name]
         if steps:
             yield table("Gains in points, paired, with 95% intervals", gains_of(steps))
@@ -67,9 +68,9 @@ def _plot(name: str, rows: Sequence[Entry]) -> str:
                 markerfacecolor="none",
                 linewidth=0.8,
                 capsize=2,
-                label=family,
+                label=for_terminal(family),
             )
-        axes.set_yticks(range(len(names)), names)
+        axes.set_yticks(range(len(names)), [for_terminal(name) for name in names])
         axes.invert_yaxis()
         axes.set_xlabel("score, in points")
         axes.legend(loc="upper center", bbox_to_anchor=(0.5, 1.0 + 0.35 / height), frameon=False,

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from viper.evaluate.evaluation import model_ids
 from viper.reasoner import Reasoner
 from viper.reproduce import zero_shot as ablations
 from viper.reproduce.lab import Lab
 from viper.reproduce.parts import Part
-from viper.reproduce.renamed_api import renamed_api
+from viper.reproduce.plan import Plan, plan_of
+from viper.reproduce.renamed_api import RENAMED_CELL, renamed_api
 from viper.reproduce.result import Entry, Gain, Reproduction
 from viper.reproduce.zero_shot import Table, entries, gains
-from viper.reproduce.zero_shot_claims import judged
+from viper.reproduce.zero_shot_claims import Measured, judged
 
 TITLE = "Zero-shot programmers (Stanić et al. 2024)"
 
@@ -27,64 +29,102 @@ BASELINES = {
 THRESHOLD = "detector.threshold"
 
 
-def tables(lab: Lab, parts: Sequence[Part], *, quick: bool) -> list[Table]:
-    """What is measured, what judges the main claims first."""
+@dataclass(frozen=True)
+class Study:
+    """What is measured.
+
+    Attributes:
+        parts: of the data.
+        grounding: those among them whose samples ask for a place in the picture.
+        tables: what judges the main claims first.
+        quick: the rest was left out.
+    """
+
+    parts: Sequence[Part]
+    grounding: Sequence[Part]
+    tables: Sequence[Table]
+    quick: bool
+
+    @property
+    def renamed(self) -> Part | None:
+        """The part on which the API's routines are renamed; None leaves that out."""
+        return self.grounding[0] if self.grounding and not self.quick else None
+
+    def plan(self, lab: Lab) -> Plan:
+        """Everything that will be answered, each run once."""
+        cells = list(ablations.cells_asked(self.tables, self.parts))
+        if self.renamed is not None:
+            cells.append((RENAMED_CELL, self.renamed))
+        return plan_of(lab, cells)
+
+
+def study_of(lab: Lab, parts: Sequence[Part], *, quick: bool) -> Study:
+    """The tables for these parts of the data; draws samples to see their tasks."""
+    tasks = {part.name: tasks_of(lab, part) for part in parts}
+    grounding = [part for part in parts if "ground" in tasks[part.name]]
     found = [ablations.ablation(), ablations.mined_against_random()]
-    grounding = [part.name for part in parts if "ground" in tasks_of(lab, part)]
     if grounding:
-        found.append(ablations.self_tuning(grounding))
-    if quick:
-        return found
-    found += [
-        ablations.baselines({p.name: _baselines(lab, p) for p in parts}),
-        ablations.api_by_examples(),
-        ablations.number_of_examples(),
-        ablations.trials(),
-        ablations.shots(),
-        ablations.temperatures(),
-        ablations.voting(),
-    ]
+        found.append(ablations.self_tuning([part.name for part in grounding]))
+    if not quick:
+        found += _more_tables(lab, tasks, [part.name for part in grounding])
+    return Study(parts, grounding, found, quick)
+
+
+def _more_tables(
+    lab: Lab, tasks: Mapping[str, set[str]], grounding: Sequence[str]
+) -> Iterator[Table]:
+    yield ablations.baselines({name: _baselines(found) for name, found in tasks.items()})
+    yield ablations.api_by_examples()
+    yield ablations.number_of_examples()
+    yield ablations.trials()
+    yield ablations.shots()
+    yield ablations.temperatures()
+    yield ablations.voting()
     known = lab.writers["main"].hub.settings.sensitivities.get(THRESHOLD)
     if grounding and known is not None:
         middle = known.start if known.fixed is None else known.fixed
         values = [round(middle * factor, 3) for factor in (0.5, 0.75, 1.0, 1.5, 2.0)]
-        found.append(ablations.thresholds(THRESHOLD, values, grounding))
+        yield ablations.thresholds(THRESHOLD, values, grounding)
     if "second" in lab.writers:
-        found.append(ablations.second_writer())
-    return found
+        yield ablations.second_writer()
 
 
 def tasks_of(lab: Lab, part: Part) -> set[str]:
     """The tasks of a part's samples."""
-    asked = part.asked(lab.scale.seeds[0], lab.scale.samples)
-    return {sample.task for sample in asked.samples()}
+    return {sample.task for sample in lab.asked(part, lab.scale.seeds[0]).samples}
 
 
-def _baselines(lab: Lab, part: Part) -> list[str]:
-    return [name for task in sorted(tasks_of(lab, part)) for name in BASELINES.get(task, ())]
+def _baselines(tasks: set[str]) -> list[str]:
+    return [name for task in sorted(tasks) for name in BASELINES.get(task, ())]
 
 
-def reproduce_zero_shot(lab: Lab, parts: Sequence[Part], *, quick: bool) -> Reproduction:
+def reproduce_zero_shot(lab: Lab, study: Study) -> Reproduction:
     """Answers everything that is not stored yet, and judges it."""
     began = time.monotonic()
-    measured = tables(lab, parts, quick=quick)
     rows: list[Entry] = []
     steps: list[Gain] = []
-    for table in measured:
-        rows += entries(lab, table, parts)
-        steps += gains(lab, table, parts)
+    for table in study.tables:
+        rows += entries(lab, table, study.parts)
+        steps += gains(lab, table, study.parts)
     renamed = None
-    grounding = [part for part in parts if "ground" in tasks_of(lab, part)]
-    if not quick and grounding:
-        renamed = renamed_api(lab, grounding[0])
+    if study.renamed is not None:
+        renamed = renamed_api(lab, study.renamed)
         steps.append(renamed.gain)
     facts = {
         "models": {
-            name: model_ids(Reasoner(parts_, preload=False)) for name, parts_ in lab.writers.items()
+            name: model_ids(Reasoner(parts, preload=False)) for name, parts in lab.writers.items()
         },
         "seeds": list(lab.scale.seeds),
         "samples": lab.scale.samples,
-        "quick": quick,
+        "pool": lab.scale.pool,
+        "quick": study.quick,
         "seconds": round(time.monotonic() - began, 1),
     }
-    return Reproduction(TITLE, rows, steps, judged(lab, parts, measured, renamed), facts)
+    measured = Measured(
+        study.parts,
+        study.grounding,
+        frozenset(table.name for table in study.tables),
+        renamed,
+        study.quick,
+    )
+    return Reproduction(TITLE, rows, steps, judged(lab, measured), facts)

@@ -25,15 +25,25 @@ def write_reports(found: Reproduction, folder: Path) -> None:
 def as_text(found: Reproduction) -> str:
     """Tables, gains and claims for a terminal."""
     lines = [found.title]
-    for table in dict.fromkeys(row.table for row in found.rows):
-        lines += ["", table, *_aligned(cells_of(table, found.rows))]
+    for table in table_names(found):
+        rows = [row for row in found.rows if row.table == table]
+        if rows:
+            lines += ["", table, *_aligned(cells_of(table, rows))]
         steps = [one for one in found.gains if one.table == table]
         if steps:
             lines += ["", f"{table}: gains in points, paired, with 95% intervals"]
             lines += _aligned(gains_of(steps))
     lines += ["", "claims"]
-    lines += [f"  {verdict(claim):<5} {claim.claim}: {claim.reason}" for claim in found.claims]
+    for claim in found.claims:
+        said = for_terminal(f"{claim.claim}: {claim.reason}")
+        lines.append(f"  {verdict(claim):<5} {said}")
     return "\n".join(lines)
+
+
+def table_names(found: Reproduction) -> list[str]:
+    """The tables in their order, those last that have gains alone."""
+    names = [row.table for row in found.rows] + [gain.table for gain in found.gains]
+    return list(dict.fromkeys(names))
 
 
 def verdict(claim: Claim) -> str:

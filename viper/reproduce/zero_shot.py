@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from viper.errors import DataError
 from viper.evaluate.intervals import over_seeds, paired
 from viper.evaluate.row import Row
 from viper.reasoner import RunOptions
@@ -267,10 +268,21 @@ def voting(votes: int = 5) -> Table:
     )
 
 
+def cells_asked(tables: Sequence[Table], parts: Sequence[Part]) -> Iterator[tuple[Cell, Part]]:
+    """Each cell with each part it is asked about, once however many tables share it."""
+    seen = set()
+    for table in tables:
+        for row, cell in table.cells.items():
+            for part in parts_of(table, row, parts):
+                if (cell.name, part.name) not in seen:
+                    seen.add((cell.name, part.name))
+                    yield cell, part
+
+
 def entries(lab: Lab, table: Table, parts: Sequence[Part]) -> Iterator[Entry]:
     """The rows of a table, answering what is not stored yet."""
     for name, cell in table.cells.items():
-        for part in _parts(table, name, parts):
+        for part in parts_of(table, name, parts):
             by_seed = [lab.rows(cell, part, seed) for seed in lab.scale.seeds]
             note = lab.note(cell, part)
             if table.trials:
@@ -288,7 +300,7 @@ def entries(lab: Lab, table: Table, parts: Sequence[Part]) -> Iterator[Entry]:
 def gains(lab: Lab, table: Table, parts: Sequence[Part]) -> Iterator[Gain]:
     """The gains of a table's steps, family by family."""
     for before, after_ in table.steps:
-        for part in _parts(table, before, parts):
+        for part in parts_of(table, before, parts):
             yield gain(lab, table, (before, after_), [part])
 
 
@@ -303,10 +315,25 @@ def gain(lab: Lab, table: Table, step: tuple[str, str], parts: Sequence[Part]) -
 def gain_of(
     before: Sequence[Row], after_: Sequence[Row], table: str, name: str, family: str
 ) -> Gain:
-    """The gain between two lists of rows on the same samples in the same order."""
-    assert [r.sample_id for r in before] == [r.sample_id for r in after_]
-    clusters = [f"{row.seed} {row.cluster or row.sample_id}" for row in before]
-    found = paired([r.score for r in before], [r.score for r in after_], clusters)
+    """The gain between two lists of rows, paired by sample and seed.
+
+    Samples of one picture are drawn together, and so is a sample that several seeds ask.
+
+    Raises:
+        DataError: they are not about the same samples.
+    """
+    old, new = ({(row.sample_id, row.seed): row for row in rows} for rows in (before, after_))
+    alone = old.keys() ^ new.keys()
+    if alone or not len(before) == len(after_) == len(old):
+        raise DataError(
+            f"{name}: {len(before)} and {len(after_)} answers cannot be paired, "
+            f"{len(alone)} stand alone; remove the folder and begin anew"
+        )
+    found = paired(
+        [row.score for row in before],
+        [new[row.sample_id, row.seed].score for row in before],
+        [row.cluster or row.sample_id for row in before],
+    )
     return Gain(table, name, family, found.difference)
 
 
@@ -321,7 +348,7 @@ def after(lab: Lab, cell: Cell, part: Part, programs: int, seed: int) -> list[fl
     return found
 
 
-def _parts(table: Table, row: str, parts: Sequence[Part]) -> list[Part]:
+def parts_of(table: Table, row: str, parts: Sequence[Part]) -> list[Part]:
     """The parts that a row of a table is about."""
     if "(" in row:  # a baseline of one family
         return [part for part in parts if f"({part.name})" in row]

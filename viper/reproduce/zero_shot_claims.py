@@ -7,6 +7,7 @@ false, and says why.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from viper.reproduce.lab import Lab
 from viper.reproduce.parts import Part
@@ -40,29 +41,43 @@ TOLERANCE = 0.02
 _LEFT_OUT = "left out by --quick; run without it"
 
 
-def judged(
-    lab: Lab, parts: Sequence[Part], tables: Sequence[Table], renamed: RenamedApi | None
-) -> list[Claim]:
-    """All claims, in the order of the issue's table.
+@dataclass(frozen=True)
+class Measured:
+    """What the claims can be judged on.
 
-    Args:
-        tables: those that were measured.
-        renamed: what re-mining for a renamed API came to; None where it was not tried.
+    Attributes:
+        parts: of the data.
+        grounding: those among them that ask for a place in the picture.
+        tables: names of those that were measured.
+        renamed: what mining again for a renamed API came to; None where it was not tried.
+        quick: the rest was left out for being quick.
     """
-    measured = {table.name for table in tables}
 
-    def judge(table: Table, claim: str, make: Callable[[], Claim]) -> Claim:
-        return make() if table.name in measured else Claim(claim, None, _LEFT_OUT)
+    parts: Sequence[Part]
+    grounding: Sequence[Part]
+    tables: frozenset[str]
+    renamed: RenamedApi | None = None
+    quick: bool = False
+
+
+def judged(lab: Lab, measured: Measured) -> list[Claim]:
+    """All claims, in an order that stays."""
+    parts = measured.parts
+
+    def judge(table: Table, claim: str, make: Callable[[], Claim], without: str = "") -> Claim:
+        if table.name in measured.tables:
+            return make()
+        return Claim(claim, None, _LEFT_OUT if measured.quick else without or "not measured")
 
     found = [_all_on(lab, part) for part in parts]
     found.append(_no_step_back(lab, parts))
     found.append(_examples_alone(lab, parts))
     found.append(_scores_matter(lab, parts))
     found.append(judge(shots(), _RANDOM_SHOTS, lambda: _random_shots(lab, parts)))
-    found.append(_self_tuning(lab, parts, tables))
+    found.append(_self_tuning(lab, measured.grounding))
     found.append(judge(trials(), _FEEDBACK, lambda: _feedback(lab, parts)))
-    found += _renamed(renamed)
-    found.append(judge(second_writer(), _SECOND, lambda: _second(lab, parts)))
+    found += _renamed(measured)
+    found.append(judge(second_writer(), _SECOND, lambda: _second(lab, parts), _NO_SECOND))
     return found
 
 
@@ -118,15 +133,16 @@ def _random_shots(lab: Lab, parts: Sequence[Part]) -> Claim:
     return _of_gain(_RANDOM_SHOTS, found, found.difference.value >= -TOLERANCE)
 
 
-def _self_tuning(lab: Lab, parts: Sequence[Part], tables: Sequence[Table]) -> Claim:
+def _self_tuning(lab: Lab, grounding: Sequence[Part]) -> Claim:
     claim = "self-tuning: the gain's interval excludes 0 on referring"
-    table = next((one for one in tables if one.name == self_tuning(()).name), None)
-    if table is None:
-        return Claim(claim, None, "no part of this data grounds expressions")
-    grounding = [part for part in parts if part.name in table.families]
+    if not grounding:
+        return Claim(claim, None, _NOTHING_REFERS)
+    table = self_tuning([part.name for part in grounding])
     found = gain(lab, table, (UNTUNED_CELL.name, TUNED_CELL.name), grounding)
     return _of_gain(claim, found, found.difference.low > 0)
 
+
+_NOTHING_REFERS = "no part of this data grounds expressions"
 
 _FEEDBACK = "from scratch against feedback is reported, whichever wins"
 
@@ -146,20 +162,22 @@ _NAMED = "after the API's routines were renamed, check names every broken exampl
 _RESTORED = "after the API's routines were renamed, mining again restores the score within 2 points"
 
 
-def _renamed(renamed: RenamedApi | None) -> list[Claim]:
+def _renamed(measured: Measured) -> list[Claim]:
+    renamed = measured.renamed
     if renamed is None:
-        return [Claim(_NAMED, None, _LEFT_OUT), Claim(_RESTORED, None, _LEFT_OUT)]
-    named = renamed.named == renamed.broken
-    first = Claim(
-        _NAMED,
-        named and bool(renamed.broken),
+        why = _LEFT_OUT if measured.quick else _NOTHING_REFERS
+        return [Claim(_NAMED, None, why), Claim(_RESTORED, None, why)]
+    said = (
         f"{len(renamed.broken)} of {renamed.examples} examples call a renamed routine; "
-        f"check named {len(renamed.named)}",
+        f"check named {len(renamed.named)}"
     )
+    nothing = not renamed.broken and not renamed.named
+    first = Claim(_NAMED, None if nothing else renamed.named == renamed.broken, said)
     restored = renamed.gain.difference.value >= -TOLERANCE
     return [first, _of_gain(_RESTORED, renamed.gain, restored)]
 
 
+_NO_SECOND = "no second language model; name its profile with --second"
 _SECOND = "with a second language model, too, everything on gains over the first row"
 
 

@@ -1,8 +1,8 @@
 """The program writer's recipe: a small Llama that writes programs from the compact prompt.
 
 ``viper world train writer``. Single CPU core, float32: about 5,000 tokens a second. First the
-grammar, nouns and names (``STAGES``), then what examples alone can show (``FURTHER``), from the
-averaged weights of the first part and at a rate of its own.
+grammar, nouns and names (``STAGES``), then what examples alone can show (``FURTHER``), last
+prompts as they will be (``LAST``); each part starts from the averaged weights of the one before.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 STEPS = 4600
 FURTHER_STEPS = 1600
+LAST_STEPS = 1500
 SMALL = WriterShape(width=140, layers=4, heads=4, inner=280)
 MAX_CONTEXT = 2048
 LINE_STARTS = ("\n", "\n\n", "# ", "\n# ", "\n    ", "\n    # ", "\n        ", "\n        # ")
@@ -99,6 +100,41 @@ FURTHER: tuple[Stage, ...] = (
 """Vague queries, whose meaning only earlier programs of the same document tell: first many
 of the same sort in short documents, which is where a writer learns to look back at all."""
 
+LAST: tuple[Stage, ...] = (
+    Stage(
+        1.00,
+        1600,
+        DocumentOptions(
+            programs=6,
+            made_up_nouns=0.4,
+            made_up_names=0.4,
+            full_header=0.6,
+            selections=0.15,
+            vipergpt=0.3,
+            lone=0.45,
+            vague=0.6,
+            bare=0.6,
+            banks=0.45,
+            failed=0.06,
+        ),
+    ),
+)
+"""Prompts as they will be: half of them without examples, the others with a bank's."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A training of its own that starts from the averaged weights of the part before."""
+
+    name: str
+    stages: Sequence[Stage]
+    steps: int
+    learning_rate: float
+
+
+FURTHER_PART = Part("further", FURTHER, FURTHER_STEPS, 3e-3)
+LAST_PART = Part("last", LAST, LAST_STEPS, 2e-3)
+
 
 @dataclass(frozen=True)
 class Batch:
@@ -122,7 +158,8 @@ def _train(options: TrainOptions, shape: WriterShape) -> Mapping[str, float]:
     compiled = shutil.which("g++") is not None
     model, tokenizer = train_writer(options, shape=shape, compiled=compiled)
     if options.steps is None:
-        model = train_further(model, tokenizer, options, compiled=compiled)
+        model = train_further(model, tokenizer, options, FURTHER_PART, compiled=compiled)
+        model = train_further(model, tokenizer, options, LAST_PART, compiled=compiled)
     save_writer(model, tokenizer, options.out)
     from viper.world.training.writer_score import evaluate
 
@@ -177,21 +214,19 @@ def train_further(
     model: Any,
     tokenizer: Tokenizer,
     options: TrainOptions,
+    part: Part,
     *,
-    stages: Sequence[Stage] = FURTHER,
-    steps: int = FURTHER_STEPS,
     step_tokens: int = 5000,
-    learning_rate: float = 3e-3,
     compiled: bool = False,
 ) -> Any:
-    """The model after a second part of training; resumes from ``options.work``."""
+    """The model after one more part of training; resumes from ``options.work``."""
     import torch
 
     model.requires_grad_(True)
     hidden_states = torch.compile(model.model, dynamic=True) if compiled else model.model
     plan = Plan(
-        steps=steps,
-        learning_rate=learning_rate,
+        steps=part.steps,
+        learning_rate=part.learning_rate,
         warmup=60,
         decay="tail",
         final_share=0.03,
@@ -202,11 +237,12 @@ def train_further(
     )
 
     def loss_at(step: int) -> tuple[Tensor, Mapping[str, float]]:
-        stage = next(s for s in stages if step < s.until * steps or s is stages[-1])
-        batches = batches_at(tokenizer, stage, f"further {options.seed} {step}", step_tokens)
+        stage = next(s for s in part.stages if step < s.until * plan.steps or s is part.stages[-1])
+        seed = f"{part.name} {options.seed} {step}"
+        batches = batches_at(tokenizer, stage, seed, step_tokens)
         return loss_of(hidden_states, model.lm_head, batches, options.device)
 
-    return fit(model, loss_at, plan, options.work / "further.pt")
+    return fit(model, loss_at, plan, options.work / f"{part.name}.pt")
 
 
 def initial_writer(tokenizer: Tokenizer, seed: int = 0, shape: WriterShape | None = None) -> Any:

@@ -102,6 +102,9 @@ class DocumentOptions:
             so that the same habit shows again.
         bare: share of the longer documents whose first programs stand without comments and
             are not learned.
+        banks: share of documents that begin as a prompt with a mined bank does: some bare
+            programs, every sort of vague query at most once, then a few queries to learn.
+        bank_examples: least and most programs of such a bank.
         failed: share of documents that say before their last query how an earlier program
             for it failed; the right program is the same.
     """
@@ -120,6 +123,8 @@ class DocumentOptions:
     most_sorts: int = 3
     focused: float = 0.6
     bare: float = 0.0
+    banks: float = 0.0
+    bank_examples: tuple[int, int] = (4, 14)
     failed: float = 0.0
 
 
@@ -135,16 +140,13 @@ def program_document(random: Random, options: DocumentOptions) -> list[Piece]:
     family = random.choices(tuple(FAMILY_SHARES), tuple(FAMILY_SHARES.values()))[0]
     api = "vipergpt" if random.random() < options.vipergpt else "abstract"
     lexicon = made_up_lexicon(random) if random.random() < options.made_up_nouns else WORLD
-    samples = list(_samples(random, options, family, api, lexicon))
+    samples, bare = _samples_and_bare(random, options, family, api, lexicon)
     listed = "vipergpt+abstract" if api == "abstract" and random.random() < 0.1 else api
     entries = listed_entries(listed, TASKS[family])
     programs = [_annotated(sample.program, entries) for sample in samples]
     shown = _header_entries(random, options, entries, programs)
     mapping = _name_mapping(random, options, [entry.name for entry in entries])
     shown = [renamed_entry(entry, mapping) for entry in shown]
-    bare = 0
-    if len(samples) > 2 and _happens(random, options.bare):
-        bare = random.randint(1, len(samples) - 1)
     failed = len(samples) - 1 if _happens(random, options.failed) else None
     pieces = [Piece(compact_header(shown, TASKS[family]), learned=False)]
     for place, (sample, program) in enumerate(zip(samples, programs, strict=True)):
@@ -160,6 +162,43 @@ def program_document(random: Random, options: DocumentOptions) -> list[Piece]:
 def _happens(random: Random, share: float) -> bool:
     """True that often; what never happens draws no number, so nothing else changes by it."""
     return share > 0 and random.random() < share
+
+
+def _samples_and_bare(
+    random: Random, options: DocumentOptions, family: str, api: str, lexicon: Lexicon
+) -> tuple[list[TextSample], int]:
+    """The queries of one document, and how many of the first are shown bare."""
+    if _happens(random, options.banks):
+        return _bank_samples(random, options, family, api, lexicon)
+    samples = list(_samples(random, options, family, api, lexicon))
+    if len(samples) > 2 and _happens(random, options.bare):
+        return samples, random.randint(1, len(samples) - 1)
+    return samples, 0
+
+
+def _bank_samples(
+    random: Random, options: DocumentOptions, family: str, api: str, lexicon: Lexicon
+) -> tuple[list[TextSample], int]:
+    """Solved queries as a bank holds them, then a few to learn; one data set's habits."""
+    habits = draw_habits(random)
+    count = random.randint(*options.bank_examples)
+    sorts = list(VAGUE_SORTS[family])
+    random.shuffle(sorts)
+    sorts = sorts[: random.randint(0, min(count, len(sorts)))]
+
+    def draw(chosen: Sequence[str] | None) -> TextSample:
+        return vague_text_sample(
+            random, habits, family=family, sorts=chosen, api=api, lexicon=lexicon
+        )
+
+    examples = [draw([sort]) for sort in sorts]
+    examples += [_evened_sample(random, family, api, lexicon) for _ in range(count - len(examples))]
+    random.shuffle(examples)
+    asked = [
+        draw(None) if random.random() < 0.5 else _evened_sample(random, family, api, lexicon)
+        for _ in range(random.randint(2, 4))
+    ]
+    return [*examples, *asked], count
 
 
 def _samples(

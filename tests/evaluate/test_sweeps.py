@@ -1,0 +1,103 @@
+"""Sweeps of one setting, with runs that are made up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from engine_doubles import a_sample
+
+from tests.strategies.bench import Bench
+from viper.errors import UnknownNameError
+from viper.evaluate.answered import Drawn
+from viper.evaluate.engines.runner import Running
+from viper.evaluate.evaluation import Evaluation
+from viper.evaluate.row import Row
+from viper.evaluate.sweeps import Swept, current_value, sweep
+from viper.reasoner import RunOptions
+from viper.strategies.base import Components
+
+
+class Asked:
+    """Stands for ``answered``: scores as told, and notes what was asked."""
+
+    def __init__(self, score: Callable[[RunOptions, Mapping[str, float]], float]) -> None:
+        self._score = score
+        self.folders: list[str] = []
+        self.documents: list[Any] = []
+        self.tuned: list[bool | None] = []
+
+    def __call__(
+        self,
+        components: Components,
+        drawn: Drawn,
+        folder: Path,
+        document: Any,
+        on_done: Callable[[Running], None],
+    ) -> list[Row]:
+        options = drawn.evaluation.options
+        self.folders.append(folder.name)
+        self.documents.append(document)
+        self.tuned.append(options.self_tune)
+        on_done(Running(len(drawn.samples), len(drawn.samples)))
+        score = self._score(options, components.hub.settings.start_thresholds(self_tune=False))
+        return [Row(s.sample_id, 0, score * (n % 2)) for n, s in enumerate(drawn.samples)]
+
+
+@pytest.fixture
+def swept(tmp_path: Path) -> Swept:
+    shots = Drawn(Evaluation("shots"), [a_sample(n) for n in range(4)])
+    full = Drawn(Evaluation("full"), [a_sample(n) for n in range(10, 18)])
+    return Swept(shots, full, tmp_path, {"name": "bench"})
+
+
+def test_temperatures_are_tried_with_the_profiles_own_among_them(
+    monkeypatch: pytest.MonkeyPatch, swept: Swept
+) -> None:
+    asked = Asked(lambda options, _: 1 - abs((options.temperature or 0.0) - 0.4))
+    monkeypatch.setattr("viper.evaluate.sweeps.answered", asked)
+    said = []
+    with Bench([], temperature=0.0) as bench:
+        components = bench.reasoner.components
+        found = sweep(
+            components, "temperature", [0.8, 0.4], swept, lambda name, running: said.append(name)
+        )
+    assert (found.name, found.current, found.chosen.value) == ("temperature", 0.0, 0.4)
+    assert [one.value for one in found.tried] == [0.0, 0.4, 0.8]
+    assert [one.shots for one in found.tried] == pytest.approx([0.3, 0.5, 0.3])
+    assert [one.full for one in found.tried] == pytest.approx([0.3, 0.5, 0.3])
+    assert found.agreement == pytest.approx(1.0) and found.regret == 0
+    assert asked.folders == [
+        f"temperature-{value}-{kind}" for value in (0.0, 0.4, 0.8) for kind in ("shots", "full")
+    ]
+    assert set(asked.tuned) == {False} and asked.documents[0] == {"name": "bench"}
+    assert said[:2] == ["temperature 0, shots", "temperature 0, full"]
+
+
+def test_a_threshold_is_tried_as_it_is_where_nothing_tunes_it(
+    monkeypatch: pytest.MonkeyPatch, swept: Swept
+) -> None:
+    asked = Asked(lambda _, thresholds: thresholds["detector.threshold"])
+    monkeypatch.setattr("viper.evaluate.sweeps.answered", asked)
+    alone = Swept(swept.shots, None, swept.folder, {})
+    with Bench([]) as bench:
+        components = bench.reasoner.components
+        found = sweep(components, "detector.threshold", [0.05, 0.1234561, 0.1234562], alone)
+        assert components.hub.settings.start_thresholds()["detector.threshold"] == 0.4
+    assert [one.value for one in found.tried] == [0.05, 0.1234561, 0.1234562, 0.4]
+    assert [one.shots for one in found.tried] == [one.value / 2 for one in found.tried]
+    assert found.chosen.value == 0.4 and found.agreement is None and found.regret is None
+    assert len(set(asked.folders)) == 4  # values that look alike have runs of their own
+
+
+def test_current_values() -> None:
+    with Bench([], temperature=0.7) as bench:
+        components = bench.reasoner.components
+        assert current_value(components, "temperature") == 0.7
+        assert current_value(components, "detector.threshold") == 0.4
+        fixed = components.with_thresholds({"detector.threshold": 0.2})
+        assert current_value(fixed, "detector.threshold") == 0.2
+        with pytest.raises(UnknownNameError, match="'nope'; known: detector.threshold, video"):
+            current_value(components, "nope")

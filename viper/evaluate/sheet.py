@@ -1,0 +1,159 @@
+"""Queries without labels, tried on a data set's media: who is asked what, and what came of it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from random import Random
+
+from viper.ace.agreed import SHEET
+from viper.ace.select import Candidate
+from viper.data.registry import data_set
+from viper.data.sample import Sample, Where
+from viper.errors import DataError
+from viper.evaluate.engines.work import Item
+from viper.evaluate.evaluation import Evaluation
+from viper.evaluate.mining import WARM, Shots, Source, candidates
+from viper.evaluate.row import Row
+from viper.schema import Query
+
+METRIC = "answered"
+"""Judges what has no label: by whether there is an answer."""
+
+_DRAWN = 90
+"""Samples of a set that draws them: enough different media, and a matter of seconds."""
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """On which media queries are tried, and with how many programs.
+
+    Attributes:
+        where: root, split and seed; without a split the training split is taken. The seed chooses
+            media, and is the first one of sampling.
+        media: pictures or clips for each query.
+        programs: drawn for each query and medium, each under a seed of its own, also on another
+            medium: a model that goes by prompt and seed would repeat itself otherwise.
+    """
+
+    set_name: str
+    task: str
+    where: Where = field(default_factory=Where)
+    media: int = 3
+    programs: int = 5
+    temperature: float = WARM
+
+    def evaluation(self) -> Evaluation:
+        """The zero-shot evaluation whose seeds are those of all media.
+
+        Raises:
+            UsageError: no training split.
+        """
+        shots = Shots(
+            self.set_name, self.where, programs=self.programs, temperature=self.temperature
+        )
+        first = self.where.seed
+        seeds = tuple(range(first, first + self.media * self.programs))
+        return replace(shots.evaluation(), limit=None, seeds=seeds)
+
+    def pool(self) -> list[Sample]:
+        """Samples with different media: of the task where the set has any, else all that fit it.
+
+        Their queries and labels are not looked at.
+
+        Raises:
+            DataError: files are missing, or no medium fits.
+        """
+        where = self.evaluation().where
+        samples = data_set(self.set_name).samples(replace(where, limit=_DRAWN))
+        pictured = [s for s in samples if self.task != "ground" or s.media != "video"]
+        fitting = [s for s in pictured if s.task == self.task] or pictured
+        found: dict[tuple[str, ...], Sample] = {}
+        for sample in fitting:
+            found.setdefault(sample.files or (sample.cluster or sample.sample_id,), sample)
+        if not found:
+            raise DataError(
+                f"{self.set_name} {where.split}: no media for the task {self.task}; choose another "
+                "split"
+            )
+        return list(found.values())
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A query about one medium.
+
+    Attributes:
+        query: its place among the queries.
+        medium: its place among the query's media.
+        sample: what is asked, without a label; its id names the words, so that other queries are
+            another run.
+        medium_id: id of the set's sample that the medium is of.
+    """
+
+    query: int
+    medium: int
+    sample: Sample
+    medium_id: str
+
+
+def tried_on(queries: Sequence[Query], pool: Sequence[Sample], drawing: Drawing) -> list[Tried]:
+    """Each query about media at random, the same ones for equal words and seeds."""
+    found = []
+    for place, query in enumerate(queries):
+        random = Random(f"{drawing.where.seed} {query.text}")
+        media = random.sample(list(pool), min(drawing.media, len(pool)))
+        found += [
+            Tried(place, number, _unlabelled(query, sample), sample.sample_id)
+            for number, sample in enumerate(media)
+        ]
+    return found
+
+
+def items(tried: Sequence[Tried], drawing: Drawing) -> list[Item]:
+    """Everything there is to do, query by query, so that a budget ends between queries."""
+    first, count = drawing.where.seed, drawing.programs
+    todo = [
+        (one.sample, first + one.medium * count + number)
+        for one in tried
+        for number in range(count)
+    ]
+    return [Item(position, sample, seed) for position, (sample, seed) in enumerate(todo)]
+
+
+def drawn(
+    rows: Iterable[Row], tried: Sequence[Tried], source: Source
+) -> list[list[list[Candidate]]]:
+    """For each query and each of its media the programs that were written.
+
+    The example that each would make names the set's sample that the medium is of.
+    """
+    of_sample = {one.sample.sample_id: one for one in tried}
+    found: list[list[list[Candidate]]] = []
+    for one in tried:
+        if one.query == len(found):
+            found.append([])
+        found[one.query].append([])
+    for candidate in candidates(rows, [one.sample for one in tried], source):
+        one = of_sample[candidate.example.sample_id]
+        example = replace(candidate.example, sample_id=one.medium_id)
+        found[one.query][one.medium].append(replace(candidate, example=example))
+    return found
+
+
+def _unlabelled(query: Query, medium: Sample) -> Sample:
+    words = "\n".join((query.task, query.text, *query.options))
+    name = hashlib.sha256(words.encode()).hexdigest()[:12]
+    return Sample(
+        f"{SHEET}-{name}-{medium.sample_id}",
+        query.text,
+        task=query.task,
+        media=medium.media,
+        target=None,
+        load=medium.load,
+        options=query.options,
+        groups={"query_type": SHEET},
+        cluster=medium.cluster,
+        files=medium.files,
+    )

@@ -20,9 +20,9 @@ from viper.strategies.base import RunSettings
 PROGRAM = "def execute_command(image):\n    # said: find\n    return 'red'"
 
 
-def source(bare: bool = False) -> Source:
+def source() -> Source:
     evaluation = Shots("world", count=1).evaluation()
-    return Source(evaluation, "abstract", Library(), "writer@1", bare)
+    return Source(evaluation, "abstract", Library(), "writer@1")
 
 
 def a_row(sample: Sample, **changes: object) -> Row:
@@ -83,11 +83,6 @@ def test_an_example_says_where_it_is_from() -> None:
     assert (example.set, example.split, example.kind) == ("world", "train", "count")
     assert (example.sample_id, example.seed, example.llm) == ("s3", 4, "writer@1")
     assert example.api_hash == api_hash(Library().api_set("abstract").entries("question"))
-
-
-def test_comments_that_repeat_the_api_are_left_out() -> None:
-    bare = candidates([a_row(a_sample(3))], [a_sample(3)], source(bare=True))[0].example
-    assert bare.program == "def execute_command(image):\n    return 'red'" and bare.kind == ""
 
 
 def test_an_example_has_the_task_that_the_writer_was_asked() -> None:

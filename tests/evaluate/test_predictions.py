@@ -120,7 +120,7 @@ def test_names_of_a_png(name: str) -> None:
 def test_an_empty_set_and_an_unknown_metric(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no samples"):
         score_predictions([], "gqa", tmp_path / "x")
-    with pytest.raises(UnknownNameError, match="known: answers"):
+    with pytest.raises(UnknownNameError, match="known: answered, answers"):
         score_predictions([one("question")], "bleu", tmp_path / "x")
 
 

@@ -62,7 +62,7 @@ def outcome(
 
 
 def verdicts(rows: list[Row], tried: list[Tried], plan: Drawing, at_least: int) -> list[Verdict]:
-    source = Source(plan.evaluation(), "abstract", Library(), "writer@1", bare=True)
+    source = Source(plan.evaluation(), "abstract", Library(), "writer@1")
     return [agreed(media, at_least) for media in drawn(rows, tried, source)]
 
 
@@ -77,7 +77,7 @@ def test_programs_that_agree_about_rendered_scenes_are_kept_and_odd_ones_dropped
     kept, left_out = verdicts(rows, tried, plan, 2)
     assert left_out == Verdict(None, "disagreed") and kept.example is not None
     example = kept.example
-    assert example.program == FOUND.replace("    # all: find\n", "")
+    assert example.program == FOUND
     assert example.score == pytest.approx((2 / 3 + 1) / 2, abs=1e-4)
     assert (example.query, example.kind, example.seed) == ("the first thing", "sheet", 0)
     assert example.sample_id == tried[0].medium_id and example.split == "val:referring"

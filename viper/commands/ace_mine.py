@@ -184,7 +184,6 @@ def _mined(plan: _Plan, api: str, asked: int) -> tuple[list[Candidate], Ended]:
                 api,
                 components.library,
                 components.llm.model_id,
-                bare=components.settings.prompt_style == "compact",
             )
             return candidates(store.rows(), plan.samples, source), ended
 

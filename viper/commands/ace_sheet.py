@@ -249,8 +249,7 @@ def _drawn(
         with shown(len(todo), len(store.done())) as progress:
             ended = run(engine, todo, store, budget=budget,
                         on_done=lambda _, so_far: progress(so_far))  # fmt: skip
-        bare = components.settings.prompt_style == "compact"
-        source = Source(evaluation, api, components.library, components.llm.model_id, bare)
+        source = Source(evaluation, api, components.library, components.llm.model_id)
         found = drawn(store.rows(), tried, source)
     _tell_ended(ended, given["budget"])
     return found

@@ -20,7 +20,6 @@ from viper.data.sample import Sample, Where
 from viper.errors import DataError, UsageError
 from viper.evaluate.evaluation import Evaluation
 from viper.evaluate.row import Prediction, Row
-from viper.prompting.comments import without_comments
 from viper.reasoner import RunOptions
 from viper.schema import Example
 from viper.strategies.program import asked_as
@@ -128,17 +127,12 @@ class Shots:
 
 @dataclass(frozen=True)
 class Source:
-    """What an example says of where it is from.
-
-    Attributes:
-        bare: leave whole-line comments out of programs, as where they only repeat the API text.
-    """
+    """What an example says of where it is from."""
 
     evaluation: Evaluation
     api: str
     library: Library
     llm: str
-    bare: bool = False
 
 
 def candidates(rows: Iterable[Row], samples: Sequence[Sample], source: Source) -> list[Candidate]:
@@ -153,12 +147,12 @@ def candidates(rows: Iterable[Row], samples: Sequence[Sample], source: Source) -
 
 
 def _example(row: Row, sample: Sample, source: Source, hashes: dict[str, str]) -> Example:
-    query, program = asked_as(sample.query), row.program or ""
+    query = asked_as(sample.query)
     if query.task not in hashes:
         hashes[query.task] = api_hash(source.library.api_set(source.api).entries(query.task))
     return Example(
         query=query.text,
-        program=without_comments(program) if source.bare else program,
+        program=row.program or "",
         task=query.task,
         api=source.api,
         score=row.score,

@@ -253,7 +253,6 @@ class Lab:
                 mining.api,
                 components.library,
                 components.llm.model_id,
-                bare=components.settings.prompt_style == "compact",
             )
             tried = {one.sample_id for one in mined_from(drawn.samples, mining, seed)}
             found = candidates([r for r in rows if r.sample_id in tried], drawn.samples, source)

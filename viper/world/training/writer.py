@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 STEPS = 4600
 FURTHER_STEPS = 1600
-LAST_STEPS = 1500
+LAST_STEPS = 2000
 SMALL = WriterShape(width=140, layers=4, heads=4, inner=280)
 MAX_CONTEXT = 2048
 LINE_STARTS = ("\n", "\n\n", "# ", "\n# ", "\n    ", "\n    # ", "\n        ", "\n        # ")
@@ -103,18 +103,18 @@ of the same sort in short documents, which is where a writer learns to look back
 LAST: tuple[Stage, ...] = (
     Stage(
         1.00,
-        1600,
+        1800,
         DocumentOptions(
-            programs=6,
+            programs=8,
             made_up_nouns=0.4,
             made_up_names=0.4,
             full_header=0.6,
-            selections=0.15,
+            selections=0.12,
             vipergpt=0.3,
             lone=0.45,
-            vague=0.6,
-            bare=0.6,
-            banks=0.45,
+            vague=0.7,
+            focused=0.5,
+            banks=0.4,
             failed=0.06,
         ),
     ),

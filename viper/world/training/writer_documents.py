@@ -102,8 +102,8 @@ class DocumentOptions:
             so that the same habit shows again.
         bare: share of the longer documents whose first programs stand without comments and
             are not learned.
-        banks: share of documents that begin as a prompt with a mined bank does: some bare
-            programs, every sort of vague query at most once, then a few queries to learn.
+        banks: share of documents that begin as a prompt with a mined bank does: some solved
+            queries, every sort of vague query at most once; then a few more queries.
         bank_examples: least and most programs of such a bank.
         failed: share of documents that say before their last query how an earlier program
             for it failed; the right program is the same.
@@ -124,7 +124,7 @@ class DocumentOptions:
     focused: float = 0.6
     bare: float = 0.0
     banks: float = 0.0
-    bank_examples: tuple[int, int] = (4, 14)
+    bank_examples: tuple[int, int] = (4, 10)
     failed: float = 0.0
 
 
@@ -169,7 +169,7 @@ def _samples_and_bare(
 ) -> tuple[list[TextSample], int]:
     """The queries of one document, and how many of the first are shown bare."""
     if _happens(random, options.banks):
-        return _bank_samples(random, options, family, api, lexicon)
+        return _bank_samples(random, options, family, api, lexicon), 0
     samples = list(_samples(random, options, family, api, lexicon))
     if len(samples) > 2 and _happens(random, options.bare):
         return samples, random.randint(1, len(samples) - 1)
@@ -178,8 +178,8 @@ def _samples_and_bare(
 
 def _bank_samples(
     random: Random, options: DocumentOptions, family: str, api: str, lexicon: Lexicon
-) -> tuple[list[TextSample], int]:
-    """Solved queries as a bank holds them, then a few to learn; one data set's habits."""
+) -> list[TextSample]:
+    """Solved queries as a bank holds them, then a few more; one data set's habits."""
     habits = draw_habits(random)
     count = random.randint(*options.bank_examples)
     sorts = list(VAGUE_SORTS[family])
@@ -198,7 +198,7 @@ def _bank_samples(
         draw(None) if random.random() < 0.5 else _evened_sample(random, family, api, lexicon)
         for _ in range(random.randint(2, 4))
     ]
-    return [*examples, *asked], count
+    return [*examples, *asked]
 
 
 def _samples(

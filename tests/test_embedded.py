@@ -120,3 +120,14 @@ def test_the_sum_of_the_weights_stays_small() -> None:
     files = list((ROOT / "viper" / "world" / "weights").rglob("*.safetensors"))
     sizes = [path.stat().st_size for path in files]
     assert len(files) >= 6 and max(sizes) <= 16e6 and sum(sizes) <= 40e6
+
+
+def test_a_process_may_end_while_models_are_loading() -> None:
+    program = (
+        "import time\nfrom viper import Reasoner, load_profile\n"
+        "Reasoner(load_profile('embedded'))\ntime.sleep(1)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")

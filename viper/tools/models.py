@@ -151,17 +151,21 @@ class ModelSet:
             self.get(role)
 
     def load_in_background(self) -> threading.Thread:
-        """Loads every backend in a thread of its own, which does not keep the process alive.
+        """Loads every backend in a thread of its own.
 
-        A backend that cannot be loaded says so when it is first used.
+        A backend that cannot be loaded says so when it is first used. A process that ends waits
+        for the one that is being loaded, and no further one: a thread that the interpreter's end
+        cuts off within a library's own code aborts the process.
         """
 
         def load() -> None:
             for role in self._loaders:
+                if not threading.main_thread().is_alive():
+                    return
                 with contextlib.suppress(Exception):
                     self.get(role)
 
-        thread = threading.Thread(target=load, name="viper-preload", daemon=True)
+        thread = threading.Thread(target=load, name="viper-preload")
         thread.start()
         return thread
 

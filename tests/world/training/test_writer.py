@@ -5,8 +5,6 @@ import torch
 
 from viper.world.training.optim import TrainOptions
 from viper.world.training.writer import (
-    STAGES,
-    Stage,
     batches_at,
     encode_pieces,
     initial_writer,
@@ -16,6 +14,7 @@ from viper.world.training.writer import (
 )
 from viper.world.training.writer_documents import DocumentOptions, Piece
 from viper.world.training.writer_init import WriterShape, build_writer
+from viper.world.training.writer_parts import FURTHER_PART, GROUND_PART, LAST_PART, Part, Stage
 
 SMALL = Stage(1.0, 256, DocumentOptions(programs=1, full_header=0.0, extra_lines=1))
 
@@ -65,9 +64,12 @@ def test_batches_depend_on_their_seed_alone_and_fit_the_stage(tmp_path: Path) ->
     assert max(batch.ids.shape[1] for batch in one) <= 256
 
 
-def test_the_curriculum_ends_with_the_longest_documents() -> None:
-    assert STAGES[-1].until == 1.0
-    assert [s.until for s in STAGES] == sorted(s.until for s in STAGES)
+@pytest.mark.parametrize("part", [GROUND_PART, FURTHER_PART, LAST_PART])
+def test_a_part_goes_through_its_stages_in_order_and_ends_with_the_longest(part: Part) -> None:
+    passed = [part.stage(step) for step in range(part.steps)]
+    assert list(dict.fromkeys(passed)) == list(part.stages)
+    assert part.stages[-1].until == 1.0
+    assert part.stages[-1].max_tokens == max(stage.max_tokens for stage in part.stages)
 
 
 @pytest.mark.timeout(120)
@@ -76,10 +78,11 @@ def test_a_training_resumes_and_saves_a_loadable_folder(tmp_path: Path) -> None:
     from viper.llm.transformers_llm import TransformersLLM
 
     shape = WriterShape(width=40, layers=2, heads=4, head_dim=16, inner=32)
+    part = Part("writer", (SMALL,), 2, 3e-3, step_tokens=300)
     writer_tokenizer(tmp_path / "work", 0, documents=20, words=50)
     for steps in (1, 2):
         options = TrainOptions(out=tmp_path / "out", work=tmp_path / "work", steps=steps)
-        model, tokenizer = train_writer(options, stages=(SMALL,), shape=shape, step_tokens=300)
+        model, tokenizer = train_writer(options, part=part, shape=shape)
     save_writer(model, tokenizer, tmp_path / "out")
     llm = TransformersLLM(tmp_path / "out", local_only=True)
     text = llm.generate(["# query: the red cube\n"], Sampling(max_tokens=5))[0][0].text

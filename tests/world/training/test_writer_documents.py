@@ -3,13 +3,13 @@ from random import Random
 
 import pytest
 
-from viper.world.training.writer import FURTHER
 from viper.world.training.writer_documents import (
     DocumentOptions,
     document,
     program_document,
     selection_document,
 )
+from viper.world.training.writer_parts import FURTHER
 from viper.world.training.writer_words import (
     is_test_word,
     made_up_lexicon,

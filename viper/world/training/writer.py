@@ -1,15 +1,14 @@
 """The program writer's recipe: a small Llama that writes programs from the compact prompt.
 
-``viper world train writer``. Single CPU core, float32: about 5,000 tokens a second. First the
-grammar, nouns and names (``STAGES``), then what examples alone can show (``FURTHER``), last
-prompts as they will be (``LAST``); each part starts from the averaged weights of the one before.
+``viper world train writer``. Single CPU core, float32: about 5,000 tokens a second. The parts of
+its curriculum are in :mod:`viper.world.training.writer_parts`.
 """
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from viper.world.training.optim import Plan, TrainOptions, fit
 from viper.world.training.writer_documents import DocumentOptions, Piece, document
 from viper.world.training.writer_init import Marks, WriterShape, build_writer
+from viper.world.training.writer_parts import FURTHER_PART, GROUND_PART, LAST_PART, Part, Stage
 from viper.world.training.writer_tokenizer import (
     BOS,
     EOS,
@@ -31,109 +31,11 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
     from torch import Tensor
 
-STEPS = 4600
-FURTHER_STEPS = 1600
-LAST_STEPS = 2000
 SMALL = WriterShape(width=140, layers=4, heads=4, inner=280)
 MAX_CONTEXT = 2048
 LINE_STARTS = ("\n", "\n\n", "# ", "\n# ", "\n    ", "\n    # ", "\n        ", "\n        # ")
 
 PLAIN = DocumentOptions(made_up_nouns=0, made_up_names=0, swapped_names=0)
-
-
-@dataclass(frozen=True)
-class Stage:
-    """A part of the curriculum, up to a share of all steps; longer documents are left out."""
-
-    until: float
-    max_tokens: int
-    documents: DocumentOptions
-
-
-STAGES: tuple[Stage, ...] = (
-    Stage(
-        0.08, 256, DocumentOptions(programs=1, made_up_names=0.6, full_header=0.0, extra_lines=3)
-    ),
-    Stage(
-        0.50, 512, DocumentOptions(programs=3, made_up_names=0.5, full_header=0.15, extra_lines=8)
-    ),
-    Stage(1.00, 1100, DocumentOptions(programs=5, full_header=0.5)),
-)
-"""Short headers with invented names first: that is where reading the API text is learned."""
-
-
-FURTHER: tuple[Stage, ...] = (
-    Stage(
-        0.45,
-        512,
-        DocumentOptions(
-            programs=5,
-            made_up_names=0.25,
-            made_up_nouns=0.3,
-            full_header=0.0,
-            extra_lines=4,
-            selections=0.05,
-            vipergpt=0.3,
-            vague=1.0,
-            vague_shares=(1.0,),
-            focused=1.0,
-            most_sorts=2,
-        ),
-    ),
-    Stage(
-        1.00,
-        1500,
-        DocumentOptions(
-            programs=8,
-            made_up_nouns=0.5,
-            made_up_names=0.4,
-            full_header=0.5,
-            selections=0.15,
-            vipergpt=0.3,
-            lone=0.34,
-            vague=0.75,
-            bare=0.6,
-            failed=0.06,
-        ),
-    ),
-)
-"""Vague queries, whose meaning only earlier programs of the same document tell: first many
-of the same sort in short documents, which is where a writer learns to look back at all."""
-
-LAST: tuple[Stage, ...] = (
-    Stage(
-        1.00,
-        1800,
-        DocumentOptions(
-            programs=8,
-            made_up_nouns=0.4,
-            made_up_names=0.4,
-            full_header=0.6,
-            selections=0.12,
-            vipergpt=0.3,
-            lone=0.45,
-            vague=0.7,
-            focused=0.5,
-            banks=0.4,
-            failed=0.06,
-        ),
-    ),
-)
-"""Prompts as they will be: half of them without examples, the others with a bank's."""
-
-
-@dataclass(frozen=True)
-class Part:
-    """A training of its own that starts from the averaged weights of the part before."""
-
-    name: str
-    stages: Sequence[Stage]
-    steps: int
-    learning_rate: float
-
-
-FURTHER_PART = Part("further", FURTHER, FURTHER_STEPS, 3e-3)
-LAST_PART = Part("last", LAST, LAST_STEPS, 2e-3)
 
 
 @dataclass(frozen=True)
@@ -158,8 +60,8 @@ def _train(options: TrainOptions, shape: WriterShape) -> Mapping[str, float]:
     compiled = shutil.which("g++") is not None
     model, tokenizer = train_writer(options, shape=shape, compiled=compiled)
     if options.steps is None:
-        model = train_further(model, tokenizer, options, FURTHER_PART, compiled=compiled)
-        model = train_further(model, tokenizer, options, LAST_PART, compiled=compiled)
+        for part in (FURTHER_PART, LAST_PART):
+            model = train_part(model, tokenizer, options, part, compiled=compiled)
     save_writer(model, tokenizer, options.out)
     from viper.world.training.writer_score import evaluate
 
@@ -169,65 +71,34 @@ def _train(options: TrainOptions, shape: WriterShape) -> Mapping[str, float]:
 def train_writer(
     options: TrainOptions,
     *,
-    stages: Sequence[Stage] = STAGES,
+    part: Part = GROUND_PART,
     shape: WriterShape | None = None,
-    step_tokens: int = 4000,
-    learning_rate: float = 3e-3,
     compiled: bool = False,
 ) -> tuple[Any, Tokenizer]:
-    """The trained model and its tokenizer; resumes from ``options.work``.
+    """The model after the first part, and its tokenizer; resumes from ``options.work``."""
+    tokenizer = writer_tokenizer(options.work, options.seed)
+    model = initial_writer(tokenizer, options.seed, shape)
+    part = replace(part, steps=options.steps or part.steps)
+    return train_part(model, tokenizer, options, part, compiled=compiled), tokenizer
+
+
+def train_part(
+    model: Any, tokenizer: Tokenizer, options: TrainOptions, part: Part, *, compiled: bool = False
+) -> Any:
+    """The model after one more part of training; resumes from ``options.work``.
 
     Args:
-        step_tokens: about how many tokens a step takes.
         compiled: let torch generate code (needs a C++ compiler): a minute once, then 1.4 times
             as fast.
     """
     import torch
 
-    tokenizer = writer_tokenizer(options.work, options.seed)
-    model = initial_writer(tokenizer, options.seed, shape)
-    model.to(options.device)
-    hidden_states = torch.compile(model.model, dynamic=True) if compiled else model.model
-    steps = options.steps or STEPS
-    plan = Plan(
-        steps=steps,
-        learning_rate=learning_rate,
-        warmup=40,
-        decay="tail",
-        final_share=0.03,
-        betas=(0.9, 0.95),
-        weight_decay=0.01,
-        ema=0.995,
-        log_every=20,
-    )
-
-    def loss_at(step: int) -> tuple[Tensor, Mapping[str, float]]:
-        stage = next(s for s in stages if step < s.until * steps or s is stages[-1])
-        batches = batches_at(tokenizer, stage, f"writer {options.seed} {step}", step_tokens)
-        return loss_of(hidden_states, model.lm_head, batches, options.device)
-
-    trained = fit(model, loss_at, plan, options.work / "checkpoint.pt")
-    return trained, tokenizer
-
-
-def train_further(
-    model: Any,
-    tokenizer: Tokenizer,
-    options: TrainOptions,
-    part: Part,
-    *,
-    step_tokens: int = 5000,
-    compiled: bool = False,
-) -> Any:
-    """The model after one more part of training; resumes from ``options.work``."""
-    import torch
-
-    model.requires_grad_(True)
+    model.to(options.device).requires_grad_(True)
     hidden_states = torch.compile(model.model, dynamic=True) if compiled else model.model
     plan = Plan(
         steps=part.steps,
         learning_rate=part.learning_rate,
-        warmup=60,
+        warmup=part.warmup,
         decay="tail",
         final_share=0.03,
         betas=(0.9, 0.95),
@@ -237,9 +108,8 @@ def train_further(
     )
 
     def loss_at(step: int) -> tuple[Tensor, Mapping[str, float]]:
-        stage = next(s for s in part.stages if step < s.until * plan.steps or s is part.stages[-1])
         seed = f"{part.name} {options.seed} {step}"
-        batches = batches_at(tokenizer, stage, seed, step_tokens)
+        batches = batches_at(tokenizer, part.stage(step), seed, part.step_tokens)
         return loss_of(hidden_states, model.lm_head, batches, options.device)
 
     return fit(model, loss_at, plan, options.work / f"{part.name}.pt")

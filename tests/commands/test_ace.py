@@ -272,6 +272,20 @@ def test_check_names_every_broken_example(bench: Mine, monkeypatch: pytest.Monke
     assert found[2]["why"] == "calls ask_plainly, which no API has; near: ask_simply"
 
 
+def test_check_judges_a_bank_by_another_api(bench: Mine) -> None:
+    bench.mine("--keep", "1", "--ids", "q1,q2")
+    (good,) = bench.kept
+    head = "def execute_command(image, question):\n    "
+    viper_gpt = f"{head}return bool_to_yesno(True)"
+    write_bank(bench.bank, [good, replace(good, api="vipergpt", program=viper_gpt, score=0.0)])
+    code, found = bench.check("--out", bench.folder / "own.jsonl")
+    assert code == 0 and {one["state"] for one in found.values()} == {"ok"}
+    code, found = bench.check("--api", "abstract", "--out", bench.folder / "other.jsonl")
+    assert code == 1 and found[1]["state"] == "ok" and found[2]["state"] == "broken"
+    assert found[2]["why"] == "calls bool_to_yesno, which abstract does not list"
+    assert [one.api for one in read_bank(bench.folder / "other.jsonl").items] == ["abstract"]
+
+
 def test_check_reads_only_where_the_samples_are_not_known(bench: Mine) -> None:
     bench.mine("--keep", "2")
     write_bank(bench.bank, [replace(one, set="", split="") for one in bench.kept])

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from viper.commands.option_groups import root_option
 from viper.commands.options import open_profile, profile_options
 from viper.errors import EXIT_FAILED, EXIT_OK, UsageError
 
@@ -25,8 +27,10 @@ if TYPE_CHECKING:
 @click.option("--data", "set_name", metavar="SET",
               help="Where the samples are; by default the set that an example names.")  # fmt: skip
 @click.option("--split", metavar="NAME", help="By default the one that an example names.")
-@click.option("--root", type=click.Path(path_type=Path), metavar="DIR",
-              help="Folder of the set's official files.")  # fmt: skip
+@root_option
+@click.option("--api", metavar="NAME[+FILE.py]",
+              help="Judge all of them by this API instead of their own: what would break if their "
+                   "programs had to do with what it offers?")  # fmt: skip
 @click.option("--out", type=click.Path(path_type=Path), metavar="FIXED",
               help="Write the examples that hold as a bank of their own.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON list.")
@@ -41,11 +45,15 @@ def check(bank: Path, **given: Any) -> int:
 
     \b
     viper ace check bank.jsonl
+    viper ace check bank.jsonl --api abstract+routines.py
     viper ace check bank.jsonl --data refcoco --split train --root refer --out fixed.jsonl
     """
     from viper.ace.bank import read_bank, write_bank
 
-    checked = _checked(read_bank(bank).items, given)
+    examples = read_bank(bank).items
+    if given["api"] is not None:
+        examples = tuple(replace(one, api=given["api"]) for one in examples)
+    checked = _checked(examples, given)
     holding = [one.example for one in checked if one.state != "broken"]
     if given["out"] is not None:
         write_bank(given["out"], holding)
@@ -70,7 +78,7 @@ def _checked(examples: Sequence[Example], given: dict[str, Any]) -> list[Checked
         if isinstance(library, str):
             found.append(Checked(number, example, "broken", library))
         else:
-            found.append(read(number, example, library))
+            found.append(read(number, example, library, listed=given["api"] is not None))
     return _run(found, libraries, given)
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from viper.commands.option_groups import options, root_option, seed_option, workers_option
 from viper.commands.options import open_profile, profile_options, quiet_libraries
 from viper.errors import EXIT_FAILED, EXIT_OK, UsageError
 
@@ -18,64 +18,50 @@ if TYPE_CHECKING:
     from viper.evaluate.engines.runner import Ended
     from viper.evaluate.mining import Shots
 
-_SEEDS = 2**31
+
+_of_the_shots = options(
+    click.option("--data", default="world", show_default=True, metavar="SET",
+                 help="See viper data list; or a FILE.csv, FILE.jsonl of your own."),
+    root_option,
+    click.option("--split", metavar="NAME", help="By default train."),
+    click.option("--shots", type=click.IntRange(1, 10_000), default=100, show_default=True,
+                 help="Labelled samples tried, at random; of the embedded world, of each "
+                      "family."),
+    click.option("--ids", metavar="FILE|ID,ID", help="These samples instead; a file names one "
+                 "a line."),
+    seed_option(),
+    click.option("--programs", type=click.IntRange(1, 100), default=1, show_default=True,
+                 help="Programs drawn for each sample."),
+    click.option("--temperature", type=click.FloatRange(0, 2),
+                 help="By default 0 for one program, else 0.4."),
+)  # fmt: skip
 
 
-def _of_the_shots(command: Callable[..., Any]) -> Callable[..., Any]:
-    for option in reversed((
-        click.option("--data", default="world", show_default=True, metavar="SET",
-                     help="See viper data list; or a FILE.csv, FILE.jsonl of your own."),
-        click.option("--root", type=click.Path(path_type=Path), metavar="DIR",
-                     help="Folder of the set's official files."),
-        click.option("--split", metavar="NAME", help="By default train."),
-        click.option("--shots", type=click.IntRange(1, 10_000), default=100, show_default=True,
-                     help="Labelled samples tried, at random; of the embedded world, of each "
-                          "family."),
-        click.option("--ids", metavar="FILE|ID,ID", help="These samples instead; a file names one "
-                     "a line."),
-        click.option("--seed", type=click.IntRange(-_SEEDS, _SEEDS), default=0, show_default=True,
-                     help="Chooses samples, and is the first seed of sampling."),
-        click.option("--programs", type=click.IntRange(1, 100), default=1, show_default=True,
-                     help="Programs drawn for each sample."),
-        click.option("--temperature", type=click.FloatRange(0, 2),
-                     help="By default 0 for one program, else 0.4."),
-    )):  # fmt: skip
-        command = option(command)
-    return command
+_of_the_bank = options(
+    click.option("--keep", type=click.IntRange(1, 10_000), default=16, show_default=True,
+                 help="Examples kept for each task and API."),
+    click.option("--agree", is_flag=True,
+                 help="Leave out what may be luck: keep a right program only if one of the "
+                      "same shape was right on another sample of the same type, or if most "
+                      "programs drawn for the sample gave its answer."),
+    click.option("--random-keep", is_flag=True,
+                 help="Keep any programs that gave an answer, whatever they scored: the "
+                      "ablation of choosing the best."),
+    click.option("--out", type=click.Path(path_type=Path), required=True, metavar="BANK",
+                 help="The bank to write."),
+)  # fmt: skip
 
 
-def _of_the_bank(command: Callable[..., Any]) -> Callable[..., Any]:
-    for option in reversed((
-        click.option("--keep", type=click.IntRange(1, 10_000), default=16, show_default=True,
-                     help="Examples kept for each task and API."),
-        click.option("--agree", is_flag=True,
-                     help="Leave out what may be luck: keep a right program only if one of the "
-                          "same shape was right on another sample of the same type, or if most "
-                          "programs drawn for the sample gave its answer."),
-        click.option("--random-keep", is_flag=True,
-                     help="Keep any programs that gave an answer, whatever they scored: the "
-                          "ablation of choosing the best."),
-        click.option("--out", type=click.Path(path_type=Path), required=True, metavar="BANK",
-                     help="The bank to write."),
-    )):  # fmt: skip
-        command = option(command)
-    return command
-
-
-def _of_the_work(command: Callable[..., Any]) -> Callable[..., Any]:
-    for option in reversed((
-        click.option("--api", "apis", multiple=True, default=("abstract", "vipergpt"),
-                     show_default=True, metavar="NAME[+FILE.py]",
-                     help="Give it again for several; the bank holds the examples of all."),
-        click.option("--budget", type=click.IntRange(1), metavar="N",
-                     help="Ask for N programs at most, for all APIs and sessions together."),
-        click.option("--workers", type=click.IntRange(1, 1024), default=16, show_default=True,
-                     help="Samples on their way at once."),
-        click.option("--work", type=click.Path(path_type=Path), metavar="DIR",
-                     help="Where the answers are kept; by default BANK.mining."),
-    )):  # fmt: skip
-        command = option(command)
-    return command
+_of_the_work = options(
+    click.option("--api", "apis", multiple=True, default=("abstract", "vipergpt"),
+                 show_default=True, metavar="NAME[+FILE.py]",
+                 help="Give it again for several; the bank holds the examples of all."),
+    click.option("--budget", type=click.IntRange(1), metavar="N",
+                 help="Ask for N programs at most, for all APIs and sessions together."),
+    workers_option(),
+    click.option("--work", type=click.Path(path_type=Path), metavar="DIR",
+                 help="Where the answers are kept; by default BANK.mining."),
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

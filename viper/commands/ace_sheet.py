@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from viper.commands.option_groups import options, root_option, seed_option, workers_option
 from viper.commands.options import api_option, open_profile, profile_options, quiet_libraries
 from viper.errors import EXIT_FAILED, EXIT_OK, UsageError
 
@@ -26,62 +27,49 @@ if TYPE_CHECKING:
 
 QUERIES = 50
 TASKS = ("ground", "question", "choice")
-_SEEDS = 2**31
 
 
-def _of_the_queries(command: Callable[..., Any]) -> Callable[..., Any]:
-    for option in reversed((
-        click.option("--task", type=click.Choice(TASKS), required=True,
-                     help="What the queries ask for."),
-        click.option("--queries", type=click.IntRange(1, 10_000), metavar="N",
-                     help=f"Queries to ask for; by default {QUERIES}, or all of --queries-from."),
-        click.option("--queries-from", type=click.Path(path_type=Path), metavar="FILE",
-                     help="Queries of your own, one a line, options after vertical bars; or JSON "
-                          "lines with query and options. No query is asked for then: the way for "
-                          "language models that only write programs, as that of the profile "
-                          "embedded."),
-    )):  # fmt: skip
-        command = option(command)
-    return command
+_of_the_queries = options(
+    click.option("--task", type=click.Choice(TASKS), required=True,
+                 help="What the queries ask for."),
+    click.option("--queries", type=click.IntRange(1, 10_000), metavar="N",
+                 help=f"Queries to ask for; by default {QUERIES}, or all of --queries-from."),
+    click.option("--queries-from", type=click.Path(path_type=Path), metavar="FILE",
+                 help="Queries of your own, one a line, options after vertical bars; or JSON "
+                      "lines with query and options. No query is asked for then: the way for "
+                      "language models that only write programs, as that of the profile "
+                      "embedded."),
+)  # fmt: skip
 
 
-def _of_the_media(command: Callable[..., Any]) -> Callable[..., Any]:
-    for option in reversed((
-        click.option("--data", default="world", show_default=True, metavar="SET",
-                     help="Whose media are asked about; its labels are not used."),
-        click.option("--split", metavar="NAME", help="By default train."),
-        click.option("--root", type=click.Path(path_type=Path), metavar="DIR",
-                     help="Folder of the set's official files."),
-        click.option("--media", type=click.IntRange(1, 100), default=3, show_default=True,
-                     help="Pictures or clips that each query is tried on, at random."),
-        click.option("--seed", type=click.IntRange(-_SEEDS, _SEEDS), default=0, show_default=True,
-                     help="Chooses media, and is the first seed of sampling."),
-    )):  # fmt: skip
-        command = option(command)
-    return command
+_of_the_media = options(
+    click.option("--data", default="world", show_default=True, metavar="SET",
+                 help="Whose media are asked about; its labels are not used."),
+    click.option("--split", metavar="NAME", help="By default train."),
+    root_option,
+    click.option("--media", type=click.IntRange(1, 100), default=3, show_default=True,
+                 help="Pictures or clips that each query is tried on, at random."),
+    seed_option("Chooses media, and is the first seed of sampling."),
+)  # fmt: skip
 
 
-def _of_the_programs(command: Callable[..., Any]) -> Callable[..., Any]:
-    for option in reversed((
-        click.option("--programs", type=click.IntRange(2, 100), default=5, show_default=True,
-                     help="Programs drawn for each query and medium."),
-        click.option("--temperature", type=click.FloatRange(0, 2, min_open=True), default=0.4,
-                     show_default=True, help="Of the programs."),
-        click.option("--agree", type=click.IntRange(2, 100), default=3, show_default=True,
-                     help="A program is kept if it is one of so many that gave the same answer."),
-        click.option("--keep", type=click.IntRange(1, 10_000), default=16, show_default=True,
-                     help="Examples kept."),
-        click.option("--budget", type=click.IntRange(1), metavar="LLM_CALLS",
-                     help="Requests to the language model at most, over all sessions."),
-        click.option("--workers", type=click.IntRange(1, 1024), default=16, show_default=True,
-                     help="Programs on their way at once."),
-        click.option("--out", type=click.Path(path_type=Path), required=True, metavar="BANK",
-                     help="The bank to write."),
-        click.option("--work", type=click.Path(path_type=Path), metavar="DIR",
-                     help="Where queries and answers are kept; by default BANK.sheet."),
-    )):  # fmt: skip
-        command = option(command)
-    return command
+_of_the_programs = options(
+    click.option("--programs", type=click.IntRange(2, 100), default=5, show_default=True,
+                 help="Programs drawn for each query and medium."),
+    click.option("--temperature", type=click.FloatRange(0, 2, min_open=True), default=0.4,
+                 show_default=True, help="Of the programs."),
+    click.option("--agree", type=click.IntRange(2, 100), default=3, show_default=True,
+                 help="A program is kept if it is one of so many that gave the same answer."),
+    click.option("--keep", type=click.IntRange(1, 10_000), default=16, show_default=True,
+                 help="Examples kept."),
+    click.option("--budget", type=click.IntRange(1), metavar="LLM_CALLS",
+                 help="Requests to the language model at most, over all sessions."),
+    workers_option("Programs on their way at once."),
+    click.option("--out", type=click.Path(path_type=Path), required=True, metavar="BANK",
+                 help="The bank to write."),
+    click.option("--work", type=click.Path(path_type=Path), metavar="DIR",
+                 help="Where queries and answers are kept; by default BANK.sheet."),
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

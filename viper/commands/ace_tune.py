@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from viper.commands.option_groups import options, root_option, seed_option
 from viper.commands.options import api_option, open_profile, profile_options, quiet_libraries
 from viper.errors import EXIT_OK, UsageError
 
@@ -20,28 +21,22 @@ if TYPE_CHECKING:
     from viper.tuning.sweep import Sweep
 
 TEMPERATURES = "0, 0.4, 0.8, 1.0"
-_SEEDS = 2**31
 
 
-def _of_the_samples(command: Callable[..., Any]) -> Callable[..., Any]:
-    for option in reversed((
-        click.option("--data", "set_name", default="world-a", show_default=True, metavar="SET",
-                     help="See viper data list; or a FILE.csv, FILE.jsonl of your own."),
-        click.option("--root", type=click.Path(path_type=Path), metavar="DIR",
-                     help="Folder of the set's official files."),
-        click.option("--split", default="train", show_default=True, metavar="NAME",
-                     help="Where the few labelled samples are from."),
-        click.option("--shots", type=click.IntRange(2, 10_000), default=48, show_default=True,
-                     help="Labelled samples to choose on."),
-        click.option("--validate", metavar="SPLIT",
-                     help="Also answer this split, and say how well the shots foretold it."),
-        click.option("--limit", type=click.IntRange(2), default=300, show_default=True,
-                     help="Samples of --validate at most."),
-        click.option("--seed", type=click.IntRange(-_SEEDS, _SEEDS), default=0, show_default=True,
-                     help="Chooses samples, and is the seed of sampling."),
-    )):  # fmt: skip
-        command = option(command)
-    return command
+_of_the_samples = options(
+    click.option("--data", "set_name", default="world-a", show_default=True, metavar="SET",
+                 help="See viper data list; or a FILE.csv, FILE.jsonl of your own."),
+    root_option,
+    click.option("--split", default="train", show_default=True, metavar="NAME",
+                 help="Where the few labelled samples are from."),
+    click.option("--shots", type=click.IntRange(2, 10_000), default=48, show_default=True,
+                 help="Labelled samples to choose on."),
+    click.option("--validate", metavar="SPLIT",
+                 help="Also answer this split, and say how well the shots foretold it."),
+    click.option("--limit", type=click.IntRange(2), default=300, show_default=True,
+                 help="Samples of --validate at most."),
+    seed_option("Chooses samples, and is the seed of sampling."),
+)  # fmt: skip
 
 
 @click.command()

@@ -6,11 +6,12 @@ None keeps what the profile says.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from viper.commands.option_groups import options
 from viper.errors import UsageError
 from viper.schema import EXAMPLE_ORDERS, FALLBACKS, MAX_VOTES, RETRIEVALS
 
@@ -32,36 +33,33 @@ _OF_A_RUN = {
 """Options by the setting of ``RunOptions`` that they change."""
 
 
-def correction_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """``--trials`` to ``--fallback``."""
-    for option in reversed((
-        click.option("--trials", type=click.IntRange(1, 50), help="Programs written at most."),
-        click.option("--temperature", type=click.FloatRange(0, 2), help="Of the first program."),
-        click.option("--feedback/--from-scratch", default=None,
-                     help="Show the program that failed and its error when asking for another."),
-        click.option("--self-tune/--no-self-tune", default=None,
-                     help="Lower a threshold that is to blame and run the same program again."),
-        click.option("--votes", type=click.IntRange(1, MAX_VOTES), metavar="N",
-                     help=f"Answer up to N times, at most {MAX_VOTES}; the commonest counts."),
-        click.option("--n-examples", type=click.IntRange(0, _MOST_EXAMPLES), metavar="N",
-                     help="In-context examples shown at most."),
-        click.option("--retrieval", type=click.Choice(RETRIEVALS),
-                     help="Examples: the bank's first, or those most like the query."),
-        click.option("--example-order", type=click.Choice(EXAMPLE_ORDERS),
-                     help="rising: the best example stands last, next to the query."),
-        click.option("--bank", "examples_bank", metavar="FILE",
-                     help="Examples to show instead of the profile's."),
-        click.option("--threshold", "thresholds", multiple=True, metavar="NAME=VALUE",
-                     help="Where a threshold starts, as detector.threshold=0.2; repeatable."),
-        click.option("--max-llm-calls", type=click.IntRange(0), metavar="N",
-                     help="Requests to the program writer for one query at most; 0: no bound."),
-        click.option("--max-llm-tokens", type=click.IntRange(0), metavar="N",
-                     help="Its tokens for one query, after which it is asked no more."),
-        click.option("--fallback", type=click.Choice(FALLBACKS),
-                     help="What answers, marked as such, when every trial failed."),
-    )):  # fmt: skip
-        command = option(command)
-    return command
+correction_options = options(
+    click.option("--trials", type=click.IntRange(1, 50), help="Programs written at most."),
+    click.option("--temperature", type=click.FloatRange(0, 2), help="Of the first program."),
+    click.option("--feedback/--from-scratch", default=None,
+                 help="Show the program that failed and its error when asking for another."),
+    click.option("--self-tune/--no-self-tune", default=None,
+                 help="Lower a threshold that is to blame and run the same program again."),
+    click.option("--votes", type=click.IntRange(1, MAX_VOTES), metavar="N",
+                 help=f"Answer up to N times, at most {MAX_VOTES}; the commonest counts."),
+    click.option("--n-examples", type=click.IntRange(0, _MOST_EXAMPLES), metavar="N",
+                 help="In-context examples shown at most."),
+    click.option("--retrieval", type=click.Choice(RETRIEVALS),
+                 help="Examples: the bank's first, or those most like the query."),
+    click.option("--example-order", type=click.Choice(EXAMPLE_ORDERS),
+                 help="rising: the best example stands last, next to the query."),
+    click.option("--bank", "examples_bank", metavar="FILE",
+                 help="Examples to show instead of the profile's."),
+    click.option("--threshold", "thresholds", multiple=True, metavar="NAME=VALUE",
+                 help="Where a threshold starts, as detector.threshold=0.2; repeatable."),
+    click.option("--max-llm-calls", type=click.IntRange(0), metavar="N",
+                 help="Requests to the program writer for one query at most; 0: no bound."),
+    click.option("--max-llm-tokens", type=click.IntRange(0), metavar="N",
+                 help="Its tokens for one query, after which it is asked no more."),
+    click.option("--fallback", type=click.Choice(FALLBACKS),
+                 help="What answers, marked as such, when every trial failed."),
+)  # fmt: skip
+"""``--trials`` to ``--fallback``."""
 
 
 def run_changes(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,10 +12,10 @@ import click
 
 from viper.commands.correction_options import correction_options, run_changes
 from viper.commands.eval_ray import profile_of, ray_options
+from viper.commands.option_groups import options, root_option, seed_option, workers_option
 from viper.commands.options import api_option, profile_options
 from viper.errors import EXIT_FAILED, EXIT_OK, UsageError
 
-_SEEDS = 2**31
 """What a store and every generator of random numbers take, whatever is added to it."""
 
 if TYPE_CHECKING:
@@ -29,55 +29,43 @@ if TYPE_CHECKING:
     from viper.evaluate.trackers.tracking import Tracker
 
 
-def _of_the_set(command: Callable[..., Any]) -> Callable[..., Any]:
-    for option in reversed((
-        click.option("--root", type=click.Path(path_type=Path), metavar="DIR",
-                     help="Folder of the set's official files."),
-        click.option("--split", metavar="NAME", help="By default the set's first."),
-        click.option("--limit", type=click.IntRange(1), help="Only so many samples, at random."),
-        click.option("--seed", type=click.IntRange(-_SEEDS, _SEEDS), default=0, show_default=True,
-                     help="Chooses samples, and is the first seed of sampling."),
-        click.option("--seeds", type=click.IntRange(1, 100), default=1, show_default=True,
-                     help="Answer every sample under so many seeds: means with deviations."),
-    )):  # fmt: skip
-        command = option(command)
-    return command
+_of_the_set = options(
+    root_option,
+    click.option("--split", metavar="NAME", help="By default the set's first."),
+    click.option("--limit", type=click.IntRange(1), help="Only so many samples, at random."),
+    seed_option(),
+    click.option("--seeds", type=click.IntRange(1, 100), default=1, show_default=True,
+                 help="Answer every sample under so many seeds: means with deviations."),
+)  # fmt: skip
 
 
-def _of_the_answers(command: Callable[..., Any]) -> Callable[..., Any]:
-    for option in reversed((
-        click.option("--strategy", default="program", show_default=True,
-                     help="program, or a baseline: detector, vqa, captions, llm."),
-        click.option("--examples/--zero-shot", default=True, show_default=True,
-                     help="Show the profile's in-context examples."),
-        click.option("--deadline", "deadline_s", type=click.FloatRange(0, min_open=True),
-                     metavar="SECONDS", help="For one sample; past it, it counts as failed."),
-    )):  # fmt: skip
-        command = option(command)
-    return command
+_of_the_answers = options(
+    click.option("--strategy", default="program", show_default=True,
+                 help="program, or a baseline: detector, vqa, captions, llm."),
+    click.option("--examples/--zero-shot", default=True, show_default=True,
+                 help="Show the profile's in-context examples."),
+    click.option("--deadline", "deadline_s", type=click.FloatRange(0, min_open=True),
+                 metavar="SECONDS", help="For one sample; past it, it counts as failed."),
+)  # fmt: skip
 
 
-def _of_the_run(command: Callable[..., Any]) -> Callable[..., Any]:
-    for option in reversed((
-        click.option("--out", type=click.Path(path_type=Path), metavar="RUN",
-                     help="Folder of the run; by default runs/SET-SPLIT-TIME."),
-        click.option("--resume", is_flag=True,
-                     help="Go on with the run in --out; begins it where there is none."),
-        click.option("--workers", type=click.IntRange(1, 1024), default=16, show_default=True,
-                     help="Samples on their way at once; with --engine ray, in each actor."),
-        click.option("--budget-usd", type=click.FloatRange(0, min_open=True),
-                     help="Begin no further sample once programs cost this much."),
-        click.option("--engine", type=click.Choice(["local", "ray"]), default="local",
-                     show_default=True, help="Threads here, or actors of Ray."),
-        click.option("--track", metavar="NAME:WHERE",
-                     help="tensorboard:DIR, mlflow:URI or wandb:PROJECT."),
-        click.option("--html/--no-html", default=True, show_default=True,
-                     help="Write the page with plots, too."),
-        click.option("--dry-run", is_flag=True, help="Say what would be done; load no model."),
-        click.option("--json", "as_json", is_flag=True, help="Print the report as JSON."),
-    )):  # fmt: skip
-        command = option(command)
-    return command
+_of_the_run = options(
+    click.option("--out", type=click.Path(path_type=Path), metavar="RUN",
+                 help="Folder of the run; by default runs/SET-SPLIT-TIME."),
+    click.option("--resume", is_flag=True,
+                 help="Go on with the run in --out; begins it where there is none."),
+    workers_option("Samples on their way at once; with --engine ray, in each actor."),
+    click.option("--budget-usd", type=click.FloatRange(0, min_open=True),
+                 help="Begin no further sample once programs cost this much."),
+    click.option("--engine", type=click.Choice(["local", "ray"]), default="local",
+                 show_default=True, help="Threads here, or actors of Ray."),
+    click.option("--track", metavar="NAME:WHERE",
+                 help="tensorboard:DIR, mlflow:URI or wandb:PROJECT."),
+    click.option("--html/--no-html", default=True, show_default=True,
+                 help="Write the page with plots, too."),
+    click.option("--dry-run", is_flag=True, help="Say what would be done; load no model."),
+    click.option("--json", "as_json", is_flag=True, help="Print the report as JSON."),
+)  # fmt: skip
 
 
 @click.command("eval")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from viper.commands.option_groups import root_option
 from viper.commands.options import open_profile, profile_options
 from viper.errors import EXIT_FAILED, EXIT_OK
 
@@ -37,8 +38,7 @@ QUICK_SAMPLES, SAMPLES = 80, 200
               help="Runs, banks and reports; by default reproduce/zero-shot.")  # fmt: skip
 @click.option("--data", "set_name", default="world", show_default=True, metavar="SET",
               help="See viper data list; world stands for its three sets with habits.")  # fmt: skip
-@click.option("--root", type=click.Path(path_type=Path), metavar="DIR",
-              help="Folder of the set's official files.")  # fmt: skip
+@root_option
 @click.option("--split", metavar="NAME", help="What is answered; by default val, or the first.")
 @click.option("--shots-split", default="train", show_default=True, metavar="NAME",
               help="What examples are mined from.")  # fmt: skip

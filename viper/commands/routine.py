@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from viper.commands.option_groups import root_option
 from viper.commands.options import api_option, open_profile, profile_options
 from viper.errors import EXIT_FAILED, EXIT_OK, UsageError
 from viper.schema import TASKS
@@ -149,12 +150,7 @@ def check(file: Path, api: str | None) -> int:
 @routine.command("try")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--data", default="world", show_default=True, help="See viper data list.")
-@click.option(
-    "--root",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="Folder of the set's official files.",
-)
+@root_option
 @click.option("--split", metavar="NAME", help="By default the set's first.")
 @click.option("--limit", type=click.IntRange(1), default=60, show_default=True)
 @click.option("--seed", type=int, default=0, show_default=True)

@@ -276,14 +276,14 @@ def test_check_judges_a_bank_by_another_api(bench: Mine) -> None:
     bench.mine("--keep", "1", "--ids", "q1,q2")
     (good,) = bench.kept
     head = "def execute_command(image, question):\n    "
-    viper_gpt = f"{head}return bool_to_yesno(True)"
-    write_bank(bench.bank, [good, replace(good, api="vipergpt", program=viper_gpt, score=0.0)])
-    code, found = bench.check("--out", bench.folder / "own.jsonl")
+    sorting = replace(good, program=f"{head}return str(sort_patches_left_to_right([]))", score=0.0)
+    write_bank(bench.bank, [good, sorting])
+    code, found = bench.check()
     assert code == 0 and {one["state"] for one in found.values()} == {"ok"}
-    code, found = bench.check("--api", "abstract", "--out", bench.folder / "other.jsonl")
+    code, found = bench.check("--api", "vipergpt", "--out", bench.folder / "other.jsonl")
     assert code == 1 and found[1]["state"] == "ok" and found[2]["state"] == "broken"
-    assert found[2]["why"] == "calls bool_to_yesno, which abstract does not list"
-    assert [one.api for one in read_bank(bench.folder / "other.jsonl").items] == ["abstract"]
+    assert found[2]["why"] == "calls sort_patches_left_to_right, which vipergpt does not list"
+    assert [one.api for one in read_bank(bench.folder / "other.jsonl").items] == ["vipergpt"]
 
 
 def test_check_reads_only_where_the_samples_are_not_known(bench: Mine) -> None:

@@ -13,7 +13,15 @@ from viper.api.library import Library
 from viper.api.spec import api_hash
 from viper.data.sample import Sample, Where
 from viper.errors import DataError, UsageError
-from viper.evaluate.mining import Shots, Source, candidates, read_ids, work_folder
+from viper.evaluate.mining import (
+    Shots,
+    Source,
+    candidates,
+    kind_of,
+    of_each_kind,
+    read_ids,
+    work_folder,
+)
 from viper.evaluate.row import Prediction, Row
 from viper.strategies.base import RunSettings
 
@@ -55,6 +63,20 @@ def test_chosen_shots(tmp_path: Path) -> None:
         Shots(str(file), ids=("q1", "q8", "q9", "x", "y")).samples()
     with pytest.raises(DataError, match="world train has no sample val-0-question-0"):
         Shots("world", ids=("val-0-question-0",)).samples()
+
+
+def test_spread_shots_take_each_kind_in_turn() -> None:
+    spread = Shots("world-a", count=4, spread=True).samples()
+    tasks = {one.task for one in spread}
+    kinds = {t: [kind_of(one.groups) for one in spread if one.task == t] for t in tasks}
+    assert len(kinds) == 3
+    assert all(len(its) == len(set(its)) == 4 for its in kinds.values())
+    within = Shots("world-a", Where(None, "train:question"), 4, spread=True).samples()
+    assert len({kind_of(one.groups) for one in within}) == len(within) == 4
+    few = [a_sample(n) for n in range(5)]
+    assert of_each_kind(few, 3) == few[:3] and of_each_kind(few, 9) == few
+    kinds = [replace(one, groups={"type": kind}) for one, kind in zip(few, "aaabb", strict=True)]
+    assert of_each_kind(kinds, 4) == [kinds[n] for n in (0, 3, 1, 4)]
 
 
 def test_a_set_without_a_training_split_asks_for_one() -> None:

@@ -29,6 +29,9 @@ _of_the_shots = options(
                       "family."),
     click.option("--ids", metavar="FILE|ID,ID", help="These samples instead; a file names one "
                  "a line."),
+    click.option("--spread", is_flag=True,
+                 help="Take each kind of query in turn instead of whatever chance brings; kinds "
+                      "are those of the set's report."),
     seed_option(),
     click.option("--programs", type=click.IntRange(1, 100), default=1, show_default=True,
                  help="Programs drawn for each sample."),
@@ -93,6 +96,8 @@ def mine(**given: Any) -> int:
     """
     if given["agree"] and given["random_keep"]:
         raise UsageError("--agree keeps what is right, --random-keep anything; choose one")
+    if given["ids"] and given["spread"]:
+        raise UsageError("--ids names the samples, --spread draws them; choose one")
     quiet_libraries(given["offline"])
     from viper.ace.bank import write_bank
     from viper.ace.select import Selection, select
@@ -123,7 +128,7 @@ def _shots(given: dict[str, Any], ids: tuple[str, ...]) -> Shots:
 
     where = Where(given["root"], given["split"], given["seed"])
     drawn = (given["programs"], given["temperature"])
-    return Shots(given["data"], where, given["shots"], ids, *drawn)
+    return Shots(given["data"], where, given["shots"], ids, *drawn, spread=given["spread"])
 
 
 def _mined(plan: _Plan, api: str, asked: int) -> tuple[list[Candidate], Ended]:

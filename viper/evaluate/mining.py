@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from pathlib import Path
 
 from viper.ace.select import Answered, Candidate
@@ -30,6 +31,7 @@ WARM = 0.4
 
 _TRAINING = "train"
 _NAMED_IDS = 3
+_SPREAD_OVER = 10
 
 
 def zero_shot(temperature: float = 0.0) -> RunOptions:
@@ -54,6 +56,8 @@ class Shots:
             samples and is the first one of sampling.
         count: random samples; of the embedded world so many of each family.
         ids: these samples instead of random ones.
+        spread: of ten times as many random samples take each kind of query in turn, so that
+            rare ones occur; the authors of the paper chose theirs by hand (tables 5 and 6).
         programs: drawn for each sample, each under a seed of its own.
         temperature: None is 0 for one program, else ``WARM``.
     """
@@ -64,6 +68,7 @@ class Shots:
     ids: tuple[str, ...] = ()
     programs: int = 1
     temperature: float | None = None
+    spread: bool = False
 
     def evaluation(self) -> Evaluation:
         """The zero-shot evaluation: one program a seed, nothing corrected.
@@ -97,7 +102,7 @@ class Shots:
         """
         evaluation = self.evaluation()
         if not self.ids:
-            return evaluation.samples()
+            return self._spread(evaluation) if self.spread else evaluation.samples()
         found = samples_by_id(self.set_name, evaluation.where, self.ids)
         missing = [one for one in self.ids if one not in found]
         if missing:
@@ -107,6 +112,16 @@ class Shots:
                 f"{', '.join(missing[:_NAMED_IDS])}{more}; see viper data show"
             )
         return list(found.values())
+
+    def _spread(self, evaluation: Evaluation) -> list[Sample]:
+        assert evaluation.limit is not None
+        pool = replace(evaluation, limit=evaluation.limit * _SPREAD_OVER).samples()
+        if evaluation.limit == self.count:
+            return of_each_kind(pool, self.count)
+        families: dict[str, list[Sample]] = {}
+        for sample in pool:
+            families.setdefault(sample.task, []).append(sample)
+        return [one for its in families.values() for one in of_each_kind(its, self.count)]
 
     def _split(self) -> str:
         splits = data_set(self.set_name).splits
@@ -170,6 +185,15 @@ def _example(row: Row, sample: Sample, source: Source, hashes: dict[str, str]) -
 def kind_of(groups: Mapping[str, str]) -> str:
     """The type of a query: ``query_type`` where the set has one, else its first group."""
     return groups.get("query_type") or next(iter(groups.values()), "")
+
+
+def of_each_kind(samples: Sequence[Sample], count: int) -> list[Sample]:
+    """So many of the samples: of each kind of query the first, then of each the second, …"""
+    by_kind: dict[str, list[Sample]] = {}
+    for sample in samples:
+        by_kind.setdefault(kind_of(sample.groups), []).append(sample)
+    turns = zip_longest(*by_kind.values())
+    return [one for turn in turns for one in turn if one is not None][:count]
 
 
 def _answered(row: Row) -> Answered | None:

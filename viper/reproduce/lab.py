@@ -17,7 +17,7 @@ from viper.errors import StoreError, UsageError
 from viper.evaluate.answered import Drawn, answered
 from viper.evaluate.engines.runner import Running
 from viper.evaluate.evaluation import Evaluation
-from viper.evaluate.mining import Source, candidates, kind_of, zero_shot
+from viper.evaluate.mining import Source, candidates, of_each_kind, zero_shot
 from viper.evaluate.row import Row
 from viper.evaluate.runs.store import RunStore
 from viper.llm.cache import CachedLLM, SqliteStore
@@ -278,15 +278,7 @@ def mined_from(samples: Sequence[Sample], mining: Mining, seed: int) -> list[Sam
     """The shots among the pool: any, or of each kind of query in turn."""
     if not mining.chosen:
         return chosen(samples, mining.shots, seed)
-    by_kind: dict[str, list[Sample]] = {}
-    for sample in samples:
-        by_kind.setdefault(kind_of(sample.groups), []).append(sample)
-    turns = [
-        (turn, place, sample)
-        for place, kind in enumerate(by_kind.values())
-        for turn, sample in enumerate(kind)
-    ]
-    return [sample for *_, sample in sorted(turns, key=lambda one: one[:2])][: mining.shots]
+    return of_each_kind(samples, mining.shots)
 
 
 def _check_apart(part: Part, asked: Drawn, pool: Drawn) -> None:

@@ -41,7 +41,7 @@ class SheetWriter:
         return [[Completion(self._said(prompt, sampling), 9, 9)] for prompt in prompts]
 
     def score(self, prompt: str, continuations: Sequence[str]) -> list[float]:
-        raise NotImplementedError
+        raise AssertionError("a sheet is drawn from, never scored")
 
     def count_tokens(self, text: str) -> int:
         return len(text.split())

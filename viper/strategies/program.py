@@ -26,6 +26,7 @@ from viper.strategies.answers import read_answer
 from viper.strategies.base import Components, RunContext, RunSettings, Wanted
 from viper.strategies.voting import voted
 from viper.tools.hub import HubSession
+from viper.tools.media import Media
 
 ENTRY = "execute_command"
 
@@ -265,7 +266,7 @@ def _run_once(
         written.program,
         tools=session,
         entry=ENTRY,
-        args=program_arguments(context),
+        args=program_arguments(context.query, context.media),
         cancel=context.cancel,
     )
     context.usage.model_calls += session.model_calls
@@ -316,9 +317,8 @@ def _read(value: Any, context: RunContext, session: HubSession) -> Answer | Fail
     return read_answer(chosen, query, context.media)
 
 
-def program_arguments(context: RunContext) -> dict[str, Any]:
+def program_arguments(query: Query, media: Media) -> dict[str, Any]:
     """The values an entry point may ask for by name (the sandbox knows their aliases)."""
-    media, query = context.media, context.query
     arguments: dict[str, Any] = {"question": query.text, "possible_answers": list(query.options)}
     if media.video is not None:
         count, height, width = media.video.shape[:3]

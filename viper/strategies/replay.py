@@ -1,0 +1,251 @@
+"""A program once more, with the results that its calls had: what did each of its lines produce?
+
+No model is asked and nothing is decided anew. The program is given reports after its lines, and
+the trace's results in place of the tools; so a run pays for none of this, and any stored trace can
+be looked into later.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from viper.api.library import Library
+from viper.errors import ToolError, ViperError
+from viper.sandbox import Limits, Prelude, Ref, Sandbox
+from viper.sandbox.sandbox import Mode
+from viper.schema import Query, ToolCall
+from viper.strategies.program import ENTRY, program_arguments
+from viper.tools.hub import HubSession, ToolHub, plain
+from viper.tools.media import Media
+from viper.tools.models import ModelSet
+from viper.tools.settings import ToolSettings
+
+MOST_EVENTS = 2_000
+"""Reports that are kept of one program; a loop without end would tell forever."""
+
+_REPORT = "viper_line_report"
+_VALUE = "viper_line_value"
+_REFERENCES = frozenset({"patch", "image", "segment", "video"})
+_STOPPED = frozenset({"timeout", "memory", "output", "tool_budget", "protocol", "crash"})
+_SOURCE_KB = 512
+_CALLS = 100_000
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happened on a line, in the order of the run.
+
+    Attributes:
+        line: of the program as its author wrote it, from 1.
+        what: the name that was assigned, ``return``, ``for NAME``, ``while``, ``if``, or empty for
+            the value of an expression.
+        value: of it, as a JSON value; see :func:`viper.tools.hub.plain`.
+        call: index of the tool call that this event is instead; ``what`` and ``value`` are empty.
+    """
+
+    line: int | None
+    what: str = ""
+    value: Any = None
+    call: int | None = None
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What a program did.
+
+    Attributes:
+        whole: False where the program took another way than the trace says, or told more than
+            is kept; ``events`` end there.
+    """
+
+    events: tuple[Event, ...]
+    whole: bool = True
+
+
+class Replayer:
+    """Runs programs again in a sandbox of its own; safe to use from several threads.
+
+    Args:
+        library: the names that the programs were given.
+    """
+
+    def __init__(self, library: Library, mode: Mode = "strict", time_s: float = 10) -> None:
+        shipped = library.prelude()
+        tools = [*shipped.config.get("tools", ()), _REPORT]
+        prelude = Prelude(shipped.module, {**shipped.config, "tools": tools}, shipped.sources)
+        limits = Limits(time_s=time_s, calls=_CALLS, source_kb=_SOURCE_KB)
+        self._hub = ToolHub(ModelSet({}), ToolSettings())
+        self._sandbox = Sandbox(prelude=prelude, limits=limits, mode=mode)
+
+    def replay(
+        self,
+        program: str,
+        calls: Sequence[ToolCall],
+        query: Query,
+        media: Media,
+    ) -> Replay:
+        """What the lines of a program produced.
+
+        Args:
+            calls: that it made, with their results.
+            media: what the query was about; a program may read its pixels.
+
+        Raises:
+            SandboxUnavailableError, SandboxHostError: no program can be run here.
+        """
+        instrumented = reporting(program)
+        if instrumented is None:
+            return Replay((), whole=False)
+        teller = _Recorded(calls, self._hub.session(media))
+        arguments = program_arguments(query, media)
+        try:
+            outcome = self._sandbox.run(instrumented, tools=teller, entry=ENTRY, args=arguments)
+        except _Diverged:
+            return Replay(tuple(teller.events), whole=False)
+        stopped = outcome.failure is not None and outcome.failure.kind in _STOPPED
+        return Replay(tuple(teller.events), whole=not stopped)
+
+    def close(self) -> None:
+        """Ends its processes."""
+        self._sandbox.close()
+
+    def __enter__(self) -> Replayer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def reporting(program: str) -> str | None:
+    """The program with a report after each statement; None where it does not parse."""
+    try:
+        tree = ast.parse(program)
+        if _REPORT in program or _VALUE in program:
+            return None
+        return ast.unparse(ast.fix_missing_locations(_Reports().visit(tree)))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+class _Diverged(ViperError):
+    """The program asks something else than the trace says, or tells too much."""
+
+
+class _Recorded:
+    """The tool client of a replay: results of the trace, and an ear for reports."""
+
+    def __init__(self, calls: Sequence[ToolCall], pixels: HubSession) -> None:
+        self.events: list[Event] = []
+        self._calls, self._pixels, self._next = calls, pixels, 0
+
+    def call(
+        self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], line: int | None
+    ) -> Any:
+        if len(self.events) >= MOST_EVENTS:
+            raise _Diverged("more reports than are kept")
+        if name == _REPORT:
+            where, what, value = args
+            self.events.append(Event(where, what, plain(value)))
+            return None
+        if self._next >= len(self._calls) or self._calls[self._next].tool != name:
+            raise _Diverged(f"call {self._next} is {name}, which the trace does not have there")
+        recorded = self._calls[self._next]
+        self._next += 1
+        self.events.append(Event(recorded.line, call=recorded.index))
+        if recorded.error is not None:
+            raise ToolError(recorded.error)
+        if _is_pixels(recorded.result):
+            return self._pixels.nested(name, args, kwargs)
+        return restored(recorded.result)
+
+
+def restored(value: Any) -> Any:
+    """A JSON value of a trace with its references: the inverse of :func:`viper.tools.hub.plain`."""
+    if isinstance(value, Mapping):
+        if set(value) == {"kind", "fields"} and value["kind"] in _REFERENCES:
+            return Ref(value["kind"], tuple(value["fields"]))
+        return {key: restored(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [restored(item) for item in value]
+    return value
+
+
+def _is_pixels(value: Any) -> bool:
+    return isinstance(value, Mapping) and value.get("kind") == "array"
+
+
+class _Reports(ast.NodeTransformer):
+    """Puts a report after what assigns or returns, and where a branch or a loop's turn begins."""
+
+    def visit_Assign(self, node: ast.Assign) -> list[ast.stmt]:
+        targets = [name for target in node.targets for name in _names(target)]
+        return [node, *(_report(node, ast.unparse(one), one) for one in targets)]
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> list[ast.stmt]:
+        return [node, *(_report(node, ast.unparse(one), one) for one in _names(node.target))]
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> list[ast.stmt]:
+        targets = _names(node.target) if node.value is not None else []
+        return [node, *(_report(node, ast.unparse(one), one) for one in targets)]
+
+    def visit_Expr(self, node: ast.Expr) -> ast.stmt | list[ast.stmt]:
+        if isinstance(node.value, ast.Constant | ast.Yield | ast.YieldFrom):
+            return node
+        return [_kept(node.value), _report(node, "", _load(_VALUE))]
+
+    def visit_Return(self, node: ast.Return) -> ast.stmt | list[ast.stmt]:
+        if node.value is None:
+            return node
+        back = ast.Return(_load(_VALUE))
+        return [_kept(node.value), _report(node, "return", _load(_VALUE)), back]
+
+    def visit_For(self, node: ast.For) -> ast.stmt:
+        self.generic_visit(node)
+        what = f"for {ast.unparse(node.target)}"
+        node.body.insert(0, _report(node, what, _loaded(node.target)))
+        return node
+
+    def visit_While(self, node: ast.While) -> ast.stmt:
+        self.generic_visit(node)
+        node.body.insert(0, _report(node, "while", ast.Constant(True)))
+        return node
+
+    def visit_If(self, node: ast.If) -> ast.stmt:
+        self.generic_visit(node)
+        node.body.insert(0, _report(node, "if", ast.Constant(True)))
+        node.orelse.insert(0, _report(node, "if", ast.Constant(False)))
+        return node
+
+
+def _names(target: ast.expr) -> list[ast.expr]:
+    """What an assignment changes, each as an expression that reads it."""
+    if isinstance(target, ast.Tuple | ast.List):
+        return [name for part in target.elts for name in _names(part)]
+    if isinstance(target, ast.Starred):
+        return _names(target.value)
+    return [_loaded(target)] if isinstance(target, ast.Name | ast.Attribute) else []
+
+
+def _loaded(target: ast.expr) -> ast.expr:
+    """An assignment's target as an expression that reads it."""
+    return ast.parse(ast.unparse(target), mode="eval").body
+
+
+def _load(name: str) -> ast.expr:
+    return ast.Name(name, ast.Load())
+
+
+def _kept(value: ast.expr) -> ast.stmt:
+    """Keeps a value in a name of our own, so that it is not computed twice."""
+    return ast.Assign([ast.Name(_VALUE, ast.Store())], value)
+
+
+def _report(node: ast.stmt, what: str, value: ast.expr) -> ast.stmt:
+    """Tells a value; one that cannot leave the child is passed over."""
+    arguments = [ast.Constant(node.lineno), ast.Constant(what), value]
+    telling = ast.Expr(ast.Call(_load(_REPORT), arguments, []))
+    handler = ast.ExceptHandler(_load("Exception"), None, [ast.Pass()])
+    return ast.Try([telling], [handler], [], [])

@@ -75,6 +75,8 @@ def _call(call: ToolCall) -> dict[str, Any]:
         "cached": call.cached,
         "rejected_by": call.rejected_by,
         "shortened_by": call.shortened_by,
+        "judged_by": call.judged_by,
+        "scores": list(call.scores),
         "error": call.error,
         "line": call.line,
     }

@@ -127,7 +127,8 @@ class ToolCall:
 
     ``rejected_by`` names the threshold that emptied or refused the result
     (``detector.threshold``), ``shortened_by`` one that left some candidates out of it, else
-    None. ``args`` and ``result`` are JSON values.
+    None. ``judged_by`` names the threshold that candidates were held against, if any, and
+    ``scores`` are theirs, the best ones first. ``args`` and ``result`` are JSON values.
     """
 
     index: int
@@ -139,6 +140,8 @@ class ToolCall:
     cached: bool = False
     rejected_by: str | None = None
     shortened_by: str | None = None
+    judged_by: str | None = None
+    scores: tuple[float, ...] = ()
     error: str | None = None
     line: int | None = None
 

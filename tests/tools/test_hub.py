@@ -116,6 +116,10 @@ def test_a_lower_threshold_costs_no_forward_and_finds_more() -> None:
     second = bench.session(thresholds={"detector.threshold": 0.1})
     assert len(ask(second, "find", WHOLE, "ball")) == 1
     assert second.calls[0].rejected_by is None
+    judged = [(one.judged_by, one.scores) for one in (first.calls[0], second.calls[0])]
+    assert (
+        judged[0] == judged[1] and judged[0][0] == "detector.threshold" and len(judged[0][1]) == 1
+    )
     assert second.model_calls == 0 and len(bench.detector.encoded) == 1
 
 
@@ -135,6 +139,8 @@ def test_verify_property_compares_within_the_family() -> None:
     assert ask(session, "verify_property", left, "cube", "red") is True
     assert ask(session, "verify_property", left, "cube", "blue") is False
     assert session.calls[1].rejected_by == "matcher.threshold"
+    (passed,), (refused,) = (one.scores for one in session.calls)
+    assert refused < session.thresholds["matcher.threshold"] <= passed
 
 
 def test_text_and_image_matches() -> None:

@@ -36,12 +36,8 @@ def find(session: HubSession, patch: Any, object_name: str) -> list[Ref]:
     if not kept and name.endswith("s"):
         singular = _detections(session, region, name[:-1])
         kept = [item for item in singular if item.score >= threshold]
-        boxes = boxes or singular
-    if not kept and boxes:
-        session.reject("detector.threshold")
-    elif kept:
-        below = (item.score for item in boxes if item.score < threshold)
-        session.shorten("detector.threshold", below)
+        boxes = singular if kept or not boxes else boxes
+    session.judge("detector.threshold", (item.score for item in boxes), all_kept=True)
     return [session.patch_ref(region.image_id, item.box) for item in kept]
 
 
@@ -90,10 +86,9 @@ def verify_property(
     family = next((words for words in families if wanted in words), (wanted, ""))
     texts = [f"{word} {name}".strip() for word in family]
     chance = _softmax(_similarities(session, [session.region(patch)], texts)[0])
-    passed = float(chance[list(family).index(wanted)]) >= session.threshold("matcher.threshold")
-    if not passed:
-        session.reject("matcher.threshold")
-    return passed
+    score = float(chance[list(family).index(wanted)])
+    session.judge("matcher.threshold", [score])
+    return score >= session.threshold("matcher.threshold")
 
 
 def best_text_match(session: HubSession, patch: Any, option_list: Any) -> str:
@@ -158,10 +153,9 @@ def locate_event(session: HubSession, segment: Any, event: str) -> list[int]:
     key = (session.media.content_hash("video0"), phrase)
     windows = session.computed("video", key, "locate", encoding, phrase)
     inside = [item for item in windows if min(item.end, end) > max(item.start, start)]
+    session.judge("video.threshold", (item.score for item in inside))
     kept = [item for item in inside if item.score >= session.threshold("video.threshold")]
     if not kept:
-        if inside:
-            session.reject("video.threshold")
         return [start, start]
     return [max(kept[0].start, start), min(kept[0].end, end)]
 

@@ -30,6 +30,9 @@ from viper.tools.models import ModelSet
 from viper.tools.operations import OPERATIONS
 from viper.tools.settings import ToolSettings
 
+SCORES_KEPT = 16
+"""Scores of candidates that the log of a call keeps, the best ones."""
+
 _NO_OVERRIDE = object()
 
 _MODEL_ERRORS = (
@@ -175,6 +178,8 @@ class HubSession:
         self.model_calls = 0
         self._rejected_by: str | None = None
         self._shortened_by: str | None = None
+        self._judged_by: str | None = None
+        self._scores: tuple[float, ...] = ()
         self._kept = self._fresh = False
 
     def call(
@@ -190,6 +195,7 @@ class HubSession:
             raise CancelledError("the run was cancelled")
         index, started = len(self.calls), time.perf_counter()
         self._rejected_by, self._shortened_by = None, None
+        self._judged_by, self._scores = None, ()
         self._kept = self._fresh = False
         forced = self._overrides.get(index, _NO_OVERRIDE)
         error: str | None = None
@@ -215,6 +221,8 @@ class HubSession:
                     cached=error is None and self._kept and not self._fresh,
                     rejected_by=self._rejected_by,
                     shortened_by=self._shortened_by,
+                    judged_by=self._judged_by,
+                    scores=self._scores,
                     error=error,
                     line=line,
                 )
@@ -238,18 +246,24 @@ class HubSession:
         """The value in force of a declared sensitivity; 0 where the profile declares none."""
         return self.thresholds.get(name, 0.0)
 
-    def reject(self, threshold_name: str) -> None:
-        """Notes that a threshold emptied or refused the result of the current call."""
-        self._rejected_by = threshold_name
+    def judge(
+        self, threshold_name: str, scores: Iterable[float], *, all_kept: bool = False
+    ) -> None:
+        """Notes the scores of candidates that a threshold decided on, and what it did to them.
 
-    def shorten(self, threshold_name: str, left_out: Iterable[float]) -> None:
-        """Notes that a threshold left candidates with these scores out of a result that has some.
-
-        Only scores that self-tuning could still reach count.
+        One that refuses all has emptied the result. Where all that pass are kept (``all_kept``),
+        it has shortened the result if it refuses scores that self-tuning could still reach.
         """
+        found, value = sorted(scores, reverse=True), self.threshold(threshold_name)
+        self._judged_by = threshold_name
+        self._scores = tuple(round(float(score), 4) for score in found[:SCORES_KEPT])
+        if found and found[0] < value:
+            self._rejected_by = threshold_name
         sensitivity = self.hub.settings.sensitivities.get(threshold_name)
-        if sensitivity is not None and any(score >= sensitivity.floor for score in left_out):
-            self._shortened_by = threshold_name
+        if all_kept and found and found[0] >= value and sensitivity is not None:
+            refused = (score for score in found if score < value)
+            if any(score >= sensitivity.floor for score in refused):
+                self._shortened_by = threshold_name
 
     def region(self, ref: Any) -> Region:
         """The pixel region a patch or image reference names, clipped to its picture."""

@@ -21,7 +21,8 @@ from viper.strategies import strategy as named_strategy
 from viper.strategies.answers import resolve_task
 from viper.strategies.base import Components, RunContext, RunSettings, UsageMeter
 from viper.strategies.fallback import fall_back
-from viper.strategies.program import Written, run_program, write_prompt
+from viper.strategies.program import run_program
+from viper.strategies.writing import Written, write_prompt
 from viper.tools.media import Media, media_from
 
 MAX_QUERY_CHARACTERS = 4_000

@@ -61,6 +61,8 @@ def _trial(trial: Trial) -> dict[str, Any]:
         "seed": trial.seed,
         "temperature": trial.temperature,
         "stdout": trial.stdout,
+        "writing": to_json(trial.writing),
+        "writing_seconds": trial.writing_seconds,
     }
 
 

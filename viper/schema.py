@@ -147,10 +147,27 @@ class ToolCall:
 
 
 @dataclass(frozen=True)
+class Usage:
+    """What a run cost. ``model_calls`` counts forward passes of vision models.
+
+    ``cost_usd`` is what writing its programs cost, in US dollars: 0 where all came from the
+    response cache, None where no price is known. What failed requests cost is not known and
+    not in it, nor what tools asked of the language model.
+    """
+
+    llm_calls: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    model_calls: int = 0
+    cost_usd: float | None = None
+
+
+@dataclass(frozen=True)
 class Trial:
     """One program run: what was written, what happened, with which thresholds.
 
-    ``program`` is empty where the strategy writes none, and for a fallback.
+    ``program`` is empty where the strategy writes none, and for a fallback. ``writing`` is what the
+    requests for it cost, redrawn ones among them; nothing where the program before ran again.
     """
 
     index: int
@@ -165,22 +182,8 @@ class Trial:
     seed: int | None = None
     temperature: float | None = None
     prompt: str | None = None
-
-
-@dataclass(frozen=True)
-class Usage:
-    """What a run cost. ``model_calls`` counts forward passes of vision models.
-
-    ``cost_usd`` is what writing its programs cost, in US dollars: 0 where all came from the
-    response cache, None where no price is known. What failed requests cost is not known and
-    not in it, nor what tools asked of the language model.
-    """
-
-    llm_calls: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    model_calls: int = 0
-    cost_usd: float | None = None
+    writing: Usage = Usage()
+    writing_seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -314,6 +317,7 @@ _NESTED: dict[str, type] = {
     "answer": Answer,
     "failure": Failure,
     "usage": Usage,
+    "writing": Usage,
     "trials": Trial,
     "tool_calls": ToolCall,
 }

@@ -8,7 +8,7 @@ import pytest
 
 from tests.strategies.bench import HEIGHT, WIDTH, Bench, picture
 from viper.errors import CancelledError, MediaError, UnknownNameError, UsageError
-from viper.reasoner import RunResult
+from viper.reasoner import RunOptions, RunResult
 from viper.schema import Trial
 
 LEFTMOST = """def execute_command(image):
@@ -217,3 +217,14 @@ def test_bad_input_is_one_clear_error(given: dict, error: type, said: str) -> No
 def test_missing_media() -> None:
     with Bench([]) as bench, pytest.raises(MediaError, match="no such file"):
         bench.reasoner.run("absent.png", "the cube")
+
+
+def test_a_trial_tells_what_writing_its_program_cost() -> None:
+    with Bench([BROKEN, FAINT], trials=2) as bench:
+        trace = bench.reasoner.run(picture(), "the faint ball", RunOptions(task="ground")).trace
+    written = [(trial.correction, trial.writing.llm_calls) for trial in trace.trials]
+    assert written == [("first", 1), ("self_debug", 1), *[("self_tune", 0)] * 3]
+    told = [trial.writing for trial in trace.trials]
+    assert sum(one.prompt_tokens for one in told) == trace.usage.prompt_tokens > 0
+    assert sum(one.completion_tokens for one in told) == trace.usage.completion_tokens > 0
+    assert all(trial.writing_seconds == 0 for trial in trace.trials if not trial.writing.llm_calls)

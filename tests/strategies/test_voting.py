@@ -14,8 +14,8 @@ from viper.reasoner import RunResult
 from viper.record import result_record
 from viper.schema import Answer, to_json
 from viper.strategies.base import RunSettings
-from viper.strategies.program import attempt_sampling
 from viper.strategies.voting import Vote, central, groups_of, is_decided, short_text
+from viper.strategies.writing import attempt_sampling
 
 BROKEN = "def execute_command(image):\n    return nonsense\n"
 FAINT = "def execute_command(image):\n    return ImagePatch(image).find('faint ball')[0]\n"

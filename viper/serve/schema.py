@@ -21,6 +21,8 @@ class TrialRecord(BaseModel):
     seed: int | None
     temperature: float | None
     stdout: str
+    writing: Usage = Field(description="What the requests for its program cost.")
+    writing_seconds: float
 
 
 class TrialEvent(TrialRecord):

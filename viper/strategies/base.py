@@ -214,6 +214,17 @@ class UsageMeter:
             self.cost_usd,
         )
 
+    def since(self, before: Usage) -> Usage:
+        """What was added since a snapshot."""
+        cost = None if self.cost_usd is None else self.cost_usd - (before.cost_usd or 0.0)
+        return Usage(
+            self.llm_calls - before.llm_calls,
+            self.prompt_tokens - before.prompt_tokens,
+            self.completion_tokens - before.completion_tokens,
+            self.model_calls - before.model_calls,
+            cost,
+        )
+
 
 @dataclass
 class RunContext:

@@ -8,47 +8,22 @@ the typed Failure and the log of calls, never by an error's text.
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from viper.api.sets import ApiEntry
-from viper.errors import CancelledError, ToolError
-from viper.llm.protocol import Sampling
-from viper.prompting.budget import fit_examples, in_order
-from viper.prompting.builder import Feedback, build_prompt
-from viper.prompting.compact import END_OF_PROGRAM
-from viper.prompting.extract import extract_code
+from viper.errors import ToolError
 from viper.sandbox import Outcome, Ref
-from viper.schema import Answer, Example, Failure, Query, ToolCall, Trial
+from viper.schema import Answer, Failure, Query, ToolCall, Trial, Usage
 from viper.strategies.answers import read_answer
-from viper.strategies.base import Components, RunContext, RunSettings, Wanted
+from viper.strategies.base import Components, RunContext
 from viper.strategies.voting import voted
+from viper.strategies.writing import Written, asked_as, check_cancelled, write
 from viper.tools.hub import HubSession
 from viper.tools.media import Media
 
 ENTRY = "execute_command"
-
-REDRAWS = 3
-"""How often a program that has failed already is drawn anew within one attempt."""
-
-REDRAW_WARMER = 0.3
-"""What each redraw adds to the temperature."""
-
-_REDRAW_SEED = 100
-_VOTE_SEED = 10_000_000
-
-
-@dataclass(frozen=True)
-class Written:
-    """A program with how it came to be."""
-
-    program: str
-    prompt: str
-    correction: str
-    seed: int | None
-    temperature: float | None
 
 
 @dataclass
@@ -93,7 +68,7 @@ class ProgramStrategy:
         """The trials of one vote; returns the index of the one that answers, maybe an earlier."""
         last: Trial | None = None
         for attempt in range(max(1, context.settings.trials)):
-            written = self._write(components, context, (vote, attempt), last, tried.failed)
+            written = write(components, context, (vote, attempt), last, tried.failed)
             if written is None:
                 return None
             if written.program in tried.answered:
@@ -108,131 +83,6 @@ class ProgramStrategy:
                     return trial.index
             tried.failed.add(written.program)
         return None
-
-    def _write(
-        self,
-        components: Components,
-        context: RunContext,
-        place: tuple[int, int],
-        last: Trial | None,
-        failed: set[str],
-    ) -> Written | None:
-        """The program of a vote's attempt; one that failed already is drawn anew, ever warmer.
-
-        None where the budget is used up before there is one that has not failed.
-        """
-        settings, (vote, attempt) = context.settings, place
-        feedback = None
-        if attempt and settings.feedback and last is not None and last.failure is not None:
-            feedback = Feedback(last.program, last.failure)
-        prompt = write_prompt(components, context, feedback)
-        sampling = attempt_sampling(settings, attempt, afresh=feedback is None, vote=vote)
-        program = _drawn(components, context, prompt, sampling)
-        for _ in range(REDRAWS):
-            if program not in failed:
-                break
-            sampling = replace(
-                sampling,
-                seed=(sampling.seed or 0) + _REDRAW_SEED,
-                temperature=sampling.temperature + REDRAW_WARMER,
-            )
-            program = _drawn(components, context, prompt, sampling)
-        if program is None:
-            return None
-        correction = "first"
-        if attempt:
-            correction = "self_debug" if feedback is None else "self_debug_feedback"
-        return Written(program, prompt, correction, sampling.seed, sampling.temperature)
-
-
-def _drawn(
-    components: Components, context: RunContext, prompt: str, sampling: Sampling
-) -> str | None:
-    """One more program; None where the budget is used up."""
-    _check_cancelled(context)
-    context.stopped = context.over_budget()
-    if context.stopped is not None:
-        return None
-    completion = components.llm.generate([prompt], sampling)[0][0]
-    context.usage.add(completion)
-    return extract_code(completion.text)
-
-
-def attempt_sampling(
-    settings: RunSettings, attempt: int = 0, afresh: bool = True, vote: int = 0
-) -> Sampling:
-    """How the program of an attempt is decoded; later ones afresh get a temperature above 0.
-
-    So does the first of a later vote: decoded greedily it would repeat the one before.
-    """
-    temperature = settings.temperature
-    if (attempt or vote) and afresh:
-        temperature = max(temperature, settings.retry_temperature)
-    return Sampling(
-        temperature=temperature,
-        seed=settings.seed * 1_000 + attempt + vote * _VOTE_SEED,
-        max_tokens=settings.max_tokens,
-        stop=(END_OF_PROGRAM,) if settings.prompt_style == "compact" else (),
-    )
-
-
-def write_prompt(
-    components: Components, context: RunContext, feedback: Feedback | None = None
-) -> str:
-    """The prompt that a query gets under the run's settings."""
-    settings, query = context.settings, asked_as(context.query)
-    entries = components.library.api_set(settings.api).entries(query.task)
-    wanted = Wanted(
-        query.task, settings.api, settings.examples, settings.retrieval, components.embed
-    )
-    best = components.examples.examples(query, wanted)
-
-    def build(examples: Sequence[Example]) -> str:
-        shown = routed(query, entries, examples, components, settings)
-        ordered = in_order(examples, settings.example_order)
-        return build_prompt(query, shown, ordered, style=settings.prompt_style, feedback=feedback)
-
-    prompt, examples = fit_examples(build, best, components.llm, settings.max_tokens)
-    shown = routed(query, entries, examples, components, settings)
-    listed = {entry.name for entry in shown}
-    context.left_out = tuple(entry.name for entry in entries if entry.name not in listed)
-    ordered = in_order(examples, settings.example_order)
-    context.examples_shown = tuple(example.sample_id for example in ordered)
-    context.examples_left_out = len(best) - len(examples)
-    return prompt
-
-
-def routed(
-    query: Query,
-    entries: Sequence[ApiEntry],
-    examples: Sequence[Example],
-    components: Components,
-    settings: RunSettings,
-) -> Sequence[ApiEntry]:
-    """The names that the prompt lists: all, or those the router chose where a budget is set."""
-    if not settings.api_budget:
-        return entries
-    router = components.routers.get(
-        entries,
-        components.llm.count_tokens,
-        "compact" if settings.prompt_style == "compact" else "full",
-        settings.router,
-        components.embed,
-    )
-    return router.choose(query.text, settings.api_budget, [e.program for e in examples])
-
-
-def asked_as(query: Query) -> Query:
-    """The query as the language model is asked it: APIs are told apart by what they look at.
-
-    A choice about pictures is asked as a question, its options compared with the answer
-    afterwards; a question about a video is asked as a choice without options.
-    """
-    if query.task == "choice" and query.media != "video":
-        return replace(query, task="question", options=())
-    if query.task == "question" and query.media == "video":
-        return replace(query, task="choice")
-    return query
 
 
 def run_program(
@@ -249,7 +99,7 @@ def run_program(
         if trial.ok or lowered is None:
             return
         thresholds, index = lowered, index + 1
-        written = replace(written, correction="self_tune")
+        written = replace(written, correction="self_tune", usage=Usage(), seconds=0.0)
 
 
 def _run_once(
@@ -259,7 +109,7 @@ def _run_once(
     index: int,
     thresholds: dict[str, float],
 ) -> Trial:
-    _check_cancelled(context)
+    check_cancelled(context)
     started = time.perf_counter()
     session = components.hub.session(context.media, thresholds=thresholds, cancel=context.cancel)
     outcome = components.sandbox.run(
@@ -270,7 +120,7 @@ def _run_once(
         cancel=context.cancel,
     )
     context.usage.model_calls += session.model_calls
-    _check_cancelled(context)
+    check_cancelled(context)
     failure = outcome.failure
     answer = None
     if outcome.ok:
@@ -296,6 +146,8 @@ def _run_once(
         seed=written.seed,
         temperature=written.temperature,
         prompt=written.prompt,
+        writing=written.usage,
+        writing_seconds=round(written.seconds, 4),
     )
 
 
@@ -371,8 +223,3 @@ def _lowered(components: Components, trial: Trial) -> dict[str, float] | None:
         return None
     value = sensitivity.lower(trial.thresholds[failure.parameter])
     return None if value is None else {**trial.thresholds, failure.parameter: value}
-
-
-def _check_cancelled(context: RunContext) -> None:
-    if context.cancel.is_set():
-        raise CancelledError("the run was cancelled")

@@ -1,6 +1,7 @@
 """A strategy that writes the same program for every query, with the package's routine."""
 
-from viper.strategies.program import Written, run_program
+from viper.strategies.program import run_program
+from viper.strategies.writing import Written
 
 PROGRAM = """
 def execute_command(image):

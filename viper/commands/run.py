@@ -9,6 +9,7 @@ import click
 
 from viper.commands.correction_options import correction_options, run_changes
 from viper.commands.options import api_option, open_reasoner, profile_options, split_options
+from viper.commands.repeating import command_line
 from viper.errors import EXIT_FAILED, EXIT_OK
 from viper.schema import TASKS
 from viper.strategies import STRATEGIES
@@ -44,6 +45,12 @@ _STRATEGY_LINES = "\n".join(
     default=None,
     help="Write the answer drawn on the picture.",
 )
+@click.option(
+    "--html",
+    type=click.Path(path_type=Path),
+    default=None,
+    help="Write what happened as a page: each line of the program beside what it produced.",
+)
 @click.option("--show-prompt", is_flag=True, help="Print the prompt and ask no model.")
 @click.option(
     "--dry-run", is_flag=True, help="Say which models would load and what would be asked of them."
@@ -58,6 +65,7 @@ def run(media_and_query: tuple[str, ...], **given: Any) -> int:
     \b
     viper run table.png "what color is the second cube from the left?"
     viper run table.png "the ball closest to the red cube" --save found.png --json
+    viper run table.png "how many cubes are there?" --html what-happened.html
     viper run clip.mp4 "what happens first?" --options "the ball stops; the cube appears"
     """
     if len(media_and_query) < 2:
@@ -78,7 +86,13 @@ def run(media_and_query: tuple[str, ...], **given: Any) -> int:
             click.echo(reasoner.prompt(media, query, options))
             return EXIT_OK
         result = _answer(reasoner, media, query, options)
-    return _print(result, given)
+        exit_code = _print(result, given)
+        if given["html"] is not None:
+            from viper.commands.pages import write_run_page
+
+            again = command_line(click.get_current_context(), ("html", "save", "as_json"))
+            write_run_page(result, reasoner, given["html"], again)
+    return exit_code
 
 
 def _run_options(given: dict[str, Any]) -> RunOptions:

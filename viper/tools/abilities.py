@@ -139,11 +139,17 @@ def caption_image(session: HubSession, patch: Any) -> str:
 def compute_depth(session: HubSession, patch: Any) -> float:
     """Median depth over the patch; larger is farther."""
     region = session.region(patch)
-    picture = session.media.pixels(region.image_id)
-    depth: Floats = session.encoded("depth", (region.image_id, None), "depth", lambda: picture)
+    depth = depth_map(session, region.image_id)
     if region.is_empty:
         raise ToolError("compute_depth: the patch is empty")
     return box_depth(depth, region.box)
+
+
+def depth_map(session: HubSession, image_id: str) -> Floats:
+    """Depth of every pixel of a picture, ``[H, W]``; for pages, no API lists it."""
+    picture = session.media.pixels(image_id)
+    depth: Floats = session.encoded("depth", (image_id, None), "depth", lambda: picture)
+    return depth
 
 
 def locate_event(session: HubSession, segment: Any, event: str) -> list[int]:

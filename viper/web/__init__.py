@@ -1,0 +1,1 @@
+"""What a browser shows: a trace as a page."""

@@ -1,0 +1,91 @@
+"""Pictures and frames as they go into a page: each once, small enough, as data addresses."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from viper.tools.media import Media
+from viper.tools.roles import Pixels
+
+MOST_BYTES = 1_600_000
+"""Of all pictures of a page together, before base64 makes a third more of them."""
+
+_STEPS = ((1600, 88), (1200, 85), (960, 82), (640, 80), (480, 76), (320, 72), (224, 68), (160, 60))
+_LOSSLESS_SIDE = 400
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """A picture of a page.
+
+    Attributes:
+        name: as traces call it, ``image0`` or ``video0#7``.
+        width, height: of the original, which all boxes refer to, in pixels.
+        address: ``data:`` address of the picture, maybe smaller.
+    """
+
+    name: str
+    width: int
+    height: int
+    address: str
+
+    @property
+    def key(self) -> str:
+        """The name as an id of an element."""
+        return f"picture-{self.name.replace('#', '-')}"
+
+
+def embedded(media: Media, most_bytes: int = MOST_BYTES) -> dict[str, Embedded]:
+    """Every picture or frame by name, scaled down together until they fit."""
+    pictures = dict(_named(media))
+    packed: dict[str, tuple[str, bytes]] = {}
+    for side, quality in _STEPS:
+        packed = {name: _packed(pixels, side, quality) for name, pixels in pictures.items()}
+        if sum(len(data) for _, data in packed.values()) <= most_bytes:
+            break
+    return {
+        name: Embedded(name, pictures[name].shape[1], pictures[name].shape[0], _address(*found))
+        for name, found in packed.items()
+    }
+
+
+def shades(depth: Mapping[str, np.ndarray]) -> dict[str, Embedded]:
+    """Depth maps ``[H, W]`` by picture as grey pictures: dark is near, light is far."""
+    found = {}
+    for name, values in depth.items():
+        low, high = float(values.min()), float(values.max())
+        grey = (values - low) * (255 / max(high - low, 1e-9))
+        pixels = np.repeat(grey.astype(np.uint8)[..., None], 3, axis=2)
+        address = _address(*_packed(pixels, 320, 75))
+        found[name] = Embedded(f"depth-{name}", values.shape[1], values.shape[0], address)
+    return found
+
+
+def _named(media: Media) -> list[tuple[str, Pixels]]:
+    if media.video is not None:
+        return [(f"video0#{number}", frame) for number, frame in enumerate(media.video)]
+    return [(f"image{number}", picture) for number, picture in enumerate(media.images)]
+
+
+def _packed(pixels: Pixels, side: int, quality: int) -> tuple[str, bytes]:
+    """Media type and bytes; small pictures stay as they are, to the pixel."""
+    from PIL import Image
+
+    picture = Image.fromarray(np.ascontiguousarray(pixels))
+    lossless = quality == _STEPS[0][1] and max(picture.size) <= _LOSSLESS_SIDE
+    picture.thumbnail((side, side))
+    written = io.BytesIO()
+    if lossless:
+        picture.save(written, "PNG", optimize=True)
+        return "image/png", written.getvalue()
+    picture.save(written, "JPEG", quality=quality)
+    return "image/jpeg", written.getvalue()
+
+
+def _address(kind: str, data: bytes) -> str:
+    return f"data:{kind};base64,{base64.b64encode(data).decode('ascii')}"

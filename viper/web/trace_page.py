@@ -1,0 +1,165 @@
+"""One trace as one page: everything in one file, no network, opens from disk.
+
+Queries, programs, model outputs and file names are text there: the templates escape all they are
+given, and the page's policy lets nothing run or load but what the page itself brings.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import numpy as np
+from markupsafe import Markup
+
+from viper.api.library import Library
+from viper.schema import PixelBox, Trace
+from viper.strategies.replay import Replay, Replayer
+from viper.tools.media import Media
+from viper.web.embedded_media import Embedded, embedded, shades
+from viper.web.trace_view import trial_views
+from viper.web.values import Shown, Sizes
+
+_HERE = Path(__file__).parent
+
+CROP_HEIGHT, WIDEST_CROP = 64, 160
+"""Of a crop between the lines, in pixels of the page."""
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What would have been right: words, a box in pixels from the top-left corner, or both."""
+
+    text: str = ""
+    box: PixelBox | None = None
+
+
+@dataclass(frozen=True)
+class Extras:
+    """What a page shows beside the trace.
+
+    Attributes:
+        command: a command line that repeats the run.
+        truth: None where it is not known.
+        depth: maps ``[H, W]`` by picture, larger is farther.
+        score: of the answer by the data set's metric.
+        back: address of the page that lists this one.
+    """
+
+    command: str = ""
+    truth: Truth | None = None
+    depth: Mapping[str, np.ndarray] = field(default_factory=dict)
+    score: float | None = None
+    back: str = ""
+
+
+def trace_page(trace: Trace, media: Media, replays: Sequence[Replay], extras: Extras) -> str:
+    """The page of a trace.
+
+    Args:
+        media: what was asked about.
+        replays: of the trials, in their order.
+    """
+    pictures, depth = embedded(media), shades(extras.depth)
+    frames = 0 if media.video is None else len(media.video)
+    sizes = Sizes({name: (one.width, one.height) for name, one in pictures.items()}, frames)
+    trials, prompts = trial_views(trace, replays, sizes)
+    script, style = _asset("trace.js"), _asset("trace.css")
+    return (
+        _templates()
+        .get_template("trace.html")
+        .render(
+            trace=trace,
+            trials=trials,
+            prompts=prompts,
+            chosen=_opened(trace),
+            pictures=pictures,
+            depth=depth,
+            frames=frames,
+            names=media.names,
+            answer_picture=_answer_picture(trace, media),
+            extras=extras,
+            script=Markup(script),
+            style=Markup(style),
+            policy=_policy(script, style),
+        )
+    )
+
+
+def replay_all(trace: Trace, media: Media, replayer: Replayer) -> list[Replay]:
+    """What the lines of every trial produced; nothing for one without a program."""
+    return [
+        replayer.replay(trial.program, trial.tool_calls, trace.query, media)
+        if trial.program
+        else Replay((), whole=False)
+        for trial in trace.trials
+    ]
+
+
+def page_of(trace: Trace, media: Media, library: Library, extras: Extras, *, mode: Any) -> str:
+    """As :func:`trace_page`, with a sandbox of its own for the one trace."""
+    with Replayer(library, mode) as replayer:
+        return trace_page(trace, media, replay_all(trace, media, replayer), extras)
+
+
+def _opened(trace: Trace) -> int:
+    """The trial that is shown first: the one that answered, else the last."""
+    return len(trace.trials) - 1 if trace.chosen is None else trace.chosen
+
+
+def _answer_picture(trace: Trace, media: Media) -> str:
+    number = trace.answer.image_index or 0 if trace.answer is not None else 0
+    return f"image{number}" if media.video is None else f"video0#{number}"
+
+
+def _policy(script: str, style: str) -> str:
+    return (
+        "default-src 'none'; img-src data:; base-uri 'none'; form-action 'none'; "
+        f"script-src {_hashed(script)}; style-src {_hashed(style)}"
+    )
+
+
+def _hashed(text: str) -> str:
+    digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")
+    return f"'sha256-{digest}'"
+
+
+@cache
+def _asset(name: str) -> str:
+    return (_HERE / "static" / name).read_text("utf-8")
+
+
+@cache
+def _templates() -> jinja2.Environment:
+    found = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_HERE / "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    found.filters["crop_size"] = crop_size
+    found.filters["seconds"] = in_seconds
+    return found
+
+
+def crop_size(crop: Shown) -> tuple[int, int]:
+    """Width and height of a crop on the page."""
+    assert crop.box is not None
+    width, height = (max(1.0, crop.box[i + 2] - crop.box[i]) for i in (0, 1))
+    scale = min(CROP_HEIGHT / height, WIDEST_CROP / width)
+    return max(8, round(width * scale)), max(8, round(height * scale))
+
+
+def in_seconds(value: float) -> str:
+    """A duration in a unit that suits it."""
+    return f"{value * 1000:.0f} ms" if value < 1 else f"{value:.2f} s"
+
+
+__all__ = ["Embedded", "Extras", "Truth", "page_of", "replay_all", "trace_page"]

@@ -1,0 +1,205 @@
+"""A trace arranged for reading: each line of a program beside what it produced."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from viper.schema import Failure, ToolCall, Trace, Trial, Usage
+from viper.strategies.replay import Event, Replay
+from viper.web.values import Shown, Sizes, shown
+
+DEPTH_TOOL = "compute_depth"
+
+INLINE = 3
+"""Values of a line that are shown at once; those of a longer loop fold."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """Of a candidate, and whether it passed the threshold."""
+
+    value: float
+    passed: bool
+
+
+@dataclass(frozen=True)
+class CallView:
+    """A tool call.
+
+    Attributes:
+        given: its arguments with their names, empty for those given by place.
+        threshold: value of the sensitivity that its candidates were held against.
+    """
+
+    call: ToolCall
+    given: tuple[tuple[str, Shown], ...]
+    result: Shown | None
+    threshold: float | None
+    scores: tuple[Score, ...]
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a line produced once: a value with its name, a call, or a call whose result it is."""
+
+    what: str
+    value: Shown | None = None
+    call: CallView | None = None
+
+
+@dataclass(frozen=True)
+class LineView:
+    """A line of a program, from 1."""
+
+    number: int
+    source: str
+    told: tuple[Told, ...]
+    failed: bool = False
+
+    @property
+    def inline(self) -> tuple[Told, ...]:
+        """What is shown at once."""
+        return self.told if len(self.told) <= INLINE else self.told[:1]
+
+    @property
+    def folded(self) -> tuple[Told, ...]:
+        """All of it, where there is too much."""
+        return () if len(self.told) <= INLINE else self.told
+
+
+@dataclass(frozen=True)
+class TrialView:
+    """A trial.
+
+    Attributes:
+        came: how it came about, in words.
+        after: calls that came after the program had ended.
+        prompt: number of its prompt among those of the page.
+        whole: whether the lines tell all; False for a program that could not be run again.
+    """
+
+    trial: Trial
+    came: str
+    lines: tuple[LineView, ...]
+    after: tuple[CallView, ...]
+    calls: tuple[CallView, ...]
+    prompt: int | None
+    whole: bool
+
+    @property
+    def failure(self) -> Failure | None:
+        return self.trial.failure
+
+    @property
+    def writing(self) -> Usage:
+        return self.trial.writing
+
+
+def trial_views(
+    trace: Trace, replays: Sequence[Replay], sizes: Sizes
+) -> tuple[list[TrialView], list[str]]:
+    """The trials of a trace, and their prompts, each once.
+
+    Args:
+        replays: of the trials, in their order.
+    """
+    prompts: list[str] = []
+    views = []
+    for place, (trial, replay) in enumerate(zip(trace.trials, replays, strict=True)):
+        if trial.prompt is not None and trial.prompt not in prompts:
+            prompts.append(trial.prompt)
+        before = trace.trials[place - 1] if place else None
+        calls = {call.index: _call(call, trial.thresholds, sizes) for call in trial.tool_calls}
+        views.append(
+            TrialView(
+                trial,
+                came_about(trial, before),
+                tuple(_lines(trial, replay, calls, sizes)),
+                tuple(one for one in calls.values() if one.call.line is None),
+                tuple(calls.values()),
+                None if trial.prompt is None else prompts.index(trial.prompt),
+                replay.whole,
+            )
+        )
+    return views, prompts
+
+
+def came_about(trial: Trial, before: Trial | None) -> str:
+    """Why a trial was run, with the threshold that moved."""
+    if trial.correction == "self_tune" and before is not None:
+        moved = [
+            f"{name} lowered from {before.thresholds[name]:g} to {value:g}"
+            for name, value in trial.thresholds.items()
+            if before.thresholds.get(name, value) != value
+        ]
+        return f"the same program, {', '.join(moved) or 'run again'}"
+    return {
+        "first": "first program",
+        "self_debug": "written anew",
+        "self_debug_feedback": "written anew after being told what failed",
+        "fallback": "fallback",
+    }.get(trial.correction, trial.correction)
+
+
+def _lines(
+    trial: Trial, replay: Replay, calls: Mapping[int, CallView], sizes: Sizes
+) -> Iterator[LineView]:
+    told: dict[int, list[Told]] = {}
+    for line, one in _told(_all_events(trial, replay), calls, sizes):
+        told.setdefault(line, []).append(one)
+    failed = trial.failure.line if trial.failure else None
+    for number, source in enumerate(trial.program.splitlines(), start=1):
+        yield LineView(number, source, tuple(told.get(number, ())), number == failed)
+
+
+def _all_events(trial: Trial, replay: Replay) -> Iterable[Event]:
+    """Those of the replay, then the calls that it did not come to."""
+    known = {event.call for event in replay.events}
+    rest = (call for call in trial.tool_calls if call.index not in known)
+    return [*replay.events, *(Event(call.line, call=call.index) for call in rest)]
+
+
+def _told(
+    events: Iterable[Event], calls: Mapping[int, CallView], sizes: Sizes
+) -> Iterator[tuple[int, Told]]:
+    """What lines produced; a call whose result is assigned as it is becomes one with its name."""
+    last: tuple[int, Told] | None = None
+    for event in events:
+        if event.call is not None:
+            if last is not None:
+                yield last
+            known = calls.get(event.call)
+            last = (event.line, Told("", call=known)) if known and event.line else None
+            continue
+        if event.line is None or (event.what == "" and event.value is None):
+            continue
+        if last is not None and _is_result(last, event):
+            yield event.line, replace(last[1], what=event.what)
+            last = None
+            continue
+        if last is not None:
+            yield last
+            last = None
+        yield event.line, Told(event.what, shown(event.value, sizes))
+    if last is not None:
+        yield last
+
+
+def _is_result(last: tuple[int, Told], event: Event) -> bool:
+    line, told = last
+    return line == event.line and told.call is not None and told.call.call.result == event.value
+
+
+def _call(call: ToolCall, thresholds: Mapping[str, float], sizes: Sizes) -> CallView:
+    threshold = None if call.judged_by is None else thresholds.get(call.judged_by)
+    return CallView(
+        call,
+        (
+            *(("", shown(value, sizes)) for value in call.args),
+            *((name, shown(value, sizes)) for name, value in call.kwargs.items()),
+        ),
+        None if call.error is not None else shown(call.result, sizes),
+        threshold,
+        tuple(Score(one, threshold is None or one >= threshold) for one in call.scores),
+    )

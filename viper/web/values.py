@@ -1,0 +1,118 @@
+"""JSON values of a trace as what a page shows: crops, spans of frames, lists, text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from viper.schema import Box, PixelBox
+
+LONGEST_TEXT = 2_000
+MOST_ITEMS = 24
+
+Kind = Literal["text", "crop", "span", "items", "pairs"]
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A value.
+
+    Attributes:
+        text: of a ``text``; of the others a caption.
+        picture: name of the picture that a ``crop`` is of.
+        box: of the crop, in pixels from the top-left corner.
+        span: of a ``span`` of frames, the end exclusive.
+        items: of a list, or of ``pairs`` with their names in ``names``.
+        more: items that are not shown.
+    """
+
+    kind: Kind
+    text: str = ""
+    picture: str = ""
+    box: PixelBox | None = None
+    span: tuple[int, int] = (0, 0)
+    items: tuple[Shown, ...] = ()
+    names: tuple[str, ...] = ()
+    more: int = 0
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What references in a trace are resolved against.
+
+    Attributes:
+        pictures: width and height of every picture by name.
+        frames: of the video; 0 where there is none.
+    """
+
+    pictures: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    frames: int = 0
+
+
+def shown(value: Any, sizes: Sizes) -> Shown:
+    """A JSON value of a trace, see :func:`viper.tools.hub.plain`."""
+    if isinstance(value, Mapping):
+        reference = _reference(value, sizes)
+        if reference is not None:
+            return reference
+        pairs = list(value.items())[:MOST_ITEMS]
+        return Shown(
+            "pairs",
+            names=tuple(str(name) for name, _ in pairs),
+            items=tuple(shown(item, sizes) for _, item in pairs),
+            more=len(value) - len(pairs),
+        )
+    if isinstance(value, list | tuple):
+        items = tuple(shown(item, sizes) for item in value[:MOST_ITEMS])
+        return Shown("items", items=items, more=len(value) - len(items))
+    return Shown("text", _text(value))
+
+
+def _reference(value: Mapping[str, Any], sizes: Sizes) -> Shown | None:
+    kind = value.get("kind")
+    if kind == "array" and set(value) == {"kind", "shape", "dtype"}:
+        return Shown("text", f"array of {value['dtype']}, shape {value['shape']}")
+    if set(value) != {"kind", "fields"} or not isinstance(value["fields"], list | tuple):
+        return None
+    fields = value["fields"]
+    try:
+        if kind in ("patch", "image"):
+            return _crop(str(fields[0]), fields[1:] if kind == "patch" else None, sizes)
+        if kind == "segment":
+            return _span(int(fields[1]), int(fields[2]))
+        if kind == "video":
+            return _span(0, sizes.frames)
+    except (IndexError, TypeError, ValueError):
+        return None
+    return None
+
+
+def _crop(picture: str, sides: Any, sizes: Sizes) -> Shown | None:
+    if picture not in sizes.pictures:
+        return None
+    width, height = sizes.pictures[picture]
+    box: PixelBox = (0.0, 0.0, float(width), float(height))
+    if sides is not None:
+        box = Box(*(float(side) for side in sides)).to_pixels(height)
+    numbers = ", ".join(f"{side:.0f}" for side in box)
+    return Shown("crop", f"{picture} [{numbers}]", picture, box)
+
+
+def _span(start: int, end: int) -> Shown:
+    text = f"frames {start} to {end - 1}" if end > start else "no frames"
+    return Shown("span", text, span=(start, end))
+
+
+def _text(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}…"
+
+
+def crops(value: Shown) -> Iterator[Shown]:
+    """The crops in a value, the value itself among them."""
+    if value.kind == "crop":
+        yield value
+    for item in value.items:
+        yield from crops(item)

@@ -11,13 +11,14 @@ from engine_doubles import a_sample
 from fake_backends import a_set
 
 from viper.data.sample import Where
-from viper.errors import DataError, UnknownNameError
+from viper.errors import DataError, UnknownNameError, UsageError
 from viper.evaluate.evaluation import (
     Evaluation,
     default_folder,
     manifest_of,
     missing_media,
     prompt_hash,
+    read_ids,
 )
 from viper.evaluate.runs.manifest import Manifest, differences
 from viper.profiles import load_profile
@@ -129,3 +130,25 @@ def test_the_prompt_hash_is_of_each_kind_of_sample(reasoner: Reasoner) -> None:
     )
     assert len({one, two, three}) == 3
     assert one == prompt_hash(reasoner, [question, a_sample(5)], RunOptions(seed=9))
+
+
+def test_ids_from_a_file_or_a_line(tmp_path: Path) -> None:
+    (tmp_path / "ids.txt").write_text("b\n a \n\nb\n")
+    assert read_ids(str(tmp_path / "ids.txt")) == ("b", "a")
+    assert read_ids("b, a,b") == ("b", "a")
+    for wrong in (",", ""):
+        with pytest.raises(UsageError, match="no sample ids"):
+            read_ids(wrong)
+    (tmp_path / "ids.txt").write_bytes(b"\xff")
+    with pytest.raises(UsageError, match="cannot be read as text"):
+        read_ids(str(tmp_path / "ids.txt"))
+
+
+def test_samples_by_their_ids(tmp_path: Path) -> None:
+    file, _ = a_set(tmp_path, 8)
+    named = Evaluation(str(file), limit=2, ids=("q5", "q1", "q7"))
+    assert [one.sample_id for one in named.samples()] == ["q5", "q1", "q7"]
+    drawn = Evaluation("world", Where(None, "val"), ids=("val-3-question-1",)).samples()
+    assert [one.sample_id for one in drawn] == ["val-3-question-1"]
+    with pytest.raises(DataError, match="all has no sample q9; see viper data show"):
+        Evaluation(str(file), ids=("q9",)).samples()

@@ -19,7 +19,6 @@ from viper.evaluate.mining import (
     candidates,
     kind_of,
     of_each_kind,
-    read_ids,
     work_folder,
 )
 from viper.evaluate.row import Prediction, Row
@@ -125,18 +124,6 @@ def test_rows_without_a_program_make_nothing_and_failed_ones_have_no_answer() ->
     ]
     found = candidates(rows, [sample], source())
     assert [one.answer for one in found] == [None, (1.0, 2.0, 3.0, 4.0), "1", "True"]
-
-
-def test_ids_from_a_file_or_a_line(tmp_path: Path) -> None:
-    (tmp_path / "ids.txt").write_text("b\n a \n\nb\n")
-    assert read_ids(str(tmp_path / "ids.txt")) == ("b", "a")
-    assert read_ids("b, a,b") == ("b", "a")
-    for wrong in (",", ""):
-        with pytest.raises(UsageError, match="no sample ids"):
-            read_ids(wrong)
-    (tmp_path / "ids.txt").write_bytes(b"\xff")
-    with pytest.raises(UsageError, match="cannot be read as text"):
-        read_ids(str(tmp_path / "ids.txt"))
 
 
 def test_each_api_has_a_folder_within_that_of_the_bank() -> None:

@@ -102,7 +102,7 @@ def mine(**given: Any) -> int:
     from viper.ace.bank import write_bank
     from viper.ace.select import Selection, select
     from viper.commands.progress import status
-    from viper.evaluate.mining import read_ids
+    from viper.evaluate.evaluation import read_ids
 
     shots = _shots(given, read_ids(given["ids"]) if given["ids"] else ())
     with status("reading samples"):

@@ -33,6 +33,8 @@ _of_the_set = options(
     root_option,
     click.option("--split", metavar="NAME", help="By default the set's first."),
     click.option("--limit", type=click.IntRange(1), help="Only so many samples, at random."),
+    click.option("--ids", metavar="FILE|ID,ID", help="Only these samples; a file names one a "
+                 "line. --limit does not count then."),
     seed_option(),
     click.option("--seeds", type=click.IntRange(1, 100), default=1, show_default=True,
                  help="Answer every sample under so many seeds: means with deviations."),
@@ -102,7 +104,7 @@ def _evaluation(name: str, given: dict[str, Any]) -> Evaluation:
 
     quiet_libraries(given["offline"])
     from viper.data.sample import Where
-    from viper.evaluate.evaluation import Evaluation
+    from viper.evaluate.evaluation import Evaluation, read_ids
     from viper.reasoner import RunOptions
     from viper.strategies import strategy
 
@@ -111,6 +113,7 @@ def _evaluation(name: str, given: dict[str, Any]) -> Evaluation:
         set_name=name,
         where=Where(given["root"], given["split"], given["seed"]),
         limit=given["limit"],
+        ids=read_ids(given["ids"]) if given["ids"] else (),
         seeds=tuple(range(given["seed"], given["seed"] + given["seeds"])),
         options=RunOptions(strategy=given["strategy"], **run_changes(given)),
         deadline_s=given["deadline_s"],
@@ -121,10 +124,12 @@ def _evaluate(evaluation: Evaluation, given: dict[str, Any]) -> int:
     from datetime import UTC, datetime
 
     from viper.commands.eval_ray import on_ray
+    from viper.commands.pages import write_report_page
     from viper.commands.progress import status
     from viper.evaluate.engines.budget import Budget
     from viper.evaluate.engines.runner import items
     from viper.evaluate.evaluation import default_folder
+    from viper.evaluate.reports.report import report
     from viper.evaluate.runs.store import RunStore, check_free
     from viper.evaluate.trackers.tracking import open_tracker
 
@@ -142,7 +147,11 @@ def _evaluate(evaluation: Evaluation, given: dict[str, Any]) -> int:
             click.echo(f"run: {folder}", err=True)
             todo = items(samples, evaluation.seeds)
             ended = _drive(engine, todo, store, Budget(given["budget_usd"]), tracker)
-            return _finish(store, ended, given)
+            exit_code = _finish(store, ended, given)
+            if given["html"]:
+                known = {sample.sample_id: sample for sample in samples}
+                write_report_page(store, report(store), known, given["sandbox"])
+            return exit_code
 
 
 def _first_media(samples: Any) -> None:
@@ -211,12 +220,11 @@ def _drive(
 
 
 def _finish(store: RunStore, ended: Ended, given: dict[str, Any]) -> int:
-    from viper.evaluate.reports.page import report_page
     from viper.evaluate.reports.report import report
     from viper.evaluate.reports.table import NamedReport, rendered
 
     made = report(store)
-    store.write_report(made, report_page(store, made) if given["html"] else None)
+    store.write_report(made)
     if given["as_json"]:
         click.echo(json.dumps(made, allow_nan=False, ensure_ascii=False))
     else:

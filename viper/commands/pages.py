@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from viper.errors import SandboxHostError, SandboxUnavailableError, UsageError, ViperError
+
 if TYPE_CHECKING:
     import numpy as np
 
+    from viper.data.sample import Sample
+    from viper.evaluate.runs.store import RunStore
     from viper.reasoner import Reasoner, RunResult
+    from viper.sandbox.sandbox import Mode
     from viper.schema import Trace
     from viper.tools.media import Media
 
@@ -50,3 +56,71 @@ def depth_maps(trace: Trace, media: Media, reasoner: Reasoner) -> dict[str, np.n
         if call.tool == DEPTH_TOOL and call.error is None and call.args
     }
     return {name: depth_map(session, name) for name in asked}
+
+
+def write_report_page(
+    store: RunStore, report: Mapping[str, Any], samples: Mapping[str, Sample], mode: Mode
+) -> Path:
+    """Writes a run's report as a page, and a trace page for every sample that it lists.
+
+    The report is there before the first trace page is; Ctrl-C leaves it without links.
+
+    Args:
+        samples: by id; those that are missing get no trace page.
+        mode: of the sandbox that programs run in once more.
+
+    Raises:
+        StoreError: a file cannot be written.
+    """
+    from viper.evaluate.reports.page import report_page
+    from viper.evaluate.runs.files import write_whole
+    from viper.evaluate.runs.store import PAGE
+
+    path = store.folder / PAGE
+    write_whole(path, report_page(store, report))
+    try:
+        links = _sample_pages(store, samples, mode)
+    except (UsageError, SandboxUnavailableError, SandboxHostError) as error:
+        click.echo(f"viper: no trace pages: {error}", err=True)
+        links = {}
+    if links:
+        write_whole(path, report_page(store, report, links))
+    return path
+
+
+def samples_of(store: RunStore, root: Path | None) -> dict[str, Sample]:
+    """The samples that a run's report lists, as far as they are here; says where they are not."""
+    from viper.data.by_id import samples_by_id
+    from viper.data.sample import Where
+    from viper.evaluate.reports.page import MOST_SAMPLES
+
+    described = store.manifest.set
+    ids = [row.sample_id for row in store.worst(MOST_SAMPLES)]
+    where = Where(root, described.split, described.seed)
+    try:
+        return samples_by_id(described.name, where, ids)
+    except (ViperError, OSError) as error:
+        click.echo(f"viper: no trace pages: {error}", err=True)
+        return {}
+
+
+def _sample_pages(
+    store: RunStore, samples: Mapping[str, Sample], mode: Mode
+) -> dict[tuple[str, int], str]:
+    from viper.api.library import library_for
+    from viper.commands.progress import counter
+    from viper.evaluate.reports.page import MOST_SAMPLES
+    from viper.strategies.replay import Replayer
+    from viper.web.sample_pages import SamplePages
+
+    rows = [row for row in store.worst(MOST_SAMPLES) if row.sample_id in samples]
+    links = {}
+    with Replayer(library_for(store.manifest.api), mode) as replayer:
+        pages = SamplePages(store, samples, replayer)
+        with counter("trace pages", len(rows)) as advance:
+            for row in rows:
+                address = pages.write(row)
+                if address is not None:
+                    links[row.sample_id, row.seed] = address
+                advance("")
+    return links

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from viper.commands.option_groups import root_option
 from viper.errors import EXIT_OK, UsageError
 
 if TYPE_CHECKING:
     from viper.evaluate.reports.comparison import Change, Comparison
+    from viper.sandbox.sandbox import Mode
 
 _LISTED = 20
 _TEXT_WIDTH = 70
@@ -28,7 +30,18 @@ _TEXT_WIDTH = 70
 )
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 @click.option(
-    "--html", is_flag=True, help="Write a page with plots and samples, RUN/report.html or --out."
+    "--html",
+    is_flag=True,
+    help="Write a page with plots and samples, and a page for every sample that it lists, into "
+    "the run's folder; with --out only the first.",
+)
+@root_option
+@click.option(
+    "--sandbox",
+    type=click.Choice(["strict", "weak"]),
+    default="strict",
+    show_default=True,
+    help="Of programs that run once more for the pages of samples.",
 )
 @click.option(
     "--out", type=click.Path(path_type=Path), default=None, help="File to write; else stdout."
@@ -37,7 +50,7 @@ _TEXT_WIDTH = 70
 @click.option("--common", is_flag=True, help="With --compare: only the samples that both hold.")
 @click.option("--errors", is_flag=True, help="Where answers go wrong, in shares of all.")
 def report(
-    runs: tuple[Path, ...], html: bool, out: Path | None, compare: bool, **given: str | bool | None
+    runs: tuple[Path, ...], html: bool, out: Path | None, compare: bool, **given: Any
 ) -> int:
     """Tables and pages of evaluation runs (folders that viper eval wrote).
 
@@ -62,7 +75,9 @@ def report(
         return _errors(runs, form, out, html=html)
     if compare:
         return _compare(runs, form, out, common=bool(given["common"]), html=html)
-    return _pages(runs, out) if html else _tables(runs, form, out)
+    if html:
+        return _pages(runs, out, given["root"], given["sandbox"])
+    return _tables(runs, form, out)
 
 
 def _tables(runs: Sequence[Path], form: str, out: Path | None) -> int:
@@ -78,20 +93,24 @@ def _tables(runs: Sequence[Path], form: str, out: Path | None) -> int:
     return EXIT_OK
 
 
-def _pages(runs: Sequence[Path], out: Path | None) -> int:
+def _pages(runs: Sequence[Path], out: Path | None, root: Path | None, mode: Mode) -> int:
+    """Pages with trace pages in the runs' folders; one that is written elsewhere stands alone."""
+    from viper.commands.pages import samples_of, write_report_page
     from viper.evaluate.reports.page import report_page
     from viper.evaluate.reports.report import report as report_of
     from viper.evaluate.runs.files import write_whole
-    from viper.evaluate.runs.store import PAGE, RunStore
+    from viper.evaluate.runs.store import RunStore
 
     if out is not None and len(runs) > 1:
         raise UsageError(f"--html --out writes one page, and {len(runs)} runs were named")
     for run in runs:
         with RunStore.read(run) as store:
-            page = report_page(store, report_of(store))
-        path = out or run / PAGE
-        write_whole(path, page)
-        click.echo(path)
+            made = report_of(store)
+            if out is not None:
+                write_whole(out, report_page(store, made))
+                click.echo(out)
+            else:
+                click.echo(write_report_page(store, made, samples_of(store, root), mode))
     return EXIT_OK
 
 

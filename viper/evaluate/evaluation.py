@@ -12,15 +12,18 @@ from typing import Any
 
 import numpy as np
 
+from viper.data.by_id import samples_by_id
 from viper.data.registry import chosen, data_set
 from viper.data.sample import Sample, Where
-from viper.errors import DataError, ViperError
+from viper.errors import DataError, UsageError, ViperError
 from viper.evaluate.engines.runner import items
 from viper.evaluate.engines.work import Item
 from viper.evaluate.runs.manifest import Manifest, SetDescription
 from viper.reasoner import Reasoner, RunOptions
 from viper.schema import to_json
 from viper.tools.media import media_from
+
+_NAMED_IDS = 3
 
 _PROBE = "the probe that stands for every query"
 _PROBE_MEDIA: Mapping[str, Any] = {
@@ -38,6 +41,7 @@ class Evaluation:
         set_name: as :func:`viper.data.registry.data_set` takes it.
         where: root, split and the seed that chooses samples.
         limit: samples at most; None takes all.
+        ids: these samples, in this order; ``limit`` is not looked at then.
         seeds: of sampling; every sample is answered once under each.
         options: settings of every run; task, options, seed and sample id come from the sample.
         deadline_s: of one sample; None sets none.
@@ -49,6 +53,7 @@ class Evaluation:
     seeds: tuple[int, ...] = (0,)
     options: RunOptions = field(default_factory=RunOptions)
     deadline_s: float | None = None
+    ids: tuple[str, ...] = ()
 
     @property
     def metric(self) -> str:
@@ -64,14 +69,27 @@ class Evaluation:
         """The samples, the same ones for the same evaluation.
 
         Raises:
-            DataError: files are missing or broken, or there is no sample at all.
+            DataError: files are missing or broken, there is no sample at all, or an id is of none.
         """
         found = data_set(self.set_name)
         where = self.located()
+        if self.ids:
+            return self._named(where)
         samples = chosen(found.samples(where), self.limit, where.seed)
         if not samples:
             raise DataError(f"{self.set_name} {where.split}: no samples; choose another split")
         return samples
+
+    def _named(self, where: Where) -> list[Sample]:
+        found = samples_by_id(self.set_name, where, self.ids)
+        missing = [one for one in self.ids if one not in found]
+        if missing:
+            more = f" and {len(missing) - _NAMED_IDS} more" if len(missing) > _NAMED_IDS else ""
+            raise DataError(
+                f"{self.set_name} {where.split} has no sample "
+                f"{', '.join(missing[:_NAMED_IDS])}{more}; see viper data show"
+            )
+        return list(found.values())
 
     def items(self) -> list[Item]:
         """Everything there is to do, in order."""
@@ -140,6 +158,25 @@ def _bank_hash(examples: Any) -> str | None:
     if not known:
         return None
     return hashlib.sha256(repr([to_json(item) for item in known]).encode()).hexdigest()
+
+
+def read_ids(given: str) -> tuple[str, ...]:
+    """Sample ids from a file, one a line, or from text that lists them with commas.
+
+    Raises:
+        UsageError: there is none, or the file is no text.
+    """
+    path = Path(given)
+    try:
+        listed = (
+            path.read_text(encoding="utf-8").split("\n") if path.is_file() else given.split(",")
+        )
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: cannot be read as text ({error})") from None
+    ids = tuple(dict.fromkeys(one.strip() for one in listed if one.strip()))
+    if not ids:
+        raise UsageError(f"--ids {given!r}: no sample ids; give id,id or a file with one a line")
+    return ids
 
 
 def missing_media(samples: Sequence[Sample], look_at: int = 3) -> Iterator[str]:

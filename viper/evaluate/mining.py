@@ -15,10 +15,9 @@ from pathlib import Path
 from viper.ace.select import Answered, Candidate
 from viper.api.library import Library
 from viper.api.spec import api_hash
-from viper.data.by_id import samples_by_id
 from viper.data.registry import data_set
 from viper.data.sample import Sample, Where
-from viper.errors import DataError, UsageError
+from viper.errors import UsageError
 from viper.evaluate.evaluation import Evaluation
 from viper.evaluate.row import Prediction, Row
 from viper.reasoner import RunOptions
@@ -30,7 +29,6 @@ WARM = 0.4
 """The temperature where several programs are drawn for a query."""
 
 _TRAINING = "train"
-_NAMED_IDS = 3
 _SPREAD_OVER = 10
 
 
@@ -92,6 +90,7 @@ class Shots:
             limit=len(set(self.ids)) if self.ids else self.count * self._parts(split),
             seeds=tuple(range(first, first + self.programs)),
             options=zero_shot(warmth),
+            ids=self.ids,
         )
 
     def samples(self) -> list[Sample]:
@@ -101,17 +100,7 @@ class Shots:
             DataError: files are missing, or an id is of no sample of the split.
         """
         evaluation = self.evaluation()
-        if not self.ids:
-            return self._spread(evaluation) if self.spread else evaluation.samples()
-        found = samples_by_id(self.set_name, evaluation.where, self.ids)
-        missing = [one for one in self.ids if one not in found]
-        if missing:
-            more = f" and {len(missing) - _NAMED_IDS} more" if len(missing) > _NAMED_IDS else ""
-            raise DataError(
-                f"{self.set_name} {evaluation.where.split} has no sample "
-                f"{', '.join(missing[:_NAMED_IDS])}{more}; see viper data show"
-            )
-        return list(found.values())
+        return self._spread(evaluation) if self.spread else evaluation.samples()
 
     def _spread(self, evaluation: Evaluation) -> list[Sample]:
         assert evaluation.limit is not None
@@ -203,25 +192,6 @@ def _answered(row: Row) -> Answered | None:
     if found.box is not None:
         return found.box
     return str(found.value if found.choice_index is None else found.choice_index)
-
-
-def read_ids(given: str) -> tuple[str, ...]:
-    """Sample ids from a file, one a line, or from text that lists them with commas.
-
-    Raises:
-        UsageError: there is none, or the file is no text.
-    """
-    path = Path(given)
-    try:
-        listed = (
-            path.read_text(encoding="utf-8").split("\n") if path.is_file() else given.split(",")
-        )
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: cannot be read as text ({error})") from None
-    ids = tuple(dict.fromkeys(one.strip() for one in listed if one.strip()))
-    if not ids:
-        raise UsageError(f"--ids {given!r}: no sample ids; give id,id or a file with one a line")
-    return ids
 
 
 def work_folder(bank: Path, api: str, work: Path | None = None) -> Path:

@@ -12,9 +12,6 @@ import numpy as np
 from viper.tools.media import Media
 from viper.tools.roles import Pixels
 
-MOST_BYTES = 1_600_000
-"""Of all pictures of a page together, before base64 makes a third more of them."""
-
 _STEPS = ((1600, 88), (1200, 85), (960, 82), (640, 80), (480, 76), (320, 72), (224, 68), (160, 60))
 _LOSSLESS_SIDE = 400
 
@@ -40,8 +37,12 @@ class Embedded:
         return f"picture-{self.name.replace('#', '-')}"
 
 
-def embedded(media: Media, most_bytes: int = MOST_BYTES) -> dict[str, Embedded]:
-    """Every picture or frame by name, scaled down together until they fit."""
+def embedded(media: Media, most_bytes: int) -> dict[str, Embedded]:
+    """Every picture or frame by name, scaled down together until they fit.
+
+    Args:
+        most_bytes: of all together, before base64 makes a third more of them.
+    """
     pictures = dict(_named(media))
     packed: dict[str, tuple[str, bytes]] = {}
     for side, quality in _STEPS:

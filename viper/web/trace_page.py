@@ -28,6 +28,9 @@ from viper.web.values import Shown, Sizes
 
 _HERE = Path(__file__).parent
 
+MOST_BYTES = 1_600_000
+"""Of all pictures of a page together, before base64 makes a third more of them."""
+
 CROP_HEIGHT, WIDEST_CROP = 64, 160
 """Of a crop between the lines, in pixels of the page."""
 
@@ -50,6 +53,7 @@ class Extras:
         depth: maps ``[H, W]`` by picture, larger is farther.
         score: of the answer by the data set's metric.
         back: address of the page that lists this one.
+        most_bytes: that all pictures together may take.
     """
 
     command: str = ""
@@ -57,6 +61,7 @@ class Extras:
     depth: Mapping[str, np.ndarray] = field(default_factory=dict)
     score: float | None = None
     back: str = ""
+    most_bytes: int = MOST_BYTES
 
 
 def trace_page(trace: Trace, media: Media, replays: Sequence[Replay], extras: Extras) -> str:
@@ -66,7 +71,7 @@ def trace_page(trace: Trace, media: Media, replays: Sequence[Replay], extras: Ex
         media: what was asked about.
         replays: of the trials, in their order.
     """
-    pictures, depth = embedded(media), shades(extras.depth)
+    pictures, depth = embedded(media, extras.most_bytes), shades(extras.depth)
     frames = 0 if media.video is None else len(media.video)
     sizes = Sizes({name: (one.width, one.height) for name, one in pictures.items()}, frames)
     trials, prompts = trial_views(trace, replays, sizes)

@@ -16,7 +16,8 @@ from viper.evaluate.reports.escape import for_html
 from viper.evaluate.reports.markup import document, framed, scrolling, table
 from viper.evaluate.reports.plots import failure_plot, group_plot
 from viper.evaluate.reports.table import sections, with_interval
-from viper.evaluate.row import Prediction, Row
+from viper.evaluate.reports.words import answer_words, target_words
+from viper.evaluate.row import Row
 from viper.evaluate.runs.store import RunStore
 
 MOST_SAMPLES = 200
@@ -24,15 +25,21 @@ MOST_SAMPLES = 200
 _LONGEST_CELL = 2_000
 
 
-def report_page(store: RunStore, report: Mapping[str, Any]) -> str:
+def report_page(
+    store: RunStore,
+    report: Mapping[str, Any],
+    traces: Mapping[tuple[str, int], str] | None = None,
+) -> str:
     """The page of a run.
 
     Args:
         store: gives the samples that are listed, the worst first.
         report: what :func:`viper.evaluate.reports.report.report` made of it.
+        traces: address of the trace page of a sample under a seed, where there is one.
     """
     title = f"{report['set']} {report['split'] or ''} · {report['manifest']['strategy']}"
-    parts = [*_summary(report), *_breakdowns(report), *_samples(store), *_configuration(report)]
+    samples = _samples(store, traces or {})
+    parts = [*_summary(report), *_breakdowns(report), *samples, *_configuration(report)]
     return document(title, parts)
 
 
@@ -74,23 +81,26 @@ def _breakdowns(report: Mapping[str, Any]) -> Iterator[str]:
         yield table(title, lines)
 
 
-def _samples(store: RunStore) -> Iterator[str]:
+def _samples(store: RunStore, traces: Mapping[tuple[str, int], str]) -> Iterator[str]:
     yield f"<h2>Samples</h2>\n<p>The first {MOST_SAMPLES} by score, failed ones first.</p>\n"
     header = ["sample", "asked", "answer", "right is", "score", "failure", "program"]
-    rows = (_sample(row) for row in store.worst(MOST_SAMPLES))
+    worst = store.worst(MOST_SAMPLES)
+    rows = (_sample(row, traces.get((row.sample_id, row.seed))) for row in worst)
     yield framed("Samples with the lowest scores", header, rows, "samples")
 
 
-def _sample(row: Row) -> str:
-    name = f"{row.sample_id} (seed {row.seed})" if row.seed else row.sample_id
+def _sample(row: Row, trace: str | None) -> str:
+    name = _cut(f"{row.sample_id} (seed {row.seed})" if row.seed else row.sample_id)
+    if trace is not None:
+        name = f'<a href="{for_html(trace)}">{name}</a>'
     marks = "".join(f"<br>{for_html(mark)}" for mark in row.marks)
     failure = " ".join(filter(None, [row.failure and f"{row.failure}:", row.message]))
-    cells = [_cut(row.text), _cut(_answer(row.prediction, row.options)), _cut(_target(row))]
+    cells = [_cut(row.text), _cut(answer_words(row)), _cut(target_words(row))]
     program = "–"
     if row.program:
         program = f"<details><summary>program</summary><pre>{_cut(row.program)}</pre></details>"
     return (
-        f'<tr><th scope="row">{_cut(name)}</th>'
+        f'<tr><th scope="row">{name}</th>'
         + "".join(f"<td>{cell}</td>" for cell in cells)
         + f'<td class="number">{row.score:.3f}</td>'
         + f"<td>{_cut(failure) or '–'}{marks}</td><td>{program}</td></tr>\n"
@@ -101,24 +111,6 @@ def _configuration(report: Mapping[str, Any]) -> Iterator[str]:
     text = json.dumps(report["manifest"], indent=2, ensure_ascii=False)
     yield "<h2>Configuration</h2>\n<details><summary>models, settings, versions</summary>"
     yield f"<pre>{for_html(text)}</pre></details>\n"
-
-
-def _answer(prediction: Prediction | None, options: Sequence[str]) -> str:
-    if prediction is None:
-        return "none"
-    if prediction.box is not None:
-        return "[" + ", ".join(f"{side:.0f}" for side in prediction.box) + "]"
-    index = prediction.choice_index
-    if index is not None and 0 <= index < len(options):
-        return options[index]
-    return str(prediction.value if index is None else index)
-
-
-def _target(row: Row) -> str:
-    target = row.target
-    if isinstance(target, int) and not isinstance(target, bool) and 0 <= target < len(row.options):
-        return row.options[target]
-    return target if isinstance(target, str) else json.dumps(target, ensure_ascii=False)
 
 
 def _cut(text: str) -> str:

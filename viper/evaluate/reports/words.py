@@ -1,0 +1,28 @@
+"""Answers and targets of rows in words, as tables and pages show them."""
+
+from __future__ import annotations
+
+import json
+
+from viper.evaluate.row import Row
+
+
+def answer_words(row: Row) -> str:
+    """What was answered; ``none`` where nothing was."""
+    prediction = row.prediction
+    if prediction is None:
+        return "none"
+    if prediction.box is not None:
+        return "[" + ", ".join(f"{side:.0f}" for side in prediction.box) + "]"
+    index = prediction.choice_index
+    if index is not None and 0 <= index < len(row.options):
+        return row.options[index]
+    return str(prediction.value if index is None else index)
+
+
+def target_words(row: Row) -> str:
+    """What is right."""
+    target = row.target
+    if isinstance(target, int) and not isinstance(target, bool) and 0 <= target < len(row.options):
+        return row.options[target]
+    return target if isinstance(target, str) else json.dumps(target, ensure_ascii=False)

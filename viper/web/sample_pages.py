@@ -1,0 +1,101 @@
+"""Trace pages of the samples of a stored run, in a folder beside its report."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+
+from viper.data.sample import Sample
+from viper.errors import ViperError
+from viper.evaluate.reports.words import target_words
+from viper.evaluate.row import Row
+from viper.evaluate.runs.files import file_errors, write_whole
+from viper.evaluate.runs.manifest import Manifest
+from viper.evaluate.runs.store import PAGE, RunStore
+from viper.schema import trace_from_json
+from viper.strategies.replay import Replayer
+from viper.tools.media import media_from
+from viper.web.trace_page import Extras, Truth, replay_all, trace_page
+
+FOLDER = "traces"
+MOST_BYTES = 300_000
+"""Of the pictures of one page: there are hundreds of pages."""
+
+_LONGEST_NAME = 60
+
+
+class SamplePages:
+    """Writes them, each once: the rows of a run never change.
+
+    Args:
+        samples: of the run by id; those that are missing get no page.
+    """
+
+    def __init__(self, store: RunStore, samples: Mapping[str, Sample], replayer: Replayer) -> None:
+        self._store, self._samples, self._replayer = store, samples, replayer
+
+    def write(self, row: Row) -> str | None:
+        """The address of a row's page, as the report's folder knows it.
+
+        None where there is no trace, or where its pictures cannot be read.
+
+        Raises:
+            StoreError: the page cannot be written.
+        """
+        address = f"{FOLDER}/{page_name(row)}"
+        path = self._store.folder / address
+        if path.exists():
+            return address
+        page = self._page(row)
+        if page is None:
+            return None
+        with file_errors(path):
+            path.parent.mkdir(exist_ok=True)
+        write_whole(path, page)
+        return address
+
+    def _page(self, row: Row) -> str | None:
+        values = self._store.trace(row.sample_id, row.seed)
+        sample = self._samples.get(row.sample_id)
+        if values is None or sample is None:
+            return None
+        try:
+            trace, media = trace_from_json(values), media_from(sample.load())
+        except (ViperError, OSError, TypeError):
+            return None
+        extras = Extras(
+            command=again(self._store.manifest, row),
+            truth=truth_of(row),
+            score=row.score,
+            back=f"../{PAGE}",
+            most_bytes=MOST_BYTES,
+        )
+        return trace_page(trace, media, replay_all(trace, media, self._replayer), extras)
+
+
+def page_name(row: Row) -> str:
+    """A file name for a row: readable, and unique whatever the sample is called."""
+    readable = re.sub(r"[^A-Za-z0-9._-]+", "-", row.sample_id).strip("-.")[:_LONGEST_NAME]
+    digest = hashlib.sha256(f"{row.seed} {row.sample_id}".encode()).hexdigest()[:10]
+    return f"{readable or 'sample'}-{row.seed}-{digest}.html"
+
+
+def truth_of(row: Row) -> Truth:
+    """What would have been right."""
+    target = row.target
+    if row.task == "ground" and isinstance(target, list | tuple) and len(target) == 4:
+        x0, y0, x1, y1 = (float(side) for side in target)
+        return Truth(box=(x0, y0, x1, y1))
+    return Truth(target_words(row))
+
+
+def again(manifest: Manifest, row: Row) -> str:
+    """The command line that answers a row's sample anew: as it was typed, for this one alone."""
+    typed = list(manifest.arguments)
+    if "eval" not in typed:
+        return ""
+    alone = ["--ids", row.sample_id, "--seed", str(row.seed), "--seeds", "1", "--out", "again"]
+    return shlex.join([Path(typed[0]).name, *typed[1:], *alone])

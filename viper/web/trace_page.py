@@ -10,11 +10,8 @@ import base64
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from pathlib import Path
 from typing import Any
 
-import jinja2
 import numpy as np
 from markupsafe import Markup
 
@@ -22,17 +19,13 @@ from viper.api.library import Library
 from viper.schema import PixelBox, Trace
 from viper.strategies.replay import Replay, Replayer
 from viper.tools.media import Media
-from viper.web.embedded_media import Embedded, embedded, shades
+from viper.web.embedded_media import embedded, shades
+from viper.web.pages import asset, rendered
 from viper.web.trace_view import trial_views
-from viper.web.values import Shown, Sizes
-
-_HERE = Path(__file__).parent
+from viper.web.values import Sizes
 
 MOST_BYTES = 1_600_000
 """Of all pictures of a page together, before base64 makes a third more of them."""
-
-CROP_HEIGHT, WIDEST_CROP = 64, 160
-"""Of a crop between the lines, in pixels of the page."""
 
 
 @dataclass(frozen=True)
@@ -75,25 +68,22 @@ def trace_page(trace: Trace, media: Media, replays: Sequence[Replay], extras: Ex
     frames = 0 if media.video is None else len(media.video)
     sizes = Sizes({name: (one.width, one.height) for name, one in pictures.items()}, frames)
     trials, prompts = trial_views(trace, replays, sizes)
-    script, style = _asset("trace.js"), _asset("trace.css")
-    return (
-        _templates()
-        .get_template("trace.html")
-        .render(
-            trace=trace,
-            trials=trials,
-            prompts=prompts,
-            chosen=_opened(trace),
-            pictures=pictures,
-            depth=depth,
-            frames=frames,
-            names=media.names,
-            answer_picture=_answer_picture(trace, media),
-            extras=extras,
-            script=Markup(script),
-            style=Markup(style),
-            policy=_policy(script, style),
-        )
+    script, style = asset("trace.js"), asset("trace.css")
+    return rendered(
+        "trace.html",
+        trace=trace,
+        trials=trials,
+        prompts=prompts,
+        chosen=_opened(trace),
+        pictures=pictures,
+        depth=depth,
+        frames=frames,
+        names=media.names,
+        answer_picture=_answer_picture(trace, media),
+        extras=extras,
+        script=Markup(script),
+        style=Markup(style),
+        policy=_policy(script, style),
     )
 
 
@@ -133,38 +123,3 @@ def _policy(script: str, style: str) -> str:
 def _hashed(text: str) -> str:
     digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")
     return f"'sha256-{digest}'"
-
-
-@cache
-def _asset(name: str) -> str:
-    return (_HERE / "static" / name).read_text("utf-8")
-
-
-@cache
-def _templates() -> jinja2.Environment:
-    found = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_HERE / "templates"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    found.filters["crop_size"] = crop_size
-    found.filters["seconds"] = in_seconds
-    return found
-
-
-def crop_size(crop: Shown) -> tuple[int, int]:
-    """Width and height of a crop on the page."""
-    assert crop.box is not None
-    width, height = (max(1.0, crop.box[i + 2] - crop.box[i]) for i in (0, 1))
-    scale = min(CROP_HEIGHT / height, WIDEST_CROP / width)
-    return max(8, round(width * scale)), max(8, round(height * scale))
-
-
-def in_seconds(value: float) -> str:
-    """A duration in a unit that suits it."""
-    return f"{value * 1000:.0f} ms" if value < 1 else f"{value:.2f} s"
-
-
-__all__ = ["Embedded", "Extras", "Truth", "page_of", "replay_all", "trace_page"]

@@ -148,6 +148,23 @@ class RunStore:
         found = self._select("SELECT sample_id, seed FROM samples")
         return {(sample_id, seed) for sample_id, seed in found}
 
+    def count(self) -> int:
+        """How many rows there are."""
+        ((found,),) = self._select("SELECT COUNT(*) FROM samples")
+        return int(found)
+
+    def row(self, sample_id: str, seed: int) -> Row | None:
+        """The row of a sample under a seed; None where there is none."""
+        found = self._select(
+            f"SELECT {_READ} FROM samples WHERE sample_id = ? AND seed = ?", (sample_id, seed)
+        )
+        return row_from(found[0]) if found else None
+
+    def tools(self) -> dict[tuple[str, int], list[str]]:
+        """The tools that each row's programs called, by sample id and seed."""
+        found = self._select("SELECT sample_id, seed, tools FROM samples")
+        return {(sample_id, seed): json.loads(tools) for sample_id, seed, tools in found}
+
     def rows(self, seed: int | None = None) -> Iterator[Row]:
         """The rows in the order of the set, of one seed or all; a page in memory at a time."""
         last = (-1, 0)

@@ -1,0 +1,275 @@
+"""The atlas: what filters find, what pages show, who gets in."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from tests.commands.test_bad_input import refused
+from tests.evaluate.fake_backends import a_set
+from tests.evaluate.run_samples import a_manifest, a_row, a_trace, failed_row
+from tests.web.test_trace_page import HOSTILE, Reader
+from viper.api.library import Library
+from viper.data.registry import data_set
+from viper.data.sample import Where
+from viper.evaluate.row import Prediction, Row
+from viper.evaluate.runs.manifest import SetDescription
+from viper.evaluate.runs.store import RunStore
+from viper.schema import ToolCall
+from viper.strategies.replay import Replayer
+from viper.web.atlas.addresses import wanted_from
+from viper.web.atlas.app import Atlas, Shelf, create_atlas
+from viper.web.atlas.gallery import Gallery
+from viper.web.atlas.index import PAGE_ROWS, SORTS, AtlasIndex, Wanted
+
+TOKEN = "the-token"
+
+
+def write(folder: Path, rows: list[Row], set_name: str = "world", **changes: Any) -> RunStore:
+    described = SetDescription(set_name, None, 0, None, len(rows), "ab" * 32)
+    with RunStore.create(folder, a_manifest(set=described, metric="accuracy", **changes)) as store:
+        for position, row in enumerate(rows):
+            trace = a_trace(row)
+            tool = "find" if position % 2 else "simple_query"
+            call = ToolCall(0, tool, (), {}, "red", 0.1, line=2)
+            trial = replace(trace.trials[0], tool_calls=(call,), ok=row.failure is None)
+            store.add(position, row, replace(trace, trials=(trial,)))
+    return RunStore.read(folder)
+
+
+def rows() -> list[Row]:
+    """Forty: every fourth failed, every second of the others right."""
+    found = [failed_row(n) if n % 4 == 0 else a_row(n) for n in range(39)]
+    return [*found, replace(failed_row(39), failure="below_threshold")]
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Iterator[AtlasIndex]:
+    with write(tmp_path / "run", rows()) as store:
+        made = AtlasIndex([store])
+        yield made
+        made.close()
+
+
+def numbers(index: AtlasIndex, **wanted: Any) -> list[int]:
+    found: list[int] = []
+    pages = index.find(Wanted(**wanted)).pages
+    for page in range(pages):
+        found += [int(name[1:]) for name, _ in index.find(Wanted(**wanted, page=page)).keys]
+    return found
+
+
+def test_filters_find_what_they_say(index: AtlasIndex) -> None:
+    assert numbers(index) == list(range(40))
+    assert numbers(index, failure="runtime") == list(range(0, 39, 4))
+    assert numbers(index, failure="below_threshold") == [39]
+    assert numbers(index, failure="answered") == [n for n in range(39) if n % 4]
+    assert numbers(index, tool="find") == list(range(1, 40, 2))
+    assert numbers(index, kind=("family", "spatial")) == [n for n in range(40) if n % 3]
+    assert numbers(index, low=0.5) == [n for n in range(39) if n % 4 == 2]
+    assert numbers(index, high=0.4, failure="answered") == list(range(1, 39, 2))
+    assert numbers(index, part="IoU above 0.7") == [n for n in range(39) if n % 4 == 2]
+    assert numbers(index, text="CUBE 3?") == [3] and numbers(index, text="return 17") == [17]
+    assert numbers(index, text="e%e") == numbers(index, text="e_ecute") == []
+    assert len(numbers(index, text="execute_command")) == 40
+    assert numbers(index, seed=1) == []
+    assert numbers(index, failure="runtime", tool="find", kind=("family", "spatial")) == []
+
+
+def test_sorting_and_pages(index: AtlasIndex) -> None:
+    first, second = index.find(Wanted()), index.find(Wanted(page=1))
+    assert first.total == 40 and first.pages == 2
+    assert (len(first.keys), len(second.keys)) == (PAGE_ROWS, 40 - PAGE_ROWS)
+    assert index.find(Wanted(page=99)).keys == ()
+    worst = numbers(index, sort="worst")
+    assert worst[:11] == [*range(0, 39, 4), 39]
+    assert numbers(index, sort="best")[:2] == [2, 6]
+    for name in SORTS:
+        assert sorted(numbers(index, sort=name)) == list(range(40))
+    assert numbers(index, sort="score; DROP TABLE rows") == list(range(40))
+
+
+def test_facets_count(index: AtlasIndex) -> None:
+    facets = index.facets
+    assert facets.rows == 40 and facets.seeds == (0,)
+    assert facets.failures == (("answered", 29), ("runtime", 10), ("below_threshold", 1))
+    assert dict(facets.tools) == {"find": 20, "simple_query": 20}
+    assert dict(facets.kinds["family"]) == {"spatial": 26, "temporal": 14}
+    assert sum(count for _, count in facets.parts) == 40 and facets.changes == ()
+
+
+def test_a_run_that_grows_is_read_again(tmp_path: Path) -> None:
+    manifest = a_manifest(metric="accuracy")
+    with RunStore.create(tmp_path / "run", manifest) as writer:
+        writer.add(0, a_row(0))
+        with RunStore.read(tmp_path / "run") as store:
+            index = AtlasIndex([store])
+            writer.add(1, a_row(1))
+            assert index.find(Wanted()).total == 1
+            index.refresh()
+            assert index.find(Wanted()).total == index.facets.rows == 2
+
+
+def test_changes_from_one_run_to_another(tmp_path: Path) -> None:
+    before = [a_row(n) for n in range(12)]
+    after = [replace(a_row(n), score=1.0, program="p" if n == 3 else a_row(n).program)
+             for n in range(12)]  # fmt: skip
+    after[2] = failed_row(2)
+    with ExitStack() as stack:
+        stores = [
+            stack.enter_context(write(tmp_path / name, its))
+            for name, its in (("a", before), ("b", after))
+        ]
+        index = AtlasIndex(stores)
+        assert numbers(index, change="to right") == list(range(1, 12, 2))
+        assert numbers(index, change="to wrong") == [2] == numbers(index, change="another failure")
+        assert numbers(index, change="another program") == [3]
+        assert dict(index.facets.changes)["to right"] == 6
+        assert numbers(index, change="nonsense") == list(range(12))
+
+
+class Site:
+    """The atlas of one run or two over questions about real pictures."""
+
+    def __init__(self, folder: Path, stack: ExitStack, runs: int = 1) -> None:
+        self.file, _ = a_set(folder / "set", 8)
+        samples = data_set(str(self.file)).samples(Where())
+        judged = [
+            Row.of(one, 0, n % 2, prediction=Prediction("red"), program=f"answer = {n}")
+            for n, one in enumerate(samples)
+        ]
+        names = ["before", "after"][:runs]
+        stores = [
+            stack.enter_context(write(folder / name, judged, str(self.file))) for name in names
+        ]
+        shelves = tuple(
+            Shelf(name, store, Gallery(store, None))
+            for name, store in zip(names, stores, strict=True)
+        )
+        for shelf in shelves:
+            assert shelf.gallery.wait(10)
+        replayer = stack.enter_context(Replayer(Library()))
+        self.atlas = Atlas(shelves, AtlasIndex(stores), replayer, TOKEN)
+        self.client = TestClient(create_atlas(self.atlas), base_url="http://127.0.0.1")
+
+    def get(self, path: str) -> Any:
+        return self.client.get(f"/{TOKEN}/{path}")
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    with ExitStack() as stack:
+        yield Site(tmp_path, stack)
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Iterator[Site]:
+    with ExitStack() as stack:
+        yield Site(tmp_path, stack, runs=2)
+
+
+def test_the_grid_shows_and_filters(site: Site) -> None:
+    page = Reader(site.get("").text)
+    assert "8 samples" in page.words and "what color is thing 7?" in page.words
+    links = [its["href"] for _, its in page.elements if (its.get("href") or "").startswith("trace")]
+    assert len(links) == 8
+    assert "1 sample" in Reader(site.get("?text=thing+7").text).words
+    assert "Nothing passes this filter." in Reader(site.get("?text=zebra").text).words
+    assert "4 samples" in Reader(site.get("?low=0.5").text).words
+
+
+def test_a_picture_and_a_trace(site: Site) -> None:
+    small = site.get("small?id=q3&seed=0")
+    assert small.status_code == 200 and small.content[:3] == b"\xff\xd8\xff"
+    trace = site.get("trace?id=q3&seed=0")
+    assert trace.status_code == 200 and "what color is thing 3?" in trace.text
+    assert 'href="./"' in trace.text and "Right is:" in trace.text
+
+
+def test_what_is_not_there(site: Site) -> None:
+    for path in ("small?id=nobody", "trace?id=nobody", "trace?id=q3&run=5", "static/../app.py",
+                 "static/app.py", "nowhere"):  # fmt: skip
+        assert site.get(path).status_code == 404, path
+    for path in ("?page=zz", "?page=99999999999999", "?low=nan&high=-3", "?kind=x", "?sort=zz"):
+        assert site.get(path).status_code == 200, path
+
+
+def test_pictures_that_are_gone_leave_the_rest(site: Site) -> None:
+    for picture in (site.file.parent / "pictures").iterdir():
+        picture.unlink()
+    assert site.get("").status_code == 200
+    assert site.get("small?id=q1&seed=0").status_code == 404
+    answer = site.get("trace?id=q1&seed=0")
+    assert answer.status_code == 404 and "pictures are not here" in answer.text
+
+
+def test_only_who_knows_the_token_gets_in(site: Site) -> None:
+    for path in ("/", "/small?id=q1", f"/{TOKEN}x/", f"/{TOKEN[:-1]}/", "/static/atlas.css", "//"):
+        assert site.client.get(path).status_code == 404, path
+    for method in ("post", "put", "delete", "patch"):
+        assert getattr(site.client, method)(f"/{TOKEN}/").status_code == 404
+
+
+def test_pages_say_what_browsers_may_do(site: Site) -> None:
+    for path in ("", "trace?id=q1&seed=0", "static/atlas.js"):
+        headers = site.get(path).headers
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["referrer-policy"] == "no-referrer"
+    assert "default-src 'none'" in site.get("").headers["content-security-policy"]
+
+
+def test_two_runs_stand_side_by_side(two: Site) -> None:
+    page = Reader(two.get("").text)
+    assert "before → after" in page.words and "to right 0" in page.words
+    compared = Reader(two.get("sample?id=q3&seed=0").text)
+    frames = [its["src"] for tag, its in compared.elements if tag == "iframe"]
+    assert frames == ["trace?id=q3&seed=0&run=0", "trace?id=q3&seed=0&run=1"]
+    assert all(two.get(frame or "").status_code == 200 for frame in frames)
+
+
+def test_nothing_that_a_run_holds_is_markup(tmp_path: Path) -> None:
+    hostile = [
+        replace(a_row(n), sample_id=f"{n}{HOSTILE}", text=HOSTILE, target=HOSTILE,
+                prediction=Prediction(HOSTILE), program=HOSTILE, groups={HOSTILE: HOSTILE},
+                failure=HOSTILE if n else None, message=HOSTILE)
+        for n in range(2)
+    ]  # fmt: skip
+    with ExitStack() as stack:
+        stores = [stack.enter_context(write(tmp_path / name, hostile)) for name in "ab"]
+        shelves = tuple(Shelf(HOSTILE, store, Gallery(store, None)) for store in stores)
+        replayer = stack.enter_context(Replayer(Library()))
+        atlas = Atlas(shelves, AtlasIndex(stores), replayer, TOKEN)
+        client = TestClient(create_atlas(atlas), base_url="http://127.0.0.1")
+        grid = client.get(f"/{TOKEN}/", params={"text": "script", "kind": f"a={HOSTILE}"}).text
+        key = {"id": hostile[0].sample_id, "seed": "0"}
+        compared = client.get(f"/{TOKEN}/sample", params=key).text
+        filtered = client.get(f"/{TOKEN}/", params={"part": HOSTILE, "change": HOSTILE}).text
+    for page in (grid, compared, filtered):
+        assert "<script>window" not in page
+        found = Reader(page)
+        assert not [name for _, its in found.elements for name in its if name.startswith("on")]
+        sources = [its.get("src") or "" for tag, its in found.elements if tag in ("img", "script")]
+        assert all(re.match(r"(small\?|static/)", source) for source in sources), sources
+    assert HOSTILE in Reader(compared).text
+
+
+def test_an_address_is_read_without_trust() -> None:
+    wanted = wanted_from({"text": "x" * 9_999, "low": "inf", "page": "-4", "seed_is": "1e9"})
+    assert len(wanted.text) == 500 and wanted.low is None and wanted.page == 0
+    assert wanted.seed is None and wanted_from({"kind": "a=b=c"}).kind == ("a", "b=c")
+
+
+def test_bad_input_of_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "not the folder of a run" in refused(capsys, "view", str(tmp_path))
+    write(tmp_path / "run", rows()).close()
+    run = str(tmp_path / "run")
+    assert "one run or compares two; got 3" in refused(capsys, "view", run, run, run)
+    line = refused(capsys, "view", run, "--host", "203.0.113.7", "--no-open")
+    assert "cannot listen on 203.0.113.7" in line and "another --port" in line

@@ -1,0 +1,116 @@
+"""``viper view``: look through evaluation runs in a browser."""
+
+from __future__ import annotations
+
+import importlib.util
+import socket
+import webbrowser
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from viper.commands.option_groups import root_option
+from viper.errors import EXIT_OK, MissingExtraError, UsageError
+
+if TYPE_CHECKING:
+    from viper.sandbox.sandbox import Mode
+
+_PACKAGES = {"starlette": "starlette", "uvicorn": "uvicorn"}
+"""Module to package."""
+
+
+@click.command()
+@click.argument(
+    "runs", nargs=-1, required=True, metavar="RUN [AFTER]", type=click.Path(path_type=Path)
+)
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="By default a free one.")
+@click.option("--host", default="127.0.0.1", show_default=True,
+              help="Address to listen on. The address of the page holds a random token; who has it "
+                   "reads the run.")  # fmt: skip
+@root_option
+@click.option("--open/--no-open", "open_browser", default=True, show_default=True,
+              help="Open a browser.")  # fmt: skip
+@click.option("--sandbox", "mode", type=click.Choice(["strict", "weak"]), default="strict",
+              show_default=True, help="Of programs that run once more for pages.")  # fmt: skip
+def view(
+    runs: tuple[Path, ...],
+    port: int,
+    host: str,
+    root: Path | None,
+    open_browser: bool,
+    mode: Mode,
+) -> int:
+    """Show the samples of RUN (a folder that viper eval wrote) in a browser, until Ctrl-C.
+
+    Filter by failure, tool, score, kind of query or text, click into the error diagram, open a
+    sample to see each line of its program beside what it produced. With AFTER, a second run over
+    the same samples, see what became right or wrong and how programs changed. Nothing is written;
+    no model is loaded. A run that is still going on grows when the page is loaded again.
+
+    \b
+    viper view runs/first
+    viper view runs/first runs/second
+    viper view runs/testA --root refer --port 8001 --no-open
+    """
+    for module, package in _PACKAGES.items():
+        if importlib.util.find_spec(module) is None:
+            raise MissingExtraError(package, "serve", "viper view")
+    if len(runs) > 2:
+        raise UsageError(f"viper view shows one run or compares two; got {len(runs)}")
+    import uvicorn
+
+    from viper.api.library import library_for
+    from viper.commands.progress import status
+    from viper.evaluate.runs.store import RunStore
+    from viper.strategies.replay import Replayer
+    from viper.web.atlas.app import Atlas, Shelf, create_atlas, new_token
+    from viper.web.atlas.gallery import Gallery
+    from viper.web.atlas.index import AtlasIndex
+
+    with ExitStack() as stack:
+        stores = [stack.enter_context(RunStore.read(run)) for run in runs]
+        listening = stack.enter_context(_socket(host, port))
+        with status("reading the rows"):
+            index = AtlasIndex(stores)
+        stack.callback(index.close)
+        replayer = stack.enter_context(Replayer(library_for(stores[0].manifest.api), mode))
+        shelves = tuple(
+            Shelf(_name(run, runs), store, Gallery(store, root))
+            for run, store in zip(runs, stores, strict=True)
+        )
+        atlas = Atlas(shelves, index, replayer, new_token())
+        address = f"http://{_shown(host)}:{listening.getsockname()[1]}/{atlas.token}/"
+        click.echo(address)
+        click.echo("Ctrl-C ends it", err=True)
+        if open_browser:
+            webbrowser.open(address)
+        config = uvicorn.Config(create_atlas(atlas), log_level="warning", access_log=False)
+        uvicorn.Server(config).run(sockets=[listening])
+    return EXIT_OK
+
+
+def _socket(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    made = socket.socket(family)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        made.bind((host, port))
+    except OSError as error:
+        made.close()
+        raise UsageError(
+            f"cannot listen on {host} port {port} ({error.strerror or error}); "
+            "choose another --port"
+        ) from None
+    return made
+
+
+def _shown(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _name(run: Path, runs: tuple[Path, ...]) -> str:
+    """The folder's name; the whole path where that would not tell two runs apart."""
+    names = [one.resolve().name for one in runs]
+    return run.resolve().name if len(set(names)) == len(names) else str(run)

@@ -1,0 +1,1 @@
+"""Evaluation runs in a browser: filter, sort, compare, look into a sample."""

@@ -1,0 +1,243 @@
+"""The atlas as a web application: pages made on the server, read-only, behind a random token."""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+from urllib.parse import urlencode
+
+import anyio.to_thread
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Mount, Route
+
+from viper.evaluate.row import Row
+from viper.evaluate.runs.store import RunStore
+from viper.schema import trace_from_json
+from viper.strategies.replay import Replayer
+from viper.web.atlas.addresses import address, wanted_from, whole
+from viper.web.atlas.gallery import Gallery
+from viper.web.atlas.index import SORTS, AtlasIndex
+from viper.web.pages import line_changes, rendered, static_file
+from viper.web.sample_pages import again, truth_of
+from viper.web.trace_page import Extras, replay_all, trace_page
+
+_POLICY = (
+    "default-src 'none'; img-src 'self' data:; style-src 'self'; script-src 'self'; "
+    "frame-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """A run with what the application keeps of it."""
+
+    name: str
+    store: RunStore
+    gallery: Gallery
+
+
+@dataclass(frozen=True)
+class Atlas:
+    """What the routes share.
+
+    Attributes:
+        shelves: one run, or two to compare.
+        replayer: runs programs once more for their pages.
+        token: of the address; who does not know it gets nothing.
+    """
+
+    shelves: tuple[Shelf, ...]
+    index: AtlasIndex
+    replayer: Replayer
+    token: str
+
+
+def new_token() -> str:
+    """One that nobody guesses."""
+    return secrets.token_urlsafe(18)
+
+
+def create_atlas(atlas: Atlas) -> Starlette:
+    """The application: everything lies below ``/TOKEN/``."""
+    inner = [
+        Route("/", partial(_grid, atlas), name="grid"),
+        Route("/sample", partial(_sample, atlas), name="sample"),
+        Route("/trace", partial(_trace, atlas), name="trace"),
+        Route("/small", partial(_small, atlas), name="small"),
+        Route("/static/{name}", _static, name="static"),
+    ]
+    return Starlette(
+        routes=[Mount("/{token}", routes=inner)],
+        middleware=[Middleware(_Gate, token=atlas.token)],
+        exception_handlers={HTTPException: _refused},
+    )
+
+
+class _Gate(BaseHTTPMiddleware):
+    """Refuses whoever does not know the token, and says what browsers may do with a page."""
+
+    def __init__(self, app: Any, token: str) -> None:
+        super().__init__(app)
+        self._token = token
+
+    async def dispatch(self, request: Request, call_next: RequestResponseEndpoint) -> Response:
+        given = request.url.path.split("/")[1]
+        known = hmac.compare_digest(given.encode(), self._token.encode())
+        if not known or request.method not in ("GET", "HEAD"):
+            return Response("not found\n", 404, media_type="text/plain")
+        response = await call_next(request)
+        response.headers.setdefault("Content-Security-Policy", _POLICY)
+        response.headers["X-Content-Type-Options"] = "nosniff"
+        response.headers["Referrer-Policy"] = "no-referrer"
+        response.headers.setdefault("Cache-Control", "no-store")
+        return response
+
+
+async def _grid(atlas: Atlas, request: Request) -> Response:
+    return HTMLResponse(
+        await anyio.to_thread.run_sync(_grid_page, atlas, dict(request.query_params))
+    )
+
+
+def _grid_page(atlas: Atlas, given: Mapping[str, str]) -> str:
+    atlas.index.refresh()
+    wanted = wanted_from(given)
+    found = atlas.index.find(wanted)
+    if wanted.page >= found.pages:
+        wanted = replace(wanted, page=found.pages - 1)
+        found = atlas.index.find(wanted)
+    return rendered(
+        "atlas.html",
+        atlas=atlas,
+        facets=atlas.index.facets,
+        sorts=tuple(SORTS),
+        wanted=wanted,
+        given=given,
+        found=found,
+        cards=[_card(atlas, key) for key in found.keys],
+        address=partial(address, given),
+    )
+
+
+@dataclass(frozen=True)
+class Card:
+    """A sample with its row in each run; None where a run lacks it."""
+
+    rows: tuple[Row | None, ...]
+    key: str
+
+    @property
+    def row(self) -> Row:
+        assert self.rows[0] is not None
+        return self.rows[0]
+
+
+def _card(atlas: Atlas, key: tuple[str, int]) -> Card:
+    sample_id, seed = key
+    rows = tuple(shelf.store.row(sample_id, seed) for shelf in atlas.shelves)
+    return Card(rows, urlencode({"id": sample_id, "seed": seed}))
+
+
+async def _sample(atlas: Atlas, request: Request) -> Response:
+    return HTMLResponse(await anyio.to_thread.run_sync(_sample_page, atlas, request))
+
+
+def _sample_page(atlas: Atlas, request: Request) -> str:
+    """Both runs' answers to a sample, with their programs line by line."""
+    rows = [_row(atlas, number, request) for number in range(len(atlas.shelves))]
+    programs = [row.program or "" for row in rows]
+    return rendered(
+        "compared.html",
+        atlas=atlas,
+        rows=rows,
+        key=urlencode(_key(request)),
+        changes=line_changes(programs[0], programs[-1]),
+    )
+
+
+async def _trace(atlas: Atlas, request: Request) -> Response:
+    page = await anyio.to_thread.run_sync(_trace_page, atlas, request)
+    return HTMLResponse(page, headers={"Content-Security-Policy": "frame-ancestors 'self'"})
+
+
+def _trace_page(atlas: Atlas, request: Request) -> str:
+    shelf, row = _shelf(atlas, request), _row(atlas, _number(request), request)
+    values = shelf.store.trace(row.sample_id, row.seed)
+    if values is None:
+        raise HTTPException(404, "nothing ran for this sample: there is no trace")
+    shelf.gallery.wait(30)
+    media = shelf.gallery.media(row.sample_id)
+    if media is None:
+        raise HTTPException(
+            404, f"the sample's pictures are not here ({shelf.gallery.problem or 'unreadable'})"
+        )
+    trace = trace_from_json(values)
+    extras = Extras(
+        command=again(shelf.store.manifest, row),
+        truth=truth_of(row),
+        score=row.score,
+        back="./",
+    )
+    return trace_page(trace, media, replay_all(trace, media, atlas.replayer), extras)
+
+
+async def _small(atlas: Atlas, request: Request) -> Response:
+    sample_id, seed = _key(request).values()
+    shelf = _shelf(atlas, request)
+    made = await anyio.to_thread.run_sync(shelf.gallery.small, str(sample_id), int(seed))
+    if made is None:
+        raise HTTPException(404 if shelf.gallery.ready else 503, "no picture")
+    return Response(
+        made, media_type="image/jpeg", headers={"Cache-Control": "private, max-age=3600"}
+    )
+
+
+async def _static(request: Request) -> Response:
+    found = static_file(request.path_params["name"])
+    if found is None:
+        raise HTTPException(404, "no such file")
+    text, kind = found
+    return Response(text, media_type=kind, headers={"Cache-Control": "private, max-age=3600"})
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return Response(f"{error.detail}\n", error.status_code, media_type="text/plain")
+
+
+def _key(request: Request) -> dict[str, str | int]:
+    sample_id, seed = (
+        request.query_params.get("id", ""),
+        whole(request.query_params.get("seed", "0")),
+    )
+    return {"id": sample_id, "seed": seed or 0}
+
+
+def _number(request: Request) -> int:
+    return whole(request.query_params.get("run", "0")) or 0
+
+
+def _shelf(atlas: Atlas, request: Request) -> Shelf:
+    number = _number(request)
+    if not 0 <= number < len(atlas.shelves):
+        raise HTTPException(404, "no such run")
+    return atlas.shelves[number]
+
+
+def _row(atlas: Atlas, number: int, request: Request) -> Row:
+    sample_id, seed = _key(request).values()
+    if not 0 <= number < len(atlas.shelves):
+        raise HTTPException(404, "no such run")
+    row = atlas.shelves[number].store.row(str(sample_id), int(seed))
+    if row is None:
+        raise HTTPException(404, "no such sample in this run")
+    return row

@@ -1,0 +1,133 @@
+"""Pictures of a run's samples: read when they are looked at, small ones with boxes drawn."""
+
+from __future__ import annotations
+
+import io
+import threading
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from viper.data.by_id import samples_by_id
+from viper.data.sample import Sample, Where
+from viper.errors import ViperError
+from viper.evaluate.row import Row
+from viper.evaluate.runs.store import RunStore
+from viper.schema import PixelBox
+from viper.tools.media import Media, media_from
+
+WIDTH, HEIGHT = 300, 225
+"""Of a small picture, in pixels at most."""
+
+PREDICTED, RIGHT = (176, 0, 90), (0, 90, 156)
+_DASH, _GAP = 9, 6
+_KEPT = 600
+
+
+class Gallery:
+    """The media of a run; its samples are looked up in the background from the start.
+
+    Args:
+        root: folder of the set's official files.
+
+    Attributes:
+        problem: why there are no pictures; empty where there are.
+    """
+
+    def __init__(self, store: RunStore, root: Path | None) -> None:
+        self.problem = ""
+        self._store, self._root = store, root
+        self._samples: Mapping[str, Sample] = {}
+        self._ready = threading.Event()
+        self._small = lru_cache(_KEPT)(self._drawn)
+        threading.Thread(target=self._read, name="atlas samples", daemon=True).start()
+
+    @property
+    def ready(self) -> bool:
+        """Whether the samples are known."""
+        return self._ready.is_set()
+
+    def wait(self, timeout_s: float) -> bool:
+        """Waits until they are."""
+        return self._ready.wait(timeout_s)
+
+    def media(self, sample_id: str) -> Media | None:
+        """What a sample is about; None where it cannot be read, or is not known yet."""
+        sample = self._samples.get(sample_id)
+        if sample is None:
+            return None
+        try:
+            return media_from(sample.load())
+        except (ViperError, OSError):
+            return None
+
+    def small(self, sample_id: str, seed: int) -> bytes | None:
+        """A JPEG of a row's picture, or of the frame in the middle of a video, with its boxes.
+
+        None where the picture cannot be read, or is not known yet.
+        """
+        return self._small(sample_id, seed) if self.ready else None
+
+    def _drawn(self, sample_id: str, seed: int) -> bytes | None:
+        row, media = self._store.row(sample_id, seed), self.media(sample_id)
+        return None if row is None or media is None else _jpeg(_pixels(media), row)
+
+    def _read(self) -> None:
+        described = self._store.manifest.set
+        where = Where(self._root, described.split, described.seed)
+        try:
+            ids = {sample_id for sample_id, _ in self._store.done()}
+            self._samples = samples_by_id(described.name, where, sorted(ids))
+            if ids and not self._samples:
+                self.problem = "none of its samples are here"
+        except (ViperError, OSError) as error:
+            self.problem = str(error)
+        finally:
+            self._ready.set()
+
+
+def _pixels(media: Media) -> Any:
+    if media.video is not None:
+        return media.video[len(media.video) // 2]
+    return media.images[0]
+
+
+def _jpeg(pixels: Any, row: Row) -> bytes:
+    from PIL import Image, ImageDraw
+
+    picture = Image.fromarray(np.ascontiguousarray(pixels))
+    scale = min(WIDTH / picture.width, HEIGHT / picture.height)
+    picture = picture.resize(
+        (max(1, round(picture.width * scale)), max(1, round(picture.height * scale))),
+        Image.Resampling.BILINEAR,
+    )
+    draw = ImageDraw.Draw(picture)
+    if row.task == "ground" and isinstance(row.target, list | tuple) and len(row.target) == 4:
+        _box(draw, [float(side) * scale for side in row.target], RIGHT, dashed=True)
+    box: PixelBox | None = row.prediction.box if row.prediction is not None else None
+    if box is not None:
+        _box(draw, [side * scale for side in box], PREDICTED, dashed=False)
+    written = io.BytesIO()
+    picture.save(written, "JPEG", quality=82)
+    return written.getvalue()
+
+
+def _box(draw: Any, sides: Sequence[float], colour: tuple[int, int, int], *, dashed: bool) -> None:
+    """An outline on a white one, so that it shows on any ground; dashes tell truth from answer."""
+    x0, y0, x1, y1 = sides[0], sides[1], max(sides[0], sides[2]), max(sides[1], sides[3])
+    draw.rectangle([x0, y0, x1, y1], outline="white", width=4)
+    if not dashed:
+        draw.rectangle([x0, y0, x1, y1], outline=colour, width=2)
+        return
+    for ax, ay, bx, by in ((x0, y0, x1, y0), (x1, y0, x1, y1), (x1, y1, x0, y1), (x0, y1, x0, y0)):
+        length = max(1.0, abs(bx - ax) + abs(by - ay))
+        for at in np.arange(0, length, _DASH + _GAP):
+            start, end = at / length, min(1.0, (at + _DASH) / length)
+            draw.line(
+                [ax + (bx - ax) * start, ay + (by - ay) * start,
+                 ax + (bx - ax) * end, ay + (by - ay) * end],
+                fill=colour, width=2,
+            )  # fmt: skip

@@ -1,0 +1,280 @@
+"""The rows of one or two runs arranged for filtering: an SQLite table in memory.
+
+Traces stay in the run's own file. What a filter takes comes from an address that anyone may type:
+it reaches SQL as parameters alone, and sort orders by name.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from viper.evaluate.reports.comparison import RIGHT
+from viper.evaluate.reports.error_diagram import PARTS, part_of
+from viper.evaluate.reports.words import answer_words, target_words
+from viper.evaluate.row import Row
+from viper.evaluate.runs.store import RunStore
+
+PAGE_ROWS = 24
+
+SORTS = {
+    "order": "a.position, a.seed",
+    "worst": "a.score, a.failure IS NULL, a.position, a.seed",
+    "best": "a.score DESC, a.position, a.seed",
+    "slowest": "a.seconds DESC, a.position, a.seed",
+    "costliest": "a.tokens DESC, a.position, a.seed",
+}
+"""Orders by name; the first is the set's own."""
+
+CHANGES = {
+    "to right": f"a.score < {RIGHT} AND b.score >= {RIGHT}",
+    "to wrong": f"a.score >= {RIGHT} AND b.score < {RIGHT}",
+    "another program": "a.program IS NOT b.program",
+    "another failure": "a.failure IS NOT b.failure",
+    "another answer": "a.answer IS NOT b.answer",
+}
+"""What became of a sample from the first run to the second."""
+
+ANSWERED = "answered"
+"""Stands for no failure among the kinds of failures."""
+
+_SCHEMA = """
+CREATE TABLE rows (
+    run INTEGER, sample_id TEXT, seed INTEGER, position INTEGER, score REAL, failure TEXT,
+    part TEXT, seconds REAL, tokens INTEGER, program TEXT, answer TEXT, words TEXT,
+    PRIMARY KEY (run, sample_id, seed)
+);
+CREATE TABLE tools (run INTEGER, sample_id TEXT, seed INTEGER, tool TEXT);
+CREATE TABLE kinds (run INTEGER, sample_id TEXT, seed INTEGER, name TEXT, value TEXT);
+CREATE INDEX rows_in_order ON rows (run, position, seed);
+CREATE INDEX rows_by_score ON rows (run, score);
+CREATE INDEX tools_by_row ON tools (run, tool, sample_id, seed);
+CREATE INDEX kinds_by_row ON kinds (run, name, value, sample_id, seed);
+"""
+
+Key = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A filter; empty fields let everything pass.
+
+    Attributes:
+        text: found in the id, the query, the answer, the target or the program, whatever its case.
+        failure: a kind, or ``answered``.
+        part: of the error diagram.
+        kind: ``(name, value)`` of a group of the set, as ``("query_type", "counting")``.
+        low, high: of the score, both included.
+        change: one of ``CHANGES``; needs two runs.
+        page: from 0.
+    """
+
+    text: str = ""
+    failure: str = ""
+    tool: str = ""
+    part: str = ""
+    kind: tuple[str, str] | None = None
+    low: float | None = None
+    high: float | None = None
+    seed: int | None = None
+    change: str = ""
+    sort: str = "order"
+    page: int = 0
+
+
+@dataclass(frozen=True)
+class Found:
+    """The rows of a page, and how many there are on all pages."""
+
+    keys: tuple[Key, ...]
+    total: int
+
+    @property
+    def pages(self) -> int:
+        return max(1, -(-self.total // PAGE_ROWS))
+
+
+@dataclass(frozen=True)
+class Facets:
+    """What can be filtered by, each with how many rows of the first run have it."""
+
+    failures: tuple[tuple[str, int], ...]
+    tools: tuple[tuple[str, int], ...]
+    parts: tuple[tuple[str, int], ...]
+    kinds: dict[str, tuple[tuple[str, int], ...]] = field(default_factory=dict)
+    seeds: tuple[int, ...] = ()
+    changes: tuple[tuple[str, int], ...] = ()
+    rows: int = 0
+
+
+class AtlasIndex:
+    """Of one run, or of two that are compared; may be asked from several threads.
+
+    Args:
+        stores: the first is the one that is filtered.
+    """
+
+    def __init__(self, stores: Sequence[RunStore]) -> None:
+        self._stores = tuple(stores)
+        self._lock = threading.Lock()
+        self._counts: tuple[int, ...] = ()
+        self._connection = sqlite3.connect(":memory:", check_same_thread=False)
+        self._facets = Facets((), (), ())
+        self.refresh()
+
+    def close(self) -> None:
+        """Lets go of the table."""
+        self._connection.close()
+
+    def refresh(self) -> None:
+        """Reads the runs anew if they have grown: they may still be going on."""
+        counts = tuple(store.count() for store in self._stores)
+        with self._lock:
+            if counts == self._counts:
+                return
+            fresh = sqlite3.connect(":memory:", check_same_thread=False)
+            fresh.executescript(_SCHEMA)
+            for number, store in enumerate(self._stores):
+                _fill(fresh, number, store)
+            self._connection.close()
+            self._connection, self._counts = fresh, counts
+            self._facets = self._counted()
+
+    @property
+    def facets(self) -> Facets:
+        """What there is to filter by."""
+        return self._facets
+
+    def find(self, wanted: Wanted) -> Found:
+        """A page of the rows that pass the filter."""
+        tables, conditions, values = _conditions(wanted, len(self._stores) > 1)
+        where = " AND ".join(conditions)
+        order = SORTS.get(wanted.sort, SORTS["order"])
+        with self._lock:
+            ((total,),) = self._connection.execute(
+                f"SELECT COUNT(*) FROM {tables} WHERE {where}", values
+            )
+            found = self._connection.execute(
+                f"SELECT a.sample_id, a.seed FROM {tables} WHERE {where} ORDER BY {order} "
+                "LIMIT ? OFFSET ?",
+                (*values, PAGE_ROWS, max(0, wanted.page) * PAGE_ROWS),
+            ).fetchall()
+        return Found(tuple((sample_id, seed) for sample_id, seed in found), total)
+
+    def _counted(self) -> Facets:
+        def count(sql: str) -> tuple[Any, ...]:
+            return tuple(self._connection.execute(sql).fetchall())
+
+        ((rows,),) = count("SELECT COUNT(*) FROM rows WHERE run = 0")
+        parts = dict(count("SELECT part, COUNT(*) FROM rows WHERE run = 0 GROUP BY part"))
+        kinds: dict[str, list[tuple[str, int]]] = {}
+        for name, value, number in count(
+            "SELECT name, value, COUNT(*) FROM kinds WHERE run = 0 GROUP BY name, value "
+            "ORDER BY name, value"
+        ):
+            kinds.setdefault(name, []).append((value, number))
+        return Facets(
+            failures=count(
+                f"SELECT COALESCE(failure, '{ANSWERED}'), COUNT(*) FROM rows WHERE run = 0 "
+                "GROUP BY failure ORDER BY failure IS NOT NULL, COUNT(*) DESC"
+            ),
+            tools=count(
+                "SELECT tool, COUNT(*) FROM tools WHERE run = 0 GROUP BY tool "
+                "ORDER BY COUNT(*) DESC, tool"
+            ),
+            parts=tuple((part, parts[part]) for part in PARTS if part in parts),
+            kinds={name: tuple(values) for name, values in kinds.items()},
+            seeds=tuple(seed for (seed,) in count("SELECT DISTINCT seed FROM rows WHERE run = 0")),
+            changes=tuple(self._changes()) if len(self._stores) > 1 else (),
+            rows=rows,
+        )
+
+    def _changes(self) -> Iterator[tuple[str, int]]:
+        for name, condition in CHANGES.items():
+            ((number,),) = self._connection.execute(
+                f"SELECT COUNT(*) FROM {_BOTH} WHERE a.run = 0 AND {condition}"
+            )
+            yield name, number
+
+
+_BOTH = "rows a JOIN rows b ON b.run = 1 AND b.sample_id = a.sample_id AND b.seed = a.seed"
+
+
+def _conditions(wanted: Wanted, two: bool) -> tuple[str, list[str], list[object]]:
+    conditions: list[str] = ["a.run = 0"]
+    values: list[object] = []
+
+    def only(condition: str, *given: object) -> None:
+        conditions.append(condition)
+        values.extend(given)
+
+    if wanted.text:
+        only(r"a.words LIKE ? ESCAPE '\'", f"%{_literal(wanted.text.casefold())}%")
+    if wanted.failure == ANSWERED:
+        only("a.failure IS NULL")
+    elif wanted.failure:
+        only("a.failure = ?", wanted.failure)
+    if wanted.part:
+        only("a.part = ?", wanted.part)
+    if wanted.low is not None:
+        only("a.score >= ?", wanted.low)
+    if wanted.high is not None:
+        only("a.score <= ?", wanted.high)
+    if wanted.seed is not None:
+        only("a.seed = ?", wanted.seed)
+    if wanted.tool:
+        only(f"EXISTS ({_OF_ROW.format('tools')} AND t.tool = ?)", wanted.tool)
+    if wanted.kind is not None:
+        only(f"EXISTS ({_OF_ROW.format('kinds')} AND t.name = ? AND t.value = ?)", *wanted.kind)
+    if two and wanted.change in CHANGES:
+        conditions.append(CHANGES[wanted.change])
+    return (_BOTH if two else "rows a"), conditions, values
+
+
+_OF_ROW = "SELECT 1 FROM {} t WHERE t.run = a.run AND t.sample_id = a.sample_id AND t.seed = a.seed"
+
+
+def _literal(text: str) -> str:
+    """Text in which LIKE sees no wildcard."""
+    return text.replace("\\", "\\\\").replace("%", r"\%").replace("_", r"\_")
+
+
+def _fill(connection: sqlite3.Connection, run: int, store: RunStore) -> None:
+    tools = store.tools()
+    for position, row in enumerate(store.rows()):
+        key = (run, row.sample_id, row.seed)
+        answer = answer_words(row)
+        connection.execute(
+            "INSERT INTO rows VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                *key,
+                position,
+                row.score,
+                row.failure,
+                part_of(row),
+                row.seconds,
+                row.usage.prompt_tokens + row.usage.completion_tokens,
+                row.program,
+                json.dumps([answer, row.failure]),
+                _words(row, answer),
+            ),
+        )
+        connection.executemany(
+            "INSERT INTO tools VALUES (?, ?, ?, ?)",
+            [(*key, tool) for tool in tools.get((row.sample_id, row.seed), ())],
+        )
+        connection.executemany(
+            "INSERT INTO kinds VALUES (?, ?, ?, ?, ?)",
+            [(*key, name, str(value)) for name, value in row.groups.items()],
+        )
+    connection.commit()
+
+
+def _words(row: Row, answer: str) -> str:
+    """All that a text is looked for in."""
+    parts = (row.sample_id, row.text, answer, target_words(row), row.message, row.program)
+    return "\n".join(filter(None, parts)).casefold()

@@ -1,0 +1,74 @@
+"""Templates, scripts and styles of all pages; whatever a template is given is escaped."""
+
+from __future__ import annotations
+
+import difflib
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from viper.evaluate.reports.error_diagram import PARTS
+from viper.evaluate.reports.words import answer_words, target_words
+from viper.web.values import Shown
+
+_HERE = Path(__file__).parent
+_KINDS = {".css": "text/css", ".js": "text/javascript"}
+
+CROP_HEIGHT, WIDEST_CROP = 64, 160
+"""Of a crop between the lines, in pixels of the page."""
+
+
+def rendered(template: str, **values: Any) -> str:
+    """A template with its values."""
+    return _templates().get_template(template).render(**values)
+
+
+@cache
+def asset(name: str) -> str:
+    """The text of a script or a style."""
+    return (_HERE / "static" / name).read_text("utf-8")
+
+
+def static_file(name: str) -> tuple[str, str] | None:
+    """A script or a style with its media type; None where there is none of that name."""
+    known = {path.name for path in (_HERE / "static").iterdir()}
+    return (asset(name), _KINDS[Path(name).suffix]) if name in known else None
+
+
+def crop_size(crop: Shown) -> tuple[int, int]:
+    """Width and height of a crop on the page."""
+    assert crop.box is not None
+    width, height = (max(1.0, crop.box[i + 2] - crop.box[i]) for i in (0, 1))
+    scale = min(CROP_HEIGHT / height, WIDEST_CROP / width)
+    return max(8, round(width * scale)), max(8, round(height * scale))
+
+
+def in_seconds(value: float) -> str:
+    """A duration in a unit that suits it."""
+    return f"{value * 1000:.0f} ms" if value < 1 else f"{value:.2f} s"
+
+
+def line_changes(before: str, after: str) -> list[tuple[str, str]]:
+    """The lines of two programs in one list, each as ``same``, ``gone`` or ``new``."""
+    kinds = {"  ": "same", "- ": "gone", "+ ": "new"}
+    lines = difflib.ndiff(before.splitlines(), after.splitlines())
+    return [(kinds[line[:2]], line[2:]) for line in lines if line[:2] in kinds]
+
+
+@cache
+def _templates() -> jinja2.Environment:
+    found = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_HERE / "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    found.filters["crop_size"] = crop_size
+    found.filters["seconds"] = in_seconds
+    found.filters["answer"] = answer_words
+    found.filters["target"] = target_words
+    found.filters["part_class"] = lambda part: f"part-{PARTS.index(part)}"
+    return found

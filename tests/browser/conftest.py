@@ -1,0 +1,94 @@
+"""A real browser: Debian's chromium, or the one that VIPER_BROWSER names."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+INSTALL = "install it (apt-get install chromium), or name one in VIPER_BROWSER"
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+SCREENSHOTS = Path(__file__).parents[2] / "test-screenshots"
+
+
+def found_browser() -> str | None:
+    """The browser's executable, None where there is none."""
+    named = os.environ.get("VIPER_BROWSER")
+    return named or next(filter(None, map(shutil.which, NAMES)), None)
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Any]:
+    """The browser, started once."""
+    executable = found_browser()
+    if executable is None:
+        if os.environ.get("VIPER_BROWSER_TESTS"):
+            pytest.fail(f"no chromium found; {INSTALL}")
+        pytest.skip(f"no chromium found; {INSTALL}")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def tab(chromium: Any) -> Iterator[Callable[..., Any]]:
+    """Opens an address; at the end nothing may have been complained of on any console.
+
+    ``options`` are those of a browser context: ``viewport``, ``color_scheme``, …
+    """
+    contexts, complaints = [], []
+
+    def opened(address: str | Path, **options: Any) -> Any:
+        context = chromium.new_context(**{"viewport": {"width": 1200, "height": 900}, **options})
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(15_000)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on(
+            "console",
+            lambda said: complaints.append(said.text) if said.type in ("error", "warning") else 0,
+        )
+        page.goto(address.as_uri() if isinstance(address, Path) else address)
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert complaints == []
+
+
+@pytest.fixture(scope="session")
+def shoot() -> Callable[[Any, str], None]:
+    """Keeps a picture of a page for whoever wants to look."""
+
+    def taken(page: Any, name: str) -> None:
+        SCREENSHOTS.mkdir(exist_ok=True)
+        page.screenshot(path=SCREENSHOTS / f"{name}.png", full_page=True)
+
+    return taken
+
+
+@pytest.fixture(scope="session")
+def serious() -> Callable[[Any], list[str]]:
+    """What axe finds serious or critical on a page."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    axe = Axe()
+
+    def found(page: Any) -> list[str]:
+        violations = axe.run(page).response["violations"]
+        return [
+            f"{one['id']}: {node['html'][:200]}"
+            for one in violations
+            if one["impact"] in ("serious", "critical")
+            for node in one["nodes"]
+        ]
+
+    return found

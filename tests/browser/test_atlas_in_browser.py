@@ -1,0 +1,174 @@
+"""The atlas as a person uses it, served as ``viper view`` serves it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.evaluate.fake_backends import a_set
+from tests.web.test_atlas import write
+from viper.data.registry import data_set
+from viper.data.sample import Where
+from viper.evaluate.row import Prediction, Row
+
+Tab = Callable[..., Any]
+SAMPLES = 60
+
+
+def judged(file: Path) -> list[Row]:
+    """Sixty answers: a third failed, the others right and wrong in turn."""
+    rows = []
+    for number, sample in enumerate(data_set(str(file)).samples(Where())):
+        program = f"def execute_command(image):\n    return {number}"
+        failure = "runtime" if number % 3 == 0 else None
+        answer = None if failure else Prediction("red")
+        score = 0.0 if failure else float(number % 2)
+        row = Row.of(sample, 0, score, prediction=answer, program=program, failure=failure)
+        row = replace(row, groups={"kind": f"kind {number % 4}"})
+        rows.append(row)
+    return rows
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    folder = tmp_path_factory.mktemp("runs")
+    file, _ = a_set(folder / "set", SAMPLES)
+    before = judged(file)
+    after = [replace(row, score=1.0, failure=None, prediction=Prediction("red"),
+                     program=f"{row.program} + 1")
+             if number < 6 else row for number, row in enumerate(before)]  # fmt: skip
+    for name, rows in (("before", before), ("after", after)):
+        write(folder / name, rows, str(file)).close()
+    return folder / "before", folder / "after"
+
+
+def served(*run: Path) -> Iterator[str]:
+    """The address that ``viper view`` prints, while it runs."""
+    command = [sys.executable, "-m", "viper", "view", *map(str, run), "--no-open"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        yield process.stdout.readline().strip()
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+@pytest.fixture(scope="module")
+def one(runs: tuple[Path, Path]) -> Iterator[str]:
+    yield from served(runs[0])
+
+
+@pytest.fixture(scope="module")
+def both(runs: tuple[Path, Path]) -> Iterator[str]:
+    yield from served(*runs)
+
+
+def heading(found: Any) -> str:
+    text: str = found.locator("#samples").inner_text()
+    return text
+
+
+def test_filtering(tab: Tab, one: str, shoot: Callable[[Any, str], None]) -> None:
+    found = tab(one)
+    assert heading(found) == "60 samples, page 1 of 3"
+    found.locator(".grid img").first.wait_for()
+    found.wait_for_function("document.querySelector('.grid img').naturalWidth > 0")
+    shoot(found, "atlas")
+    found.get_by_label("Failure").select_option("runtime")
+    found.wait_for_url("**failure=runtime**")
+    assert heading(found) == "20 samples"
+    found.get_by_label("Kind").select_option("kind=kind 1")
+    found.wait_for_url("**kind=**")
+    assert heading(found) == "5 samples" and "failure=runtime" in found.url
+    found.get_by_label("Text").fill("thing 9?")
+    found.keyboard.press("Enter")
+    found.wait_for_url("**text=**")
+    assert heading(found) == "1 sample"
+    found.get_by_role("link", name="Clear").click()
+    found.wait_for_url(one)
+    assert heading(found) == "60 samples, page 1 of 3"
+
+
+def test_the_error_diagram_filters(tab: Tab, one: str) -> None:
+    found = tab(one)
+    found.locator(".legend").get_by_role("link", name="wrong 20").click()
+    found.wait_for_url("**part=wrong**")
+    assert heading(found) == "20 samples"
+    found.locator(".diagram rect.part").first.click(force=True)
+    found.wait_for_url("**part=right**")
+    assert heading(found) == "20 samples"
+    found.locator(".legend [aria-current]").click()
+    found.wait_for_url(lambda url: "part" not in url)
+    assert heading(found).startswith("60")
+
+
+def test_pages_turn_by_link_and_key(tab: Tab, one: str) -> None:
+    found = tab(one)
+    found.get_by_role("link", name="Next →").click()
+    found.wait_for_url("**page=1**")
+    found.keyboard.press("ArrowRight")
+    found.wait_for_url("**page=2**")
+    assert heading(found) == "60 samples, page 3 of 3"
+    found.keyboard.press("ArrowLeft")
+    found.wait_for_url("**page=1**")
+
+
+def test_a_sample_opens_its_trace(tab: Tab, one: str) -> None:
+    found = tab(one)
+    found.locator(".grid a").nth(4).click()
+    found.wait_for_url("**trace?**")
+    assert found.locator("h1").inner_text() == "what color is thing 4?"
+    assert found.locator(".picture").count() == 1
+    found.get_by_role("link", name="All samples").click()
+    found.wait_for_url(one)
+
+
+def test_comparing(tab: Tab, both: str, shoot: Callable[[Any, str], None]) -> None:
+    found = tab(both)
+    shoot(found, "atlas-compared")
+    found.get_by_role("link", name="to right 4").click()
+    found.wait_for_url("**change=**")
+    assert heading(found) == "4 samples"
+    found.locator(".grid a").first.click()
+    found.wait_for_url("**sample?**")
+    assert found.locator(".changes .new").count() == found.locator(".changes .gone").count() == 1
+    for frame in found.frames[1:]:
+        frame.wait_for_load_state()
+        assert frame.locator("h1").inner_text() == "what color is thing 0?"
+    assert len(found.frames) == 3
+    shoot(found, "sample-compared")
+
+
+def test_it_reads_on_a_phone_and_in_the_dark(
+    tab: Tab, both: str, shoot: Callable[[Any, str], None]
+) -> None:
+    for name, path in (("atlas", ""), ("sample", "sample?id=q1&seed=0")):
+        found = tab(f"{both}{path}", viewport={"width": 400, "height": 800}, color_scheme="dark")
+        assert found.evaluate("document.documentElement.scrollWidth") <= 400
+        shoot(found, f"{name}-phone-dark")
+
+
+def test_axe_finds_nothing_serious(
+    tab: Tab, both: str, serious: Callable[[Any], list[str]]
+) -> None:
+    for path in ("", "?text=nothing+like+it", "sample?id=q1&seed=0"):
+        for scheme in ("light", "dark"):
+            assert serious(tab(f"{both}{path}", color_scheme=scheme)) == []
+
+
+def test_it_can_be_walked_by_keyboard(tab: Tab, one: str) -> None:
+    found = tab(one)
+    found.keyboard.press("Tab")
+    assert found.evaluate("document.activeElement.textContent") == "To the samples"
+    found.keyboard.press("Enter")
+    found.keyboard.press("Tab")
+    assert found.evaluate("document.activeElement.closest('.grid') !== null")
+    found.keyboard.press("Enter")
+    found.wait_for_url("**trace?**")

@@ -33,6 +33,7 @@ _COMMANDS = {
         "Tables and pages of evaluation runs; compare two.",
     ),
     "view": ("viper.commands.view:view", "Look through runs in a browser: filter, compare."),
+    "feedback": ("viper.commands.feedback:feedback", "Say what would have been right."),
     "ace": ("viper.commands.ace:ace", "In-context examples: mine them from labelled samples."),
     "reproduce": ("viper.commands.reproduce:reproduce", "Measure the papers' figures again."),
     "world": ("viper.commands.world:world", "The embedded world: render, question, train, score."),

@@ -1,0 +1,110 @@
+"""``viper feedback``: say what would have been right."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from viper.errors import EXIT_OK, UsageError
+
+if TYPE_CHECKING:
+    from viper.evaluate.feedback import Feedback
+    from viper.evaluate.row import Row
+    from viper.evaluate.runs.store import RunStore
+
+
+@click.command()
+@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("sample", required=False)
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the answer that is meant.")
+@click.option("--answer", metavar="TEXT",
+              help="What would have been right: words, the number of an option from 0, or a box "
+                   "as x0,y0,x1,y1 in pixels from the top-left corner.")  # fmt: skip
+@click.option("--comment", metavar="TEXT", help="What was wrong, in words.")
+@click.option("--json", "as_json", is_flag=True, help="Print what there is as JSON lines.")
+def feedback(run: Path, sample: str | None, as_json: bool, **given: Any) -> int:
+    """Note what would have been right for SAMPLE of RUN; without --answer and --comment, show it.
+
+    Remarks are kept in feedback.jsonl of the run's folder. The run itself is not changed: scores
+    and reports stay those of the data set's labels.
+
+    \b
+    viper feedback runs/first val-0-question-3 --answer "red"
+    viper feedback runs/first val-0-referring-1 --comment "it took the shadow for the ball"
+    viper feedback runs/first
+    """
+    from viper.evaluate.feedback import Feedback, add_feedback, read_feedback
+    from viper.evaluate.runs.store import RunStore
+
+    with RunStore.read(run) as store:
+        if given["answer"] is None and given["comment"] is None:
+            row = None if sample is None else _row(store, sample, given["seed"])
+            _show([one for one in read_feedback(run) if row is None or _is_of(one, row)], as_json)
+            return EXIT_OK
+        if sample is None:
+            raise UsageError("which sample? give its id after RUN; viper view shows them")
+        row = _row(store, sample, given["seed"])
+    answer = None if given["answer"] is None else _answer(given["answer"], row)
+    add_feedback(run, Feedback(row.sample_id, row.seed, answer, given["comment"] or ""))
+    click.echo(f"noted for {row.sample_id}", err=True)
+    return EXIT_OK
+
+
+def _row(store: RunStore, sample: str, seed: int) -> Row:
+    row = store.row(sample, seed)
+    if row is None:
+        known = [name for name, under in store.done() if under == seed]
+        near = difflib.get_close_matches(sample, known, 1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise UsageError(f"{store.folder}: no sample {sample!r} under seed {seed}{hint}")
+    return row
+
+
+def _answer(text: str, row: Row) -> Any:
+    """The answer as the metric takes it."""
+    if row.task == "ground":
+        try:
+            sides = [float(side) for side in text.split(",")]
+        except ValueError:
+            sides = []
+        if len(sides) != 4 or sides[0] >= sides[2] or sides[1] >= sides[3]:
+            raise UsageError(f"--answer {text!r}: expected a box, x0,y0,x1,y1 in pixels")
+        return sides
+    if row.task == "choice" and row.options:
+        if text in row.options:
+            return row.options.index(text)
+        if text.isdecimal() and int(text) < len(row.options):
+            return int(text)
+        raise UsageError(f"--answer {text!r}: expected one of {', '.join(row.options)}")
+    if row.task == "statement":
+        if text.lower() not in ("true", "false"):
+            raise UsageError(f"--answer {text!r}: expected true or false")
+        return text.lower() == "true"
+    return text
+
+
+def _is_of(one: Feedback, row: Row) -> bool:
+    return (one.sample_id, one.seed) == (row.sample_id, row.seed)
+
+
+def _show(found: list[Feedback], as_json: bool) -> None:
+    from viper.commands.tables import echo_table
+
+    if as_json:
+        for one in found:
+            click.echo(json.dumps(dataclasses.asdict(one), ensure_ascii=False))
+        return
+    if not found:
+        click.echo("no feedback yet", err=True)
+        return
+    rows = [
+        (one.given, one.sample_id, str(one.seed),
+         "-" if one.answer is None else str(one.answer), one.comment or "-")
+        for one in found
+    ]  # fmt: skip
+    echo_table(("given", "sample", "seed", "right is", "comment"), rows)

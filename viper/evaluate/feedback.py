@@ -1,0 +1,105 @@
+"""What people say of a run's answers: the right one, or a comment in words.
+
+One line of JSON a remark in ``feedback.jsonl`` of the run's folder, only ever appended to. Several
+processes may append at once; one that is killed while it does loses its own line alone.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import fcntl
+import json
+import os
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from viper.errors import StoreError, UsageError
+from viper.evaluate.runs.files import file_errors
+from viper.evaluate.runs.plain import dumps
+
+FEEDBACK = "feedback.jsonl"
+
+LONGEST = 4_000
+"""Characters of an answer or a comment."""
+
+
+@dataclass(frozen=True)
+class Feedback:
+    """One remark about one answer.
+
+    Attributes:
+        answer: what would have been right, as the metric of the set takes it: text, a number, a
+            truth value, the index of an option, or a box ``[x0, y0, x1, y1]`` in pixels from the
+            top-left corner.
+        comment: in words.
+        given: UTC, ISO 8601.
+
+    Raises:
+        UsageError: neither is there, or one is too long.
+    """
+
+    sample_id: str
+    seed: int = 0
+    answer: Any = None
+    comment: str = ""
+    given: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+
+    def __post_init__(self) -> None:
+        if self.answer is None and not self.comment.strip():
+            raise UsageError("feedback needs the right answer, a comment, or both")
+        for name, text in (("answer", self.answer), ("comment", self.comment)):
+            if isinstance(text, str) and len(text) > LONGEST:
+                raise UsageError(f"the {name} has {len(text):,} characters; at most {LONGEST:,}")
+
+
+def add_feedback(run: Path, feedback: Feedback) -> None:
+    """Appends a remark; when this returns, it is on disk.
+
+    Raises:
+        StoreError: it cannot be written.
+    """
+    path = run / FEEDBACK
+    line = dumps(dataclasses.asdict(feedback)).encode("utf-8", "replace") + b"\n"
+    with file_errors(path), path.open("ab+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        if _cut_short(file):
+            line = b"\n" + line
+        file.write(line)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def read_feedback(run: Path) -> list[Feedback]:
+    """All remarks in the order in which they were given; a last line that was cut is left out.
+
+    Raises:
+        StoreError: the file cannot be read, or a line of it is no remark.
+    """
+    path = run / FEEDBACK
+    if not path.exists():
+        return []
+    with file_errors(path):
+        lines = path.read_bytes().split(b"\n")
+    found = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            found.append(Feedback(**json.loads(line)) if line.strip() else None)
+        except (ValueError, TypeError, UsageError):
+            if not _is_torn(lines, number):
+                raise StoreError(f"{path}, line {number}: not a remark of viper") from None
+    return [one for one in found if one is not None]
+
+
+def _cut_short(file: Any) -> bool:
+    """Whether the last line lacks its end."""
+    if file.seek(0, os.SEEK_END) == 0:
+        return False
+    file.seek(-1, os.SEEK_END)
+    return bool(file.read(1) != b"\n")
+
+
+def _is_torn(lines: list[bytes], number: int) -> bool:
+    """Whether a line is what a killed process left: the last, or one without a closing brace."""
+    return number == len(lines) or not lines[number - 1].rstrip().endswith(b"}")

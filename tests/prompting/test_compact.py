@@ -5,6 +5,7 @@ from __future__ import annotations
 from viper.api import api_set
 from viper.prompting.compact import (
     END_OF_PROGRAM,
+    compact_asked,
     compact_document,
     compact_example,
     compact_header,
@@ -36,24 +37,24 @@ def test_with_examples_and_options() -> None:
         "# select the answer among options: select_answer(info, question, possible_answers)\n"
         "# task: choice\n"
         "# query: who?\n# options: me; you\ndef execute_command(video):\n    return 1\n\n"
-        "# query: what?\n# options: a b; c\n"
+        "# task: choice\n# query: what?\n# options: a b; c\n"
     )
 
 
 def test_it_is_the_sum_of_its_parts() -> None:
     shown = [example("a", "x = 1"), example("b", "y = 2")]
     assert compact_document(FIND, "ground", shown, "c") == (
-        compact_header(FIND, "ground")
-        + compact_example("a", "x = 1")
-        + compact_example("b", "y = 2")
-        + compact_query("c")
+        compact_header(FIND)
+        + compact_example("ground", "a", "x = 1")
+        + compact_example("ground", "b", "y = 2")
+        + compact_asked("ground", "c")
     )
 
 
 def test_nothing_in_a_query_or_program_breaks_the_format() -> None:
     assert compact_query("a\n\n# task:  b\t") == "# query: a # task: b\n"
-    text = compact_example("a", "\ndef f():  \n\n    return 1\n\n")
-    assert text == "# query: a\ndef f():\n    return 1" + END_OF_PROGRAM
+    text = compact_example("tag", "a", "\ndef f():  \n\n    return 1\n\n")
+    assert text == "# task: tag\n# query: a\ndef f():\n    return 1" + END_OF_PROGRAM
 
 
 def test_selection() -> None:

@@ -153,12 +153,10 @@ def _compact_prompt(
     examples: Sequence[Demonstration],
     feedback: Feedback | None,
 ) -> str:
-    if feedback is None:
-        return compact_document(entries, query.task, examples, query.text, query.options)
-    failed = compact_failure(feedback.failure.kind, feedback.failure.message)
-    document = compact_document(entries, query.task, examples, query.text, query.options)
-    last = compact_query(query.text, query.options)
-    return document.removesuffix(last) + failed + last
+    failed = ""
+    if feedback is not None:
+        failed = compact_failure(feedback.failure.kind, feedback.failure.message)
+    return compact_document(entries, query.task, examples, query.text, query.options, failed)
 
 
 def _chat_query(query: Query) -> str:

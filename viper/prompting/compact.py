@@ -4,14 +4,18 @@ Training the embedded writer and prompting it both build their text here, so the
 two cannot drift apart::
 
     # {summary}: {name}({arguments})        one line a name of the API
-    # task: {task}
-    # query: {query}                        for each example, and
+    # task: {task}                          for each example, and
+    # query: {query}
     # options: {a; b; c}                    only where there are options
     {program}
                                             one blank line after each example
+    # task: {task}
     # failed: {kind}: {message}             only when an earlier program failed
     # query: {query}                        the query to solve; the writer goes on
     # options: {a; b; c}                    with "def execute_command("
+
+The task stands before every query, though it is the same for all: said once, far above the query,
+it was lost on the small writer, which then ended one question in five as a grounding.
 """
 
 from __future__ import annotations
@@ -43,16 +47,26 @@ def compact_document(
     examples: Sequence[Demonstration],
     query: str,
     options: Sequence[str] = (),
+    failed: str = "",
 ) -> str:
-    """The whole prompt up to where the program of ``query`` begins."""
-    shown = (compact_example(e.query, e.program, e.options) for e in examples)
-    return compact_header(entries, task) + "".join(shown) + compact_query(query, options)
+    """The whole prompt up to where the program of ``query`` begins.
+
+    Args:
+        failed: of :func:`compact_failure`, where an earlier program failed.
+    """
+    shown = (compact_example(task, e.query, e.program, e.options) for e in examples)
+    return compact_header(entries) + "".join(shown) + compact_asked(task, query, options, failed)
 
 
-def compact_header(entries: Sequence[ApiEntry], task: str) -> str:
-    """API lines and the task line, each with its newline."""
+def compact_header(entries: Sequence[ApiEntry]) -> str:
+    """API lines, each with its newline."""
     api_text = render(entries, "compact")
-    return (f"{api_text}\n" if api_text else "") + f"# task: {task}\n"
+    return f"{api_text}\n" if api_text else ""
+
+
+def compact_asked(task: str, query: str, options: Sequence[str] = (), failed: str = "") -> str:
+    """All lines before a program: the task, how an earlier program failed, query and options."""
+    return f"# task: {task}\n{failed}{compact_query(query, options)}"
 
 
 def compact_query(query: str, options: Sequence[str] = ()) -> str:
@@ -65,9 +79,9 @@ def compact_failure(kind: str, message: str) -> str:
     return f"# failed: {kind}: {one_line(message)}\n"
 
 
-def compact_example(query: str, program: str, options: Sequence[str] = ()) -> str:
+def compact_example(task: str, query: str, program: str, options: Sequence[str] = ()) -> str:
     """A solved query with the blank line that ends it."""
-    return compact_query(query, options) + compact_program(program) + END_OF_PROGRAM
+    return compact_asked(task, query, options) + compact_program(program) + END_OF_PROGRAM
 
 
 def compact_program(program: str) -> str:

@@ -17,13 +17,16 @@ from viper.errors import StoreError, UsageError
 from viper.evaluate.answered import Drawn, answered
 from viper.evaluate.engines.runner import Running
 from viper.evaluate.evaluation import Evaluation
-from viper.evaluate.mining import Source, candidates, of_each_kind, zero_shot
+from viper.evaluate.mining import WARM, Source, candidates, of_each_kind, zero_shot
 from viper.evaluate.row import Row
 from viper.evaluate.runs.store import RunStore
 from viper.llm.cache import CachedLLM, SqliteStore
 from viper.reasoner import RunOptions
 from viper.reproduce.parts import Part
 from viper.strategies.base import Components, NoExamples
+
+_APART = 1_000
+"""Between the seeds of several programs for one sample: no seed of a reproduction is another's."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,9 @@ class Mining:
             authors chose by hand).
         keep: examples at most.
         scored: keep the best; else any that ran, at random.
+        programs: drawn for each labelled sample; several are drawn warm, so that a reading which
+            the greedy program never takes is tried, too.
+        agree: of the right ones keep those that others bear out (:class:`Selection`).
     """
 
     api: str
@@ -44,12 +50,16 @@ class Mining:
     chosen: bool = False
     keep: int = 16
     scored: bool = True
+    programs: int = 1
+    agree: bool = False
 
     @property
     def name(self) -> str:
         """As folders and tables call it."""
         how = "chosen" if self.chosen else "random"
-        return f"{self.shots} {how}, {self.keep} {'best' if self.scored else 'at random'}"
+        drawn = f", {self.programs} programs each" if self.programs > 1 else ""
+        kept = "best" if self.scored else "at random"
+        return f"{self.shots} {how}{drawn}, {self.keep} {kept}{' that agree' * self.agree}"
 
 
 @dataclass(frozen=True)
@@ -203,7 +213,7 @@ class Lab:
     def mining_step(self, mining: Mining, part: Part, seed: int, writer: str = "main") -> Step:
         """The run whose programs become a bank; banks of one API and writer share it."""
         folder = self.folder / "mining" / _place(mining, part, seed, writer)
-        answers = len(self.pool(part, seed).samples)
+        answers = len(self.pool(part, seed).samples) * mining.programs
         name = f"mining {mining.api}, {writer}"
         return Step(name, part.name, seed, answers, folder, mines=True)
 
@@ -246,7 +256,7 @@ class Lab:
         key = (mining, part.name, seed, writer)
         if key not in self._banks:
             components = self.writers[writer]
-            drawn = self.pool(part, seed).under(replace(zero_shot(), api=mining.api))
+            drawn = _mined_as(self.pool(part, seed), mining)
             rows = self._answered(self.mining_step(mining, part, seed, writer), components, drawn)
             source = Source(
                 drawn.evaluation,
@@ -256,7 +266,7 @@ class Lab:
             )
             tried = {one.sample_id for one in mined_from(drawn.samples, mining, seed)}
             found = candidates([r for r in rows if r.sample_id in tried], drawn.samples, source)
-            selection = Selection(mining.keep, at_random=not mining.scored, seed=seed)
+            selection = Selection(mining.keep, mining.agree, not mining.scored, seed)
             examples = select(found, selection)
             folder = self.folder / "banks" / _place(mining, part, seed, writer)
             write_bank(folder / f"{_slug(mining.name)}.jsonl", examples)
@@ -281,6 +291,15 @@ def mined_from(samples: Sequence[Sample], mining: Mining, seed: int) -> list[Sam
     return of_each_kind(samples, mining.shots)
 
 
+def _mined_as(pool: Drawn, mining: Mining) -> Drawn:
+    """The pool, answered once without examples, or several times warm."""
+    warmth = WARM if mining.programs > 1 else 0.0
+    drawn = pool.under(replace(zero_shot(warmth), api=mining.api))
+    (first,) = pool.evaluation.seeds
+    seeds = tuple(first + number * _APART for number in range(mining.programs))
+    return replace(drawn, evaluation=replace(drawn.evaluation, seeds=seeds))
+
+
 def _check_apart(part: Part, asked: Drawn, pool: Drawn) -> None:
     if asked.evaluation.set_name != pool.evaluation.set_name:
         return
@@ -294,7 +313,8 @@ def _check_apart(part: Part, asked: Drawn, pool: Drawn) -> None:
 
 
 def _place(mining: Mining, part: Part, seed: int, writer: str) -> str:
-    return _slug(f"{part.name} {seed} {writer} {mining.api}")
+    several = f" {mining.programs} programs" if mining.programs > 1 else ""
+    return _slug(f"{part.name} {seed} {writer} {mining.api}{several}")
 
 
 def _slug(name: str) -> str:

@@ -1,4 +1,5 @@
 import ast
+import re
 from random import Random
 
 import pytest
@@ -56,7 +57,7 @@ def test_every_program_follows_a_header_that_lists_its_names(seed: int) -> None:
         if line.endswith(")")
     }
     for query, program in zip(rest[::2], rest[1::2], strict=True):
-        assert query.text.startswith("# query: ")
+        assert re.match(r"# task: (ground|question|choice)\n# query: ", query.text)
         assert not query.learned
         assert program.learned
         ast.parse(program.text)
@@ -123,7 +124,7 @@ def test_bare_programs_come_first_and_are_not_learned() -> None:
 def test_a_failure_is_told_before_the_last_query_only() -> None:
     options = DocumentOptions(programs=4, failed=1.0, lone=0.01)
     _, *rest = program_document(Random(3), options)
-    assert [query.text.startswith("# failed: ") for query in rest[::2]][-1]
+    assert rest[-2].text.splitlines()[1].startswith("# failed: ")
     assert sum("# failed: " in query.text for query in rest[::2]) == 1
 
 

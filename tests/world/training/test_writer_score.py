@@ -35,7 +35,7 @@ def test_trials_hold_the_invented_words_they_are_scored_on() -> None:
         assert all(f": {name}(" in trial.prompt for name in trial.names)
         assert trial.prompt.count("def execute_command") == 0
     for trial in draw_trials(CONDITIONS["names_in_examples"], 5, 0):
-        shown = trial.prompt.split("# task: ")[1]
+        shown = trial.prompt.partition("# task: ")[2]
         assert trial.prompt.count("def execute_command") == 4
         assert all(f"{name}(" in shown for name in trial.names)
 

@@ -20,10 +20,10 @@ from random import Random
 from viper.api.sets import ApiEntry, api_set
 from viper.prompting.compact import (
     END_OF_PROGRAM,
+    compact_asked,
     compact_failure,
     compact_header,
     compact_program,
-    compact_query,
     compact_selection,
 )
 from viper.world.queries.annotate import annotate, rename, strip_comments
@@ -148,11 +148,11 @@ def program_document(random: Random, options: DocumentOptions) -> list[Piece]:
     mapping = _name_mapping(random, options, [entry.name for entry in entries])
     shown = [renamed_entry(entry, mapping) for entry in shown]
     failed = len(samples) - 1 if _happens(random, options.failed) else None
-    pieces = [Piece(compact_header(shown, TASKS[family]), learned=False)]
+    pieces = [Piece(compact_header(shown), learned=False)]
     for place, (sample, program) in enumerate(zip(samples, programs, strict=True)):
-        query = compact_query(_varied(random, sample.text), sample.options)
-        if place == failed:
-            query = compact_failure(*random.choice(FAILURES)) + query
+        text = _varied(random, sample.text)
+        failure = compact_failure(*random.choice(FAILURES)) if place == failed else ""
+        query = compact_asked(TASKS[family], text, sample.options, failure)
         written = strip_comments(program) if place < bare else program
         solved = compact_program(rename(written, mapping)) + END_OF_PROGRAM
         pieces += [Piece(query, learned=False), Piece(solved, learned=place >= bare)]

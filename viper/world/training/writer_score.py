@@ -221,7 +221,7 @@ def _trial(condition: Condition, random: Random) -> Trial:
     prompt = compact_document(
         [renamed_entry(entry, mapping) for entry in entries],
         sample.task,
-        [_example(example, rename(_shown(condition, example), mapping)) for example in examples],
+        [_example(example, rename(annotated(example), mapping)) for example in examples],
         sample.text,
         sample.options,
     )
@@ -233,11 +233,6 @@ def _trial(condition: Condition, random: Random) -> Trial:
     routines = names_called(sample.program, entries)
     used = [name for name in called.elements() if name in {mapping.get(r, r) for r in routines}]
     return Trial(prompt, program, tuple(nouns), tuple(used))
-
-
-def _shown(condition: Condition, example: TextSample) -> str:
-    """The program as the prompt shows it: vague ones bare, as banks keep them."""
-    return example.program if condition.vague else annotated(example)
 
 
 def _slot_words(sample: TextSample) -> set[str]:

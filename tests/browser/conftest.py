@@ -21,9 +21,9 @@ def found_browser() -> str | None:
     return named or next(filter(None, map(shutil.which, NAMES)), None)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def chromium() -> Iterator[Any]:
-    """The browser, started once."""
+    """The browser, started once; gone with these tests, for its event loop occupies the thread."""
     executable = found_browser()
     if executable is None:
         if os.environ.get("VIPER_BROWSER_TESTS"):

@@ -169,3 +169,13 @@ def test_banks_are_merged_best_first_each_example_once() -> None:
     ]  # fmt: skip
     assert len(merged([one, other], keep=1)) == 2
     assert merged([Bank([])]) == []
+
+
+def test_the_better_supported_reading_comes_first_though_it_is_longer() -> None:
+    lucky = [ran(f"s{n}", RED, "vague", score=float(n < 2)) for n in range(8)]
+    meant = [ran(f"s{n}", f"{SECOND} # x", "vague", score=float(n > 0)) for n in range(8)]
+    assert chosen([*lucky, *meant], agree=True, keep=1) == ["s1"]
+    (first,) = select([*lucky, *meant], Selection(agree=True, keep=1))
+    assert first.program.startswith(SECOND)
+    (shorter,) = select([*lucky, *meant], Selection(keep=1))
+    assert shorter.program == RED

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
@@ -21,6 +21,9 @@ RIGHT = 0.5
 
 _SAME_BOX = 0.5
 """Boxes that overlap by at least this IoU are one answer."""
+
+Sort = tuple[str, ...]
+"""What makes examples alike: task, API, type of query, shape of program."""
 
 Answered = str | PixelBox
 """An answer as answers are compared: normalised words, or a box."""
@@ -45,7 +48,8 @@ class Selection:
 
     Attributes:
         keep: examples for each task and API at most.
-        agree: leave out what may have been right by luck, see :func:`confirmed`.
+        agree: leave out what may have been right by luck, see :func:`confirmed`, and put first
+            what did well on other samples too, see :func:`supports`.
         at_random: any programs that gave an answer, whatever they scored; the ablation of
             "the best-performing programs".
         seed: of the random choice.
@@ -62,9 +66,11 @@ def select(candidates: Sequence[Candidate], selection: Selection) -> list[Exampl
     if selection.at_random:
         return _at_random(candidates, selection)
     right = [one for one in candidates if _right(one)]
-    if selection.agree:
-        right = confirmed(right, candidates)
-    return kept(best_first(one_a_sample(one.example for one in right)), selection.keep)
+    if not selection.agree:
+        return kept(best_first(one_a_sample(one.example for one in right)), selection.keep)
+    borne_out = supports(candidates)
+    found = one_a_sample((one.example for one in confirmed(right, candidates)), borne_out)
+    return kept(best_first(found, borne_out), selection.keep)
 
 
 def confirmed(right: Sequence[Candidate], drawn: Sequence[Candidate]) -> list[Candidate]:
@@ -97,15 +103,34 @@ def confirmed(right: Sequence[Candidate], drawn: Sequence[Candidate]) -> list[Ca
     return [one for one in right if speaks(one)]
 
 
-def best_first(examples: Iterable[Example]) -> list[Example]:
+def supports(drawn: Iterable[Candidate]) -> dict[Sort, float]:
+    """How well each shape of program did on its type of query: the share of samples it was right
+    on, of all it was drawn for and two more (few samples say little).
+
+    A reading of a query that is right by luck now and then stays low, however short its program.
+    """
+    tried: dict[Sort, set[str]] = defaultdict(set)
+    right: dict[Sort, set[str]] = defaultdict(set)
+    for one in drawn:
+        sort = _sort_of(one.example)
+        tried[sort].add(one.example.sample_id)
+        if _right(one):
+            right[sort].add(one.example.sample_id)
+    return {sort: len(right[sort]) / (len(its) + 2) for sort, its in tried.items()}
+
+
+def best_first(
+    examples: Iterable[Example], support: Mapping[Sort, float] | None = None
+) -> list[Example]:
     """Examples by merit: score, then the shorter program, then the earlier seed; but in turn.
 
     Types of query take turns, and of examples that differ by string literals only (the same type
     of query, the same shape of program) all but the best come after everything else.
+
+    Args:
+        support: of :func:`supports`; of equal scores the best supported comes first then.
     """
-    ranked = sorted(
-        examples, key=lambda one: (-one.score, len(one.program), one.seed, one.sample_id)
-    )
+    ranked = sorted(examples, key=lambda one: (*_merit(one, support), one.sample_id))
     shapes: Counter[tuple[str, ...]] = Counter()
     turns: Counter[tuple[object, ...]] = Counter()
     placed = []
@@ -130,10 +155,12 @@ def kept(examples: Iterable[Example], keep: int) -> list[Example]:
     return found
 
 
-def one_a_sample(examples: Iterable[Example]) -> list[Example]:
-    """Of each sample the best example: by score, then shorter, then the earlier seed."""
+def one_a_sample(
+    examples: Iterable[Example], support: Mapping[Sort, float] | None = None
+) -> list[Example]:
+    """Of each sample the best example by merit, see :func:`best_first`."""
     found: dict[tuple[str, str], Example] = {}
-    for example in sorted(examples, key=lambda one: (-one.score, len(one.program), one.seed)):
+    for example in sorted(examples, key=lambda one: _merit(one, support)):
         found.setdefault((example.api, example.sample_id), example)
     return list(found.values())
 
@@ -178,5 +205,11 @@ def _right(one: Candidate) -> bool:
     return one.answer is not None and one.example.score > RIGHT
 
 
-def _sort_of(example: Example) -> tuple[str, ...]:
+def _merit(one: Example, support: Mapping[Sort, float] | None) -> tuple[float, float, int, int]:
+    """Small is good."""
+    supported = 0.0 if support is None else support.get(_sort_of(one), 0.0)
+    return (-one.score, -supported, len(one.program), one.seed)
+
+
+def _sort_of(example: Example) -> Sort:
     return (example.task, example.api, example.kind, shape(example.program))

@@ -135,6 +135,17 @@ def test_changes_from_one_run_to_another(tmp_path: Path) -> None:
         assert numbers(index, change="nonsense") == list(range(12))
 
 
+def test_samples_of_one_run_alone_are_shown_but_did_not_change(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        stores = [
+            stack.enter_context(write(tmp_path / name, [a_row(n) for n in range(count)]))
+            for name, count in (("a", 6), ("b", 4))
+        ]
+        index = AtlasIndex(stores)
+        assert numbers(index) == list(range(6)) and index.facets.rows == 6
+        assert dict(index.facets.changes)["another program"] == 0
+
+
 class Site:
     """The atlas of one run or two over questions about real pictures."""
 

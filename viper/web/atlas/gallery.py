@@ -16,8 +16,8 @@ from viper.data.sample import Sample, Where
 from viper.errors import ViperError
 from viper.evaluate.row import Row
 from viper.evaluate.runs.store import RunStore
-from viper.schema import PixelBox
 from viper.tools.media import Media, media_from
+from viper.web.sample_pages import truth_of
 
 WIDTH, HEIGHT = 300, 225
 """Of a small picture, in pixels at most."""
@@ -105,9 +105,10 @@ def _jpeg(pixels: Any, row: Row) -> bytes:
         Image.Resampling.BILINEAR,
     )
     draw = ImageDraw.Draw(picture)
-    if row.task == "ground" and isinstance(row.target, list | tuple) and len(row.target) == 4:
-        _box(draw, [float(side) * scale for side in row.target], RIGHT, dashed=True)
-    box: PixelBox | None = row.prediction.box if row.prediction is not None else None
+    right = truth_of(row).box
+    if right is not None:
+        _box(draw, [side * scale for side in right], RIGHT, dashed=True)
+    box = row.prediction.box if row.prediction is not None else None
     if box is not None:
         _box(draw, [side * scale for side in box], PREDICTED, dashed=False)
     written = io.BytesIO()

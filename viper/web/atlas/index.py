@@ -231,8 +231,8 @@ def _conditions(wanted: Wanted, two: bool) -> tuple[str, list[str], list[object]
     if wanted.kind is not None:
         only(f"EXISTS ({_OF_ROW.format('kinds')} AND t.name = ? AND t.value = ?)", *wanted.kind)
     if two and wanted.change in CHANGES:
-        conditions.append(CHANGES[wanted.change])
-    return (_BOTH if two else "rows a"), conditions, values
+        return _BOTH, [*conditions, CHANGES[wanted.change]], values
+    return "rows a", conditions, values
 
 
 _OF_ROW = "SELECT 1 FROM {} t WHERE t.run = a.run AND t.sample_id = a.sample_id AND t.seed = a.seed"

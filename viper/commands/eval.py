@@ -147,10 +147,11 @@ def _evaluate(evaluation: Evaluation, given: dict[str, Any]) -> int:
             click.echo(f"run: {folder}", err=True)
             todo = items(samples, evaluation.seeds)
             ended = _drive(engine, todo, store, Budget(given["budget_usd"]), tracker)
-            exit_code = _finish(store, ended, given)
+            made = report(store)
+            exit_code = _finish(store, made, ended, given)
             if given["html"]:
                 known = {sample.sample_id: sample for sample in samples}
-                write_report_page(store, report(store), known, given["sandbox"])
+                write_report_page(store, made, known, given["sandbox"])
             return exit_code
 
 
@@ -219,11 +220,9 @@ def _drive(
     return ended
 
 
-def _finish(store: RunStore, ended: Ended, given: dict[str, Any]) -> int:
-    from viper.evaluate.reports.report import report
+def _finish(store: RunStore, made: dict[str, Any], ended: Ended, given: dict[str, Any]) -> int:
     from viper.evaluate.reports.table import NamedReport, rendered
 
-    made = report(store)
     store.write_report(made)
     if given["as_json"]:
         click.echo(json.dumps(made, allow_nan=False, ensure_ascii=False))

@@ -16,6 +16,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from tests.serve.bench import Served, served
+from viper.schema import EXAMPLE_ORDERS, RETRIEVALS
 
 CHECKS = [
     not_a_server_error,
@@ -76,8 +77,11 @@ def test_every_endpoint_and_error_is_described(open_server: Served) -> None:
     }
     assert set(run["responses"]["200"]["content"]) == {"application/json", "text/event-stream"}
     fields = run["requestBody"]["content"]["multipart/form-data"]["schema"]["properties"]
+    choices = {name: fields[name]["anyOf"][0]["enum"] for name in ("retrieval", "example_order")}
+    assert choices == {"retrieval": list(RETRIEVALS), "example_order": list(EXAMPLE_ORDERS)}
     assert set(fields) == {
         *("media", "path", "query", "task", "options"),
         *("api", "strategy", "trials", "temperature", "seed"),
+        *("feedback", "self_tune", "votes", "examples", "retrieval", "example_order"),
         *("max_llm_calls", "max_llm_tokens", "fallback"),
     }

@@ -55,6 +55,18 @@ def test_settings_reach_the_run() -> None:
     assert sampling is not None and sampling.seed == 7_000
 
 
+def test_ways_of_correcting_reach_the_run() -> None:
+    with served(FAINT) as server:
+        alone = server.run("the faint ball", self_tune="false", trials="1").json()
+        tuned = server.run("the faint ball", self_tune="true", trials="1").json()
+        voted = server.run("the faint ball", votes="3").json()
+        unknown = server.run("the faint ball", retrieval="by_luck", examples="2")
+    assert {trial["correction"] for trial in alone["trials"]} == {"first"}
+    assert {trial["correction"] for trial in tuned["trials"]} == {"first", "self_tune"}
+    assert (alone["votes"], [vote["count"] for vote in voted["votes"]]) == ([], [2])
+    assert unknown.status_code == 400 and "bm25" in unknown.text
+
+
 def test_options_are_repeated_fields_and_may_hold_semicolons() -> None:
     with served(CHOICE) as server:
         got = server.run("which one?", options=["a; b", "c; d"]).json()

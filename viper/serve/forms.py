@@ -9,13 +9,14 @@ from starlette.datastructures import FormData, UploadFile
 
 from viper.errors import UsageError
 from viper.reasoner import MAX_QUERY_CHARACTERS, RunOptions
-from viper.schema import Task
+from viper.schema import MAX_VOTES, Task
 from viper.serve.settings import ServeSettings
 from viper.serve.uploads import Intake, under_roots
 
 MAX_SEED = 2**31 - 1
 MAX_BOUND = 2**31 - 1
 MAX_OPTIONS = 64
+MAX_EXAMPLES = 1_000
 MAX_PROGRAM_CHARACTERS = 64 * 1024
 
 _REPEATABLE = frozenset({"options", "path"})
@@ -53,6 +54,24 @@ class RunForm(_Form):
         None, ge=0, le=2, allow_inf_nan=False, description="Of the first program."
     )
     seed: int | None = Field(None, ge=0, le=MAX_SEED, description="Of sampling.")
+    feedback: bool | None = Field(
+        None, description="Show the failed program and its error when asking for another."
+    )
+    self_tune: bool | None = Field(
+        None, description="Lower a threshold that is to blame and run the same program again."
+    )
+    votes: int | None = Field(
+        None, ge=1, le=MAX_VOTES, description="Answer so often at most; the commonest counts."
+    )
+    examples: int | None = Field(
+        None, ge=0, le=MAX_EXAMPLES, description="In-context examples shown at most."
+    )
+    retrieval: Literal["fixed", "bm25", "embeddings"] | None = Field(
+        None, description="Examples: the bank's first, or those most like the query."
+    )
+    example_order: Literal["rising", "falling"] | None = Field(
+        None, description="rising: the best example stands last, next to the query."
+    )
     max_llm_calls: int | None = Field(
         None, ge=1, le=MAX_BOUND, description="Requests to the program writer at most."
     )
@@ -73,6 +92,12 @@ class RunForm(_Form):
             trials=self.trials,
             temperature=self.temperature,
             seed=self.seed,
+            feedback=self.feedback,
+            self_tune=self.self_tune,
+            votes=self.votes,
+            examples=self.examples,
+            retrieval=self.retrieval,
+            example_order=self.example_order,
             max_llm_calls=self.max_llm_calls,
             max_llm_tokens=self.max_llm_tokens,
             fallback=self.fallback,

@@ -10,7 +10,7 @@ from tests.reproduce.fake_study import Noted, Questions
 from viper.reproduce.lab import Lab, Step
 from viper.reproduce.plan import Plan, plan_of
 from viper.reproduce.run import reproduce_zero_shot, study_of
-from viper.reproduce.zero_shot import ablation, api_by_examples, cells_asked
+from viper.reproduce.zero_shot import ACE, ablation, api_by_examples, cells_asked
 
 
 @pytest.fixture
@@ -22,13 +22,14 @@ def test_cells_are_counted_once_each(questions: Questions) -> None:
     with questions.lab(samples=3, pool=4, seeds=(0, 1)) as lab:
         alone = plan_of(lab, cells_asked([ablation()], [questions.part]))
         both = plan_of(lab, cells_asked([ablation(), api_by_examples()], [questions.part]))
+    mined = 4 * ACE.programs
     # five cells under two seeds, and one mining run a seed
-    assert (alone.cells, len(alone.steps), alone.answers) == (10, 12, 10 * 3 + 2 * 4)
+    assert (alone.cells, len(alone.steps), alone.answers) == (10, 12, 10 * 3 + 2 * mined)
     # figure 2 adds the ViperGPT API with examples, and mining for it
-    assert (both.cells, len(both.steps), both.answers) == (12, 16, 12 * 3 + 4 * 4)
+    assert (both.cells, len(both.steps), both.answers) == (12, 16, 12 * 3 + 4 * mined)
     assert (alone.missing, alone.complete) == (alone.answers, 0)
     assert alone.said() == (
-        "10 cells and 2 mining runs, 38 answers; stored already: 0 of these runs, 0 answers"
+        "10 cells and 2 mining runs, 62 answers; stored already: 0 of these runs, 0 answers"
     )
     assert not (questions.folder / "out" / "runs").exists()
 
@@ -39,7 +40,7 @@ def test_what_is_stored_is_counted(questions: Questions) -> None:
         lab.rows(cells[0], questions.part, 0)
         lab.rows(cells[2], questions.part, 0)
         plan = plan_of(lab, cells_asked([ablation()], [questions.part]))
-    assert (plan.complete, plan.missing) == (3, plan.answers - 3 - 3 - 4)
+    assert (plan.complete, plan.missing) == (3, plan.answers - 3 - 3 - 4 * ACE.programs)
 
 
 def study(lab: Lab, questions: Questions, *, quick: bool) -> tuple[Plan, Noted, dict[str, object]]:

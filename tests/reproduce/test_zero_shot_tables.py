@@ -33,6 +33,7 @@ def all_tables() -> list[Table]:
         zero_shot.baselines({"referring": ["detector"], "question": ["vqa", "llm"]}),
         zero_shot.api_by_examples(),
         zero_shot.number_of_examples(),
+        zero_shot.ways_of_mining(),
         zero_shot.trials(),
         zero_shot.shots(),
         zero_shot.temperatures(),

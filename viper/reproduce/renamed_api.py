@@ -13,10 +13,10 @@ from pathlib import Path
 
 from viper.ace.soundness import problems
 from viper.api.library import Library
-from viper.reproduce.lab import Cell, Lab, Mining
+from viper.reproduce.lab import Cell, Lab
 from viper.reproduce.parts import Part
 from viper.reproduce.result import Gain
-from viper.reproduce.zero_shot import ACE_CELL, EXAMPLES, gain_of
+from viper.reproduce.zero_shot import ACE, ACE_CELL, gain_of
 
 FILE = Path(__file__).with_name("renamed_routines.py")
 
@@ -27,7 +27,10 @@ WRITER = "renamed"
 """The lab's name for components whose sandbox knows the new names."""
 
 RENAMED_CELL = Cell(
-    "mined again for the renamed API", replace(ACE_CELL.options, api=API), Mining(API), {}, WRITER
+    "mined again for the renamed API",
+    replace(ACE_CELL.options, api=API),
+    replace(ACE, api=API),
+    writer=WRITER,
 )
 
 
@@ -54,7 +57,7 @@ def renamed_api(lab: Lab, part: Part) -> RenamedApi:
     gone = _listed(Library(), "abstract") - _listed(library, API)
     count, broken, named = 0, set(), set()
     for seed in lab.scale.seeds:
-        for example in lab.bank(Mining("abstract", keep=EXAMPLES), part, seed).items:
+        for example in lab.bank(ACE, part, seed).items:
             count += 1
             name = f"{seed} {example.sample_id}"
             if _called(example.program) & gone:

@@ -76,6 +76,7 @@ def _more_tables(
     yield ablations.baselines({name: _baselines(found) for name, found in tasks.items()})
     yield ablations.api_by_examples()
     yield ablations.number_of_examples()
+    yield ablations.ways_of_mining()
     yield ablations.trials()
     yield ablations.shots()
     yield ablations.temperatures()

@@ -18,18 +18,19 @@ from viper.reproduce.parts import Part
 from viper.reproduce.result import Entry, Gain
 
 TRIALS = 5
-EXAMPLES = 16
 
-ACE = Mining("abstract")
-ACE_VIPERGPT = Mining("vipergpt")
+ACE = Mining("abstract", programs=4, agree=True)
+"""16 examples; the paper draws one program for a sample and keeps any that was right."""
 
-BASE = RunOptions(api="vipergpt", examples=0, trials=1, self_tune=False)
+ACE_VIPERGPT = replace(ACE, api="vipergpt")
+
+BASE = RunOptions(api="vipergpt", examples=0, trials=1, self_tune=False, temperature=0.0)
 """One program, no examples, no correction."""
 
 
 def with_examples(options: RunOptions) -> RunOptions:
-    """The same with as many examples as the paper shows."""
-    return replace(options, examples=EXAMPLES, retrieval="fixed")
+    """The same with the bank's first examples, as many as the profile shows."""
+    return replace(options, examples=None, retrieval="fixed")
 
 
 ABSTRACT = replace(BASE, api="abstract")
@@ -109,6 +110,26 @@ def mined_against_random() -> Table:
     )
 
 
+def ways_of_mining() -> Table:
+    """Not in the paper, which draws one program for a sample and keeps any that was right."""
+    cells = {
+        "1 program each": replace(
+            ACE_CELL, name="1 program each", mining=replace(ACE, programs=1, agree=False)
+        ),
+        "4 programs each": replace(
+            ACE_CELL, name="4 programs each", mining=replace(ACE, agree=False)
+        ),
+        "4 programs each that agree": ACE_CELL,
+    }
+    names = list(cells)
+    return Table(
+        "mined",
+        "programs drawn for a labelled sample, and which of them are kept",
+        cells,
+        steps=[(names[0], names[1]), (names[1], names[2])],
+    )
+
+
 TUNING_TIMES = 4
 """How many more samples show what self-tuning gains: only a few answers depend on it."""
 
@@ -156,10 +177,9 @@ def api_by_examples() -> Table:
 def number_of_examples() -> Table:
     """Figure 3, and retrieval by similarity instead of the same examples for all."""
     cells = {"0 examples": ABSTRACT_CELL}
-    for count in (1, 2, 4, 8):
+    for count in (1, 2, 4, 8, 16):
         options = replace(ACE_CELL.options, examples=count)
         cells[f"{count} examples"] = Cell(f"{count} examples", options, ACE)
-    cells["16 examples"] = ACE_CELL
     for count in (4, 8):
         options = replace(ACE_CELL.options, examples=count, retrieval="bm25")
         cells[f"{count} by BM25"] = Cell(f"{count} examples by BM25", options, ACE)
@@ -203,7 +223,10 @@ def temperatures() -> Table:
     for title, cell in (("ViperGPT API", VIPERGPT_ACE_CELL), ("abstract API", ACE_CELL)):
         for value in (0.0, 0.4, 0.8, 1.0):
             name = f"{title}, temperature {value:g}"
-            cells[name] = replace(cell, name=name, options=replace(cell.options, temperature=value))
+            cells[name] = cell
+            if value != cell.options.temperature:
+                options = replace(cell.options, temperature=value)
+                cells[name] = replace(cell, name=name, options=options)
     return Table("table 3", "temperature of the language model", cells)
 
 

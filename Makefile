@@ -10,7 +10,7 @@ VLLM_STAMP := $(VLLM_VENV)/.installed
 VLLM_BESIDE := pytest pytest-timeout RestrictedPython msgpack pyseccomp landlockpy scipy pillow \
 	av click rich platformdirs bm25s PyStemmer open_clip_torch timm
 
-.PHONY: demo test test-browser test-vllm lint typecheck unit install clean
+.PHONY: demo test test-browser test-vllm lint typecheck unit pictures install clean
 
 install: $(STAMP)
 
@@ -46,6 +46,9 @@ $(VLLM_STAMP): Makefile
 
 test-browser: $(STAMP)
 	VIPER_BROWSER_TESTS=1 $(BIN)/python -m pytest tests/browser
+
+pictures: $(STAMP)
+	$(BIN)/python docs/images/make.py
 
 test-vllm: $(STAMP) $(VLLM_STAMP)
 	$(VLLM_VENV)/bin/python tests/vllm/serve.py -- $(BIN)/python -m pytest tests/vllm/test_server.py

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from viper.reproduce.result import Reproduction
     from viper.strategies.base import Components
 
-QUICK_SAMPLES, SAMPLES = 80, 200
+QUICK_SAMPLES, SAMPLES = 60, 120
+QUICK_POOL, POOL = 50, 100
 
 
 @click.command("zero-shot")
@@ -31,9 +32,9 @@ QUICK_SAMPLES, SAMPLES = 80, 200
               help="Each with its own samples, shots and sampling.")  # fmt: skip
 @click.option("--samples", type=click.IntRange(2), metavar="N",
               help=f"Of each part under each seed; {SAMPLES}, quick {QUICK_SAMPLES}.")  # fmt: skip
-@click.option("--pool", type=click.IntRange(2), default=100, show_default=True, metavar="N",
-              help="Labelled samples of each part and seed that banks may be mined from."
-              )  # fmt: skip
+@click.option("--pool", type=click.IntRange(2), metavar="N",
+              help="Labelled samples of each part and seed that banks may be mined from; "
+                   f"{POOL}, quick {QUICK_POOL}.")  # fmt: skip
 @click.option("--out", type=click.Path(path_type=Path), default=None, metavar="DIR",
               help="Runs, banks and reports; by default reproduce/zero-shot.")  # fmt: skip
 @click.option("--data", "set_name", default="world", show_default=True, metavar="SET",
@@ -97,8 +98,9 @@ def _lab(folder: Path, given: dict[str, Any]) -> Iterator[tuple[Lab, list[Part]]
     else:
         parts = set_parts(given["set_name"], given["root"], given["split"], given["shots_split"])
     writers = _writers(given)
-    count = given["samples"] or (QUICK_SAMPLES if given["quick"] else SAMPLES)
-    scale = Scale(count, tuple(range(given["seeds"])), given["pool"])
+    samples, pool = (QUICK_SAMPLES, QUICK_POOL) if given["quick"] else (SAMPLES, POOL)
+    seeds = tuple(range(given["seeds"]))
+    scale = Scale(given["samples"] or samples, seeds, given["pool"] or pool)
     document = to_json(open_profile(given).document)
     lab = Lab(writers, document, folder, scale)
     try:

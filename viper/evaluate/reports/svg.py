@@ -6,6 +6,7 @@ import io
 import re
 import warnings
 from collections.abc import Callable
+from hashlib import sha256
 from typing import Any
 
 from viper.evaluate.reports.escape import for_html
@@ -74,7 +75,7 @@ def _inlined(svg: str, salt: str, title: str) -> str:
     for color, of_the_page in _PAGE.items():
         svg = svg.replace(color, of_the_page)
     svg = re.sub(r'^<svg ([^>]*?)width="[^"]*" height="[^"]*"', r"<svg \1", svg, count=1)
-    name = "plot-" + "".join(f"{ord(character):x}" for character in salt)[:40]
+    name = f"plot-{sha256(salt.encode()).hexdigest()[:16]}"
     head = f'<svg role="img" aria-labelledby="{name}"'
     return svg.replace("<svg", head, 1).replace(
         ">", f'><title id="{name}">{for_html(title)}</title>', 1

@@ -106,6 +106,8 @@ def _span(start: int, end: int) -> Shown:
 
 
 def _text(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.6g}"
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}…"
 

@@ -1,0 +1,24 @@
+"""How the plain values of a trace are spelled on a page."""
+
+from __future__ import annotations
+
+import pytest
+
+from viper.web.values import LONGEST_TEXT, Shown, Sizes, shown
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (11.041620254516602, "11.0416"),
+        (0.5, "0.5"),
+        (3, "3"),
+        (True, "true"),
+        (None, "null"),
+        ("two words", "two words"),
+        (float("nan"), "nan"),
+        ("x" * (LONGEST_TEXT + 1), "x" * LONGEST_TEXT + "…"),
+    ],
+)
+def test_plain_values(value: object, text: str) -> None:
+    assert shown(value, Sizes()) == Shown("text", text)

@@ -25,6 +25,7 @@ _COMMANDS = {
         "Which models play which role: list, check, new.",
     ),
     "serve": ("viper.commands.serve:serve", "Answer over HTTP."),
+    "demo": ("viper.commands.demo:demo", "Ask about pictures and clips in a browser."),
     "eval": ("viper.commands.eval:evaluate", "Answer a data set, judge it, keep everything."),
     "score": ("viper.commands.score:score", "Score predictions that somebody else made."),
     "data": ("viper.commands.data:data", "Data sets: list, check, show."),

@@ -38,7 +38,7 @@ def feedback(run: Path, sample: str | None, as_json: bool, **given: Any) -> int:
     viper feedback runs/first val-0-referring-1 --comment "it took the shadow for the ball"
     viper feedback runs/first
     """
-    from viper.evaluate.feedback import Feedback, add_feedback, read_feedback
+    from viper.evaluate.feedback import Feedback, add_feedback, answer_from, read_feedback
     from viper.evaluate.runs.store import RunStore
 
     with RunStore.read(run) as store:
@@ -49,7 +49,7 @@ def feedback(run: Path, sample: str | None, as_json: bool, **given: Any) -> int:
         if sample is None:
             raise UsageError("which sample? give its id after RUN; viper view shows them")
         row = _row(store, sample, given["seed"])
-    answer = None if given["answer"] is None else _answer(given["answer"], row)
+    answer = None if given["answer"] is None else answer_from(given["answer"], row)
     add_feedback(run, Feedback(row.sample_id, row.seed, answer, given["comment"] or ""))
     click.echo(f"noted for {row.sample_id}", err=True)
     return EXIT_OK
@@ -63,29 +63,6 @@ def _row(store: RunStore, sample: str, seed: int) -> Row:
         hint = f"; did you mean {near[0]}?" if near else ""
         raise UsageError(f"{store.folder}: no sample {sample!r} under seed {seed}{hint}")
     return row
-
-
-def _answer(text: str, row: Row) -> Any:
-    """The answer as the metric takes it."""
-    if row.task == "ground":
-        try:
-            sides = [float(side) for side in text.split(",")]
-        except ValueError:
-            sides = []
-        if len(sides) != 4 or sides[0] >= sides[2] or sides[1] >= sides[3]:
-            raise UsageError(f"--answer {text!r}: expected a box, x0,y0,x1,y1 in pixels")
-        return sides
-    if row.task == "choice" and row.options:
-        if text in row.options:
-            return row.options.index(text)
-        if text.isdecimal() and int(text) < len(row.options):
-            return int(text)
-        raise UsageError(f"--answer {text!r}: expected one of {', '.join(row.options)}")
-    if row.task == "statement":
-        if text.lower() not in ("true", "false"):
-            raise UsageError(f"--answer {text!r}: expected true or false")
-        return text.lower() == "true"
-    return text
 
 
 def _is_of(one: Feedback, row: Row) -> bool:

@@ -90,15 +90,12 @@ def write_report_page(
 
 def samples_of(store: RunStore, root: Path | None) -> dict[str, Sample]:
     """The samples that a run's report lists, as far as they are here; says where they are not."""
-    from viper.data.by_id import samples_by_id
-    from viper.data.sample import Where
     from viper.evaluate.reports.page import MOST_SAMPLES
+    from viper.evaluate.runs.kept import samples_of_run
 
-    described = store.manifest.set
     ids = [row.sample_id for row in store.worst(MOST_SAMPLES)]
-    where = Where(root, described.split, described.seed)
     try:
-        return samples_by_id(described.name, where, ids)
+        return samples_of_run(store, root, ids)
     except (ViperError, OSError) as error:
         click.echo(f"viper: no trace pages: {error}", err=True)
         return {}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import fcntl
 import json
+import math
 import os
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from viper.errors import StoreError, UsageError
+from viper.evaluate.row import Row
 from viper.evaluate.runs.files import file_errors
 from viper.evaluate.runs.plain import dumps
 
@@ -90,6 +92,37 @@ def read_feedback(run: Path) -> list[Feedback]:
             if not _is_torn(lines, number):
                 raise StoreError(f"{path}, line {number}: not a remark of viper") from None
     return [one for one in found if one is not None]
+
+
+def answer_from(text: str, row: Row) -> Any:
+    """What would have been right, from what somebody typed, as the metric of the row takes it.
+
+    Raises:
+        UsageError: it is no answer of the row's task.
+    """
+    if row.task == "ground":
+        try:
+            sides = [float(side) for side in text.split(",")]
+        except ValueError:
+            sides = []
+        if len(sides) != 4 or not all(map(math.isfinite, sides)) or not _is_box(sides):
+            raise UsageError(f"answer {text!r}: expected a box, x0,y0,x1,y1 in pixels")
+        return sides
+    if row.task == "choice" and row.options:
+        if text in row.options:
+            return row.options.index(text)
+        if text.isdecimal() and int(text) < len(row.options):
+            return int(text)
+        raise UsageError(f"answer {text!r}: expected one of {', '.join(row.options)}")
+    if row.task == "statement":
+        if text.lower() not in ("true", "false"):
+            raise UsageError(f"answer {text!r}: expected true or false")
+        return text.lower() == "true"
+    return text
+
+
+def _is_box(sides: list[float]) -> bool:
+    return sides[0] < sides[2] and sides[1] < sides[3]
 
 
 def _cut_short(file: Any) -> bool:

@@ -34,7 +34,7 @@ class Gatekeeper:
         if self._digest is not None:
             self._check_token(headers)
         else:
-            _check_local(headers)
+            check_local(headers)
 
     def _check_token(self, headers: Headers) -> None:
         shown = headers.getlist("authorization")
@@ -45,10 +45,13 @@ class Gatekeeper:
             raise UnauthorizedError("no valid token; send the header Authorization: Bearer TOKEN")
 
 
-def _check_local(headers: Headers) -> None:
+def check_local(headers: Headers) -> None:
     """A page of the web can make a browser send forms here, or point a name of its own here.
 
     The first shows in ``Origin``, the second in ``Host``.
+
+    Raises:
+        ForbiddenError: one of them does.
     """
     host = headers.get("host", "")
     if not is_loopback(_hostname(host)):

@@ -11,9 +11,10 @@ from types import FrameType
 
 import uvicorn
 
-from viper.errors import ModelError, UsageError, ViperError
+from viper.errors import ModelError, ViperError
 from viper.reasoner import Reasoner
 from viper.serve.app import create_app
+from viper.serve.listening import listening_at
 from viper.serve.service import CANCEL_WAIT_S, Service
 from viper.serve.settings import ServeSettings
 
@@ -122,15 +123,7 @@ def listening_socket(settings: ServeSettings) -> socket.socket:
     Raises:
         UsageError: it is taken, or not an address of this machine.
     """
-    where = f"{settings.host}:{settings.port}"
-    try:
-        family, _, _, _, address = socket.getaddrinfo(
-            settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        return socket.create_server(address[:2], family=family, backlog=128)  # type: ignore[arg-type]
-    except (OSError, OverflowError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise UsageError(f"cannot listen on {where}: {reason}; choose another port") from None
+    return listening_at(settings.host, settings.port)
 
 
 def _log_to_stderr() -> None:

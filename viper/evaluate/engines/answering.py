@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -58,6 +58,18 @@ class Answering:
             cancel: set it to give up.
             usage: counts what it costs while it goes on, for who gives up on it.
         """
+        for event in self.stream(item, cancel, usage):
+            if isinstance(event, Done):
+                return event
+        return None
+
+    def stream(
+        self, item: Item, cancel: threading.Event, usage: UsageMeter | None = None
+    ) -> Iterator[Trial | Done]:
+        """Each Trial as it ends, and last the judged row; arguments as :meth:`answer`.
+
+        Without a row at the end where ``cancel`` was set before it was there.
+        """
         started = time.perf_counter()
         meter, trials = usage or UsageMeter(), list[Trial]()
         result: RunResult | None = None
@@ -71,9 +83,10 @@ class Answering:
                     result = event
                 else:
                     trials.append(event)
+                    yield event
         except CancelledError as error:
             if cancel.is_set():
-                return None
+                return
             failure = Failure(error.code, str(error))
         except ViperError as error:
             failure = Failure(error.code, str(error))
@@ -81,9 +94,10 @@ class Answering:
             failure = Failure("internal", f"{type(error).__name__}: {error}")
         seconds = round(time.perf_counter() - started, 4)
         if result is not None:
-            return self._judged(item, _with_reason(result.trace), seconds)
+            yield self._judged(item, _with_reason(result.trace), seconds)
+            return
         broken = self._broken(item, failure or _NO_ANSWER, (trials, meter, seconds))
-        return self._judged(item, broken, seconds)
+        yield self._judged(item, broken, seconds)
 
     def _options(self, item: Item) -> RunOptions:
         sample = item.sample

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from viper.data.by_id import samples_by_id
-from viper.data.sample import Sample, Where
+from viper.data.sample import Sample
 from viper.errors import ViperError
 from viper.evaluate.row import Row
+from viper.evaluate.runs.kept import keeps_media, samples_of_run
 from viper.evaluate.runs.store import RunStore
 from viper.tools.media import Media, media_from
 from viper.web.sample_pages import truth_of
@@ -57,6 +57,9 @@ class Gallery:
     def media(self, sample_id: str) -> Media | None:
         """What a sample is about; None where it cannot be read, or is not known yet."""
         sample = self._samples.get(sample_id)
+        if sample is None and keeps_media(self._store):
+            # Asked since this run was opened: the demo may still be going on.
+            sample = samples_of_run(self._store, None, [sample_id]).get(sample_id)
         if sample is None:
             return None
         try:
@@ -76,11 +79,9 @@ class Gallery:
         return None if row is None or media is None else _jpeg(_pixels(media), row)
 
     def _read(self) -> None:
-        described = self._store.manifest.set
-        where = Where(self._root, described.split, described.seed)
         try:
             ids = {sample_id for sample_id, _ in self._store.done()}
-            self._samples = samples_by_id(described.name, where, sorted(ids))
+            self._samples = samples_of_run(self._store, self._root, sorted(ids))
             if ids and not self._samples:
                 self.problem = "none of its samples are here"
         except (ViperError, OSError) as error:

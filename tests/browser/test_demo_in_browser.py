@@ -1,0 +1,277 @@
+"""The demo as people use it: over fake models, but for one question to the embedded ones."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.web.demo_bench import ServedDemo, served_demo
+from viper.evaluate.feedback import read_feedback
+
+pytest.importorskip("gradio")
+
+Tab = Callable[..., Any]
+QUESTION = "Question, or what to find"
+HOSTILE = "<img src=x onerror='window.hacked=1'>${window.hacked=2}{{window.hacked}}</pre><script>"
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedDemo]:
+    with served_demo(tmp_path_factory.mktemp("demo") / "run") as running:
+        yield running
+
+
+@pytest.fixture
+def picture(tmp_path: Path) -> Path:
+    path = tmp_path / "grey.png"
+    Image.fromarray(np.full((60, 100, 3), 128, np.uint8)).save(path)
+    return path
+
+
+def button(found: Any, name: str) -> Any:
+    return found.get_by_role("button", name=name, exact=True)
+
+
+def upload(found: Any, path: Path) -> None:
+    button(found, "Upload picture or clip").wait_for()
+    found.locator("input[type=file]").set_input_files(path)
+
+
+def ask(found: Any, text: str) -> None:
+    found.get_by_label(QUESTION).fill(text)
+    button(found, "Ask").click()
+
+
+def status(found: Any, text: str) -> None:
+    """Waits for the status."""
+    found.locator(".viper-status", has_text=text).first.wait_for()
+
+
+def drawn(tab: Tab, address: str, **options: Any) -> Any:
+    """A page with a drawn picture."""
+    found = tab(address, **options)
+    button(found, "Draw a picture").click()
+    found.locator(".viper-media img").wait_for()
+    return found
+
+
+def test_from_a_drawn_scene_to_feedback(
+    tab: Tab, served: ServedDemo, shoot: Callable[[Any, str], None]
+) -> None:
+    found = drawn(tab, served.address)
+    example = found.get_by_role("radio").nth(1)
+    said = example.evaluate("one => one.closest('label').textContent").strip()
+    example.click()
+    found.wait_for_function("document.querySelector('textarea, input[type=text]').value !== ''")
+    assert found.get_by_label(QUESTION).input_value() == said
+    ask(found, "find the faint ball")
+    found.locator(".viper-answer").wait_for()
+    assert found.locator(".viper-trials details").count() == 4
+    assert "below threshold" in found.locator(".viper-trials summary").first.inner_text()
+    frame = found.frame_locator("iframe")
+    assert frame.locator("h1").inner_text() == "find the faint ball"
+    assert frame.get_by_role("tab").count() == 4
+    kept = found.locator(".viper-status").first.inner_text().split()[-1]
+    found.get_by_label("Wrong? What would have been right").fill("a ball")
+    button(found, "Keep this feedback").click()
+    status(found, "expected a box")
+    found.get_by_label("Wrong? What would have been right").fill("1,2,30,40")
+    found.get_by_label("A comment in words").fill("it took the shadow")
+    button(found, "Keep this feedback").click()
+    status(found, f"kept for {kept}")
+    (remark,) = [one for one in read_feedback(served.folder) if one.sample_id == kept]
+    assert (remark.answer, remark.comment) == ([1, 2, 30, 40], "it took the shadow")
+    shoot(found, "demo")
+
+
+def test_a_clip_is_drawn_with_its_options(tab: Tab, served: ServedDemo) -> None:
+    found = tab(served.address)
+    button(found, "Draw a clip").click()
+    found.locator(".viper-media video").wait_for()
+    found.wait_for_function("document.querySelector('.viper-media video').videoWidth > 0")
+    found.get_by_role("radio").first.click()
+    options = found.get_by_label("Candidate answers, if there are any, one a line")
+    found.wait_for_function(
+        "[...document.querySelectorAll('textarea')].some(a => /\\n/.test(a.value))"
+    )
+    assert len(options.input_value().split("\n")) in (4, 5)
+
+
+def test_two_visitors_at_once(tab: Tab, served: ServedDemo, picture: Path) -> None:
+    first, second = tab(served.address), tab(served.address)
+    upload(first, picture)
+    first.locator(".viper-media img").wait_for()
+    ask(first, "slow: how many cubes?")
+    status(first, "writing a program")
+    assert served.llm.asked.wait(30)
+    assert second.locator(".viper-media").count() == 0
+    ask(second, "how many cubes?")
+    status(second, "choose a picture or a clip first")
+    button(second, "Draw a picture").click()
+    second.locator(".viper-media img").wait_for()
+    ask(second, "how many cubes?")
+    second.locator(".viper-answer").wait_for()
+    assert first.locator(".viper-answer").count() == 0
+    assert "grey.png" in first.locator("figcaption").inner_text()
+    assert "scene" in second.locator("figcaption").inner_text()
+    second.locator("button:disabled", has_text="Stop").wait_for()
+    button(first, "Stop").click()
+    status(first, "stopping")
+    served.llm.released.set()
+    status(first, "stopped after")
+    assert first.locator(".viper-answer").count() == 0
+    served.llm.asked.clear()
+
+
+def test_what_cannot_be_read_is_said_in_one_line(
+    tab: Tab, served: ServedDemo, tmp_path: Path
+) -> None:
+    found = tab(served.address)
+    broken = tmp_path / "hostile.png"
+    broken.write_bytes(b"\x89PNG\r\n\x1a\n" + b"\0" * 64)
+    upload(found, broken)
+    found.locator(".viper-wrong").wait_for()
+    said = found.locator(".viper-wrong").inner_text()
+    assert "hostile.png" in said and str(tmp_path) not in said and "viper-demo" not in said
+    assert "Traceback" not in found.content()
+
+
+def test_what_others_wrote_is_text(tab: Tab, served: ServedDemo, tmp_path: Path) -> None:
+    named = tmp_path / "<b onclick=x>${window.hacked=3}.png"
+    Image.fromarray(np.full((60, 100, 3), 128, np.uint8)).save(named)
+    found = tab(served.address)
+    upload(found, named)
+    found.locator(".viper-media img").wait_for()
+    ask(found, f"broken {HOSTILE}")
+    found.locator(".viper-answer").wait_for()
+    ask(found, f"how many {HOSTILE}?")
+    status(found, "answered after")
+    found.frame_locator("iframe").locator("h1").wait_for()
+    assert HOSTILE in found.frame_locator("iframe").locator("h1").inner_text()
+    for frame in found.frames:
+        assert frame.evaluate("typeof window.hacked") == "undefined"
+    # Its frame is of no origin: it could not reach the page around it even if a script ran.
+    assert found.frames[1].evaluate("window.origin") == "null"
+
+
+def test_it_can_be_used_by_keyboard(tab: Tab, served: ServedDemo) -> None:
+    found = tab(served.address)
+    button(found, "Draw a picture").focus()
+    found.keyboard.press("Enter")
+    found.locator(".viper-media img").wait_for()
+    found.keyboard.press("Tab")
+    assert found.evaluate("document.activeElement.textContent").strip() == "Draw a clip"
+    found.keyboard.press("Tab")
+    found.keyboard.type("how many cubes?")
+    found.keyboard.press("Enter")
+    found.locator(".viper-answer").wait_for()
+    seen = []
+    for _ in range(25):
+        found.keyboard.press("Tab")
+        seen.append(found.evaluate(
+            "(a => a.tagName + ' ' + (a.textContent || a.getAttribute('aria-label') || a.title)"
+            ".trim().slice(0, 40))(document.activeElement)"
+        ))  # fmt: skip
+    for name in ("Ask", "Keep this feedback", "Open it in a tab"):
+        assert any(name in one for one in seen), seen
+
+
+def test_a_file_is_chosen_by_keyboard(tab: Tab, served: ServedDemo, picture: Path) -> None:
+    found = drawn(tab, served.address)
+    with found.expect_file_chooser() as chooser:
+        button(found, "Upload picture or clip").focus()
+        found.keyboard.press("Enter")
+    chooser.value.set_files(picture)
+    found.locator("figcaption", has_text="grey.png").wait_for()
+
+
+def test_changes_are_read_out(tab: Tab, served: ServedDemo) -> None:
+    found = tab(served.address)
+    button(found, "Draw a picture").wait_for()
+    live = found.locator("[role=status][aria-live=polite]", has=found.locator(".viper-status"))
+    live.first.wait_for(state="attached")
+    marked = live.first.evaluate("one => { one.dataset.mine = 'yes'; return true }")
+    button(found, "Draw a picture").click()
+    status(found, "chosen")
+    assert marked and live.first.get_attribute("data-mine") == "yes"
+    assert "chosen" in live.first.inner_text()
+
+
+def test_it_reads_on_a_phone_and_in_the_dark(
+    tab: Tab, served: ServedDemo, shoot: Callable[[Any, str], None]
+) -> None:
+    narrow = {"viewport": {"width": 400, "height": 800}, "color_scheme": "dark"}
+    found = drawn(tab, served.address, **narrow)
+    ask(found, "find the faint ball")
+    found.locator(".viper-answer").wait_for()
+    found.frame_locator("iframe").locator("h1").wait_for()
+    assert found.evaluate("document.documentElement.scrollWidth") <= 400
+    found.locator("iframe").scroll_into_view_if_needed()
+    shoot(found, "demo-phone-dark")
+
+
+def test_axe_finds_nothing_serious(
+    tab: Tab, served: ServedDemo, serious: Callable[[Any], list[str]]
+) -> None:
+    for scheme in ("light", "dark"):
+        found = tab(served.address, color_scheme=scheme)
+        button(found, "Draw a picture").wait_for()
+        assert serious(found) == []
+        button(found, "Draw a clip").click()
+        found.locator(".viper-media video").wait_for()
+        found.get_by_role("radio").first.wait_for()
+        assert serious(found) == []
+        button(found, "Draw a picture").click()
+        found.locator(".viper-media img").wait_for()
+        ask(found, "find the faint ball")
+        found.locator(".viper-answer").wait_for()
+        assert serious(found) == []
+
+
+def test_no_request_leaves_this_machine(tab: Tab, served: ServedDemo) -> None:
+    found = tab("about:blank")
+    asked: list[str] = []
+    found.context.on("request", lambda request: asked.append(request.url))
+    found.goto(served.address)
+    button(found, "Draw a picture").click()
+    found.locator(".viper-media img").wait_for()
+    ask(found, "how many cubes?")
+    found.frame_locator("iframe").locator("h1").wait_for()
+    known = (served.address, "data:", "blob:")
+    assert asked and [one for one in asked if not one.startswith(known)] == []
+
+
+@pytest.mark.models
+def test_with_the_embedded_models(tab: Tab, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    command = [sys.executable, "-m", "viper", "demo", "--no-open", "--port", "0", "--out", str(run)]
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    )
+    try:
+        assert process.stdout is not None
+        found = drawn(tab, process.stdout.readline().strip())
+        found.get_by_role("radio").first.click()
+        found.wait_for_function("document.querySelector('textarea, input[type=text]').value !== ''")
+        button(found, "Ask").click()
+        found.locator(".viper-answer").wait_for(timeout=60_000)
+        found.frame_locator("iframe").locator("h1").wait_for()
+        found.context.close()
+        process.send_signal(2)
+        _, said = process.communicate(timeout=30)
+    finally:
+        process.kill()
+    assert process.returncode == 130 and said.split("\n")[-2] == "viper: interrupted", said
+    assert "Traceback" not in said
+    for again in (["feedback", str(run), "asked-1", "--comment", "seen"], ["report", str(run)]):
+        done = subprocess.run([sys.executable, "-m", "viper", *again], capture_output=True)
+        assert done.returncode == 0, done.stderr

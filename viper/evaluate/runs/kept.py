@@ -1,0 +1,58 @@
+"""Runs that keep what they are about in their own folder: pictures and clips of ``viper demo``.
+
+No data set could give such samples again, so a row's files are names below the folder ``media``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from viper.data.by_id import samples_by_id
+from viper.data.media_files import MediaFiles
+from viper.data.sample import Sample, Where
+from viper.evaluate.row import Row
+from viper.evaluate.runs.store import RunStore
+
+KEPT_SET = "asked"
+"""What a manifest of such a run calls its set."""
+
+MEDIA = "media"
+"""Folder in the run's folder."""
+
+
+def keeps_media(store: RunStore) -> bool:
+    """Whether a run's samples lie in its own folder."""
+    return store.manifest.set.name == KEPT_SET
+
+
+def samples_of_run(store: RunStore, root: Path | None, ids: Iterable[str]) -> dict[str, Sample]:
+    """Samples of a run by id, wherever they lie; those that cannot be had are absent.
+
+    Args:
+        root: folder of the set's official files.
+
+    Raises:
+        UnknownNameError: the run's set or split is not known here.
+        DataError: files of the set are missing or broken.
+    """
+    described = store.manifest.set
+    if not keeps_media(store):
+        return samples_by_id(described.name, Where(root, described.split, described.seed), ids)
+    rows = [store.row(one, seed) for one in dict.fromkeys(ids) for seed in store.manifest.seeds]
+    return {row.sample_id: kept_sample(store.folder, row) for row in rows if row is not None}
+
+
+def kept_sample(folder: Path, row: Row) -> Sample:
+    """A row as the sample it was; of its files only names below ``media`` are looked at."""
+    names = tuple(f"{MEDIA}/{Path(name).name}" for name in row.files)
+    return Sample(
+        row.sample_id,
+        row.text,
+        task=row.task,
+        media="",
+        target=row.target,
+        load=MediaFiles(folder, names),
+        options=row.options,
+        files=names,
+    )

@@ -1,0 +1,1 @@
+"""``viper demo``: ask about a picture or a clip in the browser; see docs/viewing.md."""

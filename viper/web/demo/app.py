@@ -1,0 +1,143 @@
+"""The demo's page, built with gradio.
+
+What a visitor has chosen is a :class:`~viper.web.demo.visit.Visit` in gradio's state of the
+session; questions go to the :class:`~viper.web.demo.asking.Desk` under the session's name. Both
+end with the session. Pictures go to the page as data addresses, so gradio serves no file at all.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+
+from viper.evaluate.feedback import LONGEST
+from viper.reasoner import MAX_QUERY_CHARACTERS
+from viper.web.demo.handlers import Demo, Handlers, Shown
+from viper.web.demo.showing import line_html, media_html
+from viper.web.demo.visit import Visit
+from viper.web.pages import asset
+
+AT_ONCE = 4
+"""Questions that are answered side by side; the next visitor's waits, its page does not."""
+
+OTHER_AT_ONCE = 8
+"""Of every other thing that a visitor can do: choosing, drawing, giving feedback."""
+
+UPLOAD_S = 600
+"""How long gradio keeps an upload; the visit has a copy by then."""
+
+_SPOKEN = "element.setAttribute('role', 'status'); element.setAttribute('aria-live', 'polite');"
+"""Makes what changes in an element be read out; the element stays while its content changes."""
+
+_INTRO = """<h1>viper</h1>
+<p>Choose a picture or a clip and ask about it. A language model writes a program, a sandbox runs
+it, vision models answer its calls.</p>"""
+
+
+def theme() -> gr.themes.Base:
+    """Fonts of the reader's own system, colours with contrast enough in light and dark."""
+    made = gr.themes.Default(
+        primary_hue="blue",
+        font=("system-ui", "sans-serif"),
+        font_mono=("ui-monospace", "monospace"),
+    )
+    return made.set(
+        block_info_text_color="*body_text_color",
+        block_info_text_color_dark="*body_text_color",
+        block_label_text_color="*body_text_color",
+        block_title_text_color="*body_text_color",
+        button_primary_background_fill="#1d4ed8",
+        button_primary_background_fill_dark="#1d4ed8",
+        button_primary_background_fill_hover="#1e40af",
+        button_primary_background_fill_hover_dark="#1e40af",
+    )
+
+
+def css() -> str:
+    """The page's own style."""
+    return asset("demo.css")
+
+
+def build(demo: Demo) -> gr.Blocks:
+    """The page with its handlers."""
+    handlers = Handlers(demo)
+    with gr.Blocks(
+        title="viper demo", analytics_enabled=False, delete_cache=(UPLOAD_S, UPLOAD_S)
+    ) as blocks:
+        visit = gr.State(Visit(), delete_callback=Visit.end)
+        gr.HTML(_INTRO, js_on_load=None)
+        with gr.Row():
+            with gr.Column(min_width=280):
+                with gr.Row(equal_height=True):
+                    upload = gr.UploadButton("Upload picture or clip", min_width=120)
+                    picture = gr.Button("Draw a picture", min_width=120)
+                    clip = gr.Button("Draw a clip", min_width=120)
+                media = gr.HTML(media_html(None), js_on_load=None)
+                query = gr.Textbox(
+                    label="Question, or what to find", max_length=MAX_QUERY_CHARACTERS, lines=1
+                )
+                options = gr.Textbox(
+                    label="Candidate answers, if there are any, one a line", lines=1, max_lines=6
+                )
+                with gr.Row():
+                    ask = gr.Button("Ask", variant="primary", min_width=120)
+                    stop = gr.Button("Stop", interactive=False, min_width=120)
+                examples = gr.Radio([], label="Examples for this scene", visible=False)
+            with gr.Column(min_width=280):
+                status = gr.HTML(line_html("nothing asked yet"), js_on_load=_SPOKEN)
+                answer = gr.HTML("", js_on_load=None)
+                trials = gr.HTML("", js_on_load=None)
+                trace = gr.HTML("", js_on_load=None)
+                with gr.Column(visible=False) as feedback:
+                    right = gr.Textbox(label="Wrong? What would have been right", lines=1)
+                    comment = gr.Textbox(label="A comment in words", lines=2, max_length=LONGEST)
+                    note = gr.Button("Keep this feedback")
+                    noted = gr.HTML("", js_on_load=_SPOKEN)
+
+        _take_uploads_only(upload)
+        shown = Shown(
+            visit, media, query, options, examples, status, answer, trials, trace, stop,
+            feedback, right, comment, noted,
+        )  # fmt: skip
+        handlers.shown = shown
+        hidden: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
+        choosing: dict[str, Any] = {"outputs": [visit, *shown.choosing], **hidden}
+        upload.upload(handlers.upload, [visit, upload], **choosing)
+        picture.click(handlers.draw_picture, visit, **choosing)
+        clip.click(handlers.draw_clip, visit, **choosing)
+        examples.input(handlers.example, [visit, examples], [query, options], **hidden)
+        gr.on(
+            [ask.click, query.submit],
+            handlers.ask,
+            [visit, query, options],
+            shown.asking,
+            concurrency_limit=AT_ONCE,
+            **hidden,
+        )
+        stop.click(handlers.stop, None, status, concurrency_limit=None, **hidden)
+        note.click(handlers.note, [visit, right, comment], [noted, right, comment], **hidden)
+        blocks.unload(handlers.leave)
+    blocks.queue(api_open=False, default_concurrency_limit=OTHER_AT_ONCE)
+    return blocks
+
+
+def _take_uploads_only(component: gr.UploadButton) -> None:
+    """Lets a component take what was uploaded, and nothing else.
+
+    A caller may name any path or address in place of an upload; gradio would fetch the address, and
+    under some conditions copy the file.
+    """
+    folder = Path(component.GRADIO_CACHE).resolve()
+
+    async def checked(given: str | Path | None) -> str | None:
+        if given is None:
+            return None
+        path = Path(given).resolve()
+        if not path.is_relative_to(folder) or not path.is_file():
+            raise gr.Error("this is no upload", print_exception=False)
+        return str(path)
+
+    # An instance's own, as gradio gives components no hook for it and files away subclasses.
+    vars(component)["async_move_resource_to_block_cache"] = checked

@@ -1,0 +1,183 @@
+"""The run that questions of the demo are stored in, as an evaluation stores its samples."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from viper.data.sample import Sample
+from viper.errors import UsageError
+from viper.evaluate.engines.work import Done
+from viper.evaluate.evaluation import model_ids
+from viper.evaluate.feedback import Feedback, add_feedback, answer_from
+from viper.evaluate.row import Row
+from viper.evaluate.runs.files import file_errors
+from viper.evaluate.runs.kept import KEPT_SET, MEDIA, kept_sample
+from viper.evaluate.runs.manifest import Manifest, SetDescription, samples_hash
+from viper.evaluate.runs.store import MANIFEST, RunStore, check_free, read_manifest
+from viper.reasoner import Reasoner
+from viper.schema import Query, Trace, to_json, trace_from_json
+from viper.strategies.answers import resolve_task
+from viper.strategies.base import RunSettings
+from viper.tools.media import Media, media_from
+from viper.web.demo.visit import Chosen
+
+METRIC = "answered"
+"""Nobody said what is right: a score tells whether there was an answer, and no more."""
+
+SEED = 0
+
+
+@dataclass(frozen=True)
+class Question:
+    """Something asked: what about, the query, and its options where it is a choice."""
+
+    about: Chosen
+    text: str
+    options: tuple[str, ...] = ()
+
+
+class AskedRun:
+    """Stores what was asked and answered; threads may share it.
+
+    Attributes:
+        store: of the run's rows.
+    """
+
+    def __init__(self, store: RunStore) -> None:
+        self.store = store
+        numbers = [number_of(sample_id) for sample_id, _ in store.done()]
+        self._last = max(numbers, default=0)
+        self._turn = threading.Lock()
+
+    @classmethod
+    def open(cls, folder: Path, reasoner: Reasoner, document: Mapping[str, Any]) -> AskedRun:
+        """The run of a folder, new or gone on with; loads the models for their ids.
+
+        Args:
+            document: the profile as JSON values.
+
+        Raises:
+            UsageError: the folder holds something else, or was asked under other settings.
+            StoreError: it cannot be written, or another process writes it.
+        """
+        check_folder(folder)
+        return cls(RunStore.resume(folder, _manifest(reasoner, document)))
+
+    def numbered(self, question: Question) -> tuple[int, Sample]:
+        """A question with a number of its own, and as a sample that names its files."""
+        with self._turn:
+            self._last += 1
+            number = self._last
+        about = question.about
+        with file_errors(about.path), about.path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()[:16]
+        return number, Sample(
+            f"{KEPT_SET}-{number}",
+            question.text,
+            task="auto",
+            media=about.media.kind,
+            target=None,
+            load=lambda: about.media,
+            options=question.options,
+            files=(f"{MEDIA}/{digest}{about.path.suffix}",),
+        )
+
+    def keep(self, done: Done, sample: Sample, question: Question) -> Row:
+        """Stores an answered question and a copy of its picture; gives its row.
+
+        Raises:
+            StoreError: it cannot be written.
+        """
+        target = self.store.folder / sample.files[0]
+        with file_errors(target):
+            target.parent.mkdir(exist_ok=True)
+            if not target.exists():
+                part = target.with_name(f".{sample.sample_id}.part")
+                shutil.copyfile(question.about.path, part)
+                part.replace(target)
+        query = Query(sample.text, "auto", sample.media, sample.options)
+        row = replace(done.row, task=resolve_task(query)[0])
+        self.store.add(done.position, row, done.trace)
+        return row
+
+    def note(self, sample_id: str, answer: str, comment: str) -> None:
+        """Notes what would have been right, as ``viper feedback`` does.
+
+        Raises:
+            UsageError: both are empty, or the answer is none of the question's task.
+            StoreError: it cannot be written.
+        """
+        row = self.row(sample_id)
+        right = answer_from(answer.strip(), row) if answer.strip() else None
+        add_feedback(self.store.folder, Feedback(sample_id, SEED, right, comment.strip()))
+
+    def row(self, sample_id: str) -> Row:
+        """What was answered.
+
+        Raises:
+            UsageError: nothing was, under that id.
+        """
+        found = self.store.row(sample_id, SEED)
+        if found is None:
+            raise UsageError(f"no question {sample_id!r} was answered here")
+        return found
+
+    def trace(self, sample_id: str) -> tuple[Trace, Media]:
+        """How an answer came about, and what was asked about.
+
+        Raises:
+            UsageError: there is no such answer.
+            MediaError: its picture is gone.
+        """
+        row, values = self.row(sample_id), self.store.trace(sample_id, SEED)
+        if values is None:
+            raise UsageError(f"nothing ran for {sample_id!r}")
+        return trace_from_json(values), media_from(kept_sample(self.store.folder, row).load())
+
+    def close(self) -> None:
+        """Lets the next writer in."""
+        self.store.close()
+
+
+def check_folder(folder: Path) -> None:
+    """Checks that the demo's run may begin in a folder, or go on there.
+
+    Raises:
+        UsageError: it holds other files, or the run of a data set.
+        StoreError: it cannot be read.
+    """
+    if not (folder / MANIFEST).is_file():
+        check_free(folder)
+    elif read_manifest(folder).set.name != KEPT_SET:
+        raise UsageError(f"{folder}: holds the run of a data set; choose another --out")
+
+
+def number_of(sample_id: str) -> int:
+    """The number in the id of a question; 0 where there is none."""
+    digits = sample_id.removeprefix(f"{KEPT_SET}-")
+    return int(digits) if digits.isdecimal() else 0
+
+
+def _manifest(reasoner: Reasoner, document: Mapping[str, Any]) -> Manifest:
+    components = reasoner.components
+    settings: RunSettings = components.settings
+    changed = {
+        name: value for name, value in to_json(settings).items() if name not in ("seed", "api")
+    }
+    return Manifest(
+        set=SetDescription(KEPT_SET, None, SEED, None, 0, samples_hash(())),
+        metric=METRIC,
+        seeds=(SEED,),
+        strategy="program",
+        api=settings.api,
+        settings=changed,
+        profile=components.profile_name,
+        document=document,
+        models=model_ids(reasoner),
+    )

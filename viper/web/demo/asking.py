@@ -1,0 +1,193 @@
+"""Asking: what becomes of a question, told bit by bit as plain data; knows of no page.
+
+Visitors ask side by side. A question can be stopped: its program is ended, and no further call,
+program or trial is begun. What cannot be interrupted (a language model that writes, a model that
+looks) comes to its end first.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from viper.errors import UsageError, ViperError
+from viper.evaluate.engines.answering import Answering
+from viper.evaluate.engines.work import Done, Item
+from viper.evaluate.metrics import metric
+from viper.evaluate.row import Row
+from viper.reasoner import Reasoner, RunOptions
+from viper.schema import Failure, Trial
+from viper.web.demo.asked_run import METRIC, SEED, AskedRun, Question
+from viper.web.demo.opening import Opening
+from viper.web.trace_view import came_about
+
+KEPT_MEDIA = 16
+"""Pictures and clips that stay decoded."""
+
+_LOOK_S = 0.2
+"""Between two looks at whether the models are loaded, or the question was stopped meanwhile."""
+
+
+@dataclass(frozen=True)
+class Status:
+    """What is being done now."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class TrialTold:
+    """A trial that has ended.
+
+    Attributes:
+        number: from 1.
+        came: how it came about, in words.
+        failure: None where it gave an answer.
+        seconds: since the question was asked.
+    """
+
+    number: int
+    came: str
+    program: str
+    failure: Failure | None
+    calls: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Answered:
+    """The end: an answer, or that there is none; stored either way."""
+
+    row: Row
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """The visitor stopped it; nothing is stored."""
+
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Refused:
+    """Nothing was asked, for this reason."""
+
+    message: str
+
+
+Told = Status | TrialTold | Answered | Stopped | Refused
+
+
+class Desk:
+    """Where the questions of all visitors are answered.
+
+    Args:
+        opening: of models and run; may still go on.
+    """
+
+    def __init__(self, reasoner: Reasoner, opening: Opening) -> None:
+        self.reasoner, self.opening = reasoner, opening
+        self._answering = Answering.with_cache(
+            reasoner, metric(METRIC), RunOptions(), kept=KEPT_MEDIA
+        )
+        self._running: dict[str, threading.Event] = {}
+        self._turn = threading.Lock()
+
+    def ask(self, visitor: str, question: Question) -> Iterator[Told]:
+        """What happens, as it happens; the last one is Answered, Stopped or Refused.
+
+        Args:
+            visitor: whose question it is; each may have one at a time.
+        """
+        started = time.monotonic()
+        try:
+            with self._one_at_a_time(visitor) as cancel:
+                run = self.opening.wait(0)
+                if run is None:
+                    yield Status("loading models")
+                    run = self._opened(cancel)
+                if run is not None:
+                    yield Status("writing a program")
+                    yield from self._answer(run, question, cancel, started)
+                if cancel.is_set():
+                    yield Stopped(time.monotonic() - started)
+        except ViperError as error:
+            yield Refused(str(error))
+
+    def stop(self, visitor: str) -> bool:
+        """Stops the visitor's question; False where none is being answered."""
+        with self._turn:
+            cancel = self._running.get(visitor)
+        if cancel is not None:
+            cancel.set()
+        return cancel is not None
+
+    def stop_all(self) -> None:
+        """Stops everybody's."""
+        with self._turn:
+            running = list(self._running.values())
+        for cancel in running:
+            cancel.set()
+
+    def run(self) -> AskedRun:
+        """Where questions are stored.
+
+        Raises:
+            UsageError: it is not open yet.
+        """
+        run = self.opening.wait(0)
+        if run is None:
+            raise UsageError("models are still being loaded; nothing was answered yet")
+        return run
+
+    def _opened(self, cancel: threading.Event) -> AskedRun | None:
+        """The run once there is one; None where the question is stopped before."""
+        while not cancel.is_set():
+            run = self.opening.wait(_LOOK_S)
+            if run is not None:
+                return run
+        return None
+
+    def _answer(
+        self, run: AskedRun, question: Question, cancel: threading.Event, started: float
+    ) -> Iterator[Told]:
+        number, sample = run.numbered(question)
+        before: Trial | None = None
+        for event in self._answering.stream(Item(number, sample, SEED), cancel):
+            seconds = time.monotonic() - started
+            if isinstance(event, Done):
+                if event.row.failure == UsageError.code:
+                    yield Refused(event.row.message or "the question cannot be asked")
+                elif not cancel.is_set():
+                    yield Answered(run.keep(event, sample, question), seconds)
+                return
+            yield _told(event, before, seconds)
+            before = event
+
+    @contextmanager
+    def _one_at_a_time(self, visitor: str) -> Iterator[threading.Event]:
+        cancel = threading.Event()
+        with self._turn:
+            if visitor in self._running:
+                raise UsageError("a question of yours is still being answered; stop it first")
+            self._running[visitor] = cancel
+        try:
+            yield cancel
+        finally:
+            with self._turn:
+                del self._running[visitor]
+
+
+def _told(trial: Trial, before: Trial | None, seconds: float) -> TrialTold:
+    return TrialTold(
+        trial.index + 1,
+        came_about(trial, before),
+        trial.program,
+        trial.failure if not trial.ok else None,
+        len(trial.tool_calls),
+        seconds,
+    )

@@ -1,0 +1,206 @@
+"""What happens when something on the demo's page is pressed."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+
+from viper.errors import ViperError
+from viper.web.demo import scenes
+from viper.web.demo.asked_run import Question
+from viper.web.demo.asking import Answered, Desk, Refused, Status, TrialTold
+from viper.web.demo.showing import (
+    RIGHT_IS,
+    answer_html,
+    line_html,
+    media_html,
+    status_html,
+    trace_html,
+    trials_html,
+)
+from viper.web.demo.visit import Chosen, Visit, some_number
+
+LOG = logging.getLogger("viper.demo")
+
+
+@dataclass(frozen=True)
+class Demo:
+    """What the page's handlers share.
+
+    Attributes:
+        visits: folder for visitors' files.
+        trace_address: address of an answer's trace page, by sample id.
+    """
+
+    desk: Desk
+    visits: Path
+    trace_address: Callable[[str], str]
+
+
+@dataclass(frozen=True)
+class Shown:
+    """The parts of the page that handlers change."""
+
+    visit: gr.State
+    media: gr.HTML
+    query: gr.Textbox
+    options: gr.Textbox
+    examples: gr.Radio
+    status: gr.HTML
+    answer: gr.HTML
+    trials: gr.HTML
+    trace: gr.HTML
+    stop: gr.Button
+    feedback: gr.Column
+    right: gr.Textbox
+    comment: gr.Textbox
+    noted: gr.HTML
+
+    @property
+    def choosing(self) -> list[Any]:
+        """What choosing a picture changes."""
+        return [self.media, self.query, self.options, self.examples, *self.asking]
+
+    @property
+    def asking(self) -> list[Any]:
+        """What a question changes."""
+        return [
+            self.status, self.answer, self.trials, self.trace, self.stop,
+            self.feedback, self.right, self.comment, self.noted,
+        ]  # fmt: skip
+
+
+class Handlers:
+    """One method for each thing that a visitor can do.
+
+    Attributes:
+        shown: what they change; set once the page is built.
+    """
+
+    shown: Shown
+
+    def __init__(self, demo: Demo) -> None:
+        self._demo = demo
+
+    def upload(self, visit: Visit, uploaded: str | None) -> dict[Any, Any]:
+        """Takes an uploaded file."""
+        if uploaded is None:
+            return {self.shown.visit: visit}
+        path = Path(uploaded)
+        return self._choose(visit, lambda: visit.upload(path, self._demo.visits))
+
+    def draw_picture(self, visit: Visit) -> dict[Any, Any]:
+        """Draws a scene."""
+        return self._choose(
+            visit,
+            lambda: visit.draw(scenes.draw_picture(some_number()), self._demo.visits),
+        )
+
+    def draw_clip(self, visit: Visit) -> dict[Any, Any]:
+        """Draws a clip."""
+        return self._choose(
+            visit, lambda: visit.draw(scenes.draw_clip(some_number()), self._demo.visits)
+        )
+
+    def example(self, visit: Visit, number: int) -> tuple[str, str]:
+        """Text and options of an example."""
+        known = visit.asked_about().examples[number]
+        return known.text, "\n".join(known.options)
+
+    def ask(
+        self, visit: Visit, query: str, options: str, request: gr.Request
+    ) -> Iterator[dict[Any, Any]]:
+        """Tells what becomes of a question."""
+        shown, told_trials = self.shown, list[TrialTold]()
+        yield {**self._cleared(), shown.stop: gr.update(interactive=True)}
+        try:
+            question = Question(visit.asked_about(), query, split_options(options))
+            visit.answered = ""
+            for told in self._demo.desk.ask(_visitor(request), question):
+                changed: dict[Any, Any] = {shown.status: status_html(told)}
+                if isinstance(told, TrialTold):
+                    told_trials.append(told)
+                    changed[shown.trials] = trials_html(told_trials)
+                elif isinstance(told, Answered):
+                    visit.answered = told.row.sample_id
+                    address = self._demo.trace_address(told.row.sample_id)
+                    changed[shown.answer] = answer_html(told)
+                    changed[shown.trace] = trace_html(address)
+                    changed[shown.feedback] = gr.update(visible=True)
+                    changed[shown.right] = gr.update(info=RIGHT_IS.get(told.row.task, "in words"))
+                yield changed
+        except Exception as error:  # noqa: BLE001 - boundary: one question
+            yield {shown.status: status_html(Refused(_said(error)))}
+        yield {shown.stop: gr.update(interactive=False)}
+
+    def stop(self, request: gr.Request) -> str:
+        """Stops the visitor's question."""
+        stopping = self._demo.desk.stop(_visitor(request))
+        text = "stopping; a model that is at work comes to its end first"
+        return status_html(Status(text)) if stopping else line_html("nothing is being answered")
+
+    def note(self, visit: Visit, right: str, comment: str) -> tuple[str, Any, Any]:
+        """Keeps feedback about the last answer."""
+        try:
+            self._demo.desk.run().note(visit.answered, right or "", comment or "")
+        except Exception as error:  # noqa: BLE001 - boundary: one remark
+            return line_html(_said(error), wrong=True), gr.skip(), gr.skip()
+        return line_html(f"kept for {visit.answered}; thank you"), "", ""
+
+    def leave(self, request: gr.Request) -> None:
+        """Stops what nobody waits for any longer."""
+        self._demo.desk.stop(_visitor(request))
+
+    def _choose(self, visit: Visit, choose: Callable[[], Chosen]) -> dict[Any, Any]:
+        """What the page shows of something newly chosen; of what it was where that fails."""
+        shown = self.shown
+        try:
+            chosen = choose()
+            html = media_html(chosen)
+        except Exception as error:  # noqa: BLE001 - boundary: one file
+            return {shown.visit: visit, shown.status: line_html(_said(error), wrong=True)}
+        known = [(example.text, number) for number, example in enumerate(chosen.examples)]
+        return {
+            **self._cleared(),
+            shown.visit: visit,
+            shown.media: html,
+            shown.query: "",
+            shown.options: "",
+            shown.examples: gr.update(choices=known, value=None, visible=bool(known)),
+            shown.status: line_html("chosen; ask about it"),
+        }
+
+    def _cleared(self) -> dict[Any, Any]:
+        shown = self.shown
+        return {
+            shown.answer: "",
+            shown.trials: "",
+            shown.trace: "",
+            shown.feedback: gr.update(visible=False),
+            shown.right: "",
+            shown.comment: "",
+            shown.noted: "",
+        }
+
+
+def split_options(text: str) -> tuple[str, ...]:
+    """Candidate answers, one a line or with semicolons between them."""
+    return tuple(part.strip() for part in re.split(r"[;\n]", text or "") if part.strip())
+
+
+def _visitor(request: gr.Request) -> str:
+    return str(request.session_hash)
+
+
+def _said(error: Exception) -> str:
+    """An error as its visitor reads it; what nobody foresaw is told in the terminal alone."""
+    if isinstance(error, ViperError):
+        return str(error)
+    LOG.error("unforeseen", exc_info=error)
+    return f"this went wrong: {type(error).__name__}; the demo's terminal says more"

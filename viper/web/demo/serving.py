@@ -1,0 +1,227 @@
+"""The demo's server: who gets in, which addresses there are, what browsers may do, how it ends.
+
+gradio brings many routes along (files, proxies, monitoring, an API). Those that the page needs are
+listed here; all others are not found. Media reach the page as data addresses, so no route that
+gives files out is among them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import secrets
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import uvicorn
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from viper.serve.auth import check_local
+from viper.serve.refusals import ForbiddenError
+from viper.serve.settings import is_loopback
+from viper.strategies.replay import Replayer
+from viper.web.demo.asking import Desk
+from viper.web.trace_page import Extras, replay_all, trace_page
+
+MAX_UPLOAD_MB = 64
+CLOSE_S = 1
+"""How long open connections are waited for at the end: pages hold theirs open forever."""
+
+_EXACT = frozenset(
+    {
+        "/",
+        "/config",
+        "/theme.css",
+        "/favicon.ico",
+        "/manifest.json",
+        "/robots.txt",
+        "/gradio_api/queue/join",
+        "/gradio_api/queue/data",
+        "/gradio_api/upload",
+        "/gradio_api/upload_progress",
+        "/gradio_api/startup-events",
+    }
+)
+_BEGINNINGS = ("/assets/", "/static/", "/svelte/", "/gradio_api/heartbeat/", "/trace/")
+
+# gradio's page evaluates templates of its own and styles elements in place; all of it its own.
+_POLICY = (
+    "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; "
+    "style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; media-src data:; "
+    "font-src 'self' data:; connect-src 'self'; frame-src 'self'; object-src 'none'; "
+    "base-uri 'self'; form-action 'none'; frame-ancestors 'none'"
+)
+_TRACE_POLICY = "sandbox allow-scripts; frame-ancestors 'self'"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the demo is served.
+
+    Attributes:
+        host: address that is listened on.
+        prefix: what every path begins with. Empty on this machine alone; a random token elsewhere.
+        secret: signs addresses of trace pages, so that only who asked knows them.
+    """
+
+    host: str
+    prefix: str
+    secret: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
+
+    @classmethod
+    def at(cls, host: str) -> Place:
+        """The place of an address."""
+        return cls(host, "" if is_loopback(host) else f"/{secrets.token_urlsafe(18)}")
+
+    def trace_address(self, sample_id: str) -> str:
+        """The address of an answer's trace page."""
+        return f"{self.prefix}/trace/{sample_id}/{self._signature(sample_id)}"
+
+    def signed(self, sample_id: str, signature: str) -> bool:
+        """Whether that address was given out."""
+        return hmac.compare_digest(self._signature(sample_id).encode(), signature.encode())
+
+    def _signature(self, sample_id: str) -> str:
+        return hmac.new(self.secret, sample_id.encode(), hashlib.sha256).hexdigest()[:32]
+
+
+class Gate:
+    """ASGI middleware: refuses what the page never asks for, and says what browsers may do."""
+
+    def __init__(self, app: ASGIApp, place: Place) -> None:
+        self._app, self._place = app, place
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        refused = self._refusal(scope)
+        if refused is not None:
+            await refused(scope, receive, send)
+            return
+
+        async def marked(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                headers.setdefault("Content-Security-Policy", _POLICY)
+                headers["X-Content-Type-Options"] = "nosniff"
+                headers["Referrer-Policy"] = "no-referrer"
+            await send(message)
+
+        await self._app(scope, receive, marked)
+
+    def _refusal(self, scope: Scope) -> PlainTextResponse | None:
+        path: str = scope["path"]
+        if is_loopback(self._place.host):
+            try:
+                check_local(Headers(scope=scope))
+            except ForbiddenError as error:
+                return PlainTextResponse(f"{error}\n", 403)
+        elif not path.startswith(f"{self._place.prefix}/"):
+            return PlainTextResponse("not found\n", 404)
+        path = path.removeprefix(self._place.prefix)
+        if scope["type"] != "http" or not (path in _EXACT or path.startswith(_BEGINNINGS)):
+            return PlainTextResponse("not found\n", 404)
+        return None
+
+
+class DemoServer(uvicorn.Server):
+    """uvicorn, which ends questions that go on when it is told to end."""
+
+    def __init__(self, config: uvicorn.Config, desk: Desk) -> None:
+        super().__init__(config)
+        self._desk = desk
+        desk.opening.on_failure = self._end
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self._desk.stop_all()
+        super().handle_exit(sig, frame)
+
+    def _end(self) -> None:
+        self.should_exit = True
+
+
+@contextmanager
+def private_folder() -> Iterator[Path]:
+    """A folder for visitors' files that is gone afterwards, uploads apart; tells gradio of these.
+
+    gradio reads its variables when it is imported, so this comes first.
+    """
+    os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    with tempfile.TemporaryDirectory(prefix="viper-demo-") as folder:
+        os.environ["GRADIO_TEMP_DIR"] = str(Path(folder) / "uploads")
+        visits = Path(folder) / "visits"
+        visits.mkdir()
+        yield visits
+
+
+def make_server(desk: Desk, place: Place, replayer: Replayer, visits: Path) -> DemoServer:
+    """The server; its ``run`` takes a listening socket. Models begin to load."""
+    app = create_app(desk, place, replayer, visits)
+    config = uvicorn.Config(
+        app,
+        log_level="critical",
+        access_log=False,
+        server_header=False,
+        ws="none",
+        lifespan="on",
+        proxy_headers=False,
+        timeout_graceful_shutdown=CLOSE_S,
+    )
+    server = DemoServer(config, desk)
+    desk.opening.start()
+    return server
+
+
+def create_app(desk: Desk, place: Place, replayer: Replayer, visits: Path) -> ASGIApp:
+    """The application: the page, the trace pages, and the gate before both."""
+    import gradio as gr
+    from fastapi import FastAPI
+    from fastapi.responses import HTMLResponse
+
+    from viper.errors import ViperError
+    from viper.web.demo.app import build, css, theme
+    from viper.web.demo.handlers import Demo
+
+    app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
+
+    @app.get(f"{place.prefix}/trace/{{sample_id}}/{{signature}}")
+    def trace(sample_id: str, signature: str) -> Any:
+        if not place.signed(sample_id, signature):
+            return PlainTextResponse("not found\n", 404)
+        try:
+            found, media = desk.run().trace(sample_id)
+        except ViperError as error:
+            return PlainTextResponse(f"{error}\n", 404)
+        html = trace_page(found, media, replay_all(found, media, replayer), Extras())
+        return HTMLResponse(html, headers={"Content-Security-Policy": _TRACE_POLICY})
+
+    blocks = build(Demo(desk, visits, place.trace_address))
+    gr.mount_gradio_app(
+        app,
+        blocks,
+        path=place.prefix or "/",
+        footer_links=[],
+        run_history=False,
+        allowed_paths=[],
+        show_error=False,
+        max_file_size=MAX_UPLOAD_MB << 20,
+        ssr_mode=False,
+        enable_monitoring=False,
+        pwa=False,
+        mcp_server=False,
+        theme=theme(),
+        css=css(),
+    )
+    # What launch() would set: without it gradio takes any path of this machine for an upload.
+    blocks.has_launched = blocks.is_running = True
+    return Gate(app, place)

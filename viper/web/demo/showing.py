@@ -1,0 +1,115 @@
+"""What the demo's page shows, as HTML: templates escape whatever they are given."""
+
+from __future__ import annotations
+
+import base64
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from viper.tools.media import Media
+from viper.tools.roles import Pixels
+from viper.web.demo.asking import Answered, Refused, Status, Stopped, Told, TrialTold
+from viper.web.demo.visit import Chosen
+from viper.web.embedded_media import embedded
+from viper.web.pages import rendered
+from viper.world.video_file import write_mp4
+
+PICTURE_BYTES = 400_000
+CLIP_SIDE = 480
+"""Of a shown clip's frames, in pixels at most."""
+
+RIGHT_IS = {
+    "ground": "a box, x0,y0,x1,y1 in pixels from the top-left corner",
+    "choice": "one of the options, or its number from 0",
+    "statement": "true or false",
+}
+"""What the right answer of a task looks like; in words otherwise."""
+
+
+def media_html(chosen: Chosen | None) -> str:
+    """What is asked about, with its name and size."""
+    if chosen is None:
+        return rendered("demo_media.html", chosen=None)
+    media = chosen.media
+    if media.video is not None:
+        size, address = media.video.shape[1:3], _clip_address(media.video)
+    else:
+        size, address = media.images[0].shape[:2], _picture_address(media)
+    frames = 0 if media.video is None else len(media.video)
+    return rendered(
+        "demo_media.html",
+        chosen=chosen,
+        address=address,
+        frames=frames,
+        width=size[1],
+        height=size[0],
+    )
+
+
+def trials_html(trials: Sequence[TrialTold]) -> str:
+    """The trials so far, the last one unfolded."""
+    return rendered("demo_trials.html", trials=trials) if trials else ""
+
+
+def answer_html(told: Answered) -> str:
+    """The answer, or why there is none."""
+    return rendered("demo_answer.html", row=told.row)
+
+
+def trace_html(address: str) -> str:
+    """How an answer came about.
+
+    The trace is a page of its own behind an address of its own, in a frame whose sandbox lets its
+    script run and nothing else: no access to this page, no forms, no other windows. Handed over as
+    ``srcdoc`` it would be sent with every change of this page, and be under this page's policy too.
+    """
+    return rendered("demo_trace.html", trace=address)
+
+
+def status_html(told: Told) -> str:
+    """One line about how things stand."""
+    match told:
+        case Status():
+            return line_html(told.text, busy=True)
+        case TrialTold():
+            ended = "answered" if told.failure is None else "failed"
+            text = f"trial {told.number} {ended} after {told.seconds:.1f} s"
+            return line_html(text, busy=True)
+        case Answered():
+            found = "answered" if told.row.prediction is not None else "no answer"
+            return line_html(f"{found} after {told.seconds:.1f} s; kept as {told.row.sample_id}")
+        case Stopped():
+            return line_html(f"stopped after {told.seconds:.1f} s")
+        case Refused():
+            return line_html(told.message, wrong=True)
+
+
+def line_html(text: str, *, wrong: bool = False, busy: bool = False) -> str:
+    """A line of text; ``busy`` while something goes on."""
+    return rendered("demo_status.html", text=text, wrong=wrong, busy=busy)
+
+
+def _picture_address(media: Media) -> str:
+    return next(iter(embedded(media, PICTURE_BYTES).values())).address
+
+
+def _clip_address(video: Pixels) -> str:
+    with tempfile.TemporaryDirectory(prefix="viper-demo-") as folder:
+        path = Path(folder) / "clip.mp4"
+        write_mp4(path, _small(video))
+        return "data:video/mp4;base64," + base64.b64encode(path.read_bytes()).decode("ascii")
+
+
+def _small(video: Pixels) -> Pixels:
+    """Frames with even sides, as H.264 takes them, every n-th pixel of large ones."""
+    step = -(-max(video.shape[1:3]) // CLIP_SIDE)
+    thin = video[:, ::step, ::step]
+    height, width = max(2, thin.shape[1] // 2 * 2), max(2, thin.shape[2] // 2 * 2)
+    padded = np.pad(
+        thin,
+        ((0, 0), (0, max(0, height - thin.shape[1])), (0, max(0, width - thin.shape[2])), (0, 0)),
+    )
+    return np.ascontiguousarray(padded[:, :height, :width])

@@ -1,0 +1,115 @@
+"""What one visitor has in front of them: a picture or a clip, and the answer given last."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+from viper.data.own import VIDEO_SUFFIXES
+from viper.errors import MediaError, UsageError
+from viper.tools.media import Media, media_from
+from viper.web.demo.scenes import Example, Scene
+from viper.world.video_file import write_mp4
+
+PICTURE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff", ".avif"})
+SHOWN_NAME = 80
+"""Characters of an uploaded file's name that are shown."""
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What is asked about.
+
+    Attributes:
+        path: of the file, private to the visit; of it ``viper view`` gets a copy once it is asked.
+        name: as it is shown.
+        media: the file's content, decoded.
+        examples: queries about it; none for an upload.
+    """
+
+    path: Path
+    name: str
+    media: Media
+    examples: tuple[Example, ...] = ()
+
+
+@dataclass
+class Visit:
+    """One visitor's state; nobody else's.
+
+    Attributes:
+        folder: of the visitor's files; None before there is one.
+        answered: sample id of the answer that feedback would be about; empty while there is none.
+    """
+
+    folder: Path | None = None
+    chosen: Chosen | None = None
+    answered: str = ""
+    _files: int = 0
+
+    def upload(self, uploaded: Path, below: Path) -> Chosen:
+        """Takes a copy of an uploaded file as what is asked about.
+
+        Args:
+            uploaded: may be another visitor's, too, where both uploaded the same.
+            below: folder for visitors' folders.
+
+        Raises:
+            MediaError: it is no picture or video that can be read. What was chosen before stays.
+        """
+        suffix, name = uploaded.suffix.lower(), uploaded.name[:SHOWN_NAME]
+        known = suffix in PICTURE_SUFFIXES or suffix in VIDEO_SUFFIXES
+        path = self._new_file(below, suffix if known else "")
+        shutil.copyfile(uploaded, path)
+        try:
+            media = media_from([path])
+        except MediaError as error:
+            path.unlink(missing_ok=True)
+            raise MediaError(str(error).replace(str(path), name)) from None
+        return self._choose(Chosen(path, name, media))
+
+    def draw(self, scene: Scene, below: Path) -> Chosen:
+        """Takes a drawn scene or clip as what is asked about; arguments as :meth:`upload`."""
+        from PIL import Image
+
+        is_clip = scene.pixels.ndim == 4
+        path = self._new_file(below, ".mp4" if is_clip else ".png")
+        if is_clip:
+            write_mp4(path, scene.pixels)
+        else:
+            Image.fromarray(scene.pixels).save(path)
+        # Read back, so that what is asked now is what viper view shows later, to the pixel.
+        return self._choose(Chosen(path, scene.name, media_from([path]), scene.examples))
+
+    def asked_about(self) -> Chosen:
+        """What is chosen.
+
+        Raises:
+            UsageError: nothing is.
+        """
+        if self.chosen is None:
+            raise UsageError("choose a picture or a clip first: upload one, or draw one")
+        return self.chosen
+
+    def end(self) -> None:
+        """Removes the visitor's files."""
+        if self.folder is not None:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _new_file(self, below: Path, suffix: str) -> Path:
+        if self.folder is None:
+            self.folder = Path(tempfile.mkdtemp(prefix="visit-", dir=below))
+        self._files += 1
+        return self.folder / f"{self._files}{suffix}"
+
+    def _choose(self, chosen: Chosen) -> Chosen:
+        self.chosen, self.answered = chosen, ""
+        return chosen
+
+
+def some_number() -> int:
+    """A scene's number that nobody foresees."""
+    return Random().randrange(1_000_000)

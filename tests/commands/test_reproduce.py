@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -65,7 +64,7 @@ def test_a_line_for_each_cell_with_the_time_that_is_left(
     assert lines_of(capsys)[0].endswith("mean 0.000; less than a minute left")
     for _ in range(3):
         watcher.answered(STEPS[3], Running(4))
-    watcher.finished(replace(STEPS[3], name="last"), rows(0.0))
+    watcher.finished(STEPS[3], rows(0.0))
     assert lines_of(capsys)[0].endswith("nothing left to answer")
 
 

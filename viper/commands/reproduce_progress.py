@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -32,7 +33,7 @@ def watching(plan: Plan) -> Iterator[Progress]:
 
 
 class Progress:
-    """A line on stderr for each step that something was answered of.
+    """A line on stderr for each step that something was answered of; threads may tell it.
 
     Args:
         advance: moves the bar of a terminal.
@@ -47,28 +48,45 @@ class Progress:
     ) -> None:
         self._plan, self._advance, self._clock = plan, advance, clock
         self._began = clock()
-        self._steps = self._fresh = 0
-        self._said_until = 0
+        self._fresh = 0
+        self._finished = {
+            (step.name, step.part, step.seed)
+            for step, stored in zip(plan.steps, plan.stored, strict=True)
+            if stored >= step.answers
+        }
+        self._news: set[tuple[str, str, int]] = set()
+        self._lock = threading.Lock()
 
     def answered(self, step: Step, running: Running) -> None:
         """Counts an answer."""
-        self._fresh += 1
-        if self._advance is not None:
-            self._advance(f"{step.name}, {step.part}, seed {step.seed}")
+        self._news.add((step.name, step.part, step.seed))
+        self.more(1, f"{step.name}, {step.part}, seed {step.seed}")
+
+    def more(self, count: int, remark: str) -> None:
+        """Counts answers, of this process or another."""
+        with self._lock:
+            self._fresh += count
+            if self._advance is not None:
+                self._advance(remark, count)
 
     def finished(self, step: Step, rows: Sequence[Row]) -> None:
         """Says what a step came to; of one that was stored already nothing is said."""
-        self._steps += 1
-        if self._fresh == self._said_until:
-            return
-        self._said_until = self._fresh
-        mean = sum(row.score for row in rows) / max(1, len(rows))
-        line = (
-            f"[{self._steps}/{len(self._plan.steps)}] {step.name}: {step.part}, "
-            f"seed {step.seed}, mean {mean:.3f}; {self._left()}"
-        )
-        # not click.echo, which writes past what rich puts in place of stderr: into the bar
-        print(for_terminal(line), file=sys.stderr, flush=True)
+        key = (step.name, step.part, step.seed)
+        if key in self._news:
+            self.done(*key, sum(row.score for row in rows) / max(1, len(rows)))
+        else:
+            self._finished.add(key)
+
+    def done(self, name: str, part: str, seed: int, mean: float) -> None:
+        """Says what a step came to, of this process or another."""
+        with self._lock:
+            self._finished.add((name, part, seed))
+            line = (
+                f"[{len(self._finished)}/{len(self._plan.steps)}] {name}: {part}, "
+                f"seed {seed}, mean {mean:.3f}; {self._left()}"
+            )
+            # not click.echo, which writes past what rich puts in place of stderr: into the bar
+            print(for_terminal(line), file=sys.stderr, flush=True)
 
     def _left(self) -> str:
         """The time for what is missing, at the pace of this session."""

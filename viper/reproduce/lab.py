@@ -24,9 +24,14 @@ from viper.llm.cache import CachedLLM, SqliteStore
 from viper.reasoner import RunOptions
 from viper.reproduce.parts import Part
 from viper.strategies.base import Components, NoExamples
+from viper.tools.cache import ComputeCache
 
 _APART = 1_000
 """Between the seeds of several programs for one sample: no seed of a reproduction is another's."""
+
+MEDIA_MB, RESULTS_MB, RESULTS = 768, 512, 400_000
+"""What is kept from cell to cell, which ask the same of the same pictures: decoded media, then
+encodings, and results of models, in as many entries."""
 
 
 @dataclass(frozen=True)
@@ -169,10 +174,17 @@ class Lab:
         self.scale, self.folder = scale, folder
         self.watcher: Watcher = Unwatched()
         self._store = SqliteStore(folder / "programs.db")
+        hubs = {parts.hub: parts.hub.with_caches(RESULTS, RESULTS_MB) for parts in writers.values()}
         self.writers = {
-            name: replace(parts, llm=CachedLLM(parts.llm, self._store), examples=NoExamples())
+            name: replace(
+                parts,
+                llm=CachedLLM(parts.llm, self._store),
+                examples=NoExamples(),
+                hub=hubs[parts.hub],
+            )
             for name, parts in writers.items()
         }
+        self._media = ComputeCache(RESULTS, MEDIA_MB << 20)
         self._document = document
         self._drawn: dict[tuple[str, Where, int | None], Drawn] = {}
         self._finished: set[Step] = set()
@@ -187,8 +199,15 @@ class Lab:
         """The evaluation with its samples, which many cells share: drawn or read once."""
         key = (evaluation.set_name, evaluation.where, evaluation.limit)
         if key not in self._drawn:
-            self._drawn[key] = Drawn.of(evaluation)
+            drawn = Drawn.of(evaluation)
+            samples = [self._kept(sample, evaluation) for sample in drawn.samples]
+            self._drawn[key] = replace(drawn, samples=samples)
         return replace(self._drawn[key], evaluation=evaluation)
+
+    def _kept(self, sample: Sample, evaluation: Evaluation) -> Sample:
+        """The sample with media that are read once for all cells, while there is room."""
+        key = ("media", evaluation.set_name, evaluation.where, sample.sample_id)
+        return replace(sample, load=lambda: self._media.get(key, sample.load)[0])
 
     def asked(self, part: Part, seed: int, times: int = 1) -> Drawn:
         """What is answered of a part under a seed; ``times``: see :class:`Cell`."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from viper.evaluate.evaluation import model_ids
 from viper.reasoner import Reasoner
 from viper.reproduce import zero_shot as ablations
-from viper.reproduce.lab import Lab
+from viper.reproduce.lab import Cell, Lab
 from viper.reproduce.parts import Part
 from viper.reproduce.plan import Plan, plan_of
 from viper.reproduce.renamed_api import RENAMED_CELL, renamed_api
@@ -50,12 +50,16 @@ class Study:
         """The part on which the API's routines are renamed; None leaves that out."""
         return self.grounding[0] if self.grounding and not self.quick else None
 
-    def plan(self, lab: Lab) -> Plan:
-        """Everything that will be answered, each run once."""
+    def cells(self) -> list[tuple[Cell, Part]]:
+        """Every cell with each part it is asked about, once."""
         cells = list(ablations.cells_asked(self.tables, self.parts))
         if self.renamed is not None:
             cells.append((RENAMED_CELL, self.renamed))
-        return plan_of(lab, cells)
+        return cells
+
+    def plan(self, lab: Lab) -> Plan:
+        """Everything that will be answered, each run once."""
+        return plan_of(lab, self.cells())
 
 
 def study_of(lab: Lab, parts: Sequence[Part], *, quick: bool) -> Study:

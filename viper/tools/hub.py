@@ -104,6 +104,13 @@ class ToolHub:
         other.settings = settings
         return other
 
+    def with_caches(self, entries: int, mb: int) -> ToolHub:
+        """A hub over the same models, with caches of its own that hold so much each."""
+        other = copy.copy(self)
+        other.encodings = ComputeCache(entries, mb << 20)
+        other.results = ComputeCache(entries, mb << 20)
+        return other
+
     @property
     def abilities(self) -> Mapping[str, Callable[..., Any]]:
         """Every tool by name."""

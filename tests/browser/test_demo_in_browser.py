@@ -16,8 +16,6 @@ from PIL import Image
 from tests.web.demo_bench import ServedDemo, served_demo
 from viper.evaluate.feedback import read_feedback
 
-pytest.importorskip("gradio")
-
 Tab = Callable[..., Any]
 QUESTION = "Question, or what to find"
 HOSTILE = "<img src=x onerror='window.hacked=1'>${window.hacked=2}{{window.hacked}}</pre><script>"

@@ -118,7 +118,7 @@ def test_the_whole_in_miniature(tmp_path: Path, capsys: pytest.CaptureFixture[st
     )
     assert found["facts"]["pool"] == 3 and "llm" in found["facts"]["models"]["main"]
     assert {path.name for path in tmp_path.iterdir()} == {
-        "runs", "mining", "banks", "programs.db", "report.json", "report.html",
+        "runs", "mining", "banks", "locks", "programs.db", "report.json", "report.html",
     }  # fmt: skip
     again, out, err = viper(capsys, *given)
     assert again == code and "stored already: 23 of these runs" in err

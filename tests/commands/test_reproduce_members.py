@@ -14,7 +14,7 @@ import pytest
 from tests.commands.test_ace import ROOT
 from tests.commands.test_bad_input import viper
 from tests.evaluate.fake_backends import a_set
-from viper.commands.reproduce_members import Members, Told, members
+from viper.commands.reproduce_members import Members, Told, _listen, members
 from viper.commands.reproduce_progress import Progress
 from viper.evaluate.engines.runner import Running
 from viper.evaluate.row import Row
@@ -46,6 +46,14 @@ def test_a_member_tells_what_it_answers() -> None:
     assert sum(event.get("answered", 0) for event in events) == 4
     assert events[-1] == {"step": ["+ ACE", "video", 1], "mean": 0.75}
     assert all(event["step"] == ["+ ACE", "video", 1] for event in events)
+
+
+def test_what_a_library_prints_is_passed_on(capsys: pytest.CaptureFixture[str]) -> None:
+    some = '{"step": ["+ ACE", "video", 1], "answered": 4}'
+    told = '{"step": ["+ ACE", "video", 1], "mean": 0.5}'
+    _listen(io.StringIO(f"downloading\n[1]\n{some}\n{told}\n"), Progress(Plan((STEP,), (0,))))
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[:2] == ["downloading", "[1]"] and "+ ACE: video, seed 1, mean 0.500" in lines[2]
 
 
 def test_what_it_tells_counts(

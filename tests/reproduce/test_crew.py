@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import cast
 
@@ -44,7 +45,8 @@ def test_a_group_is_a_part_under_a_seed_and_the_longest_come_first() -> None:
 
 def test_each_group_is_answered_by_one(tmp_path: Path) -> None:
     first, second = Noting(), Noting()
-    with Claims(tmp_path / "locks") as mine, Claims(tmp_path / "locks") as yours:
+    folder = tmp_path / "locks"
+    with closing(Claims(folder)) as mine, closing(Claims(folder)) as yours:
         assert mine.take(groups(first)[0])
         share(cast(Lab, second), groups(second), yours)
         share(cast(Lab, first), groups(first), mine)
@@ -55,9 +57,9 @@ def test_each_group_is_answered_by_one(tmp_path: Path) -> None:
 
 def test_what_somebody_left_can_be_taken(tmp_path: Path) -> None:
     group = Group(QUESTION, 0, ())
-    with Claims(tmp_path) as gone:
+    with closing(Claims(tmp_path)) as gone:
         assert gone.take(group)
-        with Claims(tmp_path) as other:
+        with closing(Claims(tmp_path)) as other:
             assert not other.take(group)
             gone.close()
             assert other.take(group)
@@ -71,7 +73,7 @@ def test_shared_answers_are_those_of_one_alone(tmp_path: Path, seeds: tuple[int,
         cells = list(cells_asked([ablation()], [questions.part]))
         with questions.lab(seeds=seeds) as lab:
             if questions is shared:
-                with Claims(tmp_path) as claims:
+                with closing(Claims(tmp_path)) as claims:
                     share(lab, groups_of(lab, cells), claims)
         with questions.lab(seeds=seeds) as lab:
             rows.append([

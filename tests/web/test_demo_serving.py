@@ -28,8 +28,6 @@ from viper.web.demo.asked_run import Question
 from viper.web.demo.asking import Answered
 from viper.web.demo.visit import Visit
 
-pytest.importorskip("gradio")
-
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedDemo]:

@@ -17,6 +17,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any
 
+from viper.evaluate.reports.escape import for_terminal
+
 if TYPE_CHECKING:
     from viper.commands.reproduce_progress import Progress
     from viper.evaluate.engines.runner import Running
@@ -65,8 +67,7 @@ class Told:
         self._out.flush()
 
 
-@contextmanager
-def ends_with_its_starter() -> Iterator[None]:
+def end_with_starter() -> None:
     """Interrupts this process's main thread once standard input ends."""
 
     def watch() -> None:
@@ -76,7 +77,6 @@ def ends_with_its_starter() -> Iterator[None]:
         _thread.interrupt_main()
 
     threading.Thread(target=watch, daemon=True).start()
-    yield
 
 
 @contextmanager
@@ -139,8 +139,12 @@ class Members:
 
 def _listen(lines: IO[str], progress: Progress) -> None:
     for line in lines:
-        event = json.loads(line)
-        name, part, seed = event["step"]
+        try:
+            event = json.loads(line)
+            name, part, seed = event["step"]
+        except (ValueError, LookupError, TypeError):  # a library's own words
+            print(for_terminal(line.rstrip()), file=sys.stderr)
+            continue
         if "answered" in event:
             progress.more(event["answered"], f"{name}, {part}, seed {seed}")
         else:

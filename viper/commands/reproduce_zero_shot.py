@@ -7,7 +7,7 @@ import os
 import shlex
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from viper.strategies.base import Components
 
 QUICK_SAMPLES, SAMPLES = 50, 120
+LOCKS = "locks"  # in the folder
 
 
 @click.command("zero-shot")
@@ -85,7 +86,8 @@ def zero_shot(**given: Any) -> int:
         with watching(plan) as lab.watcher:
             groups = groups_of(lab, study.cells())
             others = min(processes, len(groups)) - 1 if plan.missing else 0
-            with members(others, _same_again(), lab.watcher) as beside, Claims(folder) as claims:
+            claims = Claims(folder / LOCKS)
+            with members(others, _same_again(), lab.watcher) as beside, closing(claims):
                 share(lab, groups, claims)
                 beside.wait()
             found = reproduce_zero_shot(lab, study)
@@ -100,14 +102,15 @@ def zero_shot(**given: Any) -> int:
 
 def _member(folder: Path, given: dict[str, Any]) -> int:
     """Answers what no other process answers, and tells who started it."""
-    from viper.commands.reproduce_members import Told, ends_with_its_starter
+    from viper.commands.reproduce_members import Told, end_with_starter
     from viper.reproduce.crew import Claims, groups_of, share
     from viper.reproduce.run import study_of
 
-    with ends_with_its_starter(), _lab(folder, given, _processes(given)) as (lab, parts):
+    end_with_starter()
+    with _lab(folder, given, _processes(given)) as (lab, parts):
         study = study_of(lab, parts, quick=given["quick"])
         lab.watcher = Told(sys.stdout)
-        with Claims(folder) as claims:
+        with closing(Claims(folder / LOCKS)) as claims:
             share(lab, groups_of(lab, study.cells()), claims)
     return EXIT_OK
 

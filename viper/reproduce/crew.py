@@ -14,7 +14,6 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 
 from viper.reproduce.lab import Cell, Lab
 from viper.reproduce.parts import Part
@@ -53,7 +52,7 @@ def share(lab: Lab, groups: Iterable[Group], claims: Claims) -> None:
 
 
 class Claims:
-    """Which groups are taken, by locks on files in a folder that processes share.
+    """Which groups are taken, by locks on files in a folder that processes share; close it.
 
     Args:
         folder: is made if need be.
@@ -80,14 +79,3 @@ class Claims:
         """Gives everything back."""
         while self._held:
             os.close(self._held.pop())
-
-    def __enter__(self) -> Claims:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()

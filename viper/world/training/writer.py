@@ -52,15 +52,18 @@ def train(options: TrainOptions) -> Mapping[str, float]:
 
 
 def train_small(options: TrainOptions) -> Mapping[str, float]:
-    """As :func:`train`, a smaller model: the second one, to see whether gains carry over."""
-    return _train(options, SMALL)
+    """As :func:`train`, a smaller model: the second one, to see whether gains carry over.
+
+    Its last part is half as long.
+    """
+    return _train(options, SMALL, replace(LAST_PART, steps=LAST_PART.steps // 2))
 
 
-def _train(options: TrainOptions, shape: WriterShape) -> Mapping[str, float]:
+def _train(options: TrainOptions, shape: WriterShape, last: Part = LAST_PART) -> Mapping[str, float]:
     compiled = shutil.which("g++") is not None
     model, tokenizer = train_writer(options, shape=shape, compiled=compiled)
     if options.steps is None:
-        for part in (FURTHER_PART, LAST_PART):
+        for part in (FURTHER_PART, last):
             model = train_part(model, tokenizer, options, part, compiled=compiled)
     save_writer(model, tokenizer, options.out)
     from viper.world.training.writer_score import evaluate

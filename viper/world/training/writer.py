@@ -59,7 +59,9 @@ def train_small(options: TrainOptions) -> Mapping[str, float]:
     return _train(options, SMALL, replace(LAST_PART, steps=LAST_PART.steps // 2))
 
 
-def _train(options: TrainOptions, shape: WriterShape, last: Part = LAST_PART) -> Mapping[str, float]:
+def _train(
+    options: TrainOptions, shape: WriterShape, last: Part = LAST_PART
+) -> Mapping[str, float]:
     compiled = shutil.which("g++") is not None
     model, tokenizer = train_writer(options, shape=shape, compiled=compiled)
     if options.steps is None:

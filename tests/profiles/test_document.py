@@ -1,9 +1,11 @@
 """Profiles: what a file may say, and how a mistake is blamed."""
 
+import tomllib
 from pathlib import Path
 
 import pytest
 
+import viper.profiles
 from viper.errors import ProfileError, UnknownNameError
 from viper.profiles.document import known_profiles, read_profile
 from viper.profiles.wiring import Profile
@@ -109,3 +111,15 @@ def test_a_shipped_model_that_does_not_exist(tmp_path: Path) -> None:
     text = GOOD.replace("embedded:detector", "embedded:telepathy")
     (problem,) = Profile(read_profile(write(tmp_path, text))).problems()
     assert "embedded:telepathy: not shipped" in problem
+
+
+def test_the_small_profile_differs_in_the_writer_alone() -> None:
+    folder = Path(viper.profiles.__file__).parent
+    main, small = (
+        tomllib.loads((folder / f"{n}.toml").read_text()) for n in ("embedded", "embedded-small")
+    )
+    for each in (main, small):
+        for name in ("name", "description"):
+            del each[name]
+        del each["llm"]["model"]
+    assert main == small

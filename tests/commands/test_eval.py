@@ -256,7 +256,7 @@ def test_an_unknown_set_lists_the_known(capsys: pytest.CaptureFixture[str]) -> N
 
 def test_a_deadline_fails_what_hangs_and_the_rest_goes_on(bench: Bench) -> None:
     bench.hang()
-    process = bench.start("--deadline", "4", "--workers", "4")
+    process = bench.start("--deadline", "8", "--workers", "4")
     _, err = process.communicate(timeout=120)
     assert process.returncode == 0, err
     made = bench.report()

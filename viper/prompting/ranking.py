@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,8 +51,7 @@ def by_words(texts: Sequence[str]) -> Scores:
 
     Source: Robertson and Zaragoza 2009, as implemented by the library bm25s.
     """
-    import bm25s
-
+    bm25s = _bm25s()
     corpus = _words(texts)
     known = {word for entry in corpus for word in entry}
     index = bm25s.BM25()
@@ -80,11 +81,19 @@ def by_meaning(texts: Sequence[str], embed: Embed) -> Scores:
 
 def _words(texts: Sequence[str]) -> list[list[str]]:
     """The stemmed words of each text, without the commonest."""
-    import bm25s
     import Stemmer
 
+    bm25s = _bm25s()
     stemmer = Stemmer.Stemmer("english")  # of this call alone: it is not safe from two threads
     found = bm25s.tokenize(
         list(texts), stopwords="en", stemmer=stemmer, return_ids=False, show_progress=False
     )
     return [list(entry) for entry in found]
+
+
+def _bm25s() -> Any:
+    """The library, silenced: its logger passes on every detail to whoever listens at all."""
+    import bm25s
+
+    logging.getLogger("bm25s").setLevel(logging.WARNING)
+    return bm25s

@@ -38,7 +38,7 @@ from viper.world.training.writer_documents import (
     names_called,
     renamed_entry,
 )
-from viper.world.training.writer_words import made_up_lexicon, made_up_names
+from viper.world.training.writer_words import made_up_lexicon, made_up_names, plain_names
 
 SEEDS = (0, 1, 2)
 GREEDY = Sampling(max_tokens=400, stop=(END_OF_PROGRAM,))
@@ -70,6 +70,7 @@ class Condition:
             show every name that the right program uses.
         made_up_nouns: queries about invented things.
         made_up_names: the API text and the examples give every routine an invented name.
+        plain_names: as ``made_up_names``, with names made of common words.
         vague: vague queries, meant by habits drawn for each prompt; of the examples, which go
             by the same habits, at least one is worded in the query's own vague manner.
     """
@@ -79,7 +80,13 @@ class Condition:
     api: str = "abstract"
     made_up_nouns: bool = False
     made_up_names: bool = False
+    plain_names: bool = False
     vague: bool = False
+
+    @property
+    def renamed(self) -> bool:
+        """Whether routines have new names."""
+        return self.made_up_names or self.plain_names
 
 
 CONDITIONS: Mapping[str, Condition] = {
@@ -90,6 +97,8 @@ CONDITIONS: Mapping[str, Condition] = {
     "unseen_nouns": Condition(made_up_nouns=True),
     "names_in_examples": Condition(examples=4, made_up_names=True),
     "names_in_api_text": Condition(made_up_names=True),
+    "names_of_common_words": Condition("val", plain_names=True),
+    "common_words_4_examples": Condition("val", plain_names=True, vague=True, examples=4),
     "vague": Condition("val", vague=True),
     "vague_8_examples": Condition("val", vague=True, examples=8),
 }
@@ -117,7 +126,7 @@ def evaluate(
     for name, condition in conditions.items():
         scores = [score_condition(llm, condition, queries, seed) for seed in seeds]
         wanted = "nouns" if condition.made_up_nouns else "exact"
-        wanted = "names" if condition.made_up_names else wanted
+        wanted = "names" if condition.renamed else wanted
         _add(figures, name, [score[wanted] for score in scores])
         figures[f"{name}/exact"] = statistics.mean(score["exact"] for score in scores)
         report(f"{name}: {figures[name]:.3f} (exact programs {figures[f'{name}/exact']:.3f})")
@@ -214,9 +223,10 @@ def _trial(condition: Condition, random: Random) -> Trial:
         routines = names_called(sample.program, entries)
         examples = _examples(condition, random, routines, entries, drawn)
     mapping: Mapping[str, str] = {}
-    if condition.made_up_names:
+    if condition.renamed:
         names = [entry.name for entry in entries]
-        mapping = made_up_names(random, dict.fromkeys(names), test=True, avoid=names)
+        invent = plain_names if condition.plain_names else made_up_names
+        mapping = invent(random, dict.fromkeys(names), test=True, avoid=names)
     program = rename(sample.program, mapping)
     prompt = compact_document(
         [renamed_entry(entry, mapping) for entry in entries],
@@ -288,7 +298,7 @@ def _examples(
     for _ in range(2000):
         chosen = [text_sample(random, **drawn) for _ in range(condition.examples)]
         shown = set[str]().union(*(names_called(e.program, entries) for e in chosen))
-        if not condition.made_up_names or routines <= shown:
+        if not condition.renamed or routines <= shown:
             return chosen
     return chosen
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import keyword
 import zlib
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from random import Random
 
 from viper.world.queries.lexicon import WORLD, Lexicon
@@ -39,6 +39,27 @@ _TEST_ENGLISH = _words(
     "verdict outcome portion corner margin border stretch moment clip extract retrieve survey "
     "craft tally sketch discern resolve elect quote note entry tile"
 )
+
+_COMMON = _words(
+    "get find list sort order pick take show see look seek keep give make call check test count "
+    "compare match choose select group filter query ask answer tell name read write say guess "
+    "first second third last next previous middle centre center inner outer top bottom low high "
+    "left right above below front back behind near far close closest beside between inside "
+    "outside over under up down horizontal vertical leftmost rightmost frontmost "
+    "higher side sides corner edge border row column line lines grid region part parts section "
+    "zone crop box boxes spot place space frame image picture photo patch patches object objects "
+    "item items thing things entity group scene view half whole piece shot clip video segment "
+    "event moment start end before after while during until since time times one two all any "
+    "some each every best worst most least large small big tiny wide tall deep sharp size width "
+    "height distance gap range number amount total value score rank key label word text kind "
+    "type color colour shape material property feature to of from in on at with for is has as"
+)
+"""Common words that new names of routines are made of; several stand in the API's own names."""
+
+KEPT_OUT = frozenset(
+    _words("across upwards arrange central nearest leftward rightward upper lower area")
+)
+"""Never in a name of common words during training: renamed APIs are tried with them."""
 
 # Names that programs use for something else.
 _TAKEN = frozenset(
@@ -122,16 +143,43 @@ def made_up_name(random: Random, *, test: bool = False) -> str:
     )
 
 
+def plain_name(random: Random, shared: Sequence[str] = (), *, test: bool = False) -> str:
+    """A routine name of two or three common words, ``outer_part``.
+
+    Args:
+        shared: half of the names end in one of these.
+        test: the words before the last are ones that training never has in such a name.
+    """
+    common = [word for word in _COMMON if word not in KEPT_OUT]
+    last = random.choice(shared if shared and random.random() < 0.5 else common)
+    words = sorted({*_TEST_ENGLISH, *KEPT_OUT} if test else set(common) - {last})
+    return "_".join([*random.sample(words, random.choice((1, 1, 1, 2))), last])
+
+
 def made_up_names(
     random: Random, names: Iterable[str], *, test: bool = False, avoid: Collection[str] = ()
 ) -> dict[str, str]:
     """Each name with an invented one; all are distinct and none hides a name of a program."""
+    return _mapping(names, avoid, lambda: made_up_name(random, test=test))
+
+
+def plain_names(
+    random: Random, names: Iterable[str], *, test: bool = False, avoid: Collection[str] = ()
+) -> dict[str, str]:
+    """As :func:`made_up_names`, of common words, some of which several names share."""
+    shared = [plain_name(random, test=test).rpartition("_")[2] for _ in range(3)]
+    return _mapping(names, avoid, lambda: plain_name(random, shared, test=test))
+
+
+def _mapping(
+    names: Iterable[str], avoid: Collection[str], draw: Callable[[], str]
+) -> dict[str, str]:
     taken = {*_TAKEN, *avoid}
     mapping: dict[str, str] = {}
     for name in names:
-        fresh = made_up_name(random, test=test)
-        while fresh in taken:
-            fresh = made_up_name(random, test=test)
+        fresh = draw()
+        while fresh in taken or keyword.iskeyword(fresh):
+            fresh = draw()
         taken.add(fresh)
         mapping[name] = fresh
     return mapping

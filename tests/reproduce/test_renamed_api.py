@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from types import SimpleNamespace
 from typing import cast
 
@@ -11,8 +12,9 @@ from tests.reproduce.fake_lab import REFERRING, FakeLab
 from viper.ace.bank import Bank
 from viper.api.library import Library, library_for
 from viper.reproduce.lab import Lab
-from viper.reproduce.renamed_api import API, WRITER, renamed_api
+from viper.reproduce.renamed_api import COMMON, INVENTED, RENAMINGS, Renaming, renamed_api
 from viper.schema import Example
+from viper.world.training.writer_words import made_up_names
 
 CALLS_GONE = """def execute_command(image):
     image_patch = ImagePatch(image)
@@ -33,7 +35,10 @@ class BankLab(FakeLab):
     def __init__(self, programs: list[str], gain: float = 0.0) -> None:
         super().__init__(lambda cell, *_: 0.5 + gain * ("mined again" in cell), samples=4)
         self._programs = programs
-        self.writers = {WRITER: SimpleNamespace(library=library_for(API))}
+        self.writers = {
+            renaming.writer: SimpleNamespace(library=library_for(renaming.api))
+            for renaming in RENAMINGS
+        }
 
     def bank(self, *_: object) -> Bank:
         return Bank(
@@ -54,20 +59,36 @@ class BankLab(FakeLab):
 )
 def test_broken_examples_are_named(programs: list[str], broken: set[str]) -> None:
     found = renamed_api(cast(Lab, BankLab(programs)), REFERRING)
-    assert found.examples == 2 * len(programs)
-    assert found.broken == found.named == broken
+    assert found.examples == 4 * len(programs)
+    everywhere = {f"{renaming.words} {name}" for renaming in RENAMINGS for name in broken}
+    assert found.broken == found.named == everywhere
 
 
 def test_the_new_bank_is_compared_with_the_old_one() -> None:
     found = renamed_api(cast(Lab, BankLab([CALLS_NONE], gain=0.25)), REFERRING)
-    assert found.gain.difference.value == 0.25 and found.gain.difference.n == 8
+    assert list(found.gains) == ["invented words", "common words"]
+    for gain in found.gains.values():
+        assert gain.difference.value == 0.25 and gain.difference.n == 8
 
 
-def test_the_renamed_api_lists_new_names_in_place_of_old_ones() -> None:
-    library = library_for(API)
+@pytest.mark.parametrize(
+    ("renaming", "some"),
+    [(COMMON, {"leftward_area", "arrange_across"}), (INVENTED, {"cred", "judge_quote"})],
+)
+def test_the_renamed_api_lists_new_names_in_place_of_old_ones(
+    renaming: Renaming, some: set[str]
+) -> None:
+    library = library_for(renaming.api)
     for task in ("ground", "question"):
         old = {entry.name for entry in Library().api_set("abstract").entries(task)}
-        new = {entry.name for entry in library.api_set(API).entries(task)}
+        new = {entry.name for entry in library.api_set(renaming.api).entries(task)}
         assert {"get_patch_left_of", "sort_patches_left_to_right"} <= old - new
-        assert {"leftward_area", "arrange_across"} <= new - old
+        assert some <= new - old
         assert len(new - old) == 9
+
+
+def test_invented_names_are_those_that_the_writer_is_scored_with() -> None:
+    files = [library_for(renaming.api).files[0] for renaming in (COMMON, INVENTED)]
+    common, invented = ([routine.name for routine in file.routines] for file in files)
+    drawn = made_up_names(Random(11), common, test=True)
+    assert [drawn[name] for name in common] == invented

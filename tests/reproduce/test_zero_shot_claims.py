@@ -32,10 +32,16 @@ GOOD = {
 }
 
 
-def renamed(broken: set[str], named: set[str], gain: float = 0.0) -> RenamedApi:
-    difference = Estimate(gain, 80, gain - 0.01, gain + 0.01)
-    found = Gain("renamed API", "old -> new", "referring", difference)
-    return RenamedApi(16, frozenset(broken), frozenset(named), found)
+def renamed(
+    broken: set[str], named: set[str], invented: float = 0.0, common: float = 0.0
+) -> RenamedApi:
+    gains = {
+        words: Gain(
+            "renamed API", "old -> new", "referring", Estimate(gain, 80, gain - 0.01, gain + 0.01)
+        )
+        for words, gain in (("invented words", invented), ("common words", common))
+    }
+    return RenamedApi(16, frozenset(broken), frozenset(named), gains)
 
 
 def claims(changes: dict[str, float] | None = None, **measured: Any) -> dict[str, Claim]:
@@ -66,14 +72,15 @@ NAMES = (
     "self-tuning",
     "from scratch against feedback",
     "after the API's routines were renamed, check",
-    "after the API's routines were renamed, mining",
+    "after the API's routines were renamed in invented words, mining",
+    "after the API's routines were renamed in common words, mining",
     "with a second language model",
 )
 
 
 def test_all_hold_on_good_rows() -> None:
     found = claims()
-    assert [claim.holds for claim in found.values()] == [True] * 12
+    assert [claim.holds for claim in found.values()] == [True] * 13
     for name, claim in zip(NAMES, found, strict=True):
         assert claim.startswith(name)
     first = the(found, NAMES[0])
@@ -93,7 +100,7 @@ def test_all_hold_on_good_rows() -> None:
         (NAMES[5], {"16 programs kept at random": 0.5}, "+0.0 ["),
         (NAMES[6], {"16 chosen": 0.6}, "-10.0 ["),
         (NAMES[7], {"self-debugging and self-tuning": 0.5}, "+0.0 ["),
-        (NAMES[11], {"second model + self-tuning": 0.1}, "-10.0 ["),
+        (NAMES[12], {"second model + self-tuning": 0.1}, "-10.0 ["),
     ],
 )
 def test_a_claim_fails_on_rows_that_refute_it(
@@ -129,27 +136,29 @@ def test_whichever_of_feedback_and_from_scratch_wins_is_reported() -> None:
 @pytest.mark.parametrize(
     ("found", "named", "restored"),
     [
-        (renamed({"a", "b"}, {"a", "b"}), True, True),
-        (renamed({"a", "b"}, {"a"}), False, True),
-        (renamed({"a"}, {"a", "b"}), False, True),
-        (renamed(set(), {"b"}), False, True),
-        (renamed(set(), set()), None, True),
-        (renamed({"a"}, {"a"}, -0.019), True, True),
-        (renamed({"a"}, {"a"}, -0.021), True, False),
+        (renamed({"a", "b"}, {"a", "b"}), True, (True, True)),
+        (renamed({"a", "b"}, {"a"}), False, (True, True)),
+        (renamed({"a"}, {"a", "b"}), False, (True, True)),
+        (renamed(set(), {"b"}), False, (True, True)),
+        (renamed(set(), set()), None, (True, True)),
+        (renamed({"a"}, {"a"}, -0.019, -0.021), True, (True, False)),
+        (renamed({"a"}, {"a"}, -0.021, -0.019), True, (False, True)),
     ],
 )
-def test_renamed_routines(found: RenamedApi, named: bool | None, restored: bool) -> None:
+def test_renamed_routines(
+    found: RenamedApi, named: bool | None, restored: tuple[bool, bool]
+) -> None:
     all_claims = claims(renamed=found)
     assert the(all_claims, NAMES[9]).holds is named
     assert "of 16 examples call a renamed routine" in the(all_claims, NAMES[9]).reason
-    assert the(all_claims, NAMES[10]).holds is restored
+    assert tuple(the(all_claims, name).holds for name in NAMES[10:12]) == restored
 
 
 def test_quick_leaves_claims_open_and_says_so() -> None:
     tables = frozenset({"table 2", "kept", "self-tuning"})
     found = claims(tables=tables, renamed=None, quick=True)
     left_out = {name for name, claim in found.items() if claim.holds is None}
-    assert len(found) == 12 and len(left_out) == 5
+    assert len(found) == 13 and len(left_out) == 6
     assert {found[name].reason for name in left_out} == {"left out by --quick; run without it"}
     assert all(found[name].gain is None and found[name].interval is None for name in left_out)
 
@@ -158,10 +167,10 @@ def test_what_the_data_or_the_call_does_not_allow_is_open_for_that_reason() -> N
     found = claims(
         parts=(QUESTION,), grounding=(), renamed=None, tables=ALL - {"second model", "self-tuning"}
     )
-    for name in (NAMES[7], NAMES[9], NAMES[10]):
+    for name in (NAMES[7], *NAMES[9:12]):
         assert the(found, name).holds is None
         assert the(found, name).reason == "no part of this data grounds expressions"
-    second = the(found, NAMES[11])
+    second = the(found, NAMES[12])
     assert second.holds is None and second.reason.endswith("name its profile with --second")
 
 

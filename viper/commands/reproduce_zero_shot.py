@@ -171,11 +171,13 @@ def _lab(folder: Path, given: dict[str, Any], processes: int) -> Iterator[tuple[
 def _writers(given: Mapping[str, Any]) -> dict[str, Components]:
     """Language models by name, over one set of vision models."""
     from viper.profiles.document import known_profiles
-    from viper.reproduce.renamed_api import API, WRITER
+    from viper.reproduce.renamed_api import RENAMINGS
 
     main = open_profile(given).without_examples().components()
-    renamed = open_profile({**given, "api": API}).without_examples().components()
-    writers = {"main": main, WRITER: replace(renamed, llm=main.llm, hub=main.hub)}
+    writers = {"main": main}
+    for renaming in RENAMINGS:
+        renamed = open_profile({**given, "api": renaming.api}).without_examples().components()
+        writers[renaming.writer] = replace(renamed, llm=main.llm, hub=main.hub)
     second = given["second"]
     beside = f"{given['profile']}-small"
     if second is None and beside in known_profiles():

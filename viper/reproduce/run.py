@@ -12,7 +12,7 @@ from viper.reproduce import zero_shot as ablations
 from viper.reproduce.lab import Cell, Lab
 from viper.reproduce.parts import Part
 from viper.reproduce.plan import Plan, plan_of
-from viper.reproduce.renamed_api import RENAMED_CELL, renamed_api
+from viper.reproduce.renamed_api import RENAMINGS, renamed_api
 from viper.reproduce.result import Entry, Gain, Reproduction
 from viper.reproduce.zero_shot import Table, entries, gains
 from viper.reproduce.zero_shot_claims import Measured, judged
@@ -54,7 +54,7 @@ class Study:
         """Every cell with each part it is asked about, once."""
         cells = list(ablations.cells_asked(self.tables, self.parts))
         if self.renamed is not None:
-            cells.append((RENAMED_CELL, self.renamed))
+            cells += [(renaming.cell, self.renamed) for renaming in RENAMINGS]
         return cells
 
     def plan(self, lab: Lab) -> Plan:
@@ -114,7 +114,7 @@ def reproduce_zero_shot(lab: Lab, study: Study) -> Reproduction:
     renamed = None
     if study.renamed is not None:
         renamed = renamed_api(lab, study.renamed)
-        steps.append(renamed.gain)
+        steps += renamed.gains.values()
     facts = {
         "models": {
             name: model_ids(Reasoner(parts, preload=False)) for name, parts in lab.writers.items()

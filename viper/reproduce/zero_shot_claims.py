@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from viper.reproduce.lab import Lab
 from viper.reproduce.parts import Part
-from viper.reproduce.renamed_api import RenamedApi
+from viper.reproduce.renamed_api import RENAMINGS, RenamedApi
 from viper.reproduce.result import Claim, Gain
 from viper.reproduce.zero_shot import (
     ABSTRACT_CELL,
@@ -158,23 +158,31 @@ def _feedback(lab: Lab, parts: Sequence[Part]) -> Claim:
     return _of_gain(_FEEDBACK, found, True, f"{winner}: feedback against from scratch ")
 
 
-_NAMED = "after the API's routines were renamed, check names every broken example"
-_RESTORED = "after the API's routines were renamed, mining again restores the score within 2 points"
+_RENAMED = "after the API's routines were renamed"
+_NAMED = f"{_RENAMED}, check names every broken example"
+
+
+def _restored_in(words: str) -> str:
+    return f"{_RENAMED} in {words}, mining again restores the score within 2 points"
 
 
 def _renamed(measured: Measured) -> list[Claim]:
     renamed = measured.renamed
     if renamed is None:
         why = _LEFT_OUT if measured.quick else _NOTHING_REFERS
-        return [Claim(_NAMED, None, why), Claim(_RESTORED, None, why)]
+        return [Claim(_NAMED, None, why)] + [
+            Claim(_restored_in(renaming.words), None, why) for renaming in RENAMINGS
+        ]
     said = (
         f"{len(renamed.broken)} of {renamed.examples} examples call a renamed routine; "
         f"check named {len(renamed.named)}"
     )
     nothing = not renamed.broken and not renamed.named
     first = Claim(_NAMED, None if nothing else renamed.named == renamed.broken, said)
-    restored = renamed.gain.difference.value >= -TOLERANCE
-    return [first, _of_gain(_RESTORED, renamed.gain, restored)]
+    return [first] + [
+        _of_gain(_restored_in(words), found, found.difference.value >= -TOLERANCE)
+        for words, found in renamed.gains.items()
+    ]
 
 
 _NO_SECOND = "no second language model; name its profile with --second"

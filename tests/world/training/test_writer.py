@@ -14,14 +14,7 @@ from viper.world.training.writer import (
 )
 from viper.world.training.writer_documents import DocumentOptions, Piece
 from viper.world.training.writer_init import WriterShape, build_writer
-from viper.world.training.writer_parts import (
-    FURTHER_PART,
-    GROUND_PART,
-    LAST_PART,
-    NAMES_PART,
-    Part,
-    Stage,
-)
+from viper.world.training.writer_parts import FURTHER_PART, GROUND_PART, LAST_PART, Part, Stage
 
 SMALL = Stage(1.0, 256, DocumentOptions(programs=1, full_header=0.0, extra_lines=1))
 
@@ -71,7 +64,7 @@ def test_batches_depend_on_their_seed_alone_and_fit_the_stage(tmp_path: Path) ->
     assert max(batch.ids.shape[1] for batch in one) <= 256
 
 
-@pytest.mark.parametrize("part", [GROUND_PART, FURTHER_PART, LAST_PART, NAMES_PART])
+@pytest.mark.parametrize("part", [GROUND_PART, FURTHER_PART, LAST_PART])
 def test_a_part_goes_through_its_stages_in_order_and_ends_with_the_longest(part: Part) -> None:
     passed = [part.stage(step) for step in range(part.steps)]
     assert list(dict.fromkeys(passed)) == list(part.stages)

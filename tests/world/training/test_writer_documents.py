@@ -1,5 +1,6 @@
 import ast
 import re
+from collections import Counter
 from random import Random
 
 import pytest
@@ -12,7 +13,6 @@ from viper.world.training.writer_documents import (
 )
 from viper.world.training.writer_parts import FURTHER
 from viper.world.training.writer_words import (
-    KEPT_OUT,
     is_test_word,
     made_up_lexicon,
     made_up_name,
@@ -22,9 +22,6 @@ from viper.world.training.writer_words import (
 )
 
 RENAMED = DocumentOptions(made_up_names=1.0, swapped_names=0.0, full_header=0.0)
-PLAIN_NAMES = DocumentOptions(
-    made_up_names=0.0, swapped_names=0.0, plain_names=1.0, full_header=0.0
-)
 
 
 def test_training_and_test_words_never_meet() -> None:
@@ -46,15 +43,12 @@ def test_invented_names_are_distinct_identifiers_and_hide_no_variable() -> None:
     assert made_up_name(Random(5)) == made_up_name(Random(5))
 
 
-def test_names_of_common_words_share_words_and_keep_some_for_testing() -> None:
+def test_names_of_common_words_are_distinct_and_share_words() -> None:
     routines = [f"name{i}" for i in range(40)]
     words = [name.split("_") for name in plain_names(Random(1), routines).values()]
     assert len({tuple(parts) for parts in words}) == 40
     assert all(len(parts) in (2, 3) and len(set(parts)) == len(parts) for parts in words)
-    assert not KEPT_OUT & {part for parts in words for part in parts}
-    assert len({parts[-1] for parts in words}) < 30
-    tested = [name.split("_") for name in plain_names(Random(1), routines, test=True).values()]
-    assert not {p for parts in tested for p in parts[:-1]} & {p for parts in words for p in parts}
+    assert Counter(parts[-1] for parts in words).most_common(1)[0][1] > 3
 
 
 def test_an_invented_lexicon_keeps_the_number_of_adjectives() -> None:
@@ -65,11 +59,8 @@ def test_an_invented_lexicon_keeps_the_number_of_adjectives() -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
-@pytest.mark.parametrize("options", [RENAMED, PLAIN_NAMES])
-def test_every_program_follows_a_header_that_lists_its_names(
-    seed: int, options: DocumentOptions
-) -> None:
-    header, *rest = program_document(Random(seed), options)
+def test_every_program_follows_a_header_that_lists_its_names(seed: int) -> None:
+    header, *rest = program_document(Random(seed), RENAMED)
     listed = {
         line.rpartition(": ")[2].partition("(")[0]: line.rpartition(": ")[0]
         for line in header.text.splitlines()

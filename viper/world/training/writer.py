@@ -16,14 +16,7 @@ from typing import TYPE_CHECKING, Any
 from viper.world.training.optim import Plan, TrainOptions, fit
 from viper.world.training.writer_documents import DocumentOptions, Piece, document
 from viper.world.training.writer_init import Marks, WriterShape, build_writer
-from viper.world.training.writer_parts import (
-    FURTHER_PART,
-    GROUND_PART,
-    LAST_PART,
-    NAMES_PART,
-    Part,
-    Stage,
-)
+from viper.world.training.writer_parts import FURTHER_PART, GROUND_PART, LAST_PART, Part, Stage
 from viper.world.training.writer_tokenizer import (
     BOS,
     EOS,
@@ -55,24 +48,24 @@ class Batch:
 
 def train(options: TrainOptions) -> Mapping[str, float]:
     """Trains the writer and saves it to ``options.out``; returns what it reached."""
-    return _train(options, WriterShape(), (FURTHER_PART, LAST_PART, NAMES_PART))
+    return _train(options, WriterShape())
 
 
 def train_small(options: TrainOptions) -> Mapping[str, float]:
     """As :func:`train`, a smaller model: the second one, to see whether gains carry over.
 
-    Its last part is half as long, and it learns no names of common words.
+    Its last part is half as long.
     """
-    return _train(options, SMALL, (FURTHER_PART, replace(LAST_PART, steps=LAST_PART.steps // 2)))
+    return _train(options, SMALL, replace(LAST_PART, steps=LAST_PART.steps // 2))
 
 
 def _train(
-    options: TrainOptions, shape: WriterShape, further: Sequence[Part]
+    options: TrainOptions, shape: WriterShape, last: Part = LAST_PART
 ) -> Mapping[str, float]:
     compiled = shutil.which("g++") is not None
     model, tokenizer = train_writer(options, shape=shape, compiled=compiled)
     if options.steps is None:
-        for part in further:
+        for part in (FURTHER_PART, last):
             model = train_part(model, tokenizer, options, part, compiled=compiled)
     save_writer(model, tokenizer, options.out)
     from viper.world.training.writer_score import evaluate

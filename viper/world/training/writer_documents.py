@@ -37,7 +37,7 @@ from viper.world.queries.texts import (
     vague_text_sample,
 )
 from viper.world.queries.vague import WEIGHTS as VAGUE_SORTS
-from viper.world.training.writer_words import made_up_lexicon, made_up_names, plain_names
+from viper.world.training.writer_words import made_up_lexicon, made_up_names
 
 FAMILY_SHARES: Mapping[str, float] = {"referring": 0.40, "question": 0.40, "video": 0.20}
 TASKS: Mapping[str, str] = {"referring": "ground", "question": "question", "video": "choice"}
@@ -90,8 +90,6 @@ class DocumentOptions:
         made_up_names: share of documents with invented routine names.
         swapped_names: share with the API's own names dealt to the wrong routines, so that
             only the header tells what a name does.
-        plain_names: share with new routine names made of common words, several of which share
-            a word.
         full_header: share of documents whose header lists the whole API.
         extra_lines: at most how many unneeded lines another header has.
         selections: share of documents that select answers.
@@ -115,7 +113,6 @@ class DocumentOptions:
     made_up_nouns: float = 0.5
     made_up_names: float = 0.5
     swapped_names: float = 0.06
-    plain_names: float = 0.0
     full_header: float = 0.3
     extra_lines: int = 12
     selections: float = 0.2
@@ -301,10 +298,7 @@ def _name_mapping(
     draw = random.random()
     if draw < options.made_up_names:
         return made_up_names(random, dict.fromkeys(names), avoid=names)
-    plain = options.made_up_names + options.swapped_names
-    if plain <= draw < plain + options.plain_names:
-        return plain_names(random, dict.fromkeys(names), avoid=names)
-    if draw < plain:
+    if draw < options.made_up_names + options.swapped_names:
         dealt = list(dict.fromkeys(names))
         random.shuffle(dealt)
         return dict(zip(dict.fromkeys(names), dealt, strict=True))

@@ -1,14 +1,13 @@
 """The program writer's curriculum: what it is trained on, and for how long.
 
 First the grammar, nouns and names (``GROUND``), then what examples alone can show
-(``FURTHER``), then prompts as they will be (``LAST``), and once more with new routine names
-made of common words (``NAMES``).
+(``FURTHER``), last prompts as they will be (``LAST``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from viper.world.training.writer_documents import DocumentOptions
 
@@ -116,16 +115,7 @@ LAST: tuple[Stage, ...] = (
 )
 """Prompts as they will be: half of them without examples, the others with a bank's."""
 
-NAMES: tuple[Stage, ...] = (
-    replace(
-        LAST[0],
-        documents=replace(LAST[0].documents, made_up_names=0.15, plain_names=0.4, banks=0.5),
-    ),
-)
-"""The same with names like ``outer_part``: words that otherwise mean something are only copied."""
-
 
 GROUND_PART = Part("writer", GROUND, 4600, 3e-3, warmup=40, step_tokens=4000)
 FURTHER_PART = Part("further", FURTHER, 1600, 3e-3)
 LAST_PART = Part("last", LAST, 2000, 2e-3)
-NAMES_PART = Part("names", NAMES, 600, 1e-3)

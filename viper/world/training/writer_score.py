@@ -98,7 +98,6 @@ CONDITIONS: Mapping[str, Condition] = {
     "names_in_examples": Condition(examples=4, made_up_names=True),
     "names_in_api_text": Condition(made_up_names=True),
     "names_of_common_words": Condition("val", plain_names=True),
-    "common_words_4_examples": Condition("val", plain_names=True, vague=True, examples=4),
     "vague": Condition("val", vague=True),
     "vague_8_examples": Condition("val", vague=True, examples=8),
 }
@@ -225,8 +224,10 @@ def _trial(condition: Condition, random: Random) -> Trial:
     mapping: Mapping[str, str] = {}
     if condition.renamed:
         names = [entry.name for entry in entries]
-        invent = plain_names if condition.plain_names else made_up_names
-        mapping = invent(random, dict.fromkeys(names), test=True, avoid=names)
+        if condition.plain_names:
+            mapping = plain_names(random, names, avoid=names)
+        else:
+            mapping = made_up_names(random, dict.fromkeys(names), test=True, avoid=names)
     program = rename(sample.program, mapping)
     prompt = compact_document(
         [renamed_entry(entry, mapping) for entry in entries],

@@ -1,14 +1,15 @@
 """Invented nouns and routine names: what the program writer has to copy, never to know.
 
 Words for training and words for testing never meet: a checksum decides which side a word
-is on, and the English words that routine names are mixed with are two separate lists.
+is on, and the English words that routine names are mixed with are two separate lists. Names
+of common words alone (:func:`plain_names`) are for scoring; training has none.
 """
 
 from __future__ import annotations
 
 import keyword
 import zlib
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable
 from random import Random
 
 from viper.world.queries.lexicon import WORLD, Lexicon
@@ -52,14 +53,10 @@ _COMMON = _words(
     "event moment start end before after while during until since time times one two all any "
     "some each every best worst most least large small big tiny wide tall deep sharp size width "
     "height distance gap range number amount total value score rank key label word text kind "
-    "type color colour shape material property feature to of from in on at with for is has as"
+    "type color colour shape material property feature to of from in on at with for is has as "
+    "by arrange across upwards central nearest leftward rightward upper lower area"
 )
-"""Common words that new names of routines are made of; several stand in the API's own names."""
-
-KEPT_OUT = frozenset(
-    _words("across upwards arrange central nearest leftward rightward upper lower area")
-)
-"""Never in a name of common words during training: renamed APIs are tried with them."""
+"""Common words that names of routines may be made of; several stand in the API's own names."""
 
 # Names that programs use for something else.
 _TAKEN = frozenset(
@@ -143,19 +140,6 @@ def made_up_name(random: Random, *, test: bool = False) -> str:
     )
 
 
-def plain_name(random: Random, shared: Sequence[str] = (), *, test: bool = False) -> str:
-    """A routine name of two or three common words, ``outer_part``.
-
-    Args:
-        shared: half of the names end in one of these.
-        test: the words before the last are ones that training never has in such a name.
-    """
-    common = [word for word in _COMMON if word not in KEPT_OUT]
-    last = random.choice(shared if shared and random.random() < 0.5 else common)
-    words = sorted({*_TEST_ENGLISH, *KEPT_OUT} if test else set(common) - {last})
-    return "_".join([*random.sample(words, random.choice((1, 1, 1, 2))), last])
-
-
 def made_up_names(
     random: Random, names: Iterable[str], *, test: bool = False, avoid: Collection[str] = ()
 ) -> dict[str, str]:
@@ -164,11 +148,20 @@ def made_up_names(
 
 
 def plain_names(
-    random: Random, names: Iterable[str], *, test: bool = False, avoid: Collection[str] = ()
+    random: Random, names: Iterable[str], *, avoid: Collection[str] = ()
 ) -> dict[str, str]:
-    """As :func:`made_up_names`, of common words, some of which several names share."""
-    shared = [plain_name(random, test=test).rpartition("_")[2] for _ in range(3)]
-    return _mapping(names, avoid, lambda: plain_name(random, shared, test=test))
+    """As :func:`made_up_names`, of two or three common words, ``outer_part``.
+
+    Some names share their last word, as those that a person invents do.
+    """
+    shared = random.sample(_COMMON, 3)
+
+    def draw() -> str:
+        last = random.choice(shared if random.random() < 0.5 else _COMMON)
+        others = [word for word in _COMMON if word != last]
+        return "_".join([*random.sample(others, random.choice((1, 1, 1, 2))), last])
+
+    return _mapping(names, avoid, draw)
 
 
 def _mapping(

@@ -1,6 +1,6 @@
 """The spatial routines of the abstract API under other names, as if somebody had renamed them.
 
-Used as a file of routines (``--api vipergpt+renamed_routines.py``) to see what a bank of
+Used as a file of routines (``--api vipergpt+renamed_in_common_words.py``) to see what a bank of
 examples is worth after such a change.
 """
 

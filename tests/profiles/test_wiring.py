@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.tools.tiny_diffusion import tiny_pipeline
 from viper.errors import ProfileError, UnknownNameError
 from viper.llm.deferred import DeferredLLM
 from viper.profiles import known_profiles, load_profile
@@ -53,6 +54,15 @@ def test_the_shipped_profile_runs_here_and_the_others_say_what_they_lack() -> No
     state, why = readiness(load_profile("paper-clova"))
     assert state == "downloads first" and why is not None and "OpenAI" not in why
     assert "Salesforce/blip-vqa-base" in why
+
+
+def test_a_pipeline_of_several_networks_is_counted_whole(tmp_path: Path) -> None:
+    folder = tiny_pipeline(tmp_path / "painter")
+    profile = written(tmp_path, 'inpainter = { backend = "diffusers", model = "./painter" }')
+    (state,) = [each for each in inventory(profile) if each.role == "inpainter"]
+    assert (state.place, state.problem) == ("folder", None)
+    sizes = [path.stat().st_size for path in folder.rglob("*.safetensors")]
+    assert len(sizes) == 3 and state.size_bytes == sum(sizes)
 
 
 def test_wiring_loads_nothing() -> None:

@@ -54,6 +54,14 @@ def test_loading_in_the_background_loads_everything():
     assert models.loaded() == {"detector": "d", "depth": "z"}
 
 
+def test_what_few_programs_need_is_not_loaded_ahead():
+    models = ModelSet({"detector": lambda: "d", "inpainter": lambda: "i"})
+    models.load_in_background().join(10)
+    models.load_all()
+    assert models.loaded() == {"detector": "d"}
+    assert models.get("inpainter") == "i"
+
+
 def test_a_backend_that_cannot_be_loaded_says_so_where_it_is_used():
     def broken():
         raise ModelError("no weights there")

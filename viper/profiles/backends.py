@@ -52,6 +52,7 @@ SHIPPED: Mapping[str, Mapping[str, str]] = MappingProxyType(
         },
         "text": {USES_LLM: "viper.tools.text:LanguageTool"},
         "embedder": {"sentence": "viper.tools.embedder_sentence:SentenceEmbedder"},
+        "inpainter": {"diffusers": "viper.tools.inpainter_diffusers:DiffusersInpainter"},
     }
 )
 """Role -> backend -> ``module:class``; loads by ``from_pretrained`` or as called."""

@@ -15,7 +15,10 @@ from viper.profiles.wiring import Profile
 
 Place = Literal["folder", "cache", "hub", "endpoint", "shared", "own", "nowhere"]
 
-_CONFIGS = ("config.json", "open_clip_config.json", "adapter_config.json")
+PIPELINE_INDEX = "model_index.json"
+"""What a checkpoint of several networks has instead, each of them in a folder of its own."""
+
+_CONFIGS = ("config.json", "open_clip_config.json", "adapter_config.json", PIPELINE_INDEX)
 
 
 @dataclass(frozen=True)
@@ -123,7 +126,8 @@ def _of_source(source: str, state: Any, offline: bool) -> ModelState:
 
 def _weights(folder: Path) -> int:
     endings = (".safetensors", ".bin", ".pt", ".pth")
-    return sum(path.stat().st_size for path in folder.iterdir() if path.suffix in endings)
+    inside = folder.rglob("*") if (folder / PIPELINE_INDEX).is_file() else folder.iterdir()
+    return sum(path.stat().st_size for path in inside if path.suffix in endings)
 
 
 def _cached_size(repository: str) -> int | None:

@@ -15,7 +15,10 @@ from typing import Any
 from viper.errors import ModelError, ToolError
 from viper.tools.loading import MEMORY_ADVICE, ONE_AT_A_TIME, is_out_of_memory
 
-ROLES = ("detector", "matcher", "depth", "vqa", "video", "text", "embedder")
+ROLES = ("detector", "matcher", "depth", "vqa", "video", "text", "embedder", "inpainter")
+
+ON_DEMAND = frozenset({"inpainter"})
+"""Roles that few programs need, on libraries slow to import: never loaded ahead of their use."""
 
 
 class ModelSet:
@@ -146,12 +149,12 @@ class ModelSet:
         return _Shared(self, role) if role in self._loaders else None
 
     def load_all(self) -> None:
-        """Loads every backend now (a server warms up; a test measures)."""
-        for role in self._loaders:
+        """Loads every backend now (a server warms up; a test measures); none :data:`ON_DEMAND`."""
+        for role in self._loaded_ahead():
             self.get(role)
 
     def load_in_background(self) -> threading.Thread:
-        """Loads every backend in a thread of its own.
+        """Loads every backend but those :data:`ON_DEMAND` in a thread of its own.
 
         A backend that cannot be loaded says so when it is first used. A process that ends waits
         for the one that is being loaded, and no further one: a thread that the interpreter's end
@@ -159,7 +162,7 @@ class ModelSet:
         """
 
         def load() -> None:
-            for role in self._loaders:
+            for role in self._loaded_ahead():
                 if not threading.main_thread().is_alive():
                     return
                 with contextlib.suppress(Exception):
@@ -168,6 +171,9 @@ class ModelSet:
         thread = threading.Thread(target=load, name="viper-preload")
         thread.start()
         return thread
+
+    def _loaded_ahead(self) -> list[str]:
+        return [role for role in self._loaders if role not in ON_DEMAND]
 
     def _make_room(self, newest: _Weights) -> None:
         """Lets go of weights that nobody uses at the moment until the bound is kept."""

@@ -19,6 +19,7 @@ from viper.schema import PixelBox
 
 Pixels = NDArray[np.uint8]
 Floats = NDArray[np.float32]
+Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,21 @@ class VisualAnswerer(Protocol):
 
     def caption(self, encodings: Sequence[Any]) -> list[str]:
         """A sentence that describes each picture."""
+        ...
+
+
+@runtime_checkable
+class Inpainter(Protocol):
+    """Painting something else into a part of a picture."""
+
+    model_id: str
+
+    def inpaint(self, pixels: Pixels, mask: Mask, prompt: str, seed: int) -> Pixels:
+        """A picture of the same size with what the prompt names painted where ``mask`` holds.
+
+        ``mask`` is bool [H, W]. Pixels outside it stay as they were, to the bit; the
+        same arguments give the same picture.
+        """
         ...
 
 

@@ -1,0 +1,187 @@
+"""Inpainting by a Stable Diffusion checkpoint made for it, through diffusers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Unpack
+
+import numpy as np
+
+from viper.errors import ModelError, ProfileError
+from viper.tools.inpaint_window import PADDING, resized, resized_mask, window_around
+from viper.tools.inpainter_prompt import NO_PROMPT, encode_prompts
+from viper.tools.loading import Loading, LoadOptions, LocalModel, load_errors
+from viper.tools.model_id import model_id
+from viper.tools.roles import Mask, Pixels
+
+STEPS, GUIDANCE = 50, 7.5
+"""What published checkpoints are used with."""
+
+UNET_CHANNELS = 9
+"""Noisy latents, the mask, and the latents of what is left of the picture."""
+
+
+class DiffusersInpainter(LocalModel):
+    """An :class:`~viper.tools.roles.Inpainter` on ``StableDiffusionInpaintPipeline``.
+
+    The model sees one square around all that is masked (:mod:`viper.tools.inpaint_window`)
+    at its own resolution. Noise is drawn on the processor, whatever the model runs on. Not
+    for several threads at once; the hub holds a lock for each model.
+
+    Args:
+        pipeline: loaded, with a UNet of nine input channels.
+        name: what goes into traces and cache keys.
+        steps: of denoising, each one or (with guidance) two runs of the UNet.
+        guidance: how far a step is led from no prompt to the prompt; 1 leaves it out.
+        padding: context on each side as a share of the longer side of what is masked.
+    """
+
+    def __init__(
+        self,
+        pipeline: Any,
+        name: str,
+        *,
+        steps: int = STEPS,
+        guidance: float = GUIDANCE,
+        padding: float = PADDING,
+    ) -> None:
+        import torch
+
+        _check(name, pipeline, steps, guidance, padding)
+        self.model_id = name
+        self._pipeline = pipeline
+        self._steps, self._guidance, self._padding = steps, guidance, padding
+        parts = [pipeline.text_encoder, pipeline.unet, pipeline.vae, pipeline.safety_checker]
+        self._model = torch.nn.ModuleList([part for part in parts if part is not None]).eval()
+        self._side = pipeline.unet.config.sample_size * pipeline.vae_scale_factor
+        pipeline.set_progress_bar_config(disable=True)
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        source: str | Path,
+        *,
+        steps: int = STEPS,
+        guidance: float = GUIDANCE,
+        padding: float = PADDING,
+        safety_checker: bool = True,
+        **loading: Unpack[Loading],
+    ) -> DiffusersInpainter:
+        """Loads a folder or a published checkpoint; weights in safetensors files only.
+
+        Args:
+            safety_checker: use the checkpoint's own, if it has one. False goes without it,
+                which suits a model that cannot paint anything that needs it.
+
+        Raises:
+            ModelError: nothing loadable under that name, or no inpainting checkpoint.
+            ProfileError: a way of loading that pipelines do not take, or a wrong value.
+        """
+        pipeline = _loaded(source, safety_checker, LoadOptions(**loading))
+        return cls(pipeline, model_id(source), steps=steps, guidance=guidance, padding=padding)
+
+    def inpaint(self, pixels: Pixels, mask: Mask, prompt: str, seed: int) -> Pixels:
+        """A picture of the same size with what the prompt names painted where ``mask`` holds.
+
+        Args:
+            pixels: uint8 [H, W, 3].
+            mask: bool [H, W]; where nothing is masked the picture comes back as it is.
+            prompt: a noun phrase; more than the text encoder takes is cut off.
+            seed: of the noise.
+
+        Raises:
+            ValueError: the mask is no bool array of the picture's size.
+            ModelError: the checkpoint's safety checker withheld the result.
+        """
+        if mask.dtype != np.bool_ or mask.shape != pixels.shape[:2]:
+            raise ValueError(
+                f"a mask of bool {pixels.shape[:2]} is expected, not {mask.dtype} {mask.shape}"
+            )
+        if not mask.any():
+            return pixels.copy()
+        window = window_around(mask, self._side // 2, self._padding)
+        square = resized(window.cut(pixels), self._side)
+        masked = resized_mask(window.cut(mask), self._side)
+        painted = self._paint(square, masked, prompt, seed)
+        return window.paste(pixels, mask, resized(painted, window.side))
+
+    def _paint(self, square: Pixels, mask: Mask, prompt: str, seed: int) -> Pixels:
+        """Runs the pipeline on a square at the model's resolution."""
+        import torch
+        from PIL import Image
+
+        with torch.inference_mode():
+            said, unsaid = encode_prompts(
+                self._pipeline.text_encoder, self._pipeline.tokenizer, [prompt, NO_PROMPT]
+            ).split(1)
+            output = self._pipeline(
+                prompt_embeds=said,
+                negative_prompt_embeds=unsaid,
+                image=Image.fromarray(square),
+                mask_image=Image.fromarray(mask.astype(np.uint8) * 255),
+                height=self._side,
+                width=self._side,
+                num_inference_steps=self._steps,
+                guidance_scale=self._guidance,
+                generator=torch.Generator("cpu").manual_seed(seed),
+                output_type="np",
+            )
+        if any(output.nsfw_content_detected or ()):
+            raise ModelError(
+                f"the safety checker of {self.model_id} withheld what it painted for {prompt!r}; "
+                "ask for something else, or try another seed"
+            )
+        painted: Pixels = (output.images[0] * 255).round().astype(np.uint8)
+        return painted
+
+
+def _loaded(source: str | Path, safety_checker: bool, options: LoadOptions) -> Any:
+    """The pipeline on its device, in its precision."""
+    for name in ("device_map", "quantize"):
+        if getattr(options, name) is not None:
+            raise ProfileError(f"the backend diffusers takes no option {name}")
+    dtype = options.resolved_dtype()
+    without = {} if safety_checker else {"safety_checker": None, "requires_safety_checker": False}
+    with load_errors("a Stable Diffusion inpainting pipeline", source), _quietly():
+        from diffusers import StableDiffusionInpaintPipeline
+
+        pipeline = StableDiffusionInpaintPipeline.from_pretrained(
+            source,
+            dtype=None if dtype == "auto" else dtype,
+            use_safetensors=True,
+            local_files_only=options.local_only,
+            revision=options.revision,
+            **without,
+        )
+        return pipeline.to(options.resolved_device())
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """No progress bar of diffusers while the block runs."""
+    from diffusers.utils import logging
+
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()
+
+
+def _check(name: str, pipeline: Any, steps: int, guidance: float, padding: float) -> None:
+    if steps < 1:
+        raise ProfileError(f"steps must be at least 1, not {steps}")
+    if guidance < 0 or padding < 0:
+        raise ProfileError(
+            f"guidance and padding must not be negative, not {guidance} and {padding}"
+        )
+    channels = pipeline.unet.config.in_channels
+    if channels != UNET_CHANNELS:
+        raise ModelError(
+            f"{name}: its UNet takes {channels} channels, one for inpainting {UNET_CHANNELS}; "
+            "give a checkpoint made for inpainting"
+        )

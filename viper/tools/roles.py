@@ -19,6 +19,7 @@ from viper.schema import PixelBox
 
 Pixels = NDArray[np.uint8]
 Floats = NDArray[np.float32]
+Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,15 @@ class Detection:
     """One box a detector proposes for a phrase; ``score`` in [0, 1]."""
 
     box: PixelBox
+    score: float
+
+
+@dataclass(frozen=True, eq=False)
+class Segment:
+    """One object a segmenter found: ``mask`` bool [H, W] of its pixels, ``score`` in [0, 1]."""
+
+    mask: Mask
+    label: str
     score: float
 
 
@@ -99,6 +109,50 @@ class VisualAnswerer(Protocol):
 
     def caption(self, encodings: Sequence[Any]) -> list[str]:
         """A sentence that describes each picture."""
+        ...
+
+
+@runtime_checkable
+class Segmenter(Protocol):
+    """Panoptic segmentation: every object of a picture with its outline and its label."""
+
+    model_id: str
+
+    def encode(self, pixels: Pixels) -> Any:
+        """The encoding of one picture (the image tower, run once)."""
+        ...
+
+    def segments(self, encoding: Any, names: Sequence[str] | None) -> list[Segment]:
+        """The objects, best first; masks have the picture's size and do not overlap.
+
+        ``names`` keeps only labels among them; None keeps every label the model knows.
+        """
+        ...
+
+
+@runtime_checkable
+class Inpainter(Protocol):
+    """Painting something else into a part of a picture."""
+
+    model_id: str
+
+    def inpaint(self, pixels: Pixels, mask: Mask, prompt: str, seed: int) -> Pixels:
+        """A picture of the same size with what the prompt names painted where ``mask`` holds.
+
+        ``mask`` is bool [H, W]. Pixels outside it stay as they were, to the bit; the
+        same arguments give the same picture.
+        """
+        ...
+
+
+@runtime_checkable
+class FaceDetector(Protocol):
+    """Finding faces."""
+
+    model_id: str
+
+    def faces(self, pixels: Pixels) -> list[Detection]:
+        """The box of every face, surest first; an empty list when there is none."""
         ...
 
 

@@ -31,7 +31,9 @@ RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 
 DOORS = frozenset({"api", "sandbox", "ace", "tuning", "cli"})
 
-HEAVY = frozenset({"torch", "torchvision", "transformers", "open_clip", "timm", "av", "vllm"})
+HEAVY = frozenset(
+    {"torch", "torchvision", "transformers", "open_clip", "timm", "av", "cv2", "augly", "vllm"}
+)
 
 
 def modules() -> list[Path]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from viper.reasoner import RunResult
@@ -25,8 +25,15 @@ def _answer_text(answer: Answer) -> str:
     if answer.kind == "choice":
         return f"({answer.choice_index}) {answer.value}"
     if answer.kind == "image":
-        return "a picture (write it with --save FILE)"
+        size = f"{answer.value['width']} x {answer.value['height']} pixels"
+        return f"a picture of {size} (write it with --save FILE)"
+    if answer.kind == "tags":
+        return "; ".join(map(_tag_text, answer.value)) or "no tags"
     return str(answer.value)
+
+
+def _tag_text(tag: Mapping[str, Any]) -> str:
+    return f"{tag['label']} [{', '.join(f'{side:g}' for side in tag['box'])}]"
 
 
 def failure_line(failure: Failure | None) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import json
 import math
 from typing import Any
@@ -9,11 +11,23 @@ from typing import Any
 from viper.reasoner import RunResult
 from viper.record import result_record
 from viper.schema import Trial, to_json
+from viper.tools.roles import Pixels
 
 
 def result_json(result: RunResult) -> bytes:
-    """The record of a run."""
-    return encoded(result_record(result))
+    """The record of a run, with the picture that was answered."""
+    return encoded(result_record(result) | {"picture": _address(result.picture)})
+
+
+def _address(picture: Pixels | None) -> str | None:
+    """A picture as the ``data:`` address of a PNG file."""
+    if picture is None:
+        return None
+    from PIL import Image
+
+    written = io.BytesIO()
+    Image.fromarray(picture).save(written, "PNG")
+    return "data:image/png;base64," + base64.b64encode(written.getvalue()).decode("ascii")
 
 
 def trial_json(trial: Trial) -> bytes:

@@ -10,14 +10,22 @@ from typing import Any
 
 import numpy as np
 
+from viper.errors import ToolError
 from viper.sandbox import Ref
-from viper.schema import Answer, Box, Failure, Query
+from viper.schema import Answer, Box, Failure, PixelBox, Query
+from viper.tools.edited import Origin
 from viper.tools.media import Media
+from viper.tools.roles import Pixels
 
 _ASKING = re.compile(
     r"^(what|which|who|where|when|why|how|is|are|was|were|does|do|did|can|has|have|will|"
     r"tell me (what|which|how))\b"
 )
+_WHICH = r"(the|all|every|each|everything|everyone|any|my|his|her|their)\b"
+_EDITING = re.compile(
+    rf"^((replace|hide|blur|remove|erase|cover|recolou?r) {_WHICH}|(create|make) (a )?colou?r ?pop)"
+)
+_TAGGING = re.compile(rf"^(tag|label) {_WHICH}")
 _TRUE, _FALSE = {"yes", "true", "y", "1"}, {"no", "false", "n", "0"}
 
 
@@ -25,7 +33,8 @@ def resolve_task(query: Query) -> tuple[str, str]:
     """The task of a query and, for ``auto``, why it was chosen.
 
     Options make a choice; a question mark or an opening question word makes a
-    question; any other words about one picture name something to ground.
+    question; "tag the …" asks for tags, "replace the …" and its like for an edit; any other
+    words about one picture name something to ground.
     """
     if query.task != "auto":
         return query.task, "as asked"
@@ -36,6 +45,10 @@ def resolve_task(query: Query) -> tuple[str, str]:
         return "question", "a video without options"
     if text.endswith("?") or _ASKING.match(text):
         return "question", "worded as a question"
+    if _TAGGING.match(text):
+        return "tag", "asks for tags"
+    if _EDITING.match(text):
+        return "edit", "asks for a change"
     if query.media == "images":
         return "statement", "a statement about several pictures"
     return "ground", "names something in a picture"
@@ -67,13 +80,24 @@ def _wrong(value: Any, expected: str) -> Failure:
 
 
 def _ground(value: Any, query: Query, media: Media) -> Answer | Failure:
-    if isinstance(value, list) and len(value) == 1:
+    """One patch; of a list of labelled ones, as line programs have them, the first: the surest."""
+    if isinstance(value, list) and value and (len(value) == 1 or all(map(_label, value))):
         value = value[0]
     if not isinstance(value, Ref) or value.kind != "patch":
         return _wrong(value, "one ImagePatch")
+    place = _place(value, media)
+    if isinstance(place, Failure):
+        return place
+    image_id, box = place
+    digits = re.sub(r"\D", "", image_id.rpartition("#")[2]) or "0"
+    return Answer(list(box), "box", box=box, image_index=int(digits))
+
+
+def _place(value: Ref, media: Media) -> tuple[str, PixelBox] | Failure:
+    """The given picture that a patch is of, and its box there, also of a patch of an edit."""
     image_id = str(value.fields[0])
     try:
-        picture = media.pixels(image_id)
+        picture, origin = media.pixels(image_id), media.origin(image_id)
     except KeyError:
         return _wrong(value, "a patch of the given picture")
     numbers = [float(number) for number in value.fields[1:5]]
@@ -81,11 +105,17 @@ def _ground(value: Any, query: Query, media: Media) -> Answer | Failure:
         return _wrong(value, "a patch with finite borders")
     height, width = picture.shape[:2]
     x0, y0, x1, y1 = Box(*numbers).to_pixels(height)
-    box = (_bounded(x0, width), _bounded(y0, height), _bounded(x1, width), _bounded(y1, height))
-    if box[0] >= box[2] or box[1] >= box[3]:
+    x0, x1 = (_bounded(x, width) + origin.x for x in (x0, x1))
+    y0, y1 = (_bounded(y, height) + origin.y for y in (y0, y1))
+    if x0 >= x1 or y0 >= y1:
         return _wrong(value, "a patch that is not empty")
-    digits = re.sub(r"\D", "", image_id.rpartition("#")[2]) or "0"
-    return Answer(list(box), "box", box=box, image_index=int(digits))
+    return origin.image_id, (x0, y0, x1, y1)
+
+
+def _label(value: Any) -> str:
+    """What a patch is said to show; "" where nothing is said."""
+    known = isinstance(value, Ref) and value.kind == "patch" and len(value.fields) > 6
+    return str(value.fields[6]) if known else ""
 
 
 def _bounded(value: float, limit: int) -> float:
@@ -132,22 +162,66 @@ def _statement(value: Any, query: Query, media: Media) -> Answer | Failure:
 
 
 def _edit(value: Any, query: Query, media: Media) -> Answer | Failure:
+    """A picture: an array, an edited picture, or a part of one; kept with the media."""
+    origin = Origin("image0" if media.video is None else "video0#0")
+    pixels: Pixels | None = None
     if isinstance(value, np.ndarray) and value.dtype == np.uint8 and value.ndim == 3:
-        return Answer(None, "image")
-    return _wrong(value, "a picture, uint8 [3, H, W]")
+        if value.shape[0] == 3 and value.size:
+            pixels = value.transpose(1, 2, 0)
+    elif isinstance(value, Ref) and value.kind in ("patch", "image"):
+        cut = _cut_out(value, media)
+        if isinstance(cut, Failure):
+            return cut
+        pixels, origin = cut
+    if pixels is None:
+        return _wrong(value, "a picture: an edited one, an ImagePatch, or uint8 [3, H, W]")
+    try:
+        name = media.edits.add(pixels, origin)
+    except ToolError as error:
+        return Failure("return_type", f"returned a picture that cannot be kept: {error}")
+    size = {"width": pixels.shape[1], "height": pixels.shape[0]}
+    return Answer({"picture": name, **size}, "image")
+
+
+def _cut_out(value: Ref, media: Media) -> tuple[Pixels, Origin] | Failure:
+    """The pixels that a patch or an image names, and where they come from."""
+    image_id = str(value.fields[0])
+    try:
+        picture, origin = media.pixels(image_id), media.origin(image_id)
+    except KeyError:
+        return _wrong(value, "a picture of this query")
+    if value.kind == "image":
+        return picture, origin
+    place = _place(value, media)
+    if isinstance(place, Failure):
+        return place
+    x0, y0, x1, y1 = place[1]
+    left, top = math.floor(x0) - origin.x, math.floor(y0) - origin.y
+    right, bottom = math.ceil(x1) - origin.x, math.ceil(y1) - origin.y
+    part = Origin(origin.image_id, left + origin.x, top + origin.y)
+    return picture[top:bottom, left:right], part
 
 
 def _tag(value: Any, query: Query, media: Media) -> Answer | Failure:
+    """Pairs of a patch and its label in either order, labelled patches, or what ``TAG`` gave."""
+    if isinstance(value, Ref) and str(value.fields[0]) in media.edits:
+        kept = media.edits.picture(str(value.fields[0])).tags
+        if kept is not None:
+            return Answer([{"box": list(tag.box), "label": tag.label} for tag in kept], "tags")
     if not isinstance(value, list | tuple):
         return _wrong(value, "a list of (patch, label) pairs")
     tags = []
     for item in value:
-        if not isinstance(item, list | tuple) or len(item) != 2 or not isinstance(item[1], str):
+        pair = (item, _label(item)) if _label(item) else item
+        if not isinstance(pair, list | tuple) or len(pair) != 2:
             return _wrong(item, "a (patch, label) pair")
-        located = _ground(item[0], query, media)
+        patch, label = pair if isinstance(pair[1], str) else (pair[1], pair[0])
+        if not isinstance(label, str):
+            return _wrong(item, "a (patch, label) pair")
+        located = _ground(patch, query, media)
         if isinstance(located, Failure):
             return located
-        tags.append({"box": list(located.box or ()), "label": item[1]})
+        tags.append({"box": list(located.box or ()), "label": label})
     return Answer(tags, "tags")
 
 
@@ -162,9 +236,13 @@ def _json(value: Any) -> Any:
 
 
 def _auto(value: Any, query: Query, media: Media) -> Answer | Failure:
-    """By what came out: a patch, a picture, pairs, else words (a program of one's own)."""
+    """By what came out: a picture, a patch, tags, else words (a program of one's own)."""
     if isinstance(value, Ref):
-        return _ground(value, query, media)
+        made = str(value.fields[0]) in media.edits
+        if not made:
+            return _ground(value, query, media)
+        tagged = media.edits.picture(str(value.fields[0])).tags is not None
+        return _tag(value, query, media) if tagged else _edit(value, query, media)
     if isinstance(value, np.ndarray):
         return _edit(value, query, media)
     if isinstance(value, list):

@@ -15,7 +15,22 @@ from typing import Any
 from viper.errors import ModelError, ToolError
 from viper.tools.loading import MEMORY_ADVICE, ONE_AT_A_TIME, is_out_of_memory
 
-ROLES = ("detector", "matcher", "depth", "vqa", "video", "text", "embedder")
+ROLES = (
+    "detector",
+    "matcher",
+    "depth",
+    "vqa",
+    "segmenter",
+    "inpainter",
+    "faces",
+    "video",
+    "text",
+    "embedder",
+)
+
+
+ON_DEMAND = frozenset({"segmenter", "inpainter", "faces"})
+"""Roles that few programs use: they are not loaded ahead."""
 
 
 class ModelSet:
@@ -151,7 +166,7 @@ class ModelSet:
             self.get(role)
 
     def load_in_background(self) -> threading.Thread:
-        """Loads every backend in a thread of its own.
+        """Loads every backend but those of ``ON_DEMAND`` in a thread of its own.
 
         A backend that cannot be loaded says so when it is first used. A process that ends waits
         for the one that is being loaded, and no further one: a thread that the interpreter's end
@@ -159,7 +174,7 @@ class ModelSet:
         """
 
         def load() -> None:
-            for role in self._loaders:
+            for role in [role for role in self._loaders if role not in ON_DEMAND]:
                 if not threading.main_thread().is_alive():
                     return
                 with contextlib.suppress(Exception):

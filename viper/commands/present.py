@@ -32,6 +32,11 @@ def _answer_text(answer: Answer) -> str:
     return str(answer.value)
 
 
+def _is_outline(field: Any) -> bool:
+    """Whether a field of a reference names an outline, or says that there is none."""
+    return field == "" or str(field).startswith("outline-")
+
+
 def _tag_text(tag: Mapping[str, Any]) -> str:
     return f"{tag['label']} [{', '.join(f'{side:g}' for side in tag['box'])}]"
 
@@ -87,7 +92,8 @@ def _outcome(trial: Trial) -> str:
 
 def _short(value: Any) -> str:
     if isinstance(value, dict) and {"kind", "fields"} <= set(value):
-        fields = [f"{item:g}" if isinstance(item, float) else str(item) for item in value["fields"]]
+        known = [field for field in value["fields"] if not _is_outline(field)]
+        fields = [f"{item:g}" if isinstance(item, float) else str(item) for item in known]
         return f"{value['kind']}({', '.join(fields)})"
     if isinstance(value, list):
         shown = ", ".join(_short(item) for item in value[:4])

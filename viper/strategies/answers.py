@@ -12,10 +12,9 @@ import numpy as np
 
 from viper.errors import ToolError
 from viper.sandbox import Ref
-from viper.schema import Answer, Box, Failure, PixelBox, Query
-from viper.tools.edited import Origin
+from viper.schema import Answer, Failure, Query
+from viper.strategies.places import label_of, picture_of, place_of
 from viper.tools.media import Media
-from viper.tools.roles import Pixels
 
 _ASKING = re.compile(
     r"^(what|which|who|where|when|why|how|is|are|was|were|does|do|did|can|has|have|will|"
@@ -81,45 +80,16 @@ def _wrong(value: Any, expected: str) -> Failure:
 
 def _ground(value: Any, query: Query, media: Media) -> Answer | Failure:
     """One patch; of a list of labelled ones, as line programs have them, the first: the surest."""
-    if isinstance(value, list) and value and (len(value) == 1 or all(map(_label, value))):
+    if isinstance(value, list) and value and (len(value) == 1 or all(map(label_of, value))):
         value = value[0]
     if not isinstance(value, Ref) or value.kind != "patch":
         return _wrong(value, "one ImagePatch")
-    place = _place(value, media)
-    if isinstance(place, Failure):
-        return place
+    place = place_of(value, media)
+    if place is None:
+        return _wrong(value, "a patch of the given picture that is not empty")
     image_id, box = place
     digits = re.sub(r"\D", "", image_id.rpartition("#")[2]) or "0"
     return Answer(list(box), "box", box=box, image_index=int(digits))
-
-
-def _place(value: Ref, media: Media) -> tuple[str, PixelBox] | Failure:
-    """The given picture that a patch is of, and its box there, also of a patch of an edit."""
-    image_id = str(value.fields[0])
-    try:
-        picture, origin = media.pixels(image_id), media.origin(image_id)
-    except KeyError:
-        return _wrong(value, "a patch of the given picture")
-    numbers = [float(number) for number in value.fields[1:5]]
-    if not all(math.isfinite(number) for number in numbers):
-        return _wrong(value, "a patch with finite borders")
-    height, width = picture.shape[:2]
-    x0, y0, x1, y1 = Box(*numbers).to_pixels(height)
-    x0, x1 = (_bounded(x, width) + origin.x for x in (x0, x1))
-    y0, y1 = (_bounded(y, height) + origin.y for y in (y0, y1))
-    if x0 >= x1 or y0 >= y1:
-        return _wrong(value, "a patch that is not empty")
-    return origin.image_id, (x0, y0, x1, y1)
-
-
-def _label(value: Any) -> str:
-    """What a patch is said to show; "" where nothing is said."""
-    known = isinstance(value, Ref) and value.kind == "patch" and len(value.fields) > 6
-    return str(value.fields[6]) if known else ""
-
-
-def _bounded(value: float, limit: int) -> float:
-    return round(min(max(value, 0.0), float(limit)), 2)
 
 
 def _question(value: Any, query: Query, media: Media) -> Answer | Failure:
@@ -163,43 +133,16 @@ def _statement(value: Any, query: Query, media: Media) -> Answer | Failure:
 
 def _edit(value: Any, query: Query, media: Media) -> Answer | Failure:
     """A picture: an array, an edited picture, or a part of one; kept with the media."""
-    origin = Origin("image0" if media.video is None else "video0#0")
-    pixels: Pixels | None = None
-    if isinstance(value, np.ndarray) and value.dtype == np.uint8 and value.ndim == 3:
-        if value.shape[0] == 3 and value.size:
-            pixels = value.transpose(1, 2, 0)
-    elif isinstance(value, Ref) and value.kind in ("patch", "image"):
-        cut = _cut_out(value, media)
-        if isinstance(cut, Failure):
-            return cut
-        pixels, origin = cut
-    if pixels is None:
+    found = picture_of(value, media)
+    if found is None:
         return _wrong(value, "a picture: an edited one, an ImagePatch, or uint8 [3, H, W]")
+    pixels, origin = found
     try:
         name = media.edits.add(pixels, origin)
     except ToolError as error:
         return Failure("return_type", f"returned a picture that cannot be kept: {error}")
     size = {"width": pixels.shape[1], "height": pixels.shape[0]}
     return Answer({"picture": name, **size}, "image")
-
-
-def _cut_out(value: Ref, media: Media) -> tuple[Pixels, Origin] | Failure:
-    """The pixels that a patch or an image names, and where they come from."""
-    image_id = str(value.fields[0])
-    try:
-        picture, origin = media.pixels(image_id), media.origin(image_id)
-    except KeyError:
-        return _wrong(value, "a picture of this query")
-    if value.kind == "image":
-        return picture, origin
-    place = _place(value, media)
-    if isinstance(place, Failure):
-        return place
-    x0, y0, x1, y1 = place[1]
-    left, top = math.floor(x0) - origin.x, math.floor(y0) - origin.y
-    right, bottom = math.ceil(x1) - origin.x, math.ceil(y1) - origin.y
-    part = Origin(origin.image_id, left + origin.x, top + origin.y)
-    return picture[top:bottom, left:right], part
 
 
 def _tag(value: Any, query: Query, media: Media) -> Answer | Failure:
@@ -212,7 +155,7 @@ def _tag(value: Any, query: Query, media: Media) -> Answer | Failure:
         return _wrong(value, "a list of (patch, label) pairs")
     tags = []
     for item in value:
-        pair = (item, _label(item)) if _label(item) else item
+        pair = (item, label_of(item)) if label_of(item) else item
         if not isinstance(pair, list | tuple) or len(pair) != 2:
             return _wrong(item, "a (patch, label) pair")
         patch, label = pair if isinstance(pair[1], str) else (pair[1], pair[0])

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 
@@ -53,6 +56,13 @@ def test_what_a_run_makes_is_its_own() -> None:
     assert name not in media.edits and name not in media.for_run().edits
     assert name in first.for_run().edits
     assert isinstance(first, Media) and first.images == media.images
+
+
+def test_media_can_be_copied_and_sent() -> None:
+    media = media_from(picture())
+    name = media.edits.add(picture(9), Origin("image0"))
+    for other in (copy.deepcopy(media), pickle.loads(pickle.dumps(media))):
+        assert (other.pixels(name) == 9).all()
 
 
 def test_outlines() -> None:

@@ -15,14 +15,15 @@ from viper.tools.roles import Pixels
 
 
 def result_json(result: RunResult) -> bytes:
-    """The record of a run, with the picture that was answered."""
-    return encoded(result_record(result) | {"picture": _address(result.picture)})
+    """The record of a run, with its ``picture`` where one was answered."""
+    record = result_record(result)
+    if result.picture is not None:
+        record["picture"] = _address(result.picture)
+    return encoded(record)
 
 
-def _address(picture: Pixels | None) -> str | None:
+def _address(picture: Pixels) -> str:
     """A picture as the ``data:`` address of a PNG file."""
-    if picture is None:
-        return None
     from PIL import Image
 
     written = io.BytesIO()

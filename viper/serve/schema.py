@@ -58,7 +58,9 @@ class RunRecord(BaseModel):
     image_index: int | None
     info: Any
     images: list[str]
-    picture: str | None = Field(description="Of an edit: the address of a PNG, with its bytes.")
+    picture: str | None = Field(
+        default=None, description="Of an edit alone: the data: address of a PNG."
+    )
     program: str | None
     plan: Any
     turns: Any

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -101,15 +100,11 @@ class Edits:
     def __init__(self) -> None:
         self._pictures: dict[str, Edit] = {}
         self._outlines: dict[str, Outline] = {}
-        self._bytes = 0
-        self._lock = threading.Lock()
 
     def copy(self) -> Edits:
         """The same pictures and outlines, to which others can be added apart from these."""
         other = Edits()
-        with self._lock:
-            other._pictures, other._outlines = dict(self._pictures), dict(self._outlines)
-            other._bytes = self._bytes
+        other._pictures, other._outlines = dict(self._pictures), dict(self._outlines)
         return other
 
     def add(self, pixels: Pixels, origin: Origin, tags: Sequence[Tag] | None = None) -> str:
@@ -119,13 +114,19 @@ class Edits:
         said = (kept.shape, origin, None if tags is None else tuple(tags))
         name = f"edit-{_digest(said, kept)}"
         edit = Edit(kept, origin, None if tags is None else tuple(tags))
-        return self._keep(self._pictures, name, edit, kept.nbytes)
+        if name not in self._pictures:
+            self._check_room(kept.nbytes)
+        self._pictures.setdefault(name, edit)
+        return name
 
     def add_outline(self, outline: Outline) -> str:
         """Keeps an outline; answers its name."""
         said = (outline.part.shape, outline.x, outline.y, outline.size)
         name = f"outline-{_digest(said, outline.part)}"
-        return self._keep(self._outlines, name, outline, outline.part.nbytes)
+        if name not in self._outlines:
+            self._check_room(outline.part.nbytes)
+        self._outlines.setdefault(name, outline)
+        return name
 
     def __contains__(self, name: str) -> bool:
         return name in self._pictures
@@ -150,17 +151,14 @@ class Edits:
         """
         return self._outlines[name]
 
-    def _keep(self, store: dict[str, Any], name: str, value: Any, size: int) -> str:
-        with self._lock:
-            if name not in store:
-                if self._bytes + size > MAX_BYTES:
-                    raise ToolError(
-                        f"the edited pictures of this query take more than {MAX_BYTES >> 20} MB; "
-                        "make fewer of them, or scale the picture down"
-                    )
-                self._bytes += size
-                store[name] = value
-        return name
+    def _check_room(self, size: int) -> None:
+        taken = sum(edit.pixels.nbytes for edit in list(self._pictures.values()))
+        taken += sum(outline.part.nbytes for outline in list(self._outlines.values()))
+        if taken + size > MAX_BYTES:
+            raise ToolError(
+                f"the edited pictures of this query take more than {MAX_BYTES >> 20} MB; "
+                "make fewer of them, or scale the picture down"
+            )
 
 
 def _digest(said: Any, array: np.ndarray[Any, Any]) -> str:

@@ -32,7 +32,8 @@ RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 DOORS = frozenset({"api", "sandbox", "ace", "tuning", "cli"})
 
 HEAVY = frozenset(
-    {"torch", "torchvision", "transformers", "diffusers", "open_clip", "timm", "av", "vllm"}
+    {"torch", "torchvision", "transformers", "diffusers", "open_clip", "timm", "av", "cv2", "augly"}
+    | {"vllm"}
 )
 
 

@@ -9,14 +9,15 @@ import numpy as np
 
 from viper.errors import UsageError
 from viper.reasoner import RunResult
+from viper.tools.edited import Tag
+from viper.tools.painting import COLOUR, draw_tags
 
-_BOX_COLOUR = (255, 64, 160)
 _MIN_WIDTH = 480
 _SHEET_FRAMES = 8
 
 
 def save_answer(result: RunResult, path: Path) -> None:
-    """Writes the picture with the answer's box and words; for an edit, the edited picture.
+    """Writes the picture with the answer's boxes and words; for an edit, the edited picture.
 
     A video becomes a strip of frames. The file appears whole or not at all.
 
@@ -42,8 +43,8 @@ def _picture(result: RunResult) -> Any:
     from PIL import Image
 
     answer, media = result.answer, result.media
-    if answer is not None and answer.kind == "image":
-        return Image.fromarray(np.ascontiguousarray(np.asarray(result.value).transpose(1, 2, 0)))
+    if result.picture is not None:
+        return Image.fromarray(result.picture)
     if media.video is not None and (answer is None or answer.box is None):
         count = len(media.video)
         chosen = np.linspace(0, count - 1, min(count, _SHEET_FRAMES)).round().astype(int)
@@ -66,14 +67,18 @@ def _captioned(image: Any, result: RunResult, box: Any) -> Any:
     draw = ImageDraw.Draw(image)
     line = max(2, image.width // 200)
     if box is not None:
-        draw.rectangle([value * scale for value in box], outline=_BOX_COLOUR, width=line)
+        draw.rectangle([value * scale for value in box], outline=COLOUR, width=line)
+    answer = result.answer
+    if answer is not None and answer.kind == "tags":
+        draw_tags(image, [Tag(tag["label"], tuple(tag["box"])) for tag in answer.value], scale)
     size = max(14, image.width // 36)
     font = ImageFont.load_default(size)
     canvas = Image.new("RGB", (image.width, image.height + size * 3), "white")
     canvas.paste(image, (0, 0))
     words = ImageDraw.Draw(canvas)
-    answer = result.answer
     shown = "no answer" if answer is None else "the box" if box is not None else str(answer.value)
+    if answer is not None and answer.kind == "tags":
+        shown = ", ".join(tag["label"] for tag in answer.value) or "no tags"
     words.text((8, image.height + 4), result.trace.query.text[:90], fill="black", font=font)
     words.text((8, image.height + 6 + size * 1.3), shown[:90], fill=(160, 0, 90), font=font)
     return canvas

@@ -24,6 +24,7 @@ from viper.strategies.fallback import fall_back
 from viper.strategies.program import run_program
 from viper.strategies.writing import Written, write_prompt
 from viper.tools.media import Media, media_from
+from viper.tools.roles import Pixels
 
 MAX_QUERY_CHARACTERS = 4_000
 
@@ -103,6 +104,13 @@ class RunResult:
     @property
     def failure(self) -> Failure | None:
         return self.trace.failure
+
+    @property
+    def picture(self) -> Pixels | None:
+        """The picture that was answered, ``uint8 [H, W, 3]``; None for other answers."""
+        if self.answer is None or self.answer.kind != "image":
+            return None
+        return self.media.edits.picture(self.answer.value["picture"]).pixels
 
     @property
     def program(self) -> str | None:
@@ -259,7 +267,7 @@ class Reasoner:
             )
         if options.task not in TASKS:
             raise UnknownNameError("task", options.task, TASKS)
-        loaded = media_from(media)
+        loaded = media_from(media).for_run()
         query = Query(stripped, options.task, loaded.kind, options.options, options.sample_id)
         task, reason = resolve_task(query)
         if task == "choice" and len(options.options) < 2:

@@ -191,7 +191,9 @@ class Answer:
     """What a run answered.
 
     ``value`` is JSON: str, bool, number or None; for a box see ``box`` (pixels
-    from the top-left corner) and ``image_index``. ``choice_index`` counts from 0.
+    from the top-left corner) and ``image_index``. ``choice_index`` counts from 0. Tags are a
+    list of ``{"box", "label"}``; of a picture ``value`` holds the name by which the media of the
+    run know it (``picture``), ``width`` and ``height``.
     """
 
     value: Any

@@ -24,13 +24,19 @@ NAMES_OF_BOTH_PAPERS = """
     sort_patches_front_to_back best_description_from_options
 """
 
+MODULES = """
+    LOC VQA SEG SELECT CLASSIFY REPLACE FACEDET LIST EVAL RESULT COUNT CROP CROP_LEFTOF
+    CROP_RIGHTOF CROP_ABOVE CROP_BELOW CROP_FRONTOF CROP_INFRONT CROP_INFRONTOF CROP_BEHIND
+    CROP_AHEAD CROP_AHEADOF COLORPOP BGBLUR EMOJI TAG
+"""
+
 
 def test_the_sandbox_imports_it_by_name() -> None:
     assert prelude.PRELUDE.module == "viper.api.prelude" and not prelude.PRELUDE.config
 
 
 def test_every_name_is_there(client: ScriptedClient) -> None:
-    assert set(prelude.names(client, {})) == set(NAMES_OF_BOTH_PAPERS.split())
+    assert set(prelude.names(client, {})) == set((NAMES_OF_BOTH_PAPERS + MODULES).split())
 
 
 def test_a_program_in_the_papers_style(client: ScriptedClient, image: ImageHandle) -> None:

@@ -19,11 +19,12 @@ UPDATE = os.environ.get("VIPER_UPDATE_GOLDEN") == "1"
 
 TASKS = ("ground", "question", "choice")
 APIS = ("vipergpt", "abstract", "abstract+vipergpt")
+CASES = [(task, api) for task in TASKS for api in APIS]
+CASES += [(task, "visprog") for task in ("ground", "question", "edit", "tag")]
 
 
 @pytest.mark.parametrize("detail", ["compact", "full"])
-@pytest.mark.parametrize("api", APIS)
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize(("task", "api"), CASES)
 def test_golden(task: str, api: str, detail: str) -> None:
     text = render(api_set(api).entries(task), detail) + "\n"  # type: ignore[arg-type]
     golden = GOLDEN / f"{task}.{api}.{detail}.txt"
@@ -33,7 +34,7 @@ def test_golden(task: str, api: str, detail: str) -> None:
 
 
 def test_no_golden_file_is_left_over() -> None:
-    expected = {f"{t}.{a}.{d}.txt" for t in TASKS for a in APIS for d in ("compact", "full")}
+    expected = {f"{t}.{a}.{d}.txt" for t, a in CASES for d in ("compact", "full")}
     assert {path.name for path in GOLDEN.iterdir()} == expected
 
 

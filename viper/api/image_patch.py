@@ -33,9 +33,11 @@ class ImagePatch:
     Two patches are equal when they are the same box of the same image.
     """
 
-    __slots__ = ("_handle", "_box")
+    __slots__ = ("_handle", "_box", "_outline", "_label")
     _handle: ImageHandle
     _box: tuple[float, float, float, float]
+    _outline: str
+    _label: str
 
     def __init__(
         self,
@@ -62,16 +64,36 @@ class ImagePatch:
                 f"ImagePatch needs an image, a patch or a video segment, not {type(image).__name__}"
             )
         self._box = _inner_box(outer, (left, lower, right, upper))
+        self._outline = self._label = ""
 
     @classmethod
     def _at(
-        cls, handle: ImageHandle, left: float, lower: float, right: float, upper: float
+        cls,
+        handle: ImageHandle,
+        left: float,
+        lower: float,
+        right: float,
+        upper: float,
+        outline: str = "",
+        label: str = "",
     ) -> ImagePatch:
-        """A patch at absolute coordinates of the handle's image; for our own code."""
+        """A patch at absolute coordinates of the handle's image; for our own code.
+
+        ``outline`` names a mask that the parent holds, where more is known than the box.
+        """
         patch = cls.__new__(cls)
         patch._handle = handle
         patch._box = (left, lower, right, upper)
+        patch._outline, patch._label = outline, label
         return patch
+
+    def _in(self, handle: ImageHandle) -> ImagePatch:
+        """The same patch under another handle of its image, which knows the image's size."""
+        return ImagePatch._at(handle, *self._box, self._outline, self._label)
+
+    def _labelled(self, label: str) -> ImagePatch:
+        """The same patch with what it shows by name."""
+        return ImagePatch._at(self._handle, *self._box, self._outline, label)
 
     @property
     def left(self) -> float:
@@ -108,6 +130,10 @@ class ImagePatch:
     @property
     def vertical_center(self) -> float:
         return (self.lower + self.upper) / 2
+
+    @property
+    def label(self) -> str:
+        return self._label
 
     @property
     def cropped_image(self) -> NDArray[np.uint8]:

@@ -22,7 +22,7 @@ PRELUDE = Prelude(__name__)
 READABLE: Mapping[type, frozenset[str]] = {
     ImagePatch: frozenset(
         {"left", "lower", "right", "upper", "width", "height", "area"}
-        | {"horizontal_center", "vertical_center", "cropped_image"}
+        | {"horizontal_center", "vertical_center", "cropped_image", "label"}
         | {"find", "exists", "verify_property", "best_text_match", "simple_query", "llm_query"}
         | {"compute_depth", "crop", "overlaps_with", "best_description_from_options"}
         | {"crop_left_of_bbox", "crop_right_of_bbox", "crop_below_bbox", "crop_above_bbox"}
@@ -56,7 +56,8 @@ def names(call: Call, config: Mapping[str, Any]) -> dict[str, object]:
 def encode(obj: object) -> Ref | None:
     """An API object as a reference; None for anything else."""
     if type(obj) is ImagePatch:
-        return Ref("patch", (obj._handle.id, *obj._box))
+        found = (obj._outline, obj._label) if obj._outline or obj._label else ()
+        return Ref("patch", (obj._handle.id, *obj._box, *found))
     if type(obj) is VideoSegment:
         return Ref("segment", (obj._handle.id, *obj._range))
     if type(obj) is ImageHandle:
@@ -92,11 +93,13 @@ def decode(ref: Ref, call: Call) -> object:
 def _bound(routine: Routine, call: Call) -> Callable[..., Any]:
     if routine.tool:
         return _asking(routine.name, call)
-    if not routine.needs_client:
+    if not routine.needs_client and not routine.needs_variables:
         return routine.function
 
     def bound(*args: Any, **kwargs: Any) -> Any:
-        return routine.function(call, *args, **kwargs)
+        # Asked for at the call: a child has its variables after its names.
+        first = call if routine.needs_client else getattr(call, "variables", {})
+        return routine.function(first, *args, **kwargs)
 
     bound.__name__ = routine.name
     return bound
@@ -135,7 +138,7 @@ def _sized(value: Any, known: Mapping[str, ImageHandle | VideoHandle]) -> Any:
                 handle = ImageHandle(
                     value._handle.id, source.width, source.height, value._handle.call
                 )
-        return ImagePatch._at(handle, *value._box) if isinstance(handle, ImageHandle) else value
+        return value._in(handle) if isinstance(handle, ImageHandle) else value
     if isinstance(value, VideoSegment):
         handle = known.get(value._handle.id)
         return VideoSegment._at(handle, value._range) if isinstance(handle, VideoHandle) else value

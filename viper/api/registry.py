@@ -22,6 +22,10 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 CLIENT_PARAMETER = "call"
 """A routine whose first parameter has this name gets the client there; programs never see it."""
 
+VARIABLES_PARAMETER = "program_variables"
+"""A routine whose first parameter has this name gets the program's outermost variables there,
+a read-only mapping by name; programs never see it."""
+
 TOOLS_PARAMETER = "tools"
 """A tool routine whose first parameter has this name gets pixels and models there."""
 
@@ -69,6 +73,11 @@ class Routine:
     def needs_client(self) -> bool:
         """Whether the function takes the client as its first argument."""
         return self._first_parameter == CLIENT_PARAMETER
+
+    @property
+    def needs_variables(self) -> bool:
+        """Whether the function takes the program's variables as its first argument."""
+        return self._first_parameter == VARIABLES_PARAMETER
 
     @property
     def needs_tools(self) -> bool:
@@ -217,12 +226,12 @@ def listed_methods(owner: type) -> Iterator[tuple[str, Callable[..., Any], Visib
 def signature_of(
     function: Callable[..., Any], hide: Iterable[str] = ()
 ) -> tuple[tuple[Parameter, ...], str]:
-    """The parameters a program may pass (no ``self``, no client) and the return annotation."""
+    """The parameters a program may pass (none that is filled in) and the return annotation."""
     signature = inspect.signature(function)
     hidden = set(hide)
     parameters = []
     for name, parameter in signature.parameters.items():
-        if name in ("self", CLIENT_PARAMETER, TOOLS_PARAMETER):
+        if name in ("self", CLIENT_PARAMETER, VARIABLES_PARAMETER, TOOLS_PARAMETER):
             continue
         has_default = parameter.default is not inspect.Parameter.empty
         parameters.append(

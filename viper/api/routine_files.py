@@ -18,7 +18,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
-from viper.api.registry import CLIENT_PARAMETER, TOOLS_PARAMETER, Routine, collecting
+from viper.api.registry import (
+    CLIENT_PARAMETER,
+    TOOLS_PARAMETER,
+    VARIABLES_PARAMETER,
+    Routine,
+    collecting,
+)
 from viper.api.routine_source import MAX_BYTES, child_source
 from viper.errors import UsageError
 from viper.sandbox.tools import Source
@@ -115,6 +121,11 @@ def _check_parameters(path: Path, routines: Iterable[Routine]) -> None:
             raise UsageError(
                 f"{path}:{line}: {routine.name}: a parameter called {CLIENT_PARAMETER!r} is "
                 "reserved; call the routines and methods of the API by their names"
+            )
+        if routine.needs_variables:
+            raise UsageError(
+                f"{path}:{line}: {routine.name}: a parameter called {VARIABLES_PARAMETER!r} is "
+                "reserved; take what the routine needs as arguments"
             )
         if inspect.iscoroutinefunction(routine.function):
             raise UsageError(f"{path}:{line}: {routine.name}: a routine cannot be async")

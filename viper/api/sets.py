@@ -15,7 +15,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import viper.api.routines.spatial
-import viper.api.routines.text  # noqa: F401  (registers)
+import viper.api.routines.text
+import viper.api.routines.visprog
+import viper.api.routines.visprog_crops
+import viper.api.routines.visprog_edits  # noqa: F401  (registers)
 from viper.api.image_patch import ImagePatch
 from viper.api.registry import (
     REGISTRY,
@@ -32,6 +35,9 @@ from viper.schema import TASKS
 OWNERS: tuple[type, ...] = (ImagePatch, VideoSegment)
 
 VIDEO_TASKS = frozenset({"choice"})
+
+LINE_APIS = frozenset({"visprog"})
+"""APIs whose programs are lines ``NAME=MODULE(argument=value,…)``, without an entry point."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +78,12 @@ class ApiSet:
     name: str
     parts: tuple[str, ...]
     own: Mapping[str, tuple[Routine, ...]] = field(default_factory=dict)
+
+    @property
+    def lines(self) -> bool:
+        """Whether its programs are line programs; those of sets joined with others are not."""
+        shipped = {part for part in self.parts if part not in self.own}
+        return bool(shipped) and shipped <= LINE_APIS
 
     def entries(self, task: str) -> tuple[ApiEntry, ...]:
         """The names listed for a task: methods first, then functions, in source order.

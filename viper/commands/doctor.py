@@ -17,6 +17,7 @@ EXTRAS = {
     "openai": ("openai", "any OpenAI-compatible endpoint"),
     "large": ("accelerate", "models spread over devices, or in 8 and 4 bits"),
     "serve": ("fastapi", "viper serve"),
+    "emoji": ("augly", "pictures for EMOJI"),
 }
 
 

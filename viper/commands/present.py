@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from viper.reasoner import RunResult
@@ -25,8 +25,20 @@ def _answer_text(answer: Answer) -> str:
     if answer.kind == "choice":
         return f"({answer.choice_index}) {answer.value}"
     if answer.kind == "image":
-        return "a picture (write it with --save FILE)"
+        size = f"{answer.value['width']} x {answer.value['height']} pixels"
+        return f"a picture of {size} (write it with --save FILE)"
+    if answer.kind == "tags":
+        return "; ".join(map(_tag_text, answer.value)) or "no tags"
     return str(answer.value)
+
+
+def _is_outline(field: Any) -> bool:
+    """Whether a field of a reference names an outline, or says that there is none."""
+    return field == "" or str(field).startswith("outline-")
+
+
+def _tag_text(tag: Mapping[str, Any]) -> str:
+    return f"{tag['label']} [{', '.join(f'{side:g}' for side in tag['box'])}]"
 
 
 def failure_line(failure: Failure | None) -> str:
@@ -80,7 +92,8 @@ def _outcome(trial: Trial) -> str:
 
 def _short(value: Any) -> str:
     if isinstance(value, dict) and {"kind", "fields"} <= set(value):
-        fields = [f"{item:g}" if isinstance(item, float) else str(item) for item in value["fields"]]
+        known = [field for field in value["fields"] if not _is_outline(field)]
+        fields = [f"{item:g}" if isinstance(item, float) else str(item) for item in known]
         return f"{value['kind']}({', '.join(fields)})"
     if isinstance(value, list):
         shown = ", ".join(_short(item) for item in value[:4])

@@ -23,6 +23,9 @@ USES_LLM = "llm"
 FRAMES = "frames"
 """The video backend that asks the profile's own VQA model and matcher about single frames."""
 
+OPENCV = "opencv"
+"""The face detector whose model comes with OpenCV."""
+
 SHIPPED: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
         "llm": {
@@ -44,6 +47,7 @@ SHIPPED: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "blip2": "viper.tools.vqa_blip2:Blip2Answerer",
             "chat": "viper.tools.vqa_chat:ChatAnswerer",
         },
+        "faces": {OPENCV: "viper.tools.faces_opencv:OpenCvFaces"},
         "video": {
             "video_events": "viper.tools.video_events:VideoEvents",
             "chat": "viper.tools.video_chat:ChatVideo",
@@ -57,7 +61,7 @@ SHIPPED: Mapping[str, Mapping[str, str]] = MappingProxyType(
 )
 """Role -> backend -> ``module:class``; loads by ``from_pretrained`` or as called."""
 
-_WITHOUT_MODEL = {("text", USES_LLM), ("video", FRAMES)}
+_WITHOUT_MODEL = {("text", USES_LLM), ("video", FRAMES), ("faces", OPENCV)}
 _WITHOUT_WEIGHTS = {("llm", "openai"), ("llm", "vllm"), *_WITHOUT_MODEL}
 """Those that take no options of how weights are loaded."""
 

@@ -96,7 +96,7 @@ def _state(profile: Profile, role: str, choice: BackendChoice, offline: bool) ->
     if choice.backend == "openai":
         return state("endpoint", problem=None if choice.model else "names no model")
     if not needs_model(role, choice.backend):
-        return state("shared")
+        return state("own" if role == "faces" else "shared")
     if source is None:
         return state("nowhere", problem="names no model (a folder or a hub id)")
     if choice.backend not in SHIPPED.get(role, {}) and not Path(source).is_dir():

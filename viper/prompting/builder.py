@@ -48,6 +48,12 @@ STYLES: tuple[str, ...] = ("compact", "full", "chat")
 
 _ENTRY_POINTS = {"choice": "execute_command(video, question, possible_answers)"}
 _MEDIA = {"choice": "a video"}
+_PICTURES = {
+    "image": "The picture of the query is `IMAGE`.",
+    "images": "The pictures of the query are `IMAGE1`, `IMAGE2` and so on, in their order; "
+    "of two, the first is also `LEFT` and the second `RIGHT`.",
+}
+"""How line programs know the pictures of a query."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +72,7 @@ def build_prompt(
     style: str = "compact",
     feedback: Feedback | None = None,
     guidelines: str | None = None,
+    lines: bool = False,
 ) -> str:
     """The prompt that asks for a program.
 
@@ -75,6 +82,7 @@ def build_prompt(
         examples: solved queries, shown in this order.
         feedback: shown before the query; the compact style gives it one comment line.
         guidelines: instead of the task's own; the compact style has none.
+        lines: the program is lines of modules, without an entry point.
 
     Raises:
         UnknownNameError: for a style that does not exist.
@@ -83,22 +91,28 @@ def build_prompt(
         return _compact_prompt(query, entries, examples, feedback)
     if style not in STYLES:
         raise UnknownNameError("prompt style", style, STYLES)
-    sees_patches = any(entry.owner == "ImagePatch" for entry in entries)
-    rules = guidelines_for(query.task, sees_patches) if guidelines is None else guidelines.strip()
+    if guidelines is None:
+        sees_patches = any(entry.owner == "ImagePatch" for entry in entries)
+        several = query.media == "images"
+        rules = _line_rules(query) if lines else guidelines_for(query.task, sees_patches, several)
+    else:
+        rules = guidelines.strip()
     values = {
         "api": render(entries, "full"),
-        "entry_point": entry_point(query.task),
+        "entry_point": entry_point(query.task, query.media),
         "examples": _examples_text(examples, style),
         "feedback": "" if feedback is None else _feedback_text(feedback),
         "guidelines": rules,
-        "media": _MEDIA.get(query.task, "an image"),
+        "media": _media_words(query),
     }
     if style == "chat":
-        return _fill("chat", {**values, "query": _chat_query(query)})
+        name = "chat_lines" if lines else "chat"
+        return _fill(name, {**values, "query": _chat_query(query)})
     values["query"] = compact_query(query.text, query.options).rstrip("\n")
     for name in ("guidelines", "feedback"):
         values[name] = _commented(values[name])
-    return _fill("full", values).rstrip("\n")
+    filled = _fill("full_lines" if lines else "full", values).rstrip("\n")
+    return f"{filled}\n" if lines else filled
 
 
 def build_select_prompt(
@@ -122,20 +136,23 @@ def build_select_prompt(
     return _fill("select", values).rstrip("\n")
 
 
-def guidelines_for(task: str, sees_patches: bool = True) -> str:
+def guidelines_for(task: str, sees_patches: bool = True, several: bool = False) -> str:
     """The rules that the full and chat prompts state for a task: the common ones, then its own.
 
     Args:
         sees_patches: whether the API lists methods of patches, whose conventions then follow.
+        several: the query is about several pictures.
     """
-    parts = ["guidelines", *(["guidelines_patches"] if sees_patches else []), f"guidelines_{task}"]
-    values = {"entry_point": entry_point(task)}
+    parts = ["guidelines", *(["guidelines_patches"] if sees_patches else [])]
+    parts += [*(["guidelines_images"] if several else []), f"guidelines_{task}"]
+    values = {"entry_point": entry_point(task, "images" if several else "image")}
     return "\n".join(_fill(part, values).strip() for part in parts)
 
 
-def entry_point(task: str) -> str:
-    """How a program of that task begins, ``execute_command(image)``."""
-    return _ENTRY_POINTS.get(task, "execute_command(image)")
+def entry_point(task: str, media: str = "image") -> str:
+    """How a program of that task about such media begins, ``execute_command(image)``."""
+    about = "image_list" if media == "images" else "image"
+    return _ENTRY_POINTS.get(task, f"execute_command({about})")
 
 
 def info_text(info: Any) -> str:
@@ -145,6 +162,18 @@ def info_text(info: Any) -> str:
     if isinstance(info, list | tuple):
         return "; ".join(info_text(value) for value in info)
     return one_line(str(info))
+
+
+def _line_rules(query: Query) -> str:
+    """The rules for line programs: the common ones, then those of the task."""
+    pictures = _PICTURES.get(query.media, _PICTURES["image"])
+    parts = ("guidelines_lines", f"guidelines_{query.task}_lines")
+    return "\n".join(_fill(part, {"pictures": pictures}).strip() for part in parts)
+
+
+def _media_words(query: Query) -> str:
+    several = "several images" if query.media == "images" else "an image"
+    return _MEDIA.get(query.task, several)
 
 
 def _compact_prompt(

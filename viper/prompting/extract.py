@@ -8,6 +8,8 @@ import textwrap
 import warnings
 from collections.abc import Iterator
 
+from viper.prompting.line_programs import line_program
+
 ENTRY = "execute_command"
 
 _FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})[ \t]*([\w+-]*)[^\n]*$", re.MULTILINE)
@@ -25,8 +27,9 @@ def extract_code(text: str) -> str:
     one that defines ``execute_command`` wins, else the longest that parses), a
     fence that never closes, shifted indentation, and a completion that goes on
     after the prompt's ``def execute_command(``. Calls of the entry point that
-    stand after it are dropped: the sandbox makes that call. Text without any
-    program comes back stripped; the sandbox then reports its syntax error.
+    stand after it are dropped: the sandbox makes that call. Where nothing defines it, a
+    program of lines that call modules is taken, see :mod:`viper.prompting.line_programs`.
+    Text without any program comes back stripped; the sandbox then reports its syntax error.
     """
     plain = text.replace("\r\n", "\n").replace("\r", "\n").replace("\x00", "")
     candidates = [block for block in map(_tidy, _blocks(plain)) if block]
@@ -34,6 +37,9 @@ def extract_code(text: str) -> str:
         for block in candidates:
             if accepted(block):
                 return _without_calls(block)
+    lines = next(filter(None, map(line_program, [*_fenced(plain), plain])), None)
+    if lines is not None:
+        return lines
     return max(filter(_parses, candidates), key=len, default=_longest(candidates))
 
 

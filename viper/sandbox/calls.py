@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from viper.sandbox.names import Printer
+from viper.sandbox.prepass import PREFIX, hidden
 from viper.sandbox.wire import Channel, Ref, WireError, decode, encode, pack
 
 FILENAME = "<program"
@@ -29,10 +30,41 @@ class ToolError(Exception):
         return self._tool, self._index
 
 
+class Variables(Mapping[str, Any]):
+    """The outermost variables of a program by the names that its author gave them; read only.
+
+    What a prelude provides is among them. Guards and what belongs to Python are not: their names
+    begin with an underscore, and a name of the author's that does leads elsewhere.
+    """
+
+    def __init__(self, namespace: Mapping[str, Any]) -> None:
+        self._namespace = namespace
+
+    def __getitem__(self, name: str) -> Any:
+        if type(name) is not str or name.startswith(PREFIX):
+            raise KeyError(name)
+        return self._namespace[hidden(name)]
+
+    def __iter__(self) -> Iterator[str]:
+        for name in self._namespace:
+            if name.startswith(PREFIX):
+                yield name.removeprefix(PREFIX)
+            elif not name.startswith("_"):
+                yield name
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
 class ToolCaller:
-    """``call(name, *args, **kwargs)`` of a prelude: asks the parent and waits."""
+    """``call(name, *args, **kwargs)`` of a prelude: asks the parent and waits.
+
+    Attributes:
+        variables: the program's, for what the prelude provides.
+    """
 
     _channel: Channel
+    variables: Mapping[str, Any] = Variables({})
 
     def __init__(self, printer: Printer, max_message: int) -> None:
         self._printer, self._max_message = printer, max_message

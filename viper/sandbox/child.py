@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 from viper.sandbox import entry as entries
 from viper.sandbox.blame import feeding_lines
-from viper.sandbox.calls import FILENAME, ROUTINES, ToolCaller, ToolError, is_empty
+from viper.sandbox.calls import FILENAME, ROUTINES, ToolCaller, ToolError, Variables, is_empty
 from viper.sandbox.classes import Forbidden
 from viper.sandbox.facades import build_facades
 from viper.sandbox.guards import Guards, is_hidden_builtin
@@ -116,6 +116,7 @@ class Child:
             "__name__": "__main__",
             hidden("__name__"): "__main__",
         }
+        self.caller.variables = Variables(self.namespace)
         self._add_sources(config.sources)
         self.turn = 0
 

@@ -18,8 +18,8 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
 MEDIA = ("image", "video", "image_list")
 """What a single parameter of an unknown name gets, the first that is there."""
 
-ANSWER_NAMES = ("answer", "final_answer", "result")
-"""Where a script leaves its answer."""
+ANSWER_NAMES = ("answer", "final_answer", "result", "FINAL_RESULT", "FINAL_ANSWER")
+"""Where a script leaves its answer; the last two are those of line programs (VisProg, CLOVA)."""
 
 _CANONICAL = {alias: name for name, aliases in ALIASES.items() for alias in aliases}
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import json
 import math
 from typing import Any
@@ -9,11 +11,24 @@ from typing import Any
 from viper.reasoner import RunResult
 from viper.record import result_record
 from viper.schema import Trial, to_json
+from viper.tools.roles import Pixels
 
 
 def result_json(result: RunResult) -> bytes:
-    """The record of a run."""
-    return encoded(result_record(result))
+    """The record of a run, with its ``picture`` where one was answered."""
+    record = result_record(result)
+    if result.picture is not None:
+        record["picture"] = _address(result.picture)
+    return encoded(record)
+
+
+def _address(picture: Pixels) -> str:
+    """A picture as the ``data:`` address of a PNG file."""
+    from PIL import Image
+
+    written = io.BytesIO()
+    Image.fromarray(picture).save(written, "PNG")
+    return "data:image/png;base64," + base64.b64encode(written.getvalue()).decode("ascii")
 
 
 def trial_json(trial: Trial) -> bytes:

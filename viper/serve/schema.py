@@ -40,7 +40,10 @@ class VoteRecord(BaseModel):
 
 
 class RunRecord(BaseModel):
-    """A finished run; what ``viper run --json`` prints. Null where a field does not apply."""
+    """A finished run; what ``viper run --json`` prints, and the picture of an edit.
+
+    Null where a field does not apply.
+    """
 
     version: int = Field(alias="schema", description="Version of this record.")
     query: str
@@ -55,6 +58,9 @@ class RunRecord(BaseModel):
     image_index: int | None
     info: Any
     images: list[str]
+    picture: str | None = Field(
+        default=None, description="Of an edit alone: the data: address of a PNG."
+    )
     program: str | None
     plan: Any
     turns: Any

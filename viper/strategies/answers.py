@@ -10,14 +10,21 @@ from typing import Any
 
 import numpy as np
 
+from viper.errors import ToolError
 from viper.sandbox import Ref
-from viper.schema import Answer, Box, Failure, Query
+from viper.schema import Answer, Failure, Query
+from viper.strategies.places import label_of, picture_of, place_of
 from viper.tools.media import Media
 
 _ASKING = re.compile(
     r"^(what|which|who|where|when|why|how|is|are|was|were|does|do|did|can|has|have|will|"
     r"tell me (what|which|how))\b"
 )
+_WHICH = r"(the|all|every|each|everything|everyone|any|my|his|her|their)\b"
+_EDITING = re.compile(
+    rf"^((replace|hide|blur|remove|erase|cover|recolou?r) {_WHICH}|(create|make) (a )?colou?r ?pop)"
+)
+_TAGGING = re.compile(rf"^(tag|label) {_WHICH}")
 _TRUE, _FALSE = {"yes", "true", "y", "1"}, {"no", "false", "n", "0"}
 
 
@@ -25,7 +32,8 @@ def resolve_task(query: Query) -> tuple[str, str]:
     """The task of a query and, for ``auto``, why it was chosen.
 
     Options make a choice; a question mark or an opening question word makes a
-    question; any other words about one picture name something to ground.
+    question; "tag the …" asks for tags, "replace the …" and its like for an edit; any other
+    words about one picture name something to ground.
     """
     if query.task != "auto":
         return query.task, "as asked"
@@ -36,6 +44,10 @@ def resolve_task(query: Query) -> tuple[str, str]:
         return "question", "a video without options"
     if text.endswith("?") or _ASKING.match(text):
         return "question", "worded as a question"
+    if _TAGGING.match(text):
+        return "tag", "asks for tags"
+    if _EDITING.match(text):
+        return "edit", "asks for a change"
     if query.media == "images":
         return "statement", "a statement about several pictures"
     return "ground", "names something in a picture"
@@ -67,29 +79,17 @@ def _wrong(value: Any, expected: str) -> Failure:
 
 
 def _ground(value: Any, query: Query, media: Media) -> Answer | Failure:
-    if isinstance(value, list) and len(value) == 1:
+    """One patch; of a list of labelled ones, as line programs have them, the first: the surest."""
+    if isinstance(value, list) and value and (len(value) == 1 or all(map(label_of, value))):
         value = value[0]
     if not isinstance(value, Ref) or value.kind != "patch":
         return _wrong(value, "one ImagePatch")
-    image_id = str(value.fields[0])
-    try:
-        picture = media.pixels(image_id)
-    except KeyError:
-        return _wrong(value, "a patch of the given picture")
-    numbers = [float(number) for number in value.fields[1:5]]
-    if not all(math.isfinite(number) for number in numbers):
-        return _wrong(value, "a patch with finite borders")
-    height, width = picture.shape[:2]
-    x0, y0, x1, y1 = Box(*numbers).to_pixels(height)
-    box = (_bounded(x0, width), _bounded(y0, height), _bounded(x1, width), _bounded(y1, height))
-    if box[0] >= box[2] or box[1] >= box[3]:
-        return _wrong(value, "a patch that is not empty")
+    place = place_of(value, media)
+    if place is None:
+        return _wrong(value, "a patch of the given picture that is not empty")
+    image_id, box = place
     digits = re.sub(r"\D", "", image_id.rpartition("#")[2]) or "0"
     return Answer(list(box), "box", box=box, image_index=int(digits))
-
-
-def _bounded(value: float, limit: int) -> float:
-    return round(min(max(value, 0.0), float(limit)), 2)
 
 
 def _question(value: Any, query: Query, media: Media) -> Answer | Failure:
@@ -132,22 +132,39 @@ def _statement(value: Any, query: Query, media: Media) -> Answer | Failure:
 
 
 def _edit(value: Any, query: Query, media: Media) -> Answer | Failure:
-    if isinstance(value, np.ndarray) and value.dtype == np.uint8 and value.ndim == 3:
-        return Answer(None, "image")
-    return _wrong(value, "a picture, uint8 [3, H, W]")
+    """A picture: an array, an edited picture, or a part of one; kept with the media."""
+    found = picture_of(value, media)
+    if found is None:
+        return _wrong(value, "a picture: an edited one, an ImagePatch, or uint8 [3, H, W]")
+    pixels, origin = found
+    try:
+        name = media.edits.add(pixels, origin)
+    except ToolError as error:
+        return Failure("return_type", f"returned a picture that cannot be kept: {error}")
+    size = {"width": pixels.shape[1], "height": pixels.shape[0]}
+    return Answer({"picture": name, **size}, "image")
 
 
 def _tag(value: Any, query: Query, media: Media) -> Answer | Failure:
+    """Pairs of a patch and its label in either order, labelled patches, or what ``TAG`` gave."""
+    if isinstance(value, Ref) and str(value.fields[0]) in media.edits:
+        kept = media.edits.picture(str(value.fields[0])).tags
+        if kept is not None:
+            return Answer([{"box": list(tag.box), "label": tag.label} for tag in kept], "tags")
     if not isinstance(value, list | tuple):
         return _wrong(value, "a list of (patch, label) pairs")
     tags = []
     for item in value:
-        if not isinstance(item, list | tuple) or len(item) != 2 or not isinstance(item[1], str):
+        pair = (item, label_of(item)) if label_of(item) else item
+        if not isinstance(pair, list | tuple) or len(pair) != 2:
             return _wrong(item, "a (patch, label) pair")
-        located = _ground(item[0], query, media)
+        patch, label = pair if isinstance(pair[1], str) else (pair[1], pair[0])
+        if not isinstance(label, str):
+            return _wrong(item, "a (patch, label) pair")
+        located = _ground(patch, query, media)
         if isinstance(located, Failure):
             return located
-        tags.append({"box": list(located.box or ()), "label": item[1]})
+        tags.append({"box": list(located.box or ()), "label": label})
     return Answer(tags, "tags")
 
 
@@ -162,9 +179,13 @@ def _json(value: Any) -> Any:
 
 
 def _auto(value: Any, query: Query, media: Media) -> Answer | Failure:
-    """By what came out: a patch, a picture, pairs, else words (a program of one's own)."""
+    """By what came out: a picture, a patch, tags, else words (a program of one's own)."""
     if isinstance(value, Ref):
-        return _ground(value, query, media)
+        made = str(value.fields[0]) in media.edits
+        if not made:
+            return _ground(value, query, media)
+        tagged = media.edits.picture(str(value.fields[0])).tags is not None
+        return _tag(value, query, media) if tagged else _edit(value, query, media)
     if isinstance(value, np.ndarray):
         return _edit(value, query, media)
     if isinstance(value, list):

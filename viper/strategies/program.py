@@ -14,12 +14,13 @@ from functools import partial
 from typing import Any
 
 from viper.errors import ToolError
-from viper.sandbox import Outcome, Ref
+from viper.sandbox import Outcome
 from viper.schema import Answer, Failure, Query, ToolCall, Trial, Usage
 from viper.strategies.answers import read_answer
 from viper.strategies.base import Components, RunContext
 from viper.strategies.voting import voted
 from viper.strategies.writing import Written, asked_as, check_cancelled, write
+from viper.tools.arguments import media_arguments
 from viper.tools.hub import HubSession
 from viper.tools.media import Media
 
@@ -171,16 +172,8 @@ def _read(value: Any, context: RunContext, session: HubSession) -> Answer | Fail
 
 def program_arguments(query: Query, media: Media) -> dict[str, Any]:
     """The values an entry point may ask for by name (the sandbox knows their aliases)."""
-    arguments: dict[str, Any] = {"question": query.text, "possible_answers": list(query.options)}
-    if media.video is not None:
-        count, height, width = media.video.shape[:3]
-        arguments["video"] = Ref("video", ("video0", count, width, height))
-        return arguments
-    handles = [
-        Ref("image", (f"image{i}", picture.shape[1], picture.shape[0]))
-        for i, picture in enumerate(media.images)
-    ]
-    return {**arguments, "image": handles[0], "image_list": handles}
+    asked = {"question": query.text, "possible_answers": list(query.options)}
+    return {**asked, **media_arguments(media)}
 
 
 def _blamed(failure: Failure, outcome: Outcome, session: HubSession) -> Failure:

@@ -124,8 +124,6 @@ def _key(vote: Vote) -> Any:
     answer = vote.answer
     if answer.choice_index is not None:
         return answer.choice_index
-    if answer.kind == "image":
-        return vote.value.shape, vote.value.tobytes()
     if answer.kind in ("text", "number"):
         return normalised(answer.value) or str(answer.value).strip()
     return json.dumps(answer.value, sort_keys=True)

@@ -6,8 +6,9 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from viper.api.registry import IMAGE_TASKS
 from viper.api.sets import ApiEntry
-from viper.errors import CancelledError
+from viper.errors import CancelledError, UsageError
 from viper.llm.protocol import Sampling
 from viper.prompting.budget import fit_examples, in_order
 from viper.prompting.builder import Feedback, build_prompt
@@ -113,7 +114,12 @@ def write_prompt(
 ) -> str:
     """The prompt that a query gets under the run's settings."""
     settings, query = context.settings, asked_as(context.query)
-    entries = components.library.api_set(settings.api).entries(query.task)
+    api = components.library.api_set(settings.api)
+    entries = api.entries(query.task)
+    if api.lines and query.task not in IMAGE_TASKS:
+        raise UsageError(
+            f"the API {settings.api!r} has no modules for videos; take another one: --api abstract"
+        )
     wanted = Wanted(
         query.task, settings.api, settings.examples, settings.retrieval, components.embed
     )
@@ -122,7 +128,14 @@ def write_prompt(
     def build(examples: Sequence[Example]) -> str:
         shown = routed(query, entries, examples, components, settings)
         ordered = in_order(examples, settings.example_order)
-        return build_prompt(query, shown, ordered, style=settings.prompt_style, feedback=feedback)
+        return build_prompt(
+            query,
+            shown,
+            ordered,
+            style=settings.prompt_style,
+            feedback=feedback,
+            lines=api.lines,
+        )
 
     prompt, examples = fit_examples(build, best, components.llm, settings.max_tokens)
     shown = routed(query, entries, examples, components, settings)

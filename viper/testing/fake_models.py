@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from viper.tools.roles import Detection, EventWindow, Floats, Pixels
+from viper.tools.roles import Detection, EventWindow, Floats, Mask, Pixels, Segment
 
 
 class FakeDetector:
@@ -98,6 +98,69 @@ class FakeAnswerer:
 
     def caption(self, encodings: Sequence[Any]) -> list[str]:
         return ["a picture" for _ in encodings]
+
+
+class FakeSegmenter:
+    """Segments what its table says, whatever the picture: ellipses that fill their boxes.
+
+    Args:
+        objects: ``(label, pixel box, score)``, best first; later ones give way to earlier ones.
+    """
+
+    model_id = "fake-segmenter"
+
+    def __init__(self, objects: Sequence[tuple[str, Sequence[float], float]]) -> None:
+        self._objects = objects
+        self.encoded: list[tuple[int, ...]] = []
+
+    def encode(self, pixels: Pixels) -> Any:
+        self.encoded.append(pixels.shape)
+        return pixels.shape[:2]
+
+    def segments(self, encoding: Any, names: Sequence[str] | None) -> list[Segment]:
+        rows, columns = np.ogrid[: encoding[0], : encoding[1]]
+        taken = np.zeros(encoding, np.bool_)
+        found = []
+        for label, (x0, y0, x1, y1), score in self._objects:
+            across = (columns + 0.5 - (x0 + x1) / 2) / ((x1 - x0) / 2)
+            along = (rows + 0.5 - (y0 + y1) / 2) / ((y1 - y0) / 2)
+            mask = (across**2 + along**2 <= 1) & ~taken
+            taken |= mask
+            if mask.any() and (names is None or label in names):
+                found.append(Segment(mask, label, score))
+        return found
+
+
+class FakeInpainter:
+    """Paints one colour: the one of red, green and blue that the prompt names, else grey."""
+
+    model_id = "fake-inpainter"
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, int]] = []
+
+    def inpaint(self, pixels: Pixels, mask: Mask, prompt: str, seed: int) -> Pixels:
+        self.asked.append((prompt, seed))
+        axes = ("red", "green", "blue")
+        colour = [255 * (axis in prompt.split()) for axis in axes]
+        painting = pixels.copy()
+        painting[mask] = colour if any(colour) else 128
+        return painting
+
+
+class FakeFaces:
+    """Finds faces in its boxes, whatever the picture."""
+
+    model_id = "fake-faces"
+
+    def __init__(self, boxes: Sequence[tuple[Sequence[float], float]]) -> None:
+        self._boxes = boxes
+
+    def faces(self, pixels: Pixels) -> list[Detection]:
+        return [
+            Detection((float(a), float(b), float(c), float(d)), score)
+            for (a, b, c, d), score in self._boxes
+        ]
 
 
 class FakeVideoModel:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from viper.api.library import Library, library_for
-from viper.sandbox import Limits, Outcome, Ref, Sandbox
+from viper.sandbox import Limits, Outcome, Sandbox
 from viper.testing.fake_models import (
     FakeAnswerer,
     FakeDepth,
@@ -20,6 +20,7 @@ from viper.testing.fake_models import (
     FakeMatcher,
     FakeVideoModel,
 )
+from viper.tools.arguments import media_arguments
 from viper.tools.hub import ToolHub
 from viper.tools.media import Media, media_from
 from viper.tools.models import ModelSet
@@ -104,14 +105,7 @@ def hub_of_tables(
 def arguments(media: Media) -> dict[str, Any]:
     """The values that an entry point may ask for by name."""
     given: dict[str, Any] = {"question": "what is it?", "possible_answers": ["one", "two"]}
-    if media.video is not None:
-        count, height, width = media.video.shape[:3]
-        return {**given, "video": Ref("video", ("video0", count, width, height))}
-    pictures = [
-        Ref("image", (f"image{number}", each.shape[1], each.shape[0]))
-        for number, each in enumerate(media.images)
-    ]
-    return {**given, "image": pictures[0], "image_list": pictures}
+    return {**given, **media_arguments(media)}
 
 
 class _Everything(Mapping[str, Sequence[Sequence[float]]]):

@@ -79,14 +79,13 @@ class ToolHub:
         settings: ToolSettings,
         routines: Mapping[str, Routine] | None = None,
     ) -> None:
-        from viper.tools.abilities import ABILITIES
         from viper.tools.parent_routines import as_ability
 
         self.models = models
         self.settings = settings
         self.routines = dict(routines or {})
         added = {name: as_ability(routine) for name, routine in self.routines.items()}
-        taken = sorted(set(added) & set(ABILITIES))
+        taken = sorted(set(added) & set(_shipped()))
         if taken:
             raise UsageError(f"the routine name {taken[0]!r} is taken; choose another name")
         self._added = added
@@ -114,9 +113,7 @@ class ToolHub:
     @property
     def abilities(self) -> Mapping[str, Callable[..., Any]]:
         """Every tool by name."""
-        from viper.tools.abilities import ABILITIES
-
-        return {**ABILITIES, **self._added}
+        return {**_shipped(), **self._added}
 
     def ask(self, role: str, operation: str, *args: Any, **named: Any) -> Any:
         """What a role's backend answers, served together with what other runs ask meanwhile.
@@ -303,11 +300,12 @@ class HubSession:
         start, end = int(ref.fields[1]), int(ref.fields[2])
         return max(0, min(start, count)), max(0, min(end, count))
 
-    def patch_ref(self, image_id: str, box: PixelBox) -> Ref:
-        """The reference a program gets for a pixel box."""
+    def patch_ref(self, image_id: str, box: PixelBox, outline: str = "", label: str = "") -> Ref:
+        """The reference a program gets for a pixel box, and for what more is known of it."""
         height = self.media.pixels(image_id).shape[0]
         found = Box.from_pixels([round(float(value), 2) for value in box], height)
-        return Ref("patch", (image_id, found.left, found.lower, found.right, found.upper))
+        more = (outline, label) if outline or label else ()
+        return Ref("patch", (image_id, found.left, found.lower, found.right, found.upper, *more))
 
     def encoded(
         self, role: str, where: tuple[str, Any], operation: str, make: Callable[[], Any]
@@ -344,6 +342,14 @@ class HubSession:
         else:
             self._fresh = True
             self.model_calls += 1
+
+
+def _shipped() -> dict[str, Callable[..., Any]]:
+    """The tools of the package by name."""
+    from viper.tools.abilities import ABILITIES
+    from viper.tools.picture_abilities import PICTURE_ABILITIES
+
+    return {**ABILITIES, **PICTURE_ABILITIES}
 
 
 def plain(value: Any) -> Any:

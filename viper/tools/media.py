@@ -9,13 +9,14 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from viper.errors import MediaError
+from viper.tools.edited import Edits, Origin
 from viper.tools.roles import Pixels
 
 _IMAGE_ID = re.compile(r"image(?P<image>[0-9]{1,6})|video0#(?P<frame>[0-9]{1,6})")
@@ -53,12 +54,14 @@ class Media:
         video: ``uint8 [T, H, W, 3]`` RGB, or None.
         names: file names or labels, for messages and traces.
         frame_indices: for a video, which frame of the file each kept frame is.
+        edits: pictures and outlines that runs of the query made of these.
     """
 
     images: tuple[Pixels, ...] = ()
     video: Pixels | None = None
     names: tuple[str, ...] = ()
     frame_indices: tuple[int, ...] = ()
+    edits: Edits = field(default_factory=Edits, repr=False)
     _hashes: dict[str, str] = field(default_factory=dict, repr=False)
 
     @property
@@ -68,12 +71,18 @@ class Media:
             return "video"
         return "image" if len(self.images) == 1 else "images"
 
+    def for_run(self) -> Media:
+        """The same media for one more run: what that makes of them is kept apart."""
+        return replace(self, edits=self.edits.copy())
+
     def pixels(self, image_id: str) -> Pixels:
-        """The picture ``image3``, or frame 7 of the video, ``video0#7``.
+        """The picture ``image3``, frame 7 of the video, ``video0#7``, or an edited picture.
 
         Raises:
             KeyError: there is no such picture or frame here.
         """
+        if image_id in self.edits:
+            return self.edits.picture(image_id).pixels
         named = _IMAGE_ID.fullmatch(image_id)
         if named is None:
             raise KeyError(image_id)
@@ -82,6 +91,17 @@ class Media:
         if source is None or number >= len(source):
             raise KeyError(image_id)
         return source[number]
+
+    def origin(self, image_id: str) -> Origin:
+        """The given picture that one is, or was made from, and its corner in that.
+
+        Raises:
+            KeyError: as above.
+        """
+        if image_id in self.edits:
+            return self.edits.picture(image_id).origin
+        self.pixels(image_id)
+        return Origin(image_id)
 
     def content_hash(self, media_id: str) -> str:
         """A hash of the pixels behind an image id, or of the whole video for ``video0``."""

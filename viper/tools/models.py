@@ -15,10 +15,22 @@ from typing import Any
 from viper.errors import ModelError, ToolError
 from viper.tools.loading import MEMORY_ADVICE, ONE_AT_A_TIME, is_out_of_memory
 
-ROLES = ("detector", "matcher", "depth", "vqa", "video", "text", "embedder", "inpainter")
+ROLES = (
+    "detector",
+    "matcher",
+    "depth",
+    "vqa",
+    "segmenter",
+    "inpainter",
+    "faces",
+    "video",
+    "text",
+    "embedder",
+)
 
-ON_DEMAND = frozenset({"inpainter"})
-"""Roles that few programs need, on libraries slow to import: never loaded ahead of their use."""
+
+ON_DEMAND = frozenset({"segmenter", "inpainter", "faces"})
+"""Roles that few programs use: never loaded ahead of their use."""
 
 
 class ModelSet:

@@ -73,6 +73,8 @@ class Tools:
         client = _client(self._session)
         if found.needs_tools:
             return partial(found.function, self)
+        if found.needs_variables:
+            return partial(found.function, {})
         return partial(found.function, client) if found.needs_client else found.function
 
 
@@ -150,4 +152,6 @@ def _to_object(value: Any, session: HubSession, call: Callable[..., Any]) -> Any
     image = ImageHandle(region.image_id, *region.image_size, call)
     if value.kind == "image":
         return image
-    return ImagePatch._at(image, *(float(field) for field in value.fields[1:5]))
+    left, lower, right, upper = (float(field) for field in value.fields[1:5])
+    outline, label = ("", "") if len(value.fields) < 7 else map(str, value.fields[5:7])
+    return ImagePatch._at(image, left, lower, right, upper, outline, label)

@@ -30,6 +30,15 @@ class Detection:
     score: float
 
 
+@dataclass(frozen=True, eq=False)
+class Segment:
+    """One object a segmenter found: ``mask`` bool [H, W] of its pixels, ``score`` in [0, 1]."""
+
+    mask: Mask
+    label: str
+    score: float
+
+
 @dataclass(frozen=True)
 class EventWindow:
     """Where a described event happens: frames ``[start, end)`` and a score in [0, 1]."""
@@ -104,6 +113,24 @@ class VisualAnswerer(Protocol):
 
 
 @runtime_checkable
+class Segmenter(Protocol):
+    """Panoptic segmentation: every object of a picture with its outline and its label."""
+
+    model_id: str
+
+    def encode(self, pixels: Pixels) -> Any:
+        """The encoding of one picture (the image tower, run once)."""
+        ...
+
+    def segments(self, encoding: Any, names: Sequence[str] | None) -> list[Segment]:
+        """The objects, best first; masks have the picture's size and do not overlap.
+
+        ``names`` keeps only labels among them; None keeps every label the model knows.
+        """
+        ...
+
+
+@runtime_checkable
 class Inpainter(Protocol):
     """Painting something else into a part of a picture."""
 
@@ -115,6 +142,17 @@ class Inpainter(Protocol):
         ``mask`` is bool [H, W]. Pixels outside it stay as they were, to the bit; the
         same arguments give the same picture.
         """
+        ...
+
+
+@runtime_checkable
+class FaceDetector(Protocol):
+    """Finding faces."""
+
+    model_id: str
+
+    def faces(self, pixels: Pixels) -> list[Detection]:
+        """The box of every face, surest first; an empty list when there is none."""
         ...
 
 

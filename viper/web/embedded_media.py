@@ -9,11 +9,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from viper.tools.edited import EDIT_ID
 from viper.tools.media import Media
 from viper.tools.roles import Pixels
 
 _STEPS = ((1600, 88), (1200, 85), (960, 82), (640, 80), (480, 76), (320, 72), (224, 68), (160, 60))
 _LOSSLESS_SIDE = 400
+
+MOST_EDITS = 24
+"""Edited pictures that a page shows."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +25,7 @@ class Embedded:
     """A picture of a page.
 
     Attributes:
-        name: as traces call it, ``image0`` or ``video0#7``.
+        name: as traces call it, ``image0``, ``video0#7`` or that of an edited picture.
         width, height: of the original, which all boxes refer to, in pixels.
         address: ``data:`` address of the picture, maybe smaller.
     """
@@ -32,13 +36,18 @@ class Embedded:
     address: str
 
     @property
+    def title(self) -> str:
+        """What a page calls a picture that has no name of a file."""
+        return "edited picture" if EDIT_ID.fullmatch(self.name) else self.name
+
+    @property
     def key(self) -> str:
         """The name as an id of an element."""
         return f"picture-{self.name.replace('#', '-')}"
 
 
 def embedded(media: Media, most_bytes: int) -> dict[str, Embedded]:
-    """Every picture or frame by name, scaled down together until they fit.
+    """Every picture or frame, and the latest edited ones, scaled down together until they fit.
 
     Args:
         most_bytes: of all together, before base64 makes a third more of them.
@@ -68,9 +77,10 @@ def shades(depth: Mapping[str, np.ndarray]) -> dict[str, Embedded]:
 
 
 def _named(media: Media) -> list[tuple[str, Pixels]]:
+    edits = [(name, media.pixels(name)) for name in media.edits.names()[-MOST_EDITS:]]
     if media.video is not None:
-        return [(f"video0#{number}", frame) for number, frame in enumerate(media.video)]
-    return [(f"image{number}", picture) for number, picture in enumerate(media.images)]
+        return [*((f"video0#{number}", frame) for number, frame in enumerate(media.video)), *edits]
+    return [*((f"image{number}", picture) for number, picture in enumerate(media.images)), *edits]
 
 
 def _packed(pixels: Pixels, side: int, quality: int) -> tuple[str, bytes]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from viper.schema import Box, PixelBox
+from viper.tools.edited import EDIT_ID
 
 LONGEST_TEXT = 2_000
 MOST_ITEMS = 24
@@ -79,7 +80,8 @@ def _reference(value: Mapping[str, Any], sizes: Sizes) -> Shown | None:
     fields = value["fields"]
     try:
         if kind in ("patch", "image"):
-            return _crop(str(fields[0]), fields[1:] if kind == "patch" else None, sizes)
+            label = str(fields[6]) if kind == "patch" and len(fields) > 6 else ""
+            return _crop(str(fields[0]), fields[1:5] if kind == "patch" else None, sizes, label)
         if kind == "segment":
             return _span(int(fields[1]), int(fields[2]))
         if kind == "video":
@@ -89,7 +91,7 @@ def _reference(value: Mapping[str, Any], sizes: Sizes) -> Shown | None:
     return None
 
 
-def _crop(picture: str, sides: Any, sizes: Sizes) -> Shown | None:
+def _crop(picture: str, sides: Any, sizes: Sizes, label: str) -> Shown | None:
     if picture not in sizes.pictures:
         return None
     width, height = sizes.pictures[picture]
@@ -97,7 +99,9 @@ def _crop(picture: str, sides: Any, sizes: Sizes) -> Shown | None:
     if sides is not None:
         box = Box(*(float(side) for side in sides)).to_pixels(height)
     numbers = ", ".join(f"{side:.0f}" for side in box)
-    return Shown("crop", f"{picture} [{numbers}]", picture, box)
+    name = "edited picture" if EDIT_ID.fullmatch(picture) else picture
+    said = f"{label} in {name}" if label else name
+    return Shown("crop", f"{said} [{numbers}]", picture, box)
 
 
 def _span(start: int, end: int) -> Shown:

@@ -6,17 +6,13 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from viper.api.coercion import NUMBER_WORDS
 from viper.api.registry import ANSWER_TASKS, UNLISTED, routine
 from viper.api.runtime import Call, text, texts
 
 _NUMBER = re.compile(r"[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?|[-+]?\.\d+")
 
-_COUNTS = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen "
-    "fourteen fifteen sixteen seventeen eighteen nineteen twenty"
-)
-_NUMBER_WORDS = {word: value for value, word in enumerate(re.findall(r"\w+", _COUNTS))}
-_NUMBER_WORDS |= {"no": 0, "none": 0, "nothing": 0, "a": 1, "an": 1}
+_NUMBER_WORDS = {**NUMBER_WORDS, "no": 0, "none": 0, "nothing": 0, "a": 1, "an": 1}
 
 
 @routine((*ANSWER_TASKS, "choice"), api="vipergpt")

@@ -17,6 +17,8 @@ def answer_words(row: Row) -> str:
     index = prediction.choice_index
     if index is not None and 0 <= index < len(row.options):
         return row.options[index]
+    if isinstance(prediction.value, dict) and "picture" in prediction.value:
+        return "a picture"
     return str(prediction.value if index is None else index)
 
 

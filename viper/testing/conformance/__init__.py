@@ -7,6 +7,7 @@ AssertionError that names the first broken rule. The rules are those of
 
 from viper.testing.conformance.depth import check_depth
 from viper.testing.conformance.detector import KnownObject, check_detector
+from viper.testing.conformance.faces import check_faces
 from viper.testing.conformance.inpainter import check_inpainter
 from viper.testing.conformance.llm import check_llm
 from viper.testing.conformance.matcher import check_matcher
@@ -19,6 +20,7 @@ __all__ = [
     "KnownObject",
     "check_depth",
     "check_detector",
+    "check_faces",
     "check_inpainter",
     "check_llm",
     "check_matcher",

@@ -1,0 +1,280 @@
+"""The language of ``EVAL``: expressions over the answers of earlier lines.
+
+A parser and an interpreter of their own: no text of a program, of a model or of a picture is
+ever handed to Python. There are no calls and no attributes; size, depth and numbers are bounded.
+
+From loose to tight::
+
+    VALUE if CONDITION else VALUE
+    or, xor, and, not
+    == != < <= > >= in, not in          chained as in Python
+    + - * / // %                        and a sign
+    'text', "text", 3, 2.5, yes, no, true, false, [a, b], (a)
+    {NAME} or NAME                      a variable of the program
+
+Source: VisProg (Gupta and Kembhavi 2023), whose ``EVAL`` puts values into text and runs it;
+CLOVA (Gao et al. 2024), table 2. Differs: nothing is run; words that mean a truth value or a
+number do so on both sides (``{ANSWER0} == 'yes'`` holds where the answer is yes, ``'two' == 2``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from viper.api.coercion import (
+    ExpressionError,
+    arithmetic,
+    bounded,
+    contains,
+    equal,
+    is_true,
+    ordered,
+)
+
+MAX_CHARACTERS = 2_000
+"""Longest expression."""
+
+MAX_DEPTH = 40
+"""Deepest nesting of an expression."""
+
+_TOKEN = re.compile(
+    r"""\s*(?:
+        (?P<number>\d+\.\d*(?:[eE][-+]?\d+)?|\.\d+|\d+(?:[eE][-+]?\d+)?)
+      | (?P<text>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")
+      | \{\s*(?P<placeholder>\w+)\s*\}
+      | (?P<name>[^\W\d]\w*)
+      | (?P<symbol>==|!=|<=|>=|//|[-+*/%<>()\[\],])
+    )""",
+    re.VERBOSE,
+)
+_PLACEHOLDER = re.compile(r"\{\s*(\w+)\s*\}")
+_ESCAPE = re.compile(r"\\(.)")
+_WORDS = {"yes": True, "no": False, "true": True, "false": False, "none": None}
+_COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
+    "==": equal,
+    "!=": lambda left, right: not equal(left, right),
+    "<": lambda left, right: ordered(left, right) < 0,
+    "<=": lambda left, right: ordered(left, right) <= 0,
+    ">": lambda left, right: ordered(left, right) > 0,
+    ">=": lambda left, right: ordered(left, right) >= 0,
+    "in": contains,
+    "not in": lambda left, right: not contains(left, right),
+}
+_RESERVED = frozenset({"if", "else", "or", "xor", "and", "not", "in"})
+
+
+@dataclass(frozen=True)
+class _Token:
+    """One token; ``position`` counts characters from 1."""
+
+    kind: str
+    text: str
+    position: int
+
+
+def evaluate(expression: str, variables: Mapping[str, Any]) -> Any:
+    """The value of an expression: a truth value, a number, text, or a list of those.
+
+    Both values of a choice are worked out, the one that does not count as well.
+
+    Args:
+        variables: by name; values other than plain ones, numbers of numpy and lists are refused.
+
+    Raises:
+        ExpressionError: it does not follow the rules above, or a value does not fit.
+    """
+    if len(expression) > MAX_CHARACTERS:
+        raise ExpressionError(
+            f"the expression has {len(expression)} characters; at most {MAX_CHARACTERS} are read"
+        )
+    return _Parser(_tokens(expression), variables).whole()
+
+
+def _tokens(expression: str) -> list[_Token]:
+    found, place = [], 0
+    end = len(expression.rstrip())
+    while place < end:
+        match = _TOKEN.match(expression, place)
+        if match is None:
+            seen = expression[place:].strip()[:12]
+            raise ExpressionError(f"{seen!r} is no part of an expression (at {place + 1})")
+        kind = str(match.lastgroup)
+        found.append(_Token(kind, match[kind], match.start(kind) + 1))
+        place = match.end()
+    return [*found, _Token("end", "", end + 1)]
+
+
+class _Parser:
+    """Reads and works out in one go, one method a level."""
+
+    def __init__(self, tokens: list[_Token], variables: Mapping[str, Any]) -> None:
+        self._tokens, self._variables = tokens, variables
+        self._next = self._depth = 0
+
+    def whole(self) -> Any:
+        value = self._choice()
+        if self._token.kind != "end":
+            self._fail("an operator or the end")
+        return value
+
+    @property
+    def _token(self) -> _Token:
+        return self._tokens[self._next]
+
+    def _taken(self, *texts: str) -> str | None:
+        """The next token's text if it is one of these, which are then behind us."""
+        token = self._token
+        if token.kind in ("name", "symbol") and token.text in texts:
+            self._next += 1
+            return token.text
+        return None
+
+    def _expect(self, text: str) -> None:
+        if self._taken(text) is None:
+            self._fail(repr(text))
+
+    def _fail(self, expected: str) -> NoReturn:
+        token = self._token
+        if token.text == "(" and self._next and self._tokens[self._next - 1].kind == "name":
+            name = self._tokens[self._next - 1].text
+            raise ExpressionError(f"{name}(…) is a call; call it on a line of its own instead")
+        seen = repr(token.text) if token.text else "the end"
+        raise ExpressionError(f"expected {expected} at {token.position}, got {seen}")
+
+    def _choice(self) -> Any:
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise ExpressionError(f"nested deeper than {MAX_DEPTH} levels")
+        value = self._either()
+        if self._taken("if"):
+            condition = is_true(self._either())
+            self._expect("else")
+            other = self._choice()
+            value = value if condition else other
+        self._depth -= 1
+        return value
+
+    def _either(self) -> Any:
+        value = self._exclusive()
+        while self._taken("or"):
+            other = self._exclusive()
+            value = is_true(value) or is_true(other)
+        return value
+
+    def _exclusive(self) -> Any:
+        value = self._both()
+        while self._taken("xor"):
+            value = is_true(value) != is_true(self._both())
+        return value
+
+    def _both(self) -> Any:
+        value = self._negated()
+        while self._taken("and"):
+            other = self._negated()
+            value = is_true(value) and is_true(other)
+        return value
+
+    def _negated(self) -> Any:
+        inverted, any_not = False, False
+        while self._taken("not"):
+            inverted, any_not = not inverted, True
+        value = self._compared()
+        return is_true(value) != inverted if any_not else value
+
+    def _compared(self) -> Any:
+        left = self._sum()
+        holds, compared = True, False
+        while (operator := self._comparison()) is not None:
+            right = self._sum()
+            holds, compared = _COMPARISONS[operator](left, right) and holds, True
+            left = right
+        return holds if compared else left
+
+    def _comparison(self) -> str | None:
+        follows = self._tokens[min(self._next + 1, len(self._tokens) - 1)]
+        if self._token.text == "not" and follows.text == "in" and follows.kind == "name":
+            self._next += 2
+            return "not in"
+        return self._taken("==", "!=", "<", "<=", ">", ">=", "in")
+
+    def _sum(self) -> Any:
+        value = self._product()
+        while (operator := self._taken("+", "-")) is not None:
+            value = arithmetic(operator, value, self._product())
+        return value
+
+    def _product(self) -> Any:
+        value = self._signed()
+        while (operator := self._taken("*", "/", "//", "%")) is not None:
+            value = arithmetic(operator, value, self._signed())
+        return value
+
+    def _signed(self) -> Any:
+        signs = []
+        while (sign := self._taken("+", "-")) is not None:
+            signs.append(sign)
+        value = self._part()
+        for sign in signs:
+            value = arithmetic(sign, 0, value)
+        return value
+
+    def _part(self) -> Any:
+        token = self._token
+        if self._taken("("):
+            value = self._choice()
+            self._expect(")")
+            return value
+        if self._taken("["):
+            return self._list()
+        if token.kind == "number":
+            self._next += 1
+            whole = token.text.isdecimal()
+            return bounded(int(token.text) if whole and len(token.text) < 40 else float(token.text))
+        if token.kind == "text":
+            self._next += 1
+            return self._filled(_ESCAPE.sub(r"\1", token.text[1:-1]))
+        if token.kind == "placeholder" or (token.kind == "name" and token.text not in _RESERVED):
+            self._next += 1
+            return self._named(token)
+        return self._fail("a value")
+
+    def _list(self) -> list[Any]:
+        items: list[Any] = []
+        while not self._taken("]"):
+            if items:
+                self._expect(",")
+            items.append(self._choice())
+        return items
+
+    def _named(self, token: _Token) -> Any:
+        """A variable; a bare word that means a truth value is that where no variable has it."""
+        if token.text in self._variables:
+            return self._value(token.text)
+        if token.kind == "name" and token.text.lower() in _WORDS:
+            return _WORDS[token.text.lower()]
+        if self._token.text == "(":
+            self._fail("an operator")
+        raise ExpressionError(
+            f"no line before sets {token.text!r}; text stands in quotes, as in '{token.text}'"
+        )
+
+    def _value(self, name: str) -> Any:
+        try:
+            return bounded(self._variables[name])
+        except ExpressionError as error:
+            raise ExpressionError(f"{name}: {error}") from None
+
+    def _filled(self, text: str) -> Any:
+        """Text with the values of its placeholders; one that is all of it is the value itself."""
+        alone = _PLACEHOLDER.fullmatch(text)
+        if alone is not None and alone[1] in self._variables:
+            return self._value(alone[1])
+
+        def value_of(match: re.Match[str]) -> str:
+            name = match[1]
+            return str(self._value(name)) if name in self._variables else match[0]
+
+        return bounded(_PLACEHOLDER.sub(value_of, text))

@@ -1,0 +1,251 @@
+"""The modules of line programs, ``--api visprog``: finding, looking, counting and deciding.
+
+A line is ``NAME=MODULE(argument=value,…)``; a program of such lines is plain Python. A box list
+holds the surest box first, and modules that take one box take that.
+
+Source: modules, argument names and defaults of VisProg (Gupta and Kembhavi 2023) and CLOVA
+(Gao et al. 2024, table 2). Differs: boxes are patches, so their coordinates are those of the
+whole picture and a box found in a crop can be used on the picture as well; ``LOC`` also knows
+corners and the centre; ``CLASSIFY`` keeps every object of a category, not the best alone.
+Modules that cut out parts of pictures are in :mod:`viper.api.routines.visprog_crops`, those that
+need their pixels in :mod:`viper.api.routines.visprog_edits`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from viper.api.expressions import evaluate
+from viper.api.image_patch import ImagePatch
+from viper.api.registry import ANSWER_TASKS, IMAGE_TASKS, routine
+from viper.api.routines.visprog_parts import (
+    API,
+    Objects,
+    Picture,
+    moved_to,
+    objects_of,
+    part_of,
+)
+from viper.api.runtime import Call, number, text
+
+MAX_LISTED = 100
+"""Entries that ``LIST`` may ask for."""
+
+_REGIONS: Mapping[str, tuple[float, float, float, float]] = {
+    "TOP": (0, 0.5, 1, 1),
+    "BOTTOM": (0, 0, 1, 0.5),
+    "LEFT": (0, 0, 0.5, 1),
+    "RIGHT": (0.5, 0, 1, 1),
+    "TOP LEFT": (0, 0.5, 0.5, 1),
+    "TOP RIGHT": (0.5, 0.5, 1, 1),
+    "BOTTOM LEFT": (0, 0, 0.5, 0.5),
+    "BOTTOM RIGHT": (0.5, 0, 1, 0.5),
+    "CENTER": (0.25, 0.25, 0.75, 0.75),
+}
+"""Left, lower, right, upper as shares of the picture."""
+
+_VARIABLE = re.compile(r"[A-Z]+(?:_[A-Z]+)*[0-9]*")
+_SEPARATORS = re.compile(r"[,;\n]+")
+_BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s*|\s*\.\s*$")
+
+
+@routine(IMAGE_TASKS, api=API)
+def LOC(image: Picture, object: str) -> Objects:
+    """Find objects of a name.
+
+    Gives a list of boxes, the surest first, empty when there is none. ``TOP``, ``BOTTOM``,
+    ``LEFT``, ``RIGHT``, two of them as in ``TOP LEFT``, and ``CENTER`` give that part of the
+    picture as the one box.
+
+    Example:
+        # Is there a vehicle at the top of the picture?
+        BOX0=LOC(image=IMAGE,object='TOP')
+        IMAGE0=CROP(image=IMAGE,box=BOX0)
+        BOX1=LOC(image=IMAGE0,object='vehicle')
+        ANSWER0=COUNT(box=BOX1)
+        ANSWER1=EVAL(expr="'yes' if {ANSWER0} > 0 else 'no'")
+        FINAL_RESULT=RESULT(var=ANSWER1)
+    """
+    patch = part_of(image)
+    region = _REGIONS.get(" ".join(re.split(r"[\s_-]+", text(object, "object").strip())))
+    if region is None:
+        found = patch.find(object)
+        # In place: an empty result is followed through the program by identity.
+        found[:] = [one._labelled(object.strip()) for one in found]
+        return found
+    left, lower, right, upper = region
+    sides = (left * patch.width, lower * patch.height, right * patch.width, upper * patch.height)
+    return [patch.crop(*sides)]
+
+
+@routine(("ground", *ANSWER_TASKS, "tag"), api=API)
+def VQA(image: Picture, question: str) -> str:
+    """Ask a question about a picture.
+
+    For what a glance at the picture, or at a part of it, answers.
+
+    Example:
+        # What color is the curtain to the right of the mirror?
+        BOX0=LOC(image=IMAGE,object='mirror')
+        IMAGE0=CROP_RIGHTOF(image=IMAGE,box=BOX0)
+        ANSWER0=VQA(image=IMAGE0,question='What color is the curtain?')
+        FINAL_RESULT=RESULT(var=ANSWER0)
+    """
+    return part_of(image).simple_query(text(question, "question"))
+
+
+@routine(ANSWER_TASKS, api=API)
+def COUNT(box: Objects) -> int:
+    """Count boxes or objects.
+
+    Example:
+        # How many candles are there?
+        BOX0=LOC(image=IMAGE,object='candle')
+        ANSWER0=COUNT(box=BOX0)
+        FINAL_RESULT=RESULT(var=ANSWER0)
+    """
+    return len(objects_of(box, "box"))
+
+
+@routine(ANSWER_TASKS, api=API)
+def EVAL(program_variables: Mapping[str, Any], expr: str) -> Any:
+    """Work out an expression over answers.
+
+    ``{NAME}`` stands for what a line before set. There are ``and or xor not``, comparisons,
+    ``in``, ``+ - * / // %``, texts in quotes, numbers, and ``A if CONDITION else B``. Words for
+    truth values and numbers count as those; a list counts as its length.
+
+    Example:
+        # There are three mugs in the two pictures together.
+        ANSWER0=VQA(image=LEFT,question='How many mugs are in the image?')
+        ANSWER1=VQA(image=RIGHT,question='How many mugs are in the image?')
+        ANSWER2=EVAL(expr='{ANSWER0} + {ANSWER1} == 3')
+        FINAL_RESULT=RESULT(var=ANSWER2)
+    """
+    if isinstance(expr, bool | int | float):
+        return expr
+    return evaluate(text(expr, "expr"), program_variables)
+
+
+@routine(IMAGE_TASKS, api=API)
+def RESULT(program_variables: Mapping[str, Any], var: Any) -> Any:
+    """Say what the answer is.
+
+    The last line of every program: ``FINAL_RESULT=RESULT(var=…)``.
+
+    Example:
+        # What is on the bench?
+        BOX0=LOC(image=IMAGE,object='bench')
+        IMAGE0=CROP_ABOVE(image=IMAGE,box=BOX0)
+        ANSWER0=VQA(image=IMAGE0,question='What is on the bench?')
+        FINAL_RESULT=RESULT(var=ANSWER0)
+    """
+    if isinstance(var, str) and _VARIABLE.fullmatch(var) and var in program_variables:
+        return program_variables[var]
+    return var
+
+
+@routine(("question", "tag"), api=API)
+def LIST(call: Call, query: str, max: int = 20) -> list[str]:
+    """List what the language model knows.
+
+    For knowledge that no picture shows: at most ``max`` names of what the query describes.
+
+    Example:
+        # Tag the animals that live on land
+        OBJ0=LOC(image=IMAGE,object='animal')
+        LIST0=LIST(query='animals that live on land',max=20)
+        OBJ1=CLASSIFY(image=IMAGE,object=OBJ0,categories=LIST0)
+        IMAGE0=TAG(image=IMAGE,object=OBJ1)
+        FINAL_RESULT=RESULT(var=IMAGE0)
+    """
+    most = int(number(max, "max"))
+    if not 1 <= most <= MAX_LISTED:
+        raise ValueError(f"max is {most}; LIST gives 1 to {MAX_LISTED} names")
+    asked = f"List at most {most} {text(query, 'query')}. Give only names, separated by commas."
+    written = str(call("llm_query", asked, None, True))
+    names = (_BULLET.sub("", part).strip() for part in _SEPARATORS.split(written))
+    return list(dict.fromkeys(name for name in names if name))[:most]
+
+
+@routine(("ground", "edit", "tag"), api=API)
+def SELECT(
+    call: Call,
+    image: Picture,
+    object: Objects,
+    query: str | None = None,
+    category: str | Sequence[str] | None = None,
+) -> Objects:
+    """Select the objects that are meant.
+
+    ``category`` keeps the objects of a label, if there are any. ``query`` keeps those whose
+    label it is; where no label is the same it picks the one that looks most like it, and one
+    for each of several queries with commas between. No objects give no objects.
+
+    Example:
+        # the black cat
+        OBJ0=SEG(image=IMAGE)
+        OBJ1=SELECT(image=IMAGE,object=OBJ0,query='black cat',category=None)
+        FINAL_RESULT=RESULT(var=OBJ1)
+    """
+    found = moved_to(part_of(image), objects_of(object))
+    if not found:
+        return object if isinstance(object, list) else []
+    if category is not None:
+        wanted = {name.lower() for name in _names(category, "category")}
+        found = [one for one in found if one.label.lower() in wanted] or found
+    if query is None:
+        return found
+    queries = _names(query, "query")
+    if category is None:
+        asked = {name.lower() for name in queries}
+        labelled = [one for one in found if one.label.lower() in asked]
+        if labelled:
+            return labelled
+    chosen = [found[_most_like(call, found, name)] for name in queries]
+    return [one for place, one in enumerate(chosen) if one not in chosen[:place]]
+
+
+@routine(("ground", "tag"), api=API)
+def CLASSIFY(
+    call: Call,
+    image: Picture,
+    object: Objects,
+    categories: str | Sequence[str],
+) -> Objects:
+    """Give each object a category.
+
+    Every object gets the category that fits it best as its label. Of a single category it
+    gives the one object that fits it best.
+
+    Example:
+        # Tag the cups and the bowls
+        OBJ0=SEG(image=IMAGE)
+        OBJ1=CLASSIFY(image=IMAGE,object=OBJ0,categories=['cup', 'bowl'])
+        IMAGE0=TAG(image=IMAGE,object=OBJ1)
+        FINAL_RESULT=RESULT(var=IMAGE0)
+    """
+    found, names = moved_to(part_of(image), objects_of(object)), _names(categories, "categories")
+    if not found:
+        return object if isinstance(object, list) else []
+    if len(names) == 1:
+        return [found[_most_like(call, found, names[0])]._labelled(names[0])]
+    return [one._labelled(one.best_text_match(names)) for one in found]
+
+
+def _most_like(call: Call, patches: Sequence[ImagePatch], name: str) -> int:
+    """Index of the patch that looks most like what a name says."""
+    if len(patches) == 1:
+        return 0
+    return int(call("best_image_match", list(patches), [name]))
+
+
+def _names(given: Any, name: str) -> list[str]:
+    """A list of names, or a text of names with commas between; at least one."""
+    parts = given.split(",") if isinstance(given, str) else list(given)
+    found = [text(part, f"an entry of {name}").strip() for part in parts]
+    if not any(found):
+        raise ValueError(f"{name} is empty; give at least one name")
+    return [one for one in found if one]

@@ -1,0 +1,243 @@
+"""What the tools that look for objects' outlines, and that change pictures, do with the models.
+
+As in :mod:`viper.tools.abilities`, one function a tool name, with the session of the run and the
+arguments as the program gave them. A changed picture is kept with the media of the query and
+answered as the reference of an image; the same change has the same name in every run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from viper.errors import ToolError
+from viper.sandbox import Ref
+from viper.schema import Box
+from viper.tools.abilities import _cut, _text
+from viper.tools.edited import Origin, Tag, outline_of
+from viper.tools.edits import blurred_background, box_mask, color_pop, covered, painted
+from viper.tools.emoji import emoji_picture
+from viper.tools.painting import tagged
+from viper.tools.roles import Detection, Mask, Pixels, Segment
+
+if TYPE_CHECKING:
+    from viper.tools.hub import HubSession, Region
+
+MAX_LABEL = 200
+"""Characters kept of a label."""
+
+MARGIN_SHARE = 0.01
+"""By how much ``replace`` goes beyond an outline, as a share of the picture's shorter side:
+an object's own colour shines into the pixels around it."""
+
+_SEED_LIMIT = 1 << 31
+
+
+def segment(session: HubSession, patch: Any) -> list[Ref]:
+    """The objects in a patch with outline and label, best score first.
+
+    As detection, on the whole picture or on the crop (``find_scope``). An empty result notes
+    ``segmenter.threshold`` where weaker segments were left out.
+    """
+    region = session.region(patch)
+    if region.is_empty:
+        return []
+    whole = session.hub.settings.find_scope == "whole"
+    box = (0, 0, *region.image_size) if whole else region.box
+    content = session.media.content_hash(region.image_id)
+    pixels = _cut(session.media.pixels(region.image_id), box)
+    encoding = session.encoded("segmenter", (region.image_id, box), "encode", lambda: pixels)
+    found: list[Segment] = session.computed("segmenter", (content, box), "segments", encoding, None)
+    threshold = session.threshold("segmenter.threshold")
+    refs, scores = [], []
+    for item in sorted(found, key=lambda each: -each.score):
+        outline = outline_of(item.mask, box[:2], region.image_size)
+        if outline is None or not _centre_inside(outline.box, region):
+            continue
+        scores.append(item.score)
+        if item.score >= threshold:
+            name, label = session.media.edits.add_outline(outline), item.label[:MAX_LABEL]
+            refs.append(session.patch_ref(region.image_id, outline.box, name, label))
+    session.judge("segmenter.threshold", scores, all_kept=True)
+    return refs
+
+
+def _centre_inside(box: Sequence[int], region: Region) -> bool:
+    x, y = (box[0] + box[2]) / 2, (box[1] + box[3]) / 2
+    x0, y0, x1, y1 = region.box
+    return x0 <= x <= x1 and y0 <= y <= y1
+
+
+def find_faces(session: HubSession, patch: Any) -> list[Ref]:
+    """The faces in a patch, best score first, labelled ``face``."""
+    region = session.region(patch)
+    if region.is_empty:
+        return []
+    content = session.media.content_hash(region.image_id)
+    pixels = _cut(session.media.pixels(region.image_id), region.box)
+    found: list[Detection] = session.computed("faces", (content, region.box), "faces", pixels)
+    session.judge("faces.threshold", (face.score for face in found), all_kept=True)
+    left, top = region.box[:2]
+    return [
+        session.patch_ref(
+            region.image_id,
+            (x0 + left, y0 + top, x1 + left, y1 + top),
+            label="face",
+        )
+        for (x0, y0, x1, y1), score in ((face.box, face.score) for face in found)
+        if score >= session.threshold("faces.threshold")
+    ]
+
+
+def keep_color(session: HubSession, image: Any, objects: Any) -> Ref:
+    """The picture in grey but for the objects."""
+    canvas = _canvas(session, image, objects)
+    return canvas.made(color_pop(canvas.pixels, canvas.mask()))
+
+
+def blur_background(session: HubSession, image: Any, objects: Any) -> Ref:
+    """The picture blurred but for the objects."""
+    canvas = _canvas(session, image, objects)
+    return canvas.made(blurred_background(canvas.pixels, canvas.mask()))
+
+
+def replace(session: HubSession, image: Any, objects: Any, prompt: str, seed: int = 0) -> Ref:
+    """The picture with what the prompt says painted in place of the objects.
+
+    Pixels outside their outlines, a small margin around these, stay as they are whatever the
+    model answers.
+    """
+    canvas, wanted = _canvas(session, image, objects), _text(prompt, "prompt")
+    if not isinstance(seed, int) or not 0 <= seed < _SEED_LIMIT:
+        raise ToolError(f"seed must be a whole number from 0 to {_SEED_LIMIT - 1}")
+    mask = canvas.mask(grown=True)
+    content = session.media.content_hash(canvas.region.image_id)
+    where = (content, canvas.region.box, canvas.keys())
+    painting = session.computed(
+        "inpainter", (*where, wanted, seed), "inpaint", canvas.pixels, mask, wanted, seed
+    )
+    return canvas.made(painted(canvas.pixels, mask, painting))
+
+
+def put_emoji(session: HubSession, image: Any, objects: Any, emoji: str) -> Ref:
+    """The picture with an emoji over each object."""
+    canvas = _canvas(session, image, objects)
+    picture = emoji_picture(_text(emoji, "emoji"))
+    left, top = canvas.region.box[:2]
+    boxes = [
+        (x0 - left, y0 - top, x1 - left, y1 - top)
+        for x0, y0, x1, y1 in (place.box for _, place in canvas.objects)
+    ]
+    return canvas.made(covered(canvas.pixels, boxes, picture))
+
+
+def tag(session: HubSession, image: Any, objects: Any) -> Ref:
+    """The picture with the objects' boxes and labels drawn on it, and kept beside it."""
+    canvas = _canvas(session, image, objects, least=0)
+    drawn, kept = [], []
+    left, top = canvas.region.box[:2]
+    for ref, place in canvas.objects:
+        x0, y0, x1, y1 = _exact_box(ref, place)
+        label = str(ref.fields[6])[:MAX_LABEL] if len(ref.fields) > 6 else ""
+        if x0 >= x1 or y0 >= y1:
+            continue
+        drawn.append(Tag(label, (x0 - left, y0 - top, x1 - left, y1 - top)))
+        origin = session.media.origin(place.image_id)
+        kept.append(Tag(label, (x0 + origin.x, y0 + origin.y, x1 + origin.x, y1 + origin.y)))
+    return canvas.made(tagged(canvas.pixels, drawn), kept)
+
+
+@dataclass(frozen=True)
+class _Canvas:
+    """What is changed: a part of a picture, and the objects as references with their regions."""
+
+    session: HubSession
+    region: Region
+    pixels: Pixels
+    objects: list[tuple[Ref, Region]]
+
+    def mask(self, grown: bool = False) -> Mask:
+        """bool [h, w] of the part: where any of the objects is; its box without an outline."""
+        from scipy.ndimage import binary_dilation
+
+        whole = box_mask(self.region.image_size, (0, 0, 0, 0))
+        for ref, place in self.objects:
+            mask = self._mask_of(ref, place)
+            steps = round(MARGIN_SHARE * min(self.region.image_size))
+            if grown and _outline_name(ref) and steps:
+                mask = binary_dilation(mask, iterations=steps)
+            whole |= mask
+        found: Mask = _cut(whole, self.region.box)
+        return found
+
+    def keys(self) -> tuple[Any, ...]:
+        """What the mask depends on."""
+        return tuple((_outline_name(ref), place.box) for ref, place in self.objects)
+
+    def made(self, pixels: Pixels, tags: Sequence[Tag] | None = None) -> Ref:
+        """Keeps the changed part; answers its reference."""
+        base = self.session.media.origin(self.region.image_id)
+        x, y = self.region.box[:2]
+        origin = Origin(base.image_id, base.x + x, base.y + y)
+        name = self.session.media.edits.add(pixels, origin, tags)
+        return Ref("image", (name, pixels.shape[1], pixels.shape[0]))
+
+    def _mask_of(self, ref: Ref, place: Region) -> Mask:
+        name = _outline_name(ref)
+        if not name:
+            return box_mask(place.image_size, place.box)
+        try:
+            outline = self.session.media.edits.outline(name)
+        except KeyError:
+            raise ToolError(f"there is no outline {name[:60]!r} in this query") from None
+        if outline.size != place.image_size:
+            raise ToolError("the outline is of a picture of another size")
+        return outline.mask()
+
+
+def _canvas(session: HubSession, image: Any, objects: Any, least: int = 1) -> _Canvas:
+    """Checked arguments of a change.
+
+    Raises:
+        ToolError: an empty part, no objects, or objects of a picture of another size.
+    """
+    region = session.region(image)
+    if region.is_empty:
+        raise ToolError("the patch is empty: it has no pixels")
+    if not isinstance(objects, list | tuple) or len(objects) < least:
+        raise ToolError("there is no object to change the picture at")
+    places = [(ref, session.region(ref)) for ref in objects]
+    if any(place.image_size != region.image_size for _, place in places):
+        raise ToolError("the objects are in a picture of another size; find them in this one")
+    pixels = np.ascontiguousarray(_cut(session.media.pixels(region.image_id), region.box))
+    return _Canvas(session, region, pixels, places)
+
+
+def _outline_name(ref: Ref) -> str:
+    return str(ref.fields[5]) if ref.kind == "patch" and len(ref.fields) > 5 else ""
+
+
+def _exact_box(ref: Ref, place: Region) -> tuple[float, float, float, float]:
+    """The box to the fraction of a pixel, clipped to its picture."""
+    width, height = place.image_size
+    if ref.kind != "patch":
+        return (0.0, 0.0, float(width), float(height))
+    x0, y0, x1, y1 = Box(*map(float, ref.fields[1:5])).to_pixels(height)
+    limits = (width, height, width, height)
+    sides = zip((x0, y0, x1, y1), limits, strict=True)
+    x0, y0, x1, y1 = (round(min(max(side, 0.0), float(most)), 2) for side, most in sides)
+    return (x0, y0, x1, y1)
+
+
+PICTURE_ABILITIES: dict[str, Callable[..., Any]] = {
+    "segment": segment,
+    "find_faces": find_faces,
+    "color_pop": keep_color,
+    "blur_background": blur_background,
+    "replace": replace,
+    "put_emoji": put_emoji,
+    "tag": tag,
+}

@@ -28,7 +28,8 @@ from viper.strategies.base import (
 )
 from viper.strategies.fallback import fall_back
 from viper.strategies.program import run_program
-from viper.strategies.writing import Written, write_prompt
+from viper.strategies.prompts import write_prompt
+from viper.strategies.writing import Written
 from viper.tools.media import Media, media_from
 
 MAX_QUERY_CHARACTERS = 4_000

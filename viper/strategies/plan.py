@@ -28,15 +28,14 @@ from viper.schema import Example, Failure, Trial
 from viper.strategies.base import Components, RunContext, RunSettings
 from viper.strategies.demonstrations import Demonstration, Part, WantedDemonstrations
 from viper.strategies.program import corrected
+from viper.strategies.prompts import asked_as, fit_prompt
 from viper.strategies.writing import (
     REDRAWS,
     Place,
     Prompted,
-    asked_as,
     attempt_sampling,
     drawn,
     feedback_on,
-    fit_prompt,
     warmer,
 )
 

@@ -18,15 +18,9 @@ from viper.sandbox import Outcome, Ref
 from viper.schema import Answer, Failure, Query, ToolCall, Trial, Usage
 from viper.strategies.answers import read_answer
 from viper.strategies.base import Components, RunContext
+from viper.strategies.prompts import asked_as
 from viper.strategies.voting import voted
-from viper.strategies.writing import (
-    Prompter,
-    Written,
-    asked_as,
-    check_cancelled,
-    query_alone,
-    write,
-)
+from viper.strategies.writing import Prompter, Written, check_cancelled, query_alone, write
 from viper.tools.hub import HubSession
 from viper.tools.media import Media
 

@@ -133,9 +133,8 @@ def test_prompts_list_and_show(state: Path, capsys: Capture) -> None:
 
 def test_prompts_remove_and_rollback(state: Path, capsys: Capture) -> None:
     given = ("--state", str(state))
-    assert "give a concept, --id ID, or --all" in refused(
-        capsys, "prompts", "remove", "loc", *given
-    )
+    said = refused(capsys, "prompts", "remove", "loc", *given)
+    assert "give a concept, --id ID, or --all" in said
     _, shown, _ = viper(capsys, "prompts", "show", "loc", "--json", *given)
     one = json.loads(shown.splitlines()[0])["id"]
     assert "no prompt 'x'" in refused(capsys, "prompts", "remove", "loc", "--id", "x", *given)

@@ -165,7 +165,7 @@ def test_a_planner_is_a_language_model_of_its_own(tmp_path: Path) -> None:
     profile = written(tmp_path, "")
     assert profile.components().planner is None
     path = tmp_path / "mine.toml"
-    table = '[planner]\nbackend = "transformers"\nmodel = "embedded:writer-small"\ncache = true\n'
+    table = '[planner]\nbackend = "transformers"\nmodel = "embedded:writer_small"\ncache = true\n'
     path.write_text(path.read_text() + table)
     planned = load_profile(str(path), state=tmp_path / "state")
     assert [role for role, _ in planned.choices()] == ["llm", "planner"]
@@ -173,12 +173,8 @@ def test_a_planner_is_a_language_model_of_its_own(tmp_path: Path) -> None:
     components = planned.components()
     assert isinstance(components.planner, DeferredLLM) and not components.planner.loaded
     components.close()
-    path.write_text(
-        path.read_text().replace('"transformers"\nmodel = "embedded:writer-small"', '"no"')
-    )
-    with pytest.raises(
-        UnknownNameError, match="unknown planner backend 'no'; known: .*transformers"
-    ):
+    path.write_text(path.read_text().replace(table, '[planner]\nbackend = "no"\n'))
+    with pytest.raises(UnknownNameError, match="unknown planner backend 'no'; known: .*openai"):
         load_profile(str(path)).components()
 
 

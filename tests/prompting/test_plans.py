@@ -118,6 +118,7 @@ FOUND = "1. Find the cups.\n2. Count those of step 1."
         "**1.** Find the cups.\n\n**2.** Count those of step 1.",
         "1) Find the cups.\r\n2) Count those of step 1.",
         " Find the cups.\n2. Count those of step 1.",
+        "Find the cups.\n2. Count those of step 1.",
         "1. Find\n   the cups.\n2. Count those\n   - of step 1.",
         f"{FOUND}\n\n## Query\n\nanother\n\n## Plan\n\n1. Find the dogs.",
         f"{FOUND}\n1. Find the dogs.\n2. Count them.",

@@ -115,16 +115,14 @@ class DemonstrationPool:
         if not given:
             return []
         with self.ledger.update(note or f"added {len(given)}") as change:
-            known = {entry.key: pooled_of(entry) for entry in change.entries()}
             for one in given:
-                before = known.get(one.id, one)
-                known[one.id] = replace(
-                    before, validated_on=one.validated_on or before.validated_on
-                )
-                change.put(entry_of(known[one.id]))
-            if len(known) > MOST_DEMONSTRATIONS:
+                entry = change.get(one.id)
+                before = one if entry is None else pooled_of(entry)
+                on = one.validated_on or before.validated_on
+                change.put(entry_of(replace(before, validated_on=on)))
+            if change.count > MOST_DEMONSTRATIONS:
                 raise UsageError(
-                    f"{self.ledger.folder}: {len(known)} demonstrations; at most "
+                    f"{self.ledger.folder}: {change.count} demonstrations; at most "
                     f"{MOST_DEMONSTRATIONS} are kept, take some out with: viper pool prune"
                 )
         return [one.id for one in given]

@@ -160,7 +160,8 @@ def _numbered(lines: Sequence[str]) -> list[str]:
 def _continues_prompt(lines: Sequence[str]) -> bool:
     """Whether the first line is a first step whose number the prompt ended with."""
     numbers = [int(found[1]) for found in map(_STEP.match, lines) if found]
-    return bool(lines[0].strip()) and (not numbers or numbers[0] == 2) and lines[0][:1] == " "
+    goes_on = numbers[:1] == [2] or (not numbers and lines[0].startswith(" "))
+    return goes_on and bool(lines[0].strip())
 
 
 def _unnumbered(lines: Sequence[str], text: str) -> list[str]:

@@ -87,7 +87,10 @@ class NoSoftPrompts:
 
 
 def mixed(
-    prompts: Sequence[SoftPrompt], feature: Floats, nearest: int | None = None
+    prompts: Sequence[SoftPrompt],
+    feature: Floats,
+    nearest: int | None = None,
+    units: Floats | None = None,
 ) -> Floats | None:
     """The mean of the prompts' vectors, weighted by how like the input their instances are.
 
@@ -102,6 +105,7 @@ def mixed(
     Args:
         feature: float32 ``[D]``.
         nearest: only so many, those most alike.
+        units: of :func:`unit_features`, where the prompts' are at hand.
 
     Returns:
         float32 ``[N, W]``.
@@ -111,16 +115,28 @@ def mixed(
     """
     if not prompts:
         return None
-    features = np.stack([prompt.feature for prompt in prompts]).astype(np.float64)  # (P, D)
-    asked = np.asarray(feature, np.float64)
-    if asked.shape != features.shape[1:]:
-        raise ValueError(f"a feature of shape {asked.shape}; the prompts' are {features.shape[1:]}")
-    lengths = np.linalg.norm(features, axis=1) * np.linalg.norm(asked)
-    weights = np.divide(features @ asked, lengths, out=np.zeros(len(prompts)), where=lengths > 0)
+    units = unit_features(prompts) if units is None else units
+    if feature.shape != units.shape[1:]:
+        raise ValueError(f"a feature of shape {feature.shape}; the prompts' are {units.shape[1:]}")
+    weights = units @ _unit(feature)  # (P,)
     order = np.argsort(-weights, kind="stable")[: nearest or len(prompts)]
-    kept = [place for place in order if weights[place] > 0]
-    if not kept:
+    total, weight = np.zeros(prompts[0].vectors.shape), 0.0
+    for place in order:
+        if weights[place] > 0:
+            total += float(weights[place]) * prompts[place].vectors.astype(np.float64)
+            weight += float(weights[place])
+    if not total.any():
         return None
-    vectors = np.stack([prompts[place].vectors for place in kept]).astype(np.float64)  # (K, N, W)
-    mean: Floats = np.average(vectors, axis=0, weights=weights[kept]).astype(np.float32)
-    return mean if mean.any() else None
+    mean: Floats = (total / weight).astype(np.float32)
+    return mean
+
+
+def unit_features(prompts: Sequence[SoftPrompt]) -> Floats:
+    """The features ``[P, D]``, each of length 1; a feature that is zero stays so."""
+    return np.stack([_unit(prompt.feature) for prompt in prompts])
+
+
+def _unit(feature: Floats) -> Floats:
+    length = float(np.linalg.norm(feature.astype(np.float64)))
+    unit: Floats = (feature / length if length > 0 else np.zeros_like(feature)).astype(np.float32)
+    return unit

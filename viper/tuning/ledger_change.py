@@ -61,6 +61,11 @@ class Change:
         found = self._writer.execute(f"{select(LIVE + about)} ORDER BY rowid", given)
         return [entry_of(row, self._folder) for row in found]
 
+    @property
+    def count(self) -> int:
+        """How many entries there are now."""
+        return int(self._writer.execute(f"SELECT COUNT(*) FROM entries WHERE {LIVE}").fetchone()[0])
+
     def get(self, key: str) -> Entry | None:
         """The entry of a key as it is now."""
         row = self._writer.execute(select(f"key = ? AND {LIVE}"), (key,)).fetchone()

@@ -16,7 +16,7 @@ from pathlib import Path
 from viper.errors import StoreError, UsageError
 from viper.tools.cache import ComputeCache
 from viper.tools.roles import Floats
-from viper.tools.soft_prompts import NEAREST, SoftPrompt, mixed
+from viper.tools.soft_prompts import NEAREST, SoftPrompt, mixed, unit_features
 from viper.tuning.kept_prompts import (
     Evidence,
     KeptPrompt,
@@ -40,6 +40,9 @@ MOST_BYTES = 1 << 30
 """That the prompts of one concept may take in memory."""
 
 _CONCEPTS_KEPT = 512
+
+_Known = tuple[tuple[SoftPrompt, ...], Floats | None]
+"""The prompts of a concept, with their features as :func:`unit_features` has them."""
 
 
 class PromptPool:
@@ -137,15 +140,7 @@ class PromptPool:
         Raises:
             StoreError: a file that is missing, damaged, or too large.
         """
-        topic = topic_of(tool, concept_key(tool, concept))
-        changed = self.ledger.changed(topic)
-        if not changed:
-            return ()
-        found, _ = self._read.get(
-            ("prompts", topic, model_id, changed), lambda: self._loaded(topic, model_id)
-        )
-        prompts: tuple[SoftPrompt, ...] = found
-        return prompts
+        return self._known(tool, concept, model_id)[0]
 
     def ensemble(
         self,
@@ -162,8 +157,9 @@ class PromptPool:
             StoreError: a file that is missing, damaged, or too large.
             ValueError: the feature has another shape than the stored ones.
         """
-        prompts = self.candidates(tool, concept, model_id)
-        return mixed(prompts, feature, NEAREST.get(tool) if nearest is None else nearest)
+        prompts, units = self._known(tool, concept, model_id)
+        count = NEAREST.get(tool) if nearest is None else nearest
+        return mixed(prompts, feature, count, units)
 
     def version(self, tool: str, concept: str | None) -> int:
         """As :class:`~viper.tools.soft_prompts.SoftPromptSource` says; 0: never learned."""
@@ -173,7 +169,16 @@ class PromptPool:
         """Closes the files; a later use opens them again."""
         self.ledger.close()
 
-    def _loaded(self, topic: str, model_id: str) -> tuple[SoftPrompt, ...]:
+    def _known(self, tool: str, concept: str | None, model_id: str) -> _Known:
+        topic = topic_of(tool, concept_key(tool, concept))
+        changed = self.ledger.changed(topic)
+        if not changed:
+            return (), None
+        key = ("prompts", topic, model_id, changed)
+        found: _Known = self._read.get(key, lambda: self._loaded(topic, model_id))[0]
+        return found
+
+    def _loaded(self, topic: str, model_id: str) -> _Known:
         entries = [
             (kept, entry)
             for entry in self.ledger.entries(topic)
@@ -195,4 +200,4 @@ class PromptPool:
                     "bytes; remove some with: viper prompts remove"
                 )
             found.append(prompt)
-        return tuple(found)
+        return tuple(found), unit_features(found) if found else None

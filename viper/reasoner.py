@@ -19,10 +19,17 @@ from viper.errors import UnknownNameError, UsageError
 from viper.schema import TASKS, Answer, Failure, Query, Trace, Trial
 from viper.strategies import strategy as named_strategy
 from viper.strategies.answers import resolve_task
-from viper.strategies.base import Components, RunContext, RunSettings, UsageMeter
+from viper.strategies.base import (
+    Components,
+    RunContext,
+    RunSettings,
+    ShowsPrompt,
+    UsageMeter,
+)
 from viper.strategies.fallback import fall_back
 from viper.strategies.program import run_program
-from viper.strategies.writing import Written, write_prompt
+from viper.strategies.prompts import write_prompt
+from viper.strategies.writing import Written
 from viper.tools.media import Media, media_from
 from viper.tools.roles import Pixels
 
@@ -49,6 +56,8 @@ _CHANGES = (
     "max_llm_calls",
     "max_llm_tokens",
     "fallback",
+    "correct_demonstrations",
+    "incorrect_demonstrations",
 )
 
 
@@ -73,6 +82,8 @@ class RunOptions:
     max_llm_calls: int | None = None
     max_llm_tokens: int | None = None
     fallback: str | None = None
+    correct_demonstrations: int | None = None
+    incorrect_demonstrations: int | None = None
 
     def settings(self, base: RunSettings) -> RunSettings:
         """The profile's settings with these changes.
@@ -251,8 +262,16 @@ class Reasoner:
     def prompt(
         self, media: Any, query: str, request: RunOptions | None = None, **changes: Any
     ) -> str:
-        """The prompt of the first trial; asks no model."""
-        context, _ = self._context(media, query, _with_changes(request, changes), None)
+        """The first prompt of a run; asks no model.
+
+        Raises:
+            UsageError: as :meth:`run`.
+        """
+        run_options = _with_changes(request, changes)
+        context, _ = self._context(media, query, run_options, None)
+        chosen = named_strategy(run_options.strategy)
+        if isinstance(chosen, ShowsPrompt):
+            return chosen.prompt(self.components, context)
         return write_prompt(self.components, context)
 
     def _context(

@@ -31,7 +31,7 @@ def result_record(result: RunResult, images: list[str] | None = None) -> dict[st
         "info": answer.info if answer else None,
         "images": images or [],
         "program": trace.program,
-        "plan": None,
+        "plan": trace.plan,
         "turns": None,
         "path": list(trace.path) or None,
         "strategy": trace.strategy,
@@ -63,6 +63,8 @@ def _trial(trial: Trial) -> dict[str, Any]:
         "stdout": trial.stdout,
         "writing": to_json(trial.writing),
         "writing_seconds": trial.writing_seconds,
+        "plan": trial.plan,
+        "demonstrations": list(trial.demonstrations),
     }
 
 

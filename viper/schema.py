@@ -36,6 +36,7 @@ FailureKind = Literal[
     "protocol",
     "crash",
     "budget",
+    "plan",
 ]
 
 Correction = Literal["first", "self_debug", "self_debug_feedback", "self_tune", "fallback"]
@@ -168,6 +169,9 @@ class Trial:
 
     ``program`` is empty where the strategy writes none, and for a fallback. ``writing`` is what the
     requests for it cost, redrawn ones among them; nothing where the program before ran again.
+    ``plan`` are the numbered steps that the program was written from, one a line, and
+    ``plan_prompt`` what the planner was asked; None where the strategy plans nothing.
+    ``demonstrations`` are the ids of those that either prompt showed, each once, in their order.
     """
 
     index: int
@@ -184,6 +188,9 @@ class Trial:
     prompt: str | None = None
     writing: Usage = Usage()
     writing_seconds: float = 0.0
+    plan: str | None = None
+    plan_prompt: str | None = None
+    demonstrations: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -249,6 +256,15 @@ class Trace:
         return (answered or written)[-1].program if written else None
 
     @property
+    def plan(self) -> str | None:
+        """The plan of :attr:`program`; None if none was made."""
+        if self.chosen is not None and self.trials[self.chosen].plan is not None:
+            return self.trials[self.chosen].plan
+        planned = [trial for trial in self.trials if trial.plan is not None]
+        answered = [trial for trial in planned if trial.ok]
+        return (answered or planned)[-1].plan if planned else None
+
+    @property
     def tool_calls(self) -> tuple[ToolCall, ...]:
         """The calls of the trial that gave the answer, else of the last one."""
         if not self.trials:
@@ -268,6 +284,7 @@ class Example:
         kind: type of the query in its data set, by which a bank stays varied.
         set: data set that the sample is from, as :func:`viper.data.registry.data_set` takes it.
         split: of that set.
+        part: what it demonstrates, ``plan`` or ``program``; empty outside a demonstration pool.
     """
 
     query: str
@@ -286,6 +303,7 @@ class Example:
     kind: str = ""
     set: str = ""
     split: str = ""
+    part: Literal["", "plan", "program"] = ""
     schema: int = field(default=SCHEMA_VERSION)
 
 

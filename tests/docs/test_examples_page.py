@@ -42,7 +42,9 @@ def test_the_table_names_the_options_of_mining() -> None:
     table = PAGE.split("| option | |")[1].split("\n\n")[0]
     rows = [line.split("|")[1] for line in table.splitlines()[2:]]
     named = {flag for row in rows for flag in re.findall(r"--[a-z-]+", row)}
-    elsewhere = {"--out", "--workers", "--profile", "--sandbox", "--offline", "--max-memory"}
+    elsewhere = {
+        "--out", "--workers", "--profile", "--sandbox", "--offline", "--max-memory", "--state",
+    }  # fmt: skip
     assert named == options_of("mine") - elsewhere
 
 
@@ -51,7 +53,9 @@ def test_the_table_names_the_options_of_sheets() -> None:
     table = section.split("| option | |")[1].split("\n\n")[0]
     rows = [line.split("|")[1] for line in table.splitlines()[2:]]
     named = {flag for row in rows for flag in re.findall(r"--[a-z-]+", row)}
-    elsewhere = {"--out", "--workers", "--profile", "--sandbox", "--offline", "--max-memory"}
+    elsewhere = {
+        "--out", "--workers", "--profile", "--sandbox", "--offline", "--max-memory", "--state",
+    }  # fmt: skip
     assert named == options_of("sheet") - elsewhere
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.tools.tiny_diffusion import tiny_pipeline
+from viper.ace.pool import DemonstrationPool
 from viper.errors import ProfileError, UnknownNameError
 from viper.llm.deferred import DeferredLLM
 from viper.profiles import known_profiles, load_profile
@@ -168,3 +169,32 @@ def test_a_model_path_is_meant_from_the_profile_s_folder(tmp_path: Path) -> None
     (tmp_path / "depth" / "config.json").write_text("{}")
     (state,) = [state for state in inventory(profile) if state.role == "depth"]
     assert (state.place, state.problem) == ("folder", None)
+
+
+def test_a_planner_is_a_language_model_of_its_own(tmp_path: Path) -> None:
+    profile = written(tmp_path, "")
+    assert profile.components().planner is None
+    path = tmp_path / "mine.toml"
+    table = '[planner]\nbackend = "transformers"\nmodel = "embedded:writer_small"\ncache = true\n'
+    path.write_text(path.read_text() + table)
+    planned = load_profile(str(path), state=tmp_path / "state")
+    assert [role for role, _ in planned.choices()] == ["llm", "planner"]
+    assert [state.place for state in inventory(planned)] == ["folder", "folder"]
+    components = planned.components()
+    assert isinstance(components.planner, DeferredLLM) and not components.planner.loaded
+    components.close()
+    path.write_text(path.read_text().replace(table, '[planner]\nbackend = "no"\n'))
+    with pytest.raises(UnknownNameError, match="unknown planner backend 'no'; known: .*openai"):
+        load_profile(str(path)).components()
+
+
+def test_pools_and_caches_live_in_the_state_that_was_chosen(tmp_path: Path) -> None:
+    own = tmp_path / "state" / "profiles"
+    own.mkdir(parents=True)
+    (own / "mine.toml").write_text(PROFILE.format(roles=""))
+    components = load_profile("mine", state=tmp_path / "state").components()
+    assert isinstance(components.demonstrations, DemonstrationPool)
+    assert components.demonstrations.ledger.folder == tmp_path / "state" / "demonstrations"
+    components.close()
+    with pytest.raises(UnknownNameError):
+        load_profile("mine", state=tmp_path / "elsewhere")

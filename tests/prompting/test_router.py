@@ -189,7 +189,7 @@ def test_prompts_of_one_reasoner_share_a_router() -> None:
 
     from viper.schema import Query
     from viper.strategies.base import RunSettings
-    from viper.strategies.writing import routed
+    from viper.strategies.prompts import routed
 
     counted: list[str] = []
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 
 from viper.api.library import Library
@@ -29,10 +32,17 @@ def picture() -> np.ndarray:
 
 
 class Bench:
-    """``Bench(programs)``: a Reasoner whose language model answers with these in turn."""
+    """``Bench(programs)``: a Reasoner whose language model answers with these in turn.
+
+    ``parts`` are further ones of its Components.
+    """
 
     def __init__(
-        self, programs: list[str], library: Library | None = None, **settings: object
+        self,
+        programs: list[str],
+        library: Library | None = None,
+        parts: Mapping[str, Any] | None = None,
+        **settings: object,
     ) -> None:
         library = library or Library()
         self.detector = FakeDetector(
@@ -69,6 +79,7 @@ class Bench:
                 settings=RunSettings(**{"prompt_style": "compact", **settings}),
                 profile_name="bench",
                 library=library,
+                **(parts or {}),
             )
         )
 

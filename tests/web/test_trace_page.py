@@ -6,12 +6,14 @@ import base64
 import hashlib
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from html.parser import HTMLParser
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.strategies.bench import Bench, picture
 from tests.web.traces import BROKEN, COLOURS, EVENT, FAINT, asked, page
 from viper.reasoner import RunResult
 from viper.schema import Trace, to_json, trace_from_json
@@ -117,6 +119,33 @@ def test_a_program_that_cannot_be_run_again_shows_its_calls() -> None:
 def test_a_strategy_without_programs_shows_its_calls() -> None:
     found = read(asked(strategy="vqa", query="what color is this?", task="question"))
     assert "simple_query(" in found.words and "This strategy writes no program." in found.words
+
+
+def planned() -> RunResult:
+    with Bench(["1. Ask <b>it</b>.\n2. Say it.", COLOURS], prompt_style="chat") as bench:
+        return bench.reasoner.run(picture(), "?", strategy="plan", task="question")
+
+
+def test_a_plan_stands_above_its_program() -> None:
+    found = read(planned())
+    assert "1. Ask <b>it</b>. 2. Say it." in found.words and len(found.with_class("plan")) == 1
+    assert "Its plan's prompt" in found.words and "prompt 2" in found.words
+    assert "## What a plan is" in found.words
+    links = [its["href"] for tag, its in found.elements if tag == "a"]
+    assert "#prompt-0" in links and "#prompt-1" in links
+    assert not read(asked(COLOURS, task="question")).with_class("plan")
+
+
+def test_no_field_of_a_plan_reaches_the_page_as_markup() -> None:
+    result = planned()
+    for path, trace in poisoned(result):
+        shown = replace(trace.trials[0], demonstrations=(HOSTILE,))
+        html = trace_page(
+            replace(trace, trials=(shown,)), result.media, [Replay((), whole=False)], Extras()
+        )
+        assert_harmless(html)
+        if path[-1] == "plan":
+            assert HOSTILE in Reader(html).text
 
 
 def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:

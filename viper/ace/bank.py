@@ -63,7 +63,7 @@ class Bank:
         """
         asked = frozenset(split_api(wanted.api))
         fitting = self._fitting(wanted.task, asked, wanted.retrieval, wanted.embed)
-        others = (item for item in fitting.best_first(query.text) if not _demonstrates(item, query))
+        others = (item for item in fitting.best_first(query.text) if not demonstrates(item, query))
         return [item for item, _ in zip(others, range(wanted.count), strict=False)]
 
     def _found(
@@ -75,6 +75,7 @@ class Bank:
             if item.task == task
             and set(split_api(item.api)) <= asked
             and item.polarity == "correct"
+            and item.part != "plan"
         )
         if retrieval == "fixed":
             return _Fitting(items)
@@ -82,7 +83,7 @@ class Bank:
         return _Fitting(items, rank([item.query for item in items]) if items else None)
 
 
-def _demonstrates(item: Example, query: Query) -> bool:
+def demonstrates(item: Example, query: Query) -> bool:
     """Whether the example would give the query's own answer away."""
     if query.sample_id is not None:
         return item.sample_id == query.sample_id
@@ -123,22 +124,34 @@ def write_bank(path: Path, items: Iterable[Example]) -> None:
         raise UsageError(f"{path}: cannot be written ({error.strerror})") from None
 
 
+def example_of(record: Any) -> Example:
+    """The example that its JSON values stand for.
+
+    Raises:
+        UsageError: they are none; says why.
+    """
+    if not isinstance(record, dict) or set(record) - set(_FIELDS):
+        raise UsageError(f"not an example; expected the keys {', '.join(_FIELDS)}")
+    if "options" in record:
+        record = {**record, "options": tuple(str(option) for option in record["options"] or ())}
+    try:
+        example = Example(**record)
+    except TypeError as error:
+        raise UsageError(f"incomplete example ({error})") from None
+    for name in ("query", "program", "task", "api", "sample_id"):
+        if not isinstance(getattr(example, name), str):
+            raise UsageError(f"{name} is no text; see viper ace mine")
+    if not isinstance(example.score, int | float):
+        raise UsageError("score is no number; see viper ace mine")
+    return example
+
+
 def _example(path: Path, number: int, line: str) -> Example:
     try:
         record: Any = json.loads(line)
     except json.JSONDecodeError as error:
         raise UsageError(f"{path}:{number}: not JSON ({error.msg}); one example a line") from None
-    if not isinstance(record, dict) or set(record) - set(_FIELDS):
-        raise UsageError(f"{path}:{number}: not an example; expected the keys {', '.join(_FIELDS)}")
-    if "options" in record:
-        record["options"] = tuple(str(option) for option in record["options"] or ())
     try:
-        example = Example(**record)
-    except TypeError as error:
-        raise UsageError(f"{path}:{number}: incomplete example ({error})") from None
-    for name in ("query", "program", "task", "api", "sample_id"):
-        if not isinstance(getattr(example, name), str):
-            raise UsageError(f"{path}:{number}: {name} is no text; see viper ace mine")
-    if not isinstance(example.score, int | float):
-        raise UsageError(f"{path}:{number}: score is no number; see viper ace mine")
-    return example
+        return example_of(record)
+    except UsageError as error:
+        raise UsageError(f"{path}:{number}: {error}") from None

@@ -43,7 +43,7 @@ _of_the_set = options(
 
 _of_the_answers = options(
     click.option("--strategy", default="program", show_default=True,
-                 help="program, or a baseline: detector, vqa, captions, llm."),
+                 help="program, plan, or a baseline: detector, vqa, captions, llm."),
     click.option("--examples/--zero-shot", default=True, show_default=True,
                  help="Show the profile's in-context examples."),
     click.option("--deadline", "deadline_s", type=click.FloatRange(0, min_open=True),

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from viper.profiles.wiring import Profile
 
 _OF_A_PROFILE = (
-    *("profile", "sandbox", "offline", "api", "max_memory_gb", "examples"),
+    *("profile", "sandbox", "offline", "api", "max_memory_gb", "state", "examples"),
     *OF_THE_PROFILE,
 )
 

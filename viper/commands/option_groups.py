@@ -32,6 +32,14 @@ root_option: Decorator = click.option(
 )
 
 
+state_option: Decorator = click.option(
+    "--state",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Where pools, caches and your own profiles live; else VIPER_HOME, else the data folder.",
+)
+
+
 def seed_option(
     help_text: str = "Chooses samples, and is the first seed of sampling.",
 ) -> Decorator:

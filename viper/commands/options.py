@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from viper.commands.correction_options import changed_profile
+from viper.commands.option_groups import state_option
 
 if TYPE_CHECKING:
     from viper.profiles.wiring import Profile
@@ -18,8 +19,9 @@ OFFLINE_VARIABLES = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_DATASETS_OFFL
 
 
 def profile_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """``--profile --sandbox --offline --max-memory``."""
+    """``--profile --sandbox --offline --max-memory --state``."""
     for option in (
+        state_option,
         click.option(
             "--max-memory",
             "max_memory_gb",
@@ -76,6 +78,7 @@ def open_profile(given: Mapping[str, Any]) -> Profile:
         sandbox=given["sandbox"],
         api=given.get("api"),
         max_memory_gb=given["max_memory_gb"],
+        state=given.get("state"),
     )
     return changed_profile(profile, given)
 

@@ -51,11 +51,14 @@ def failure_line(failure: Failure | None) -> str:
 
 
 def details(result: RunResult) -> Iterator[str]:
-    """The program, its calls, and what was corrected, as lines."""
+    """The plan, the program, its calls, and what was corrected, as lines."""
     trials = result.trace.trials
     if len(trials) > 1:
         for trial in trials:
             yield f"trial {trial.index + 1} ({trial.correction}): {_outcome(trial)}"
+    if result.trace.plan:
+        yield "plan:"
+        yield from (f"    {line}" for line in result.trace.plan.splitlines())
     if result.program:
         yield "program:"
         yield from (f"    {line}" for line in result.program.splitlines())

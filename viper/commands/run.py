@@ -139,13 +139,20 @@ def _dry_run(given: dict[str, Any], media: Any, query: str, options: RunOptions)
         return exit_code
     # Router and examples count tokens with the model itself, which would load it.
     parts = profile.components()
-    parts = replace(parts, llm=ScriptedLLM(), settings=replace(parts.settings, api_budget=0))
+    unloaded = None if parts.planner is None else ScriptedLLM()
+    parts = replace(
+        parts,
+        llm=ScriptedLLM(),
+        planner=unloaded,
+        settings=replace(parts.settings, api_budget=0),
+    )
     with Reasoner(parts, preload=False) as reasoner:
         prompt = reasoner.prompt(media, query, options)
         settings = options.settings(parts.settings)
+    written = "plans and as many programs" if options.strategy == "plan" else "programs"
     fewest, most = (settings.votes + 1) // 2, settings.trials * settings.votes
     click.echo(
-        f"language model: {fewest} to {most} programs, a prompt of {len(prompt):,} characters "
+        f"language model: {fewest} to {most} {written}, a prompt of {len(prompt):,} characters "
         f"(roughly {len(prompt) // 4:,} tokens), at most {settings.max_tokens} tokens each"
     )
     most = profile.document.limits.calls

@@ -135,10 +135,11 @@ def manifest_of(
 
 
 def model_ids(reasoner: Reasoner) -> dict[str, str]:
-    """Name and weight hash of every model, the language model among them; loads them."""
-    models = reasoner.components.hub.models
+    """Name and weight hash of every model, the language models among them; loads them."""
+    models, planner = reasoner.components.hub.models, reasoner.components.planner
     return {
         "llm": reasoner.components.llm.model_id,
+        **({} if planner is None else {"planner": planner.model_id}),
         **{role: str(models.trait(role, "model_id")) for role in models.roles},
     }
 

@@ -22,7 +22,7 @@ from viper.evaluate.evaluation import Evaluation
 from viper.evaluate.row import Prediction, Row
 from viper.reasoner import RunOptions
 from viper.schema import Example
-from viper.strategies.writing import asked_as
+from viper.strategies.prompts import asked_as
 from viper.world.queries.meaning import FAMILIES
 
 WARM = 0.4

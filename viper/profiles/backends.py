@@ -69,6 +69,11 @@ _EXTRAS = {("llm", "vllm"): ("vllm", "vllm"), ("llm", "openai"): ("openai", "ope
 """Package and extra of those that need one."""
 
 
+def played(role: str) -> str:
+    """The role whose backends play this one: a planner is a language model like another."""
+    return "llm" if role == "planner" else role
+
+
 def installed_backends() -> dict[str, str]:
     """``ROLE.NAME`` to ``module:class`` of the backends that installed packages offer."""
     return {point.name: point.value for point in entry_points(group=ENTRY_POINTS)}
@@ -76,6 +81,7 @@ def installed_backends() -> dict[str, str]:
 
 def known_backends(role: str) -> dict[str, str]:
     """Backend name to ``module:class`` for a role, the installed packages' among them."""
+    role = played(role)
     found = dict(SHIPPED.get(role, {}))
     for name, target in installed_backends().items():
         of_role, _, backend = name.partition(".")
@@ -100,17 +106,18 @@ def resolve_backend(role: str, backend: str) -> str:
 
 def needs_model(role: str, backend: str) -> bool:
     """Whether a profile must name a model for it."""
-    return (role, backend) not in _WITHOUT_MODEL
+    return (played(role), backend) not in _WITHOUT_MODEL
 
 
 def loads_weights(role: str, backend: str) -> bool:
     """Whether it takes the options of :class:`viper.tools.loading.LoadOptions`."""
+    role = played(role)
     return (role, backend) not in _WITHOUT_WEIGHTS and backend in SHIPPED.get(role, {})
 
 
 def extra_of(role: str, backend: str) -> tuple[str, str] | None:
     """``(package, extra)`` that a backend needs beside the core, or None."""
-    return _EXTRAS.get((role, backend))
+    return _EXTRAS.get((played(role), backend))
 
 
 def backend_class(role: str, backend: str) -> Any:

@@ -26,6 +26,9 @@ from viper.tools.settings import Sensitivity, ToolSettings
 
 SHIPPED = Path(__file__).parent
 
+LANGUAGE_MODELS = ("llm", "planner")
+"""Tables of a profile that name a language model."""
+
 
 @dataclass(frozen=True)
 class BackendChoice:
@@ -45,6 +48,8 @@ class ProfileDocument:
     """A checked profile; nothing is loaded yet.
 
     Attributes:
+        planner: the language model that writes the plans of strategy ``plan``, where that is not
+            the one that writes programs.
         bank: the bank of in-context examples, ``embedded:NAME`` or a path, or None.
         preload: load the vision models ahead, for profiles whose models are small.
         load: options of :class:`viper.tools.loading.LoadOptions` for every model that is
@@ -59,6 +64,7 @@ class ProfileDocument:
     tools: ToolSettings
     run: RunSettings
     limits: Limits
+    planner: BackendChoice | None = None
     bank: str | None = None
     preload: bool = False
     load: Mapping[str, Any] = field(default_factory=dict)
@@ -66,20 +72,27 @@ class ProfileDocument:
     path: Path | None = None
 
 
-def state_dir() -> Path:
-    """Where pools, caches and the user's own profiles live: ``VIPER_HOME`` or the data folder."""
-    return Path(os.environ.get("VIPER_HOME") or platformdirs.user_data_dir("viper"))
+def state_dir(chosen: Path | None = None) -> Path:
+    """Where pools, caches and the user's own profiles live.
+
+    The folder that was chosen, else ``VIPER_HOME``, else the platform's folder for data.
+    """
+    return chosen or Path(os.environ.get("VIPER_HOME") or platformdirs.user_data_dir("viper"))
 
 
-def known_profiles() -> dict[str, Path]:
+def known_profiles(state: Path | None = None) -> dict[str, Path]:
     """Shipped profiles and the user's own, by name; the user's win."""
+    own = state_dir(state) / "profiles"
     found = {path.stem: path for path in sorted(SHIPPED.glob("*.toml"))}
-    found.update({path.stem: path for path in sorted((state_dir() / "profiles").glob("*.toml"))})
+    found.update({path.stem: path for path in sorted(own.glob("*.toml"))})
     return found
 
 
-def read_profile(name_or_path: str) -> ProfileDocument:
+def read_profile(name_or_path: str, state: Path | None = None) -> ProfileDocument:
     """The profile of that name, or in that ``.toml`` file.
+
+    Args:
+        state: where the user's own are looked for; see :func:`state_dir`.
 
     Raises:
         UnknownNameError: no such profile; lists the known ones.
@@ -87,7 +100,7 @@ def read_profile(name_or_path: str) -> ProfileDocument:
     """
     if name_or_path.endswith(".toml"):
         return _parse(Path(name_or_path))
-    profiles = known_profiles()
+    profiles = known_profiles(state)
     if name_or_path not in profiles:
         raise UnknownNameError("profile", name_or_path, profiles)
     return _parse(profiles[name_or_path])
@@ -111,7 +124,8 @@ class _Reader:
     """Turns parsed TOML into a document, blaming by line."""
 
     _TOP = (
-        "name", "description", "llm", "roles", "load", "sensitivities", "tools", "run", "limits",
+        "name", "description", "llm", "planner", "roles", "load", "sensitivities", "tools", "run",
+        "limits",
     )  # fmt: skip
 
     def __init__(self, path: Path, text: str) -> None:
@@ -140,6 +154,7 @@ class _Reader:
             name=self._text(data, "name", self.path.stem),
             description=self._text(data, "description", ""),
             llm=self._backend(data["llm"], "llm", ""),
+            planner=self._backend(data["planner"], "planner", "") if "planner" in data else None,
             roles=self._roles(self._table(data, "roles")),
             tools=self._record(
                 ToolSettings, tools, "tools", sensitivities=self._sensitivities(data)
@@ -165,7 +180,7 @@ class _Reader:
     def _backend(self, value: Any, key: str, section: str) -> BackendChoice:
         if not isinstance(value, dict) or not isinstance(value.get("backend"), str):
             self._fail(key, section, 'expected a table with a backend, as { backend = "owlv2", … }')
-        keys = ("backend", "model", "options", *(["cache"] if key == "llm" else []))
+        keys = ("backend", "model", "options", *(["cache"] if key in LANGUAGE_MODELS else []))
         self._only(value, keys, key)
         model, options = value.get("model"), value.get("options", {})
         cache = value.get("cache", False)

@@ -9,6 +9,7 @@ from typing import Any
 import tomlkit
 
 from viper.api.library import split_api
+from viper.profiles.document import LANGUAGE_MODELS
 from viper.tools.settings import Sensitivity
 
 
@@ -57,7 +58,8 @@ def _write_whole_paths(document: Any, base: Path) -> None:
         run["bank"] = str((base / bank).resolve())
     if api is not None and ".py" in api:
         run["api"] = whole_api(api, base)
-    for choice in (document.get("llm", {}), *document.get("roles", {}).values()):
+    writers = (document.get(name, {}) for name in LANGUAGE_MODELS)
+    for choice in (*writers, *document.get("roles", {}).values()):
         if str(choice.get("model", "")).startswith(("./", "../")):
             choice["model"] = str((base / choice["model"]).resolve())
 

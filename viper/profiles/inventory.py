@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from viper.errors import ViperError
-from viper.profiles.backends import SHIPPED, missing_extra, needs_model, resolve_backend
+from viper.profiles.backends import SHIPPED, missing_extra, needs_model, played, resolve_backend
 from viper.profiles.document import BackendChoice
 from viper.profiles.sharing import SharedModel
 from viper.profiles.wiring import Profile
@@ -99,7 +99,7 @@ def _state(profile: Profile, role: str, choice: BackendChoice, offline: bool) ->
         return state("own" if role == "faces" else "shared")
     if source is None:
         return state("nowhere", problem="names no model (a folder or a hub id)")
-    if choice.backend not in SHIPPED.get(role, {}) and not Path(source).is_dir():
+    if choice.backend not in SHIPPED.get(played(role), {}) and not Path(source).is_dir():
         return state("own")
     return _of_source(source, state, offline)
 

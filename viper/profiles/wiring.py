@@ -10,6 +10,8 @@ from typing import Any
 
 import viper.world
 from viper.ace.bank import read_bank
+from viper.ace.pool import FOLDER as DEMONSTRATIONS
+from viper.ace.pool import DemonstrationPool
 from viper.api.library import Library, library_for
 from viper.errors import ProfileError, ViperError
 from viper.llm.deferred import DeferredLLM
@@ -48,12 +50,14 @@ class Profile:
             user accepted that.
         api: replaces the profile's API; its files are looked for in the working folder.
         max_memory_gb: replaces the profile's bound.
+        state: where pools and caches live; see :func:`viper.profiles.document.state_dir`.
     """
 
     document: ProfileDocument
     sandbox_mode: Mode = "strict"
     api: str | None = None
     max_memory_gb: float | None = None
+    state: Path | None = None
 
     @property
     def name(self) -> str:
@@ -69,7 +73,10 @@ class Profile:
         document, library = self.document, self.library()
         for role, choice in self.choices():
             self._check_backend(role, choice)
-        llm = DeferredLLM(self._load_llm)
+        llm = DeferredLLM(partial(self._load_llm, "llm", document.llm))
+        planner = None
+        if document.planner is not None:
+            planner = DeferredLLM(partial(self._load_llm, "planner", document.planner))
         models = ModelSet({}, max_bytes=self._max_bytes())
         for role, choice in document.roles.items():
             self._add_role(models, role, choice, llm)
@@ -85,6 +92,8 @@ class Profile:
             preload=document.preload,
             library=library,
             embed=partial(_embedded, models) if "embedder" in document.roles else None,
+            planner=planner,
+            demonstrations=DemonstrationPool(state_dir(self.state) / DEMONSTRATIONS),
         )
 
     def library(self) -> Library:
@@ -132,8 +141,10 @@ class Profile:
         return replace(self, document=replace(self.document, tools=tools))
 
     def choices(self) -> Iterator[tuple[str, BackendChoice]]:
-        """Role and backend of every model, the language model first."""
+        """Role and backend of every model, the language models first."""
         yield "llm", self.document.llm
+        if self.document.planner is not None:
+            yield "planner", self.document.planner
         yield from self.document.roles.items()
 
     def model_source(self, choice: BackendChoice) -> str | None:
@@ -186,14 +197,14 @@ class Profile:
         source = self.model_source(choice)
         return load_backend(role, choice.backend, source, self.options(role, choice))
 
-    def _load_llm(self) -> LLM:
-        llm: LLM = self._load("llm", self.document.llm)
+    def _load_llm(self, role: str, choice: BackendChoice) -> LLM:
+        llm: LLM = self._load(role, choice)
         llm = GatheredLLM(llm, getattr(llm, "batch", BATCH))
-        if not self.document.llm.cache:
+        if not choice.cache:
             return llm
         from viper.llm.cache import CachedLLM, SqliteStore
 
-        return CachedLLM(llm, SqliteStore(state_dir() / "llm-cache.db"))
+        return CachedLLM(llm, SqliteStore(state_dir(self.state) / "llm-cache.db"))
 
     def _add_role(self, models: ModelSet, role: str, choice: BackendChoice, llm: LLM) -> None:
         shared = self.shared_model(role, choice)
@@ -240,6 +251,7 @@ def load_profile(
     sandbox: Mode = "strict",
     api: str | None = None,
     max_memory_gb: float | None = None,
+    state: Path | None = None,
 ) -> Profile:
     """The profile of that name or in that ``.toml`` file; loads no model yet.
 
@@ -248,12 +260,13 @@ def load_profile(
         sandbox: ``strict``, or ``weak`` to go on where a protection layer is missing.
         api: replaces the profile's API: sets and files of routines, joined by ``+``.
         max_memory_gb: replaces the profile's bound on the weights of loaded models.
+        state: where pools, caches and the user's own profiles live, instead of ``VIPER_HOME``.
 
     Raises:
         UnknownNameError: no such profile.
         ProfileError: a broken file; says line and key.
     """
-    return Profile(read_profile(name_or_path), sandbox, api, max_memory_gb)
+    return Profile(read_profile(name_or_path, state), sandbox, api, max_memory_gb, state)
 
 
 def _embedded(models: ModelSet, texts: Sequence[str]) -> Floats:

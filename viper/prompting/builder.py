@@ -91,27 +91,55 @@ def build_prompt(
         return _compact_prompt(query, entries, examples, feedback)
     if style not in STYLES:
         raise UnknownNameError("prompt style", style, STYLES)
-    if guidelines is None:
-        sees_patches = any(entry.owner == "ImagePatch" for entry in entries)
-        several = query.media == "images"
-        rules = _line_rules(query) if lines else guidelines_for(query.task, sees_patches, several)
-    else:
-        rules = guidelines.strip()
+    return program_prompt(
+        query,
+        entries,
+        _examples_text(examples, style),
+        style=style,
+        feedback=feedback,
+        guidelines=guidelines,
+        lines=lines,
+    )
+
+
+def program_prompt(
+    query: Query,
+    entries: Sequence[ApiEntry],
+    shown: str,
+    *,
+    style: str,
+    feedback: Feedback | None = None,
+    guidelines: str | None = None,
+    plan: str = "",
+    lines: bool = False,
+) -> str:
+    """A ``full`` or ``chat`` prompt around the text of its examples.
+
+    Args:
+        shown: the sections of examples with the blank lines after them, or "".
+        plan: numbered steps, one a line, that the program is to carry out.
+        lines: as for :func:`build_prompt`.
+    """
+    rules = _rules(query, entries, lines) if guidelines is None else guidelines.strip()
+    if plan:
+        rules = f"{rules}\n{fill('guidelines_plan', {}).strip()}"
     values = {
         "api": render(entries, "full"),
         "entry_point": entry_point(query.task, query.media),
-        "examples": _examples_text(examples, style),
+        "examples": shown,
         "feedback": "" if feedback is None else _feedback_text(feedback),
         "guidelines": rules,
-        "media": _media_words(query),
+        "media": media_words(query),
     }
     if style == "chat":
+        planned = f"\n\n## Plan\n\n{plan}" if plan else ""
         name = "chat_lines" if lines else "chat"
-        return _fill(name, {**values, "query": _chat_query(query)})
-    values["query"] = compact_query(query.text, query.options).rstrip("\n")
+        return fill(name, {**values, "query": chat_query(query) + planned})
+    asked = compact_query(query.text, query.options) + plan_comment(plan)
+    values["query"] = asked.rstrip("\n")
     for name in ("guidelines", "feedback"):
         values[name] = _commented(values[name])
-    filled = _fill("full_lines" if lines else "full", values).rstrip("\n")
+    filled = fill("full_lines" if lines else "full", values).rstrip("\n")
     return f"{filled}\n" if lines else filled
 
 
@@ -133,7 +161,7 @@ def build_select_prompt(
         raise UnknownNameError("prompt style", style, STYLES)
     listed = "\n".join(f"- {one_line(option)}" for option in options)
     values = {"info": known, "question": one_line(question), "options": listed}
-    return _fill("select", values).rstrip("\n")
+    return fill("select", values).rstrip("\n")
 
 
 def guidelines_for(task: str, sees_patches: bool = True, several: bool = False) -> str:
@@ -146,7 +174,7 @@ def guidelines_for(task: str, sees_patches: bool = True, several: bool = False) 
     parts = ["guidelines", *(["guidelines_patches"] if sees_patches else [])]
     parts += [*(["guidelines_images"] if several else []), f"guidelines_{task}"]
     values = {"entry_point": entry_point(task, "images" if several else "image")}
-    return "\n".join(_fill(part, values).strip() for part in parts)
+    return "\n".join(fill(part, values).strip() for part in parts)
 
 
 def entry_point(task: str, media: str = "image") -> str:
@@ -164,16 +192,19 @@ def info_text(info: Any) -> str:
     return one_line(str(info))
 
 
+def _rules(query: Query, entries: Sequence[ApiEntry], lines: bool) -> str:
+    """The rules for a query about these names."""
+    if lines:
+        return _line_rules(query)
+    sees_patches = any(entry.owner == "ImagePatch" for entry in entries)
+    return guidelines_for(query.task, sees_patches, query.media == "images")
+
+
 def _line_rules(query: Query) -> str:
     """The rules for line programs: the common ones, then those of the task."""
     pictures = _PICTURES.get(query.media, _PICTURES["image"])
     parts = ("guidelines_lines", f"guidelines_{query.task}_lines")
-    return "\n".join(_fill(part, {"pictures": pictures}).strip() for part in parts)
-
-
-def _media_words(query: Query) -> str:
-    several = "several images" if query.media == "images" else "an image"
-    return _MEDIA.get(query.task, several)
+    return "\n".join(fill(part, {"pictures": pictures}).strip() for part in parts)
 
 
 def _compact_prompt(
@@ -188,7 +219,20 @@ def _compact_prompt(
     return compact_document(entries, query.task, examples, query.text, query.options, failed)
 
 
-def _chat_query(query: Query) -> str:
+def media_words(query: Query) -> str:
+    """What a query of that task is about, in words."""
+    return _MEDIA.get(query.task, "several images" if query.media == "images" else "an image")
+
+
+def plan_comment(plan: str | None) -> str:
+    """A plan as comments above a program, each with its newline; "" without one."""
+    if not plan:
+        return ""
+    return "# plan:\n" + "".join(f"# {line}\n" for line in plan.splitlines())
+
+
+def chat_query(query: Query) -> str:
+    """The query on one line and, where there are options, a list of them."""
     options = "".join(f"\n- {one_line(option)}" for option in query.options)
     return one_line(query.text) + (f"\n\nPossible answers:{options}" if options else "")
 
@@ -207,7 +251,7 @@ def _examples_text(examples: Sequence[Demonstration], style: str) -> str:
 
 def _feedback_text(feedback: Feedback) -> str:
     failure = describe_failure(feedback.failure)
-    return _fill("feedback", {"program": feedback.program.strip("\n"), "failure": failure})
+    return fill("feedback", {"program": feedback.program.strip("\n"), "failure": failure})
 
 
 def _commented(text: str) -> str:
@@ -217,7 +261,8 @@ def _commented(text: str) -> str:
     return commented + ("\n\n" if text.endswith("\n\n") else "")
 
 
-def _fill(name: str, values: Mapping[str, str]) -> str:
+def fill(name: str, values: Mapping[str, str]) -> str:
+    """The template of that name with its values; what they hold is not looked into."""
     return Template(_template(name)).substitute(values)
 
 

@@ -13,6 +13,7 @@ two cannot drift apart::
     # failed: {kind}: {message}             only when an earlier program failed
     # query: {query}                        the query to solve; the writer goes on
     # options: {a; b; c}                    with "def execute_command("
+    # plan: {1. step 2. step}               only where there is one; then examples have theirs
 
 The task stands before every query, though it is the same for all: said once, far above the query,
 it was lost on the small writer, which then ended one question in five as a grounding.
@@ -39,6 +40,8 @@ class Demonstration(Protocol):
     def program(self) -> str: ...
     @property
     def options(self) -> Sequence[str]: ...
+    @property
+    def plan(self) -> str | None: ...
 
 
 def compact_document(
@@ -48,14 +51,20 @@ def compact_document(
     query: str,
     options: Sequence[str] = (),
     failed: str = "",
+    plan: str = "",
 ) -> str:
     """The whole prompt up to where the program of ``query`` begins.
 
     Args:
         failed: of :func:`compact_failure`, where an earlier program failed.
+        plan: numbered steps, one a line; with one, examples that have a plan show theirs.
     """
-    shown = (compact_example(task, e.query, e.program, e.options) for e in examples)
-    return compact_header(entries) + "".join(shown) + compact_asked(task, query, options, failed)
+    shown = (
+        compact_example(task, e.query, e.program, e.options, (e.plan or "") if plan else "")
+        for e in examples
+    )
+    asked = compact_asked(task, query, options, failed, plan)
+    return compact_header(entries) + "".join(shown) + asked
 
 
 def compact_header(entries: Sequence[ApiEntry]) -> str:
@@ -64,9 +73,12 @@ def compact_header(entries: Sequence[ApiEntry]) -> str:
     return f"{api_text}\n" if api_text else ""
 
 
-def compact_asked(task: str, query: str, options: Sequence[str] = (), failed: str = "") -> str:
-    """All lines before a program: the task, how an earlier program failed, query and options."""
-    return f"# task: {task}\n{failed}{compact_query(query, options)}"
+def compact_asked(
+    task: str, query: str, options: Sequence[str] = (), failed: str = "", plan: str = ""
+) -> str:
+    """All lines before a program: task, how an earlier program failed, query, options, plan."""
+    planned = f"# plan: {one_line(plan)}\n" if plan else ""
+    return f"# task: {task}\n{failed}{compact_query(query, options)}{planned}"
 
 
 def compact_query(query: str, options: Sequence[str] = ()) -> str:
@@ -79,9 +91,12 @@ def compact_failure(kind: str, message: str) -> str:
     return f"# failed: {kind}: {one_line(message)}\n"
 
 
-def compact_example(task: str, query: str, program: str, options: Sequence[str] = ()) -> str:
+def compact_example(
+    task: str, query: str, program: str, options: Sequence[str] = (), plan: str = ""
+) -> str:
     """A solved query with the blank line that ends it."""
-    return compact_asked(task, query, options) + compact_program(program) + END_OF_PROGRAM
+    asked = compact_asked(task, query, options, plan=plan)
+    return asked + compact_program(program) + END_OF_PROGRAM
 
 
 def compact_program(program: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -77,6 +78,32 @@ def by_meaning(texts: Sequence[str], embed: Embed) -> Scores:
         return [float(score) for score in rows @ embed([query])[0]]
 
     return scores
+
+
+class KeptEmbeddings:
+    """Embeds each text once, for lists that change a little from one ranking to the next.
+
+    Args:
+        embed: what computes them.
+        most: texts that are kept; the oldest go first.
+    """
+
+    def __init__(self, embed: Embed, most: int = 20_000) -> None:
+        self.embed, self._most = embed, most
+        self._rows: dict[str, NDArray[np.float32]] = {}
+        self._lock = threading.Lock()
+
+    def __call__(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        if not texts:
+            return self.embed(texts)
+        with self._lock:
+            new = [text for text in dict.fromkeys(texts) if text not in self._rows]
+            if new:
+                self._rows.update(zip(new, self.embed(new), strict=True))
+            rows = np.stack([self._rows[text] for text in texts])
+            for text in list(self._rows)[: max(0, len(self._rows) - self._most)]:
+                del self._rows[text]
+        return rows
 
 
 def _words(texts: Sequence[str]) -> list[list[str]]:

@@ -1,4 +1,4 @@
-"""Ways of answering with the same tools; ``program`` is ViperGPT's.
+"""Ways of answering with the same tools; ``program`` is ViperGPT's, ``plan`` CLOVA's.
 
 An installed package adds one by an entry point of the group ``viper.strategies`` that
 names a class with :class:`viper.strategies.base.Strategy`'s attributes.
@@ -37,6 +37,11 @@ STRATEGIES: Mapping[str, Shipped] = {
     "program": Shipped(
         "viper.strategies.program:ProgramStrategy",
         "write a program, run it, correct it",
+        writes_programs=True,
+    ),
+    "plan": Shipped(
+        "viper.strategies.plan:PlanStrategy",
+        "write a numbered plan, then the program that carries it out, and correct it",
         writes_programs=True,
     ),
     "detector": Shipped(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from viper.api.library import Library
 from viper.errors import UnknownNameError, UsageError
@@ -24,6 +24,7 @@ from viper.schema import (
     Trial,
     Usage,
 )
+from viper.strategies.demonstrations import Demonstrations, NoDemonstrations
 from viper.tools.hub import ToolHub
 from viper.tools.media import Media
 from viper.tools.roles import Floats
@@ -98,6 +99,9 @@ class RunSettings:
         average_box: where ``vipergpt`` grounds: ``x0, y0, x1, y1`` as fractions of the picture,
             from its top-left corner. The default is ViperGPT's average box on a picture of
             640 x 480 pixels, the usual size in RefCOCO.
+        correct_demonstrations: that a strategy with a demonstration pool shows in a prompt at most;
+            the default is CLOVA's.
+        incorrect_demonstrations: the same of those that failed, each with its critique.
 
     Raises:
         UnknownNameError: another fallback.
@@ -123,6 +127,8 @@ class RunSettings:
     max_llm_tokens: int = 0
     fallback: str = "none"
     average_box: tuple[float, ...] = (0.0795, 0.2573, 0.7711, 0.9185)
+    correct_demonstrations: int = 4
+    incorrect_demonstrations: int = 4
 
     def __post_init__(self) -> None:
         for name, value, known in (
@@ -137,6 +143,9 @@ class RunSettings:
         for name in ("max_llm_calls", "max_llm_tokens"):
             if getattr(self, name) < 0:
                 raise UsageError(f"{name} is {getattr(self, name)}; 0 or more, 0 for no bound")
+        for name in ("correct_demonstrations", "incorrect_demonstrations"):
+            if getattr(self, name) < 0:
+                raise UsageError(f"{name} is {getattr(self, name)}; expected 0 or more")
         if not _is_fraction_box(self.average_box):
             raise UsageError(
                 f"average_box is {self.average_box!r}; expected x0, y0, x1, y1 with "
@@ -160,6 +169,8 @@ class Components:
         preload: load the vision models ahead, while the first program is written.
         embed: texts to unit vectors, for a router that ranks by meaning.
         routers: kept between prompts, where the API is larger than its budget of tokens.
+        planner: writes the plans of strategy ``plan``; None leaves that to ``llm``.
+        demonstrations: what that strategy shows of plans and programs.
     """
 
     llm: LLM
@@ -172,6 +183,8 @@ class Components:
     library: Library = field(default_factory=Library)
     embed: Callable[[Sequence[str]], Floats] | None = None
     routers: Routers = field(default_factory=Routers, repr=False, compare=False)
+    planner: LLM | None = None
+    demonstrations: Demonstrations = field(default_factory=NoDemonstrations)
 
     def with_thresholds(self, values: Mapping[str, float]) -> Components:
         """The same parts, over the same models, with sensitivities that start from these values.
@@ -274,3 +287,12 @@ class Strategy(Protocol):
     name: str
 
     def trials(self, components: Components, context: RunContext) -> Iterator[Trial]: ...
+
+
+@runtime_checkable
+class ShowsPrompt(Protocol):
+    """A strategy whose first request is not the prompt for a program from the query alone."""
+
+    def prompt(self, components: Components, context: RunContext) -> str:
+        """The first request's prompt; asks no model."""
+        ...

@@ -18,8 +18,9 @@ from viper.sandbox import Outcome
 from viper.schema import Answer, Failure, Query, ToolCall, Trial, Usage
 from viper.strategies.answers import read_answer
 from viper.strategies.base import Components, RunContext
+from viper.strategies.prompts import asked_as
 from viper.strategies.voting import voted
-from viper.strategies.writing import Written, asked_as, check_cancelled, write
+from viper.strategies.writing import Prompter, Written, check_cancelled, query_alone, write
 from viper.tools.arguments import media_arguments
 from viper.tools.hub import HubSession
 from viper.tools.media import Media
@@ -48,42 +49,55 @@ class ProgramStrategy:
     name = "program"
 
     def trials(self, components: Components, context: RunContext) -> Iterator[Trial]:
-        """Trials in order, re-runs by self-tuning among them; the first that answers is the last.
-
-        With several votes that holds for each of them, and ``context.chosen`` says whose answer
-        counts. Trials end early where the next request would pass the settings' budget; a budget
-        that allows none at all is said in ``context.stopped``.
+        """Trials in order; see :func:`corrected`.
 
         Raises:
             CancelledError: ``context.cancel`` was set.
         """
-        answer_once = partial(self._answer_once, components, context, Tried())
-        if context.settings.votes > 1:
-            yield from voted(context, answer_once)
-        else:
-            yield from answer_once(0)
+        return corrected(components, context, query_alone)
 
-    def _answer_once(
-        self, components: Components, context: RunContext, tried: Tried, vote: int
-    ) -> Generator[Trial, None, int | None]:
-        """The trials of one vote; returns the index of the one that answers, maybe an earlier."""
-        last: Trial | None = None
-        for attempt in range(max(1, context.settings.trials)):
-            written = write(components, context, (vote, attempt), last, tried.failed)
-            if written is None:
-                return None
-            if written.program in tried.answered:
-                return tried.answered[written.program]
-            if written.program in tried.failed:
-                continue
-            for trial in run_program(components, context, written, first_index=tried.count):
-                tried.count, last = trial.index + 1, trial
-                yield trial
-                if trial.ok:
-                    tried.answered[written.program] = trial.index
-                    return trial.index
-            tried.failed.add(written.program)
-        return None
+
+def corrected(components: Components, context: RunContext, prompter: Prompter) -> Iterator[Trial]:
+    """Trials in order, re-runs by self-tuning among them; the first that answers is the last.
+
+    With several votes that holds for each of them, and ``context.chosen`` says whose answer
+    counts. Trials end early where the next request would pass the settings' budget; a budget
+    that allows none at all is said in ``context.stopped``.
+
+    Args:
+        prompter: makes the prompt of each program.
+
+    Raises:
+        CancelledError: ``context.cancel`` was set.
+    """
+    answer_once = partial(_answer_once, components, context, prompter, Tried())
+    if context.settings.votes > 1:
+        yield from voted(context, answer_once)
+    else:
+        yield from answer_once(0)
+
+
+def _answer_once(
+    components: Components, context: RunContext, prompter: Prompter, tried: Tried, vote: int
+) -> Generator[Trial, None, int | None]:
+    """The trials of one vote; returns the index of the one that answers, maybe an earlier."""
+    last: Trial | None = None
+    for attempt in range(max(1, context.settings.trials)):
+        written = write(components, context, (vote, attempt), last, tried.failed, prompter)
+        if written is None:
+            return None
+        if written.program in tried.answered:
+            return tried.answered[written.program]
+        if written.program in tried.failed:
+            continue
+        for trial in run_program(components, context, written, first_index=tried.count):
+            tried.count, last = trial.index + 1, trial
+            yield trial
+            if trial.ok:
+                tried.answered[written.program] = trial.index
+                return trial.index
+        tried.failed.add(written.program)
+    return None
 
 
 def run_program(
@@ -149,6 +163,9 @@ def _run_once(
         prompt=written.prompt,
         writing=written.usage,
         writing_seconds=round(written.seconds, 4),
+        plan=written.plan,
+        plan_prompt=written.plan_prompt,
+        demonstrations=written.demonstrations,
     )
 
 

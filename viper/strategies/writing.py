@@ -1,21 +1,19 @@
-"""How a strategy's programs are written: prompt, sampling, drawing again what has failed."""
+"""How a strategy's programs are written: sampling, drawing again what has failed."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from viper.api.registry import IMAGE_TASKS
-from viper.api.sets import ApiEntry
-from viper.errors import CancelledError, UsageError
-from viper.llm.protocol import Sampling
-from viper.prompting.budget import fit_examples, in_order
-from viper.prompting.builder import Feedback, build_prompt
+from viper.errors import CancelledError
+from viper.llm.protocol import LLM, Sampling
+from viper.prompting.builder import Feedback
 from viper.prompting.compact import END_OF_PROGRAM
 from viper.prompting.extract import extract_code
-from viper.schema import Example, Query, Trial, Usage
-from viper.strategies.base import Components, RunContext, RunSettings, Wanted
+from viper.schema import Trial, Usage
+from viper.strategies.base import Components, RunContext, RunSettings
+from viper.strategies.prompts import write_prompt
 
 REDRAWS = 3
 """How often a program that has failed already is drawn anew within one attempt."""
@@ -25,6 +23,31 @@ REDRAW_WARMER = 0.3
 
 _REDRAW_SEED = 100
 _VOTE_SEED = 10_000_000
+
+Place = tuple[int, int]
+"""A vote and its attempt, both from 0."""
+
+
+@dataclass(frozen=True)
+class Prompted:
+    """What the program writer is asked, with the plan that it is to carry out, where one was made.
+
+    Attributes:
+        plan_prompt: what the planner was asked.
+        demonstrations: ids of those that either prompt shows.
+    """
+
+    prompt: str
+    plan: str | None = None
+    plan_prompt: str | None = None
+    demonstrations: tuple[str, ...] = ()
+
+
+Prompter = Callable[[Components, RunContext, Place, Trial | None], Prompted | None]
+"""Makes the prompt of an attempt; the trial is the one whose failure it is to show, if any.
+
+None where the program writer cannot be asked; ``context.stopped`` then says why.
+"""
 
 
 @dataclass(frozen=True)
@@ -38,57 +61,99 @@ class Written:
     temperature: float | None
     usage: Usage = Usage()
     seconds: float = 0.0
+    plan: str | None = None
+    plan_prompt: str | None = None
+    demonstrations: tuple[str, ...] = ()
+
+
+def query_alone(
+    components: Components, context: RunContext, place: Place, failed: Trial | None
+) -> Prompted:
+    """The prompter of strategy ``program``."""
+    return Prompted(write_prompt(components, context, feedback_on(failed)))
 
 
 def write(
     components: Components,
     context: RunContext,
-    place: tuple[int, int],
+    place: Place,
     last: Trial | None,
     failed: set[str],
+    prompter: Prompter = query_alone,
 ) -> Written | None:
     """The program of a vote's attempt; one that failed already is drawn anew, ever warmer.
 
-    None where the budget is used up before there is one that has not failed.
+    None where the budget is used up before there is one that has not failed, or where the prompter
+    has no prompt.
     """
     settings, (vote, attempt) = context.settings, place
     before, started = context.usage.snapshot(), time.perf_counter()
-    feedback = None
-    if attempt and settings.feedback and last is not None and last.failure is not None:
-        feedback = Feedback(last.program, last.failure)
-    prompt = write_prompt(components, context, feedback)
-    sampling = attempt_sampling(settings, attempt, afresh=feedback is None, vote=vote)
-    program = _drawn(components, context, prompt, sampling)
+    is_told = bool(attempt) and settings.feedback and feedback_on(last) is not None
+    asked = prompter(components, context, place, last if is_told else None)
+    if asked is None:
+        return None
+    sampling = attempt_sampling(settings, attempt, afresh=not is_told, vote=vote)
+    program = _drawn(components, context, asked.prompt, sampling)
     for _ in range(REDRAWS):
         if program not in failed:
             break
-        sampling = replace(
-            sampling,
-            seed=(sampling.seed or 0) + _REDRAW_SEED,
-            temperature=sampling.temperature + REDRAW_WARMER,
-        )
-        program = _drawn(components, context, prompt, sampling)
+        sampling = warmer(sampling)
+        program = _drawn(components, context, asked.prompt, sampling)
     if program is None:
         return None
     correction = "first"
     if attempt:
-        correction = "self_debug" if feedback is None else "self_debug_feedback"
-    usage, seconds = context.usage.since(before), time.perf_counter() - started
-    drawn = (sampling.seed, sampling.temperature)
-    return Written(program, prompt, correction, *drawn, usage, seconds)
+        correction = "self_debug_feedback" if is_told else "self_debug"
+    return Written(
+        program,
+        asked.prompt,
+        correction,
+        sampling.seed,
+        sampling.temperature,
+        context.usage.since(before),
+        time.perf_counter() - started,
+        asked.plan,
+        asked.plan_prompt,
+        asked.demonstrations,
+    )
+
+
+def feedback_on(trial: Trial | None) -> Feedback | None:
+    """What the next prompt shows of a trial that failed."""
+    if trial is None or trial.failure is None:
+        return None
+    return Feedback(trial.program, trial.failure)
+
+
+def warmer(sampling: Sampling) -> Sampling:
+    """How to draw anew what was of no use."""
+    return replace(
+        sampling,
+        seed=sampling.seed + _REDRAW_SEED,
+        temperature=sampling.temperature + REDRAW_WARMER,
+    )
+
+
+def drawn(llm: LLM, context: RunContext, prompt: str, sampling: Sampling) -> str | None:
+    """What a language model writes; None where the budget is used up.
+
+    Raises:
+        CancelledError: the run was cancelled.
+    """
+    check_cancelled(context)
+    context.stopped = context.over_budget()
+    if context.stopped is not None:
+        return None
+    completion = llm.generate([prompt], sampling)[0][0]
+    context.usage.add(completion)
+    return completion.text
 
 
 def _drawn(
     components: Components, context: RunContext, prompt: str, sampling: Sampling
 ) -> str | None:
-    """One more program; None where the budget is used up."""
-    check_cancelled(context)
-    context.stopped = context.over_budget()
-    if context.stopped is not None:
-        return None
-    completion = components.llm.generate([prompt], sampling)[0][0]
-    context.usage.add(completion)
-    return extract_code(completion.text)
+    text = drawn(components.llm, context, prompt, sampling)
+    return None if text is None else extract_code(text)
 
 
 def attempt_sampling(
@@ -107,77 +172,6 @@ def attempt_sampling(
         max_tokens=settings.max_tokens,
         stop=(END_OF_PROGRAM,) if settings.prompt_style == "compact" else (),
     )
-
-
-def write_prompt(
-    components: Components, context: RunContext, feedback: Feedback | None = None
-) -> str:
-    """The prompt that a query gets under the run's settings."""
-    settings, query = context.settings, asked_as(context.query)
-    api = components.library.api_set(settings.api)
-    entries = api.entries(query.task)
-    if api.lines and query.task not in IMAGE_TASKS:
-        raise UsageError(
-            f"the API {settings.api!r} has no modules for videos; take another one: --api abstract"
-        )
-    wanted = Wanted(
-        query.task, settings.api, settings.examples, settings.retrieval, components.embed
-    )
-    best = components.examples.examples(query, wanted)
-
-    def build(examples: Sequence[Example]) -> str:
-        shown = routed(query, entries, examples, components, settings)
-        ordered = in_order(examples, settings.example_order)
-        return build_prompt(
-            query,
-            shown,
-            ordered,
-            style=settings.prompt_style,
-            feedback=feedback,
-            lines=api.lines,
-        )
-
-    prompt, examples = fit_examples(build, best, components.llm, settings.max_tokens)
-    shown = routed(query, entries, examples, components, settings)
-    listed = {entry.name for entry in shown}
-    context.left_out = tuple(entry.name for entry in entries if entry.name not in listed)
-    ordered = in_order(examples, settings.example_order)
-    context.examples_shown = tuple(example.sample_id for example in ordered)
-    context.examples_left_out = len(best) - len(examples)
-    return prompt
-
-
-def routed(
-    query: Query,
-    entries: Sequence[ApiEntry],
-    examples: Sequence[Example],
-    components: Components,
-    settings: RunSettings,
-) -> Sequence[ApiEntry]:
-    """The names that the prompt lists: all, or those the router chose where a budget is set."""
-    if not settings.api_budget:
-        return entries
-    router = components.routers.get(
-        entries,
-        components.llm.count_tokens,
-        "compact" if settings.prompt_style == "compact" else "full",
-        settings.router,
-        components.embed,
-    )
-    return router.choose(query.text, settings.api_budget, [e.program for e in examples])
-
-
-def asked_as(query: Query) -> Query:
-    """The query as the language model is asked it: APIs are told apart by what they look at.
-
-    A choice about pictures is asked as a question, its options compared with the answer
-    afterwards; a question about a video is asked as a choice without options.
-    """
-    if query.task == "choice" and query.media != "video":
-        return replace(query, task="question", options=())
-    if query.task == "question" and query.media == "video":
-        return replace(query, task="choice")
-    return query
 
 
 def check_cancelled(context: RunContext) -> None:

@@ -76,6 +76,7 @@ class TrialView:
         came: how it came about, in words.
         after: calls that came after the program had ended.
         prompt: number of its prompt among those of the page.
+        plan_prompt: number of its planner's prompt among them.
         whole: whether the lines tell all; False for a program that could not be run again.
     """
 
@@ -85,6 +86,7 @@ class TrialView:
     after: tuple[CallView, ...]
     calls: tuple[CallView, ...]
     prompt: int | None
+    plan_prompt: int | None
     whole: bool
 
     @property
@@ -107,8 +109,7 @@ def trial_views(
     prompts: list[str] = []
     views = []
     for place, (trial, replay) in enumerate(zip(trace.trials, replays, strict=True)):
-        if trial.prompt is not None and trial.prompt not in prompts:
-            prompts.append(trial.prompt)
+        asked = [_place(text, prompts) for text in (trial.plan_prompt, trial.prompt)]
         before = trace.trials[place - 1] if place else None
         calls = {call.index: _call(call, trial.thresholds, sizes) for call in trial.tool_calls}
         views.append(
@@ -118,11 +119,21 @@ def trial_views(
                 tuple(_lines(trial, replay, calls, sizes)),
                 tuple(one for one in calls.values() if one.call.line is None),
                 tuple(calls.values()),
-                None if trial.prompt is None else prompts.index(trial.prompt),
+                asked[1],
+                asked[0],
                 replay.whole,
             )
         )
     return views, prompts
+
+
+def _place(prompt: str | None, prompts: list[str]) -> int | None:
+    """The number of a prompt among those of the page, where it then stands."""
+    if prompt is None:
+        return None
+    if prompt not in prompts:
+        prompts.append(prompt)
+    return prompts.index(prompt)
 
 
 def came_about(trial: Trial, before: Trial | None) -> str:

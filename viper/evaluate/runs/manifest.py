@@ -166,7 +166,8 @@ def _of_document(written: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(run, Mapping):
         settings = written["settings"]
         document["run"] = {key: run[key] for key in run if key not in {"api", *settings}}
-    document["llm"] = _backend(document.get("llm"), "llm" in written["models"])
+    for writer in ("llm", "planner"):
+        document[writer] = _backend(document.get(writer), writer in written["models"])
     roles = document.get("roles")
     if isinstance(roles, Mapping):
         document["roles"] = {

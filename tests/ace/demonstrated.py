@@ -1,0 +1,30 @@
+"""Demonstrations for the tests of pools."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from viper.ace.pooled import Pooled, pooled
+from viper.schema import Example
+
+BASE: dict[str, Any] = {
+    "query": "the leftmost cube",
+    "program": "def execute_command(image):\n    return None",
+    "task": "ground",
+    "api": "abstract",
+    "score": 1.0,
+    "sample_id": "train-1",
+    "seed": 0,
+    "llm": "writer@1",
+    "api_hash": "abc",
+    "plan": "1. Find the cubes.\n2. Take the leftmost.",
+    "part": "program",
+}
+
+
+def an_example(**changes: Any) -> Example:
+    return Example(**{**BASE, **changes})
+
+
+def demonstrated(validated_on: str = "", **changes: Any) -> Pooled:
+    return pooled(an_example(**changes), validated_on)

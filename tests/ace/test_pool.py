@@ -1,0 +1,252 @@
+"""The demonstration pool: four parts, retrieval, scores that fall, pruning, hostile records."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.ace.demonstrated import an_example, demonstrated
+from viper.ace.bank import Bank, read_bank, write_bank
+from viper.ace.growth import Criticised, OnTrial, Origin, demonstrations_of
+from viper.ace.pool import DemonstrationPool
+from viper.ace.pooled import pooled
+from viper.errors import StoreError, UsageError
+from viper.schema import Query, Trace, Trial, Usage
+from viper.strategies.base import Wanted
+from viper.strategies.demonstrations import Chosen, Demonstrations, WantedDemonstrations
+from viper.tuning.ledger_change import INDEX
+
+WANTED = WantedDemonstrations("program", "ground", "abstract")
+QUERY = Query("the red cube", "ground")
+QUERIES = ("the red cube on a ring", "two rings left of a ball", "a ball", "the red ring")
+
+
+def filled(folder: Path) -> DemonstrationPool:
+    pool = DemonstrationPool(folder)
+    pool.add(demonstrated(query=one, sample_id=f"s{n}") for n, one in enumerate(QUERIES))
+    return pool
+
+
+def queries(chosen: Chosen) -> tuple[list[str], list[str]]:
+    return (
+        [one.example.query for one in chosen.correct],
+        [one.example.query for one in chosen.incorrect],
+    )
+
+
+def test_an_empty_pool_gives_nothing_and_makes_nothing(tmp_path: Path) -> None:
+    pool: Demonstrations = DemonstrationPool(tmp_path / "pool")
+    assert queries(pool.demonstrations(QUERY, WANTED)) == ([], [])
+    assert not (tmp_path / "pool").exists()
+
+
+def test_the_likest_queries_come_first(tmp_path: Path) -> None:
+    correct, incorrect = queries(filled(tmp_path).demonstrations(QUERY, WANTED))
+    assert correct[0] == "the red cube on a ring" and correct[1] == "the red ring"
+    assert len(correct) == 4 and incorrect == []
+
+
+def test_by_meaning_each_query_is_embedded_once(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def embed(texts: Sequence[str]) -> np.ndarray:
+        asked.extend(texts)
+        rows = np.array([[len(text), 10.0] for text in texts], np.float32)
+        return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+    pool = filled(tmp_path)
+    wanted = replace(WANTED, retrieval="embeddings", embed=embed, correct=1)
+    first = queries(pool.demonstrations(Query("another", "ground"), wanted))[0]
+    pool.add([demonstrated(query="anothes", sample_id="s9")])
+    second = queries(pool.demonstrations(Query("another", "ground"), wanted))[0]
+    assert (first, second) == (["a ball"], ["anothes"])
+    assert sorted(asked) == sorted([*QUERIES, "another", "anothes"])
+    with pytest.raises(UsageError, match="needs a model"):
+        pool.demonstrations(QUERY, replace(wanted, embed=None))
+
+
+def test_four_parts_task_and_api_are_kept_apart(tmp_path: Path) -> None:
+    pool = DemonstrationPool(tmp_path)
+    pool.add(
+        [
+            demonstrated(query="one"),
+            demonstrated(query="two", polarity="incorrect", critique="why"),
+            demonstrated(query="three", part="plan"),
+            demonstrated(query="four", part="plan", polarity="incorrect", critique="why"),
+            demonstrated(query="five", task="question"),
+            demonstrated(query="six", api="abstract+mine.py"),
+        ]
+    )
+    assert queries(pool.demonstrations(QUERY, WANTED)) == (["one"], ["two"])
+    plans = pool.demonstrations(QUERY, replace(WANTED, part="plan"))
+    assert queries(plans) == (["three"], ["four"])
+    wider = replace(WANTED, api="abstract+mine.py", incorrect=0, retrieval="fixed")
+    assert queries(pool.demonstrations(QUERY, wider)) == (["six", "one"], [])
+
+
+def test_none_of_the_querys_own_sample(tmp_path: Path) -> None:
+    pool = filled(tmp_path)
+    named = pool.demonstrations(replace(QUERY, sample_id="s0"), WANTED)
+    worded = pool.demonstrations(Query("a  ball", "ground"), WANTED)
+    assert QUERIES[0] not in queries(named)[0] and QUERIES[2] not in queries(worded)[0]
+
+
+def test_scores_fall_when_an_example_misleads_and_it_is_shown_no_more(tmp_path: Path) -> None:
+    pool = filled(tmp_path)
+    first = pool.items()[0]
+    scores = [first.score]
+    for _ in range(4):
+        pool.record_outcome([first.id, first.id, "gone"], solved=False)
+        scores.append(next(one for one in pool.items() if one.id == first.id).score)
+    assert scores == pytest.approx([2 / 3, 2 / 4, 2 / 5, 2 / 6, 2 / 7])
+    assert [one.id for one in pool.below()] == [first.id]
+    assert QUERIES[0] not in queries(pool.demonstrations(QUERY, WANTED))[0]
+    pool.record_outcome([first.id], solved=True)
+    assert pool.below() == [] and pool.items()[-1].score == pytest.approx(3 / 8)
+    assert QUERIES[0] in queries(pool.demonstrations(QUERY, WANTED))[0]
+    assert {one.score for one in pool.items() if one.id != first.id} == {2 / 3}
+
+
+def test_of_equally_like_ones_the_better_comes_first(tmp_path: Path) -> None:
+    pool = DemonstrationPool(tmp_path)
+    ids = pool.add(demonstrated(program=f"x = {number}") for number in range(3))
+    pool.record_outcome([ids[1]], solved=True)
+    pool.record_outcome([ids[2]], solved=False)
+    found = pool.demonstrations(Query("the leftmost cube?", "ground", sample_id="q"), WANTED)
+    assert [one.id for one in found.correct] == [ids[1], ids[0], ids[2]]
+
+
+def test_removing_is_a_version_that_can_be_undone(tmp_path: Path) -> None:
+    pool = filled(tmp_path)
+    before = pool.ledger.version
+    pool.remove([pool.items()[0].id])
+    assert len(pool.items()) == 3
+    pool.ledger.roll_back(before)
+    assert len(pool.items()) == 4 and len(DemonstrationPool(tmp_path).items()) == 4
+
+
+def test_what_comes_twice_keeps_its_outcomes_and_its_validation(tmp_path: Path) -> None:
+    pool = DemonstrationPool(tmp_path)
+    (first,) = pool.add([demonstrated("train-1")])
+    pool.record_outcome([first], solved=True)
+    assert pool.add([demonstrated(seed=7, llm="another")]) == [first]
+    (one,) = pool.items()
+    assert (one.helped, one.validated_on, one.example.seed) == (1, "train-1", 0)
+    pool.mark_validated([first], "")
+    assert not pool.items()[0].validated
+
+
+def test_unvalidated_ones_may_be_held_back(tmp_path: Path) -> None:
+    filled(tmp_path).add([demonstrated("train-7", query="the red cube too")])
+    found = DemonstrationPool(tmp_path, only_validated=True).demonstrations(QUERY, WANTED)
+    assert queries(found) == (["the red cube too"], [])
+
+
+def test_an_empty_or_whole_update_only(tmp_path: Path) -> None:
+    pool = DemonstrationPool(tmp_path)
+    assert pool.add([]) == [] and pool.ledger.version == 0
+    pool.record_outcome([], solved=True)
+    assert pool.ledger.version == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"part": ""}, "demonstrates ''; expected plan or program"),
+        ({"part": "plan", "plan": None}, "has no plan, which a correct plan needs"),
+        ({"program": "  "}, "has no program"),
+        ({"polarity": "incorrect"}, "has no critique, which a incorrect program needs"),
+        ({"polarity": "odd"}, "expected correct or incorrect"),
+        ({"task": "auto"}, "the task 'auto'"),
+        ({"plan": "x" * 20_000}, "20000 characters; at most 16000"),
+        ({"critique": 3}, "a critique that is no text"),
+    ],
+)
+def test_what_demonstrates_nothing(changes: dict, said: str) -> None:
+    with pytest.raises(UsageError, match=said.replace("?", r"\?")):
+        demonstrated(**changes)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"example": 3},
+        {"example": {"query": "x"}},
+        {"helped": -1},
+        {"misled": True},
+        {"validated_on": 5},
+        {"example": {**vars(an_example()), "part": "plan"}},
+        {"example": {**vars(an_example()), "program": "x" * 65_000}},
+        {"example": {**vars(an_example()), "surprise": 1}},
+    ],
+)
+def test_a_hostile_record_is_one_line(tmp_path: Path, changes: dict) -> None:
+    pool = DemonstrationPool(tmp_path)
+    pool.add([demonstrated()])
+    record = {**pool.ledger.entries()[0].record, **changes}
+    connection = sqlite3.connect(tmp_path / INDEX)
+    connection.execute("UPDATE entries SET record = ?", (json.dumps(record),))
+    connection.commit()
+    connection.close()
+    with pytest.raises(StoreError, match="^demonstration [0-9a-f]{12}: ") as caught:
+        DemonstrationPool(tmp_path).items()
+    assert "\n" not in str(caught.value)
+
+
+def test_a_bank_shows_the_correct_programs_of_an_export(tmp_path: Path) -> None:
+    examples = [
+        an_example(),
+        an_example(part="plan"),
+        an_example(polarity="incorrect", critique="why"),
+    ]
+    write_bank(tmp_path / "bank.jsonl", examples)
+    items = read_bank(tmp_path / "bank.jsonl").items
+    assert items == tuple(examples)
+    shown = Bank(items).examples(Query("x", "ground"), Wanted("ground", "abstract", 9))
+    assert list(shown) == examples[:1]
+
+
+def a_trace(program: str = "answer = 1", plan: str | None = "1. Find it.") -> Trace:
+    trial = Trial(0, program, "first", True, None, {}, (), "", 0.1, plan=plan)
+    return Trace(
+        Query("the cube", "ground", sample_id="s1"), "ground", "", None, None, (trial,), Usage(),
+        0.1, "plan", "p", "abstract", 3,
+    )  # fmt: skip
+
+
+ORIGIN = Origin("writer@1", "abc", "nth", "world", "train")
+
+
+def test_growth() -> None:
+    solved = demonstrations_of(a_trace(), ORIGIN, solved=True)
+    assert [one.example.part for one in solved] == ["plan", "program"]
+    example = solved[0].example
+    assert (example.plan, example.sample_id, example.set) == ("1. Find it.", "s1", "world")
+    assert not solved[0].validated
+    (wrong,) = demonstrations_of(
+        a_trace(), ORIGIN, solved=False, wrong=Criticised("program", "it guesses")
+    )
+    assert (wrong.example.polarity, wrong.example.critique) == ("incorrect", "it guesses")
+    assert demonstrations_of(a_trace(), ORIGIN, solved=False) == []
+    planless = a_trace(plan=None)
+    assert [one.example.part for one in demonstrations_of(planless, ORIGIN, solved=True)] == [
+        "program"
+    ]
+    blamed = Criticised("plan", "no")
+    assert demonstrations_of(planless, ORIGIN, solved=False, wrong=blamed) == []
+    assert demonstrations_of(a_trace(program=""), ORIGIN, solved=True) == []
+
+
+def test_one_on_trial_is_shown_to_its_own_query_first(tmp_path: Path) -> None:
+    pool = filled(tmp_path)
+    tried = [demonstrated(query=QUERY.text), pooled(an_example(part="plan"))]
+    found = OnTrial(tried, pool).demonstrations(QUERY, replace(WANTED, correct=2))
+    assert queries(found)[0] == [QUERY.text, "the red cube on a ring"]
+    plans = OnTrial(tried, pool).demonstrations(QUERY, replace(WANTED, part="plan"))
+    assert queries(plans)[0] == ["the leftmost cube"]

@@ -1,0 +1,149 @@
+"""Prompts for plans and for programs that carry them out, and plans as planners write them.
+
+After an intended change run the tests with ``VIPER_UPDATE_GOLDEN=1`` and review the diff.
+"""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from tests.prompting.test_builder import FEEDBACK, GOLDEN, QUERIES, UPDATE, example
+from viper.api import api_set
+from viper.errors import UnknownNameError
+from viper.prompting.builder import build_prompt
+from viper.prompting.extract import extract_code
+from viper.prompting.plans import build_plan_prompt, build_planned_prompt, read_plan
+from viper.schema import Example
+
+PLAN = "1. Find the cups.\n2. Take the red one of those of step 1."
+
+
+def demonstration(query: str, task: str, critique: str = "") -> Example:
+    shown = example(query, task, QUERIES[task].options)
+    polarity = "incorrect" if critique else "correct"
+    return Example(
+        **{
+            **vars(shown),
+            "plan": f"1. Do what {query} asks.",
+            "critique": critique or None,
+            "polarity": polarity,
+        }
+    )
+
+
+def shown(task: str) -> tuple[list[Example], list[Example]]:
+    correct = [demonstration("the first", task), demonstration("the second", task)]
+    return correct, [demonstration("the third", task, "step 1 looks\nfor nothing")]
+
+
+def check(name: str, text: str) -> None:
+    golden = GOLDEN / f"{name}.txt"
+    if UPDATE:
+        golden.write_text(text + "\n", encoding="utf-8")
+    assert text + "\n" == golden.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("task", "style"), [*((task, "chat") for task in QUERIES), ("ground", "full")]
+)
+def test_golden_plan_prompt(task: str, style: str) -> None:
+    entries = api_set("abstract").entries(task)[-3:]
+    check(
+        f"plan.{task}.{style}", build_plan_prompt(QUERIES[task], entries, *shown(task), style=style)
+    )
+
+
+@pytest.mark.parametrize("style", ["chat", "full", "compact"])
+@pytest.mark.parametrize("task", ["ground", "choice"])
+def test_golden_prompt_for_the_program(task: str, style: str) -> None:
+    entries = api_set("abstract").entries(task)[-1:]
+    text = build_planned_prompt(
+        QUERIES[task], entries, PLAN, *shown(task), style=style, feedback=FEEDBACK
+    )
+    check(f"planned.{task}.{style}", text)
+
+
+@pytest.mark.parametrize("style", ["chat", "full", "compact"])
+def test_without_demonstrations_it_is_the_usual_prompt_and_a_plan(style: str) -> None:
+    query, entries = QUERIES["ground"], api_set("abstract").entries("ground")
+    usual = build_prompt(query, entries, (), style=style).splitlines()
+    planned = build_planned_prompt(query, entries, PLAN, style=style).splitlines()
+    added = [line for line in planned if line not in usual]
+    assert [line for line in usual if line not in planned] == []
+    assert len(added) == {"chat": 4, "full": 4, "compact": 1}[style], added
+
+
+def test_a_full_prompt_ends_where_the_program_begins() -> None:
+    prompt = build_planned_prompt(QUERIES["ground"], (), PLAN, *shown("ground"), style="full")
+    assert prompt.endswith("# 2. Take the red one of those of step 1.\ndef execute_command(")
+    ast.parse(prompt + "image):\n    return 1\n")
+    assert extract_code("image):\n    return 1\n").startswith("def execute_command(image):")
+
+
+def test_compact_writers_see_no_mistakes() -> None:
+    query = QUERIES["ground"]
+    text = build_planned_prompt(query, (), PLAN, shown("ground")[0], (), style="compact")
+    assert text.count("# plan: ") == 3 and "Why it fails" not in text
+    assert text.endswith("# plan: 1. Find the cups. 2. Take the red one of those of step 1.\n")
+
+
+def test_hostile_words_stay_inside_their_line() -> None:
+    query = "the $cup\n## Rules\n{x}"
+    bad = demonstration(query, "ground", "because\n```\n$query")
+    asked = QUERIES["ground"]
+    for text in (
+        build_plan_prompt(asked, (), (), [bad]),
+        build_planned_prompt(asked, (), PLAN, (), [bad]),
+    ):
+        assert "the $cup ## Rules {x}" in text and "Why it fails: because ``` $query" in text
+
+
+def test_compact_writers_are_not_asked_for_plans() -> None:
+    with pytest.raises(UnknownNameError, match="planner's prompt 'compact'; known: chat, full"):
+        build_plan_prompt(QUERIES["ground"], (), style="compact")
+
+
+FOUND = "1. Find the cups.\n2. Count those of step 1."
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        FOUND,
+        f"Here is the plan:\n\n{FOUND}\n\nThis answers the query.",
+        "<think>1. no\n2. not this</think>\n" + FOUND,
+        "Step 1: Find the cups.\nStep 2: Count those of step 1.",
+        "**1.** Find the cups.\n\n**2.** Count those of step 1.",
+        "1) Find the cups.\r\n2) Count those of step 1.",
+        " Find the cups.\n2. Count those of step 1.",
+        "Find the cups.\n2. Count those of step 1.",
+        "1. Find\n   the cups.\n2. Count those\n   - of step 1.",
+        f"{FOUND}\n\n## Query\n\nanother\n\n## Plan\n\n1. Find the dogs.",
+        f"{FOUND}\n1. Find the dogs.\n2. Count them.",
+        f"```\n{FOUND}\n```",
+        f"{FOUND}\n\ndef execute_command(image):\n    return 2",
+        "Find the cups.\nCount those of step 1.",
+        "- Find the cups.\n- Count those of step 1.",
+        "1. Find the \x1b[31mcups.\x1b[0m\n2. Count\x00 those of\u200b step 1.".replace(
+            "[31m", ""
+        ).replace("[0m", ""),
+    ],
+)
+def test_plans_as_models_write_them(reply: str) -> None:
+    assert read_plan(reply) == FOUND
+
+
+@pytest.mark.parametrize(
+    "reply", ["", "  \n\n", "```", "...", "def execute_command(image):\n    x"]
+)
+def test_no_plan(reply: str) -> None:
+    assert read_plan(reply) == ""
+
+
+def test_a_plan_is_bounded() -> None:
+    endless = "\n".join(f"{number}. do {'it ' * 1_000}" for number in range(1, 90))
+    lines = read_plan(endless).splitlines()
+    assert len(lines) == 20 and max(map(len, lines)) <= 405
+    assert len(read_plan("again and again\n" * 5_000).splitlines()) == 20

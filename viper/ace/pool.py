@@ -1,0 +1,201 @@
+"""The demonstration pool: plans and programs that worked, and those that did not with the reason.
+
+Four parts: plans and programs, each correct and incorrect. Every update is one whole version
+(:mod:`viper.tuning.ledger`), so that many processes may read while one learns, and nothing that was
+learned is lost when a process dies.
+
+Source: CLOVA (Gao et al. 2024), sec. 3.2 and 3.4.2. Differs: similarity by shared words (BM25) or
+by a sentence encoder instead of BERT's features; scores fall when an example misleads.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from itertools import islice
+from pathlib import Path
+
+from viper.ace.bank import demonstrates
+from viper.ace.pooled import Pooled, entry_of, pooled_of
+from viper.api.library import split_api
+from viper.errors import UsageError
+from viper.prompting.ranking import Embed, KeptEmbeddings, Scores, ranker
+from viper.schema import Query
+from viper.strategies.demonstrations import Chosen, Demonstration, WantedDemonstrations
+from viper.tuning.ledger import Ledger
+
+FOLDER = "demonstrations"
+"""Of the pool, in the state's folder."""
+
+LOWEST_SCORE = 0.3
+"""Below it a demonstration is not shown any more, and ``viper pool prune`` takes it out."""
+
+MOST_DEMONSTRATIONS = 20_000
+"""Of a whole pool."""
+
+_LISTS_KEPT = 32
+
+_Listed = tuple[tuple[Pooled, ...], Scores | None]
+"""The demonstrations that fit, the best first, and what ranks them by a query."""
+
+
+class DemonstrationPool:
+    """Demonstrations in a folder; safe to use from several threads and processes.
+
+    Fulfils :class:`viper.strategies.demonstrations.Demonstrations`.
+
+    Args:
+        folder: made by the first demonstration; where there is none the pool is empty.
+        lowest: demonstrations whose score is below it are not shown.
+        only_validated: whether those that nothing validated are not shown either.
+
+    Attributes:
+        ledger: its versions.
+    """
+
+    def __init__(
+        self, folder: Path, lowest: float = LOWEST_SCORE, only_validated: bool = False
+    ) -> None:
+        self.ledger = Ledger(folder)
+        self._lowest, self._only_validated = lowest, only_validated
+        self._lock = threading.Lock()
+        self._embeddings: KeptEmbeddings | None = None
+        self._items: Callable[[int], tuple[Pooled, ...]] = lru_cache(2)(self._read)
+        self._listed: Callable[..., _Listed] = lru_cache(_LISTS_KEPT)(self._found)
+
+    def items(self) -> tuple[Pooled, ...]:
+        """All demonstrations, in the order in which they came or changed.
+
+        Raises:
+            StoreError: the pool cannot be read.
+        """
+        return self._items(self.ledger.version)
+
+    def demonstrations(self, query: Query, wanted: WantedDemonstrations) -> Chosen:
+        """Those whose queries are most like the query, of each kind the likest first.
+
+        Where two are alike, the one with the higher score comes first, then the one that came or
+        changed last; by ``fixed`` retrieval these two alone decide. A demonstration fits an API
+        that holds its own, as an example of a bank does, and none of the query's own sample is
+        given.
+
+        Raises:
+            UsageError: ``embeddings`` without a model to embed with.
+            UnknownNameError: no such retrieval.
+            StoreError: the pool cannot be read.
+        """
+        version = self.ledger.version
+
+        def best(polarity: str, count: int) -> list[Demonstration]:
+            asked = frozenset(split_api(wanted.api))
+            by = (wanted.part, polarity, wanted.task, asked, wanted.retrieval, wanted.embed)
+            items, scores = self._listed(version, *by) if count else ((), None)
+            order: Sequence[int] = range(len(items))
+            if scores is not None:
+                likeness = scores(query.text)
+                order = sorted(order, key=lambda place: -likeness[place])
+            ordered = (items[place] for place in order)
+            others = (one for one in ordered if not demonstrates(one.example, query))
+            return [Demonstration(one.id, one.example) for one in islice(others, count)]
+
+        return Chosen(best("correct", wanted.correct), best("incorrect", wanted.incorrect))
+
+    def add(self, found: Iterable[Pooled], note: str = "") -> list[str]:
+        """Keeps demonstrations, all of them or none, as one version; their ids.
+
+        One that is there already keeps its outcomes; what it was validated on now is noted.
+
+        Raises:
+            UsageError: the pool would grow beyond ``MOST_DEMONSTRATIONS``.
+            StoreError: it cannot be written.
+        """
+        given = list(found)
+        if not given:
+            return []
+        with self.ledger.update(note or f"added {len(given)}") as change:
+            for one in given:
+                entry = change.get(one.id)
+                before = one if entry is None else pooled_of(entry)
+                on = one.validated_on or before.validated_on
+                change.put(entry_of(replace(before, validated_on=on)))
+            if change.count > MOST_DEMONSTRATIONS:
+                raise UsageError(
+                    f"{self.ledger.folder}: {change.count} demonstrations; at most "
+                    f"{MOST_DEMONSTRATIONS} are kept, take some out with: viper pool prune"
+                )
+        return [one.id for one in given]
+
+    def record_outcome(self, shown: Iterable[str], solved: bool) -> None:
+        """Counts one task for the demonstrations that its prompts showed, each once.
+
+        Those that were pruned meanwhile are passed over.
+
+        Args:
+            shown: their ids, as :attr:`viper.schema.Trial.demonstrations` names them.
+            solved: whether the task's answer was right.
+        """
+        ids = set(shown)
+        if not ids:
+            return
+        with self.ledger.update("solved" if solved else "not solved") as change:
+            for entry in filter(None, map(change.get, sorted(ids))):
+                one = pooled_of(entry)
+                counts = (one.helped + solved, one.misled + (not solved))
+                change.put(entry_of(replace(one, helped=counts[0], misled=counts[1])))
+
+    def mark_validated(self, ids: Iterable[str], on: str) -> None:
+        """Notes what demonstrations were validated on; ``""`` takes the mark away."""
+        with self.ledger.update(f"validated on {on}"[:200]) as change:
+            for entry in filter(None, map(change.get, sorted(set(ids)))):
+                change.put(entry_of(replace(pooled_of(entry), validated_on=on)))
+
+    def below(self, score: float = LOWEST_SCORE) -> list[Pooled]:
+        """The demonstrations whose score is below this."""
+        return [one for one in self.items() if one.score < score]
+
+    def remove(self, ids: Sequence[str], note: str = "") -> None:
+        """Takes demonstrations out; they stay in the earlier versions."""
+        with self.ledger.update(note or f"removed {len(ids)}") as change:
+            for key in ids:
+                change.drop(key)
+
+    def close(self) -> None:
+        """Closes the files; a later use opens them again."""
+        self.ledger.close()
+
+    def _read(self, version: int) -> tuple[Pooled, ...]:
+        return tuple(pooled_of(entry) for entry in self.ledger.entries(version=version))
+
+    def _found(
+        self,
+        version: int,
+        part: str,
+        polarity: str,
+        task: str,
+        asked: frozenset[str],
+        retrieval: str,
+        embed: Embed | None,
+    ) -> _Listed:
+        newest_first = [
+            one
+            for one in reversed(self._items(version))
+            if (one.example.part, one.example.polarity) == (part, polarity)
+            and one.example.task == task
+            and set(split_api(one.example.api)) <= asked
+            and one.score >= self._lowest
+            and (one.validated or not self._only_validated)
+        ]
+        items = tuple(sorted(newest_first, key=lambda one: -one.score))
+        if retrieval == "fixed" or not items:
+            return items, None
+        rank = ranker(retrieval, None if embed is None else self._kept(embed))
+        return items, rank([one.example.query for one in items])
+
+    def _kept(self, embed: Embed) -> Embed:
+        """The same embeddings, computed once a text: a pool changes with every task."""
+        with self._lock:
+            if self._embeddings is None or self._embeddings.embed is not embed:
+                self._embeddings = KeptEmbeddings(embed)
+            return self._embeddings

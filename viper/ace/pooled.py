@@ -1,0 +1,142 @@
+"""One demonstration of a pool: the example, what it was validated on, how it fared since.
+
+What is read may have been written by anybody: kinds and lengths are checked.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from viper.ace.bank import example_of
+from viper.errors import StoreError, UsageError
+from viper.schema import TASKS, Example, to_json
+from viper.strategies.demonstrations import PARTS
+from viper.tuning.ledger import Entry
+
+POLARITIES = ("correct", "incorrect")
+
+PRIOR_HELPED, PRIOR_MISLED = 2, 1
+"""The prior of :attr:`Pooled.score`, Beta(2, 1): what nobody was shown yet has two thirds."""
+
+_LONGEST = {"query": 4_000, "program": 64_000, "plan": 16_000, "critique": 4_000}
+_CONTENT = (
+    "part", "polarity", "task", "api", "query", "options", "plan", "program", "critique",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Pooled:
+    """A demonstration as a pool keeps it.
+
+    Attributes:
+        id: of its content; the same content has the same.
+        example: its ``part`` and ``polarity`` say where in the pool it stands.
+        validated_on: the sample id, or the words, of what it was validated on; empty: of nothing.
+        helped: tasks that were solved with it in a prompt.
+        misled: tasks that were not.
+        born: the pool's version in which it became what it is.
+    """
+
+    id: str
+    example: Example
+    validated_on: str = ""
+    helped: int = 0
+    misled: int = 0
+    born: int = field(default=0, compare=False)
+
+    @property
+    def validated(self) -> bool:
+        """Whether the instruction it came from was solved with it."""
+        return bool(self.validated_on)
+
+    @property
+    def score(self) -> float:
+        """How likely a prompt that shows it leads to a solved task, in (0, 1).
+
+        The mean of Beta(2 + helped, 1 + misled): it begins at 2/3, falls to 2/(3 + m) when an
+        example misleads m times and never helps (0.29 after four), and moves the less the more is
+        known. All demonstrations of a prompt share its outcome: one prompt says little of each of
+        them, many prompts tell them apart.
+        """
+        total = PRIOR_HELPED + PRIOR_MISLED + self.helped + self.misled
+        return (PRIOR_HELPED + self.helped) / total
+
+
+def pooled(example: Example, validated_on: str = "") -> Pooled:
+    """A new demonstration.
+
+    Raises:
+        UsageError: an example that cannot demonstrate anything; says why.
+    """
+    problem = fault(example)
+    if problem is not None:
+        raise UsageError(f"the example {example.query[:60]!r} {problem}")
+    content = to_json([getattr(example, name) for name in _CONTENT])
+    named = hashlib.sha256(json.dumps(content).encode())
+    return Pooled(named.hexdigest()[:12], example, validated_on)
+
+
+def fault(example: Example) -> str | None:
+    """Why an example is no demonstration; None where it is one."""
+    if example.part not in PARTS:
+        return f"demonstrates {example.part!r}; expected plan or program as its part"
+    if example.polarity not in POLARITIES:
+        return f"is {example.polarity!r}; expected correct or incorrect as its polarity"
+    if example.task not in TASKS or example.task == "auto":
+        return f"has the task {example.task!r}, which is none"
+    needed = ["query", "plan"] if example.part == "plan" else ["query", "program"]
+    if example.polarity == "incorrect":
+        needed.append("critique")
+    for name, most in _LONGEST.items():
+        text = getattr(example, name)
+        if text is not None and not isinstance(text, str):
+            return f"has a {name} that is no text"
+        if name in needed and not (text or "").strip():
+            return f"has no {name}, which a {example.polarity} {example.part} needs"
+        if len(text or "") > most:
+            return f"has a {name} of {len(text or '')} characters; at most {most}"
+    return None
+
+
+def topic_of(part: str, polarity: str) -> str:
+    """The ledger's topic of one of the four parts."""
+    return f"{part}/{polarity}"
+
+
+def entry_of(one: Pooled) -> Entry:
+    """The ledger's entry of a demonstration."""
+    record = {
+        "example": to_json(one.example),
+        "validated_on": one.validated_on,
+        "helped": one.helped,
+        "misled": one.misled,
+    }
+    return Entry(one.id, topic_of(one.example.part, one.example.polarity), record)
+
+
+def pooled_of(entry: Entry) -> Pooled:
+    """The demonstration of a ledger's entry.
+
+    Raises:
+        StoreError: the entry is none.
+    """
+    record: Mapping[str, Any] = entry.record
+    try:
+        example = example_of(record["example"])
+        problem = fault(example)
+        on, counts = record["validated_on"], (record["helped"], record["misled"])
+    except (KeyError, TypeError, UsageError) as error:
+        raise StoreError(f"demonstration {entry.key}: not readable ({error})") from None
+    if problem is None and entry.topic != topic_of(example.part, example.polarity):
+        problem = f"stands under {entry.topic!r}"
+    if problem is None and not isinstance(on, str):
+        problem = "was validated on something that is no text"
+    if problem is None and not all(type(count) is int and count >= 0 for count in counts):
+        problem = f"has the counts {counts}"
+    if problem is not None:
+        raise StoreError(f"demonstration {entry.key}: {problem}; restore a copy of the pool")
+    return Pooled(entry.key, example, on, *counts, born=entry.born)

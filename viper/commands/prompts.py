@@ -1,0 +1,169 @@
+"""``viper prompts``: the soft prompts that tools have learned."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from viper.commands.kept_versions import echo_versions, pool_folder, roll_back, shown
+from viper.commands.option_groups import state_option
+from viper.errors import EXIT_OK, UsageError
+
+if TYPE_CHECKING:
+    from viper.tuning.kept_prompts import KeptPrompt
+    from viper.tuning.prompt_pool import PromptPool
+
+
+@click.group()
+def prompts() -> None:
+    """The prompt pool: for every tool and concept, the soft prompts that were learned.
+
+    A concept without prompts leaves the tool exactly as it came. Source: CLOVA, sec. 3.4.1.
+
+    \b
+    viper prompts list                      tools and concepts
+    viper prompts show loc teapot           what each was trained and validated on
+    viper prompts remove loc teapot         the tool forgets it; earlier versions do not
+    viper prompts list --versions
+    viper prompts rollback 12
+    """
+
+
+@prompts.command("list")
+@click.option("--versions", is_flag=True, help="List the versions instead.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON lines.")
+@state_option
+def list_prompts(versions: bool, as_json: bool, **given: Any) -> int:
+    """List the tools and concepts that something was learned for."""
+    from viper.commands.tables import echo_table
+
+    found = _pool(given)
+    if versions:
+        echo_versions(found.ledger)
+        return EXIT_OK
+    concepts: dict[tuple[str, str], list[KeptPrompt]] = {}
+    for one in found.kept():
+        concepts.setdefault((one.tool, one.concept), []).append(one)
+    rows = [
+        _summary(found, tool, concept, kept) for (tool, concept), kept in sorted(concepts.items())
+    ]
+    if as_json:
+        for row in rows:
+            click.echo(json.dumps(row, ensure_ascii=False))
+    elif not rows:
+        click.echo(f"{found.ledger.folder}: nothing was learned yet", err=True)
+    else:
+        header = ("tool", "concept", "prompts", "version", "before", "after", "model")
+        echo_table(header, [_cells(row) for row in rows])
+    return EXIT_OK
+
+
+@prompts.command()
+@click.argument("tool")
+@click.argument("concept", required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON lines.")
+@state_option
+def show(tool: str, concept: str | None, as_json: bool, **given: Any) -> int:
+    """Show the evidence of TOOL's prompts, or of those for CONCEPT."""
+    from viper.schema import to_json
+
+    for one in _there(_pool(given), tool, concept):
+        click.echo(json.dumps(to_json(one), ensure_ascii=False) if as_json else _in_full(one))
+    return EXIT_OK
+
+
+@prompts.command()
+@click.argument("tool")
+@click.argument("concept", required=False)
+@click.option("--id", "ids", multiple=True, metavar="ID", help="Only these; repeatable.")
+@click.option("--all", "everything", is_flag=True, help="All of TOOL's, whatever their concept.")
+@state_option
+def remove(
+    tool: str, concept: str | None, ids: tuple[str, ...], everything: bool, **given: Any
+) -> int:
+    """Let TOOL forget CONCEPT, some prompts, or all; earlier versions keep them."""
+    if concept is None and not ids and not everything:
+        raise UsageError(f"which of {tool}'s prompts? give a concept, --id ID, or --all")
+    found = _pool(given)
+    known = {one.id for one in _there(found, tool, concept)}
+    missing = [one for one in ids if one not in known]
+    if missing:
+        raise UsageError(f"no prompt {missing[0]!r} there; see: viper prompts show {tool}")
+    gone = found.remove(tool, concept, ids or None)
+    click.echo(f"{gone} removed; version {found.ledger.version}")
+    return EXIT_OK
+
+
+@prompts.command()
+@click.argument("version", type=click.IntRange(0))
+@state_option
+def rollback(version: int, **given: Any) -> int:
+    """Make the pool as it was in VERSION; what was learned since stays in its own versions."""
+    roll_back(_pool(given).ledger, version)
+    return EXIT_OK
+
+
+def _pool(given: dict[str, Any]) -> PromptPool:
+    from viper.tuning.prompt_pool import FOLDER, PromptPool
+
+    return PromptPool(pool_folder(given["state"], FOLDER))
+
+
+def _there(found: PromptPool, tool: str, concept: str | None) -> list[KeptPrompt]:
+    kept = found.kept(tool, concept)
+    if not kept:
+        about = tool if concept is None else f"{tool} and {concept!r}"
+        known = ", ".join(sorted({f"{one.tool} {one.concept}".strip() for one in found.kept()}))
+        raise UsageError(f"nothing was learned for {about}; known: {shown(known) or 'nothing'}")
+    return kept
+
+
+def _summary(
+    found: PromptPool, tool: str, concept: str, kept: Sequence[KeptPrompt]
+) -> dict[str, Any]:
+    return {
+        "tool": tool,
+        "concept": concept,
+        "prompts": len(kept),
+        "version": found.version(tool, concept or None),
+        "before": _mean([one.evidence.before for one in kept]),
+        "after": _mean([one.evidence.after for one in kept]),
+        "models": sorted({one.evidence.model_id for one in kept}),
+    }
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return round(sum(known) / len(known), 4) if known else None
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    figures = [_figure(row[name]) for name in ("before", "after")]
+    counts = [str(row["prompts"]), str(row["version"])]
+    return [row["tool"], shown(row["concept"]) or "-", *counts, *figures,
+            shown(", ".join(row["models"]))]  # fmt: skip
+
+
+def _figure(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
+
+
+def _in_full(one: KeptPrompt) -> str:
+    evidence = one.evidence
+    before, after = map(_figure, (evidence.before, evidence.after))
+    lines = [
+        f"{one.id}: {one.tool} {shown(one.concept)}".rstrip() + f", since version {one.born}",
+        f"  prompt {one.shape[0]} x {one.shape[1]}, feature {one.feature_size}, "
+        f"for {shown(evidence.model_id)}",
+        f"  trained on {shown(', '.join(evidence.trained_on)) or 'nothing'} "
+        f"({shown(evidence.manner) or 'unknown manner'}, {evidence.steps} steps, "
+        f"seed {evidence.seed})",
+        f"  validated on {shown(', '.join(evidence.validated_on)) or 'nothing'}: "
+        f"{before} before, {after} after",
+    ]
+    if evidence.task:
+        lines.append(f"  asked for by: {shown(evidence.task)}")
+    return "\n".join(lines)

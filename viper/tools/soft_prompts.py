@@ -1,0 +1,142 @@
+"""Soft prompts as tools see them: where they come from, and how several become one.
+
+Source: CLOVA (Gao et al. 2024), sec. 3.4.1, "Prompt ensemble", and its supplement, sec. 8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Protocol
+
+import numpy as np
+
+from viper.tools.roles import Floats
+
+NEAREST: Mapping[str, int] = MappingProxyType({"vqa": 20, "seg": 10})
+"""How many prompts are mixed at most, by tool; of other tools all are (supplement, sec. 8)."""
+
+WITHOUT_CONCEPT = frozenset({"vqa"})
+"""Tools whose prompts stand under no concept: all of them are candidates for every input."""
+
+
+@dataclass(frozen=True, eq=False)
+class SoftPrompt:
+    """What was learned from one training instance.
+
+    Attributes:
+        feature: float32 ``[D]``, the instance as the tool's own encoder sees it.
+        vectors: float32 ``[N, W]``; prompts of several layers stand one after another.
+    """
+
+    feature: Floats
+    vectors: Floats
+
+
+class SoftPromptSource(Protocol):
+    """Where a tool's learned prompts come from; safe to ask from several threads."""
+
+    def candidates(self, tool: str, concept: str | None, model_id: str) -> Sequence[SoftPrompt]:
+        """Every prompt of the concept for that very model, the oldest first; none: not learned."""
+        ...
+
+    def ensemble(
+        self,
+        tool: str,
+        concept: str | None,
+        feature: Floats,
+        nearest: int | None = None,
+        *,
+        model_id: str,
+    ) -> Floats | None:
+        """One prompt ``[N, W]`` for an input; see :func:`mixed`.
+
+        Args:
+            concept: None for the tools of ``WITHOUT_CONCEPT``.
+            feature: float32 ``[D]`` of the input, made as the stored ones were.
+            nearest: mixes so many at most; None takes the tool's own number, see ``NEAREST``.
+            model_id: prompts that were trained for another model are not used.
+        """
+        ...
+
+    def version(self, tool: str, concept: str | None) -> int:
+        """A number that is another one whenever the concept's prompts are: for keys of caches."""
+        ...
+
+
+class NoSoftPrompts:
+    """Nothing was learned: every tool is as it came."""
+
+    def candidates(self, tool: str, concept: str | None, model_id: str) -> Sequence[SoftPrompt]:
+        return ()
+
+    def ensemble(
+        self,
+        tool: str,
+        concept: str | None,
+        feature: Floats,
+        nearest: int | None = None,
+        *,
+        model_id: str,
+    ) -> Floats | None:
+        return None
+
+    def version(self, tool: str, concept: str | None) -> int:
+        return 0
+
+
+def mixed(
+    prompts: Sequence[SoftPrompt],
+    feature: Floats,
+    nearest: int | None = None,
+    units: Floats | None = None,
+) -> Floats | None:
+    """The mean of the prompts' vectors, weighted by how like the input their instances are.
+
+    ``p' = sum(w_i p_i) / sum(w_i)``, where ``w_i`` is the cosine similarity of the features.
+    A prompt whose similarity is not above 0 is left out: a negative weight would push the tool
+    away from what was learned, and weights of both signs may sum to nothing. None, the tool as it
+    came, where no prompt is left, or all that are left are zero (a stored case that the tool got
+    right by itself has a zero prompt).
+
+    Source: CLOVA, sec. 3.4.1. Differs: the paper does not say what becomes of weights below 0.
+
+    Args:
+        feature: float32 ``[D]``.
+        nearest: only so many, those most alike.
+        units: of :func:`unit_features`, where the prompts' are at hand.
+
+    Returns:
+        float32 ``[N, W]``.
+
+    Raises:
+        ValueError: the feature has another shape than those of the prompts.
+    """
+    if not prompts:
+        return None
+    units = unit_features(prompts) if units is None else units
+    if feature.shape != units.shape[1:]:
+        raise ValueError(f"a feature of shape {feature.shape}; the prompts' are {units.shape[1:]}")
+    weights = units @ _unit(feature)  # (P,)
+    order = np.argsort(-weights, kind="stable")[: nearest or len(prompts)]
+    total, weight = np.zeros(prompts[0].vectors.shape), 0.0
+    for place in order:
+        if weights[place] > 0:
+            total += float(weights[place]) * prompts[place].vectors.astype(np.float64)
+            weight += float(weights[place])
+    if not total.any():
+        return None
+    mean: Floats = (total / weight).astype(np.float32)
+    return mean
+
+
+def unit_features(prompts: Sequence[SoftPrompt]) -> Floats:
+    """The features ``[P, D]``, each of length 1; a feature that is zero stays so."""
+    return np.stack([_unit(prompt.feature) for prompt in prompts])
+
+
+def _unit(feature: Floats) -> Floats:
+    length = float(np.linalg.norm(feature.astype(np.float64)))
+    unit: Floats = (feature / length if length > 0 else np.zeros_like(feature)).astype(np.float32)
+    return unit

@@ -1,0 +1,200 @@
+"""One learned soft prompt with its evidence, and how it stands in a ledger.
+
+What is read may have been written by anybody: shapes, dtypes and values are checked.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import numpy as np
+
+from viper.errors import StoreError, UsageError
+from viper.schema import to_json
+from viper.tools.soft_prompts import WITHOUT_CONCEPT, SoftPrompt
+from viper.tuning.ledger import Entry
+from viper.tuning.ledger_files import Arrays
+
+MOST_VECTORS, MOST_WIDTH, MOST_FEATURE = 4_096, 8_192, 65_536
+LONGEST_CONCEPT = 200
+
+_TOOL = re.compile(r"[a-z][a-z0-9_]{0,31}")
+_FEATURE, _VECTORS = "feature", "prompt"
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Why a prompt is trusted.
+
+    Attributes:
+        model_id: of the tool that it was trained for; it is used with no other.
+        trained_on: names of the instances, as their source names them.
+        validated_on: of those that were held out.
+        before: share of the held-out instances that the tool got right without it; None: not asked.
+        after: the same with it.
+        manner: how the instances were collected: ``inferred``, ``annotated``, ``searched``.
+        task: the query whose failure asked for it.
+        steps: of training.
+        seed: of training.
+    """
+
+    model_id: str
+    trained_on: tuple[str, ...] = ()
+    validated_on: tuple[str, ...] = ()
+    before: float | None = None
+    after: float | None = None
+    manner: str = ""
+    task: str = ""
+    steps: int = 0
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class KeptPrompt:
+    """A prompt of a pool, without its arrays.
+
+    Attributes:
+        id: tells prompts apart; the same content has the same.
+        concept: as :func:`concept_key` spells it; "" for a tool without concepts.
+        feature_size: D of :class:`viper.tools.soft_prompts.SoftPrompt`.
+        shape: N and W.
+        born: the pool's version that it came with.
+    """
+
+    id: str
+    tool: str
+    concept: str
+    evidence: Evidence
+    feature_size: int
+    shape: tuple[int, int]
+    born: int = field(default=0, compare=False)
+
+
+def concept_key(tool: str, concept: str | None) -> str:
+    """A concept as it is looked up: case and spacing do not count; "" where the tool has none."""
+    if tool in WITHOUT_CONCEPT or concept is None:
+        return ""
+    return " ".join(unicodedata.normalize("NFKC", concept).casefold().split())
+
+
+def topic_of(tool: str, concept: str) -> str:
+    """The ledger's topic of a tool's concept, spelled by :func:`concept_key`."""
+    return f"{tool}/{concept}"
+
+
+def check_place(tool: str, concept: str) -> None:
+    """Refuses a tool or a concept that cannot be one.
+
+    Raises:
+        UsageError: says what was seen and expected.
+    """
+    if not _TOOL.fullmatch(tool):
+        raise UsageError(f"{tool!r} is no name of a tool; expected small letters, as seg or vqa")
+    if bool(concept) == (tool in WITHOUT_CONCEPT):
+        wanted = "without a concept" if tool in WITHOUT_CONCEPT else "under a concept"
+        raise UsageError(f"prompts of {tool} are kept {wanted}; got {concept!r}")
+    if len(concept) > LONGEST_CONCEPT or not concept.isprintable():
+        raise UsageError(
+            f"a concept of {len(concept)} characters; expected printable text of at most "
+            f"{LONGEST_CONCEPT}"
+        )
+
+
+def arrays_of(prompt: SoftPrompt) -> Arrays:
+    """The arrays of a prompt as they are stored.
+
+    Raises:
+        UsageError: another dtype or number of dimensions, too large, or values that are not finite.
+    """
+    arrays = {_FEATURE: prompt.feature, _VECTORS: prompt.vectors}
+    problem = _problem(arrays)
+    if problem is not None:
+        raise UsageError(f"a soft prompt {problem}")
+    return arrays
+
+
+def entry_of(tool: str, concept: str, evidence: Evidence, prompt: SoftPrompt, file: str) -> Entry:
+    """The ledger's entry of a prompt whose arrays are stored under that name."""
+    named = json.dumps([tool, concept, evidence.model_id, file])
+    record = {
+        "tool": tool,
+        "concept": concept,
+        "evidence": to_json(evidence),
+        "feature_size": int(prompt.feature.shape[0]),
+        "shape": [int(size) for size in prompt.vectors.shape],
+    }
+    key = hashlib.sha256(named.encode()).hexdigest()[:12]
+    return Entry(key, topic_of(tool, concept), record, file)
+
+
+def kept_prompt(entry: Entry) -> KeptPrompt:
+    """The prompt of a ledger's entry.
+
+    Raises:
+        StoreError: the entry is none.
+    """
+    record = entry.record
+    try:
+        tool, concept = record["tool"], record["concept"]
+        size, shape = record["feature_size"], record["shape"]
+        sizes = [size, *shape]
+        check_place(tool, concept)
+        evidence = _evidence(record["evidence"])
+    except (KeyError, TypeError, UsageError) as error:
+        raise StoreError(f"prompt {entry.key}: no record of a soft prompt ({error})") from None
+    fits = len(sizes) == 3 and all(type(number) is int and number > 0 for number in sizes)
+    if not fits or entry.topic != topic_of(tool, concept):
+        raise StoreError(f"prompt {entry.key}: sizes {sizes} or topic {entry.topic!r} do not fit")
+    return KeptPrompt(entry.key, tool, concept, evidence, size, (shape[0], shape[1]), entry.born)
+
+
+def soft_prompt(kept: KeptPrompt, arrays: Arrays) -> SoftPrompt:
+    """The prompt from its stored arrays.
+
+    Raises:
+        StoreError: they are others than its record says, or not finite.
+    """
+    problem = _problem(arrays)
+    if problem is None:
+        found = (arrays[_FEATURE].shape[0], arrays[_VECTORS].shape)
+        if found != (kept.feature_size, kept.shape):
+            problem = f"has sizes {found}, its record says {(kept.feature_size, kept.shape)}"
+    if problem is not None:
+        raise StoreError(f"prompt {kept.id} of {kept.tool}: its file {problem}; restore a copy")
+    return SoftPrompt(arrays[_FEATURE], arrays[_VECTORS])
+
+
+def _problem(arrays: Arrays) -> str | None:
+    if set(arrays) != {_FEATURE, _VECTORS}:
+        return f"holds {sorted(arrays)[:5]}; expected {_FEATURE} and {_VECTORS}"
+    for name, bounds in ((_FEATURE, (MOST_FEATURE,)), (_VECTORS, (MOST_VECTORS, MOST_WIDTH))):
+        array = arrays[name]
+        if array.dtype != np.float32 or array.ndim != len(bounds):
+            return f"has a {name} of {array.dtype} {array.shape}; expected float32, {len(bounds)}-D"
+        if not all(0 < size <= most for size, most in zip(array.shape, bounds, strict=True)):
+            return f"has a {name} of shape {array.shape}; expected 1 to {bounds}"
+        if not np.isfinite(array).all():
+            return f"has a {name} with values that are not finite"
+    return None
+
+
+def _evidence(record: Mapping[str, Any]) -> Evidence:
+    known = {one.name for one in fields(Evidence)}
+    given = {name: value for name, value in record.items() if name in known}
+    for name in ("trained_on", "validated_on"):
+        given[name] = tuple(str(one) for one in given.get(name, ()))
+    for name in ("model_id", "manner", "task"):
+        if not isinstance(given.get(name, ""), str):
+            raise TypeError(f"{name} is no text")
+    for name in ("before", "after", "steps", "seed"):
+        value = given.get(name)
+        if value is not None and (not isinstance(value, int | float) or not math.isfinite(value)):
+            raise TypeError(f"{name} is no number")
+    return Evidence(**given)

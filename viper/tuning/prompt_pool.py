@@ -1,0 +1,203 @@
+"""The prompt pool: for every tool and concept the soft prompts that were learned, for good.
+
+A prompt is learned from one instance and stands in the pool with that instance's feature; an input
+gets the mean of a concept's prompts, weighted by how like their instances it is. Every update is
+one whole version (:mod:`viper.tuning.ledger`); any earlier one can be rolled back to.
+
+Source: CLOVA (Gao et al. 2024), sec. 3.4.1; its supplement, sec. 8. Differs: theirs lives in
+memory; here prompts carry their evidence and the id of the model that they were trained for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+from viper.errors import StoreError, UsageError
+from viper.tools.cache import ComputeCache
+from viper.tools.roles import Floats
+from viper.tools.soft_prompts import NEAREST, SoftPrompt, mixed, unit_features
+from viper.tuning.kept_prompts import (
+    Evidence,
+    KeptPrompt,
+    arrays_of,
+    check_place,
+    concept_key,
+    entry_of,
+    kept_prompt,
+    soft_prompt,
+    topic_of,
+)
+from viper.tuning.ledger import Ledger
+
+FOLDER = "prompts"
+"""Of the pool, in the state's folder."""
+
+MOST_PROMPTS = 4_096
+"""Of one concept; of a tool without concepts, all."""
+
+MOST_BYTES = 1 << 30
+"""That the prompts of one concept may take in memory."""
+
+_CONCEPTS_KEPT = 512
+
+_Known = tuple[tuple[SoftPrompt, ...], Floats | None]
+"""The prompts of a concept, with their features as :func:`unit_features` has them."""
+
+
+class PromptPool:
+    """Learned prompts in a folder; safe to use from several threads and processes.
+
+    Fulfils :class:`viper.tools.soft_prompts.SoftPromptSource`.
+
+    Args:
+        folder: made by the first prompt; where there is none the pool is empty.
+
+    Attributes:
+        ledger: its versions.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.ledger = Ledger(folder)
+        self._read = ComputeCache(_CONCEPTS_KEPT, MOST_BYTES)
+
+    def add(
+        self,
+        tool: str,
+        concept: str | None,
+        learned: Sequence[tuple[SoftPrompt, Evidence]],
+        note: str = "",
+    ) -> list[str]:
+        """Keeps prompts, all of them or none, as one version; their ids.
+
+        A prompt that is there already stays as it is, with the evidence it has now.
+
+        Raises:
+            UsageError: arrays or names that cannot be kept, sizes that differ from those of the
+                concept's other prompts for the same model, or more prompts than a concept may have.
+            StoreError: full disk, or a pool that cannot be written.
+        """
+        key = concept_key(tool, concept)
+        check_place(tool, key)
+        arrays = [arrays_of(prompt) for prompt, _ in learned]
+        with self.ledger.update(note or f"learned {topic_of(tool, key)}") as change:
+            known = [kept_prompt(entry) for entry in change.entries(topic_of(tool, key))]
+            sizes = {one.evidence.model_id: (one.feature_size, one.shape) for one in known}
+            ids = []
+            for (prompt, evidence), stored in zip(learned, arrays, strict=True):
+                entry = entry_of(tool, key, evidence, prompt, change.store(stored))
+                kept = kept_prompt(entry)
+                size = (kept.feature_size, kept.shape)
+                if sizes.setdefault(evidence.model_id, size) != size:
+                    raise UsageError(
+                        f"a soft prompt of sizes {size}; those of {topic_of(tool, key)} for "
+                        f"{evidence.model_id} have {sizes[evidence.model_id]}"
+                    )
+                change.put(entry)
+                ids.append(kept.id)
+            count = len({one.id for one in known} | set(ids))
+            if count > MOST_PROMPTS:
+                raise UsageError(
+                    f"{count} prompts for {topic_of(tool, key)}; at most {MOST_PROMPTS} are kept, "
+                    "remove some with: viper prompts remove"
+                )
+        return ids
+
+    def remove(
+        self, tool: str, concept: str | None = None, ids: Collection[str] | None = None
+    ) -> int:
+        """Lets go of a tool's prompts, of one concept's, or of those ids; how many went.
+
+        They stay in the earlier versions. Raises as :meth:`kept`.
+        """
+        gone = self.kept(tool, concept)
+        if ids is not None:
+            gone = [one for one in gone if one.id in ids]
+        about = tool if concept is None else topic_of(tool, concept_key(tool, concept))
+        if gone:
+            with self.ledger.update(f"removed {len(gone)} of {about}") as change:
+                for one in gone:
+                    change.drop(one.id)
+        return len(gone)
+
+    def kept(self, tool: str | None = None, concept: str | None = None) -> list[KeptPrompt]:
+        """The prompts there are, without their arrays: all, a tool's, or a concept's.
+
+        Raises:
+            StoreError: a pool that cannot be read.
+        """
+        found = [kept_prompt(entry) for entry in self.ledger.entries()]
+        if tool is not None:
+            found = [one for one in found if one.tool == tool]
+            if concept is not None:
+                key = concept_key(tool, concept)
+                found = [one for one in found if one.concept == key]
+        return found
+
+    def candidates(self, tool: str, concept: str | None, model_id: str) -> Sequence[SoftPrompt]:
+        """As :class:`~viper.tools.soft_prompts.SoftPromptSource` says.
+
+        Raises:
+            StoreError: a file that is missing, damaged, or too large.
+        """
+        return self._known(tool, concept, model_id)[0]
+
+    def ensemble(
+        self,
+        tool: str,
+        concept: str | None,
+        feature: Floats,
+        nearest: int | None = None,
+        *,
+        model_id: str,
+    ) -> Floats | None:
+        """As :class:`~viper.tools.soft_prompts.SoftPromptSource` says.
+
+        Raises:
+            StoreError: a file that is missing, damaged, or too large.
+            ValueError: the feature has another shape than the stored ones.
+        """
+        prompts, units = self._known(tool, concept, model_id)
+        count = NEAREST.get(tool) if nearest is None else nearest
+        return mixed(prompts, feature, count, units)
+
+    def version(self, tool: str, concept: str | None) -> int:
+        """As :class:`~viper.tools.soft_prompts.SoftPromptSource` says; 0: never learned."""
+        return self.ledger.changed(topic_of(tool, concept_key(tool, concept)))
+
+    def close(self) -> None:
+        """Closes the files; a later use opens them again."""
+        self.ledger.close()
+
+    def _known(self, tool: str, concept: str | None, model_id: str) -> _Known:
+        topic = topic_of(tool, concept_key(tool, concept))
+        changed = self.ledger.changed(topic)
+        if not changed:
+            return (), None
+        key = ("prompts", topic, model_id, changed)
+        found: _Known = self._read.get(key, lambda: self._loaded(topic, model_id))[0]
+        return found
+
+    def _loaded(self, topic: str, model_id: str) -> _Known:
+        entries = [
+            (kept, entry)
+            for entry in self.ledger.entries(topic)
+            if (kept := kept_prompt(entry)).evidence.model_id == model_id
+        ]
+        sizes = {(kept.feature_size, kept.shape) for kept, _ in entries}
+        if len(sizes) > 1 or len(entries) > MOST_PROMPTS:
+            raise StoreError(
+                f"{self.ledger.folder}: {len(entries)} prompts of {len(sizes)} sizes for {topic}; "
+                f"expected at most {MOST_PROMPTS} of one size; restore a copy"
+            )
+        taken, found = 0, []
+        for kept, entry in entries:
+            prompt = soft_prompt(kept, self.ledger.arrays(entry))
+            taken += prompt.feature.nbytes + prompt.vectors.nbytes
+            if taken > MOST_BYTES:
+                raise StoreError(
+                    f"{self.ledger.folder}: the prompts of {topic} take more than {MOST_BYTES} "
+                    "bytes; remove some with: viper prompts remove"
+                )
+            found.append(prompt)
+        return tuple(found), unit_features(found) if found else None

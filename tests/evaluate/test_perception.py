@@ -22,6 +22,8 @@ def report():
         ("depth", "order_hard"),
         ("vqa", "colour"),
         ("video", "temporal_iou"),
+        ("segmenter", "found"),
+        ("segmenter", "precision"),
     ],
 )
 def test_every_model_is_scored(report, model, figure):
@@ -29,7 +31,7 @@ def test_every_model_is_scored(report, model, figure):
 
 
 def test_every_figure_has_a_number_of_cases_and_an_interval(report):
-    for model in ("matcher", "depth", "vqa", "video"):
+    for model in ("matcher", "depth", "vqa", "video", "segmenter"):
         for name, estimate in report[model].items():
             assert estimate.n >= 1, name
             assert 0 <= estimate.low <= estimate.value <= estimate.high <= 1, name
@@ -37,7 +39,9 @@ def test_every_figure_has_a_number_of_cases_and_an_interval(report):
 
 def test_counts_are_no_figures(report):
     for figures in report.values():
-        assert not {"n", "pairs", "phrases", "pictures", "events", "objects"} & set(figures)
+        assert not {"n", "pairs", "phrases", "pictures", "events", "objects", "segments"} & set(
+            figures
+        )
 
 
 def test_detector_figures_are_there(report):

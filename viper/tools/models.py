@@ -15,7 +15,7 @@ from typing import Any
 from viper.errors import ModelError, ToolError
 from viper.tools.loading import MEMORY_ADVICE, ONE_AT_A_TIME, is_out_of_memory
 
-ROLES = ("detector", "matcher", "depth", "vqa", "video", "text", "embedder")
+ROLES = ("detector", "matcher", "depth", "vqa", "video", "segmenter", "text", "embedder")
 
 
 class ModelSet:

@@ -38,6 +38,15 @@ class EventWindow:
     score: float
 
 
+@dataclass(frozen=True)
+class Segment:
+    """One region of a picture: ``mask`` is bool [H, W] of the picture, ``score`` in [0, 1]."""
+
+    mask: NDArray[np.bool_]
+    label: str
+    score: float
+
+
 @runtime_checkable
 class Detector(Protocol):
     """Open-vocabulary detection."""
@@ -99,6 +108,24 @@ class VisualAnswerer(Protocol):
 
     def caption(self, encodings: Sequence[Any]) -> list[str]:
         """A sentence that describes each picture."""
+        ...
+
+
+@runtime_checkable
+class Segmenter(Protocol):
+    """Panoptic segmentation: regions that do not overlap, each with a label of a fixed list."""
+
+    model_id: str
+
+    def encode(self, pixels: Pixels) -> Any:
+        """The encoding of one picture (the image tower, run once)."""
+        ...
+
+    def segments(self, encoding: Any, names: Sequence[str] | None) -> list[Segment]:
+        """The regions of the picture, best first; with ``names`` only those so labelled.
+
+        An empty list: nothing was found, or nothing of that name is known to the model.
+        """
         ...
 
 

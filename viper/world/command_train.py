@@ -8,7 +8,7 @@ import click
 
 from viper.errors import UsageError
 
-ROLES = ("detector", "matcher", "depth", "vqa", "video", "writer", "writer-small")
+ROLES = ("detector", "matcher", "depth", "vqa", "video", "segmenter", "writer", "writer-small")
 
 
 @click.command()

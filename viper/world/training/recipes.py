@@ -16,6 +16,7 @@ RECIPES: Mapping[str, str] = MappingProxyType(
         "depth": "viper.world.training.depth:train",
         "matcher": "viper.world.training.matcher:train",
         "video": "viper.world.training.video:train",
+        "segmenter": "viper.world.training.segmenter:train",
         "writer": "viper.world.training.writer:train",
         "writer-small": "viper.world.training.writer:train_small",
     }

@@ -200,6 +200,16 @@ def test_the_folder_may_state_its_background(plain_folder, tmp_path):
     assert loaded(copy, background=[]).labels == LABELS
 
 
+@pytest.mark.parametrize("text", ['{"background": "sky"}', '{"background": [1]}', "not json"])
+def test_a_statement_that_cannot_be_read_is_a_model_error(plain_folder, tmp_path, text):
+    import shutil
+
+    copy = shutil.copytree(plain_folder, tmp_path / "copy")
+    (copy / "viper.json").write_text(text)
+    with pytest.raises(ModelError, match="viper.json cannot be loaded as a statement"):
+        loaded(copy)
+
+
 def test_it_plays_its_role(plain_folder):
     segmenter = loaded(plain_folder)
     assert isinstance(segmenter, Segmenter)

@@ -2,10 +2,13 @@
 
 The first half (backbone and pixel decoder) is the expensive one and knows no question; its
 result is kept as an encoding. The second (transformer decoder and heads) turns that into
-segments, and is where a network can be taught: **a learned soft prompt belongs into**
-``_ask_maskformer`` **and** ``_ask_mask2former``, as vectors of the decoder's width put before its
-memory (with a zero position) or before its queries (their outputs dropped again). Without a
-prompt both call the library's own module, so what was there stays as it was, bit for bit.
+segments, and is where a network can be taught. A learned soft prompt belongs into
+``_ask_maskformer`` and ``_ask_mask2former``: vectors of the decoder's width put before its memory
+(with a zero position) or before its queries (their outputs dropped again), and the memory's mean
+is the feature of the picture by which prompts are found again. Without a prompt both call the
+library's own module, so what was there stays as it was, bit for bit.
+
+Source: Gao et al. 2024 (CLOVA), supplement sec. 8.3: 100 vectors, learned by the mask loss alone.
 """
 
 from __future__ import annotations

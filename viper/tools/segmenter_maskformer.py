@@ -11,7 +11,14 @@ from typing import Any, Unpack
 import numpy as np
 
 from viper.errors import ModelError, ProfileError
-from viper.tools.loading import Loading, LoadOptions, LocalModel, load_pretrained, load_processor
+from viper.tools.loading import (
+    Loading,
+    LoadOptions,
+    LocalModel,
+    load_errors,
+    load_pretrained,
+    load_processor,
+)
 from viper.tools.model_id import model_id
 from viper.tools.picture_models import processed
 from viper.tools.roles import Pixels, Segment
@@ -177,4 +184,8 @@ def _stated_background(folder: Path) -> tuple[str, ...]:
     path = folder / "viper.json"
     if not path.is_file():
         return ()
-    return tuple(json.loads(path.read_text("utf-8")).get("background", ()))
+    with load_errors("a statement of its background", path):
+        labels = json.loads(path.read_text("utf-8")).get("background", [])
+        if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
+            raise ValueError(f"background must be a list of labels, not {labels!r}")
+    return tuple(labels)

@@ -170,9 +170,9 @@ class SegmenterTrainer(nn.Module):
         embeddings = seen.decoder_last_hidden_state  # (B, C, H / 4, W / 4)
         decoded = inner.transformer_module(seen.encoder_last_hidden_state, True)
         norm = inner.transformer_module.decoder.layernorm
-        said = [self._said(norm(state), embeddings) for state in decoded.hidden_states[1:-1]] + [
-            self._said(decoded.last_hidden_state, embeddings)
-        ]
+        # The first state is what goes in; the last is there already normed.
+        states = [*map(norm, decoded.hidden_states[1:-1]), decoded.last_hidden_state]
+        said = [self._said(state, embeddings) for state in states]
         return {**self._set_losses(said, batch), **self._pixel_losses(embeddings, batch)}
 
     def _said(self, states: Tensor, embeddings: Tensor) -> tuple[Tensor, Tensor]:

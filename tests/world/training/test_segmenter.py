@@ -19,6 +19,7 @@ from viper.world.training.segmenter_model import (
     LABELS,
     SegmenterShape,
     SegmenterTrainer,
+    assigned,
     new_model,
 )
 from viper.world.training.segmenter_score import mask_ious, paired_ious, segmenter_figures
@@ -105,9 +106,41 @@ def test_queries_look_around_their_own_points_at_first():
     assert weights[:, -1].max() < 2 / 108 < weights[:, 0].max(-1).values.min()
 
 
+def boxes(*corners):
+    """Masks float [N + 1, 36, 48] of boxes (x0, y0, x1, y1), the background's last."""
+    masks = torch.zeros(len(corners) + 1, 36, 48)
+    for mask, (x0, y0, x1, y1) in zip(masks, corners, strict=False):
+        mask[y0:y1, x0:x1] = 1
+    masks[-1] = 1 - masks[:-1].amax(0)
+    return masks
+
+
+def test_objects_go_to_the_queries_at_their_middles():
+    chances = torch.full((13, len(LABELS) + 1), 1 / 7)
+    masks = boxes((0, 0, 12, 12), (36, 24, 48, 36))
+    queries, objects = assigned(chances, masks, torch.tensor([0, 1, BACKGROUND]), (4, 3))
+    assert dict(zip(objects.tolist(), queries.tolist(), strict=True)) == {0: 0, 1: 11, 2: 12}
+
+
+def test_of_queries_as_near_the_surest_gets_the_object():
+    chances = torch.full((13, len(LABELS) + 1), 0.1)
+    masks, labels = boxes((6, 0, 18, 12)), torch.tensor([3, BACKGROUND])
+    for surest in (0, 1):
+        chances[surest, 3], chances[1 - surest, 3] = 0.6, 0.1
+        queries, _ = assigned(chances, masks, labels, (4, 3))
+        assert queries.tolist() == [surest, 12]
+
+
+def test_two_objects_at_one_point_go_to_two_queries():
+    chances = torch.full((13, len(LABELS) + 1), 1 / 7)
+    masks = boxes((0, 0, 12, 12), (2, 2, 10, 10))
+    queries, _ = assigned(chances, masks, torch.tensor([0, 1, BACKGROUND]), (4, 3))
+    assert len(set(queries.tolist())) == 3
+
+
 def test_a_few_steps_make_the_loss_smaller(pictures):
     torch.manual_seed(0)
-    trainer = SegmenterTrainer(new_model(SMALL))
+    trainer = SegmenterTrainer(new_model(SMALL), SMALL)
     optimizer = torch.optim.AdamW(trainer.parameters(), lr=2e-3)
     totals = []
     for _ in range(15):
@@ -132,7 +165,7 @@ def test_an_exported_model_is_read_back(tmp_path, pictures):
     segmenter = MaskFormerSegmenter.from_pretrained(tmp_path, device="cpu")
     assert segmenter.labels == SHAPES and LABELS[BACKGROUND] not in segmenter.labels
     said = segmenter.query_logits(segmenter.encode(pictures[0].image))
-    assert said.masks_queries_logits.shape == (1, 25, 36, 48)
+    assert said.masks_queries_logits.shape == (1, 109, 36, 48)
     batch = segmenter_batch([pictures[0]], np.random.default_rng(0))
     assert torch.isfinite(model(batch.pixels).class_queries_logits).all()
 

@@ -1,6 +1,6 @@
 """The embedded segmenter: a small stock MaskFormer trained from nothing on rendered stills.
 
-``viper world train segmenter``: 2,200 steps.
+``viper world train segmenter``: 2,400 steps.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from viper.world.training.segmenter_batches import Segmented
 
 TRAIN_STILLS, VAL_STILLS = 9_000, 300
-STEPS, BATCH = 2_200, 16
+STEPS, BATCH = 2_400, 16
 
 
 def train(options: TrainOptions) -> dict[str, float]:
@@ -36,7 +36,8 @@ def train(options: TrainOptions) -> dict[str, float]:
 
     torch.manual_seed(options.seed)
     pictures = segmented_stills("train", TRAIN_STILLS, options.work)
-    trainer = SegmenterTrainer(new_model(SegmenterShape())).to(options.device)
+    shape = SegmenterShape()
+    trainer = SegmenterTrainer(new_model(shape), shape).to(options.device)
     steps = options.steps or STEPS
 
     def loss_at(step: int) -> tuple[Tensor, Mapping[str, float]]:
@@ -46,7 +47,7 @@ def train(options: TrainOptions) -> dict[str, float]:
         total = torch.stack(list(parts.values())).sum()
         return total, {name: float(part.detach()) for name, part in parts.items()}
 
-    plan = Plan(steps, 6e-4, warmup=min(200, steps // 10), weight_decay=0.03)
+    plan = Plan(steps, 8e-4, warmup=min(200, steps // 10), weight_decay=0.03)
     trained: Any = fit(trainer, loss_at, plan, options.work / "segmenter" / "checkpoint.pt")
     export(trained.model, options.out)
     return _reached(options)

@@ -1,8 +1,9 @@
 """The segmenter's architecture, its initial weights and its training loss.
 
 The architecture is the library's stock MaskFormer on a small ResNet. A query is a place to
-look at from the start: its embedding is the sine position of a point of a grid, and the first
-cross-attention compares such positions, so each query begins with what is near its point.
+look at from the start: its embedding is the sine position of a point of a grid, one for each
+cell of the coarsest features, and cross-attention compares such positions, so each query begins
+with what is near its point, and learns to speak for the object whose middle is there.
 Differs: the library draws both at random, from which a query takes long to find its objects.
 """
 
@@ -48,9 +49,9 @@ class SegmenterShape:
     embedding: int = 32
     width: int = 128
     heads: int = 8
-    layers: int = 3
+    layers: int = 2
     mlp: int = 256
-    anchors: tuple[int, int] = (6, 4)
+    anchors: tuple[int, int] = (IMAGE_WIDTH // 16, IMAGE_HEIGHT // 16)
 
 
 def new_model(shape: SegmenterShape) -> Any:
@@ -87,7 +88,8 @@ def new_model(shape: SegmenterShape) -> Any:
         decoder_config=decoder,
         fpn_feature_size=shape.features,
         mask_feature_size=shape.embedding,
-        no_object_weight=0.2,
+        no_object_weight=0.25,
+        cross_entropy_weight=2.0,
         mask_weight=20.0,
         dice_weight=2.0,
         num_labels=len(LABELS),
@@ -156,9 +158,9 @@ def _compare_positions(attention: Any, shape: SegmenterShape, gain: float = 4.5)
 class SegmenterTrainer(nn.Module):
     """The model with what only its training needs: linear readers of its pixel embeddings."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, shape: SegmenterShape) -> None:
         super().__init__()
-        self.model = model
+        self.model, self.anchors = model, shape.anchors
         width = model.config.mask_feature_size
         self.label_reader = nn.Conv2d(width, len(LABELS), 1)
         self.place_reader = nn.Conv2d(width, 8, 1)
@@ -172,31 +174,44 @@ class SegmenterTrainer(nn.Module):
         norm = inner.transformer_module.decoder.layernorm
         # The first state is what goes in; the last is there already normed.
         states = [*map(norm, decoded.hidden_states[1:-1]), decoded.last_hidden_state]
-        said = [self._said(state, embeddings) for state in states]
-        return {**self._set_losses(said, batch), **self._pixel_losses(embeddings, batch)}
-
-    def _said(self, states: Tensor, embeddings: Tensor) -> tuple[Tensor, Tensor]:
-        """Logits of classes [B, Q, L + 1] and masks [B, Q, h, w] that query states stand for."""
-        masks = torch.einsum("bqc,bchw->bqhw", self.model.mask_embedder(states), embeddings)
-        return self.model.class_predictor(states), masks
+        return {
+            **self._set_losses(states, embeddings, batch),
+            **self._pixel_losses(embeddings, batch),
+        }
 
     def _set_losses(
-        self, said: list[tuple[Tensor, Tensor]], batch: SegmenterBatch
+        self, states: list[Tensor], embeddings: Tensor, batch: SegmenterBatch
     ) -> dict[str, Tensor]:
         """The library's loss after every layer, objects given to queries as after the last one."""
-        criterion, weights = self.model.criterion, self.model.weight_dict
-        classes, masks = said[-1]
-        pairs = self.model.matcher(masks, classes, batch.masks, batch.labels)
-        count = criterion.get_num_masks(batch.labels, masks.device)
+        from transformers.models.maskformer.modeling_maskformer import (
+            dice_loss,
+            sigmoid_focal_loss,
+        )
+
+        model = self.model
+        chances = model.class_predictor(states[-1].detach()).detach().softmax(-1).cpu()
+        pairs = [
+            assigned(*each, self.anchors)
+            for each in zip(chances, batch.masks, batch.labels, strict=True)
+        ]
+        count = model.criterion.get_num_masks(batch.labels, embeddings.device)
+        wanted = torch.cat([m[objects] for m, (_, objects) in zip(batch.masks, pairs, strict=True)])
         total: dict[str, Tensor] = {}
-        for classes, masks in said:
+        for state in states:
+            # Masks of other queries are not looked at, so they are not made.
+            said = [
+                model.mask_embedder(state[i, queries]) @ embeddings[i].flatten(1)
+                for i, (queries, _) in enumerate(pairs)
+            ]
             parts = {
-                **criterion.loss_masks(masks, batch.masks, pairs, count),
-                **criterion.loss_labels(classes, batch.labels, pairs),
+                "mask": sigmoid_focal_loss(torch.cat(said), wanted.flatten(1), count),
+                "dice": dice_loss(torch.cat(said), wanted.flatten(1), count),
+                **model.criterion.loss_labels(model.class_predictor(state), batch.labels, pairs),
             }
             for name, part in parts.items():
                 short = name.removeprefix("loss_")
-                total[short] = total.get(short, 0) + part * (weights[name] / len(said))
+                weight = model.weight_dict[f"loss_{short}"] / len(states)
+                total[short] = total.get(short, 0) + part * weight
         return total
 
     def _pixel_losses(self, embeddings: Tensor, batch: SegmenterBatch) -> dict[str, Tensor]:
@@ -214,12 +229,46 @@ class SegmenterTrainer(nn.Module):
         }
 
 
+def assigned(
+    chances: Tensor, masks: Tensor, labels: Tensor, anchors: tuple[int, int]
+) -> tuple[Tensor, Tensor]:
+    """Which query stands for which mask: int64 [N + 1] each; the last query for the background.
+
+    An object goes to a query whose point is near its middle; of several about as near, to the one
+    that is surest of its label. Differs: the library compares masks instead of places, and as
+    every query near an object soon has its mask, the one that is meant changes all the time.
+
+    Args:
+        chances: float [Q, L + 1], of every label, by query.
+        masks: float [N + 1, h, w]; the last is the background's.
+        labels: int64 [N + 1].
+        anchors: points across and down.
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    across, down = anchors
+    middles = _middles(masks[:-1].cpu()) * torch.tensor([down, across])  # (N, 2), in cells
+    rows, columns = torch.meshgrid(torch.arange(down), torch.arange(across), indexing="ij")
+    points = torch.stack([rows, columns], dim=-1).flatten(0, 1) + 0.5
+    cost = torch.cdist(points, middles) - chances[:-1, labels[:-1].cpu()]
+    queries, objects = (torch.as_tensor(each) for each in linear_sum_assignment(cost))
+    last = torch.tensor([len(chances) - 1]), torch.tensor([len(labels) - 1])
+    return torch.cat([queries, last[0]]), torch.cat([objects, last[1]])
+
+
+def _middles(masks: Tensor) -> Tensor:
+    """float [N, 2]: mean row and column of each mask [N, h, w] as shares of its sides."""
+    rows, columns = (
+        (torch.arange(side, device=masks.device) + 0.5) / side for side in masks.shape[1:]
+    )
+    areas = masks.sum((1, 2)).clamp(min=1e-6)
+    return torch.stack([(masks.sum(2) @ rows) / areas, (masks.sum(1) @ columns) / areas], dim=1)
+
+
 def _pixel_targets(masks: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     """The label int64 [h, w] of each pixel, and waves float [8, h, w] of its object's middle."""
     owner = masks.argmax(0)
-    rows, columns = (torch.linspace(0, 1, side, device=masks.device) for side in masks.shape[1:])
-    areas = masks.sum((1, 2)).clamp(min=1e-6)
-    middle = torch.stack([(masks.sum(2) @ rows) / areas, (masks.sum(1) @ columns) / areas], dim=1)
+    middle = _middles(masks)
     angles = torch.pi * torch.cat([middle, 2 * middle], dim=1)  # (N, 4)
     waves = torch.cat([angles.sin(), angles.cos()], dim=1)
     return labels[owner], waves[owner].permute(2, 0, 1)

@@ -23,7 +23,8 @@ def segmenter_figures(segmenter: Segmenter, pictures: Iterable[Segmented]) -> di
     ``found`` is the share of objects that a segment with the right label covers at an IoU of
     at least .5, ``located`` the same with any label, ``iou`` the mean IoU of every object with
     its segment (0 where it has none), ``precision`` the share of segments that are the one found
-    for an object. Each segment counts for one object: pairs are made greedily by IoU.
+    for an object (left out where there is no segment). Each segment counts for one object:
+    pairs are made greedily by IoU.
     """
     ious: list[float] = []
     right: list[bool] = []
@@ -43,8 +44,7 @@ def segmenter_figures(segmenter: Segmenter, pictures: Iterable[Segmented]) -> di
         "found": float(np.mean(found)),
         "located": float(np.mean(hits)),
         "iou": float(np.mean(ious)),
-        "precision": sum(found) / max(1, said),
-        "segments": float(said),
+        **({"precision": sum(found) / said, "segments": float(said)} if said else {}),
     }
 
 

@@ -1,15 +1,31 @@
 """The figures of single models, with the shipped ones on a few fresh scenes."""
 
+import numpy as np
 import pytest
 
 from viper.evaluate.intervals import Estimate
 from viper.evaluate.perception import perception_report
 from viper.profiles import load_profile
+from viper.tools.roles import Segment
+
+
+class EverythingIsACube:
+    """A segmenter that has not learned anything."""
+
+    model_id = "cube"
+
+    def encode(self, pixels):
+        return pixels.shape[:2]
+
+    def segments(self, encoding, names):
+        return [Segment(np.ones(encoding, bool), "cube", 1.0)]
 
 
 @pytest.fixture(scope="module")
 def report():
     hub = load_profile("embedded").components().hub
+    if "segmenter" not in hub.models.roles:
+        hub.models.add("segmenter", EverythingIsACube)
     return perception_report(hub, "val", seed=3, scenes=6, clips=1)
 
 
@@ -22,6 +38,8 @@ def report():
         ("depth", "order_hard"),
         ("vqa", "colour"),
         ("video", "temporal_iou"),
+        ("segmenter", "found"),
+        ("segmenter", "precision"),
     ],
 )
 def test_every_model_is_scored(report, model, figure):
@@ -29,7 +47,7 @@ def test_every_model_is_scored(report, model, figure):
 
 
 def test_every_figure_has_a_number_of_cases_and_an_interval(report):
-    for model in ("matcher", "depth", "vqa", "video"):
+    for model in ("matcher", "depth", "vqa", "video", "segmenter"):
         for name, estimate in report[model].items():
             assert estimate.n >= 1, name
             assert 0 <= estimate.low <= estimate.value <= estimate.high <= 1, name
@@ -37,7 +55,9 @@ def test_every_figure_has_a_number_of_cases_and_an_interval(report):
 
 def test_counts_are_no_figures(report):
     for figures in report.values():
-        assert not {"n", "pairs", "phrases", "pictures", "events", "objects"} & set(figures)
+        assert not {"n", "pairs", "phrases", "pictures", "events", "objects", "segments"} & set(
+            figures
+        )
 
 
 def test_detector_figures_are_there(report):

@@ -19,7 +19,7 @@ ATTRIBUTES = ("colour", "material", "size", "shape")
 def perception_report(
     hub: ToolHub, split: str, seed: int, scenes: int, clips: int | None = None
 ) -> dict[str, Any]:
-    """Figures by model: detector AP50, attribute accuracies, depth order, event windows.
+    """Figures by model: detector AP50, attribute accuracies, depth order, event windows, masks.
 
     Args:
         hub: its models are asked directly.
@@ -28,7 +28,8 @@ def perception_report(
         scenes: how many pictures.
         clips: how many clips; a quarter of ``scenes`` where None.
     """
-    from viper.world.training import depth, matcher, video_score, vqa
+    from viper.world.id_maps import id_map
+    from viper.world.training import depth, matcher, segmenter, video_score, vqa
     from viper.world.training.detector import labels_of
     from viper.world.training.detector_score import detector_figures
     from viper.world.training.object_views import ObjectViews
@@ -45,6 +46,10 @@ def perception_report(
     count = clips or max(1, scenes // 4)
     events = video_score.evaluate(models.get("video"), split, count, first)
     found["video"] = _shares(events)
+    if "segmenter" in models.roles:
+        maps = [id_map(truth.scene) for truth in stills.truths]
+        pictures = segmenter.SegmentedStills(stills, maps)
+        found["segmenter"] = _shares(segmenter.evaluate(models.get("segmenter"), pictures))
     return found
 
 
@@ -56,6 +61,7 @@ _OTHER_COUNTS = {
     "order_close": "close_pairs",
     "picture_": "pictures",
     "relative_error": "objects",
+    "precision": "segments",
 }
 """Figures, by how their names begin, whose cases are others."""
 

@@ -54,6 +54,7 @@ SHIPPED: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "xclip": "viper.tools.video_xclip:XClipVideo",
             FRAMES: "viper.tools.video_frames:FramesVideo",
         },
+        "segmenter": {"maskformer": "viper.tools.segmenter_maskformer:MaskFormerSegmenter"},
         "text": {USES_LLM: "viper.tools.text:LanguageTool"},
         "embedder": {"sentence": "viper.tools.embedder_sentence:SentenceEmbedder"},
         "inpainter": {"diffusers": "viper.tools.inpainter_diffusers:DiffusersInpainter"},

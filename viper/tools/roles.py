@@ -114,7 +114,7 @@ class VisualAnswerer(Protocol):
 
 @runtime_checkable
 class Segmenter(Protocol):
-    """Panoptic segmentation: every object of a picture with its outline and its label."""
+    """Panoptic segmentation: regions that do not overlap, each with a label of a fixed list."""
 
     model_id: str
 
@@ -123,9 +123,10 @@ class Segmenter(Protocol):
         ...
 
     def segments(self, encoding: Any, names: Sequence[str] | None) -> list[Segment]:
-        """The objects, best first; masks have the picture's size and do not overlap.
+        """The regions of the picture, best first; masks have its size and do not overlap.
 
-        ``names`` keeps only labels among them; None keeps every label the model knows.
+        With ``names`` only those so labelled. An empty list: nothing was found, or nothing
+        of that name is known to the model.
         """
         ...
 

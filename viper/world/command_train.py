@@ -8,7 +8,17 @@ import click
 
 from viper.errors import UsageError
 
-ROLES = ("detector", "matcher", "depth", "vqa", "video", "inpainter", "writer", "writer-small")
+ROLES = (
+    "detector",
+    "matcher",
+    "depth",
+    "vqa",
+    "video",
+    "segmenter",
+    "inpainter",
+    "writer",
+    "writer-small",
+)
 
 
 @click.command()

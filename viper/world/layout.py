@@ -70,7 +70,7 @@ def sample_scene(
     # Decided once, so that layouts which are hard to place are not rarer for it.
     unusual = split == "test" and rng.random() < _HELD_OUT
     for _ in range(_TRIES):
-        looks = _sample_looks(rng, count, unusual) if objects is None else objects
+        looks = sample_looks(rng, count, unusual) if objects is None else objects
         _check_looks(split, looks)
         yaw, height = float(rng.uniform(-0.22, 0.22)), float(rng.uniform(4.3, 5.8))
         empty = Scene((), seed, yaw, height)
@@ -107,7 +107,7 @@ def _check_looks(split: str, looks: Sequence[SceneObject]) -> None:
             )
 
 
-def _sample_looks(rng: np.random.Generator, count: int, unusual: bool) -> list[SceneObject]:
+def sample_looks(rng: np.random.Generator, count: int, unusual: bool) -> list[SceneObject]:
     """Attributes of a scene's objects, with duplicates on purpose; ``unusual`` has one held out."""
     pairs = combinations("train")
     chosen = [pairs[int(rng.integers(len(pairs)))] for _ in range(count)]

@@ -23,6 +23,8 @@ DISPLAY_COLOURS: dict[str, tuple[float, float, float]] = {
     "gray": (0.50, 0.50, 0.52),
     "pink": (0.99, 0.60, 0.78),
     "orange": (0.98, 0.52, 0.08),
+    "white": (0.97, 0.97, 0.95),
+    "black": (0.07, 0.07, 0.08),
 }
 """The colour words as display RGB in [0, 1]."""
 
@@ -83,11 +85,14 @@ def albedo(colour: str, pattern: str | None, local: Floats) -> Floats:
         return base
     if pattern == "striped":
         marked = np.mod(local[2] * 1.45 + local[1] * 1.1 + 0.25, 1) < 0.45
+    elif pattern == "checkered":
+        # Shifted, so that no face of a solid lies where two cells meet.
+        marked = np.floor(local * 1.6 + 0.2).sum(0) % 2 == 0
     else:
         # Spots are cut from balls centred in the planes where each solid has surface.
         cell = np.mod((np.abs(local) - 0.25) / 0.75 + 0.5, 1) - 0.5
         marked = (cell * cell).sum(0) < 0.075
-    return np.where(marked, np.float32(0.92), base)
+    return np.where(marked, np.float32(0.03 if colour == "white" else 0.92), base)
 
 
 def shade(surface: Surface, base: Floats, material: str, light: Light) -> Floats:

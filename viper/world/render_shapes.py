@@ -29,6 +29,9 @@ _PRIMITIVES = {
     "ring": "torus",
     "pyramid": "pyramid",
     "egg": "sphere",
+    "disc": "tube",
+    "plank": "box",
+    "dome": "dome",
 }
 _EXTENTS = {
     "cube": (0.78, 0.78, 0.78),
@@ -38,6 +41,9 @@ _EXTENTS = {
     "ring": (1.0, 1.0, 1.0),
     "pyramid": (0.90, 0.90, 0.86),
     "egg": (0.70, 0.70, 1.02),
+    "disc": (0.98, 0.98, 0.24),
+    "plank": (1.14, 0.42, 0.20),
+    "dome": (0.98, 0.98, 0.49),
 }
 _TORUS_MAJOR, _TORUS_MINOR = 0.74, 0.25
 _RING_TILT = math.radians(24)
@@ -119,6 +125,8 @@ def half_height(shape: str, size: str) -> float:
 
 def footprint(shape: str, size: str) -> float:
     """Radius of the circle on the table that an object needs whatever its yaw."""
+    if shape == "plank":
+        return RADIUS[size] * math.hypot(*_EXTENTS[shape][:2])
     square = math.sqrt(2) if shape in ("cube", "pyramid") else 1.0
     return RADIUS[size] * _EXTENTS[shape][0] * square
 
@@ -216,6 +224,18 @@ def _pyramid(o: Floats, d: Floats) -> Interval:
     return near, far
 
 
+def _dome(o: Floats, d: Floats) -> Interval:
+    """Upper half of an ellipsoid: apex at z = 1, base of radius 1 at z = -1."""
+    lift = np.array([[1.0], [1.0], [0.5]], np.float32)
+    foot = np.array([[0.0], [0.0], [0.5]], np.float32)
+    near, far = _sphere(o * lift + foot, d * lift)
+    base = (-1 - o[2]) / d[2]
+    rising = d[2] > 0
+    return np.where(rising, np.maximum(near, base), near), np.where(
+        rising, far, np.minimum(far, base)
+    )
+
+
 def _torus_distance(p: Floats) -> Floats:
     x, y, z = p
     ring = np.sqrt(x * x + y * y) - _TORUS_MAJOR
@@ -252,6 +272,7 @@ _INTERVALS: dict[str, Callable[[Floats, Floats], Interval]] = {
     "cone": _cone,
     "torus": _torus,
     "pyramid": _pyramid,
+    "dome": _dome,
 }
 
 
@@ -279,6 +300,13 @@ def _pyramid_gradient(p: Floats) -> Floats:
     return planes[np.argmax(planes @ p - offsets[:, None], 0)].T
 
 
+def _dome_gradient(p: Floats) -> Floats:
+    x, y, z = p
+    side = np.stack([x, y, (z + 1) * 0.25])
+    base = np.stack([0 * x, 0 * y, 0 * z - 1])
+    return np.where((z > -0.995) | (x * x + y * y > 0.98), side, base)
+
+
 def _torus_gradient(p: Floats) -> Floats:
     x, y, z = p
     factor = 1 - _TORUS_MAJOR / np.maximum(np.sqrt(x * x + y * y), 1e-3)
@@ -292,4 +320,5 @@ _GRADIENTS: dict[str, Callable[[Floats], Floats]] = {
     "cone": _cone_gradient,
     "torus": _torus_gradient,
     "pyramid": _pyramid_gradient,
+    "dome": _dome_gradient,
 }

@@ -12,9 +12,9 @@ COLOURS = ("red", "green", "blue", "yellow", "purple", "cyan", "brown", "gray")
 MATERIALS = ("metal", "rubber")
 SIZES = ("big", "small")
 
-RESERVED_SHAPES = ("pyramid", "egg")
-RESERVED_COLOURS = ("pink", "orange")
-RESERVED_PATTERNS = ("striped", "spotted")
+RESERVED_SHAPES = ("pyramid", "egg", "disc", "plank", "dome")
+RESERVED_COLOURS = ("pink", "orange", "white", "black")
+RESERVED_PATTERNS = ("striped", "spotted", "checkered")
 
 HELD_OUT_COMBINATIONS = frozenset(
     {

@@ -12,18 +12,21 @@ from viper.testing.conformance.inpainter import check_inpainter
 from viper.testing.conformance.llm import check_llm
 from viper.testing.conformance.matcher import check_matcher
 from viper.testing.conformance.rules import sample_pictures
+from viper.testing.conformance.segmenter import KnownRegion, check_segmenter
 from viper.testing.conformance.text import check_text
 from viper.testing.conformance.video import check_video
 from viper.testing.conformance.vqa import check_vqa
 
 __all__ = [
     "KnownObject",
+    "KnownRegion",
     "check_depth",
     "check_detector",
     "check_faces",
     "check_inpainter",
     "check_llm",
     "check_matcher",
+    "check_segmenter",
     "check_text",
     "check_video",
     "check_vqa",

@@ -17,6 +17,7 @@ RECIPES: Mapping[str, str] = MappingProxyType(
         "matcher": "viper.world.training.matcher:train",
         "video": "viper.world.training.video:train",
         "inpainter": "viper.world.training.inpainter:train",
+        "segmenter": "viper.world.training.segmenter:train",
         "writer": "viper.world.training.writer:train",
         "writer-small": "viper.world.training.writer:train_small",
     }

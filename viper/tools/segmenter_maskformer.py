@@ -1,0 +1,191 @@
+"""Panoptic segmentation with MaskFormer and its successors: the package's own or published."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Unpack
+
+import numpy as np
+
+from viper.errors import ModelError, ProfileError
+from viper.tools.loading import (
+    Loading,
+    LoadOptions,
+    LocalModel,
+    load_errors,
+    load_pretrained,
+    load_processor,
+)
+from viper.tools.model_id import model_id
+from viper.tools.picture_models import processed
+from viper.tools.roles import Pixels, Segment
+from viper.tools.segmenter_halves import FAMILIES, QueryLogits
+
+THRESHOLD = 0.5
+"""Least score of a segment."""
+
+OVERLAP = 0.8
+"""Share of its own mask that a segment must keep beside the others, or it is dropped."""
+
+
+@dataclass(frozen=True)
+class SegmenterEncoding:
+    """What is kept of one picture; its height and width, and what the network's first half saw."""
+
+    size: tuple[int, int]
+    kept: Any
+
+
+class MaskFormerSegmenter(LocalModel):
+    """The :class:`~viper.tools.roles.Segmenter` role on a universal segmenter of transformers.
+
+    Not for several threads at once; the hub holds a lock for each model.
+
+    Args:
+        model: the network, of one of :data:`~viper.tools.segmenter_halves.FAMILIES`.
+        processor: its image processor, which also makes segments of what the queries say.
+        name: what goes into traces and cache keys.
+        threshold: least score of a segment, in [0, 1].
+        overlap: share of its own mask that a segment must keep beside the others, in [0, 1].
+        background: labels whose segments are dropped: they name no object.
+
+    Raises:
+        ModelError: the network is of another family.
+        ProfileError: a threshold or an overlap outside [0, 1].
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        processor: Any,
+        name: str,
+        *,
+        threshold: float = THRESHOLD,
+        overlap: float = OVERLAP,
+        background: Sequence[str] = (),
+    ) -> None:
+        family = model.config.model_type
+        if family not in FAMILIES:
+            raise ModelError(
+                f"{name}: a {family} model cannot segment here; known: {', '.join(FAMILIES)}"
+            )
+        for what, value, usual in (
+            ("threshold", threshold, THRESHOLD),
+            ("overlap", overlap, OVERLAP),
+        ):
+            if not 0 <= value <= 1:
+                raise ProfileError(f"{name}: {what} {value} is outside [0, 1]; {usual} is usual")
+        self.model_id = name
+        self._model = model.eval()
+        self._halves = FAMILIES[family]
+        self._processor = processor
+        self._cuts = {"threshold": threshold, "overlap_mask_area_threshold": overlap}
+        self._background = frozenset(map(_plain, background))
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        source: str | Path,
+        *,
+        threshold: float = THRESHOLD,
+        overlap: float = OVERLAP,
+        background: Sequence[str] | None = None,
+        **loading: Unpack[Loading],
+    ) -> MaskFormerSegmenter:
+        """Loads a local folder, or a checkpoint of the model hub by its name.
+
+        ``background`` of None is what ``viper.json`` in the folder states, else nothing.
+
+        Raises:
+            ModelError: nothing loadable there, or not a segmenter that is known here.
+            ProfileError: a threshold or an overlap outside [0, 1].
+        """
+        from transformers import AutoImageProcessor, AutoModelForUniversalSegmentation
+
+        options = LoadOptions(**loading)
+        model = load_pretrained(AutoModelForUniversalSegmentation, source, options)
+        processor = load_processor(AutoImageProcessor, source, options)
+        if background is None:
+            background = _stated_background(Path(source))
+        cuts = {"threshold": threshold, "overlap": overlap}
+        return cls(model, processor, model_id(source), background=background, **cuts)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What segments may be called, in the checkpoint's order; the background's are not here."""
+        names = self._model.config.id2label
+        return tuple(
+            names[number]
+            for number in sorted(names)
+            if _plain(names[number]) not in self._background
+        )
+
+    def encode(self, pixels: Pixels) -> SegmenterEncoding:
+        """What backbone and pixel decoder make of one picture, uint8 [H, W, 3]."""
+        import torch
+
+        batch = processed(self._processor, [pixels])
+        given = self._fitted({"pixel_values": batch["pixel_values"]})["pixel_values"]
+        with torch.inference_mode():
+            kept = self._halves.look(self._model, given)
+        height, width = pixels.shape[:2]
+        return SegmenterEncoding((height, width), kept)
+
+    def query_logits(self, encoding: SegmenterEncoding) -> QueryLogits:
+        """What the transformer decoder's queries say about a picture, before any is dropped."""
+        import torch
+
+        with torch.inference_mode():
+            return self._halves.ask(self._model, encoding.kept)
+
+    def segments(self, encoding: SegmenterEncoding, names: Sequence[str] | None) -> list[Segment]:
+        """The regions of the picture, best first; with ``names`` only those so labelled.
+
+        The library's panoptic post-processing gives every pixel to one segment at most, so
+        masks do not overlap. Names are compared without regard to case and outer spaces.
+        """
+        wanted = None if names is None else frozenset(map(_plain, names))
+        if wanted is not None and not wanted:
+            return []
+        found = self._panoptic(self.query_logits(encoding), encoding.size)
+        regions = found["segmentation"].cpu().numpy()
+        labels = self._model.config.id2label
+        segments = []
+        for entry in sorted(found["segments_info"], key=lambda each: -each["score"]):
+            label = labels[entry["label_id"]]
+            if _plain(label) in self._background or (wanted and _plain(label) not in wanted):
+                continue
+            mask = np.asarray(regions == entry["id"])
+            if mask.any():
+                segments.append(Segment(mask, label, float(entry["score"])))
+        return segments
+
+    def _panoptic(self, said: QueryLogits, size: tuple[int, int]) -> dict[str, Any]:
+        """``segmentation`` int [H, W] with segment numbers and ``segments_info`` about them."""
+        # Instances stay apart. The older families want that said, the newer have no such word.
+        newer = self._model.config.model_type.startswith("eomt")
+        fused: dict[str, Any] = {} if newer else {"label_ids_to_fuse": set()}
+        plain = QueryLogits(said.class_queries_logits.float(), said.masks_queries_logits.float())
+        found: dict[str, Any] = self._processor.post_process_panoptic_segmentation(
+            plain, target_sizes=[size], **self._cuts, **fused
+        )[0]
+        return found
+
+
+def _plain(label: str) -> str:
+    return label.strip().casefold()
+
+
+def _stated_background(folder: Path) -> tuple[str, ...]:
+    """What ``viper.json`` in the checkpoint's folder states, if there is one."""
+    path = folder / "viper.json"
+    if not path.is_file():
+        return ()
+    with load_errors("a statement of its background", path):
+        labels = json.loads(path.read_text("utf-8")).get("background", [])
+        if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
+            raise ValueError(f"background must be a list of labels, not {labels!r}")
+    return tuple(labels)

@@ -32,9 +32,9 @@ def _address(picture: Pixels) -> str:
 
 
 def trial_json(trial: Trial) -> bytes:
-    """A trial with its tool calls; the prompt is left out."""
+    """A trial with its tool calls; the prompts are left out."""
     record = to_json(trial)
-    del record["prompt"]
+    del record["prompt"], record["plan_prompt"]
     return encoded(record)
 
 

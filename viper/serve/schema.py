@@ -23,6 +23,8 @@ class TrialRecord(BaseModel):
     stdout: str
     writing: Usage = Field(description="What the requests for its program cost.")
     writing_seconds: float
+    plan: str | None = Field(description="Numbered steps, where the strategy plans.")
+    demonstrations: list[str] = Field(description="Ids of those that its prompts showed.")
 
 
 class TrialEvent(TrialRecord):
@@ -62,7 +64,7 @@ class RunRecord(BaseModel):
         default=None, description="Of an edit alone: the data: address of a PNG."
     )
     program: str | None
-    plan: Any
+    plan: str | None
     turns: Any
     path: list[Any] | None
     strategy: str

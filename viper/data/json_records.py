@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import codecs
 import json
+import re
 from collections.abc import Callable, Collection, Iterator
-from json.decoder import WHITESPACE
 from typing import Any, BinaryIO
 
 from viper.data.source import Source
@@ -20,6 +20,8 @@ CHUNK_BYTES = 4 << 20
 
 MAX_RECORD = 16 << 20
 """Characters of one record, or of a member that is not asked for, at most."""
+
+_SPACE = re.compile(r"[ \t\n\r]*")
 
 _MAX_STRING = 1 << 20
 """Characters of one text; what is wrong farther from the window's end is no matter of its end."""
@@ -97,7 +99,8 @@ class _Window:
     def _peek(self) -> str:
         """The next character that is no white space; empty at the end of the file."""
         while True:
-            self._at = WHITESPACE.match(self._text, self._at).end()  # type: ignore[union-attr]
+            space = _SPACE.match(self._text, self._at)
+            self._at = space.end() if space else self._at
             if self._at < len(self._text):
                 return self._text[self._at]
             if not self._more():

@@ -13,6 +13,7 @@ import os
 import sqlite3
 import zlib
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -35,10 +36,10 @@ CREATE TABLE annotations (id INTEGER PRIMARY KEY, image INTEGER NOT NULL,
     category INTEGER NOT NULL, box TEXT NOT NULL, outline BLOB);
 CREATE TABLE made_of (path TEXT, size INTEGER, mtime_ns INTEGER, version INTEGER);
 """
-_INDEXES = """
-CREATE INDEX annotations_by_category ON annotations (category, image);
-CREATE INDEX annotations_by_image ON annotations (image);
-"""
+_INDEXES = (
+    "CREATE INDEX annotations_by_category ON annotations (category, image)",
+    "CREATE INDEX annotations_by_image ON annotations (image)",
+)
 
 _DANGLING = """
 SELECT annotations.id, image, category FROM annotations
@@ -112,7 +113,8 @@ def _make(path: Path, source: Source, stamp: tuple[Any, ...], progress: Progress
     except (OSError, sqlite3.OperationalError) as error:
         raise StoreError(f"{path}: the index cannot be written ({error}); free space") from None
     finally:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):
+            part.unlink()
 
 
 def _fill(made: sqlite3.Connection, source: Source, progress: Progress | None) -> None:
@@ -128,7 +130,8 @@ def _fill(made: sqlite3.Connection, source: Source, progress: Progress | None) -
     for member, count in seen.items():
         if not count:
             raise source.wrong("", f"has no {member}", "LVIS's images, annotations and categories")
-    made.executescript(_INDEXES)
+    for statement in _INDEXES:
+        made.execute(statement)
     dangling = made.execute(_DANGLING).fetchone()
     if dangling:
         raise source.wrong(

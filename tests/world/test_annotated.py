@@ -1,4 +1,4 @@
-"""The world as an annotated store and as a picture search: right labels, own scenes, known errors."""
+"""The world as a store and as a search: right labels, scenes of its own, known errors."""
 
 from __future__ import annotations
 

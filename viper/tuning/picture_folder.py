@@ -1,8 +1,8 @@
-"""Pictures of a local folder by a text: what their names say first, then what the matcher sees.
+"""Pictures of a local folder by a text: by what their names say, else by what the matcher sees.
 
 A matcher that does not know a concept cannot find it, and a concept that is to be learned is of
-that kind. So a folder is searched as the web is, by words: ``pyramid/3.jpg`` and
-``old-pyramids.png`` come first for *pyramid*; then the others, by how similar text and picture are.
+that kind. So a folder is searched as the web is, by words: where names speak of *pyramid*, as
+``pyramid/3.jpg`` and ``old-pyramids.png`` do, those pictures are found and no others.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class FolderSearch:
     Args:
         folder: pictures in any depth.
         state: the folder of the user's state, where the index is kept.
-        least: pictures less similar than this cosine are not found by similarity.
+        least: cosine of text and picture from which on a picture is found by similarity.
         progress: is told files seen to and files in all while the index is brought up to date.
 
     Attributes:
@@ -63,7 +63,7 @@ class FolderSearch:
         return len(self._indexed.names)
 
     def search(self, text: str, limit: int) -> list[FoundPicture]:
-        """The pictures whose names hold the text's words, then the most similar; both in order.
+        """The pictures whose names hold the text's words, else all; the most similar ones first.
 
         Files of the same content are found once.
 
@@ -75,15 +75,16 @@ class FolderSearch:
             return []
         likeness = self._indexed.vectors @ self._matcher.encode_texts([text])[0]
         named = np.array([_holds(words, text) for words in self._words])
-        ranked = np.lexsort((-likeness, ~named))
+        by_name = bool(named.any())
+        able = named if by_name else likeness >= self._least
         found: dict[str, FoundPicture] = {}
-        for place in ranked.tolist():
-            if len(found) == limit or not (named[place] or likeness[place] >= self._least):
-                break
+        for place in np.argsort(-likeness, kind="stable").tolist():
             content = self._indexed.contents[place]
-            if content not in found:
-                by = "name" if named[place] else "similarity"
+            if able[place] and content not in found:
+                by = "name" if by_name else "similarity"
                 found[content] = self._found(text, place, by, float(likeness[place]))
+            if len(found) == limit:
+                break
         return list(found.values())
 
     def _found(self, text: str, place: int, by: str, likeness: float) -> FoundPicture:

@@ -160,6 +160,7 @@ class PictureIndex:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with closing(sqlite3.connect(self.path, timeout=_BUSY_TIMEOUT_S)) as index:
                 index.execute("PRAGMA journal_mode = WAL")
+                index.execute("PRAGMA synchronous = NORMAL")
                 version = index.execute("PRAGMA user_version").fetchone()[0]
                 if version not in (0, _VERSION):
                     raise StoreError(f"{self.path}: version {version}; delete it to index anew")

@@ -134,10 +134,11 @@ def scenes_with(meaning: Meaning, first: int) -> Iterator[tuple[int, Scene, tupl
 def labels_of(thing: SceneObject) -> tuple[str, ...]:
     """What an object is called: its shape, its coloured shape, the reserved words that it shows."""
     words = (thing.pattern, thing.colour, thing.shape)
-    reserved = [word for word in words if word in CONCEPTS]
+    reserved = [word for word in words if word and word in CONCEPTS]
     patterned = [f"{thing.pattern} {thing.shape}"] if thing.pattern else []
-    labels = (thing.shape, f"{thing.colour} {thing.shape}", *patterned, *reserved)
-    return tuple(dict.fromkeys(labels))
+    return tuple(
+        dict.fromkeys([thing.shape, f"{thing.colour} {thing.shape}", *patterned, *reserved])
+    )
 
 
 class WorldStore:

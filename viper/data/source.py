@@ -5,10 +5,11 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from reprlib import Repr
-from typing import Any
+from typing import Any, BinaryIO
 
 from viper.errors import DataError
 
@@ -69,6 +70,19 @@ class Source:
         if len(data) > most:
             raise self.wrong("", f"is longer than {most:,} bytes", "a file within that")
         return data
+
+    @contextmanager
+    def opened(self) -> Iterator[BinaryIO]:
+        """The file, open for reading; what goes wrong in between is the file's, too.
+
+        Raises:
+            DataError: missing or unreadable.
+        """
+        try:
+            with self.path.open("rb") as file:
+                yield file
+        except OSError as error:
+            raise self._unreadable(error) from None
 
     def read_json(self, hook: Callable[[dict[str, Any]], Any] | None = None) -> Any:
         """The JSON value in the file.

@@ -162,6 +162,20 @@ def load_media(paths: Sequence[Path]) -> Media:
     )
 
 
+def read_picture(path: Path) -> Pixels:
+    """The picture in a file, ``uint8 [H, W, 3]`` RGB; no video is tried.
+
+    Raises:
+        MediaError: missing, unreadable, too large, or no picture.
+    """
+    if not path.is_file():
+        raise MediaError(f"{path}: no such file; check the path")
+    image = _read_image(path)
+    if image is None:
+        raise MediaError(f"{path}: is no picture; expected one such as PNG or JPEG")
+    return image
+
+
 def _load_file(path: Path) -> Media:
     if not path.exists():
         raise MediaError(f"{path}: no such file; check the path")

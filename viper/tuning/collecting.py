@@ -1,0 +1,210 @@
+"""Asks a store or a search for a concept's data, and writes down what came from where.
+
+Everything is bounded, and repeats where its source repeats: stores draw by the seed, and what is
+left out is left out for a reason that stands in the evidence.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import zip_longest
+from typing import Any
+
+import numpy as np
+
+from viper.errors import MediaError
+from viper.tools.roles import Pixels
+from viper.tuning.collect import (
+    LOC_SAMPLES,
+    MOST_SAMPLES,
+    POSITIVES,
+    AnnotatedPicture,
+    AnnotatedStore,
+    Collected,
+    ConceptQuery,
+    FoundPicture,
+    PictureSearch,
+    checked_limit,
+)
+from viper.tuning.related import TextSide, related_concepts
+
+_REFUSED_SHOWN = 20
+"""Left-out pictures that the evidence names."""
+
+
+def collect_annotated(
+    query: ConceptQuery,
+    store: AnnotatedStore,
+    *,
+    limit: int = LOC_SAMPLES,
+    negatives: int = 0,
+    matcher: TextSide | None = None,
+    seed: int = 0,
+) -> Collected[AnnotatedPicture]:
+    """Pictures of a concept with all their boxes; nothing is read of their pixels.
+
+    Args:
+        limit: positives at most, :data:`LOC_SAMPLES` or :data:`SEG_SAMPLES`.
+        negatives: pictures of related concepts at most in which the concept is known to be absent.
+        matcher: chooses related concepts from the vocabulary where the query names none; without
+            one there are no negatives then.
+
+    Returns:
+        No positives: the store knows no such concept or has no picture of it.
+
+    Raises:
+        UsageError: a limit out of range, or a name that may mean several concepts of the store.
+        DataError: the store's files are missing or broken.
+    """
+    checked_limit(limit)
+    checked_limit(negatives, least=0)
+    positives = store.samples(query.concept, limit, seed=seed)
+    names = store.names_of(query.concept)
+    related = _related(query, store.vocabulary, names, matcher) if negatives and names else ()
+    shown = {each.picture_id for each in positives}
+    candidates = (store.samples(name, negatives, seed=seed) for name in related)
+    others: list[AnnotatedPicture] = []
+    for picture in _by_turns([list(each) for each in candidates]):
+        if len(others) == negatives:
+            break
+        if picture.picture_id not in shown and picture.absent.intersection(names):
+            shown.add(picture.picture_id)
+            others.append(picture)
+    evidence = {
+        "manner": "annotated",
+        "source": store.name,
+        "concept": query.concept,
+        "names": list(names),
+        "related": list(related),
+        "seed": seed,
+        "limit": limit,
+        "positives": [_annotated(each) for each in positives],
+        "negatives": [_annotated(each) for each in others],
+    }
+    return Collected(query.concept, tuple(positives), tuple(others), evidence)
+
+
+def collect_pictures(
+    query: ConceptQuery,
+    search: PictureSearch,
+    *,
+    limit: int = POSITIVES,
+    negatives: int = POSITIVES,
+    vocabulary: Sequence[str] = (),
+    same: Sequence[str] = (),
+    matcher: TextSide | None = None,
+) -> Collected[FoundPicture]:
+    """Pictures found for a concept and for related ones, each readable and none twice.
+
+    All are read once; their checksums stand in the evidence.
+
+    Args:
+        limit: positives at most.
+        negatives: pictures of related concepts at most, taken from one after the other.
+        vocabulary: where related concepts are chosen from if the query names none.
+        same: other names of the concept.
+        matcher: chooses them.
+
+    Raises:
+        UsageError: a limit out of range.
+        ModelError: the search failed (a service that does not answer).
+    """
+    checked_limit(limit)
+    checked_limit(negatives, least=0)
+    seen: dict[str, str] = {}
+    refused: list[dict[str, str]] = []
+    positives = _readable(search, query.concept, limit, seen, refused)
+    related = _related(query, lambda: vocabulary, same, matcher) if negatives else ()
+    each = -(-negatives // len(related)) if related else 0
+    found = [_readable(search, name, each, seen, refused) for name in related]
+    others = list(_by_turns(found))[:negatives]
+    evidence = {
+        "manner": "search",
+        "source": search.name,
+        "concept": query.concept,
+        "related": list(related),
+        "limit": limit,
+        "positives": [_found(picture, digest) for picture, digest in positives],
+        "negatives": [_found(picture, digest) for picture, digest in others],
+        "refused": refused[:_REFUSED_SHOWN],
+        "refused_count": len(refused),
+    }
+    kept = [tuple(picture for picture, _ in part) for part in (positives, others)]
+    return Collected(query.concept, kept[0], kept[1], evidence)
+
+
+def pixels_digest(pixels: Pixels) -> str:
+    """A checksum of a picture's size and pixels, 32 hexadecimal digits."""
+    digest = hashlib.blake2b(repr(pixels.shape).encode(), digest_size=16)
+    digest.update(np.ascontiguousarray(pixels).data)
+    return digest.hexdigest()
+
+
+def _related(
+    query: ConceptQuery,
+    vocabulary: Callable[[], Sequence[str]],
+    same: Sequence[str],
+    matcher: TextSide | None,
+) -> tuple[str, ...]:
+    if query.related or matcher is None:
+        return query.related
+    return related_concepts(query.concept, vocabulary(), matcher, same=same)
+
+
+def _readable(
+    search: PictureSearch,
+    text: str,
+    limit: int,
+    seen: dict[str, str],
+    refused: list[dict[str, str]],
+) -> list[tuple[FoundPicture, str]]:
+    """The first pictures that can be read and were not found before, with their checksums.
+
+    Twice as many are asked for where some are refused, once.
+    """
+    kept: list[tuple[FoundPicture, str]] = []
+    looked_at = 0
+    for asked in (limit, min(2 * limit, MOST_SAMPLES)):
+        found = search.search(text, asked) if asked else []
+        for picture in found[looked_at:]:
+            why, digest = _refusal(picture, seen)
+            if why:
+                refused.append({"picture": picture.picture_id, "text": text, "why": why})
+            elif len(kept) < limit:
+                seen[digest] = picture.picture_id
+                kept.append((picture, digest))
+        looked_at = len(found)
+        if len(kept) >= limit or looked_at < asked:
+            break
+    return kept
+
+
+def _refusal(picture: FoundPicture, seen: Mapping[str, str]) -> tuple[str, str]:
+    """Why a picture is left out, or nothing, and its checksum."""
+    try:
+        digest = pixels_digest(picture.pixels())
+    except MediaError as error:
+        return str(error), ""
+    return (f"the same pixels as {seen[digest]}" if digest in seen else ""), digest
+
+
+def _by_turns(lists: Sequence[Sequence[Any]]) -> Iterator[Any]:
+    """The first of each, then the second of each, and so on."""
+    nothing = object()
+    for row in zip_longest(*lists, fillvalue=nothing):
+        yield from (each for each in row if each is not nothing)
+
+
+def _annotated(picture: AnnotatedPicture) -> dict[str, Any]:
+    boxes = [list(picture.things[index].box) for index in picture.positives]
+    return {"picture": picture.picture_id, "concept": picture.concept, "boxes": boxes}
+
+
+def _found(picture: FoundPicture, digest: str) -> dict[str, Any]:
+    return {
+        "picture": picture.picture_id,
+        "text": picture.text,
+        "pixels": digest,
+        "origin": dict(picture.origin),
+    }

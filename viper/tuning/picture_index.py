@@ -1,0 +1,213 @@
+"""An index of the pictures in a folder: their embeddings by one matcher, kept up to date.
+
+One SQLite file for a folder and a model holds names and vectors together, so that a kill between
+the two cannot part them. What has the same content is embedded once; a file whose size and time are
+as before is not read again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from viper.errors import MediaError, StoreError, UsageError
+from viper.tools.media import read_picture
+from viper.tools.roles import Floats, Matcher, Pixels
+
+MAX_PICTURES = 100_000
+"""Files of a folder that are looked at, in the order of their names."""
+
+MAX_FILE_BYTES = 100 << 20
+"""Larger files are passed over."""
+
+_VERSION = 1
+_BATCH = 32
+_PENDING_BYTES = 64 << 20
+_BUSY_TIMEOUT_S = 30.0
+
+_SCHEMA = f"""
+BEGIN IMMEDIATE;
+CREATE TABLE IF NOT EXISTS files (name TEXT PRIMARY KEY, size INTEGER, mtime_ns INTEGER,
+    content TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS contents (content TEXT PRIMARY KEY, vector BLOB, refused TEXT);
+PRAGMA user_version = {_VERSION};
+COMMIT;
+"""
+
+Progress = Callable[[int, int], None]
+"""Is told files seen to and files in all."""
+
+
+class Indexed(NamedTuple):
+    """What an index holds: names in order, the files' checksums, unit vectors float32 [N, D]."""
+
+    names: tuple[str, ...]
+    contents: tuple[str, ...]
+    vectors: Floats
+
+
+class Refused(NamedTuple):
+    """A file that is no picture or cannot be read, and why."""
+
+    name: str
+    why: str
+
+
+class PictureIndex:
+    """The index of one folder by one matcher.
+
+    Args:
+        folder: pictures in any depth; hidden files, links that lead out of it and files that are
+            no pictures are passed over.
+        state: the folder of the user's state; the index lies in its ``pictures``.
+
+    Raises:
+        UsageError: there is no such folder.
+    """
+
+    def __init__(self, folder: Path, matcher: Matcher, state: Path) -> None:
+        if not folder.is_dir():
+            raise UsageError(f"{folder}: no such folder; expected one with pictures")
+        self.folder = folder.resolve()
+        self._matcher = matcher
+        key = f"{self.folder}\0{matcher.model_id}".encode("utf-8", "surrogateescape")
+        self.path = state / "pictures" / f"{hashlib.blake2b(key, digest_size=8).hexdigest()}.db"
+
+    def update(self, progress: Progress | None = None) -> tuple[Refused, ...]:
+        """Brings the index up to date with the folder; returns the files that were refused.
+
+        What is done is kept at every :data:`_BATCH` files: an interrupted update goes on.
+
+        Raises:
+            UsageError: the folder holds more than :data:`MAX_PICTURES` files.
+            StoreError: the index cannot be written.
+        """
+        found = dict(_files(self.folder))
+        with self._opened() as index:
+            known = {row[0]: row[1:] for row in index.execute("SELECT * FROM files")}
+            gone = [(name,) for name in known if name not in found]
+            with index:
+                index.executemany("DELETE FROM files WHERE name = ?", gone)
+            new = [name for name, stamp in found.items() if known.get(name, ())[:2] != stamp]
+            for first in range(0, len(new), _BATCH):
+                with index:
+                    self._add(index, {name: found[name] for name in new[first : first + _BATCH]})
+                if progress:
+                    progress(min(first + _BATCH, len(new)), len(new))
+            with index:
+                index.execute(
+                    "DELETE FROM contents WHERE content NOT IN (SELECT content FROM files)"
+                )
+            query = "SELECT name, refused FROM files JOIN contents USING (content) "
+            rows = index.execute(query + "WHERE refused IS NOT NULL ORDER BY name")
+            return tuple(Refused(*row) for row in rows)
+
+    def read(self) -> Indexed:
+        """Everything that is indexed, in the order of the names.
+
+        Raises:
+            StoreError: the index is broken.
+        """
+        with self._opened() as index:
+            query = "SELECT name, content, vector FROM files JOIN contents USING (content) "
+            rows = index.execute(query + "WHERE vector IS NOT NULL ORDER BY name").fetchall()
+        if not rows:
+            return Indexed((), (), np.zeros((0, 0), np.float32))
+        names, contents, vectors = zip(*rows, strict=True)
+        if len(set(map(len, vectors))) > 1 or len(vectors[0]) % 4:
+            raise StoreError(f"{self.path}: vectors of several lengths; delete it to index anew")
+        matrix = np.frombuffer(b"".join(vectors), "<f4").reshape(len(rows), -1)
+        return Indexed(names, contents, matrix)
+
+    def _add(self, index: sqlite3.Connection, files: dict[str, tuple[int, int]]) -> None:
+        """Indexes some files, in one transaction of the caller."""
+        digests = {name: digest for name in files if (digest := file_digest(self.folder / name))}
+        unknown: dict[str, str] = {}
+        for name, digest in digests.items():
+            query = "SELECT 1 FROM contents WHERE content = ?"
+            if index.execute(query, (digest,)).fetchone() is None:
+                unknown.setdefault(digest, name)
+        pending: dict[str, Pixels] = {}
+        for digest, name in unknown.items():
+            try:
+                pending[digest] = read_picture(self.folder / name)
+            except MediaError as error:
+                row = (digest, None, str(error))
+                index.execute("INSERT INTO contents VALUES (?, ?, ?)", row)
+            if sum(each.nbytes for each in pending.values()) > _PENDING_BYTES:
+                self._embed(index, pending)
+                pending = {}
+        self._embed(index, pending)
+        rows = [(name, *files[name], digest) for name, digest in digests.items()]
+        index.executemany("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?)", rows)
+
+    def _embed(self, index: sqlite3.Connection, pictures: dict[str, Pixels]) -> None:
+        vectors = self._matcher.encode_images(list(pictures.values())) if pictures else ()
+        for digest, vector in zip(pictures, vectors, strict=True):
+            packed = np.asarray(vector, "<f4").tobytes()
+            index.execute("INSERT INTO contents VALUES (?, ?, NULL)", (digest, packed))
+
+    @contextmanager
+    def _opened(self) -> Iterator[sqlite3.Connection]:
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with closing(sqlite3.connect(self.path, timeout=_BUSY_TIMEOUT_S)) as index:
+                index.execute("PRAGMA journal_mode = WAL")
+                index.execute("PRAGMA synchronous = NORMAL")
+                version = index.execute("PRAGMA user_version").fetchone()[0]
+                if version not in (0, _VERSION):
+                    raise StoreError(f"{self.path}: version {version}; delete it to index anew")
+                if version == 0:
+                    index.executescript(_SCHEMA)
+                yield index
+        except (OSError, sqlite3.Error) as error:
+            raise StoreError(
+                f"{self.path}: the index cannot be used ({error}); delete it to index anew"
+            ) from None
+
+
+def _files(folder: Path) -> Iterator[tuple[str, tuple[int, int]]]:
+    """Relative name, size and time of change of the files, in the order of their names."""
+    count = 0
+    for root, folders, names in os.walk(folder):
+        folders[:] = sorted(each for each in folders if not each.startswith("."))
+        for name in sorted(names):
+            path = Path(root, name)
+            if name.startswith(".") or not _is_inside(path, folder):
+                continue
+            count += 1
+            if count > MAX_PICTURES:
+                raise UsageError(
+                    f"{folder}: holds more than {MAX_PICTURES:,} files; name a folder in it"
+                )
+            try:
+                there = path.stat()
+            except OSError:
+                continue
+            if 0 < there.st_size <= MAX_FILE_BYTES:
+                yield path.relative_to(folder).as_posix(), (there.st_size, there.st_mtime_ns)
+
+
+def _is_inside(path: Path, folder: Path) -> bool:
+    """Whether it is a file, no pipe and no link to elsewhere, with a name that can be kept."""
+    try:
+        str(path).encode()
+        return path.is_file() and path.resolve().is_relative_to(folder)
+    except (OSError, ValueError, RuntimeError):
+        return False
+
+
+def file_digest(path: Path) -> str | None:
+    """The SHA-256 of a file's content in hexadecimal; None if it cannot be read any more."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return None

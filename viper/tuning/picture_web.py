@@ -1,0 +1,138 @@
+"""Pictures from the web by a text, through any service that answers with JSON.
+
+What a service finds changes from day to day. So each picture is kept in a folder under the checksum
+of its bytes, and the evidence names both: what was learned from can be looked at again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from viper.errors import MediaError, ModelError, StoreError
+from viper.tools.media import read_picture
+from viper.tuning.collect import FoundPicture, checked_limit
+from viper.tuning.web_fetch import Fetcher
+from viper.tuning.web_service import WebService, at_path
+
+_TRIED = 2
+"""Pictures that are tried for each one that is wanted."""
+
+_ADDRESS_KEPT = 500
+
+
+class WebSearch:
+    """A :class:`~viper.tuning.collect.PictureSearch` on the web; downloads what it finds.
+
+    Args:
+        folder: where pictures are kept, each as its SHA-256.
+        sleep: waits between tries.
+
+    Attributes:
+        refused: addresses that the last search found and did not take, with the reasons.
+
+    Raises:
+        MissingExtraError: ``httpx`` is not installed.
+    """
+
+    def __init__(
+        self, service: WebService, folder: Path, *, sleep: Callable[[float], None] = time.sleep
+    ) -> None:
+        self.name = f"web:{service.host}"
+        self.refused: tuple[tuple[str, str], ...] = ()
+        self._service, self._folder = service, folder
+        self._fetch = Fetcher(service, sleep)
+
+    def search(self, text: str, limit: int) -> list[FoundPicture]:
+        """The first pictures that the service names and that can be fetched and read.
+
+        Raises:
+            UsageError: the limit is out of range, or the key is not set.
+            ModelError: the service does not answer, refuses, or answers with something else.
+            StoreError: the pictures cannot be kept.
+        """
+        checked_limit(limit)
+        found: dict[str, FoundPicture] = {}
+        refused: list[tuple[str, str]] = []
+        for address, page in self._addresses(text, _TRIED * limit):
+            if len(found) == limit:
+                break
+            try:
+                content = self._kept(address)
+            except ModelError as error:
+                refused.append((address[:_ADDRESS_KEPT], str(error)))
+                continue
+            except MediaError:
+                refused.append((address[:_ADDRESS_KEPT], "is no picture that can be read"))
+                continue
+            origin = {"address": address[:_ADDRESS_KEPT], "page": page, "sha256": content}
+            load = partial(_as_kept, self._folder / content, content)
+            name = f"{self.name}:{content[:16]}"
+            found.setdefault(content, FoundPicture(name, text, origin, load))
+        self.refused = tuple(refused)
+        return list(found.values())
+
+    def close(self) -> None:
+        """Closes the connections."""
+        self._fetch.close()
+
+    def _addresses(self, text: str, count: int) -> Iterator[tuple[str, str | None]]:
+        """Address of a picture and of its page, of the items in the service's reply."""
+        address, headers = self._service.request(text, count)
+        reply = self._fetch.get(address, self._service.max_reply_bytes, headers, retry=True)
+        items = at_path(self._json(reply), self._service.items)
+        if not isinstance(items, list):
+            raise ModelError(
+                f"{self._service.host}: its reply has no list at {self._service.items!r}; "
+                "correct items of the picture search"
+            )
+        for item in items[:count]:
+            picture = at_path(item, self._service.picture)
+            page = at_path(item, self._service.page) if self._service.page else None
+            if isinstance(picture, str):
+                yield picture, page[:_ADDRESS_KEPT] if isinstance(page, str) else None
+
+    def _json(self, reply: bytes) -> Any:
+        try:
+            return json.loads(reply)
+        except (ValueError, RecursionError):
+            raise ModelError(
+                f"{self._service.host}: answers with something else than JSON; "
+                "check the address of the picture search"
+            ) from None
+
+    def _kept(self, address: str) -> str:
+        """The checksum under which the picture of an address is kept; fetched and read first."""
+        data = self._fetch.get(address, self._service.max_picture_bytes, retry=False)
+        content = hashlib.sha256(data).hexdigest()
+        path = self._folder / content
+        part = self._folder / f".{content}.{os.getpid()}.part"
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            part.write_bytes(data)
+            read_picture(part)
+            part.replace(path)
+        except OSError as error:
+            raise StoreError(f"{path}: cannot be written ({error.strerror}); free space") from None
+        finally:
+            with suppress(OSError):
+                part.unlink()
+        return content
+
+
+def _as_kept(path: Path, content: str) -> Any:
+    """The picture of a kept file, if it still is what was fetched."""
+    try:
+        same = hashlib.sha256(path.read_bytes()).hexdigest() == content
+    except OSError:
+        same = False
+    if not same:
+        raise MediaError(f"{path}: is gone or not what was fetched; search again")
+    return read_picture(path)

@@ -1,0 +1,149 @@
+"""A picture search on the web, as its user describes it: address, fields of its reply, key, hosts.
+
+Nothing is fetched but over http(s) from hosts that are named here; the key, read from an
+environment variable, goes to the service alone and stands in no message, record or ``repr``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote, urlencode, urlsplit, urlunsplit
+
+from viper.errors import UsageError
+from viper.llm.retry import Backoff
+
+_HOST = re.compile(r"\.?[a-z0-9_][a-z0-9_.:-]*")
+_PLACES = ("{text}", "{limit}")
+
+
+@dataclass(frozen=True)
+class WebService:
+    """How to ask a service that answers with JSON.
+
+    Attributes:
+        address: of a search, with ``{text}`` and, if the service takes it, ``{limit}``, as
+            ``https://search.example.org/pictures?q={text}&count={limit}``.
+        items: path of the list in the reply, names parted by dots; empty: the reply is the list.
+        picture: path in an item of the picture's address.
+        page: path in an item of the address of the page that shows it; empty: none.
+        hosts: that pictures may come from beside the service's own, as ``img.example.org``;
+            ``.example.org`` stands for it and all names that end so.
+        most: items that one request may ask for.
+        key_env: environment variable that holds the key; empty: none is sent.
+        key_header: header of the key; empty: it is sent as ``key_parameter``.
+        key_scheme: what stands before the key in the header.
+        key_parameter: parameter of the address that the key is sent as.
+        timeout_s: for one request, from connecting to its last byte.
+        max_reply_bytes: of a reply; ``max_picture_bytes``: of a picture.
+        backoff: how often and how late a request that fails in passing is repeated.
+
+    Raises:
+        UsageError: an address or a host that is none, no place for the text, or a bad limit.
+    """
+
+    address: str
+    items: str = "items"
+    picture: str = "link"
+    page: str = ""
+    hosts: tuple[str, ...] = ()
+    most: int = 50
+    key_env: str = ""
+    key_header: str = "Authorization"
+    key_scheme: str = "Bearer"
+    key_parameter: str = ""
+    timeout_s: float = 20.0
+    max_reply_bytes: int = 4 << 20
+    max_picture_bytes: int = 20 << 20
+    backoff: Backoff = field(default=Backoff(max_retries=3))
+
+    def __post_init__(self) -> None:
+        if host_of(self.address) is None or "{text}" not in self.address:
+            raise UsageError(
+                "the address of the picture search is no http(s) address with {text} in it; "
+                "expected one as https://search.example.org/?q={text}&count={limit}"
+            )
+        if any(place in urlsplit(self.address).netloc for place in _PLACES):
+            raise UsageError("the host of the picture search must not depend on what is asked")
+        for host in self.hosts:
+            if not _HOST.fullmatch(host):
+                raise UsageError(
+                    f"{host!r} is no host to fetch pictures from; expected a name in small letters "
+                    "as img.example.org, or .example.org for all names that end so"
+                )
+        positive = (self.most, self.timeout_s, self.max_reply_bytes, self.max_picture_bytes)
+        if min(positive) <= 0 or not self.picture:
+            raise UsageError(
+                "the picture search needs positive limits and the path of a picture's address"
+            )
+        if self.key_env and not (self.key_header or self.key_parameter):
+            raise UsageError("a key needs key_header or key_parameter to be sent in")
+
+    @property
+    def host(self) -> str:
+        """Of the service, in small letters."""
+        return host_of(self.address) or ""
+
+    def allows(self, address: Any) -> bool:
+        """Whether an address is http(s) on the service's own host or one of ``hosts``."""
+        host = host_of(address)
+        return host is not None and any(
+            host == each or (each.startswith(".") and f".{host}".endswith(each))
+            for each in (self.host, *self.hosts)
+        )
+
+    def request(self, text: str, limit: int) -> tuple[str, Mapping[str, str]]:
+        """Address and headers of a search, with the key.
+
+        Raises:
+            UsageError: the variable of the key is empty, or no header can hold its value.
+        """
+        address = self.address.replace("{text}", quote(text, safe=""))
+        address = address.replace("{limit}", str(min(limit, self.most)))
+        key = self._key()
+        if key and self.key_header:
+            return address, {self.key_header: f"{self.key_scheme} {key}".strip()}
+        if key:
+            parts = urlsplit(address)
+            query = "&".join(filter(None, (parts.query, urlencode({self.key_parameter: key}))))
+            address = urlunsplit(parts._replace(query=query))
+        return address, {}
+
+    def _key(self) -> str:
+        if not self.key_env:
+            return ""
+        key = os.environ.get(self.key_env, "").strip()
+        if not key or not (key.isascii() and key.isprintable()):
+            raise UsageError(
+                f"the environment variable {self.key_env} holds no key for {self.host}; export it"
+            )
+        return key
+
+
+def host_of(address: Any) -> str | None:
+    """The host of an http(s) address in small letters; None for what is no such address."""
+    if not isinstance(address, str) or not address.isprintable() or len(address) > 4_000:
+        return None
+    try:
+        parts = urlsplit(address)
+        parts.port  # noqa: B018, a port that is no number raises here
+    except ValueError:
+        return None
+    if parts.scheme not in ("http", "https") or "@" in parts.netloc or "\\" in address:
+        return None
+    return parts.hostname or None
+
+
+def at_path(value: Any, path: str) -> Any:
+    """What lies at a path of names or indices parted by dots in a JSON value; None: nothing."""
+    for name in filter(None, path.split(".")):
+        if isinstance(value, Mapping):
+            value = value.get(name)
+        elif isinstance(value, list) and name.isdecimal() and int(name[:9]) < len(value):
+            value = value[int(name[:9])]
+        else:
+            return None
+    return value

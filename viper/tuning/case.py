@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from viper.agreement import box_iou, normalised
+from viper.errors import UsageError
 from viper.schema import Answer, Query, Trace, Trial
 from viper.tools.media import Media
 
@@ -29,6 +31,9 @@ class Case:
             None where only a comment was given.
         comment: the feedback in words.
         plan: of the strategy that makes one.
+
+    Raises:
+        UsageError: a desired answer that is none of the task.
     """
 
     query: Query
@@ -38,6 +43,11 @@ class Case:
     desired: Any = None
     comment: str = ""
     plan: str = ""
+
+    def __post_init__(self) -> None:
+        expected = _expected(self.desired, self.query)
+        if expected:
+            raise UsageError(f"the desired answer is {self.desired!r}; expected {expected}")
 
     @classmethod
     def of(
@@ -53,6 +63,29 @@ class Case:
         if not trials:
             return None
         return cls(trace.query, media, trials[-1], trace.answer, desired, comment, plan)
+
+
+def _expected(desired: Any, query: Query) -> str:
+    """What a desired answer should be; empty where it is."""
+    if desired is None:
+        return ""
+    if query.task == "ground" and not _is_box(desired):
+        return "a box, x0, y0, x1, y1 in pixels"
+    if query.task == "choice" and not (
+        type(desired) is int and 0 <= desired < len(query.options)
+    ):
+        return f"the index of one of the {len(query.options)} options"
+    if query.task == "statement" and not isinstance(desired, bool):
+        return "true or false"
+    return ""
+
+
+def _is_box(value: Any) -> bool:
+    return (
+        isinstance(value, list | tuple)
+        and len(value) == 4
+        and all(isinstance(side, int | float) and math.isfinite(side) for side in value)
+    )
 
 
 def is_desired(answer: Answer | None, desired: Any, task: str) -> bool:

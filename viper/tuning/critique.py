@@ -120,7 +120,7 @@ _FIELDS: Mapping[str, str] = {
 
 _LINE = re.compile(
     r"^[\s>#*_`\-\d.)]*(?P<name>" + "|".join(sorted(_FIELDS, key=len, reverse=True)) + r")"
-    r"[\s*_`]*[:=][\s*_`]*(?P<value>.*?)[\s*`]*$",
+    r"[\s*_`]*[:=][\s*`]*(?P<value>.*?)[\s*`]*$",
     re.IGNORECASE,
 )
 _NUMBER = re.compile(r"\d{1,4}")

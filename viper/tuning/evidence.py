@@ -64,10 +64,22 @@ class _Names:
 
     def __init__(self, log: Sequence[ToolCall]) -> None:
         self._names: dict[str, str] = {}
+        self._extents: dict[str, tuple[float, float]] = {}
         for call in log:
             for place, item in enumerate(_items(call.result)):
                 if is_reference(item):
                     self._names.setdefault(str(item["fields"]), f"{call.index}.{place}")
+            for item in call.args:
+                if is_reference(item) and item["kind"] == "patch" and len(item["fields"]) == 5:
+                    self._widen(*item["fields"])
+
+    def _widen(self, image: Any, left: float, lower: float, right: float, upper: float) -> None:
+        width, height = self._extents.get(str(image), (0.0, 0.0))
+        self._extents[str(image)] = (max(width, right), max(height, upper))
+
+    def _is_whole(self, fields: Sequence[Any]) -> bool:
+        """Whether a patch spans all that the run asked of its picture."""
+        return list(fields[1:]) == [0, 0, *self._extents.get(str(fields[0]), ())]
 
     def of(self, reference: Mapping[str, Any]) -> str:
         fields = reference["fields"]
@@ -76,16 +88,11 @@ class _Names:
             return found
         if reference["kind"] == "segment":
             return f"frames {fields[1]} to {fields[2]}"
-        if reference["kind"] == "patch" and len(fields) == 5 and _is_corner(fields):
+        if reference["kind"] == "patch" and self._is_whole(fields):
             return str(fields[0])
         if reference["kind"] == "patch":
             return f"part {_box(fields)}"
         return str(fields[0]) if fields else str(reference["kind"])
-
-
-def _is_corner(fields: Sequence[Any]) -> bool:
-    """Whether a patch begins in the corner of its picture: most such are the whole of it."""
-    return fields[1] == 0 and fields[2] == 0
 
 
 def _items(value: Any) -> Sequence[Any]:
@@ -144,7 +151,7 @@ def _result(call: ToolCall, names: _Names, caption: Caption) -> list[str]:
     items = _items(call.result)
     if not items or not is_reference(items[0]):
         return [f"gave {_value(call.result, names)}"]
-    lines = [f"gave {len(items)} {items[0]['kind']}{'' if len(items) == 1 else 's'}"]
+    lines = [f"gave {len(items)} {_counted(items[0]['kind'], len(items))}"]
     for place, item in enumerate(items[:MOST_ITEMS]):
         if not is_reference(item):
             continue
@@ -158,6 +165,12 @@ def _result(call: ToolCall, names: _Names, caption: Caption) -> list[str]:
     if len(items) > MOST_ITEMS:
         lines.append(f"  and {len(items) - MOST_ITEMS} more")
     return lines
+
+
+def _counted(kind: str, count: int) -> str:
+    if count == 1:
+        return kind
+    return f"{kind}es" if kind.endswith("ch") else f"{kind}s"
 
 
 def _captions(session: HubSession | None) -> Caption:

@@ -20,6 +20,7 @@ from viper.strategies.program import run_once
 from viper.strategies.writing import Written
 from viper.tools.hub import plain
 from viper.tuning.case import Case, desired_texts, is_desired
+from viper.tuning.program_edits import EditedProgram, Vocabulary, edited_programs
 from viper.tuning.changes import Asked, Change, changes_of
 
 
@@ -124,6 +125,13 @@ class Intervention:
                 bound = min(bound, change.cost + self._limits.margin)
         return _search(found, base, runs)
 
+    def edits(self, case: Case) -> list[EditedProgram]:
+        """The programs that differ in one thing and give the desired answer."""
+        families = self._components.hub.settings.attribute_families
+        vocabulary = Vocabulary.of_query(families, case.query.text)
+        tried = edited_programs(case.trial.program, vocabulary)
+        return [one for one in tried if self._run(case, {}, one.program)[1]]
+
     def _tries(
         self, case: Case, log: Sequence[ToolCall]
     ) -> list[tuple[Change, str, tuple[int, ...]]]:
@@ -138,11 +146,13 @@ class Intervention:
                 continue
         return sorted(tries, key=lambda one: (one[0].cost, one[2]))
 
-    def _run(self, case: Case, overrides: Mapping[int, Any]) -> tuple[Trial, bool]:
-        """The program once more, and whether it gives the desired answer."""
+    def _run(
+        self, case: Case, overrides: Mapping[int, Any], program: str | None = None
+    ) -> tuple[Trial, bool]:
+        """The program, or another one, once more, and whether it gives the desired answer."""
         settings = self._components.settings
         context = RunContext(case.query, case.media, settings, threading.Event())
-        written = Written(case.trial.program, "", "first", None, None)
+        written = Written(program or case.trial.program, "", "first", None, None)
         thresholds = case.trial.thresholds
         trial = run_once(self._components, context, written, 0, thresholds, overrides)
         answer = context.final_value[0] if context.final_value else None

@@ -19,7 +19,7 @@ from viper.tuning.case import Case, is_desired
 from viper.tuning.critique import Critique
 from viper.tuning.intervention import questions
 from viper.tuning.planting import Drawing
-from viper.tuning.wrong_programs import wrong_programs
+from viper.tuning.program_edits import Vocabulary, edited_programs
 from viper.tuning.wrong_tools import WrongHub
 
 Sort = Literal["tool", "program"]
@@ -86,7 +86,7 @@ def plant(components: Components, solved: Solved, sort: Sort, random: Random) ->
 
 def _wrong_program(components: Components, solved: Solved, random: Random) -> Planted | None:
     families = components.hub.settings.attribute_families
-    wrong = wrong_programs(solved.program, families)
+    wrong = edited_programs(solved.program, Vocabulary(families))
     kinds = sorted({one.kind for one in wrong})
     random.shuffle(wrong)
     # Kinds take turns, so that the many words that can be taken for others do not outweigh them.

@@ -1,9 +1,13 @@
-"""Programs with one thing wrong, as a language model might have misread the query."""
+"""Programs that differ from another in one thing, as a language model may misread a query.
+
+They are planted as faults, and tried as the explanation of a wrong answer.
+"""
 
 from __future__ import annotations
 
 import ast
 import copy
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -32,39 +36,69 @@ _COMPARED: Mapping[type[ast.cmpop], type[ast.cmpop]] = {
     ast.GtE: ast.LtE,
 }
 
+_LONGEST_NOUN = 4
+"""Words of a text that may be the name of a thing."""
+
 _Edit = Callable[[ast.AST], None]
 
 
 @dataclass(frozen=True)
-class WrongProgram:
-    """A program and what is wrong with it: ``direction``, ``superlative``, ``attribute``, …"""
+class EditedProgram:
+    """A program and in what it differs.
+
+    Attributes:
+        kind: ``direction`` (left for right, the first for the last, more for less),
+            ``superlative`` (most for least), ``order`` (another axis), ``attribute`` (another word
+            of a family), ``filter`` (a condition left out) or ``condition`` (a word put in).
+    """
 
     kind: str
     program: str
 
 
-def wrong_programs(program: str, families: Sequence[Sequence[str]]) -> list[WrongProgram]:
-    """Every program that differs from a right one in one of these ways; empty if it does not parse.
+@dataclass(frozen=True)
+class Vocabulary:
+    """Which words may take each other's place.
 
-    Args:
-        families: words that exclude each other; one of them may be taken for another.
+    Attributes:
+        families: of words that exclude each other.
+        asked: words that may be put in; None allows all of the families for others, but no word
+            where there was none.
+    """
+
+    families: Sequence[Sequence[str]]
+    asked: frozenset[str] | None = None
+
+    @classmethod
+    def of_query(cls, families: Sequence[Sequence[str]], query: str) -> Vocabulary:
+        """The words of a query alone may be put in."""
+        words = re.findall(r"\w+", query.lower())
+        found = {*words, *(word.removesuffix("s") for word in words)}
+        return cls(families, frozenset(found))
+
+
+def edited_programs(program: str, vocabulary: Vocabulary) -> list[EditedProgram]:
+    """Every program with one such difference, in the order of the text; none if it cannot be read.
+
+    Two edits that lead to the same program count as the first of them.
     """
     try:
         tree = ast.parse(program)
+        plain = ast.unparse(tree)
     except (SyntaxError, ValueError, RecursionError):
         return []
-    found = {}
+    found: dict[str, EditedProgram] = {}
     for place, node in enumerate(ast.walk(tree)):
-        for kind, edit in _edits(node, families):
+        for kind, edit in _edits(node, vocabulary):
             changed = copy.deepcopy(tree)
             edit(list(ast.walk(changed))[place])
             text = ast.unparse(ast.fix_missing_locations(changed))
-            if text != ast.unparse(tree):
-                found.setdefault(text, WrongProgram(kind, text))
+            if text != plain:
+                found.setdefault(text, EditedProgram(kind, text))
     return list(found.values())
 
 
-def _edits(node: ast.AST, families: Sequence[Sequence[str]]) -> Iterator[tuple[str, _Edit]]:
+def _edits(node: ast.AST, vocabulary: Vocabulary) -> Iterator[tuple[str, _Edit]]:
     """Kinds of errors that this node allows, each with what makes it."""
     if isinstance(node, ast.Name) and node.id in _SWAPPED:
         kind = "superlative" if node.id in ("max", "min") else "direction"
@@ -82,7 +116,7 @@ def _edits(node: ast.AST, families: Sequence[Sequence[str]]) -> Iterator[tuple[s
     elif isinstance(node, ast.Subscript):
         yield from _other_places(node)
     elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-        yield from _other_words(node.value, families)
+        yield from _other_words(node.value, vocabulary)
 
 
 def _other_places(node: ast.Subscript) -> Iterator[tuple[str, _Edit]]:
@@ -104,18 +138,28 @@ def _negative(value: int) -> ast.expr:
     return ast.UnaryOp(ast.USub(), ast.Constant(value))
 
 
-def _other_words(text: str, families: Sequence[Sequence[str]]) -> Iterator[tuple[str, _Edit]]:
-    """Another word of a family, or the word left out where others follow it."""
-    words = text.split()
-    known = set(chain(*families))
+def _other_words(text: str, vocabulary: Vocabulary) -> Iterator[tuple[str, _Edit]]:
+    """Another word of a family; a word left out where others follow it; a word put in."""
+    words, asked = text.split(), vocabulary.asked
+    known = set(chain(*vocabulary.families))
+
+    def with_words(changed: Sequence[str]) -> _Edit:
+        return _setting("value", " ".join(changed))
+
     for place, word in enumerate(words):
-        for family in families:
-            if word in family:
-                for other in family:
-                    changed = [*words[:place], other, *words[place + 1 :]]
-                    yield "attribute", _setting("value", " ".join(changed))
+        for family in vocabulary.families:
+            others = family if word in family else ()
+            for other in others:
+                if asked is None or other in asked:
+                    yield "attribute", with_words([*words[:place], other, *words[place + 1 :]])
         if word in known and place < len(words) - 1:
-            yield "filter", _setting("value", " ".join(words[:place] + words[place + 1 :]))
+            yield "filter", with_words(words[:place] + words[place + 1 :])
+    if asked is None or len(words) > _LONGEST_NOUN:
+        return
+    missing = [f for f in vocabulary.families if not set(f) & set(words)]
+    for word in chain(*missing):
+        if word in asked and words and words != [word]:
+            yield "condition", with_words([word, *words])
 
 
 def _setting(name: str, value: object) -> _Edit:

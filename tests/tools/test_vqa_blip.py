@@ -139,3 +139,20 @@ def test_half_precision_answers(folder, dtype):
 def test_one_line_of_a_profile_gives_it_its_role(folder, tmp_path):
     line = f'{{ backend = "blip", model = "{folder}" }}'
     assert answer_with("vqa", line, tmp_path).startswith("answer: ")
+
+
+def test_the_answer_given_is_as_likely_as_was_said(answerer, encodings):
+    question = "what is this?"
+    for encoding in encodings:
+        ((said, probability),) = answerer.answer([encoding], [question])
+        if said and len(said.split()) < 10:  # a longer one was cut before its end
+            (scored,) = answerer.score_answers(encoding, question, [said])
+            assert np.exp(scored) == pytest.approx(probability, rel=1e-3)
+
+
+def test_answers_of_different_lengths_are_scored_as_if_alone(answerer, encodings):
+    answers = ["red", "red cube", "this is red cube"]
+    together = answerer.score_answers(encodings[0], "what is this?", answers)
+    alone = [answerer.score_answers(encodings[0], "what is this?", [one])[0] for one in answers]
+    assert together == pytest.approx(alone, rel=1e-4)
+    assert answerer.score_answers(encodings[0], "what is this?", []) == []

@@ -70,7 +70,10 @@ def test_a_missed_box_is_found_and_put_back(bench: Bench) -> None:
     assert [(one.tool, one.calls) for one in found.explanations] == [("find", (0,))]
     # log-odds of the threshold .4 less those of the box's score .25
     assert found.explanations[0].cost == pytest.approx(0.6931, abs=1e-3)
-    assert found.explanations[0].result[-1] == {"kind": "patch", "fields": ["image0", 40, 45, 50, 55]}
+    assert found.explanations[0].result[-1] == {
+        "kind": "patch",
+        "fields": ["image0", 40, 45, 50, 55],
+    }
 
 
 def test_a_changed_result_reaches_the_program_as_patches(bench: Bench) -> None:
@@ -97,16 +100,16 @@ def test_an_answer_in_words_is_tried_though_no_list_has_it(bench: Bench) -> None
 
 def test_videos_and_choices(bench: Bench) -> None:
     frames = np.full((8, 20, 30, 3), 90, np.uint8)
-    one = case(
-        bench, EVENT, 0, frames, task="choice", options=["the cube stops", "the ball falls"]
-    )
-    tools = {explanation.tool for explanation in search(bench, one).explanations}
-    assert tools == {"caption_video", "select_answer"}
+    one = case(bench, EVENT, 0, frames, task="choice", options=["the cube stops", "the ball falls"])
+    found = search(bench, one, edits=False).explanations
+    tools = {explanation.tool for explanation in found}
+    assert tools == {"locate_event", "caption_video", "select_answer"}
 
 
 def test_a_search_is_the_same_every_time_and_keeps_its_budget(bench: Bench) -> None:
     one = case(bench, COLOUR, "green")
-    assert search(bench, one) == search(bench, one)
+    first, second = search(bench, one), search(bench, one)
+    assert (first.explanations, first.runs) == (second.explanations, second.runs)
     short = search(bench, one, runs=1)
     assert (short.complete, short.runs) == (False, 1)
     assert not search(bench, one, time_s=0.0).complete
@@ -142,6 +145,16 @@ def test_nothing_is_blamed_without_reason(bench: Bench) -> None:
     # As plausible as a wrong program is no reason for either.
     found = reflect(bench, case(bench, RING, "2"), program=0.7, margin=0.5)
     assert (found.location, "program" in found.reason) == ("none", True)
+
+
+def test_another_program_explains_the_answer_where_no_tool_does(bench: Bench) -> None:
+    leftmost = RIGHTMOST.replace("'ring'", "'cube'").replace("max", "min")
+    one = case(bench, leftmost, (70.0, 5.0, 90.0, 25.0), task="ground")
+    found = reflect(bench, one)
+    assert (found.location, "max(" in str(found.desired)) == ("program", True)
+    # With the program left as it is, only the order of two sure boxes could be at fault.
+    tools = {each.tool for each in search(bench, one, edits=False).explanations}
+    assert tools == {"find"}
 
 
 def test_a_program_without_calls(bench: Bench) -> None:

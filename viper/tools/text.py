@@ -84,9 +84,7 @@ class LanguageTool:
         prompt = build_select_prompt(info, question, options, self._style)
         told = [f" {option}" for option in options]
         means = self._llm.score(prompt, told)
-        return [
-            mean * self._llm.count_tokens(one) for mean, one in zip(means, told, strict=True)
-        ]
+        return [mean * self._llm.count_tokens(one) for mean, one in zip(means, told, strict=True)]
 
     def answer(self, question: str, *, context: str | None, long_answer: bool) -> str:
         """The model's continuation of a question, one line unless a long answer is wanted."""

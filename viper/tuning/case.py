@@ -71,9 +71,7 @@ def _expected(desired: Any, query: Query) -> str:
         return ""
     if query.task == "ground" and not _is_box(desired):
         return "a box, x0, y0, x1, y1 in pixels"
-    if query.task == "choice" and not (
-        type(desired) is int and 0 <= desired < len(query.options)
-    ):
+    if query.task == "choice" and not (type(desired) is int and 0 <= desired < len(query.options)):
         return f"the index of one of the {len(query.options)} options"
     if query.task == "statement" and not isinstance(desired, bool):
         return "true or false"

@@ -20,7 +20,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from viper.schema import ToolCall
@@ -261,7 +261,9 @@ def _select_answer(call: _Call, asked: Asked) -> Iterator[Change]:
     options = [str(option).strip() for option in call.argument(2, "options") or ()]
     if options:
         scores = candidates.option_likelihoods(asked.session, info, question, options)
-        yield from _choices(options, call.result, scores, "the choice")
+        for change in _choices(options, call.result, scores, "the choice"):
+            # Likelier than what was chosen: the choice was not made by likelihood.
+            yield change if change.cost >= 0 else replace(change, cost=UNSCORED)
 
 
 def _process_guesses(call: _Call, asked: Asked) -> Iterator[Change]:

@@ -1,6 +1,7 @@
-"""Runs a program again with one answer of one tool changed: does the desired answer come out?
+"""Runs a program again with one thing changed: does the desired answer come out?
 
-No language model is asked. Whatever a program asks twice in the same words is one question to the
+Changed is one answer of one tool, or one thing in the program itself. No language model is asked.
+Whatever a program asks twice in the same words is one question to the
 tool and is changed in all its places at once.
 """
 
@@ -20,8 +21,8 @@ from viper.strategies.program import run_once
 from viper.strategies.writing import Written
 from viper.tools.hub import plain
 from viper.tuning.case import Case, desired_texts, is_desired
-from viper.tuning.program_edits import EditedProgram, Vocabulary, edited_programs
-from viper.tuning.changes import Asked, Change, changes_of
+from viper.tuning.changes import Asked, changes_of
+from viper.tuning.program_edits import Vocabulary, edited_programs
 
 
 @dataclass(frozen=True)
@@ -34,22 +35,25 @@ class Limits:
         cost: in nats; more implausible changes are not tried.
         margin: in nats; once a change is found, only those that cost at most this much more
             are tried.
+        edits: whether other programs are tried, too.
     """
 
     runs: int = 400
     time_s: float = 30.0
     cost: float = 12.0
     margin: float = 4.0
+    edits: bool = True
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """The cheapest change of one question's answer that gives the desired answer.
+    """The cheapest change of one question's answer, or of the program, that gives the desired one.
 
     Attributes:
-        calls: indices of the calls that asked it, rising.
-        cost: in nats, see :mod:`viper.tuning.changes`.
-        result: what the tool should have said, as in the log of calls.
+        tool: empty for a change of the program.
+        calls: indices of the calls that asked the question, rising; none of the program.
+        cost: in nats, see :mod:`viper.tuning.changes` and :mod:`viper.tuning.program_edits`.
+        result: what the tool should have said, as in the log of calls; or the other program.
         what: the change in words.
     """
 
@@ -65,7 +69,7 @@ class Search:
     """What a search came to.
 
     Attributes:
-        explanations: one a question at most, the cheapest first.
+        explanations: one a question at most, and one of the program; the cheapest first.
         calls: the log of the program as it runs now, unchanged.
         runs: how often it ran.
         complete: False where the budget ended before the changes did.
@@ -77,6 +81,22 @@ class Search:
     runs: int
     complete: bool = True
     already: bool = False
+
+
+@dataclass(frozen=True)
+class _Try:
+    """One change that may explain the answer; ``program`` is set for one of the program."""
+
+    cost: float
+    calls: tuple[int, ...]
+    tool: str
+    what: str
+    result: Any = None
+    program: str | None = None
+
+    def explanation(self) -> Explanation:
+        result = plain(self.result) if self.program is None else self.program
+        return Explanation(self.tool, self.calls, round(self.cost, 4), result, self.what)
 
 
 class Intervention:
@@ -109,42 +129,40 @@ class Intervention:
             return Search((), base.tool_calls, 1, already=True)
         found: dict[tuple[int, ...], Explanation] = {}
         runs, bound = 1, self._limits.cost
-        for change, tool, calls in self._tries(case, base.tool_calls):
-            if change.cost > bound:
+        for one in self._tries(case, base.tool_calls):
+            if one.cost > bound:
                 break
-            if calls in found:
+            if one.calls in found:
                 continue
             if runs >= self._limits.runs or time.monotonic() - began > self._limits.time_s:
                 return _search(found, base, runs, complete=False)
             runs += 1
-            again, answered = self._run(case, dict.fromkeys(calls, change.result))
-            if answered and _asked_the_same(base.tool_calls, again.tool_calls, calls):
-                found[calls] = Explanation(
-                    tool, calls, round(change.cost, 4), plain(change.result), change.what
-                )
-                bound = min(bound, change.cost + self._limits.margin)
+            again, answered = self._run(case, dict.fromkeys(one.calls, one.result), one.program)
+            if answered and _asked_the_same(base.tool_calls, again.tool_calls, one.calls):
+                found[one.calls] = one.explanation()
+                bound = min(bound, one.cost + self._limits.margin)
         return _search(found, base, runs)
 
-    def edits(self, case: Case) -> list[EditedProgram]:
-        """The programs that differ in one thing and give the desired answer."""
-        families = self._components.hub.settings.attribute_families
-        vocabulary = Vocabulary.of_query(families, case.query.text)
-        tried = edited_programs(case.trial.program, vocabulary)
-        return [one for one in tried if self._run(case, {}, one.program)[1]]
-
-    def _tries(
-        self, case: Case, log: Sequence[ToolCall]
-    ) -> list[tuple[Change, str, tuple[int, ...]]]:
+    def _tries(self, case: Case, log: Sequence[ToolCall]) -> list[_Try]:
+        """Everything to try, the cheapest first; of equals the earlier call, the program first."""
         session = self._components.hub.session(case.media, thresholds=case.trial.thresholds)
         asked = Asked(session, log, self._words, desired_texts(case))
         tries = []
         for calls in questions(log):
             first = log[calls[0]]
             try:
-                tries += [(change, first.tool, calls) for change in changes_of(first, asked)]
+                changes = changes_of(first, asked)
             except ToolError:
                 continue
-        return sorted(tries, key=lambda one: (one[0].cost, one[2]))
+            tries += [_Try(one.cost, calls, first.tool, one.what, one.result) for one in changes]
+        if self._limits.edits:
+            families = self._components.hub.settings.attribute_families
+            vocabulary = Vocabulary.of_query(families, case.query.text)
+            tries += [
+                _Try(one.cost, (), "", f"another {one.kind} in the program", program=one.program)
+                for one in edited_programs(case.trial.program, vocabulary)
+            ]
+        return sorted(tries, key=lambda one: (one.cost, one.calls))
 
     def _run(
         self, case: Case, overrides: Mapping[int, Any], program: str | None = None

@@ -18,7 +18,8 @@ from viper.prompting.reflection import (
 )
 from viper.tools.hub import HubSession, ToolHub
 from viper.tuning.case import Case, desired_text
-from viper.tuning.critique import Critique, parse_critique, parse_fault
+from viper.tuning.critique import Critique
+from viper.tuning.critique_text import parse_critique, parse_fault
 from viper.tuning.evidence import MOST_ITEMS, compact_steps, step_texts
 
 Scope = Literal["global", "local"]

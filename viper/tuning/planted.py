@@ -156,9 +156,7 @@ def _with_truth(
     return Planted("tool", kind, truth, calls, case, hub)
 
 
-def _run(
-    components: Components, solved: Solved, program: str
-) -> tuple[Trial, Answer | None]:
+def _run(components: Components, solved: Solved, program: str) -> tuple[Trial, Answer | None]:
     """The last trial of a program, thresholds tuned, and its answer."""
     context = RunContext(solved.query, solved.media, components.settings, threading.Event())
     written = Written(program, "", "first", None, None)

@@ -219,7 +219,9 @@ def _caption_video(drawing: Drawing, call: ToolCall, random: Random) -> Drawn | 
     said = str(call.result)
     asked = str(call.args[1]).strip() if len(call.args) > 1 and call.args[1] is not None else None
     sentences = [part for part in said.rstrip(".").split(". ") if part]
-    wrong = [". ".join(sentences[:place] + sentences[place + 1 :]) for place in range(len(sentences))]
+    wrong = [
+        ". ".join(sentences[:place] + sentences[place + 1 :]) for place in range(len(sentences))
+    ]
     wrong += [text for text in drawing.query.options if text not in said]
     wrong = [text for text in wrong if text]
     if not wrong:

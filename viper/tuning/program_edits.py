@@ -8,10 +8,10 @@ from __future__ import annotations
 import ast
 import copy
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-
 
 _OPPOSITE_NAMES = {
     "max": "min",
@@ -50,10 +50,26 @@ class EditedProgram:
         kind: ``direction`` (left for right, the first for the last, more for less),
             ``superlative`` (most for least), ``order`` (another axis), ``attribute`` (another word
             of a family), ``filter`` (a condition left out) or ``condition`` (a word put in).
+        cost: of taking the other program for one that was meant to be this, in nats: a price of
+            the kind, ``WORD_ASKED`` for each word taken out that the query says, ``WORD_USED`` for
+            each put in that the program says already.
     """
 
     kind: str
     program: str
+    cost: float = 0.0
+
+
+COSTS: Mapping[str, float] = {
+    "direction": 1.5,
+    "superlative": 1.5,
+    "order": 2.0,
+    "attribute": 1.0,
+    "filter": 1.0,
+    "condition": 1.0,
+}
+WORD_ASKED = 4.0
+WORD_USED = 1.0
 
 
 @dataclass(frozen=True)
@@ -88,14 +104,33 @@ def edited_programs(program: str, vocabulary: Vocabulary) -> list[EditedProgram]
     except (SyntaxError, ValueError, RecursionError):
         return []
     found: dict[str, EditedProgram] = {}
+    words = _known_words(tree, vocabulary)
     for place, node in enumerate(ast.walk(tree)):
         for kind, edit in _edits(node, vocabulary):
             changed = copy.deepcopy(tree)
             edit(list(ast.walk(changed))[place])
             text = ast.unparse(ast.fix_missing_locations(changed))
             if text != plain:
-                found.setdefault(text, EditedProgram(kind, text))
+                cost = COSTS[kind] + _words_cost(
+                    words, _known_words(changed, vocabulary), vocabulary
+                )
+                found.setdefault(text, EditedProgram(kind, text, cost))
     return list(found.values())
+
+
+def _known_words(tree: ast.AST, vocabulary: Vocabulary) -> Counter[str]:
+    """How often a program says each word of the families."""
+    known = set(chain(*vocabulary.families))
+    texts = [n.value for n in ast.walk(tree) if isinstance(n, ast.Constant)]
+    said = [text.split() for text in texts if isinstance(text, str)]
+    return Counter(word for word in chain(*said) if word in known)
+
+
+def _words_cost(before: Counter[str], after: Counter[str], vocabulary: Vocabulary) -> float:
+    asked = vocabulary.asked or frozenset()
+    taken = sum(count for word, count in (before - after).items() if word in asked)
+    used = sum(count for word, count in (after - before).items() if before[word])
+    return WORD_ASKED * taken + WORD_USED * used
 
 
 def _edits(node: ast.AST, vocabulary: Vocabulary) -> Iterator[tuple[str, _Edit]]:

@@ -11,7 +11,7 @@ import json
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from viper.errors import ToolError
@@ -23,6 +23,10 @@ from viper.tools.hub import plain
 from viper.tuning.case import Case, desired_texts, is_desired
 from viper.tuning.changes import Asked, changes_of
 from viper.tuning.program_edits import Vocabulary, edited_programs
+
+
+_STRANGE_ARGUMENTS = (ToolError, TypeError, ValueError, LookupError)
+"""What arguments that a tool took, or repaired, may raise where its candidates are read."""
 
 
 @dataclass(frozen=True)
@@ -152,7 +156,7 @@ class Intervention:
             first = log[calls[0]]
             try:
                 changes = changes_of(first, asked)
-            except ToolError:
+            except _STRANGE_ARGUMENTS:
                 continue
             tries += [_Try(one.cost, calls, first.tool, one.what, one.result) for one in changes]
         if self._limits.edits:
@@ -202,4 +206,4 @@ def _search(
     found: Mapping[tuple[int, ...], Explanation], base: Trial, runs: int, complete: bool = True
 ) -> Search:
     ordered = sorted(found.values(), key=lambda one: (one.cost, one.calls))
-    return replace(Search(tuple(ordered), base.tool_calls, runs), complete=complete)
+    return Search(tuple(ordered), base.tool_calls, runs, complete)

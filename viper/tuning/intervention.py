@@ -24,7 +24,6 @@ from viper.tuning.case import Case, desired_texts, is_desired
 from viper.tuning.changes import Asked, changes_of
 from viper.tuning.program_edits import Vocabulary, edited_programs
 
-
 _STRANGE_ARGUMENTS = (ToolError, TypeError, ValueError, LookupError)
 """What arguments that a tool took, or repaired, may raise where its candidates are read."""
 

@@ -139,3 +139,32 @@ def test_half_precision_answers(folder, dtype):
 def test_one_line_of_a_profile_gives_it_its_role(folder, tmp_path):
     line = f'{{ backend = "blip", model = "{folder}" }}'
     assert answer_with("vqa", line, tmp_path).startswith("answer: ")
+
+
+def test_an_answers_likelihood_is_that_of_its_tokens_one_by_one(answerer, encodings):
+    import torch
+
+    model, encoding = answerer._model, encodings[0]
+    asked = answerer._tokenizer("what is this?")["input_ids"]
+    told = [WORDS.index("red"), WORDS.index("cube"), WORDS.index("[SEP]")]
+    with torch.inference_mode():
+        states = model.text_encoder(
+            input_ids=torch.tensor([asked]), encoder_hidden_states=encoding[None]
+        ).last_hidden_state
+        ids, expected = [WORDS.index("[DEC]")], 0.0
+        for token in told:
+            logits = model.text_decoder(
+                input_ids=torch.tensor([ids]), encoder_hidden_states=states
+            ).logits[0, -1]
+            expected += float(logits.log_softmax(-1)[token])
+            ids.append(token)
+    (scored,) = answerer.score_answers(encoding, "What is this?", ["red cube"])
+    assert scored == pytest.approx(expected, abs=1e-4)
+
+
+def test_answers_of_different_lengths_are_scored_as_if_alone(answerer, encodings):
+    answers = ["red", "red cube", "this is red cube"]
+    together = answerer.score_answers(encodings[0], "what is this?", answers)
+    alone = [answerer.score_answers(encodings[0], "what is this?", [one])[0] for one in answers]
+    assert together == pytest.approx(alone, rel=1e-4)
+    assert answerer.score_answers(encodings[0], "what is this?", []) == []

@@ -8,7 +8,7 @@ the typed Failure and the log of calls, never by an error's text.
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -108,7 +108,7 @@ def run_program(
     thresholds = components.hub.settings.start_thresholds(self_tune=tuned)
     index = first_index
     while True:
-        trial = _run_once(components, context, written, index, thresholds)
+        trial = run_once(components, context, written, index, thresholds)
         yield trial
         lowered = _lowered(components, trial) if context.settings.self_tune else None
         if trial.ok or lowered is None:
@@ -117,16 +117,24 @@ def run_program(
         written = replace(written, correction="self_tune", usage=Usage(), seconds=0.0)
 
 
-def _run_once(
+def run_once(
     components: Components,
     context: RunContext,
     written: Written,
     index: int,
-    thresholds: dict[str, float],
+    thresholds: Mapping[str, float],
+    overrides: Mapping[int, Any] | None = None,
 ) -> Trial:
+    """Runs one program once; an answer is put into ``context.final_value``.
+
+    Args:
+        overrides: call index to the result it shall have instead.
+    """
     check_cancelled(context)
     started = time.perf_counter()
-    session = components.hub.session(context.media, thresholds=thresholds, cancel=context.cancel)
+    session = components.hub.session(
+        context.media, thresholds=thresholds, overrides=overrides, cancel=context.cancel
+    )
     outcome = components.sandbox.run(
         written.program,
         tools=session,

@@ -31,17 +31,17 @@ def find(session: HubSession, patch: Any, object_name: str) -> list[Ref]:
     """
     region, name = session.region(patch), _text(object_name, "object_name")
     threshold = session.threshold("detector.threshold")
-    boxes = _detections(session, region, name)
+    boxes = detections(session, region, name)
     kept = [item for item in boxes if item.score >= threshold]
     if not kept and name.endswith("s"):
-        singular = _detections(session, region, name[:-1])
+        singular = detections(session, region, name[:-1])
         kept = [item for item in singular if item.score >= threshold]
         boxes = singular if kept or not boxes else boxes
     session.judge("detector.threshold", (item.score for item in boxes), all_kept=True)
     return [session.patch_ref(region.image_id, item.box) for item in kept]
 
 
-def _detections(session: HubSession, region: Region, name: str) -> list[Detection]:
+def detections(session: HubSession, region: Region, name: str) -> list[Detection]:
     """All boxes of a phrase in a region in picture pixels, best first, no threshold applied."""
     if region.is_empty:
         return []
@@ -82,19 +82,24 @@ def verify_property(
     """Whether the patch's object has the property, compared against the family's other words."""
     name = _text(object_name, "object_name")
     wanted = _text(visual_property, "visual_property")
-    families = session.hub.settings.attribute_families
-    family = next((words for words in families if wanted in words), (wanted, ""))
+    family = property_family(session, wanted)
     texts = [f"{word} {name}".strip() for word in family]
-    chance = _softmax(_similarities(session, [session.region(patch)], texts)[0])
+    chance = _softmax(similarities(session, [session.region(patch)], texts)[0])
     score = float(chance[list(family).index(wanted)])
     session.judge("matcher.threshold", [score])
     return score >= session.threshold("matcher.threshold")
 
 
+def property_family(session: HubSession, word: str) -> tuple[str, ...]:
+    """The words that a property is compared with, itself among them; "" is none of them."""
+    families = session.hub.settings.attribute_families
+    return next((words for words in families if word in words), (word, ""))
+
+
 def best_text_match(session: HubSession, patch: Any, option_list: Any) -> str:
     """The option that fits the patch best; the first of equals."""
     options = _texts(option_list, "option_list")
-    return options[int(np.argmax(_similarities(session, [session.region(patch)], options)[0]))]
+    return options[int(np.argmax(similarities(session, [session.region(patch)], options)[0]))]
 
 
 def best_description_from_options(
@@ -103,7 +108,7 @@ def best_description_from_options(
     """The option that, put before the object's name, fits the patch best."""
     words = _texts(options, "options")
     texts = [f"{word} {_text(object_name, 'object_name')}" for word in words]
-    return words[int(np.argmax(_similarities(session, [session.region(patch)], texts)[0]))]
+    return words[int(np.argmax(similarities(session, [session.region(patch)], texts)[0]))]
 
 
 def best_image_match(session: HubSession, list_patches: Any, content: Any) -> int:
@@ -112,7 +117,7 @@ def best_image_match(session: HubSession, list_patches: Any, content: Any) -> in
         raise ToolError("best_image_match needs at least one patch")
     texts = _texts([content] if isinstance(content, str) else content, "content")
     regions = [session.region(patch) for patch in list_patches]
-    return int(np.argmax(_similarities(session, regions, texts).mean(axis=1)))
+    return int(np.argmax(similarities(session, regions, texts).mean(axis=1)))
 
 
 def simple_query(session: HubSession, patch: Any, question: str | None = None) -> str:
@@ -121,7 +126,7 @@ def simple_query(session: HubSession, patch: Any, question: str | None = None) -
         return caption_video(session, patch, question)
     region = session.region(patch)
     asked = "what is this?" if question is None else _text(question, "question")
-    encoding = _vqa_encoding(session, region)
+    encoding = vqa_encoding(session, region)
     key = (session.media.content_hash(region.image_id), region.box, asked)
     answer: str = session.computed("vqa", key, "answer", encoding, asked)
     return answer
@@ -130,7 +135,7 @@ def simple_query(session: HubSession, patch: Any, question: str | None = None) -
 def caption_image(session: HubSession, patch: Any) -> str:
     """A sentence by the VQA model on what a patch shows; for strategies, no API lists it."""
     region = session.region(patch)
-    encoding = _vqa_encoding(session, region)
+    encoding = vqa_encoding(session, region)
     key = ("caption", session.media.content_hash(region.image_id), region.box)
     text: str = session.computed("vqa", key, "caption", encoding)
     return text
@@ -155,7 +160,7 @@ def depth_map(session: HubSession, image_id: str) -> Floats:
 def locate_event(session: HubSession, segment: Any, event: str) -> list[int]:
     """Frames ``[start, end)`` of the event within the segment; ``start == end`` if not found."""
     start, end = session.segment(segment)
-    phrase, encoding = _text(event, "event"), _video_encoding(session)
+    phrase, encoding = _text(event, "event"), video_encoding(session)
     key = (session.media.content_hash("video0"), phrase)
     windows = session.computed("video", key, "locate", encoding, phrase)
     inside = [item for item in windows if min(item.end, end) > max(item.start, start)]
@@ -172,7 +177,7 @@ def caption_video(session: HubSession, segment: Any, question: str | None = None
     if start >= end:
         return ""
     asked = None if question is None else _text(question, "question")
-    encoding = _video_encoding(session)
+    encoding = video_encoding(session)
     key = (session.media.content_hash("video0"), start, end, asked)
     text: str = session.computed("video", key, "describe", encoding, start, end, asked)
     return text
@@ -195,7 +200,7 @@ def select_answer(session: HubSession, info: Any, question: str, options: Any) -
 
     Without options the information itself is the answer.
     """
-    known = _information(info)
+    known = information(info)
     if isinstance(options, list | tuple) and not options:
         return known
     choices = _texts(options, "options")
@@ -221,22 +226,24 @@ def pixels(session: HubSession, patch: Any) -> Pixels:
     return np.ascontiguousarray(part.transpose(2, 0, 1))
 
 
-def _similarities(
+def similarities(
     session: HubSession, regions: Sequence[Region], texts: Sequence[str]
 ) -> np.ndarray[Any, Any]:
     """Scaled image-text similarities ``[regions, texts]``."""
-    images = np.stack([_matcher_embedding(session, region) for region in regions])
-    text_rows = [_text_embedding(session, text) for text in texts]
+    images = np.stack([matcher_embedding(session, region) for region in regions])
+    text_rows = [text_embedding(session, text) for text in texts]
     scale = float(session.hub.models.trait("matcher", "logit_scale"))
     return scale * images @ np.stack(text_rows).T
 
 
-def _text_embedding(session: HubSession, text: str) -> Floats:
+def text_embedding(session: HubSession, text: str) -> Floats:
+    """The matcher's embedding of a text, float32 [D]."""
     row: Floats = session.computed("matcher", ("text", text), "encode_texts", text)
     return row
 
 
-def _matcher_embedding(session: HubSession, region: Region) -> Floats:
+def matcher_embedding(session: HubSession, region: Region) -> Floats:
+    """The matcher's embedding of a region, float32 [D]."""
     where = (region.image_id, region.box)
     embedding: Floats = session.encoded(
         "matcher", where, "encode_images", lambda: _looked_at(session, region)
@@ -244,12 +251,18 @@ def _matcher_embedding(session: HubSession, region: Region) -> Floats:
     return embedding
 
 
-def _vqa_encoding(session: HubSession, region: Region) -> Any:
+def vqa_encoding(session: HubSession, region: Region) -> Any:
+    """The VQA model's encoding of a region."""
     where = (region.image_id, region.box)
     return session.encoded("vqa", where, "encode", lambda: _looked_at(session, region))
 
 
-def _video_encoding(session: HubSession) -> Any:
+def video_encoding(session: HubSession) -> Any:
+    """The video model's encoding of the clip.
+
+    Raises:
+        ToolError: the query has none.
+    """
     if session.media.video is None:
         raise ToolError("this query has no video")
     video = session.media.video
@@ -290,7 +303,7 @@ def _texts(values: Any, name: str) -> list[str]:
     return [_text(str(value), name) for value in values]
 
 
-def _information(info: Any) -> str:
+def information(info: Any) -> str:
     """What a program passes as info: text, or a dict or list of findings."""
     if isinstance(info, dict):
         return " ".join(f"{key}: {value}." for key, value in info.items())

@@ -77,6 +77,15 @@ class LanguageTool:
             )
         return self._likeliest(info, question, options)
 
+    def score_options(self, info: str, question: str, options: Sequence[str]) -> list[float] | None:
+        """Log-likelihood of each option as a whole; None where the model cannot score."""
+        if not _can_score(self._llm):
+            return None
+        prompt = build_select_prompt(info, question, options, self._style)
+        told = [f" {option}" for option in options]
+        means = self._llm.score(prompt, told)
+        return [mean * self._llm.count_tokens(one) for mean, one in zip(means, told, strict=True)]
+
     def answer(self, question: str, *, context: str | None, long_answer: bool) -> str:
         """The model's continuation of a question, one line unless a long answer is wanted."""
         lines = [f"# info: {context}"] if context else []

@@ -84,6 +84,40 @@ class BlipAnswerer(LocalModel):
         questions = [self._caption_question] * len(encodings)
         return [text for text, _ in self._ask(encodings, questions, CAPTION_TOKENS)]
 
+    def score_answers(self, encoding: Any, question: str, answers: Sequence[str]) -> list[float]:
+        """Log-likelihood of each answer, its end included, to a question about one picture."""
+        import torch
+
+        model, text = self._model, self._model.config.text_config
+        asked = self._tokenizer(question.strip().lower())["input_ids"]
+        # [CLS] stands where the decoder's own first token goes; [SEP] is the end.
+        told = [self._tokenizer(answer.strip().lower())["input_ids"][1:] for answer in answers]
+        longest = max(map(len, told), default=0)
+        padded = [ids + [text.pad_token_id] * (longest - len(ids)) for ids in told]
+        if not padded:
+            return []
+        with torch.inference_mode():
+            ids, seen = torch.tensor([asked], device=encoding.device), encoding[None]
+            question_states = model.text_encoder(
+                input_ids=ids,
+                encoder_hidden_states=seen,
+                encoder_attention_mask=torch.ones(
+                    seen.shape[:2], dtype=torch.long, device=seen.device
+                ),
+            ).last_hidden_state
+            tokens = torch.tensor(padded, device=seen.device)
+            first = torch.full_like(tokens[:, :1], text.bos_token_id)
+            count = len(padded)
+            logits = model.text_decoder(
+                input_ids=torch.cat([first, tokens[:, :-1]], dim=1),
+                encoder_hidden_states=question_states.expand(count, -1, -1),
+                encoder_attention_mask=torch.ones_like(ids).expand(count, -1),
+            ).logits
+        likely = logits.float().log_softmax(dim=-1).gather(2, tokens[:, :, None])[:, :, 0]
+        lengths = torch.tensor([len(one) for one in told], device=likely.device)
+        counted = torch.arange(longest, device=likely.device)[None] < lengths[:, None]
+        return [float(value) for value in (likely * counted).sum(dim=1)]
+
     def _ask(
         self, encodings: Sequence[Any], questions: Sequence[str], max_new_tokens: int
     ) -> list[tuple[str, float]]:

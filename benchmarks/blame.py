@@ -1,0 +1,143 @@
+"""Who is to blame for a wrong answer: the interventional reflector on planted faults.
+
+    python benchmarks/blame.py [--faults 300] [--seed 7] [--without-edits]
+
+Canonical programs of the embedded world's validation split, a third each about expressions,
+questions and clips, that answer right with the shipped models get one fault each: by turns one
+tool made wrong about one thing, or one thing wrong in the program. Prints how often the reflector
+speaks (coverage) and how often it is then right (precision), by kind of fault and by tool, with
+95% intervals; where it names a call, whether that call is a wrong one, and whether the result that
+it infers is the true tool's. Not looked at while weights were chosen: any seed but 100 and 101.
+About ten minutes on one core.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from random import Random
+
+from viper.data.world import world_media, world_sample
+from viper.evaluate.intervals import proportion
+from viper.profiles import load_profile
+from viper.strategies.base import Components
+from viper.tools.media import media_from
+from viper.tuning.critique import Critique
+from viper.tuning.planted import Planted, Solved, plant
+from viper.tuning.reflector import InterventionReflector, Weighing
+from viper.world.queries.generate import generate
+from viper.world.queries.meaning import FAMILIES, Family
+from viper.world.queries.programs import gold_program
+
+SPARE = 3
+"""Samples drawn for each fault that is wanted: some programs are wrong, some faults do no harm."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One fault and what the reflector said."""
+
+    family: str
+    planted: Planted
+    said: Critique
+
+    @property
+    def is_right(self) -> bool:
+        return self.said.location == self.planted.truth.location
+
+    @property
+    def is_right_call(self) -> bool:
+        return self.said.step in self.planted.calls
+
+    @property
+    def is_right_label(self) -> bool:
+        return self.is_right_call and self.said.desired == self.planted.truth.desired
+
+
+def faults(components: Components, family: Family, count: int, seed: int) -> Iterator[Planted]:
+    """So many faults of one family, tools and programs by turns."""
+    found = 0
+    for sample in generate(family, "val", seed, SPARE * count):
+        if found == count:
+            return
+        program = gold_program(sample.meaning, "abstract", sample.task)
+        target = world_sample(sample).target
+        solved = Solved(sample.query, media_from(world_media(sample)()), program, target)
+        random = Random(f"{seed}-{sample.sample_id}")
+        planted = plant(components, solved, "program" if found % 2 else "tool", random)
+        if planted is not None:
+            found += 1
+            yield planted
+
+
+def share(hits: int, n: int) -> str:
+    """``.87 [.80, .92] of 103``."""
+    one = proportion(hits, n)
+    return f"{one.value:.3f} [{one.low:.3f}, {one.high:.3f}] of {n}"
+
+
+def line(name: str, judged: Sequence[Judged]) -> str:
+    spoken = [one for one in judged if one.said.speaks]
+    right = sum(one.is_right for one in spoken)
+    return (
+        f"{name:28} coverage {share(len(spoken), len(judged)):34} "
+        f"precision {share(right, len(spoken))}"
+    )
+
+
+def table(judged: Sequence[Judged], key: Callable[[Judged], str]) -> None:
+    for name in sorted({key(one) for one in judged}):
+        print(line(f"  {name}", [one for one in judged if key(one) == name]))
+
+
+def report(judged: Sequence[Judged]) -> None:
+    print(line("all", judged))
+    print("by sort")
+    table(judged, lambda one: one.planted.sort)
+    print("by family")
+    table(judged, lambda one: one.family)
+    print("by kind")
+    table(judged, lambda one: f"{one.planted.sort}: {one.planted.kind}")
+    print("by what is to blame")
+    table(judged, lambda one: one.planted.truth.location)
+    print("by what was blamed")
+    for name in sorted({one.said.location for one in judged if one.said.speaks}):
+        blamed = [one for one in judged if one.said.location == name]
+        print(f"  {name:26} precision {share(sum(one.is_right for one in blamed), len(blamed))}")
+    named = [one for one in judged if one.said.tool is not None and one.said.step is not None]
+    calls = sum(one.is_right_call for one in named)
+    print(f"the call, where one is named    {share(calls, len(named))}")
+    true = [one for one in named if one.is_right_call]
+    labels = sum(one.is_right_label for one in true)
+    print(f"the inferred result, where the call is right    {share(labels, len(true))}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--faults", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--without-edits", action="store_true", help="change no program")
+    parser.add_argument("--each", action="store_true", help="print every judgement")
+    given = parser.parse_args()
+    components = load_profile("embedded").without_examples().components()
+    weighing = Weighing(edits=not given.without_edits)
+    judged, seconds = [], 0.0
+    for family in FAMILIES:
+        for planted in faults(components, family, given.faults // len(FAMILIES), given.seed):
+            reflector = InterventionReflector(planted.components(components), weighing)
+            began = time.perf_counter()
+            said = reflector.reflect(planted.case)
+            seconds += time.perf_counter() - began
+            judged.append(Judged(family, planted, said))
+            if given.each:
+                print(f"{planted.truth.location} {planted.calls} {planted.kind}: "
+                      f"{said.location} {said.step}: {said.reason}", flush=True)  # fmt: skip
+    report(judged)
+    print(f"{seconds / max(len(judged), 1):.2f} s a reflection")
+    components.close()
+
+
+if __name__ == "__main__":
+    main()

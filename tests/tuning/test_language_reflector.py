@@ -1,0 +1,95 @@
+"""A language model's critiques, by script."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from viper.errors import UnknownNameError
+from viper.llm.scripted import ScriptedLLM
+from viper.schema import Answer, Failure, Query, ToolCall, Trial
+from viper.tools.media import media_from
+from viper.tuning.case import Case
+from viper.tuning.critique import Critique, CritiqueError
+from viper.tuning.language_reflector import LanguageReflector
+from viper.tuning.reflector import Reflector
+
+WHOLE = {"kind": "patch", "fields": ["image0", 0, 0, 100, 60]}
+ONE = {"kind": "patch", "fields": ["image0", 10, 10, 20, 20]}
+LOG = (
+    ToolCall(0, "find", (WHOLE, "cube"), {}, [ONE], 0.0, scores=(0.9,)),
+    ToolCall(1, "simple_query", (ONE, "what color?"), {}, "red", 0.0),
+)
+
+
+def case(desired: object = "blue", **more: object) -> Case:
+    program = "def execute_command(image):\n    return answer"
+    failure = more.pop("failure", None)
+    trial = Trial(0, program, "first", failure is None, failure, {}, LOG, "", 0.0)  # type: ignore[arg-type]
+    media = media_from(np.zeros((60, 100, 3), np.uint8))
+    answer = Answer("red", "text") if failure is None else None
+    query = Query("what color is the cube?", "question")
+    return Case(query, media, trial, answer, desired, **more)  # type: ignore[arg-type]
+
+
+def test_the_whole_run_is_shown_at_once() -> None:
+    llm = ScriptedLLM(["Location: tool\nTool: simple_query\nReason: it is blue\nDesired: blue"])
+    reflector = LanguageReflector(llm)
+    assert isinstance(reflector, Reflector)
+    found = reflector.reflect(case(comment="look at\nthe cube", plan="1. find the cube"))
+    assert found == Critique.of_tool("simple_query", 1, "it is blue", "blue")
+    prompt = llm.calls[0].prompt
+    for part in (
+        "what color is the cube?",
+        "step 0: find(image0, 'cube')",
+        "0.0: box [10, 10, 20, 20], score 0.90",
+        "step 1: simple_query(0.0, 'what color?')",
+        "Its answer: red",
+        "The right answer: blue",
+        "A person says: look at the cube",
+        "1. find the cube",
+        "location: plan, program, tool or none",
+    ):
+        assert part in prompt
+    assert len(llm.calls) == 1
+
+
+def test_local_reflection_stops_at_the_first_fault() -> None:
+    llm = ScriptedLLM(["location: none", "location: tool\nreason: it is blue\nstep: 0"])
+    found = LanguageReflector(llm, scope="local").reflect(case())
+    assert found == Critique.of_tool("simple_query", 1, "it is blue")
+    first, second = (call.prompt for call in llm.calls)
+    assert "(none yet)" in first and "simple_query(" not in first.split("The call to judge")[1]
+    assert "step 0: find" in second.split("The call to judge")[0]
+
+
+def test_local_reflection_that_finds_nothing() -> None:
+    found = LanguageReflector(ScriptedLLM(["location: none"] * 2), scope="local").reflect(case())
+    assert (found.location, "2 calls" in found.reason) == ("none", True)
+
+
+def test_a_small_writer_goes_on_after_the_last_line() -> None:
+    llm = ScriptedLLM([" 1 simple_query: blue\n# task: question"])
+    found = LanguageReflector(llm, style="compact").reflect(case())
+    assert found == Critique.of_tool("simple_query", 1, "", "blue")
+    assert llm.calls[0].prompt.endswith("# answer: red\n# desired: blue\n# fault:")
+
+
+def test_a_failure_is_told_in_place_of_an_answer() -> None:
+    llm = ScriptedLLM(["location: program"])
+    failure = Failure("runtime", "list index out of range")
+    LanguageReflector(llm).reflect(case(desired=None, failure=failure))
+    assert "none; it failed: runtime: list index out of range" in llm.calls[0].prompt
+    assert "The right answer" not in llm.calls[0].prompt
+
+
+def test_words_that_say_nothing_are_an_error() -> None:
+    with pytest.raises(CritiqueError):
+        LanguageReflector(ScriptedLLM(["I am not sure."])).reflect(case())
+
+
+def test_names_that_do_not_exist() -> None:
+    with pytest.raises(UnknownNameError, match="prompt style"):
+        LanguageReflector(ScriptedLLM(), style="verbose")
+    with pytest.raises(UnknownNameError, match="scope"):
+        LanguageReflector(ScriptedLLM(), style="compact", scope="local")

@@ -1,0 +1,110 @@
+"""Prompts that ask a language model what made an answer wrong.
+
+``full`` and ``chat`` prompts state everything in words, for a whole run at once or for one call of
+it. The ``compact`` one is for small writers that were trained on it; the writer goes on after its
+last line::
+
+    # task: {task}
+    # query: {query}
+    # options: {a; b; c}           only where there are options
+    {program}
+    # {call}                       one line a call
+    # answer: {answer}
+    # desired: {desired}           only where it is known
+    # comment: {comment}           only where there is one
+    # fault:
+
+with ``program``, ``plan``, ``none`` or ``{step} {tool}: {what it should have given}``.
+
+Source: CLOVA (Gao et al. 2024, sec. 3.3), global and local reflection; the words are ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import resources
+from string import Template
+
+from viper.prompting.compact import compact_program, one_line, options_line
+
+FAULT = "# fault:"
+END_OF_FAULT = "\n"
+
+
+@dataclass(frozen=True)
+class Reflection:
+    """What a language model is told of a wrong answer.
+
+    Attributes:
+        steps: one text a call, in order.
+        answer: what the program answered, or how it failed.
+        desired: the right answer in words; empty where it is not known.
+        comment: feedback in words; may be empty.
+        plan: empty where the strategy makes none.
+    """
+
+    task: str
+    query: str
+    options: Sequence[str]
+    program: str
+    steps: Sequence[str]
+    answer: str
+    desired: str = ""
+    comment: str = ""
+    plan: str = ""
+
+
+def build_global_prompt(reflection: Reflection) -> str:
+    """The prompt that shows a whole run and asks for the one fault."""
+    steps = "\n".join(reflection.steps) or "(it made no call)"
+    return _filled("reflect_global", reflection, steps=steps)
+
+
+def build_local_prompt(reflection: Reflection, place: int) -> str:
+    """The prompt that asks whether the call at a place of ``steps`` is in order."""
+    checked = "\n".join(reflection.steps[:place]) or "(none yet)"
+    return _filled("reflect_local", reflection, checked=checked, step=reflection.steps[place])
+
+
+def build_fault_prompt(reflection: Reflection) -> str:
+    """The compact prompt, up to and with its last line's ``# fault:``."""
+    lines = [f"# task: {reflection.task}", f"# query: {one_line(reflection.query)}"]
+    lines += [line for line in [options_line(reflection.options).rstrip("\n")] if line]
+    lines.append(compact_program(reflection.program))
+    lines += [f"# {one_line(step)}" for step in reflection.steps]
+    lines.append(f"# answer: {one_line(reflection.answer)}")
+    if reflection.desired:
+        lines.append(f"# desired: {one_line(reflection.desired)}")
+    if reflection.comment:
+        lines.append(f"# comment: {one_line(reflection.comment)}")
+    return "\n".join([*lines, FAULT])
+
+
+def fault_line(location: str, step: int | None = None, desired: str = "") -> str:
+    """What a small writer should go on with after ``# fault:``, its line's end included.
+
+    Args:
+        location: ``program``, ``plan``, ``none`` or the name of a tool.
+    """
+    where = location if step is None else f"{step} {location}"
+    return f" {where}{f': {one_line(desired)}' if desired else ''}{END_OF_FAULT}"
+
+
+def _filled(name: str, reflection: Reflection, **steps: str) -> str:
+    options = "".join(f"- {one_line(option)}\n" for option in reflection.options)
+    feedback = [f"The right answer: {reflection.desired}"] if reflection.desired else []
+    feedback += [f"A person says: {one_line(reflection.comment)}"] if reflection.comment else []
+    values = {
+        "task": reflection.task,
+        "query": one_line(reflection.query),
+        "options": f"Possible answers:\n{options}" if options else "",
+        "plan": f"\nThe plan it followed:\n{reflection.plan.strip()}\n" if reflection.plan else "",
+        "program": reflection.program.strip("\n"),
+        "answer": one_line(reflection.answer),
+        "feedback": "\n".join(feedback),
+        "locations": "plan, program, tool or none" if reflection.plan else "program, tool or none",
+        **steps,
+    }
+    template = resources.files("viper.prompting") / "templates" / f"{name}.md"
+    return Template(template.read_text(encoding="utf-8")).substitute(values).rstrip("\n") + "\n"

@@ -1,0 +1,142 @@
+"""One answer with what would have been right: what a reflector is asked about."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from viper.agreement import box_iou, normalised
+from viper.errors import UsageError
+from viper.schema import Answer, Query, Trace, Trial
+from viper.tools.media import Media
+
+SAME_BOX = 0.5
+"""Least IoU of two boxes that are the same answer, as metrics of grounding have it."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A program's answer and the feedback on it.
+
+    Attributes:
+        query: its task is resolved, never ``auto``.
+        media: what the query is about.
+        trial: the program with its log of calls and the thresholds it ran under.
+        answer: what it answered; None where it failed.
+        desired: what would have been right, as metrics take it: ``ground`` a box ``(x0, y0, x1,
+            y1)`` in pixels from the top-left corner; ``choice`` the index of the option;
+            ``statement`` a truth value; ``question`` a text or number, or several accepted ones.
+            None where only a comment was given.
+        comment: the feedback in words.
+        plan: of the strategy that makes one.
+
+    Raises:
+        UsageError: a desired answer that is none of the task.
+    """
+
+    query: Query
+    media: Media
+    trial: Trial
+    answer: Answer | None
+    desired: Any = None
+    comment: str = ""
+    plan: str = ""
+
+    def __post_init__(self) -> None:
+        expected = _expected(self.desired, self.query)
+        if expected:
+            raise UsageError(f"the desired answer is {self.desired!r}; expected {expected}")
+
+    @classmethod
+    def of(
+        cls, trace: Trace, media: Media, desired: Any = None, comment: str = "", plan: str = ""
+    ) -> Case | None:
+        """The case of a run: the trial that answered, else the last with a program.
+
+        None where the run wrote no program.
+        """
+        trials = [trial for trial in trace.trials if trial.program]
+        if trace.chosen is not None and trace.trials[trace.chosen].program:
+            trials = [trace.trials[trace.chosen]]
+        if not trials:
+            return None
+        return cls(trace.query, media, trials[-1], trace.answer, desired, comment, plan)
+
+
+def _expected(desired: Any, query: Query) -> str:
+    """What a desired answer should be; empty where it is."""
+    if desired is None:
+        return ""
+    if query.task == "ground" and not _is_box(desired):
+        return "a box, x0, y0, x1, y1 in pixels"
+    if query.task == "choice" and not (type(desired) is int and 0 <= desired < len(query.options)):
+        return f"the index of one of the {len(query.options)} options"
+    if query.task == "statement" and not isinstance(desired, bool):
+        return "true or false"
+    return ""
+
+
+def _is_box(value: Any) -> bool:
+    return (
+        isinstance(value, list | tuple)
+        and len(value) == 4
+        and all(isinstance(side, int | float) and math.isfinite(side) for side in value)
+    )
+
+
+def is_desired(answer: Answer | None, desired: Any, task: str) -> bool:
+    """Whether an answer is the desired one, by the equality that metrics use for the task.
+
+    ``ground``: IoU of at least 0.5. ``choice``: the same index. ``statement``: the same truth
+    value. Else equal texts after :func:`viper.agreement.normalised`.
+    """
+    if answer is None or desired is None:
+        return False
+    if task == "ground":
+        return answer.box is not None and box_iou(answer.box, desired) >= SAME_BOX
+    if task == "choice":
+        return answer.choice_index == desired
+    if task == "statement":
+        return answer.value is desired
+    several = isinstance(desired, Sequence) and not isinstance(desired, str)
+    wanted = [normalised(one) for one in (desired if several else [desired])]
+    said = normalised(answer.value)
+    return bool(said) and said in wanted
+
+
+def desired_texts(case: Case) -> list[str]:
+    """The desired answers as texts; empty where none is known, or where it is a box."""
+    desired, task = case.desired, case.query.task
+    if desired is None or task == "ground":
+        return []
+    if task == "choice":
+        return [case.query.options[desired]]
+    if isinstance(desired, Sequence) and not isinstance(desired, str):
+        return [str(one) for one in desired]
+    return [normalised(desired) if isinstance(desired, bool) else str(desired)]
+
+
+def desired_text(case: Case) -> str:
+    """The desired answer in words; empty where none is known. Of a box see :func:`box_text`."""
+    if case.query.task == "ground" and case.desired is not None:
+        height = case.media.images[0].shape[0] if case.media.images else None
+        return box_text(case.desired, height)
+    return " or ".join(desired_texts(case))
+
+
+def box_text(box: Sequence[float], image_height: float | None = None) -> str:
+    """``[left, lower, right, upper]`` of a box in pixels from the top-left corner, y up.
+
+    Programs see coordinates so. Without the picture's height the box is told as it is.
+    """
+    x0, y0, x1, y1 = box
+    if image_height is not None:
+        y0, y1 = image_height - y1, image_height - y0
+    return f"[{x0:.0f}, {y0:.0f}, {x1:.0f}, {y1:.0f}]"
+
+
+def is_reference(value: Any) -> bool:
+    """Whether a value of a log is a patch, picture, segment or video."""
+    return isinstance(value, Mapping) and set(value) == {"kind", "fields"}

@@ -1,0 +1,291 @@
+"""Other results that a call could have had, and how implausible each is.
+
+The cost of a change is how many nats of evidence the tool's own scores hold against it: the log of
+the odds of what the tool said to what it would say instead. Costs of different tools are so of one
+kind and can be compared:
+
+- a box let in or left out: the distance of its score's log-odds from the threshold's; another box
+  first: the distance between the two;
+- a yes or no: the distance of the score's log-odds from the threshold's;
+- another text, patch, option or answer: the difference of the log-likelihoods;
+- another order in depth: the relative difference of the two depths over ``DEPTH_ERROR``;
+- another window in time: the difference of the scores' log-odds;
+- where a tool tells no scores, ``UNSCORED``.
+
+Several changes at once cost their sum.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from viper.schema import ToolCall
+from viper.strategies.replay import restored
+from viper.tools import candidates
+from viper.tools.hub import HubSession
+
+DEPTH_ERROR = 0.05
+"""Relative error in depth that is as implausible as one nat."""
+
+UNSCORED = 3.0
+"""Cost of another result of a tool that tells nothing of how sure it is."""
+
+MOST_BOXES = 6
+MOST_ANSWERS = 12
+
+_SURE = 1e-6
+"""Scores are taken to be at least this far from 0 and 1."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """One other result of a call.
+
+    Attributes:
+        result: as the tool gives it, patches as references.
+        cost: in nats, at least 0.
+        what: the change in words.
+    """
+
+    result: Any
+    cost: float
+    what: str
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the changes of a call may draw on.
+
+    Attributes:
+        session: over the same media, with the thresholds of the run.
+        log: all calls of the run.
+        words: answers that a visual question may have, besides those of attribute families.
+        wanted: the desired answers of the whole query, as texts.
+    """
+
+    session: HubSession
+    log: Sequence[ToolCall]
+    words: Sequence[str] = ()
+    wanted: Sequence[str] = ()
+
+
+def changes_of(call: ToolCall, asked: Asked) -> list[Change]:
+    """Every change of a call that is worth trying, the cheapest first; empty for other tools.
+
+    Raises:
+        ToolError: the call's own arguments are refused.
+    """
+    changing = _CHANGES.get(call.tool)
+    if changing is None or call.error is not None:
+        return []
+    found = [
+        Change(one.result, max(0.0, one.cost), one.what) for one in changing(_Call(call), asked)
+    ]
+    return sorted(found, key=lambda change: change.cost)
+
+
+class _Call:
+    """A logged call with its arguments as the tool got them."""
+
+    def __init__(self, call: ToolCall) -> None:
+        self.logged = call
+        self._args = [restored(value) for value in call.args]
+        self._kwargs = {name: restored(value) for name, value in call.kwargs.items()}
+
+    def argument(self, place: int, name: str, default: Any = None) -> Any:
+        if place < len(self._args):
+            return self._args[place]
+        return self._kwargs.get(name, default)
+
+    @property
+    def result(self) -> Any:
+        return restored(self.logged.result)
+
+
+def _log_odds(score: float) -> float:
+    bounded = min(max(score, _SURE), 1 - _SURE)
+    return math.log(bounded / (1 - bounded))
+
+
+def _find(call: _Call, asked: Asked) -> Iterator[Change]:
+    session, name = asked.session, str(call.argument(1, "object_name"))
+    threshold = _log_odds(session.threshold("detector.threshold"))
+    found = candidates.boxes(session, call.argument(0, "patch"), name)
+    scored = [(ref, _log_odds(score)) for ref, score in found]
+    kept = [one for one in scored if one[1] >= threshold][:MOST_BOXES]
+    weaker = [one for one in scored if one[1] < threshold][:MOST_BOXES]
+    result = [ref for ref, odds in scored if odds >= threshold]
+    for ref, odds in weaker:
+        yield Change([*result, ref], threshold - odds, f"'{name}' with one box more")
+    for ref, odds in kept:
+        fewer = [other for other in result if other is not ref]
+        yield Change(fewer, odds - threshold, f"'{name}' with one box fewer")
+        for other, weak in weaker[:3]:
+            cost = odds - threshold + threshold - weak
+            yield Change([*fewer, other], cost, f"'{name}' with another box instead")
+        if ref is not result[0]:
+            yield Change([ref, *fewer], kept[0][1] - odds, f"'{name}' with another box first")
+    for (one, first), (two, second) in itertools.combinations(kept[-3:], 2):
+        fewer = [other for other in result if other is not one and other is not two]
+        yield Change(fewer, first + second - 2 * threshold, f"'{name}' with two boxes fewer")
+    for (one, first), (two, second) in itertools.combinations(weaker[:3], 2):
+        cost = 2 * threshold - first - second
+        yield Change([*result, one, two], cost, f"'{name}' with two boxes more")
+
+
+def _exists(call: _Call, asked: Asked) -> Iterator[Change]:
+    session, name = asked.session, str(call.argument(1, "object_name"))
+    threshold = _log_odds(session.threshold("detector.threshold"))
+    scores = [score for _, score in candidates.boxes(session, call.argument(0, "patch"), name)]
+    gaps = [_log_odds(score) - threshold for score in scores]
+    if call.result:
+        yield Change(False, sum(gap for gap in gaps if gap >= 0), f"there is no '{name}'")
+    else:
+        yield Change(True, -max(gaps, default=_log_odds(0.01)), f"there is a '{name}'")
+
+
+def _verify_property(call: _Call, asked: Asked) -> Iterator[Change]:
+    score = call.logged.scores[0] if call.logged.scores else 0.5
+    threshold = asked.session.threshold("matcher.threshold")
+    said, wanted = bool(call.result), call.argument(2, "visual_property")
+    cost = abs(_log_odds(score) - _log_odds(threshold))
+    yield Change(not said, cost, f"it is {'not ' if said else ''}{wanted}")
+
+
+def _choices(
+    options: Sequence[str], said: Any, scores: Sequence[float] | None, name: str
+) -> Iterator[Change]:
+    """Each other option by how much less likely it is than the one that was chosen."""
+    best = None if scores is None else scores[options.index(said)] if said in options else None
+    for place, option in enumerate(options):
+        if option != said:
+            cost = UNSCORED if scores is None or best is None else best - scores[place]
+            yield Change(option, cost, f"{name} gives '{option}' instead of '{said}'")
+
+
+def _best_text_match(call: _Call, asked: Asked) -> Iterator[Change]:
+    options = [str(option).strip() for option in call.argument(1, "option_list")]
+    scores = candidates.text_fits(asked.session, call.argument(0, "patch"), options)
+    yield from _choices(options, call.result, scores, "the best match")
+
+
+def _best_description(call: _Call, asked: Asked) -> Iterator[Change]:
+    options = [str(option).strip() for option in call.argument(2, "options")]
+    texts = [f"{option} {call.argument(1, 'object_name')}" for option in options]
+    scores = candidates.text_fits(asked.session, call.argument(0, "patch"), texts)
+    yield from _choices(options, call.result, scores, "the best description")
+
+
+def _best_image_match(call: _Call, asked: Asked) -> Iterator[Change]:
+    patches, content = call.argument(0, "list_patches"), call.argument(1, "content")
+    texts = [content] if isinstance(content, str) else [str(text) for text in content]
+    scores = candidates.patch_fits(asked.session, patches, texts)
+    said = int(call.result)
+    for place, score in enumerate(scores):
+        if place != said:
+            yield Change(place, scores[said] - score, f"patch {place} fits best, not {said}")
+
+
+def _simple_query(call: _Call, asked: Asked) -> Iterator[Change]:
+    patch, question = call.argument(0, "patch"), call.argument(1, "question")
+    if getattr(patch, "kind", "") in ("segment", "video"):
+        yield from _caption_video(call, asked)
+        return
+    families = asked.session.hub.settings.attribute_families
+    said = str(call.result)
+    words = [*asked.wanted, *itertools.chain(*families), *asked.words, *_other_answers(asked)]
+    answers = [said, *(word for word in dict.fromkeys(words) if word and word != said)]
+    text = "what is this?" if question is None else str(question).strip()
+    scores = candidates.answer_likelihoods(asked.session, patch, text, answers)
+    ranked = sorted(_choices(answers, said, scores, "the answer"), key=lambda one: one.cost)
+    yield from ranked[: MOST_ANSWERS if scores is not None else None]
+
+
+def _other_answers(asked: Asked) -> list[str]:
+    return [
+        call.result
+        for call in asked.log
+        if call.tool == "simple_query" and isinstance(call.result, str)
+    ]
+
+
+def _compute_depth(call: _Call, asked: Asked) -> Iterator[Change]:
+    own = float(call.result)
+    depths = [other.result for other in asked.log if other.tool == call.logged.tool]
+    for depth in dict.fromkeys(float(one) for one in depths if isinstance(one, int | float)):
+        if depth == own or own <= 0 or depth <= 0:
+            continue
+        apart = math.log(depth / own)
+        beyond = depth * (1 + math.copysign(1e-4, apart))
+        where = "farther" if apart > 0 else "nearer"
+        yield Change(beyond, abs(apart) / DEPTH_ERROR, f"it is {where} than the patch at {depth}")
+
+
+def _locate_event(call: _Call, asked: Asked) -> Iterator[Change]:
+    session, event = asked.session, str(call.argument(1, "event"))
+    threshold = _log_odds(session.threshold("video.threshold"))
+    start, end = call.result
+    for window in candidates.windows(session, call.argument(0, "segment"), event):
+        odds = _log_odds(window.score)
+        if [window.start, window.end] == [start, end]:
+            yield Change([start, start], odds - threshold, f"'{event}' is not there")
+        else:
+            cost = (_best_odds(call, asked, event) if start < end else threshold) - odds
+            what = f"'{event}' is in frames {window.start} to {window.end}"
+            yield Change([window.start, window.end], cost, what)
+
+
+def _best_odds(call: _Call, asked: Asked, event: str) -> float:
+    windows = candidates.windows(asked.session, call.argument(0, "segment"), event)
+    return max(_log_odds(window.score) for window in windows)
+
+
+def _caption_video(call: _Call, asked: Asked) -> Iterator[Change]:
+    for text in asked.wanted:
+        if text and text not in str(call.result):
+            yield Change(f"{text}.", UNSCORED, f"what happens is '{text}'")
+
+
+def _llm_query(call: _Call, asked: Asked) -> Iterator[Change]:
+    for text in asked.wanted:
+        if text != call.result:
+            yield Change(text, UNSCORED, f"the language model says '{text}'")
+
+
+def _select_answer(call: _Call, asked: Asked) -> Iterator[Change]:
+    info, question = call.argument(0, "info"), str(call.argument(1, "question"))
+    options = [str(option).strip() for option in call.argument(2, "options") or ()]
+    if options:
+        scores = candidates.option_likelihoods(asked.session, info, question, options)
+        for change in _choices(options, call.result, scores, "the choice"):
+            # Likelier than what was chosen: the choice was not made by likelihood.
+            yield change if change.cost >= 0 else replace(change, cost=UNSCORED)
+
+
+def _process_guesses(call: _Call, asked: Asked) -> Iterator[Change]:
+    guesses = [str(guess).strip() for guess in call.argument(1, "guesses")]
+    yield from _choices(list(dict.fromkeys(guesses)), call.result, None, "the common answer")
+
+
+_CHANGES: Mapping[str, Callable[[_Call, Asked], Iterator[Change]]] = {
+    "find": _find,
+    "exists": _exists,
+    "verify_property": _verify_property,
+    "best_text_match": _best_text_match,
+    "best_description_from_options": _best_description,
+    "best_image_match": _best_image_match,
+    "simple_query": _simple_query,
+    "compute_depth": _compute_depth,
+    "locate_event": _locate_event,
+    "caption_video": _caption_video,
+    "llm_query": _llm_query,
+    "select_answer": _select_answer,
+    "process_guesses": _process_guesses,
+}
+
+CHANGEABLE = frozenset(_CHANGES)
+"""Tools for which other results are known."""

@@ -1,0 +1,221 @@
+"""The results of a run's calls as text, for a language model that judges them.
+
+Source: CLOVA (Gao et al. 2024, sec. 3.3): results that are no text are converted into some. Patches
+become their boxes with the detector's scores and, where a VQA model is at hand, a caption; boxes
+are told as programs see them, y pointing up. All text is bounded, whatever a trace holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from viper.errors import ViperError
+from viper.prompting.compact import one_line
+from viper.schema import ToolCall
+from viper.strategies.replay import restored
+from viper.tools.hub import HubSession
+from viper.tuning.case import is_reference
+
+LONGEST_STEP = 900
+MOST_STEPS = 60
+MOST_ITEMS = 8
+MOST_CAPTIONS = 24
+LONGEST_VALUE = 200
+
+Caption = Callable[[Any], str]
+"""A reference as a log holds it to a sentence; empty where there is none."""
+
+
+def step_texts(log: Sequence[ToolCall], session: HubSession | None = None) -> list[str]:
+    """One text a call, in order: what was asked and what came out.
+
+    Of a very long log the middle is left out; its place says how many calls.
+
+    Args:
+        session: captions patches and pictures with the VQA model; None does without.
+    """
+    names, caption = _Names(log), _captions(session)
+    shown = list(log)
+    if len(shown) > MOST_STEPS:
+        half = MOST_STEPS // 2
+        first, last = shown[:half], shown[-half:]
+        texts = [_step(call, names, caption) for call in first]
+        texts.append(f"({len(shown) - 2 * half} more calls)")
+        return texts + [_step(call, names, caption) for call in last]
+    return [_step(call, names, caption) for call in shown]
+
+
+def compact_steps(log: Sequence[ToolCall], items: int = MOST_ITEMS) -> list[str]:
+    """One short line a call: ``2 simple_query 0.1, what color is this?: red``.
+
+    ``0.1`` is the patch at index 1 of what call 0 gave. A patch that was found is told as its
+    centre's x and y and its score in hundredths: ``34 92 83``.
+
+    Args:
+        items: of a list that are told at most.
+    """
+    names = _Names(log)
+    return [_compact_step(call, names, items) for call in log]
+
+
+class _Names:
+    """What patches are called: by the call that gave them."""
+
+    def __init__(self, log: Sequence[ToolCall]) -> None:
+        self._names: dict[str, str] = {}
+        self._extents: dict[str, tuple[float, float]] = {}
+        for call in log:
+            for place, item in enumerate(_items(call.result)):
+                if is_reference(item):
+                    self._names.setdefault(str(item["fields"]), f"{call.index}.{place}")
+            for item in call.args:
+                if is_reference(item) and item["kind"] == "patch" and len(item["fields"]) == 5:
+                    self._widen(*item["fields"])
+
+    def _widen(self, image: Any, left: float, lower: float, right: float, upper: float) -> None:
+        width, height = self._extents.get(str(image), (0.0, 0.0))
+        self._extents[str(image)] = (max(width, right), max(height, upper))
+
+    def _is_whole(self, fields: Sequence[Any]) -> bool:
+        """Whether a patch spans all that the run asked of its picture."""
+        return list(fields[1:]) == [0, 0, *self._extents.get(str(fields[0]), ())]
+
+    def of(self, reference: Mapping[str, Any]) -> str:
+        fields = reference["fields"]
+        found = self._names.get(str(fields))
+        if found is not None:
+            return found
+        if reference["kind"] == "segment":
+            return f"frames {fields[1]} to {fields[2]}"
+        if reference["kind"] == "patch" and self._is_whole(fields):
+            return str(fields[0])
+        if reference["kind"] == "patch":
+            return f"part {_box(fields)}"
+        return str(fields[0]) if fields else str(reference["kind"])
+
+
+def _items(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, list | tuple) else [value]
+
+
+def _box(fields: Sequence[Any]) -> str:
+    return "[" + ", ".join(f"{float(side):.0f}" for side in fields[1:5]) + "]"
+
+
+def _short(text: str, limit: int) -> str:
+    flat = one_line(text)
+    return flat if len(flat) <= limit else f"{flat[: limit - 1]}…"
+
+
+def _value(value: Any, names: _Names) -> str:
+    if is_reference(value):
+        return names.of(value)
+    if isinstance(value, list | tuple):
+        told = ", ".join(_value(item, names) for item in value[:MOST_ITEMS])
+        more = f", {len(value) - MOST_ITEMS} more" if len(value) > MOST_ITEMS else ""
+        return f"[{told}{more}]"
+    if isinstance(value, float):
+        return f"{value:.3g}"
+    if isinstance(value, Mapping):
+        return _short(", ".join(f"{key}: {value[key]}" for key in value), LONGEST_VALUE)
+    return _short(repr(value) if isinstance(value, str) else str(value), LONGEST_VALUE)
+
+
+def _asked(call: ToolCall, names: _Names) -> str:
+    args = [_value(value, names) for value in call.args]
+    args += [f"{name}={_value(value, names)}" for name, value in call.kwargs.items()]
+    return f"{call.tool}({', '.join(args)})"
+
+
+def _step(call: ToolCall, names: _Names, caption: Caption) -> str:
+    where = "" if call.line is None else f" (line {call.line})"
+    lines = [f"step {call.index}{where}: {_asked(call, names)}"]
+    if call.error is not None:
+        lines.append(f"  failed: {_short(call.error, LONGEST_VALUE)}")
+    else:
+        lines += [f"  {line}" for line in _result(call, names, caption)]
+    if call.rejected_by is not None:
+        lines.append(f"  {call.rejected_by} let nothing pass; best scores {_scores(call)}")
+    elif call.judged_by is not None and call.scores and not isinstance(call.result, list | tuple):
+        lines.append(f"  scores {_scores(call)}, judged by {call.judged_by}")
+    text = "\n".join(lines)
+    return text if len(text) <= LONGEST_STEP else f"{text[: LONGEST_STEP - 1]}…"
+
+
+def _scores(call: ToolCall) -> str:
+    return ", ".join(f"{score:.2f}" for score in call.scores[:MOST_ITEMS])
+
+
+def _result(call: ToolCall, names: _Names, caption: Caption) -> list[str]:
+    items = _items(call.result)
+    if not items or not is_reference(items[0]):
+        return [f"gave {_value(call.result, names)}"]
+    lines = [f"gave {len(items)} {_counted(items[0]['kind'], len(items))}"]
+    for place, item in enumerate(items[:MOST_ITEMS]):
+        if not is_reference(item):
+            continue
+        told = f"  {call.index}.{place}"
+        if item["kind"] == "patch" and len(item["fields"]) == 5:
+            told += f": box {_box(item['fields'])}"
+        if call.tool == "find" and place < len(call.scores):
+            told += f", score {call.scores[place]:.2f}"
+        sentence = caption(item)
+        lines.append(told + (f", shows: {_short(sentence, LONGEST_VALUE)}" if sentence else ""))
+    if len(items) > MOST_ITEMS:
+        lines.append(f"  and {len(items) - MOST_ITEMS} more")
+    return lines
+
+
+def _counted(kind: str, count: int) -> str:
+    if count == 1:
+        return kind
+    return f"{kind}es" if kind.endswith("ch") else f"{kind}s"
+
+
+def _captions(session: HubSession | None) -> Caption:
+    """Captions of so many different patches; of later ones, and where it fails, none."""
+    known: dict[str, str] = {}
+
+    def caption(reference: Any) -> str:
+        key = str(reference)
+        if session is None or reference["kind"] not in ("patch", "image"):
+            return ""
+        if key not in known and len(known) < MOST_CAPTIONS:
+            try:
+                known[key] = str(session.nested("caption_image", (restored(reference),), {}))
+            except (ViperError, ValueError, IndexError):
+                known[key] = ""
+        return known.get(key, "")
+
+    return caption
+
+
+def _compact_step(call: ToolCall, names: _Names, items: int) -> str:
+    args = ", ".join(_compact_value(value, names) for value in [*call.args, *call.kwargs.values()])
+    if call.error is not None:
+        return f"{call.index} {call.tool} {args}: failed"
+    found = _items(call.result)
+    if isinstance(call.result, list | tuple) and all(map(is_reference, found)):
+        told = [f"{len(found)}"]
+        for place, item in enumerate(found[:items]):
+            told.append(_compact_patch(item, call.scores[place : place + 1]))
+        return f"{call.index} {call.tool} {args}: {'; '.join(told)}"
+    sure = f" {100 * call.scores[0]:.0f}" if call.judged_by and call.scores else ""
+    return f"{call.index} {call.tool} {args}: {_compact_value(call.result, names)}{sure}"
+
+
+def _compact_patch(item: Mapping[str, Any], score: Sequence[float]) -> str:
+    if item["kind"] != "patch" or len(item["fields"]) != 5:
+        return str(item["kind"])
+    left, lower, right, upper = (float(side) for side in item["fields"][1:5])
+    told = f"{(left + right) / 2:.0f} {(lower + upper) / 2:.0f}"
+    return told + "".join(f" {100 * one:.0f}" for one in score)
+
+
+def _compact_value(value: Any, names: _Names) -> str:
+    if isinstance(value, list | tuple):
+        return _short(" ".join(_compact_value(item, names) for item in value[:MOST_ITEMS]), 80)
+    if isinstance(value, str):
+        return _short(value, 80)
+    return _short(_value(value, names), 80)

@@ -1,0 +1,141 @@
+"""A language model says what made an answer wrong, from the run told in text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Literal, get_args
+
+from viper.errors import UnknownNameError
+from viper.llm.protocol import LLM, Sampling
+from viper.prompting.builder import STYLES
+from viper.prompting.reflection import (
+    END_OF_FAULT,
+    Reflection,
+    build_fault_prompt,
+    build_global_prompt,
+    build_local_prompt,
+)
+from viper.tools.hub import HubSession, ToolHub
+from viper.tuning.case import Case, desired_text
+from viper.tuning.critique import Critique
+from viper.tuning.critique_text import parse_critique, parse_fault
+from viper.tuning.evidence import MOST_ITEMS, compact_steps, step_texts
+
+Scope = Literal["global", "local"]
+
+REPLY_TOKENS = 256
+FAULT_TOKENS = 48
+
+COMPACT_LIMIT = 900
+"""Tokens of a compact prompt at most; details of the calls go until it fits."""
+
+_MOST_LOCAL_STEPS = 40
+
+
+class LanguageReflector:
+    """The :class:`~viper.tuning.reflector.Reflector` of CLOVA: a language model reads the run.
+
+    ``global`` shows the whole run once. ``local`` goes through its calls and stops at the first
+    that is found wrong; CLOVA asks so where what the global critique led to did not help.
+    The compact style has a global form only, for writers that were trained on it.
+
+    Args:
+        hub: captions patches for the prompts; None tells their boxes alone.
+        style: ``full``, ``chat`` or ``compact``.
+
+    Raises:
+        UnknownNameError: another scope or style, or ``local`` with the compact style.
+    """
+
+    def __init__(
+        self, llm: LLM, hub: ToolHub | None = None, style: str = "chat", scope: Scope = "global"
+    ) -> None:
+        if style not in STYLES:
+            raise UnknownNameError("prompt style", style, STYLES)
+        scopes = get_args(Scope) if style != "compact" else ("global",)
+        if scope not in scopes:
+            raise UnknownNameError("scope of reflection", scope, scopes)
+        self._llm, self._hub, self._style, self._scope = llm, hub, style, scope
+
+    def reflect(self, case: Case) -> Critique:
+        """What the model blames.
+
+        Raises:
+            CritiqueError: its words name no location that can be understood.
+        """
+        tools = {call.index: call.tool for call in case.trial.tool_calls}
+        if self._style == "compact":
+            prompt = compact_prompt(case, self._llm.count_tokens)
+            stops = Sampling(max_tokens=FAULT_TOKENS, stop=(END_OF_FAULT,))
+            return parse_fault(self._llm.generate([prompt], stops)[0][0].text, tools)
+        told = self._told(case)
+        if self._scope == "local":
+            return self._step_by_step(case, told)
+        return parse_critique(self._asked(build_global_prompt(told)), tools)
+
+    def _step_by_step(self, case: Case, told: Reflection) -> Critique:
+        calls = case.trial.tool_calls[:_MOST_LOCAL_STEPS]
+        for place, call in enumerate(calls):
+            reply = self._asked(build_local_prompt(told, place))
+            found = parse_critique(reply, {call.index: call.tool}, default_step=call.index)
+            if found.speaks:
+                return found
+        reason = f"the language model found nothing wrong with any of {len(calls)} calls"
+        return Critique("none", None, reason)
+
+    def _asked(self, prompt: str) -> str:
+        return self._llm.generate([prompt], Sampling(max_tokens=REPLY_TOKENS))[0][0].text
+
+    def _told(self, case: Case) -> Reflection:
+        session = self._session(case)
+        if self._scope == "local":
+            log = case.trial.tool_calls[:_MOST_LOCAL_STEPS]
+            return _reflection(case, tuple(step_texts(log, session)))
+        return _reflection(case, tuple(step_texts(case.trial.tool_calls, session)))
+
+    def _session(self, case: Case) -> HubSession | None:
+        if self._hub is None:
+            return None
+        return self._hub.session(case.media, thresholds=case.trial.thresholds)
+
+
+def compact_prompt(
+    case: Case, count_tokens: Callable[[str], int], limit: int = COMPACT_LIMIT
+) -> str:
+    """The compact prompt of a case; training a writer to reflect and asking it both use this.
+
+    Where it would be longer than the limit, patches of long lists go first, then calls from the
+    middle of the run.
+    """
+    log = case.trial.tool_calls
+    told = _reflection(case, ())
+    prompt = ""
+    for items in (MOST_ITEMS, 4, 2, 0):
+        steps = compact_steps(log, items)
+        prompt = build_fault_prompt(replace(told, steps=steps))
+        if count_tokens(prompt) <= limit:
+            return prompt
+    steps = compact_steps(log, 0)
+    while len(steps) > 1 and count_tokens(prompt) > limit:
+        del steps[len(steps) // 2]
+        prompt = build_fault_prompt(replace(told, steps=steps))
+    return prompt
+
+
+def _reflection(case: Case, steps: tuple[str, ...]) -> Reflection:
+    answer, failure = case.answer, case.trial.failure
+    said = "none" if answer is None else str(answer.value)
+    if answer is None and failure is not None:
+        said = f"none; it failed: {failure.kind}: {failure.message}"
+    return Reflection(
+        task=case.query.task,
+        query=case.query.text,
+        options=case.query.options,
+        program=case.trial.program,
+        steps=steps,
+        answer=said,
+        desired=desired_text(case),
+        comment=case.comment,
+        plan=case.plan,
+    )

@@ -1,0 +1,206 @@
+"""Programs that differ from another in one thing, as a language model may misread a query.
+
+They are planted as faults, and tried as the explanation of a wrong answer.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+_OPPOSITE_NAMES = {
+    "max": "min",
+    "get_patch_left_of": "get_patch_right_of",
+    "get_patch_above_of": "get_patch_below_of",
+    "crop_left_of_bbox": "crop_right_of_bbox",
+    "crop_above_bbox": "crop_below_bbox",
+    "get_video_segment_before_event": "get_video_segment_after_event",
+}
+_SWAPPED = {**_OPPOSITE_NAMES, **{there: here for here, there in _OPPOSITE_NAMES.items()}}
+_OTHER_ORDER = {
+    "sort_patches_left_to_right": "sort_patches_bottom_to_top",
+    "sort_patches_bottom_to_top": "sort_patches_front_to_back",
+    "sort_patches_front_to_back": "sort_patches_left_to_right",
+    "horizontal_center": "vertical_center",
+    "vertical_center": "horizontal_center",
+}
+_COMPARED: Mapping[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Lt: ast.Gt,
+    ast.Gt: ast.Lt,
+    ast.LtE: ast.GtE,
+    ast.GtE: ast.LtE,
+}
+
+_LONGEST_NOUN = 4
+"""Words of a text that may be the name of a thing."""
+
+_Edit = Callable[[ast.AST], None]
+
+
+@dataclass(frozen=True)
+class EditedProgram:
+    """A program and in what it differs.
+
+    Attributes:
+        kind: ``direction`` (left for right, the first for the last, more for less),
+            ``superlative`` (most for least), ``order`` (another axis), ``attribute`` (another word
+            of a family), ``filter`` (a condition left out) or ``condition`` (a word put in).
+        cost: of taking the other program for one that was meant to be this, in nats: a price of
+            the kind, ``WORD_ASKED`` for each word taken out that the query says, ``WORD_USED`` for
+            each put in that the program says already.
+    """
+
+    kind: str
+    program: str
+    cost: float = 0.0
+
+
+COSTS: Mapping[str, float] = {
+    "direction": 1.5,
+    "superlative": 1.5,
+    "order": 2.0,
+    "attribute": 1.0,
+    "filter": 1.0,
+    "condition": 1.0,
+}
+WORD_ASKED = 4.0
+WORD_USED = 1.0
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """Which words may take each other's place.
+
+    Attributes:
+        families: of words that exclude each other.
+        asked: words that may be put in; None allows all of the families for others, but no word
+            where there was none.
+    """
+
+    families: Sequence[Sequence[str]]
+    asked: frozenset[str] | None = None
+
+    @classmethod
+    def of_query(cls, families: Sequence[Sequence[str]], query: str) -> Vocabulary:
+        """The words of a query alone may be put in."""
+        words = re.findall(r"\w+", query.lower())
+        found = {*words, *(word.removesuffix("s") for word in words)}
+        return cls(families, frozenset(found))
+
+
+def edited_programs(program: str, vocabulary: Vocabulary) -> list[EditedProgram]:
+    """Every program with one such difference, in the order of the text; none if it cannot be read.
+
+    Two edits that lead to the same program count as the first of them.
+    """
+    try:
+        tree = ast.parse(program)
+        plain = ast.unparse(tree)
+    except (SyntaxError, ValueError, RecursionError):
+        return []
+    found: dict[str, EditedProgram] = {}
+    words = _known_words(tree, vocabulary)
+    for place, node in enumerate(ast.walk(tree)):
+        for kind, edit in _edits(node, vocabulary):
+            changed = copy.deepcopy(tree)
+            edit(list(ast.walk(changed))[place])
+            text = ast.unparse(ast.fix_missing_locations(changed))
+            if text != plain:
+                cost = COSTS[kind] + _words_cost(
+                    words, _known_words(changed, vocabulary), vocabulary
+                )
+                found.setdefault(text, EditedProgram(kind, text, cost))
+    return list(found.values())
+
+
+def _known_words(tree: ast.AST, vocabulary: Vocabulary) -> Counter[str]:
+    """How often a program says each word of the families."""
+    known = set(chain(*vocabulary.families))
+    texts = [n.value for n in ast.walk(tree) if isinstance(n, ast.Constant)]
+    said = [text.split() for text in texts if isinstance(text, str)]
+    return Counter(word for word in chain(*said) if word in known)
+
+
+def _words_cost(before: Counter[str], after: Counter[str], vocabulary: Vocabulary) -> float:
+    asked = vocabulary.asked or frozenset()
+    taken = sum(count for word, count in (before - after).items() if word in asked)
+    used = sum(count for word, count in (after - before).items() if before[word])
+    return WORD_ASKED * taken + WORD_USED * used
+
+
+def _edits(node: ast.AST, vocabulary: Vocabulary) -> Iterator[tuple[str, _Edit]]:
+    """Kinds of errors that this node allows, each with what makes it."""
+    if isinstance(node, ast.Name) and node.id in _SWAPPED:
+        kind = "superlative" if node.id in ("max", "min") else "direction"
+        yield kind, _setting("id", _SWAPPED[node.id])
+    elif isinstance(node, ast.Name) and node.id in _OTHER_ORDER:
+        yield "order", _setting("id", _OTHER_ORDER[node.id])
+    elif isinstance(node, ast.Attribute) and node.attr in _SWAPPED:
+        yield "direction", _setting("attr", _SWAPPED[node.attr])
+    elif isinstance(node, ast.Attribute) and node.attr in _OTHER_ORDER:
+        yield "order", _setting("attr", _OTHER_ORDER[node.attr])
+    elif isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _COMPARED:
+        yield "direction", _setting("ops", [_COMPARED[type(node.ops[0])]()])
+    elif isinstance(node, ast.ListComp) and node.generators[0].ifs:
+        yield "filter", _unfiltered
+    elif isinstance(node, ast.Subscript):
+        yield from _other_places(node)
+    elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+        yield from _other_words(node.value, vocabulary)
+
+
+def _other_places(node: ast.Subscript) -> Iterator[tuple[str, _Edit]]:
+    """The first for the last, the second for the second last, and the other way round."""
+    index = _number(node.slice)
+    if index is not None:
+        mirrored = ast.Constant(-index - 1) if index < 0 else _negative(index + 1)
+        yield "direction", _setting("slice", mirrored)
+
+
+def _number(node: ast.expr) -> int | None:
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        inner = _number(node.operand)
+        return None if inner is None else -inner
+    return node.value if isinstance(node, ast.Constant) and type(node.value) is int else None
+
+
+def _negative(value: int) -> ast.expr:
+    return ast.UnaryOp(ast.USub(), ast.Constant(value))
+
+
+def _other_words(text: str, vocabulary: Vocabulary) -> Iterator[tuple[str, _Edit]]:
+    """Another word of a family; a word left out where others follow it; a word put in."""
+    words, asked = text.split(), vocabulary.asked
+    known = set(chain(*vocabulary.families))
+
+    def with_words(changed: Sequence[str]) -> _Edit:
+        return _setting("value", " ".join(changed))
+
+    for place, word in enumerate(words):
+        for family in vocabulary.families:
+            others = family if word in family else ()
+            for other in others:
+                if asked is None or other in asked:
+                    yield "attribute", with_words([*words[:place], other, *words[place + 1 :]])
+        if word in known and place < len(words) - 1:
+            yield "filter", with_words(words[:place] + words[place + 1 :])
+    if asked is None or len(words) > _LONGEST_NOUN:
+        return
+    missing = [f for f in vocabulary.families if not set(f) & set(words)]
+    for word in chain(*missing):
+        if word in asked and words and words != [word]:
+            yield "condition", with_words([word, *words])
+
+
+def _setting(name: str, value: object) -> _Edit:
+    return lambda node: setattr(node, name, value)
+
+
+def _unfiltered(node: ast.AST) -> None:
+    assert isinstance(node, ast.ListComp)
+    node.generators[0].ifs = []

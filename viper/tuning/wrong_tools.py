@@ -1,0 +1,174 @@
+"""Tools that are wrong about one thing, on purpose and consistently.
+
+What is changed is what a model puts out, before thresholds and choices: a box's score, a crop's
+embedding, a depth map. So everything that asks about the same thing meets the same mistake with the
+same scores, as with a model that has learned it wrong, and nobody can tell by asking again.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from viper.schema import PixelBox
+from viper.tools.hub import HubSession, ToolHub
+from viper.tools.media import Media
+from viper.tools.roles import Detection, EventWindow, Floats
+
+Key = tuple[Any, ...]
+
+
+class Wrong(Protocol):
+    """One mistake of the model that plays a role."""
+
+    @property
+    def role(self) -> str: ...
+
+    def altered(self, operation: str, key: Key, value: Any) -> Any:
+        """What the model puts out instead of a value; the value itself where it is not about it.
+
+        Args:
+            operation: that was asked.
+            key: of the hub for what was asked: the key of ``computed``, or (picture, box).
+        """
+        ...
+
+
+class WrongHub(ToolHub):
+    """A hub over the models and caches of another, one of whose models is wrong about one thing."""
+
+    def __init__(self, hub: ToolHub, wrong: Wrong) -> None:
+        vars(self).update(vars(hub))
+        self.wrong = wrong
+
+    def session(
+        self,
+        media: Media,
+        *,
+        thresholds: Mapping[str, float] | None = None,
+        overrides: Mapping[int, Any] | None = None,
+        cancel: threading.Event | None = None,
+    ) -> HubSession:
+        """As :meth:`ToolHub.session`, with the mistake."""
+        values = {**self.settings.start_thresholds(), **(thresholds or {})}
+        return _WrongSession(self, media, values, dict(overrides or {}), cancel)
+
+
+class _WrongSession(HubSession):
+    """Alters what models put out after the caches, which so stay true."""
+
+    hub: WrongHub
+
+    def encoded(
+        self, role: str, where: tuple[str, Any], operation: str, make: Callable[[], Any]
+    ) -> Any:
+        value = super().encoded(role, where, operation, make)
+        return self._altered(role, operation, where, value)
+
+    def computed(self, role: str, key: Key, operation: str, *args: Any, **named: Any) -> Any:
+        value = super().computed(role, key, operation, *args, **named)
+        return self._altered(role, operation, key, value)
+
+    def _altered(self, role: str, operation: str, key: Key, value: Any) -> Any:
+        wrong = self.hub.wrong
+        return wrong.altered(operation, key, value) if role == wrong.role else value
+
+
+@dataclass(frozen=True)
+class WrongScores:
+    """A detector that gives boxes of some phrases other scores.
+
+    Attributes:
+        scores: by box, in pixels of what the detector sees.
+    """
+
+    phrases: frozenset[str]
+    scores: Mapping[PixelBox, float]
+    role: str = "detector"
+
+    def altered(self, operation: str, key: Key, value: Any) -> Any:
+        if operation != "detect" or key[-1] not in self.phrases:
+            return value
+        found: Sequence[Detection] = value
+        changed = [replace(item, score=self.scores.get(item.box, item.score)) for item in found]
+        return sorted(changed, key=lambda item: -item.score)
+
+
+@dataclass(frozen=True)
+class WrongEmbedding:
+    """A matcher that embeds one crop, ``where = (picture, box)``, elsewhere."""
+
+    where: tuple[str, Any]
+    embedding: Floats
+    role: str = "matcher"
+
+    def altered(self, operation: str, key: Key, value: Any) -> Any:
+        return self.embedding if operation == "encode_images" and key == self.where else value
+
+
+@dataclass(frozen=True)
+class WrongWords:
+    """A VQA model or language model that answers one question with other words.
+
+    Attributes:
+        key: of the question in the hub.
+        right: what it would have said.
+        said: what it says.
+        sureness: probability of ``said`` where ``right`` is the only other answer.
+        total: log-probability of the two together; None takes that of the true model.
+    """
+
+    role: str
+    key: Key
+    right: str
+    said: str
+    sureness: float
+    total: float | None = None
+
+    def altered(self, operation: str, key: Key, value: Any) -> Any:
+        if operation in ("answer", "select", "describe"):
+            return self.said if key == self.key else value
+        asked = key[1:-1] if self.role == "vqa" else ("select", *key[1:])
+        if key[:1] != ("likelihoods",) or asked != self.key or value is None:
+            return value
+        scores = dict(zip(key[-1], value, strict=True))
+        total = self.total
+        if total is None:
+            total = float(np.logaddexp(scores[self.right], scores[self.said]))
+        own = {self.said: math.log(self.sureness), self.right: math.log(1 - self.sureness)}
+        return [total + own[text] if text in own else scores[text] for text in key[-1]]
+
+
+@dataclass(frozen=True)
+class WrongDepth:
+    """A depth model that sees a box of one picture so many times as far as it is."""
+
+    image_id: str
+    box: tuple[int, int, int, int]
+    factor: float
+    role: str = "depth"
+
+    def altered(self, operation: str, key: Key, value: Any) -> Any:
+        if operation != "depth" or key[0] != self.image_id:
+            return value
+        x0, y0, x1, y1 = self.box
+        changed = np.array(value)
+        changed[y0:y1, x0:x1] *= self.factor
+        return changed
+
+
+@dataclass(frozen=True)
+class WrongWindows:
+    """A video model that gives the windows of one event other scores."""
+
+    key: Key
+    windows: tuple[EventWindow, ...]
+    role: str = "video"
+
+    def altered(self, operation: str, key: Key, value: Any) -> Any:
+        return list(self.windows) if operation == "locate" and key == self.key else value

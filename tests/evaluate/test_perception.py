@@ -1,31 +1,15 @@
 """The figures of single models, with the shipped ones on a few fresh scenes."""
 
-import numpy as np
 import pytest
 
 from viper.evaluate.intervals import Estimate
 from viper.evaluate.perception import perception_report
 from viper.profiles import load_profile
-from viper.tools.roles import Segment
-
-
-class EverythingIsACube:
-    """A segmenter that has not learned anything."""
-
-    model_id = "cube"
-
-    def encode(self, pixels):
-        return pixels.shape[:2]
-
-    def segments(self, encoding, names):
-        return [Segment(np.ones(encoding, bool), "cube", 1.0)]
 
 
 @pytest.fixture(scope="module")
 def report():
     hub = load_profile("embedded").components().hub
-    if "segmenter" not in hub.models.roles:
-        hub.models.add("segmenter", EverythingIsACube)
     return perception_report(hub, "val", seed=3, scenes=6, clips=1)
 
 

@@ -1,4 +1,4 @@
-"""The shipped matcher, depth and VQA weights on a few fresh validation scenes."""
+"""The shipped matcher, depth, VQA and segmenter weights on a few fresh validation scenes."""
 
 from pathlib import Path
 
@@ -59,3 +59,12 @@ def test_the_depth_model_orders_objects(views):
 
     figures = evaluate(DepthAnythingEstimator.from_pretrained(WEIGHTS / "depth"), views)
     assert figures["order"] > 0.9
+
+
+def test_the_segmenter_finds_objects_by_their_shape(tmp_path):
+    from viper.tools.segmenter_maskformer import MaskFormerSegmenter
+    from viper.world.training.segmenter import evaluate, segmented_stills
+
+    pictures = segmented_stills("val", len(SCENES), tmp_path)
+    figures = evaluate(MaskFormerSegmenter.from_pretrained(WEIGHTS / "segmenter"), pictures)
+    assert figures["found"] > 0.85 and figures["precision"] > 0.85

@@ -134,6 +134,21 @@ class PromptPool:
                 found = [one for one in found if one.concept == key]
         return found
 
+    def concepts(self, tool: str, model_id: str) -> frozenset[str]:
+        """As :class:`~viper.tools.soft_prompts.SoftPromptSource` says.
+
+        Raises:
+            StoreError: a pool that cannot be read.
+        """
+        key = ("concepts", tool, model_id, self.ledger.version)
+        found: frozenset[str] = self._read.get(
+            key,
+            lambda: frozenset(
+                one.concept for one in self.kept(tool) if one.evidence.model_id == model_id
+            ),
+        )[0]
+        return found
+
     def candidates(self, tool: str, concept: str | None, model_id: str) -> Sequence[SoftPrompt]:
         """As :class:`~viper.tools.soft_prompts.SoftPromptSource` says.
 

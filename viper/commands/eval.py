@@ -13,7 +13,7 @@ import click
 from viper.commands.correction_options import correction_options, run_changes
 from viper.commands.eval_ray import profile_of, ray_options
 from viper.commands.option_groups import options, root_option, seed_option, workers_option
-from viper.commands.options import api_option, profile_options
+from viper.commands.options import api_option, learned_option, profile_options
 from viper.errors import EXIT_FAILED, EXIT_OK, UsageError
 
 """What a store and every generator of random numbers take, whatever is added to it."""
@@ -78,6 +78,7 @@ _of_the_run = options(
 @_of_the_run
 @ray_options
 @api_option
+@learned_option(by_default=False)
 @profile_options
 def evaluate(name: str, **given: Any) -> int:
     """Answer the samples of SET (viper data list; or a FILE.csv, FILE.jsonl of your own).

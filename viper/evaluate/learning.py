@@ -144,11 +144,11 @@ class Learning:
         self.store.add(item.position, done.row, done.trace)
         return done.row, done.trace
 
-    def _learn_from(self, item: Item, row: Row, trace: Trace | None) -> Lesson:
+    def _learn_from(self, item: Item, row: Row, trace: Trace | None, stale: bool = False) -> Lesson:
         """The lesson of an answered item, in the journal when this returns."""
         lesson = Lesson(item.sample.sample_id, item.seed, row.score, row.score)
         if trace is not None:
-            task = self._task(item, row, trace)
+            task = replace(self._task(item, row, trace), stale=stale)
             lesson = self.learner.learn(task)
         lesson = replace(lesson, sample_id=item.sample.sample_id, seed=item.seed)
         self.journal.add(lesson)
@@ -248,7 +248,7 @@ class _Worker:
     def _work(self) -> None:
         while (given := self._waiting.get()) is not None and not self._stop.is_set():
             try:
-                self._standing.count(self._learn(*given))
+                self._standing.count(self._learn(*given, stale=True))
             except BaseException as error:  # noqa: BLE001 (boundary: told to the giving thread)
                 self._error = error
                 return

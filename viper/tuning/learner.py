@@ -65,6 +65,7 @@ class Task:
             by a new one; with demonstrations to be shown before those of the pool.
         desired: what would have been right; None: a comment is all there is.
         comment: in words.
+        stale: tools may have learned since it was answered; its program is tried again first.
     """
 
     media: Media
@@ -72,6 +73,7 @@ class Task:
     again: Callable[[str | None, Sequence[Pooled]], Answered]
     desired: Any = None
     comment: str = ""
+    stale: bool = False
 
     @property
     def query(self) -> Query:
@@ -165,10 +167,13 @@ class _Course:
 
     def from_wrong(self) -> None:
         """Reflects, updates and answers again until it is right or nothing is left to blame."""
-        rounds = 1 + (
-            0 if self._learner.updates is None else self._learner.updates.settings.updates
-        )
+        if self._task.stale:
+            self._now = self._task.again(_program(self._now.trace), ())
+        updates = self._learner.updates
+        rounds = 1 if updates is None else 1 + updates.settings.updates
         for round_ in range(rounds):
+            if self._now.solved:
+                break
             critique = self._reflected(round_)
             if critique is not None and critique.location in ("plan", "program"):
                 if self._settings.incorrect:
@@ -178,8 +183,6 @@ class _Course:
             if round_ == rounds - 1 or not self._teach(critique):
                 break
             self._now = self._task.again(_program(self._now.trace), ())
-            if self._now.solved:
-                break
         if self._now.solved and self._settings.correct:
             self._demonstrate(self._now.trace, None)
 

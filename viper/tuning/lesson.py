@@ -7,12 +7,13 @@ prompts were kept and why others were not, and whether the task was solved after
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from viper.errors import StoreError
 from viper.schema import to_json
 from viper.tuning.critique import Critique, CritiqueError
+from viper.tuning.kept_prompts import evidence_of
 from viper.tuning.teach import Taught
 
 
@@ -117,8 +118,20 @@ def update_of(values: Mapping[str, Any]) -> Update:
         StoreError: no such record.
     """
     try:
-        return Update(**{name: values[name] for name in _names(Update) if name in values})
-    except (TypeError, AttributeError) as error:
+        known = {name: values[name] for name in _names(Update) if name in values}
+        update = Update(**known)
+        for name in ("tool", "concept", "found_by", "problem"):
+            if not isinstance(getattr(update, name), str):
+                raise TypeError(f"{name} is no text")
+        numbers = [update.seconds, 0.0 if update.knew is None else update.knew]
+        if not all(isinstance(one, int | float) for one in numbers):
+            raise TypeError("seconds and knew are no numbers")
+        prompts = [
+            {"why": str(one.get("why", "")), **to_json(evidence_of(one))} for one in update.prompts
+        ]
+        ids = [str(one) for one in update.ids]
+        return replace(update, prompts=prompts, ids=ids, collected=dict(update.collected))
+    except (TypeError, ValueError, KeyError, AttributeError) as error:
         raise StoreError(f"not a record of an update ({error})") from None
 
 

@@ -19,6 +19,7 @@ from viper.api.library import Library
 from viper.schema import PixelBox, Trace
 from viper.strategies.replay import Replay, Replayer
 from viper.tools.media import Media
+from viper.tuning.lesson import Lesson
 from viper.web.embedded_media import embedded, shades
 from viper.web.pages import asset, rendered
 from viper.web.trace_view import trial_views
@@ -46,6 +47,7 @@ class Extras:
         depth: maps ``[H, W]`` by picture, larger is farther.
         score: of the answer by the data set's metric.
         back: address of the page that lists this one.
+        lesson: what was learned from the answer, where a run learned.
         most_bytes: that all pictures together may take.
     """
 
@@ -54,6 +56,7 @@ class Extras:
     depth: Mapping[str, np.ndarray] = field(default_factory=dict)
     score: float | None = None
     back: str = ""
+    lesson: Lesson | None = None
     most_bytes: int = MOST_BYTES
 
 

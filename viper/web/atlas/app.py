@@ -27,7 +27,7 @@ from viper.web.atlas.addresses import address, wanted_from, whole
 from viper.web.atlas.gallery import Gallery
 from viper.web.atlas.index import SORTS, AtlasIndex
 from viper.web.pages import line_changes, rendered, static_file
-from viper.web.sample_pages import again, truth_of
+from viper.web.sample_pages import again, lesson_of, truth_of
 from viper.web.trace_page import Extras, replay_all, trace_page
 
 _POLICY = (
@@ -186,6 +186,7 @@ def _trace_page(atlas: Atlas, request: Request) -> str:
         truth=truth_of(row),
         score=row.score,
         back="./",
+        lesson=lesson_of(shelf.store.folder, row),
     )
     return trace_page(trace, media, replay_all(trace, media, atlas.replayer), extras)
 

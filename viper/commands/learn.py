@@ -206,6 +206,7 @@ def _learner(
     given: dict[str, Any],
     cancel: threading.Event,
 ) -> Learner:
+    from viper.profiles.document import state_dir
     from viper.profiles.learning import Data, every_tool, learner_for, origin_of
     from viper.tuning.learner import LearnSettings
     from viper.tuning.tool_updates import ToolSettings
@@ -226,8 +227,8 @@ def _learner(
             given["seed"] if given["seed"] >= 0 else 0,
         )
     return learner_for(
-        profile,
         reasoner.components,
+        state_dir(profile.state),
         Data(
             given["annotated"],
             given["annotated_root"],

@@ -19,8 +19,6 @@ from viper.ace.pool import DemonstrationPool
 from viper.api.spec import api_hash
 from viper.data.lvis import Lvis
 from viper.errors import UnknownNameError, UsageError
-from viper.profiles.document import state_dir
-from viper.profiles.wiring import Profile
 from viper.strategies.base import Components
 from viper.tuning.collect import AnnotatedStore, PictureSearch
 from viper.tuning.language_reflector import LanguageReflector
@@ -52,6 +50,7 @@ class Data:
             web (the fields of :class:`viper.tuning.web_service.WebService`); or ``none``.
         positives: pictures of a concept at most, whatever a tool would take.
         seed: of the embedded world's own pictures.
+        wrong: share of these, in tenths, that show something else; for measurements.
     """
 
     annotated: str = "world"
@@ -59,11 +58,12 @@ class Data:
     pictures: str = "world"
     positives: int | None = None
     seed: int = 0
+    wrong: float = 0.0
 
 
 def learner_for(
-    profile: Profile,
     components: Components,
+    state: Path,
     data: Data,
     *,
     reflection: Reflection = "intervention",
@@ -73,18 +73,17 @@ def learner_for(
     on_step: Callable[[str], None] = lambda text: None,
     on_progress: Progress | None = None,
 ) -> Learner:
-    """A learner over the parts of a profile that uses what it learned.
+    """A learner whose pools are in a state's folder.
 
     Args:
-        components: of the profile with ``learned``; they see what is learned at once.
+        components: that use these pools, so that they see what is learned at once.
         tools: None teaches no tools.
-        origin: what demonstrations say of where they are from; None says it of the profile.
+        origin: what demonstrations say of where they are from; None: the writer and its API.
 
     Raises:
         UnknownNameError: no such reflection or store.
         UsageError, DataError, StoreError: a source of data that cannot be opened.
     """
-    state = state_dir(profile.state)
     updates = None
     if tools is not None:
         updates = ToolUpdates(
@@ -160,7 +159,7 @@ def _store(data: Data, state: Path) -> AnnotatedStore | None:
 
 def _search(data: Data, components: Components, state: Path) -> PictureSearch | None:
     if data.pictures in ("world", "none"):
-        return WorldSearch(seed=data.seed) if data.pictures == "world" else None
+        return WorldSearch(data.wrong, data.seed) if data.pictures == "world" else None
     path = Path(data.pictures)
     if path.suffix == ".toml":
         from viper.tuning.picture_web import WebSearch

@@ -33,7 +33,10 @@ from viper.tuning.web_service import WebService
 from viper.world.annotated import WorldStore
 from viper.world.found import WorldSearch
 
-Reflection = Literal["intervention", "llm", "both", "none"]
+Reflection = Literal[
+    "intervention", "llm", "both", "none", "llm-global", "llm-local", "llm-without-results"
+]
+"""``llm``: globally, then locally, as in the paper; the last three are for ablations."""
 
 STORES = ("world", "lvis", "none")
 
@@ -129,12 +132,13 @@ def reflectors_of(components: Components, reflection: Reflection) -> list[Reflec
     found: list[Reflector] = []
     if reflection in ("intervention", "both"):
         found.append(InterventionReflector(components))
-    if reflection in ("llm", "both"):
-        style = components.settings.prompt_style
-        hub, llm = components.hub, components.llm
+    style, hub, llm = components.settings.prompt_style, components.hub, components.llm
+    if reflection in ("llm", "both", "llm-global"):
         found.append(LanguageReflector(llm, hub, style))
-        if style != "compact":
-            found.append(LanguageReflector(llm, hub, style, "local"))
+    if reflection in ("llm", "both", "llm-local") and style != "compact":
+        found.append(LanguageReflector(llm, hub, style, "local"))
+    if reflection == "llm-without-results":
+        found.append(LanguageReflector(llm, hub, style, results=False))
     return found
 
 

@@ -181,10 +181,10 @@ def _noise(tools: Tools | None, why: str) -> list[Claim]:
     return [
         Claim(
             discards,
-            wrong > 0 and kept_wrong <= (1 - DISCARDED) * wrong,
+            wrong > 0 and (wrong - kept_wrong) / wrong >= DISCARDED,
             f"{wrong - kept_wrong} of {wrong} discarded",
         ),
-        Claim(keeps, good > 0 and kept_good >= KEPT * good, f"{kept_good} of {good} kept"),
+        Claim(keeps, good > 0 and kept_good / good >= KEPT, f"{kept_good} of {good} kept"),
         _of_gain(matters, gained, gained.low > 0),
     ]
 

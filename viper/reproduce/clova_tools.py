@@ -7,6 +7,7 @@ split (:mod:`viper.evaluate.concepts`).
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import json
 import time
@@ -76,11 +77,11 @@ def tool_outcome(
     hub: ToolHub, course: ToolCourse, folder: Path, say: Callable[[str], None]
 ) -> Outcome:
     """Teaches and asks; read from the folder where it was done before."""
-    path = folder / f"{course.tool}-{_digest(course)}.json"
+    path = folder / f"{course.tool}-{slug_of(course)}.json"
     if path.is_file():
         return _outcome(json.loads(path.read_text("utf-8")))
     folder.mkdir(parents=True, exist_ok=True)
-    found = _measured(hub, course, folder / f"pool-{_digest(course)}", say)
+    found = _measured(hub, course, folder / f"pool-{slug_of(course)}", say)
     write_whole(path, json.dumps(_plain(found)))
     return found
 
@@ -193,9 +194,8 @@ def known_tools() -> list[str]:
     return list(TOOLS)
 
 
-def _digest(course: ToolCourse) -> str:
-    import hashlib
-
+def slug_of(course: ToolCourse) -> str:
+    """A course's name among files."""
     return hashlib.sha256(repr(course).encode()).hexdigest()[:12]
 
 

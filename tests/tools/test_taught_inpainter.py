@@ -176,7 +176,9 @@ def test_what_it_is_trained_with_is_what_the_pipeline_shows(inpainter) -> None:
             masks, squares * (masks < 0.5), 1, SIDE, SIDE, torch.float32, "cpu", None, False
         )
     assert torch.equal(masked.cells, cells)
-    spread = pipeline.vae.encode(squares).latent_dist.std.mean() * pipeline.vae.config.scaling_factor
+    spread = (
+        pipeline.vae.encode(squares).latent_dist.std.mean() * pipeline.vae.config.scaling_factor
+    )
     assert (masked.left - left).abs().mean() < 3 * spread
 
 

@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from viper.evaluate.concepts.asked import Asked
-from viper.evaluate.concepts.replace_judge import LEAST_VISIBLE, embeddings, judge_of
+from viper.evaluate.concepts.replace_judge import LEAST_VISIBLE, shipped_judge
 from viper.sandbox import Ref
 from viper.schema import PixelBox
+from viper.tools.crops import object_crop
 from viper.tools.hub import ToolHub
 from viper.tools.media import media_from
 from viper.tools.roles import Pixels
@@ -67,7 +68,7 @@ def about(hub: ToolHub, concept: str, *, split: str, count: int, seed: int) -> l
     edits = _edits(scenes, count)
     prompts, olds = zip(*(_wording(concept, edit, i) for i, edit in enumerate(edits)), strict=True)
     pictures = [_painted(hub, edit, prompt) for edit, prompt in zip(edits, prompts, strict=True)]
-    said = judge_of(hub.models).words(_looked_at(hub, edits, pictures))
+    said = shipped_judge().words(_crops(edits, pictures))
     found = [
         Asked("replace", concept, edit.sample, float(word == concept))
         for edit, word in zip(edits, said[family], strict=True)
@@ -94,7 +95,8 @@ def about_old(
     every = [(colour, shape) for colour in COLOURS for shape in SHAPES]
     with hub.models.using("matcher") as matcher:
         texts = matcher.encode_texts([" ".join(pair) for pair in every])
-    best = (_looked_at(hub, edits, pictures) @ texts.T).argmax(axis=1)
+        seen = matcher.encode_images(_crops(edits, pictures))
+    best = (seen @ texts.T).argmax(axis=1)
     return [
         Asked("replace", f"{pair[0]} {pair[1]}", edit.sample, float(every[chosen] == pair))
         for edit, pair, chosen in zip(edits, wanted, best, strict=True)
@@ -156,6 +158,5 @@ def _painted(hub: ToolHub, edit: _Edit, prompt: str) -> Pixels:
     return session.media.pixels(str(made.fields[0]))
 
 
-def _looked_at(hub: ToolHub, edits: Sequence[_Edit], pictures: Sequence[Pixels]) -> Any:
-    boxes = [edit.box for edit in edits]
-    return embeddings(hub.models, list(zip(pictures, boxes, strict=True)))
+def _crops(edits: Sequence[_Edit], pictures: Sequence[Pixels]) -> list[Pixels]:
+    return [object_crop(picture, edit.box) for edit, picture in zip(edits, pictures, strict=True)]

@@ -89,7 +89,7 @@ def about_old(
     pairs = [(colour, shape) for colour, shape in combinations(split)]
     wanted = [pairs[int(edit.rng.integers(len(pairs)))] for edit in edits]
     pictures = [
-        _painted(hub, edit, f"a {colour} {shape}")
+        _painted(hub, edit, f"the {colour} {shape}")
         for edit, (colour, shape) in zip(edits, wanted, strict=True)
     ]
     every = [(colour, shape) for colour in COLOURS for shape in SHAPES]
@@ -106,12 +106,12 @@ def about_old(
 def _wording(concept: str, edit: _Edit, turn: int) -> tuple[str, str]:
     """The prompt, and the old word in it; "" where there is none."""
     if turn % 2 == 0:
-        return (f"a {concept}" if CONCEPTS[concept] == "shape" else f"a {concept} thing"), ""
+        return (f"the {concept}" if CONCEPTS[concept] == "shape" else f"the {concept} thing"), ""
     if CONCEPTS[concept] == "shape":
         old = COLOURS[int(edit.rng.integers(len(COLOURS)))]
-        return f"a {old} {concept}", old
+        return f"the {old} {concept}", old
     old = SHAPES[int(edit.rng.integers(len(SHAPES)))]
-    return f"a {concept} {old}", old
+    return f"the {concept} {old}", old
 
 
 def _scenes(concepts: Sequence[str], split: str, seed: int) -> Iterator[tuple[str, Scene]]:

@@ -40,10 +40,10 @@ HELD_OUT = 2
 FRAMES = ("{}", "a {}", "the {}", "a {} thing", "a {} object")
 """How a picture is described; which of them fit a noun and which an adjective is not known."""
 
-TRIED, JUDGED, REPEATED = 2, 4, 8
+TRIED, JUDGED, REPEATED = 2, 8, 4
 """Draws to choose the first vector by, and to judge the last; of how many squares a picture."""
 
-_JUDGED = "a {}"
+_JUDGED = "the {}"
 _LIKENESS = np.ones(1, np.float32)
 """What is painted is not there yet to be compared: all inputs are alike."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -36,7 +36,7 @@ class EditTarget:
     old: str
     new: str
     boxes: tuple[PixelBox, ...]
-    outlines: tuple[Mapping[str, Any], ...]
+    outlines: tuple[Mapping[str, Any], ...] = field(repr=False)
 
     @property
     def reach(self) -> NDArray[np.bool_]:

@@ -18,7 +18,7 @@ def looks_of(phrase: str) -> dict[str, str]:
     return {WORDS[word]: word for word in phrase.split() if word in WORDS}
 
 
-def with_looks(scene: Scene, indexes: Iterable[int], looks: Mapping[str, str]) -> Scene:
+def with_looks(scene: Scene, indexes: Iterable[int], looks: Mapping[str, str | None]) -> Scene:
     """The scene with objects that look otherwise; each stands where the one before it stood.
 
     Attributes that ``looks`` does not name stay, but for a pattern.
@@ -38,7 +38,7 @@ def without(scene: Scene, indexes: Iterable[int]) -> Scene:
     return dataclasses.replace(scene, objects=tuple(things))
 
 
-def _changed(old: SceneObject, looks: Mapping[str, str]) -> SceneObject:
+def _changed(old: SceneObject, looks: Mapping[str, str | None]) -> SceneObject:
     new = dataclasses.replace(old, **{"pattern": None, **looks})
     x, y, z = old.position
     rise = half_height(new.shape, new.size) - half_height(old.shape, old.size)

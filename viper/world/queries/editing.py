@@ -80,9 +80,7 @@ def _drawn(each: Wanted, random: Random) -> TaskSample:
                 return _sample(each, place, target, asked, random)
 
 
-def _kind(
-    scene: Scene, each: Wanted, operation: Operation, asked: bool, random: Random
-) -> str:
+def _kind(scene: Scene, each: Wanted, operation: Operation, asked: bool, random: Random) -> str:
     """What is edited: one object, or several but not all."""
     words, held_out = SceneWords(scene), each.split == "test"
     nouns = SceneNouns(words, random, held_out=held_out)

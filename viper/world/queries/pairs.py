@@ -96,9 +96,7 @@ def _pair(
     return (first, second), (SceneWords(one), SceneWords(two))
 
 
-def _stated(
-    type_: str, truths: Sequence[SceneWords], each: Wanted, random: Random
-) -> PairMeaning:
+def _stated(type_: str, truths: Sequence[SceneWords], each: Wanted, random: Random) -> PairMeaning:
     """A statement of a type whose kinds and numbers are, mostly, those of the pictures."""
     kind = _kind(truths, each, random)
     left, right = (len(truth.matching(kind)) for truth in truths)
@@ -251,4 +249,5 @@ def _sample(
         query_type=meaning.type,
         template=f"{meaning.type}:{name}",
         concept=each.concept,
+        groups={"family": "pairs"},
     )

@@ -26,6 +26,9 @@ class ReservedNouns(SceneNouns):
     Args:
         concept: what the scene is about.
         share: how often a phrase that names it is preferred, where one fits; 0 never names it.
+
+    Attributes:
+        shapes_shown: the shapes of the scene's objects.
     """
 
     def __init__(
@@ -34,6 +37,7 @@ class ReservedNouns(SceneNouns):
         super().__init__(truth, random, held_out=held_out)
         self.lexicon = lexicon_with(concept)
         self._concept, self._share = concept, share
+        self.shapes_shown = tuple(dict.fromkeys(words["shape"] for words in truth.words))
         for words in truth.words:
             if "pattern" not in words:
                 continue

@@ -18,7 +18,6 @@ from viper.world.queries.facts import PLAIN, Fact, facts_about, words_of
 from viper.world.queries.task_sample import TaskSample, Wanted, numbered, wanted
 from viper.world.queries.wording import Templates
 from viper.world.render import render_scene
-from viper.world.reserved import CONCEPTS
 from viper.world.scene import RenderedScene, Scene
 
 TEMPLATES = Templates(
@@ -130,11 +129,12 @@ def tagging_plan(fact: Fact, concept: str | None = None, *, listed: bool = False
     """The steps of :func:`tagging_program` in words."""
     words = words_of(fact.family, concept)
     kept = [word for word in words if word in fact.members]
+    which = "in the list" if listed else " or ".join(kept)
     return numbered(
         "Find every object.",
         f"Give each object its {fact.family}: {', '.join(words)}.",
         *([f"List the {fact.asked}."] if listed else []),
-        f"Keep the objects whose {fact.family} is {'in the list' if listed else ' or '.join(kept)}.",
+        f"Keep the objects whose {fact.family} is {which}.",
         "Tag them.",
     )
 
@@ -164,5 +164,4 @@ def _sample(
         query_type=fact.family,
         template=f"{fact.family}:{name}",
         concept=each.concept,
-        groups={"family": CONCEPTS[each.concept]} if each.concept else {},
     )

@@ -134,9 +134,10 @@ def _editing(split: str, seed: int, count: int, part: str) -> list[TaskSample]:
 def _reserved(split: str, seed: int, count: int, part: str) -> list[TaskSample]:
     from viper.world.queries.about_reserved import generate_about_reserved
 
-    if part == "new" or part == "old":
-        return generate_about_reserved(split, seed, count, about=part)
-    return generate_about_reserved(split, seed, count, concepts=(part,))
+    if part == "old":
+        return generate_about_reserved(split, seed, count, about="old")
+    concepts = tuple(CONCEPTS) if part == "new" else (part,)
+    return generate_about_reserved(split, seed, count, concepts=concepts)
 
 
 WORLD_PAIRS = WorldTask(

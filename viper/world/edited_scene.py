@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from viper.world.annotated import WORDS
 from viper.world.render_shapes import half_height
@@ -39,7 +40,8 @@ def without(scene: Scene, indexes: Iterable[int]) -> Scene:
 
 
 def _changed(old: SceneObject, looks: Mapping[str, str | None]) -> SceneObject:
-    new = dataclasses.replace(old, **{"pattern": None, **looks})
+    changes: dict[str, Any] = {"pattern": None, **looks}
+    new = dataclasses.replace(old, **changes)
     x, y, z = old.position
     rise = half_height(new.shape, new.size) - half_height(old.shape, old.size)
     return dataclasses.replace(new, position=(x, y, z + rise))

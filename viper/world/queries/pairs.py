@@ -171,7 +171,8 @@ _CONCLUSIONS: Mapping[str, str] = {
 
 def pair_program(meaning: PairMeaning) -> str:
     """The line program of a statement: count in both pictures, then compare."""
-    lines, answers = [], []
+    lines: list[str] = []
+    answers: list[str] = []
     for kind in meaning.kinds:
         for picture in ("LEFT", "RIGHT"):
             number = len(answers)

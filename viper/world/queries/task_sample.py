@@ -86,8 +86,8 @@ def wanted(
     if not part:
         part = "known" if not concepts else concepts[0] if len(concepts) == 1 else "reserved"
     for number in range(count):
-        concept = concepts[number % len(concepts)] if concepts else None
-        yield Wanted(f"{name}-{split}-{seed}-{part}-{number}", split, number, concept)
+        about = concepts[number % len(concepts)] if concepts else None
+        yield Wanted(f"{name}-{split}-{seed}-{part}-{number}", split, number, about)
 
 
 def numbered(*steps: str) -> str:

@@ -94,6 +94,8 @@ class SceneJudge:
             return float(np.abs(pixels[part].astype(int) - other[part])[seen].mean())
 
         named = distance(self._drawn(looks_of(phrase)))
+        if named == 0:
+            return True
         return all(named < distance(other) for other in self._others(phrase, over))
 
     def _drawn(self, looks: Mapping[str, str | None]) -> Pixels:

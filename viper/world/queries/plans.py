@@ -81,7 +81,7 @@ def _more_of(meaning: Meaning) -> list[str]:
 
 
 _CONCLUDED: Mapping[str, Callable[[Meaning], list[str]]] = {
-    "attribute": _of_one(lambda m: f"Ask it what {m['attribute']} it has."),
+    "attribute": _of_one(lambda m: f"Ask what {m['attribute']} it has."),
     "choose": _of_one(lambda m: f"Say whether {m['property']} or {m['other_property']} fits it."),
     "verify": _of_one(lambda m: f"Say whether it is {m['property']}."),
     "count": lambda m: [f"Find every {m['kind']}.", "Count them."],

@@ -35,7 +35,7 @@ class Feedback:
         given: UTC, ISO 8601.
 
     Raises:
-        UsageError: neither is there, or one is too long.
+        UsageError: neither is there, one is too long, or a field is of another type.
     """
 
     sample_id: str
@@ -45,6 +45,10 @@ class Feedback:
     given: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
 
     def __post_init__(self) -> None:
+        if not isinstance(self.sample_id, str) or type(self.seed) is not int:
+            raise UsageError("feedback names a sample by its id, a text, and its seed, a number")
+        if not isinstance(self.comment, str) or not isinstance(self.given, str):
+            raise UsageError("a comment and the time it was given are texts")
         if self.answer is None and not self.comment.strip():
             raise UsageError("feedback needs the right answer, a comment, or both")
         for name, text in (("answer", self.answer), ("comment", self.comment)):

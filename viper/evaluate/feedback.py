@@ -22,6 +22,13 @@ FEEDBACK = "feedback.jsonl"
 LONGEST = 4_000
 """Characters of an answer or a comment."""
 
+RIGHT_IS = {
+    "ground": "a box, x0,y0,x1,y1 in pixels from the top-left corner",
+    "choice": "one of the options, or its number from 0",
+    "statement": "true or false",
+}
+"""What the right answer of a task looks like; in words otherwise."""
+
 
 @dataclass(frozen=True)
 class Feedback:

@@ -98,6 +98,7 @@ def _socket(host: str, port: int) -> socket.socket:
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         made.bind((host, port))
+        made.listen()  # the address is told before the server runs: who comes then waits for it
     except OSError as error:
         made.close()
         raise UsageError(

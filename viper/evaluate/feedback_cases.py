@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from viper.errors import UsageError, ViperError
 from viper.evaluate.feedback import Feedback, read_feedback
+from viper.evaluate.row import Row
 from viper.evaluate.runs.kept import samples_of_run
 from viper.evaluate.runs.lines import append_line, read_lines
+from viper.evaluate.runs.manifest import Manifest
 from viper.evaluate.runs.plain import dumps
 from viper.evaluate.runs.store import RunStore
-from viper.schema import trace_from_json
+from viper.schema import Answer, Query, trace_from_json
 from viper.tools.media import media_from
 from viper.tuning.case import Case, is_desired
-from viper.tuning.comments import Families
+from viper.tuning.comments import Families, Reading, read_comment
+from viper.tuning.common_words import COMMON_FAMILIES
 from viper.tuning.from_feedback import case_of
 
 LEARNED = "learned-feedback.jsonl"
@@ -85,7 +88,6 @@ def feedback_cases(
     learned: LearnedRemarks,
     *,
     root: Path | None = None,
-    families: Families = (),
 ) -> Iterator[FeedbackCase | Unreadable]:
     """Every answer of a run with a remark that was not learned from, in the order of its first.
 
@@ -94,7 +96,6 @@ def feedback_cases(
 
     Args:
         root: folder of the set's official files.
-        families: as the profile has them; see :func:`viper.tuning.from_feedback.case_of`.
 
     Raises:
         StoreError: the remarks or the run cannot be read.
@@ -109,6 +110,7 @@ def feedback_cases(
         if any(remark_id(store, one) not in learned for one in remarks)
     }
     samples = samples_of_run(store, root, [name for name, _ in new]) if new else {}
+    families = families_of(store.manifest)
     for (name, seed), remarks in new.items():
         try:
             values = store.trace(name, seed)
@@ -123,6 +125,27 @@ def feedback_cases(
             continue
         ids = tuple(remark_id(store, one) for one in remarks)
         yield FeedbackCase(name, seed, case, ids, _is_right(case))
+
+
+def row_reading(row: Row, comment: str, manifest: Manifest) -> Reading:
+    """How a comment on a row will be read; see :mod:`viper.tuning.comments`."""
+    found = row.prediction
+    answer = None
+    if found is not None:
+        answer = Answer(found.value, "", found.choice_index, found.box)
+    query = Query(row.text, row.task, options=row.options)
+    return read_comment(comment, query, answer, families_of(manifest))
+
+
+def families_of(manifest: Manifest) -> Families:
+    """The families of words of a run's profile; common English ones where it has none."""
+    tools = manifest.document.get("tools")
+    named = tools.get("attribute_families") if isinstance(tools, Mapping) else None
+    if not isinstance(named, Sequence) or isinstance(named, str):
+        return COMMON_FAMILIES
+    words = [[word for word in its if isinstance(word, str)]
+             for its in named if isinstance(its, Sequence)]  # fmt: skip
+    return words or COMMON_FAMILIES
 
 
 def remark_id(store: RunStore, remark: Feedback) -> str:

@@ -17,6 +17,7 @@ SMALL = {
     "exactly", "but", "and", "i", "think", "see", "count", "we", "you", "said", "in", "fact",
     "of", "them", "total", "here", "one", "ones", "thing", "things", "object", "objects",
     "picture", "image", "video", "altogether", "at", "least", "answer",
+    "thanks", "thank",
 }  # fmt: skip
 """Words that say nothing by themselves."""
 MEANS_THE_ANSWER = {

@@ -141,7 +141,7 @@ class _Said:
         whole = [" ".join(clause.split()) for clause in _PUNCTUATION.split(text)]
         left = [" ".join(_DENIAL.sub(" ", clause).split()) for clause in whole]
         denies = left != whole
-        objection = any(_content(clause) and _content(clause) <= OBJECTION for clause in left)
+        objection = any(map(_objects, left))
         return cls(tuple(filter(None, left)), denies or objection, denies)
 
     def statements(self, query: Query) -> Iterator[tuple[str, str]]:
@@ -200,13 +200,13 @@ def _options(said: _Said, query: Query, answer: Answer | None) -> Iterator[int]:
 
 
 def _truths(said: _Said, query: Query, given: bool | None) -> Iterator[bool]:
-    for subject, value in said.statements(query):
-        if subject and value in TRUTHS:
-            yield TRUTHS[value]
-    first = _content(said.clauses[0]) if said.clauses else set()
+    stated = {TRUTHS[value] for subject, value in said.statements(query)
+              if subject and value in TRUTHS}  # fmt: skip
     spoken = {TRUTHS[clause] for clause in said.clauses if clause in TRUTHS}
-    if len(spoken) > 1:
+    if stated or len(spoken) > 1:
+        yield from stated | (spoken if len(spoken) > 1 else set())
         return
+    first = _content(said.clauses[0]) if said.clauses else set()
     if len(first) == 1 and first <= set(TRUTHS):
         truth = TRUTHS[next(iter(first))]
         if given is None or (given and not truth) or (given and truth and not said.objects):
@@ -267,6 +267,15 @@ def _number(word: str) -> int | float | None:
     if _DIGITS.fullmatch(word):
         return float(word) if "." in word else int(word)
     return NUMBERS.get(word)
+
+
+def _objects(clause: str) -> bool:
+    """Whether a clause says that the answer is wrong, and states none."""
+    match = _IS.match(clause)
+    if match and match["subject"] and match["value"] in TRUTHS:
+        return False
+    content = _content(clause)
+    return bool(content) and content <= OBJECTION
 
 
 def _content(clause: str) -> set[str]:

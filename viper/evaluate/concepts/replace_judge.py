@@ -110,7 +110,7 @@ def features(crops: Sequence[Pixels]) -> dict[str, Floats]:
     describe = cv2.HOGDescriptor((_SIDE, _SIDE), (16, 16), (8, 8), (8, 8), 9)
     gradients, colours = [], []
     for crop in crops:
-        small = cv2.resize(crop, (_SIDE, _SIDE), interpolation=cv2.INTER_AREA)
+        small = np.asarray(cv2.resize(crop, (_SIDE, _SIDE), interpolation=cv2.INTER_AREA), np.uint8)
         gradients.append(np.asarray(describe.compute(small)).ravel())
         colours.append(_colours(small))
     edges = np.stack(gradients).astype(np.float32)

@@ -14,7 +14,7 @@ import gradio as gr
 
 from viper.evaluate.feedback import LONGEST
 from viper.reasoner import MAX_QUERY_CHARACTERS
-from viper.web.demo.handlers import Demo, Handlers, Shown
+from viper.web.demo.handlers import HIDDEN, Demo, Handlers, Shown
 from viper.web.demo.showing import line_html, media_html
 from viper.web.demo.visit import Visit
 from viper.web.pages import asset
@@ -84,13 +84,13 @@ def build(demo: Demo) -> gr.Blocks:
                 with gr.Row():
                     ask = gr.Button("Ask", variant="primary", min_width=120)
                     stop = gr.Button("Stop", interactive=False, min_width=120)
-                examples = gr.Radio([], label="Examples for this scene", visible=False)
+                examples = gr.Radio([], label="Examples for this scene", visible=HIDDEN)
             with gr.Column(min_width=280):
                 status = gr.HTML(line_html("nothing asked yet"), js_on_load=_SPOKEN)
                 answer = gr.HTML("", js_on_load=None)
                 trials = gr.HTML("", js_on_load=None)
                 trace = gr.HTML("", js_on_load=None)
-                with gr.Column(visible=False) as feedback:
+                with gr.Column(visible=HIDDEN) as feedback:
                     right = gr.Textbox(label="Wrong? What would have been right", lines=1)
                     comment = gr.Textbox(label="A comment in words", lines=2, max_length=LONGEST)
                     note = gr.Button("Keep this feedback")

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import gradio as gr
 
@@ -27,6 +27,10 @@ from viper.web.demo.showing import (
 from viper.web.demo.visit import Chosen, Visit, some_number
 
 LOG = logging.getLogger("viper.demo")
+
+HIDDEN: Literal["hidden"] = "hidden"
+"""On the page but not seen. What gradio takes off the page can stay off when it is to be shown
+in a later answer of the same event (gradio-app/gradio, issue 13494)."""
 
 
 @dataclass(frozen=True)
@@ -172,7 +176,7 @@ class Handlers:
             shown.media: html,
             shown.query: "",
             shown.options: "",
-            shown.examples: gr.update(choices=known, value=None, visible=bool(known)),
+            shown.examples: gr.update(choices=known, value=None, visible=bool(known) or HIDDEN),
             shown.status: line_html("chosen; ask about it"),
         }
 
@@ -182,7 +186,7 @@ class Handlers:
             shown.answer: "",
             shown.trials: "",
             shown.trace: "",
-            shown.feedback: gr.update(visible=False),
+            shown.feedback: gr.update(visible=HIDDEN),
             shown.right: "",
             shown.comment: "",
             shown.noted: "",

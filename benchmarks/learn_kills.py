@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from viper.ace.pool import DemonstrationPool
-from viper.tuning.journal import Journal
+from viper.evaluate.journal import Journal
 from viper.tuning.prompt_pool import PromptPool
 
 

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,8 +15,11 @@ import pytest
 from tests.evaluate.fake_backends import a_set
 from viper.ace.pool import DemonstrationPool
 from viper.cli import main
+from viper.evaluate.feedback import Feedback, add_feedback
+from viper.evaluate.journal import Journal
 from viper.evaluate.runs.store import RunStore
 
+ROOT = Path(__file__).parents[2]
 Capture = pytest.CaptureFixture[str]
 
 
@@ -99,3 +107,79 @@ def test_the_table_says_what_was_learned(learn: list[str], capsys: Capture) -> N
     code, out, err = viper(capsys, *learn, "--online", "--demonstrations", "correct")
     assert code == 0 and "first answers" in out and "9" in out
     assert "9/9 answered" in err
+
+
+@pytest.fixture
+def evaluated(tmp_path: Path, capsys: Capture) -> list[str]:
+    """``viper learn --from`` a run of which three answers were remarked on."""
+    file, profile = a_set(tmp_path / "set", 6)
+    run = tmp_path / "run"
+    code, _, _ = viper(capsys, "eval", str(file), "--profile", str(profile), "--out", str(run))
+    assert code == 0
+    add_feedback(run, Feedback("q1", comment="correct"))
+    add_feedback(run, Feedback("q2", answer="violet"))
+    add_feedback(run, Feedback("q4", comment="the light is strange"))
+    return [
+        "learn", "--from", str(run), "--profile", str(profile), "--tools", "none",
+        "--state", str(tmp_path / "state"),
+    ]  # fmt: skip
+
+
+def test_remarks_are_learned_from_once(
+    evaluated: list[str], capsys: Capture, tmp_path: Path
+) -> None:
+    code, out, err = viper(capsys, *evaluated, "--json")
+    made = json.loads(out)
+    assert code == 0 and (made["samples"], made["score"]) == (3, 1 / 3), err
+    lessons = {one.sample_id: one for one in Journal(tmp_path / "run").lessons()}
+    assert sorted(lessons) == ["q1", "q2", "q4"]
+    assert lessons["q2"].desired == "violet" and lessons["q2"].critiques
+    assert lessons["q4"].comment == "the light is strange" and lessons["q4"].score == 0
+    assert len(DemonstrationPool(tmp_path / "state" / "demonstrations").items()) == 1
+    _, out, _ = viper(capsys, *evaluated, "--json")
+    assert json.loads(out)["samples"] == 0
+    add_feedback(tmp_path / "run", Feedback("q2", comment="it should be green"))
+    _, out, _ = viper(capsys, *evaluated, "--json")
+    assert json.loads(out)["samples"] == 1
+
+
+def test_it_follows_what_is_said_until_it_is_interrupted(
+    evaluated: list[str], tmp_path: Path
+) -> None:
+    command = [sys.executable, "-m", "viper", *evaluated, "--follow", "--json"]
+    going = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        journal = Journal(tmp_path / "run")
+        waited(going, lambda: len(journal.lessons()) == 3)
+        add_feedback(tmp_path / "run", Feedback("q5", answer="violet"))
+        waited(going, lambda: len(journal.lessons()) == 4)
+        going.send_signal(signal.SIGINT)
+        out, err = going.communicate(timeout=60)
+    finally:
+        going.kill()
+    assert going.returncode == 0 and json.loads(out)["samples"] == 4, err
+
+
+def waited(going: subprocess.Popen[bytes], is_so: Callable[[], bool]) -> None:
+    until = time.monotonic() + 120
+    while not is_so():
+        assert going.poll() is None and time.monotonic() < until, going.communicate()
+        time.sleep(0.1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ([], "one of SET and --from"),
+        (["world", "--from", "RUN"], "one of SET and --from"),
+        (["world", "--follow"], "goes with --from"),
+        (["--from", "RUN", "--online"], "--online goes with SET"),
+        (["--from", "nowhere"], "nowhere"),
+    ],
+)
+def test_what_to_learn_from_is_said_once(
+    evaluated: list[str], capsys: Capture, arguments: list[str], says: str, tmp_path: Path
+) -> None:
+    named = [str(tmp_path / "run") if one == "RUN" else one for one in arguments]
+    code, out, err = viper(capsys, "learn", *named, *evaluated[3:])
+    assert code == 2 and out == "" and says in err.strip().splitlines()[-1]

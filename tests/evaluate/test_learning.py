@@ -21,6 +21,7 @@ from viper.ace.pool import DemonstrationPool
 from viper.errors import CancelledError, ModelError
 from viper.evaluate.engines.answering import Answering
 from viper.evaluate.engines.work import Item
+from viper.evaluate.journal import Journal
 from viper.evaluate.learning import Learning, Standing
 from viper.evaluate.metrics import metric
 from viper.evaluate.runs.store import RunStore
@@ -29,7 +30,6 @@ from viper.reasoner import RunOptions
 from viper.tools.models import ModelSet
 from viper.tuning.case import Case
 from viper.tuning.critique import Critique
-from viper.tuning.journal import Journal
 from viper.tuning.kept_prompts import Evidence
 from viper.tuning.learner import Learner, LearnSettings
 from viper.tuning.prompt_pool import PromptPool

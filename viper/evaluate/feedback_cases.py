@@ -16,7 +16,7 @@ from viper.evaluate.runs.lines import append_line, read_lines
 from viper.evaluate.runs.manifest import Manifest
 from viper.evaluate.runs.plain import dumps
 from viper.evaluate.runs.store import RunStore
-from viper.schema import Answer, Query, trace_from_json
+from viper.schema import Answer, Query, Trace, trace_from_json
 from viper.tools.media import media_from
 from viper.tuning.case import Case, is_desired
 from viper.tuning.comments import Families, Reading, read_comment
@@ -62,6 +62,7 @@ class FeedbackCase:
     """One answer with all that was said of it.
 
     Attributes:
+        trace: of the run that answered.
         case: with the desired answer, where somebody said one, and all comments.
         remarks: ids, for :meth:`LearnedRemarks.add`.
         right: whether the desired answer is the one that was given; None where none is known.
@@ -69,6 +70,7 @@ class FeedbackCase:
 
     sample_id: str
     seed: int
+    trace: Trace
     case: Case
     remarks: tuple[str, ...]
     right: bool | None
@@ -117,14 +119,15 @@ def feedback_cases(
             if values is None or name not in samples:
                 raise UsageError("its trace or its picture is not there")
             media = media_from(samples[name].load())
-            case = case_of(trace_from_json(values), remarks, media, families)
+            trace = trace_from_json(values)
+            case = case_of(trace, remarks, media, families)
             if case is None:
                 raise UsageError("no program was written for it")
         except (ViperError, OSError, TypeError) as error:
             yield Unreadable(name, seed, str(error))
             continue
         ids = tuple(remark_id(store, one) for one in remarks)
-        yield FeedbackCase(name, seed, case, ids, _is_right(case))
+        yield FeedbackCase(name, seed, trace, case, ids, _is_right(case))
 
 
 def row_reading(row: Row, comment: str, manifest: Manifest) -> Reading:

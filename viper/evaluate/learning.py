@@ -17,20 +17,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from viper.ace.growth import OnTrial
-from viper.ace.pool_examples import PoolExamples
-from viper.ace.pooled import Pooled
 from viper.data.sample import Sample
 from viper.errors import CancelledError
+from viper.evaluate.again import Again
 from viper.evaluate.engines.answering import Answering
 from viper.evaluate.engines.work import Item
+from viper.evaluate.journal import Journal
 from viper.evaluate.row import Prediction, Row
 from viper.evaluate.runs.store import RunStore
-from viper.reasoner import Reasoner
-from viper.schema import Trace, trace_from_json
-from viper.strategies.base import Components
-from viper.tools.media import Media, media_from
-from viper.tuning.journal import Journal
+from viper.schema import Answer, Trace, trace_from_json
+from viper.tools.media import media_from
 from viper.tuning.learner import Answered, Learner, Task
 from viper.tuning.lesson import Lesson
 
@@ -155,60 +151,20 @@ class Learning:
         return lesson
 
     def _task(self, item: Item, row: Row, trace: Trace) -> Task:
-        sample = item.sample
+        sample, metric = item.sample, self.answering.metric
         media = media_from(sample.load())
-        again = _Again(self.answering, item, media, trace)
+
+        def judge(answer: Answer | None) -> float:
+            found = None if answer is None else Prediction.of(answer)
+            return metric.score(sample, found).value
+
+        again = Again(self.answering.reasoner, self.answering.options, media, trace, judge)
         return Task(media.for_run(), Answered(trace, row.score), again, desired_of(sample))
 
 
 def desired_of(sample: Sample) -> Any:
     """What a sample's label says would be right, where a reflector can use it; else None."""
     return sample.target if sample.task in _REFLECTED else None
-
-
-@dataclass(frozen=True)
-class _Again:
-    """Answers an item once more, with what is known by now."""
-
-    answering: Answering
-    item: Item
-    media: Media
-    first: Trace
-
-    def __call__(self, program: str | None, shown: Sequence[Pooled]) -> Answered:
-        reasoner = self.answering.reasoner
-        if shown:
-            reasoner = Reasoner(_showing(reasoner.components, shown), preload=False)
-        sample, options = self.item.sample, self.answering.options
-        asked = replace(
-            options,
-            task=sample.task,
-            options=sample.options,
-            seed=self.item.seed,
-            sample_id=sample.sample_id,
-        )
-        if program is None:
-            result = reasoner.run(self.media, sample.text, asked)
-        else:
-            result = reasoner.execute(program, self.media, sample.text, asked)
-        found = None if result.answer is None else Prediction.of(result.answer)
-        score = self.answering.metric.score(sample, found).value
-        trace = result.trace if program is None else self._planned(result.trace)
-        return Answered(trace, score)
-
-    def _planned(self, trace: Trace) -> Trace:
-        """The trace of a program that ran again, with the plan that it was written from."""
-        plan = next((one.plan for one in self.first.trials[::-1] if one.plan), None)
-        trials = tuple(replace(trial, plan=plan) for trial in trace.trials)
-        return replace(trace, trials=trials)
-
-
-def _showing(components: Components, shown: Sequence[Pooled]) -> Components:
-    """The same parts, with demonstrations that are shown before those of the pool."""
-    tried = OnTrial(shown, components.demonstrations)
-    examples = components.examples
-    bank = examples.bank if isinstance(examples, PoolExamples) else examples
-    return replace(components, demonstrations=tried, examples=PoolExamples(tried, bank))
 
 
 class _Worker:

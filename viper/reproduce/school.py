@@ -22,6 +22,7 @@ from viper.evaluate.answered import Drawn, answered
 from viper.evaluate.engines.answering import Answering
 from viper.evaluate.engines.runner import items
 from viper.evaluate.evaluation import Evaluation, manifest_of
+from viper.evaluate.journal import Journal
 from viper.evaluate.learning import Learning, Standing
 from viper.evaluate.metrics import metric
 from viper.evaluate.row import Row
@@ -31,7 +32,6 @@ from viper.profiles.learning import Data, Reflection, learner_for, origin_of
 from viper.reasoner import Reasoner, RunOptions
 from viper.reproduce.lab import RESULTS, RESULTS_MB
 from viper.strategies.base import Components, NoExamples
-from viper.tuning.journal import Journal
 from viper.tuning.learner import LearnSettings
 from viper.tuning.lesson import Lesson
 from viper.tuning.prompt_pool import FOLDER as PROMPTS

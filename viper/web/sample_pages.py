@@ -11,6 +11,7 @@ from pathlib import Path
 
 from viper.data.sample import Sample
 from viper.errors import ViperError
+from viper.evaluate.journal import JOURNAL, Journal
 from viper.evaluate.reports.words import target_words
 from viper.evaluate.row import Row
 from viper.evaluate.runs.files import file_errors, write_whole
@@ -19,7 +20,6 @@ from viper.evaluate.runs.store import PAGE, RunStore
 from viper.schema import trace_from_json
 from viper.strategies.replay import Replayer
 from viper.tools.media import media_from
-from viper.tuning.journal import JOURNAL, Journal
 from viper.tuning.lesson import Lesson
 from viper.web.trace_page import Extras, Truth, replay_all, trace_page
 

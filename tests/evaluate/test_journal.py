@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from viper.errors import StoreError
+from viper.evaluate.journal import Journal
 from viper.tuning.critique import Critique
-from viper.tuning.journal import Journal
 from viper.tuning.lesson import Lesson, Update
 
 
@@ -53,7 +53,7 @@ def test_a_torn_line_loses_itself_alone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "line",
-    ["[]", "{}", '{"sample_id": "s", "seed": 0, "score": "x", "score_after": 1}',
+    ["{}", '{"sample_id": "s", "seed": 0, "score": "x", "score_after": 1}',
      '{"sample_id": "s", "seed": 0, "score": 1, "score_after": 1, "critiques": [{}]}',
      '{"sample_id": "s", "seed": 0, "score": 1, "score_after": 1, "updates": [7]}'],
 )  # fmt: skip

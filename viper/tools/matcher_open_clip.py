@@ -14,7 +14,15 @@ from viper.tools.loading import Loading, LoadOptions, LocalModel, in_batches, lo
 from viper.tools.model_id import model_id
 from viper.tools.roles import Floats, Pixels
 from viper.tools.soft_prompts import Learned
-from viper.tools.taught_matcher import Places, begun, embedded, places_in, text_row, together
+from viper.tools.taught_matcher import (
+    Places,
+    begun,
+    embedded,
+    entered,
+    places_in,
+    text_row,
+    together,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -119,20 +127,14 @@ class OpenClipMatcher(LocalModel):
 
     def encode_image_taught(self, pixels: Pixels, prompts: Sequence[Learned]) -> Floats:
         """L2-normalised embedding [D] of a picture that is compared with the prompts' concepts."""
-        import torch
-
-        with torch.inference_mode():
-            inputs = self.as_input([pixels])
-            found = self.embedded(self.begun(inputs), self._vectors(prompts))
-        row: Floats = found[0].float().cpu().numpy()
+        with entered(self.places, self._vectors(prompts)):
+            row: Floats = self.encode_images([pixels])[0]
         return row
 
     def encode_text_taught(self, text: str, prompts: Sequence[Learned]) -> Floats:
         """L2-normalised embedding [D] of a text that names the concepts of all the prompts."""
-        moved = (
-            self.encode_texts([text])[0]
-            + text_row(self.places, self._vectors(prompts)).cpu().numpy()
-        )
+        added = text_row(self.places, self._vectors(prompts)).cpu().numpy()
+        moved = self.encode_texts([text])[0] + added
         row: Floats = (moved / np.linalg.norm(moved)).astype(np.float32)
         return row
 
@@ -141,6 +143,12 @@ class OpenClipMatcher(LocalModel):
         import torch
 
         place = self._place()
+        for one in prompts:
+            if one.vectors.shape != self.places.shape:
+                raise ValueError(
+                    f"a soft prompt of shape {one.vectors.shape} for {one.concept!r}; "
+                    f"this matcher's are {self.places.shape}"
+                )
         found = [torch.from_numpy(np.array(one.vectors)).to(place.device) for one in prompts]
         return together(self.places, found)
 

@@ -126,7 +126,8 @@ def embedded(model: Any, places: Places, begun: Tensor, vectors: Tensor | None) 
 
     if places.tokens:
         with entered(places, vectors):
-            return normalize(model.visual(begun), dim=-1)
+            found: Tensor = model.encode_image(begun, normalize=True)
+            return found
     hidden = begun
     tower = _tower(model)
     for number, width in enumerate(places.widths):
@@ -143,6 +144,8 @@ def embedded(model: Any, places: Places, begun: Tensor, vectors: Tensor | None) 
 @contextmanager
 def entered(places: Places, vectors: Tensor | None) -> Iterator[None]:
     """While the block runs, the model sees pictures with a prompt in its image tower.
+
+    The block must have the model for itself.
 
     Args:
         vectors: ``[N, W]``, or ``[B, N, W]`` with a prompt for each picture, or several

@@ -33,7 +33,6 @@ ANNOTATED: Mapping[str, int] = {"loc": LOC_SAMPLES, "seg": SEG_SAMPLES}
 SEARCHED: Mapping[str, int] = {"match": POSITIVES, "replace": POSITIVES}
 """Tools that learn from pictures that a search finds."""
 
-
 NEGATIVES: Mapping[str, int] = {"match": 80}
 """Pictures of other concepts for tools that learn from searched ones, where not as many as of it:
 a matcher that was shown few takes much else for the concept."""

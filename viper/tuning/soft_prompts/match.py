@@ -112,28 +112,28 @@ class MatchTuner:
             using, places, replace(looked.lesson, shares=shares), course, on_step
         )
         evidence = Evidence(model_id, manner="searched", steps=steps, seed=options.seed)
-        judge = _Judge(looked, lesson, shares, held, evidence)
-        with using() as backend:
-            return judge.judged(backend, prompts, verdict if options.validate else None)
+        judge = _Judge(using, looked, lesson, shares, held, evidence)
+        return judge.judged(prompts, verdict if options.validate else None)
 
 
 @dataclass(frozen=True, eq=False)
 class _Judge:
     """Judges the prompts of a lesson, each by what it was not trained on."""
 
+    using: Using
     looked: Looked
     lesson: Collected[FoundPicture]
     shares: Tensor
     held: Sequence[Sequence[int]]
     evidence: Evidence
 
-    def judged(self, backend: Any, prompts: Tensor, verdict: Verdict | None) -> list[Trained]:
+    def judged(self, prompts: Tensor, verdict: Verdict | None) -> list[Trained]:
         """Every prompt with its evidence; without a verdict all are kept."""
         lesson = self.looked.lesson
-        before, _ = margins_of(backend, lesson, lesson.positives, None)
-        after, _ = margins_of(backend, lesson, lesson.positives, prompts)
+        before, _ = margins_of(self.using, lesson, lesson.positives, None)
+        after, _ = margins_of(self.using, lesson, lesson.positives, prompts)
         hit_before, hit_after = before[0] >= LEAST_MARGIN, after >= LEAST_MARGIN
-        more = self._more_taken(backend, prompts)
+        more = self._more_taken(prompts)
         found = []
         for i, prompt in enumerate(prompts):
             own = list(self.held[i])
@@ -145,11 +145,11 @@ class _Judge:
             found.append(Trained(self._prompt(i, prompt), self._evidence(i, shares), why))
         return found
 
-    def _more_taken(self, backend: Any, prompts: Tensor) -> list[float]:
+    def _more_taken(self, prompts: Tensor) -> list[float]:
         """By how much larger a share of other pictures each prompt takes for the concept."""
         looked, shares = self.looked, []
         for which in (None, prompts):
-            _, like = margins_of(backend, looked.lesson, looked.held, which)
+            _, like = margins_of(self.using, looked.lesson, looked.held, which)
             hits = taken(looked.lesson, like, looked.held.plain[0], looked.held_true)
             shares.append(hits.float().mean(dim=1))
         more: list[float] = (shares[1] - shares[0]).tolist()
@@ -238,9 +238,11 @@ def _check(lesson: Collected[FoundPicture], options: TunerOptions) -> None:
         raise UsageError(
             f"no pictures of anything but {lesson.concept!r}; the matcher needs negatives, too"
         )
-    if count < 1 + options.validate:
+    if not count:
+        raise UsageError(f"no pictures of {lesson.concept!r} to learn from")
+    if count == 1 and options.validate:
         raise UsageError(
-            f"{count} picture(s) of {lesson.concept!r}; at least 2 are needed, "
+            f"1 picture of {lesson.concept!r}; at least 2 are needed, "
             "one to learn from and one to judge by"
         )
 

@@ -10,7 +10,7 @@ import itertools
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from viper.tools.taught_matcher import Places, text_row
 from viper.tuning.soft_prompts.base import Using
@@ -96,7 +96,7 @@ def second_round(
 
 
 def margins_of(
-    backend: Any, lesson: Lesson, pictures: Views, prompts: Tensor | None
+    using: Using, lesson: Lesson, pictures: Views, prompts: Tensor | None
 ) -> tuple[Tensor, Tensor]:
     """By how much pictures are taken for the concept, and their similarities to it.
 
@@ -110,17 +110,17 @@ def margins_of(
     import torch
     from torch.nn.functional import normalize
 
-    with torch.no_grad():
+    with using() as backend:
+        places = backend.places
         concept = texts_of(backend, lesson.concept, lesson.words).forms[0]
-        plain = pictures.plain[0]
-        seen, rows = [plain], torch.zeros_like(concept)[None]
-        if prompts is not None:
-            begun = pictures.begun[0]
-            seen = [backend.embedded(begun, prompt).float() for prompt in prompts]
-            rows = text_row(backend.places, prompts)
-        wanted = normalize(concept + rows, dim=-1)
-        like = lesson.scale * (torch.stack(seen) * wanted[:, None]).sum(-1)
-        return like - _known(lesson, plain), like
+    plain = pictures.plain[0]
+    seen, rows = [plain], torch.zeros_like(concept)[None]
+    if prompts is not None:
+        seen = [_seen_with(using, pictures, prompt) for prompt in prompts]
+        rows = text_row(places, prompts)
+    wanted = normalize(concept + rows, dim=-1)
+    like = lesson.scale * (torch.stack(seen) * wanted[:, None]).sum(-1)
+    return like - _known(lesson, plain), like
 
 
 def taken(lesson: Lesson, like: Tensor, plain: Tensor, true: Tensor) -> Tensor:
@@ -135,6 +135,15 @@ def taken(lesson: Lesson, like: Tensor, plain: Tensor, true: Tensor) -> Tensor:
     """
     words = lesson.scale * plain @ lesson.words.embedded.T
     return like > words.masked_fill(~true, float("-inf")).amax(dim=-1)
+
+
+def _seen_with(using: Using, pictures: Views, prompt: Tensor) -> Tensor:
+    """Embeddings of pictures under a prompt, float32 ``[n, D]``."""
+    import torch
+
+    with using() as backend, torch.no_grad():
+        found: Tensor = backend.embedded(pictures.begun[0], prompt).float()
+        return found
 
 
 def _verdict(

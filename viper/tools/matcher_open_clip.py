@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
@@ -12,14 +13,29 @@ from viper.errors import ProfileError
 from viper.tools.loading import Loading, LoadOptions, LocalModel, in_batches, load_errors
 from viper.tools.model_id import model_id
 from viper.tools.roles import Floats, Pixels
+from viper.tools.soft_prompts import Learned
+from viper.tools.taught_matcher import (
+    Places,
+    begun,
+    embedded,
+    entered,
+    places_in,
+    text_row,
+    together,
+)
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class OpenClipMatcher(LocalModel):
-    """A :class:`~viper.tools.roles.Matcher` on an open_clip model.
+    """A :class:`~viper.tools.roles.Matcher` on an open_clip model, which can be taught.
 
     Attributes:
         model_id: what tells its answers from another model's.
         logit_scale: factor on a cosine before a softmax, as the model learned it.
+        places: where soft prompts enter it; asking for them of a model that cannot be taught
+            raises UsageError.
     """
 
     def __init__(
@@ -28,7 +44,7 @@ class OpenClipMatcher(LocalModel):
         """Wraps what ``open_clip`` loaded; ``preprocess`` maps a PIL image to ``[3, S, S]``."""
         self.model_id = name
         self.logit_scale = float(model.logit_scale.detach().exp())
-        self._model = model.eval()
+        self._model = model.eval().requires_grad_(False)
         self._preprocess = preprocess
         self._tokenizer = tokenizer
         self._batch_size = batch_size
@@ -70,12 +86,9 @@ class OpenClipMatcher(LocalModel):
 
     def encode_images(self, images: Sequence[Pixels]) -> Floats:
         """L2-normalised embeddings ``[N, D]``; N may be 0."""
-        import torch
-        from PIL import Image
 
         def forward(batch: Sequence[Pixels]) -> Any:
-            pixels = torch.stack([self._preprocess(Image.fromarray(image)) for image in batch])
-            return self._model.encode_image(**self._fitted({"image": pixels}), normalize=True)
+            return self._model.encode_image(self.as_input(batch), normalize=True)
 
         return self._in_batches(images, forward)
 
@@ -87,6 +100,57 @@ class OpenClipMatcher(LocalModel):
             return self._model.encode_text(tokens, normalize=True)
 
         return self._in_batches(texts, forward)
+
+    @cached_property
+    def places(self) -> Places:
+        return places_in(self._model, self.encode_texts(["a"]).shape[1])
+
+    def as_input(self, images: Sequence[Pixels]) -> Tensor:
+        """Pictures as the image tower takes them, ``[N, 3, S, S]`` on its device."""
+        import torch
+        from PIL import Image
+
+        pixels = torch.stack([self._preprocess(Image.fromarray(image)) for image in images])
+        return self._fitted({"image": pixels})["image"]
+
+    def begun(self, inputs: Tensor) -> Tensor:
+        """What of the image tower's work no soft prompt changes, for :meth:`embedded`."""
+        return begun(self._model, self.places, inputs)
+
+    def embedded(self, begun: Tensor, vectors: Tensor | None) -> Tensor:
+        """Embeddings ``[B, D]`` of length 1 under soft prompts; gradients reach these.
+
+        Args:
+            vectors: ``[N, W]``, or ``[B, N, W]`` with one for each picture; None: no prompt.
+        """
+        return embedded(self._model, self.places, begun, vectors)
+
+    def encode_image_taught(self, pixels: Pixels, prompts: Sequence[Learned]) -> Floats:
+        """L2-normalised embedding [D] of a picture that is compared with the prompts' concepts."""
+        with entered(self.places, self._vectors(prompts)):
+            row: Floats = self.encode_images([pixels])[0]
+        return row
+
+    def encode_text_taught(self, text: str, prompts: Sequence[Learned]) -> Floats:
+        """L2-normalised embedding [D] of a text that names the concepts of all the prompts."""
+        added = text_row(self.places, self._vectors(prompts)).cpu().numpy()
+        moved = self.encode_texts([text])[0] + added
+        row: Floats = (moved / np.linalg.norm(moved)).astype(np.float32)
+        return row
+
+    def _vectors(self, prompts: Sequence[Learned]) -> Tensor:
+        """The prompts as one, on the model's device."""
+        import torch
+
+        place = self._place()
+        for one in prompts:
+            if one.vectors.shape != self.places.shape:
+                raise ValueError(
+                    f"a soft prompt of shape {one.vectors.shape} for {one.concept!r}; "
+                    f"this matcher's are {self.places.shape}"
+                )
+        found = [torch.from_numpy(np.array(one.vectors)).to(place.device) for one in prompts]
+        return together(self.places, found)
 
     def _in_batches(self, items: Sequence[Any], forward: Any) -> Floats:
         import torch

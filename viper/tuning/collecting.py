@@ -27,7 +27,7 @@ from viper.tuning.collect import (
     PictureSearch,
     checked_limit,
 )
-from viper.tuning.related import TextSide, related_concepts
+from viper.tuning.related import RELATED, TextSide, related_concepts
 
 _REFUSED_SHOWN = 20
 """Left-out pictures that the evidence names."""
@@ -94,6 +94,7 @@ def collect_pictures(
     vocabulary: Sequence[str] = (),
     same: Sequence[str] = (),
     matcher: TextSide | None = None,
+    related: int = RELATED,
 ) -> Collected[FoundPicture]:
     """Pictures found for a concept and for related ones, each readable and none twice.
 
@@ -105,6 +106,7 @@ def collect_pictures(
         vocabulary: where related concepts are chosen from if the query names none.
         same: other names of the concept.
         matcher: chooses them.
+        related: so many at most.
 
     Raises:
         UsageError: a limit out of range.
@@ -115,15 +117,15 @@ def collect_pictures(
     seen: dict[str, str] = {}
     refused: list[dict[str, str]] = []
     positives = _readable(search, query.concept, limit, seen, refused)
-    related = _related(query, lambda: vocabulary, same, matcher) if negatives else ()
-    each = -(-negatives // len(related)) if related else 0
-    found = [_readable(search, name, each, seen, refused) for name in related]
+    names = _related(query, lambda: vocabulary, same, matcher, related) if negatives else ()
+    each = -(-negatives // len(names)) if names else 0
+    found = [_readable(search, name, each, seen, refused) for name in names]
     others = list(_by_turns(found))[:negatives]
     evidence = {
         "manner": "search",
         "source": search.name,
         "concept": query.concept,
-        "related": list(related),
+        "related": list(names),
         "limit": limit,
         "positives": [_found(picture, digest) for picture, digest in positives],
         "negatives": [_found(picture, digest) for picture, digest in others],
@@ -146,10 +148,11 @@ def _related(
     vocabulary: Callable[[], Sequence[str]],
     same: Sequence[str],
     matcher: TextSide | None,
+    count: int = RELATED,
 ) -> tuple[str, ...]:
     if query.related or matcher is None:
         return query.related
-    return related_concepts(query.concept, vocabulary(), matcher, same=same)
+    return related_concepts(query.concept, vocabulary(), matcher, count, same=same)
 
 
 def _readable(

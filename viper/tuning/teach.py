@@ -23,6 +23,7 @@ from viper.tuning.collect import (
 )
 from viper.tuning.collecting import collect_annotated, collect_pictures
 from viper.tuning.prompt_pool import PromptPool
+from viper.tuning.related import RELATED
 from viper.tuning.soft_prompts.base import USUAL, Progress, Trained, TunerOptions
 from viper.tuning.soft_prompts.registry import tuner_for
 
@@ -31,6 +32,13 @@ ANNOTATED: Mapping[str, int] = {"loc": LOC_SAMPLES, "seg": SEG_SAMPLES}
 
 SEARCHED: Mapping[str, int] = {"match": POSITIVES, "replace": POSITIVES}
 """Tools that learn from pictures that a search finds."""
+
+NEGATIVES: Mapping[str, int] = {"match": 80}
+"""Pictures of other concepts for tools that learn from searched ones, where not as many as of it:
+a matcher that was shown few takes much else for the concept."""
+
+RELATED_TO: Mapping[str, int] = {"match": 40}
+"""Of so many other concepts, where not of :data:`viper.tuning.related.RELATED`."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +126,14 @@ class Teacher:
             words = () if sources.store is None else tuple(sources.store.vocabulary())
             same = () if sources.store is None else sources.store.names_of(concept)
             found = collect_pictures(
-                query, sources.search, limit=limit, vocabulary=words, same=same, matcher=matcher
+                query,
+                sources.search,
+                limit=limit,
+                negatives=NEGATIVES.get(tool, limit),
+                vocabulary=words,
+                same=same,
+                matcher=matcher,
+                related=RELATED_TO.get(tool, RELATED),
             )
         if found is None:
             raise UsageError(f"nothing to teach {tool} with: no source of data for it is given")

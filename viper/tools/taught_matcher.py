@@ -1,0 +1,229 @@
+"""How soft prompts enter an open_clip model: the differentiable half of a matcher that is taught.
+
+A prompt is one array ``[N, W]``. Its last row is added to the embedding of a text. The others
+enter the image tower at its first three layers:
+
+- a Vision Transformer (CLIP's own, or timm's as in SigLIP): 100 rows a layer, further tokens that
+  stand behind the layer's own and are taken away after it, so that each layer has its own;
+- a ResNet (CLIP's own, or timm's): one row a stage, added at every position of what it gives out.
+
+``W`` is that of the widest of these places; of a narrower one the first columns count, and the
+rest of the row is never looked at.
+
+Source: CLOVA (Gao et al. 2024), supplement, sec. 8.4; Jia et al. 2022, "Visual Prompt Tuning",
+deep. Differs: a ResNet has no tokens, and a vector a stage is their counterpart; and the text has
+a row, since the embedding of a word that the model never read means nothing. What each is worth
+stands in :mod:`viper.tuning.soft_prompts.match`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from viper.errors import UsageError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+LAYERS = 3
+"""Layers, or stages, of the image tower that a prompt enters."""
+
+TOKENS = 100
+"""Tokens a layer of a Vision Transformer."""
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where a prompt enters a model.
+
+    Attributes:
+        layers: of the image tower.
+        widths: of each of them.
+        rows: of the prompt for each of them.
+        tokens: whether these rows are tokens; else they are added.
+        text_width: D of the embeddings.
+        batch_first: whether a layer takes ``[B, L, W]``; else ``[L, B, W]``.
+    """
+
+    layers: tuple[Any, ...]
+    widths: tuple[int, ...]
+    rows: int
+    tokens: bool
+    text_width: int
+    batch_first: bool = True
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """N and W of a prompt."""
+        return len(self.layers) * self.rows + 1, max(*self.widths, self.text_width)
+
+    def used(self) -> Tensor:
+        """bool ``[N, W]``: which numbers of a prompt are looked at."""
+        import torch
+
+        rows = [width for width in self.widths for _ in range(self.rows)]
+        bounds = torch.tensor([*rows, self.text_width])
+        return torch.arange(self.shape[1])[None] < bounds[:, None]
+
+
+def places_in(model: Any, text_width: int) -> Places:
+    """Where a prompt enters this model of open_clip.
+
+    Args:
+        text_width: D of its embeddings.
+
+    Raises:
+        UsageError: its image tower is neither a Vision Transformer nor a ResNet.
+    """
+    tower = _tower(model)
+    transformer = getattr(tower, "transformer", None)
+    blocks = getattr(transformer, "resblocks", getattr(tower, "blocks", ()))
+    if len(blocks) and _is_block(blocks[0]) and getattr(tower, "rope", None) is None:
+        layers = tuple(blocks[:LAYERS])
+        widths = tuple(_width_of(layer) for layer in layers)
+        first = bool(getattr(transformer, "batch_first", True))
+        return Places(layers, widths, TOKENS, True, text_width, first)
+    stages = [getattr(tower, f"layer{number}", None) for number in range(1, LAYERS + 2)]
+    if all(stage is not None for stage in stages):
+        widths = tuple(_channels_of(stage) for stage in stages[:LAYERS])
+        return Places(tuple(stages[:LAYERS]), widths, 1, False, text_width)
+    raise UsageError(
+        f"a matcher whose image tower is a {type(tower).__name__} cannot be taught; "
+        "use one with a Vision Transformer or a ResNet"
+    )
+
+
+def begun(model: Any, places: Places, images: Tensor) -> Tensor:
+    """What of an image tower's work no prompt changes: a ResNet's up to its first stage's end.
+
+    Args:
+        images: ``[B, 3, S, S]``.
+
+    Returns:
+        ``[B, C, h, w]``; of a Vision Transformer the images themselves.
+    """
+    if places.tokens:
+        return images
+    caught: list[Tensor] = []
+    handle = places.layers[0].register_forward_hook(lambda _, __, output: caught.append(output))
+    try:
+        model.visual(images)
+    finally:
+        handle.remove()
+    return caught[0]
+
+
+def embedded(model: Any, places: Places, begun: Tensor, vectors: Tensor | None) -> Tensor:
+    """Embeddings ``[B, D]`` of length 1 from what :func:`begun` gave.
+
+    Args:
+        vectors: ``[N, W]``, or ``[B, N, W]`` with a prompt for each picture; None: no prompt.
+    """
+    from torch.nn.functional import normalize
+
+    if places.tokens:
+        with entered(places, vectors):
+            found: Tensor = model.encode_image(begun, normalize=True)
+            return found
+    hidden = begun
+    tower = _tower(model)
+    for number, width in enumerate(places.widths):
+        if number:
+            hidden = places.layers[number](hidden)
+        if vectors is not None:
+            hidden = hidden + _channels(vectors[..., number, :width], hidden)
+    hidden = getattr(tower, f"layer{LAYERS + 1}")(hidden)
+    if hasattr(tower, "attnpool"):
+        return normalize(tower.attnpool(hidden), dim=-1)
+    return normalize(model.visual.head(tower.forward_head(hidden)), dim=-1)
+
+
+@contextmanager
+def entered(places: Places, vectors: Tensor | None) -> Iterator[None]:
+    """While the block runs, the model sees pictures with a prompt in its image tower.
+
+    The block must have the model for itself.
+
+    Args:
+        vectors: ``[N, W]``, or ``[B, N, W]`` with a prompt for each picture, or several
+            :func:`together`; None: no prompt.
+    """
+    with ExitStack() as stack:
+        for number, (layer, width) in enumerate(zip(places.layers, places.widths, strict=True)):
+            if vectors is None:
+                break
+            rows = (vectors.shape[-2] - 1) // len(places.layers)
+            part = vectors[..., number * rows : (number + 1) * rows, :width]
+            for register, hook in _hooks(layer, part, places):
+                stack.callback(register(hook).remove)
+        yield
+
+
+def text_row(places: Places, vectors: Tensor) -> Tensor:
+    """What a prompt adds to the embedding of a text, ``[D]`` or ``[B, D]``."""
+    return vectors[..., -1, : places.text_width]
+
+
+def together(places: Places, prompts: list[Tensor]) -> Tensor:
+    """Several concepts' prompts, each ``[N, W]``, as one: their sum, but tokens side by side."""
+    import torch
+
+    if not places.tokens:
+        return torch.stack(prompts).sum(dim=0)
+    layers = [prompt[:-1].unflatten(0, (len(places.layers), -1)) for prompt in prompts]
+    texts = torch.stack([prompt[-1:] for prompt in prompts]).sum(dim=0)
+    return torch.cat([torch.cat(layers, dim=1).flatten(0, 1), texts])
+
+
+def _hooks(
+    layer: Any, part: Tensor, places: Places
+) -> list[tuple[Callable[[Any], Any], Callable[..., Any]]]:
+    import torch
+
+    if not places.tokens:
+
+        def added(_: Any, __: Any, output: Tensor) -> Tensor:
+            return output + _channels(part[..., 0, :], output)
+
+        return [(layer.register_forward_hook, added)]
+
+    along = 1 if places.batch_first else 0
+
+    def widened(_: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+        hidden = inputs[0]
+        rows = part.to(hidden.dtype).expand(hidden.shape[1 - along], *part.shape[-2:])  # (B, M, W)
+        rows = rows if places.batch_first else rows.transpose(0, 1)
+        return torch.cat([hidden, rows], dim=along), *inputs[1:]
+
+    def narrowed(_: Any, __: Any, output: Tensor) -> Tensor:
+        return output.narrow(along, 0, output.shape[along] - part.shape[-2])
+
+    return [(layer.register_forward_pre_hook, widened), (layer.register_forward_hook, narrowed)]
+
+
+def _channels(rows: Tensor, hidden: Tensor) -> Tensor:
+    """Rows ``[C]`` or ``[B, C]`` as they are added to ``[B, C, h, w]``."""
+    return rows.to(hidden.dtype).reshape(-1, hidden.shape[1], 1, 1)
+
+
+def _tower(model: Any) -> Any:
+    return getattr(model.visual, "trunk", model.visual)
+
+
+def _is_block(layer: Any) -> bool:
+    """Whether it is a layer of a Vision Transformer, of open_clip or of timm."""
+    return hasattr(layer, "attn") and (hasattr(layer, "ln_1") or hasattr(layer, "norm1"))
+
+
+def _width_of(layer: Any) -> int:
+    norm = layer.ln_1 if hasattr(layer, "ln_1") else layer.norm1
+    return int(norm.weight.shape[0])
+
+
+def _channels_of(stage: Any) -> int:
+    """Channels of what a stage of residual blocks gives out: those of its last convolution."""
+    last = [module for module in stage[-1].children() if type(module).__name__ == "Conv2d"][-1]
+    return int(last.out_channels)

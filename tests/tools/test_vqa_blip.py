@@ -4,64 +4,16 @@ import numpy as np
 import pytest
 
 from tests.tools.swapping import answer_with
+from tests.tools.tiny_blip import WORDS, tiny_blip
 from viper.errors import ModelError
 from viper.testing.conformance import check_vqa
 from viper.tools.roles import VisualAnswerer
 from viper.tools.vqa_blip import BlipAnswerer
 
-WORDS = ["[PAD]", "[UNK]", "[CLS]", "[DEC]", "[SEP]", "what", "is", "this", "red", "cube", "?"]
-
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    import torch
-    from tokenizers import Tokenizer, models, pre_tokenizers, processors
-    from transformers import (
-        BlipConfig,
-        BlipForQuestionAnswering,
-        BlipImageProcessor,
-        PreTrainedTokenizerFast,
-    )
-
-    torch.manual_seed(0)
-    backend = Tokenizer(
-        models.WordLevel({word: i for i, word in enumerate(WORDS)}, unk_token="[UNK]")
-    )
-    backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    backend.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 4)]
-    )
-    tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=backend,
-        pad_token="[PAD]",
-        unk_token="[UNK]",
-        cls_token="[CLS]",
-        sep_token="[SEP]",
-        bos_token="[DEC]",
-    )
-    sizes = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1}
-    text = sizes | {
-        "vocab_size": len(WORDS),
-        "num_attention_heads": 2,
-        "bos_token_id": 3,
-        "eos_token_id": 4,
-        "sep_token_id": 4,
-        "pad_token_id": 0,
-        "initializer_range": 0.5,
-    }
-    vision = sizes | {
-        "num_attention_heads": 2,
-        "image_size": 16,
-        "patch_size": 8,
-        "initializer_range": 0.5,
-    }
-    path = tmp_path_factory.mktemp("vqa")
-    BlipForQuestionAnswering(BlipConfig(text_config=text, vision_config=vision)).save_pretrained(
-        path
-    )
-    BlipImageProcessor(size={"height": 16, "width": 16}).save_pretrained(path)
-    tokenizer.save_pretrained(path)
-    return path
+    return tiny_blip(tmp_path_factory.mktemp("vqa"))
 
 
 @pytest.fixture(scope="module")

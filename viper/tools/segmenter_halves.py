@@ -2,13 +2,9 @@
 
 The first half (backbone and pixel decoder) is the expensive one and knows no question; its
 result is kept as an encoding. The second (transformer decoder and heads) turns that into
-segments, and is where a network can be taught. A learned soft prompt belongs into
-``_ask_maskformer`` and ``_ask_mask2former``: vectors of the decoder's width put before its memory
-(with a zero position) or before its queries (their outputs dropped again), and the memory's mean
-is the feature of the picture by which prompts are found again. Without a prompt both call the
-library's own module, so what was there stays as it was, bit for bit.
-
-Source: Gao et al. 2024 (CLOVA), supplement sec. 8.3: 100 vectors, learned by the mask loss alone.
+segments. What a network is taught (:mod:`viper.tools.taught_segmenter`) is read from both: the
+backbone's feature maps and the queries' states. Where nothing was taught both halves call the
+library's own modules, so what was there stays as it was, bit for bit.
 """
 
 from __future__ import annotations
@@ -29,10 +25,12 @@ class QueryLogits:
     Attributes:
         class_queries_logits: float [1, Q, L + 1]; the last class stands for no segment.
         masks_queries_logits: float [1, Q, h, w].
+        states: float [1, Q, D] that both are read from; None where the family keeps them in.
     """
 
     class_queries_logits: Tensor
     masks_queries_logits: Tensor
+    states: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -42,40 +40,44 @@ class Halves:
     Attributes:
         look: (network, pixels float [1, 3, H, W]) to what is kept of a picture.
         ask: (network, what was kept) to what the queries say.
+        maps: what was kept to the backbone's feature maps, float [1, C, h, w] each, the finest
+            first; None: the family cannot be taught.
     """
 
     look: Callable[[Any, Tensor], Any]
     ask: Callable[[Any, Any], QueryLogits]
+    maps: Callable[[Any], tuple[Tensor, ...]] | None = None
 
 
-def _look_maskformer(model: Any, pixels: Tensor) -> tuple[Tensor, Tensor]:
-    """The decoder's memory [1, C, h, w] and an embedding of each pixel [1, E, H / 4, W / 4]."""
-    seen = model.model.pixel_level_module(pixels)
-    return seen.encoder_last_hidden_state, seen.decoder_last_hidden_state
+def _look_maskformer(model: Any, pixels: Tensor) -> tuple[tuple[Tensor, ...], Tensor]:
+    """The backbone's maps, the last of them the decoder's memory, and each pixel's embedding."""
+    seen = model.model.pixel_level_module(pixels, output_hidden_states=True)
+    return tuple(seen.encoder_hidden_states), seen.decoder_last_hidden_state
 
 
-def _ask_maskformer(model: Any, kept: tuple[Tensor, Tensor]) -> QueryLogits:
+def _ask_maskformer(model: Any, kept: tuple[tuple[Tensor, ...], Tensor]) -> QueryLogits:
     import torch
 
-    memory, embeddings = kept
-    states = model.model.transformer_module(memory).last_hidden_state  # (1, Q, D)
+    maps, embeddings = kept
+    states = model.model.transformer_module(maps[-1]).last_hidden_state  # (1, Q, D)
     masks = torch.einsum("bqc,bchw->bqhw", model.mask_embedder(states), embeddings)
-    return QueryLogits(model.class_predictor(states), masks)
+    return QueryLogits(model.class_predictor(states), masks, states)
 
 
-def _look_mask2former(model: Any, pixels: Tensor) -> tuple[Any, Tensor]:
-    """The decoder's memory at three scales and an embedding of each pixel."""
-    seen = model.model.pixel_level_module(pixel_values=pixels, output_hidden_states=False)
-    return seen.decoder_hidden_states, seen.decoder_last_hidden_state
+def _look_mask2former(model: Any, pixels: Tensor) -> tuple[Any, Tensor, tuple[Tensor, ...]]:
+    """The decoder's memory at three scales, an embedding of each pixel, the backbone's maps."""
+    seen = model.model.pixel_level_module(pixel_values=pixels, output_hidden_states=True)
+    maps = tuple(seen.encoder_hidden_states)
+    return seen.decoder_hidden_states, seen.decoder_last_hidden_state, maps
 
 
-def _ask_mask2former(model: Any, kept: tuple[Any, Tensor]) -> QueryLogits:
-    scales, embeddings = kept
+def _ask_mask2former(model: Any, kept: tuple[Any, Tensor, tuple[Tensor, ...]]) -> QueryLogits:
+    scales, embeddings, _ = kept
     said = model.model.transformer_module(
         multi_scale_features=scales, mask_features=embeddings, output_hidden_states=True
     )
     states = said.intermediate_hidden_states[-1].transpose(0, 1)  # (1, Q, D)
-    return QueryLogits(model.class_predictor(states), said.masks_queries_logits[-1])
+    return QueryLogits(model.class_predictor(states), said.masks_queries_logits[-1], states)
 
 
 def _look_whole(model: Any, pixels: Tensor) -> Any:
@@ -89,8 +91,8 @@ def _ask_whole(model: Any, kept: Any) -> QueryLogits:
 
 FAMILIES: Mapping[str, Halves] = MappingProxyType(
     {
-        "maskformer": Halves(_look_maskformer, _ask_maskformer),
-        "mask2former": Halves(_look_mask2former, _ask_mask2former),
+        "maskformer": Halves(_look_maskformer, _ask_maskformer, lambda kept: kept[0]),
+        "mask2former": Halves(_look_mask2former, _ask_mask2former, lambda kept: kept[2]),
         "eomt": Halves(_look_whole, _ask_whole),
         "eomt_dinov3": Halves(_look_whole, _ask_whole),
     }

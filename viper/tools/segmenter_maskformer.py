@@ -10,7 +10,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from viper.errors import ModelError, ProfileError
+from viper.errors import ModelError, ProfileError, UsageError
 from viper.tools.loading import (
     Loading,
     LoadOptions,
@@ -21,8 +21,10 @@ from viper.tools.loading import (
 )
 from viper.tools.model_id import model_id
 from viper.tools.picture_models import processed
-from viper.tools.roles import Pixels, Segment
+from viper.tools.roles import Floats, Pixels, Segment
 from viper.tools.segmenter_halves import FAMILIES, QueryLogits
+from viper.tools.soft_prompts import Learned
+from viper.tools.taught_segmenter import CUT, described, owners, picture_feature, sureness
 
 THRESHOLD = 0.5
 """Least score of a segment."""
@@ -150,17 +152,75 @@ class MaskFormerSegmenter(LocalModel):
         wanted = None if names is None else frozenset(map(_plain, names))
         if wanted is not None and not wanted:
             return []
-        found = self._panoptic(self.query_logits(encoding), encoding.size)
+        found = self._regions(self.query_logits(encoding), encoding.size)
+        return [one for one, _ in found if not wanted or _plain(one.label) in wanted]
+
+    def feature(self, encoding: SegmenterEncoding) -> Floats:
+        """The picture as prompts are found again by, float32 [C].
+
+        Raises:
+            UsageError: a network whose queries cannot be taught.
+        """
+        return picture_feature(self._maps(encoding)[-1])
+
+    def described(self, encoding: SegmenterEncoding) -> tuple[list[Segment], Floats]:
+        """The segments as without prompts, and what is known of each, float32 [N, D].
+
+        Raises:
+            UsageError: a network whose queries cannot be taught.
+        """
+        import torch
+
+        maps, said = self._maps(encoding), self.query_logits(encoding)
+        found = self._regions(said, encoding.size)
+        masks = [one.mask for one, _ in found]
+        with torch.inference_mode():
+            scores, labels = said.class_queries_logits[0].float().softmax(-1).max(-1)
+            likely = said.masks_queries_logits[0].float().sigmoid()
+            made_by = owners(scores, labels, likely, masks, [label for _, label in found])
+            states = said.states[0, made_by]  # type: ignore[index]
+            return [one for one, _ in found], described(masks, maps, states)
+
+    def segments_taught(
+        self, encoding: SegmenterEncoding, prompts: Sequence[Learned]
+    ) -> list[Segment]:
+        """All segments; those that a concept is sure of have its name, and its sureness as score.
+
+        Of several concepts that are sure of a segment the surest counts. Masks are those of
+        ``segments``, and so are the segments that no concept is sure of.
+        """
+        found, features = self.described(encoding)
+        if not found or not prompts:
+            return found
+        sure = np.stack([sureness(features, one.vectors) for one in prompts])  # (P, N)
+        named = []
+        for one, column in zip(found, sure.T, strict=True):
+            best = int(column.argmax())
+            is_sure = column[best] > CUT
+            named.append(
+                Segment(one.mask, prompts[best].concept, float(column[best])) if is_sure else one
+            )
+        return sorted(named, key=lambda each: -each.score)
+
+    def _maps(self, encoding: SegmenterEncoding) -> tuple[Any, ...]:
+        if self._halves.maps is None:
+            family = self._model.config.model_type
+            able = ", ".join(name for name, halves in FAMILIES.items() if halves.maps is not None)
+            raise UsageError(f"{self.model_id}: a {family} model cannot be taught; known: {able}")
+        return self._halves.maps(encoding.kept)
+
+    def _regions(self, said: QueryLogits, size: tuple[int, int]) -> list[tuple[Segment, int]]:
+        """The segments but for the background's, best first, each with its label's number."""
+        found = self._panoptic(said, size)
         regions = found["segmentation"].cpu().numpy()
         labels = self._model.config.id2label
         segments = []
         for entry in sorted(found["segments_info"], key=lambda each: -each["score"]):
             label = labels[entry["label_id"]]
-            if _plain(label) in self._background or (wanted and _plain(label) not in wanted):
-                continue
             mask = np.asarray(regions == entry["id"])
-            if mask.any():
-                segments.append(Segment(mask, label, float(entry["score"])))
+            if _plain(label) not in self._background and mask.any():
+                segment = Segment(mask, label, float(entry["score"]))
+                segments.append((segment, int(entry["label_id"])))
         return segments
 
     def _panoptic(self, said: QueryLogits, size: tuple[int, int]) -> dict[str, Any]:

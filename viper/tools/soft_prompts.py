@@ -19,6 +19,11 @@ from viper.tools.roles import Floats
 NEAREST: Mapping[str, int] = MappingProxyType({"vqa": 20, "seg": 10})
 """How many prompts are mixed at most, by tool; of other tools all are (supplement, sec. 8)."""
 
+LEAST_ALIKE: Mapping[str, float] = MappingProxyType({"vqa": 0.1})
+"""Prompts of instances that are less like an input are left out, by tool; 0 of other tools.
+
+Where a tool has no concepts, a prompt must not reach inputs that are like no instance at all."""
+
 WITHOUT_CONCEPT = frozenset({"vqa"})
 """Tools whose prompts stand under no concept: all of them are candidates for every input."""
 
@@ -140,6 +145,7 @@ def mixed(
     feature: Floats,
     nearest: int | None = None,
     units: Floats | None = None,
+    least: float = 0.0,
 ) -> Floats | None:
     """The mean of the prompts' vectors, weighted by how like the input their instances are.
 
@@ -155,6 +161,7 @@ def mixed(
         feature: float32 ``[D]``.
         nearest: only so many, those most alike.
         units: of :func:`unit_features`, where the prompts' are at hand.
+        least: similarities up to it are left out; see :data:`LEAST_ALIKE`.
 
     Returns:
         float32 ``[N, W]``.
@@ -171,7 +178,7 @@ def mixed(
     order = np.argsort(-weights, kind="stable")[: nearest or len(prompts)]
     total, weight = np.zeros(prompts[0].vectors.shape), 0.0
     for place in order:
-        if weights[place] > 0:
+        if weights[place] > max(least, 0.0):
             total += float(weights[place]) * prompts[place].vectors.astype(np.float64)
             weight += float(weights[place])
     if not total.any():

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
+
+import numpy as np
 
 from viper.tools.groups import equal_groups
 from viper.tools.loading import Loading, LoadOptions, LocalModel, in_batches
 from viper.tools.picture_models import load_picture_model, processed
-from viper.tools.roles import Pixels
+from viper.tools.roles import Floats, Pixels
+from viper.tools.soft_prompts import Learned
+from viper.tools.taught_vqa import SURE, TaughtBlip, vectors_of
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 CAPTION_QUESTION = "what is in the picture?"
 """BLIP's question answering checkpoints caption when asked this."""
@@ -84,6 +92,36 @@ class BlipAnswerer(LocalModel):
         questions = [self._caption_question] * len(encodings)
         return [text for text, _ in self._ask(encodings, questions, CAPTION_TOKENS)]
 
+    @cached_property
+    def taught(self) -> TaughtBlip:
+        """The network as it is taught."""
+        grey = np.full((32, 32, 3), 128, np.uint8)
+        return TaughtBlip(self._model, self.encode([grey])[0], self.tokens(""))
+
+    def tokens(self, text: str) -> list[int]:
+        """Of a question or an answer, its marks included."""
+        found: list[int] = self._tokenizer(text.strip().lower())["input_ids"]
+        return found
+
+    def feature(self, encoding: Any, question: str) -> Floats:
+        """A picture and a question as prompts are found again by; of length 1."""
+        return self.taught.feature(self.taught.states(encoding, self.tokens(question)))
+
+    def answer_taught(self, encoding: Any, question: str, prompt: Learned) -> str:
+        """The answer with a prompt, see :mod:`viper.tools.taught_vqa`; else the plain one.
+
+        Plain where most cases like this one were right already, and where the model is surer of
+        it than :data:`~viper.tools.taught_vqa.SURE`.
+        """
+        import torch
+
+        text, probability = self.answer([encoding], [question])[0]
+        vectors = vectors_of(prompt.vectors)
+        if vectors is None or probability > SURE:
+            return text
+        before = self.taught.before(torch.from_numpy(vectors).to(encoding.device)[None])
+        return self._generate([encoding], [self.tokens(question)], ANSWER_TOKENS, before)[0][0]
+
     def score_answers(self, encoding: Any, question: str, answers: Sequence[str]) -> list[float]:
         """Log-likelihood of each answer, its end included, to a question about one picture."""
         import torch
@@ -133,9 +171,16 @@ class BlipAnswerer(LocalModel):
         return [answers[i] for i in range(len(questions))]
 
     def _generate(
-        self, encodings: Sequence[Any], tokens: Sequence[Sequence[int]], max_new_tokens: int
+        self,
+        encodings: Sequence[Any],
+        tokens: Sequence[Sequence[int]],
+        max_new_tokens: int,
+        before: Tensor | None = None,
     ) -> list[tuple[str, float]]:
-        """Greedy answers to questions of one length (BLIP's decoder would attend to padding)."""
+        """Greedy answers to questions of one length (BLIP's decoder would attend to padding).
+
+        ``before`` ``[B, N, W]`` is put before the states of the questions.
+        """
         import torch
 
         model, text = self._model, self._model.config.text_config
@@ -149,12 +194,14 @@ class BlipAnswerer(LocalModel):
                     images.shape[:2], dtype=torch.long, device=images.device
                 ),
             ).last_hidden_state
+            if before is not None:
+                question = torch.cat([before.to(question.dtype), question], dim=1)
             output = model.text_decoder.generate(
                 input_ids=torch.full((len(ids), 1), text.bos_token_id, device=images.device),
                 eos_token_id=text.sep_token_id,
                 pad_token_id=text.pad_token_id,
                 encoder_hidden_states=question,
-                encoder_attention_mask=torch.ones_like(ids),
+                encoder_attention_mask=ids.new_ones(question.shape[:2]),
                 max_new_tokens=max_new_tokens,
                 do_sample=False,
                 num_beams=1,

@@ -16,7 +16,7 @@ from pathlib import Path
 from viper.errors import StoreError, UsageError
 from viper.tools.cache import ComputeCache
 from viper.tools.roles import Floats
-from viper.tools.soft_prompts import NEAREST, SoftPrompt, mixed, unit_features
+from viper.tools.soft_prompts import LEAST_ALIKE, NEAREST, SoftPrompt, mixed, unit_features
 from viper.tuning.kept_prompts import (
     Evidence,
     KeptPrompt,
@@ -179,7 +179,7 @@ class PromptPool:
         """
         prompts, units = self._known(tool, concept, model_id)
         count = NEAREST.get(tool) if nearest is None else nearest
-        return mixed(prompts, feature, count, units)
+        return mixed(prompts, feature, count, units, LEAST_ALIKE.get(tool, 0.0))
 
     def version(self, tool: str, concept: str | None) -> int:
         """As :class:`~viper.tools.soft_prompts.SoftPromptSource` says; 0: never learned."""

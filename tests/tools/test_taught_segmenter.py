@@ -1,0 +1,164 @@
+"""How prompts enter a segmenter, on tiny untrained MaskFormer and Mask2Former checkpoints."""
+
+import numpy as np
+import pytest
+
+from tests.tools.tiny_segmenters import eomt, mask2former, maskformer, pictures, save
+from viper.errors import UsageError
+from viper.tools.hub import ToolHub
+from viper.tools.media import media_from
+from viper.tools.models import ModelSet
+from viper.tools.segmenter_maskformer import MaskFormerSegmenter
+from viper.tools.settings import ToolSettings
+from viper.tools.soft_prompts import Learned, NoSoftPrompts
+from viper.tools.taught_segmenter import described, owners, prompt_of, sureness
+from viper.tools.teachable import TeachableSegmenter
+
+
+def loaded(folder):
+    return MaskFormerSegmenter.from_pretrained(folder, threshold=0.0, overlap=0.0)
+
+
+@pytest.fixture(scope="module", params=[maskformer, mask2former], ids=lambda make: make.__name__)
+def segmenter(request, tmp_path_factory):
+    return loaded(save(request.param, tmp_path_factory.mktemp(request.param.__name__)))
+
+
+@pytest.fixture(scope="module")
+def encoding(segmenter):
+    return segmenter.encode(pictures()[0])
+
+
+def same(one, other):
+    return (one.label, one.score) == (other.label, other.score) and (one.mask == other.mask).all()
+
+
+def finding(features, place, by=50.0):
+    """A prompt that is sure of one segment and of no other one."""
+    mine, others = features[place], np.delete(features, place, axis=0)
+    away = mine - others.mean(0)
+    middle = max((others @ away).max(), -np.inf)
+    scale = by / max(float(mine @ away - middle), 1e-6)
+    return prompt_of(away * scale, -scale * float(mine @ away + middle) / 2)
+
+
+def test_it_can_be_taught(segmenter):
+    assert isinstance(segmenter, TeachableSegmenter)
+
+
+def test_what_is_described_is_what_is_found_without(segmenter, encoding):
+    plain = segmenter.segments(encoding, None)
+    found, features = segmenter.described(encoding)
+    assert len(plain) == len(found) > 1 and all(map(same, plain, found))
+    assert features.shape[0] == len(found) and features.dtype == np.float32
+    assert np.isfinite(features).all()
+    assert len(np.unique(features.round(4), axis=0)) == len(found)
+
+
+def test_no_sure_concept_leaves_all_as_it_was(segmenter, encoding):
+    plain = segmenter.segments(encoding, None)
+    width = segmenter.described(encoding)[1].shape[1]
+    unsure = Learned("egg", prompt_of(np.zeros(width, np.float32), -3.0))
+    for prompts in ([unsure], []):
+        assert all(map(same, plain, segmenter.segments_taught(encoding, prompts)))
+
+
+def test_a_sure_concept_names_its_segment_and_leaves_the_others(segmenter, encoding):
+    plain, features = segmenter.described(encoding)
+    place = next(
+        i for i in range(len(plain)) if (features @ (features[i] - features.mean(0))).argmax() == i
+    )
+    taught = segmenter.segments_taught(encoding, [Learned("egg", finding(features, place))])
+    (egg,) = [one for one in taught if one.label == "egg"]
+    assert (egg.mask == plain[place].mask).all() and 0.5 < egg.score <= 1
+    others = [one for one in taught if one is not egg]
+    assert all(map(same, others, [one for i, one in enumerate(plain) if i != place]))
+    assert [one.score for one in taught] == sorted((one.score for one in taught), reverse=True)
+    assert (np.stack([one.mask for one in taught]).sum(0) <= 1).all()
+
+
+def test_the_surest_of_several_concepts_counts(segmenter, encoding):
+    width = segmenter.described(encoding)[1].shape[1]
+    zeros = np.zeros(width, np.float32)
+    prompts = [Learned("egg", prompt_of(zeros, 1.0)), Learned("disc", prompt_of(zeros, 2.0))]
+    for order in (prompts, prompts[::-1]):
+        assert {one.label for one in segmenter.segments_taught(encoding, order)} == {"disc"}
+
+
+def test_being_taught_changes_no_bit(segmenter):
+    (picture, *_) = pictures()
+    state = {name: each.clone() for name, each in segmenter._model.state_dict().items()}
+    before = segmenter.segments(segmenter.encode(picture), None)
+    encoding = segmenter.encode(picture)
+    segmenter.feature(encoding)
+    width = segmenter.described(encoding)[1].shape[1]
+    segmenter.segments_taught(
+        encoding, [Learned("egg", prompt_of(np.zeros(width, np.float32), 2.0))]
+    )
+    assert all(map(same, before, segmenter.segments(encoding, None)))
+    now = segmenter._model.state_dict()
+    assert all((now[name] == state[name]).all() for name in state)
+
+
+def test_the_feature_tells_pictures_apart(segmenter):
+    one, two = (segmenter.feature(segmenter.encode(picture)) for picture in pictures())
+    assert one.dtype == np.float32 and one.shape == two.shape and not np.allclose(one, two)
+
+
+def test_a_prompt_of_another_width_is_refused():
+    with pytest.raises(ValueError, match=r"a prompt of shape \(1, 4\); .* are \(1, 6\)"):
+        sureness(np.zeros((2, 5), np.float32), np.zeros((1, 4), np.float32))
+
+
+def test_a_description_is_mean_and_deviation_within_the_mask():
+    import torch
+
+    values = torch.tensor([[1.0, 3.0], [10.0, 20.0]])[None, None]  # one map of one channel
+    mask = np.zeros((4, 4), np.bool_)
+    mask[:2] = True
+    (row,) = described([mask], [values], torch.tensor([[7.0]]))
+    assert row.tolist() == [7.0, 2.0, 1.0]
+    assert described([], [values], torch.zeros(0, 1)).shape == (0, 3)
+
+
+def test_a_segment_is_of_the_query_that_is_surest_of_its_pixels():
+    import torch
+
+    likely = torch.zeros(3, 2, 2)
+    likely[0, 0] = likely[1, 1] = 0.9
+    likely[2] = 0.95  # of another label
+    masks = [np.zeros((4, 4), np.bool_) for _ in range(2)]
+    masks[0][2:], masks[1][:2] = True, True
+    found = owners(torch.ones(3), torch.tensor([5, 5, 6]), likely, masks, [5, 5])
+    assert found == [1, 0]
+    assert owners(torch.ones(3), torch.tensor([5, 5, 6]), likely, [], []) == []
+
+
+def test_a_network_that_keeps_its_states_in_says_that_it_cannot_be_taught(tmp_path):
+    whole = loaded(save(eomt, tmp_path / "eomt"))
+    encoding = whole.encode(pictures()[0])
+    with pytest.raises(UsageError, match="an? eomt model cannot be taught; known: maskformer, ma"):
+        whole.described(encoding)
+    with pytest.raises(UsageError, match="cannot be taught"):
+        whole.feature(encoding)
+
+
+def test_half_precision_is_taught_too(tmp_path):
+    folder = save(maskformer, tmp_path / "half")
+    half = MaskFormerSegmenter.from_pretrained(
+        folder, threshold=0.0, overlap=0.0, dtype="bfloat16", device="cpu"
+    )
+    found, features = half.described(half.encode(pictures()[0]))
+    assert len(found) == len(features) and np.isfinite(features).all()
+
+
+def test_a_hub_that_was_taught_nothing_asks_for_no_feature(segmenter, monkeypatch):
+    for name in ("feature", "described", "segments_taught"):
+        monkeypatch.setattr(segmenter, name, None)
+    hub = ToolHub(ModelSet({"segmenter": lambda: segmenter}), ToolSettings())
+    said = []
+    for each in (hub, hub.with_soft_prompts(NoSoftPrompts())):
+        session = each.session(media_from([pictures()[0]]))
+        ref = session.patch_ref("image0", (0, 0, 60, 30))
+        said.append(session.call("segment", (ref,), {}, None))
+    assert said[0] == said[1]

@@ -1,0 +1,195 @@
+"""Teaches a segmenter a concept: a query over its own segments for each instance.
+
+The few pictures are made many by pasting (:mod:`viper.tuning.soft_prompts.pasting`) and looked at
+once; the queries are then fitted to the descriptions of the segments that the network finds in
+them. Each instance's query leaves some of the other pictures out and is judged on those.
+
+Source: CLOVA (Gao et al. 2024), supplement, sec. 8.3. Differs: what is learned is a query and not
+100 vectors, for the reason that :mod:`viper.tools.taught_segmenter` gives, by the logistic loss
+over segments instead of the loss of masks, which nothing changes. Each prompt is trained on most
+of the pictures and not on one alone: a concept is not seen in one object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from viper.errors import UsageError
+from viper.tools.roles import Floats, Segment
+from viper.tools.soft_prompts import Learned, SoftPrompt
+from viper.tools.taught_segmenter import prompt_of
+from viper.tools.teachable import TeachableSegmenter
+from viper.tuning.collect import AnnotatedPicture, Collected
+from viper.tuning.kept_prompts import Evidence, concept_key
+from viper.tuning.soft_prompts.base import USUAL, Progress, Trained, TunerOptions, Using
+from viper.tuning.soft_prompts.pasting import Scene, composed, is_of_colour, scene_of
+from viper.tuning.soft_prompts.segments import Described, f1, fitted, segments_of
+
+STEPS, RATE = 100, 0.05
+
+PICTURES = 120
+"""Pictures that are made of the collected ones."""
+
+HELD_OUT = 0.3
+"""Share of the pictures that a prompt is not trained on."""
+
+MOST_FALSE = 0.5
+"""Share of held-out pictures without the concept in which a prompt may find it."""
+
+
+class SegTuner:
+    """The tuner of ``segment``; lessons are annotated pictures, two positive ones at least."""
+
+    tool = "seg"
+    role = "segmenter"
+
+    def learn(
+        self,
+        using: Using,
+        lesson: Collected[AnnotatedPicture],
+        options: TunerOptions = USUAL,
+        on_progress: Progress | None = None,
+    ) -> list[Trained]:
+        """As :meth:`viper.tuning.soft_prompts.base.Tuner.learn`.
+
+        Raises:
+            UsageError: a segmenter that cannot be taught, fewer than two positive pictures, or
+                none of the concept's objects found as a segment.
+            MediaError, DataError: a picture of the lesson cannot be read.
+        """
+        if len(lesson.positives) < 2:
+            raise UsageError(
+                f"{len(lesson.positives)} picture of {lesson.concept!r}; the segmenter needs two, "
+                "one of them to judge what it learned from the other"
+            )
+        with using() as backend:
+            if not isinstance(backend, TeachableSegmenter) or not hasattr(backend, "described"):
+                name = getattr(backend, "model_id", type(backend).__name__)
+                raise UsageError(
+                    f"the segmenter {name} cannot be taught; use a MaskFormer or a Mask2Former "
+                    '(backend = "maskformer")'
+                )
+        return _Course(using, lesson, options, on_progress).trained()
+
+
+@dataclass(eq=False)
+class _Course:
+    """One lesson being learned."""
+
+    using: Using
+    lesson: Collected[AnnotatedPicture]
+    options: TunerOptions
+    on_progress: Progress | None
+    _done: int = 0
+
+    def trained(self) -> list[Trained]:
+        scenes = [scene_of(one, self.lesson.concept, at) for at, one in enumerate(self._pictures)]
+        originals, rows = self._look(scenes)
+        if not rows.shown.any():
+            raise UsageError(
+                f"the segmenter finds no outline of any {self.lesson.concept!r} in the "
+                f"{len(self.lesson.positives)} pictures of it; it can learn names of what it finds"
+            )
+        return [self._one(at, scenes, originals, rows) for at in range(len(self.lesson.positives))]
+
+    @property
+    def _pictures(self) -> tuple[AnnotatedPicture, ...]:
+        return (*self.lesson.positives, *self.lesson.negatives)
+
+    @property
+    def _steps(self) -> int:
+        return STEPS if self.options.steps is None else self.options.steps
+
+    def _told(self) -> None:
+        self._done += 1
+        if self.on_progress is not None:
+            looks = PICTURES + len(self._pictures)
+            self.on_progress(self._done, looks + len(self.lesson.positives) * self._steps)
+
+    def _look(self, scenes: Sequence[Scene]) -> tuple[list[Any], Described]:
+        """The encodings of the collected pictures, and the segments of these and of made ones."""
+        rng = np.random.default_rng([self.options.seed, 23])
+        recolour = not is_of_colour(scenes)
+        kept, parts = [], []
+        for place in range(len(scenes) + PICTURES):
+            mine = place < len(scenes)
+            scene = scenes[place] if mine else composed(scenes, rng, recolour)
+            with self.using() as backend:
+                encoding = backend.encode(scene.pixels)
+                parts.append(segments_of(*backend.described(encoding), scene))
+            kept += [encoding] * mine
+            self._told()
+        return kept, Described.joined(parts)
+
+    def _one(
+        self, at: int, scenes: Sequence[Scene], originals: Sequence[Any], rows: Described
+    ) -> Trained:
+        """The prompt of one positive picture."""
+        held, name = self._held_out(at), concept_key("seg", self.lesson.concept)
+        rate = RATE if self.options.rate is None else self.options.rate
+        query, shift = fitted(rows.without(held), self._steps, rate, self._told)
+        vectors, shares = prompt_of(query, shift), []
+        with self.using() as backend:
+            feature, model_id = backend.feature(originals[at]), backend.model_id
+            plain = [backend.segments(originals[one], None) for one in held]
+            taught = [
+                backend.segments_taught(originals[one], [Learned(name, vectors)]) for one in held
+            ]
+        for found in (plain, taught):
+            shares.append(_shares(found, [scenes[one] for one in held], name))
+        names = [picture.picture_id for picture in self._pictures]
+        trained_on = [at, *(one for one in range(len(scenes)) if one not in (at, *held))]
+        evidence = Evidence(
+            model_id,
+            tuple(names[one] for one in trained_on),
+            tuple(names[one] for one in held),
+            round(float(shares[0].mean()), 4),
+            round(float(shares[1].mean()), 4),
+            "annotated",
+            steps=self._steps,
+            seed=self.options.seed,
+        )
+        why = self._why_not(held, *shares) if self.options.validate else ""
+        return Trained(SoftPrompt(feature, vectors), evidence, why)
+
+    def _why_not(self, held: Sequence[int], before: Floats, after: Floats) -> str:
+        """Why a prompt is discarded; empty: it is not."""
+        absent = np.array([one >= len(self.lesson.positives) for one in held])
+        if after[~absent].mean() <= before[~absent].mean():
+            return (
+                f"no better on {int((~absent).sum())} held-out pictures of it: "
+                f"{after[~absent].mean():.2f} right, {before[~absent].mean():.2f} without"
+            )
+        if absent.any() and 1 - after[absent].mean() > max(MOST_FALSE, 1 - before[absent].mean()):
+            return (
+                f"harmful: found in {int((after[absent] < 1).sum())} of {int(absent.sum())} "
+                "held-out pictures without it"
+            )
+        return ""
+
+    def _held_out(self, at: int) -> list[int]:
+        """Places of the pictures that the prompt of a positive one is judged on, never its own.
+
+        They go round, so that each picture is held out by as many prompts.
+        """
+        positives, negatives = len(self.lesson.positives), len(self.lesson.negatives)
+        some = max(1, round(HELD_OUT * positives))
+        few = round(HELD_OUT * negatives)
+        mine = [(at + 1 + step) % positives for step in range(min(some, positives - 1))]
+        others = [(at * few + step) % negatives for step in range(few)]
+        return sorted({*mine, *(positives + one for one in others)})
+
+
+def _shares(found: Sequence[Sequence[Segment]], scenes: Sequence[Scene], name: str) -> Floats:
+    """float32 [N]: how well the segments of the concept match its objects in each picture."""
+    scores = []
+    for segments, scene in zip(found, scenes, strict=True):
+        counted = [thing for thing, _ in scene.counted()]
+        wanted = [thing.mask for thing in counted if thing.shown]
+        hidden = [thing.mask for thing in scene.things if thing.shown and thing not in counted]
+        scores.append(f1([one.mask for one in segments if one.label == name], wanted, hidden))
+    return np.array(scores, np.float32)

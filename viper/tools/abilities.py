@@ -246,7 +246,7 @@ def similarities(
         if not learned.named(session, "matcher", "match", text):
             continue
         for row, region in enumerate(regions):
-            look = partial(_looked_at, session, region)
+            look = partial(looked_at, session, region)
             cosine = learned.match(session, region, text, images[row], look)
             if cosine is not None:
                 found[row, column] = scale * cosine
@@ -263,7 +263,7 @@ def matcher_embedding(session: HubSession, region: Region) -> Floats:
     """The matcher's embedding of a region, float32 [D]."""
     where = (region.image_id, region.box)
     embedding: Floats = session.encoded(
-        "matcher", where, "encode_images", lambda: _looked_at(session, region)
+        "matcher", where, "encode_images", lambda: looked_at(session, region)
     )
     return embedding
 
@@ -271,7 +271,7 @@ def matcher_embedding(session: HubSession, region: Region) -> Floats:
 def vqa_encoding(session: HubSession, region: Region) -> Any:
     """The VQA model's encoding of a region."""
     where = (region.image_id, region.box)
-    return session.encoded("vqa", where, "encode", lambda: _looked_at(session, region))
+    return session.encoded("vqa", where, "encode", lambda: looked_at(session, region))
 
 
 def video_encoding(session: HubSession) -> Any:
@@ -286,7 +286,7 @@ def video_encoding(session: HubSession) -> Any:
     return session.encoded("video", ("video0", None), "encode", lambda: video)
 
 
-def _looked_at(session: HubSession, region: Region) -> Pixels:
+def looked_at(session: HubSession, region: Region) -> Pixels:
     """The pixels a crop model sees: the whole picture as it is, a part with its margin."""
     picture = session.media.pixels(region.image_id)
     if region.is_whole:

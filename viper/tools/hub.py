@@ -195,6 +195,7 @@ class HubSession:
         self._judged_by: str | None = None
         self._scores: tuple[float, ...] = ()
         self._kept = self._fresh = False
+        self._taught: dict[str, None] = {}
 
     def call(
         self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], line: int | None
@@ -211,6 +212,7 @@ class HubSession:
         self._rejected_by, self._shortened_by = None, None
         self._judged_by, self._scores = None, ()
         self._kept = self._fresh = False
+        self._taught = {}
         forced = self._overrides.get(index, _NO_OVERRIDE)
         error: str | None = None
         result: Any = None
@@ -239,6 +241,7 @@ class HubSession:
                     scores=self._scores,
                     error=error,
                     line=line,
+                    taught=tuple(self._taught),
                 )
             )
 
@@ -278,6 +281,10 @@ class HubSession:
             refused = (score for score in found if score < value)
             if any(score >= sensitivity.floor for score in refused):
                 self._shortened_by = threshold_name
+
+    def note_taught(self, what: str) -> None:
+        """Notes that something learned has a part in what is being answered."""
+        self._taught[what] = None
 
     def region(self, ref: Any) -> Region:
         """The pixel region a patch or image reference names, clipped to its picture."""

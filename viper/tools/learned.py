@@ -65,7 +65,7 @@ def detect(
             if _best(_detect(session, where, encoding, phrase, [Learned(concept, one.vectors)]))
             > LEAST_CONFIDENCE
         ]
-        prompts += _mixture(concept, mixed(fit, feature, NEAREST.get("loc")))
+        prompts += _mixture(session, "loc", concept, mixed(fit, feature, NEAREST.get("loc")))
     return _detect(session, where, encoding, phrase, prompts) if prompts else None
 
 
@@ -170,8 +170,11 @@ def _ensemble(
 ) -> list[Learned]:
     model_id = session.hub.models.trait(role, "model_id")
     found = session.hub.soft_prompts.ensemble(tool, concept, feature, model_id=model_id)
-    return _mixture(concept, found)
+    return _mixture(session, tool, concept, found)
 
 
-def _mixture(concept: str, vectors: Floats | None) -> list[Learned]:
-    return [] if vectors is None else [Learned(concept, vectors)]
+def _mixture(session: HubSession, tool: str, concept: str, vectors: Floats | None) -> list[Learned]:
+    if vectors is None:
+        return []
+    session.note_taught(f"{tool}: {concept}" if concept else tool)
+    return [Learned(concept, vectors)]

@@ -61,6 +61,11 @@ class PromptPool:
         self.ledger = Ledger(folder)
         self._read = ComputeCache(_CONCEPTS_KEPT, MOST_BYTES)
 
+    @property
+    def fingerprint(self) -> str:
+        """Tells what it holds, for the records of runs that use it; empty where it is empty."""
+        return self.ledger.fingerprint
+
     def add(
         self,
         tool: str,

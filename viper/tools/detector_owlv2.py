@@ -92,9 +92,7 @@ class Owlv2Detector(LocalModel):
             boxes = model.box_predictor(features, grid).float().cpu().numpy()
             objectness = model.objectness_predictor(features).float().cpu().numpy()
         return [
-            Owlv2Encoding(
-                features[i], _pixel_boxes(boxes[i], *images[i].shape[:2]), objectness[i]
-            )
+            Owlv2Encoding(features[i], _pixel_boxes(boxes[i], *images[i].shape[:2]), objectness[i])
             for i in range(len(images))
         ]
 
@@ -104,15 +102,9 @@ class Owlv2Detector(LocalModel):
         The library's own post-processing gives every box to its best phrase alone, so
         that "cube" would take the boxes of "red cube". Here each phrase stands alone.
         """
-        import torch
-
         if not phrases:
             return []
-        with torch.inference_mode():
-            texts = self._embed(phrases)
-            logits, _ = self._model.class_predictor(encoding.features[None], texts[None])
-            scores = logits[0].float().sigmoid().T.cpu().numpy()  # (Q, P)
-        return [suppressed(encoding.boxes, row) for row in scores]
+        return [suppressed(encoding.boxes, row) for row in self._scores(encoding, phrases)]
 
     def feature(self, encoding: Owlv2Encoding) -> Floats:
         """The picture as prompts are found again by, float32 [D]: the mean of its patches."""
@@ -123,22 +115,24 @@ class Owlv2Detector(LocalModel):
     ) -> list[Detection]:
         """As :meth:`detect` for one phrase, which names the concepts of all the prompts.
 
-        Boxes are those that the detector takes for objects, whatever they are. One is as sure as
-        the least sure part of the phrase: each of its concepts by its prompt, and what else it
-        says by the detector as it came.
+        A box is as sure as the least sure part of the phrase: each of its concepts by its prompt,
+        and the rest, at least that it is an object, by the detector as it came.
         """
+        found = proposals(encoding)
+        rest = rest_of(phrase, {prompt.concept for prompt in prompts})
+        parts = [found.best(self._scores(encoding, [rest])[0])]
+        parts += [sureness(found.features, prompt.vectors) for prompt in prompts]
+        return suppressed(found.boxes, np.min(parts, axis=0))
+
+    def _scores(self, encoding: Owlv2Encoding, phrases: Sequence[str]) -> Floats:
+        """float32 [Q, P]: how sure each patch's box is to be what each phrase says, in [0, 1]."""
         import torch
 
-        found = proposals(encoding)
-        parts = [sureness(found.features, prompt.vectors) for prompt in prompts]
-        rest = rest_of(phrase, {prompt.concept for prompt in prompts})
-        if rest:
-            with torch.inference_mode():
-                texts = self._embed([rest])
-                logits, _ = self._model.class_predictor(encoding.features[None], texts[None])
-                scores = logits[0, :, 0].float().sigmoid().cpu().numpy()  # (P,)
-            parts.append(found.best(scores))
-        return suppressed(found.boxes, np.min(parts, axis=0))
+        with torch.inference_mode():
+            texts = self._embed(phrases)
+            logits, _ = self._model.class_predictor(encoding.features[None], texts[None])
+            scores: Floats = logits[0].float().sigmoid().T.cpu().numpy()
+        return scores
 
     def _embed(self, phrases: Sequence[str]) -> torch.Tensor:
         """float32 [Q, D]: normalised text embeddings; those of the latest phrases are kept."""

@@ -28,7 +28,6 @@ from viper.tools.roles import Floats
 GENERAL_NOUN = "object"
 """Stands for a concept that ended a phrase, where the rest of it is asked for alone."""
 
-
 LEAST_OBJECTNESS = -6.0
 """Logit below which a box is taken for no object."""
 
@@ -123,9 +122,9 @@ def sureness(features: Floats, vectors: Floats) -> Floats:
 
 
 def rest_of(phrase: str, concepts: Collection[str]) -> str:
-    """What a phrase asks for beside the concepts it names; empty: nothing.
+    """What a phrase asks for beside the concepts it names.
 
-    ``red pyramid`` leaves ``red object``, ``striped cube`` leaves ``cube``.
+    ``red pyramid`` leaves ``red object``, ``striped cube`` leaves ``cube``, ``pyramid`` ``object``.
     """
     rest = " ".join(phrase.casefold().split())
     ended = False
@@ -134,7 +133,7 @@ def rest_of(phrase: str, concepts: Collection[str]) -> str:
         ended = ended or re.search(rf"{named.pattern}$", rest) is not None
         rest = named.sub(" ", rest)
     words = rest.split()
-    if words and ended:
+    if ended or not words:
         words.append(GENERAL_NOUN)
     return " ".join(words)
 

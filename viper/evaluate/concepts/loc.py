@@ -134,9 +134,7 @@ def _phrase(
     other = "colour" if attribute == "shape" else "shape"
     word = getattr(thing, other)
     text = f"{word} {concept}" if attribute == "shape" else f"{concept} {word}"
-    named = [
-        getattr(one, attribute) == concept and getattr(one, other) == word for one in things
-    ]
+    named = [getattr(one, attribute) == concept and getattr(one, other) == word for one in things]
     return text, np.array(named)
 
 

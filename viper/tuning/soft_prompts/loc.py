@@ -83,7 +83,7 @@ class LocTuner:
             if not isinstance(backend, TeachableDetector):
                 name = getattr(backend, "model_id", type(backend).__name__)
                 raise UsageError(
-                    f"the detector {name} cannot be taught; use an OWLv2 (backend = \"owlv2\")"
+                    f'the detector {name} cannot be taught; use an OWLv2 (backend = "owlv2")'
                 )
         return _Course(using, lesson, options, on_progress).trained()
 

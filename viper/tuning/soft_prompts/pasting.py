@@ -139,7 +139,9 @@ def composed(scenes: Sequence[Scene], rng: np.random.Generator, recolour: bool) 
     mirrored = bool(rng.random() < 0.5)
     pixels = _turned(canvas.pixels, mirrored, _order(rng, recolour)).copy()
     things = [
-        Thing(thing.mask[:, ::-1] if mirrored else thing.mask, thing.shown, canvas.source, thing.area)
+        Thing(
+            thing.mask[:, ::-1] if mirrored else thing.mask, thing.shown, canvas.source, thing.area
+        )
         for thing in canvas.things
     ]
     for _ in range(int(rng.integers(0, _MOST_PASTED + 1))):
@@ -172,7 +174,9 @@ def _paste(
     cover = thing.mask[y0:y1, x0:x1][:, ::-1] if mirrored else thing.mask[y0:y1, x0:x1]
     scale = np.exp(rng.uniform(np.log(0.65), np.log(1.5)))
     stretch = rng.uniform(0.92, 1.08, 2)
-    wide, high = (int(side * scale * by) for side, by in zip(cover.shape[::-1], stretch, strict=True))
+    wide, high = (
+        int(side * scale * by) for side, by in zip(cover.shape[::-1], stretch, strict=True)
+    )
     height, width = pixels.shape[:2]
     if not (_LEAST_SIDE <= wide <= 0.6 * width and _LEAST_SIDE <= high <= 0.6 * height):
         return

@@ -16,7 +16,9 @@ from viper.tools.loading import Loading, LoadOptions, LocalModel, load_pretraine
 from viper.tools.model_id import model_id
 from viper.tools.picture_models import processed
 from viper.tools.recent import RecentTexts
-from viper.tools.roles import Detection, Pixels
+from viper.tools.roles import Detection, Floats, Pixels
+from viper.tools.soft_prompts import Learned
+from viper.tools.taught_detector import picture_feature, proposals, rest_of, sureness
 
 if TYPE_CHECKING:
     import torch
@@ -33,10 +35,12 @@ class Owlv2Encoding:
         features: float32 [P, D], one row a patch.
         boxes: float32 [P, 4], the box each patch proposes: (x0, y0, x1, y1) in pixels
             of the picture from its top-left corner, clipped to it.
+        objectness: float32 [P], the logit of each box being an object's, whatever it is.
     """
 
     features: torch.Tensor
     boxes: NDArray[np.float32]
+    objectness: NDArray[np.float32]
 
 
 class Owlv2Detector(LocalModel):
@@ -86,8 +90,9 @@ class Owlv2Detector(LocalModel):
             grid, _ = model.image_embedder(**self._fitted(batch))
             features = grid.flatten(1, 2)  # (B, P, D)
             boxes = model.box_predictor(features, grid).float().cpu().numpy()
+            objectness = model.objectness_predictor(features).float().cpu().numpy()
         return [
-            Owlv2Encoding(features[i], _pixel_boxes(boxes[i], *images[i].shape[:2]))
+            Owlv2Encoding(features[i], _pixel_boxes(boxes[i], *images[i].shape[:2]), objectness[i])
             for i in range(len(images))
         ]
 
@@ -97,15 +102,37 @@ class Owlv2Detector(LocalModel):
         The library's own post-processing gives every box to its best phrase alone, so
         that "cube" would take the boxes of "red cube". Here each phrase stands alone.
         """
-        import torch
-
         if not phrases:
             return []
+        return [suppressed(encoding.boxes, row) for row in self._scores(encoding, phrases)]
+
+    def feature(self, encoding: Owlv2Encoding) -> Floats:
+        """The picture as prompts are found again by, float32 [D]: the mean of its patches."""
+        return picture_feature(encoding.features)
+
+    def detect_taught(
+        self, encoding: Owlv2Encoding, phrase: str, prompts: Sequence[Learned]
+    ) -> list[Detection]:
+        """As :meth:`detect` for one phrase, which names the concepts of all the prompts.
+
+        A box is as sure as the least sure part of the phrase: each of its concepts by its prompt,
+        and the rest, at least that it is an object, by the detector as it came.
+        """
+        found = proposals(encoding)
+        rest = rest_of(phrase, {prompt.concept for prompt in prompts})
+        parts = [found.best(self._scores(encoding, [rest])[0])]
+        parts += [sureness(found.features, prompt.vectors) for prompt in prompts]
+        return suppressed(found.boxes, np.min(parts, axis=0))
+
+    def _scores(self, encoding: Owlv2Encoding, phrases: Sequence[str]) -> Floats:
+        """float32 [Q, P]: how sure each patch's box is to be what each phrase says, in [0, 1]."""
+        import torch
+
         with torch.inference_mode():
             texts = self._embed(phrases)
             logits, _ = self._model.class_predictor(encoding.features[None], texts[None])
-            scores = logits[0].float().sigmoid().T.cpu().numpy()  # (Q, P)
-        return [suppressed(encoding.boxes, row) for row in scores]
+            scores: Floats = logits[0].float().sigmoid().T.cpu().numpy()
+        return scores
 
     def _embed(self, phrases: Sequence[str]) -> torch.Tensor:
         """float32 [Q, D]: normalised text embeddings; those of the latest phrases are kept."""

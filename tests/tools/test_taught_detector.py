@@ -1,0 +1,153 @@
+"""How a prompt enters the detector, on a tiny untrained OWLv2 of the real classes."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+import pytest
+
+from tests.tools.taught_fakes import Taught
+from tests.tools.tiny_owl import WIDTH, tiny_owl
+from viper.sandbox import Ref
+from viper.tools.abilities import detections
+from viper.tools.detector_owlv2 import Owlv2Detector
+from viper.tools.hub import ToolHub
+from viper.tools.media import Media
+from viper.tools.models import ModelSet
+from viper.tools.settings import Sensitivity, ToolSettings
+from viper.tools.soft_prompts import Learned, SoftPrompt
+from viper.tools.taught_detector import (
+    overlaps,
+    prompt_of,
+    proposals,
+    rest_of,
+    sureness,
+)
+from viper.tools.teachable import TeachableDetector
+
+
+@pytest.fixture(scope="module")
+def detector(tmp_path_factory):
+    return Owlv2Detector.from_pretrained(tiny_owl(tmp_path_factory.mktemp("owl") / "detector"))
+
+
+@pytest.fixture(scope="module")
+def picture():
+    return np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8)
+
+
+@pytest.fixture
+def encoding(detector, picture):
+    return detector.encode([picture])[0]
+
+
+def digest(detector):
+    state = hashlib.sha256()
+    for name, tensor in sorted(detector._model.state_dict().items()):
+        state.update(name.encode() + tensor.contiguous().numpy().tobytes())
+    return state.hexdigest()
+
+
+def learned(shift, concept="zebra", seed=None):
+    query = np.zeros(WIDTH_OF_QUERY, np.float32)
+    if seed is not None:
+        query = np.random.default_rng(seed).normal(size=WIDTH_OF_QUERY).astype(np.float32)
+    return Learned(concept, prompt_of(query, shift))
+
+
+WIDTH_OF_QUERY = WIDTH + 1
+
+
+def test_it_can_be_taught(detector, encoding) -> None:
+    assert isinstance(detector, TeachableDetector)
+    feature = detector.feature(encoding)
+    assert feature.shape == (WIDTH,) and feature.dtype == np.float32
+    assert np.allclose(feature, encoding.features.numpy().mean(0), atol=1e-6)
+
+
+def test_a_prompt_changes_neither_weights_nor_what_others_are_answered(detector, encoding) -> None:
+    before, plain = digest(detector), detector.detect(encoding, ["zebra", "red cube"])
+    found = detector.detect_taught(encoding, "red zebra", [learned(1.0, seed=1)])
+    assert found and [one.score for one in found] == sorted(one.score for one in found)[::-1]
+    assert digest(detector) == before
+    assert detector.detect(encoding, ["zebra", "red cube"]) == plain
+
+
+def test_without_a_prompt_of_the_phrase_the_answers_are_the_same_bits(detector, picture) -> None:
+    settings = ToolSettings({"detector.threshold": Sensitivity(0.3, 0.1, 0.1)})
+    pool = Taught({("loc", "zebra"): [SoftPrompt(np.ones(WIDTH, np.float32), np.zeros(0))]})
+    answers = []
+    for prompts in (None, Taught({}), pool):
+        hub = ToolHub(ModelSet({"detector": lambda: detector}), settings)
+        hub = hub if prompts is None else hub.with_soft_prompts(prompts)
+        session = hub.session(Media((picture,)))
+        region = session.region(Ref("image", ("image0", 64, 64)))
+        answers.append(detections(session, region, "red cube"))
+    assert answers[0] and answers[0] == answers[1] == answers[2]
+
+
+def test_of_a_phrase_every_part_must_be_sure(detector, encoding) -> None:
+    def scores(phrase, *prompts):
+        return {one.box: one.score for one in detector.detect_taught(encoding, phrase, prompts)}
+
+    yes, no = learned(40.0), learned(-40.0, "striped")
+    alone = scores("zebra", yes)
+    assert alone, "what is surely the concept is as sure as it is an object"
+    assert alone != scores("red zebra", yes), "the rest of the phrase counts"
+    assert not scores("zebra", learned(-40.0))
+    assert not scores("striped zebra", yes, no)
+    both = scores("striped zebra", yes, learned(40.0, "striped"))
+    assert both == alone
+
+
+def test_a_query_is_scored_by_the_logistic_function(encoding) -> None:
+    found = proposals(encoding)
+    query = np.random.default_rng(2).normal(size=WIDTH_OF_QUERY).astype(np.float32)
+    scores = sureness(found.features, prompt_of(query, 0.5))
+    logits = found.features @ query + 0.5
+    assert np.allclose(scores, 1 / (1 + np.exp(-logits)), atol=1e-6)
+    assert (scores >= 0).all() and (scores <= 1).all() and scores.dtype == np.float32
+
+
+def test_a_prompt_of_another_width_is_refused(encoding) -> None:
+    found = proposals(encoding)
+    with pytest.raises(ValueError, match=r"shape \(1, 9\); this detector's are \(1, 34\)"):
+        sureness(found.features, np.zeros((1, 9), np.float32))
+
+
+def test_boxes_about_the_same_object_are_one_proposal(encoding) -> None:
+    found = proposals(encoding)
+    between = overlaps(found.boxes, found.boxes)
+    assert (between - np.eye(len(between)) <= 0.5 + 1e-6).all()
+    assert found.features.shape == (len(found.boxes), WIDTH_OF_QUERY)
+    assert found.members.any(axis=1).all()
+    patches = np.random.default_rng(3).random(len(encoding.boxes)).astype(np.float32)
+    best = found.best(patches)
+    for at, members in enumerate(found.members):
+        assert best[at] == patches[members].max()
+        mean = encoding.features.numpy()[members].mean(0)
+        assert np.allclose(found.features[at, :WIDTH], mean, atol=1e-5)
+
+
+def test_overlaps_are_intersection_over_union() -> None:
+    one = np.array([[0, 0, 10, 10]], np.float32)
+    others = np.array([[0, 0, 10, 5], [20, 20, 30, 30], [5, 0, 15, 10]], np.float32)
+    assert np.allclose(overlaps(one, others), [[0.5, 0, 1 / 3]])
+    assert overlaps(one, np.zeros((0, 4), np.float32)).shape == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("phrase", "concepts", "rest"),
+    [
+        ("pyramid", {"pyramid"}, "object"),
+        ("Red  Pyramids", {"pyramid"}, "red object"),
+        ("striped cube", {"striped"}, "cube"),
+        ("striped pyramid", {"striped", "pyramid"}, "object"),
+        ("red traffic light", {"light", "traffic light"}, "red object"),
+        ("pinkish ball", {"pink"}, "pinkish ball"),
+        ("pink thing", {"pink"}, "thing"),
+    ],
+)
+def test_what_else_a_phrase_asks_for(phrase, concepts, rest) -> None:
+    assert rest_of(phrase, concepts) == rest

@@ -13,6 +13,7 @@ from viper.reproduce import clova
 from viper.reproduce.clova import NOISE, Study, Table, entries, gains, stream
 from viper.reproduce.clova_claims import Tools, judged
 from viper.reproduce.clova_tools import Outcome, ToolCourse, known_tools, tool_outcome, tool_rows
+from viper.reproduce.fine_tuning import figure
 from viper.reproduce.result import Entry, Gain, Reproduction
 from viper.reproduce.school import School
 from viper.strategies.base import Components
@@ -49,6 +50,9 @@ def reproduce_clova(school: School, study: Study, say: Callable[[str], None]) ->
     if not study.quick:
         for pair in stream(school, study.subjects):
             rows += pair
+        if study.tools:
+            hub, folder = school.writers["main"].hub, school.folder / "tools"
+            rows += figure(hub, study.tools, school.terms.seeds[:1], folder, say)
     writers = school.writers.items()
     facts = {
         "models": {name: model_ids(Reasoner(parts, preload=False)) for name, parts in writers},

@@ -62,7 +62,7 @@ EXCHANGE_LOSS = 1.5
 """Channels are exchanged if held-out pictures are then taken for the concept by no less than so
 much less, in the units of ``LEAST_MARGIN``."""
 
-MORE_TAKEN = 0.1
+MORE_TAKEN = 0.15
 """Share of held-out negatives that a prompt may take for the concept beyond what was taken."""
 
 
@@ -105,9 +105,11 @@ class MatchTuner:
         looked, verdict = _views_that_suit(using, places, lesson, judging, on_step)
         if options.validate and verdict is not None:
             verdict = second_round(using, places, looked.lesson, judging, verdict, on_step)
-        trusted = verdict.trusted if options.validate and verdict else list(range(count))
+        trusted = company = list(range(count))
+        if options.validate and verdict is not None:
+            trusted, company = verdict.trusted, verdict.company
         held = [_held_out(i, trusted) for i in range(count)]
-        shares = _shares(held, trusted, count)
+        shares = _shares(held, company)
         prompts = trained_prompts(
             using, places, replace(looked.lesson, shares=shares), course, on_step
         )
@@ -132,7 +134,8 @@ class _Judge:
         lesson = self.looked.lesson
         before, _ = margins_of(self.using, lesson, lesson.positives, None)
         after, _ = margins_of(self.using, lesson, lesson.positives, prompts)
-        hit_before, hit_after = before[0] >= LEAST_MARGIN, after >= LEAST_MARGIN
+        least = LEAST_MARGIN if verdict is None else verdict.least
+        hit_before, hit_after = before[0] >= least, after >= least
         more = self._more_taken(prompts)
         found = []
         for i, prompt in enumerate(prompts):
@@ -179,7 +182,7 @@ def _why(
     if i not in verdict.trusted:
         return (
             f"prompts of the other pictures do not take its picture for {concept!r} "
-            f"(margin {float(verdict.margins[i]):.1f}, at least {LEAST_MARGIN} is asked)"
+            f"(margin {float(verdict.margins[i]):.1f})"
         )
     if before is None or after is None:
         return "there is no other trusted picture to judge it by"
@@ -221,12 +224,13 @@ def _held_out(i: int, trusted: Sequence[int]) -> list[int]:
     return others[: min(HELD_OUT, (len(others) + 1) // 2)]
 
 
-def _shares(held: Sequence[Sequence[int]], trusted: Sequence[int], count: int) -> Tensor:
+def _shares(held: Sequence[Sequence[int]], company: Sequence[int]) -> Tensor:
     """How often each prompt sees each picture, float ``[P, P]``."""
     import torch
 
+    count = len(held)
     rows = [
-        [LEAD if j == i else float(j in trusted and j not in held[i]) for j in range(count)]
+        [LEAD if j == i else float(j in company and j not in held[i]) for j in range(count)]
         for i in range(count)
     ]
     return torch.tensor(rows, dtype=torch.float32)

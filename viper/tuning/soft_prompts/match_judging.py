@@ -27,8 +27,10 @@ LEAST_MARGIN = -1.5
 """A picture is taken for the concept if its similarity to it is at most so little below that of
 all known words together, in the matcher's own units."""
 
-TRUSTED = 3
-"""Pictures that are trusted in the first round at least, so that there is a second."""
+WRONG_MARGIN = -5.0
+"""What lies below is wrong. More than half of what a search finds is right: so many pictures, those
+that are taken for the concept most, are trusted from here on, since of some concepts a few pictures
+tell little."""
 
 _SHARE = 4 / 7
 
@@ -39,16 +41,25 @@ class Verdict:
 
     Attributes:
         margins: float ``[P]``, by how much each is taken for the concept, in the mean.
-        asked: prompts that were asked in all.
     """
 
     margins: Tensor
-    asked: int
+
+    @property
+    def least(self) -> float:
+        """The margin from which on a picture is taken for the concept."""
+        margins = sorted(self.margins.tolist(), reverse=True)
+        return min(LEAST_MARGIN, max(WRONG_MARGIN, margins[len(margins) // 2]))
 
     @property
     def trusted(self) -> list[int]:
         """The pictures that are taken for the concept."""
-        return [i for i, margin in enumerate(self.margins.tolist()) if margin >= LEAST_MARGIN]
+        return [i for i, margin in enumerate(self.margins.tolist()) if margin >= self.least]
+
+    @property
+    def company(self) -> list[int]:
+        """The pictures that others may be trained with: all that are not clearly wrong."""
+        return [i for i, margin in enumerate(self.margins.tolist()) if margin >= WRONG_MARGIN]
 
     @property
     def agreement(self) -> float:
@@ -85,8 +96,7 @@ def second_round(
     import torch
 
     count = len(first.margins)
-    order = first.margins.argsort(descending=True).tolist()
-    trusted = set(first.trusted) | set(order[:TRUSTED])
+    trusted = first.trusted
     shares = torch.tensor(
         [[float(j != i and j in trusted) for j in range(count)] for i in range(count)]
     )
@@ -161,7 +171,7 @@ def _verdict(
     like = lesson.scale * torch.einsum("vpd,kd->kvp", plain, wanted)
     margins = (like - _known(lesson, plain)).mean(dim=1)  # (K, P)
     held = (lesson.shares == 0).to(margins)
-    return Verdict((margins * held).sum(0) / held.sum(0).clamp(min=1), len(prompts))
+    return Verdict((margins * held).sum(0) / held.sum(0).clamp(min=1))
 
 
 def _known(lesson: Lesson, plain: Tensor) -> Tensor:

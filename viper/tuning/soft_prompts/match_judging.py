@@ -27,10 +27,9 @@ LEAST_MARGIN = -1.5
 """A picture is taken for the concept if its similarity to it is at most so little below that of
 all known words together, in the matcher's own units."""
 
-WRONG_MARGIN = -5.0
-"""What lies below is wrong. More than half of what a search finds is right: so many pictures, those
-that are taken for the concept most, are trusted from here on, since of some concepts a few pictures
-tell little."""
+WRONG_MARGIN = -4.0
+"""What lies below is wrong. Half of the pictures, those that are taken for the concept most, are
+trusted from here on, since of some concepts four pictures tell little."""
 
 _SHARE = 4 / 7
 
@@ -49,7 +48,7 @@ class Verdict:
     def least(self) -> float:
         """The margin from which on a picture is taken for the concept."""
         margins = sorted(self.margins.tolist(), reverse=True)
-        return min(LEAST_MARGIN, max(WRONG_MARGIN, margins[len(margins) // 2]))
+        return min(LEAST_MARGIN, max(WRONG_MARGIN, margins[max(1, len(margins) // 2) - 1]))
 
     @property
     def trusted(self) -> list[int]:
@@ -68,7 +67,7 @@ class Verdict:
         return float(best[: (len(best) + 1) // 2].mean())
 
 
-def first_round(
+def verdict_of(
     using: Using, places: Places, lesson: Lesson, course: Course, on_step: Callable[[], None]
 ) -> Verdict:
     """Every picture by prompts of parts of the others; the image tower stays as it came."""
@@ -81,27 +80,6 @@ def first_round(
     shares = torch.zeros(len(drawn), count)
     for row, part in enumerate(drawn):
         shares[row, list(part)] = 1.0
-    return _verdict(using, places, replace(lesson, shares=shares), course, on_step)
-
-
-def second_round(
-    using: Using,
-    places: Places,
-    lesson: Lesson,
-    course: Course,
-    first: Verdict,
-    on_step: Callable[[], None],
-) -> Verdict:
-    """Every picture by one prompt of all the others that the first round trusts."""
-    import torch
-
-    count = len(first.margins)
-    trusted = first.trusted
-    shares = torch.tensor(
-        [[float(j != i and j in trusted) for j in range(count)] for i in range(count)]
-    )
-    if (shares.sum(dim=1) == 0).any():
-        return first
     return _verdict(using, places, replace(lesson, shares=shares), course, on_step)
 
 

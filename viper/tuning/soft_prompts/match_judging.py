@@ -7,6 +7,7 @@ picture is asked of many prompts of small parts of the others, and one wrong pic
 from __future__ import annotations
 
 import itertools
+import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 PARTS = 35
-"""Parts of the pictures that prompts are trained on to judge the others: all fours of seven."""
+"""Parts of the pictures, at most, that prompts are trained on to judge the others: all fours of
+seven."""
 
 LEAST_MARGIN = -1.5
 """A picture is taken for the concept if its similarity to it is at most so little below that of
@@ -75,10 +77,14 @@ def verdict_of(
 
     count = lesson.positives.plain.shape[1]
     size = min(max(1, round(_SHARE * count)), count - 1)
-    parts = list(itertools.combinations(range(count), size))
-    drawn = random.Random(course.seed).sample(parts, min(PARTS, len(parts)))
-    shares = torch.zeros(len(drawn), count)
-    for row, part in enumerate(drawn):
+    rng = random.Random(course.seed)
+    if math.comb(count, size) <= PARTS:
+        parts = list(itertools.combinations(range(count), size))
+        parts = rng.sample(parts, len(parts))
+    else:
+        parts = [tuple(rng.sample(range(count), size)) for _ in range(PARTS)]
+    shares = torch.zeros(len(parts), count)
+    for row, part in enumerate(parts):
         shares[row, list(part)] = 1.0
     return _verdict(using, places, replace(lesson, shares=shares), course, on_step)
 

@@ -102,9 +102,10 @@ def test_a_property_needs_a_yes_and_a_no() -> None:
 
 
 def test_rows_compare_the_same_questions() -> None:
+    unlike, like = Biased("egg", False), Biased("egg", True)
     no, yes = (
-        questions.about(hub(lambda m=Biased("egg", like): m), "egg", split="val", count=6, seed=0)
-        for like in (False, True)
+        questions.about(hub(lambda m=one: m), "egg", split="val", count=6, seed=0)
+        for one in (unlike, like)
     )
     found = {row.kind: row for row in rows(no, yes)}
     assert found["classify"].gain.difference.value == 1.0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 import torch
@@ -13,18 +15,12 @@ from viper.tools.taught_matcher import TOKENS, places_in, text_row, together
 from viper.tools.teachable import TeachableMatcher
 
 KINDS = RESNETS + TRANSFORMERS
-_MADE: dict[str, object] = {}
+made = cache(tiny_matcher)
 
 
 @pytest.fixture(params=KINDS)
 def matcher(request):
     return made(request.param)
-
-
-def made(kind):
-    if kind not in _MADE:
-        _MADE[kind] = tiny_matcher(kind)
-    return _MADE[kind]
 
 
 def pictures(count=3):

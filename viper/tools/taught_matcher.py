@@ -80,7 +80,7 @@ def places_in(model: Any, text_width: int) -> Places:
     """
     tower = _tower(model)
     transformer = getattr(tower, "transformer", None)
-    blocks = getattr(transformer, "resblocks", getattr(tower, "blocks", ()))
+    blocks: Any = getattr(transformer, "resblocks", getattr(tower, "blocks", ()))
     if len(blocks) and _is_block(blocks[0]) and getattr(tower, "rope", None) is None:
         layers = tuple(blocks[:LAYERS])
         widths = tuple(_width_of(layer) for layer in layers)

@@ -203,8 +203,8 @@ def _asked(hub: ToolHub, question: Question) -> Asked:
 
 
 def _is_right(session: HubSession, question: Question) -> bool:
-    boxes = [tuple(map(float, question.boxes[i])) for i in question.things]
-    patches = [session.patch_ref("image0", box) for box in boxes]
+    edges = [question.boxes[i].tolist() for i in question.things]
+    patches = [session.patch_ref("image0", (x0, y0, x1, y1)) for x0, y0, x1, y1 in edges]
     texts = list(question.texts)
     if question.kind == "verify":
         asked = [(patch, name, texts[0]) for patch, name in zip(patches, texts[1:], strict=True)]

@@ -7,6 +7,7 @@ picture is asked of many prompts of small parts of the others, and one wrong pic
 from __future__ import annotations
 
 import itertools
+import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -21,14 +22,16 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 PARTS = 35
-"""Parts of the pictures that prompts are trained on to judge the others: all fours of seven."""
+"""Parts of the pictures, at most, that prompts are trained on to judge the others: all fours of
+seven."""
 
 LEAST_MARGIN = -1.5
 """A picture is taken for the concept if its similarity to it is at most so little below that of
 all known words together, in the matcher's own units."""
 
-TRUSTED = 3
-"""Pictures that are trusted in the first round at least, so that there is a second."""
+WRONG_MARGIN = -4.0
+"""What lies below is wrong. Half of the pictures, those that are taken for the concept most, are
+trusted from here on, since of some concepts four pictures tell little."""
 
 _SHARE = 4 / 7
 
@@ -39,16 +42,25 @@ class Verdict:
 
     Attributes:
         margins: float ``[P]``, by how much each is taken for the concept, in the mean.
-        asked: prompts that were asked in all.
     """
 
     margins: Tensor
-    asked: int
+
+    @property
+    def least(self) -> float:
+        """The margin from which on a picture is taken for the concept."""
+        margins = sorted(self.margins.tolist(), reverse=True)
+        return min(LEAST_MARGIN, max(WRONG_MARGIN, margins[max(1, len(margins) // 2) - 1]))
 
     @property
     def trusted(self) -> list[int]:
         """The pictures that are taken for the concept."""
-        return [i for i, margin in enumerate(self.margins.tolist()) if margin >= LEAST_MARGIN]
+        return [i for i, margin in enumerate(self.margins.tolist()) if margin >= self.least]
+
+    @property
+    def company(self) -> list[int]:
+        """The pictures that others may be trained with: all that are not clearly wrong."""
+        return [i for i, margin in enumerate(self.margins.tolist()) if margin >= WRONG_MARGIN]
 
     @property
     def agreement(self) -> float:
@@ -57,7 +69,7 @@ class Verdict:
         return float(best[: (len(best) + 1) // 2].mean())
 
 
-def first_round(
+def verdict_of(
     using: Using, places: Places, lesson: Lesson, course: Course, on_step: Callable[[], None]
 ) -> Verdict:
     """Every picture by prompts of parts of the others; the image tower stays as it came."""
@@ -65,33 +77,15 @@ def first_round(
 
     count = lesson.positives.plain.shape[1]
     size = min(max(1, round(_SHARE * count)), count - 1)
-    parts = list(itertools.combinations(range(count), size))
-    drawn = random.Random(course.seed).sample(parts, min(PARTS, len(parts)))
-    shares = torch.zeros(len(drawn), count)
-    for row, part in enumerate(drawn):
+    rng = random.Random(course.seed)
+    if math.comb(count, size) <= PARTS:
+        parts = list(itertools.combinations(range(count), size))
+        parts = rng.sample(parts, len(parts))
+    else:
+        parts = [tuple(rng.sample(range(count), size)) for _ in range(PARTS)]
+    shares = torch.zeros(len(parts), count)
+    for row, part in enumerate(parts):
         shares[row, list(part)] = 1.0
-    return _verdict(using, places, replace(lesson, shares=shares), course, on_step)
-
-
-def second_round(
-    using: Using,
-    places: Places,
-    lesson: Lesson,
-    course: Course,
-    first: Verdict,
-    on_step: Callable[[], None],
-) -> Verdict:
-    """Every picture by one prompt of all the others that the first round trusts."""
-    import torch
-
-    count = len(first.margins)
-    order = first.margins.argsort(descending=True).tolist()
-    trusted = set(first.trusted) | set(order[:TRUSTED])
-    shares = torch.tensor(
-        [[float(j != i and j in trusted) for j in range(count)] for i in range(count)]
-    )
-    if (shares.sum(dim=1) == 0).any():
-        return first
     return _verdict(using, places, replace(lesson, shares=shares), course, on_step)
 
 
@@ -161,7 +155,7 @@ def _verdict(
     like = lesson.scale * torch.einsum("vpd,kd->kvp", plain, wanted)
     margins = (like - _known(lesson, plain)).mean(dim=1)  # (K, P)
     held = (lesson.shares == 0).to(margins)
-    return Verdict((margins * held).sum(0) / held.sum(0).clamp(min=1), len(prompts))
+    return Verdict((margins * held).sum(0) / held.sum(0).clamp(min=1))
 
 
 def _known(lesson: Lesson, plain: Tensor) -> Tensor:

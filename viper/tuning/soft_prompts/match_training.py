@@ -119,7 +119,7 @@ def trained_prompts(
     count = len(lesson.shares)
     tower = first[:-1].repeat(count, 1, 1).requires_grad_(course.tower_rate > 0)
     text = first[-1:].repeat(count, 1, 1).requires_grad_()
-    groups = [{"params": [text], "lr": course.rate}]
+    groups: list[dict[str, Any]] = [{"params": [text], "lr": course.rate}]
     if course.tower_rate > 0:
         groups.append({"params": [tower], "lr": course.tower_rate})
     optimiser = torch.optim.Adam(groups)

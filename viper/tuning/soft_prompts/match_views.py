@@ -95,11 +95,10 @@ def _view(inputs: Tensor, exchanged: bool, generator: Generator) -> Tensor:
     moves = torch.stack([torch.stack(row, dim=1) for row in rows], dim=1)  # (n, 2, 3)
     exposure = 1 + _EXPOSURE * torch.randn(count, 1, 1, 1, generator=generator)
     order = torch.rand(count, 3, generator=generator).argsort(dim=1)
-    place = {"device": inputs.device, "dtype": inputs.dtype}
-    grid = affine_grid(moves.to(**place), list(inputs.shape), align_corners=False)
+    grid = affine_grid(moves.to(inputs), list(inputs.shape), align_corners=False)
     seen = grid_sample(inputs, grid, padding_mode="border", align_corners=False)
     if exchanged:
         chosen = order.to(inputs.device)[:, :, None, None].expand_as(seen)
         seen = seen.gather(1, chosen)
     least, most = inputs.amin(), inputs.amax()
-    return ((seen - least) * exposure.to(**place) + least).clamp(least, most)
+    return ((seen - least) * exposure.to(inputs) + least).clamp(least, most)

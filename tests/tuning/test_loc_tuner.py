@@ -87,7 +87,7 @@ def test_one_prompt_an_instance_and_no_weight_changes(detector) -> None:
         assert evidence.trained_on[0] == f"zebra:{at}"
         assert not set(evidence.trained_on) & set(evidence.validated_on)
         assert evidence.model_id == detector.model_id and evidence.steps == 2
-        assert one.prompt.vectors.shape[0] == 1 and one.prompt.vectors.dtype == np.float32
+        assert one.prompt.vectors.shape[0] == 5 and one.prompt.vectors.dtype == np.float32
         assert 0 <= evidence.before <= 1 and 0 <= evidence.after <= 1
     held = [name for one in trained for name in one.evidence.validated_on]
     assert {held.count(f"zebra:{at}") for at in range(5)} == {held.count("zebra:0")}

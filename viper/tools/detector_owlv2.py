@@ -24,6 +24,7 @@ from viper.tools.taught_detector import (
     cut_out,
     described,
     likely_objects,
+    moved,
     picture_feature,
     rest_of,
     sureness,
@@ -142,7 +143,9 @@ class Owlv2Detector(LocalModel):
         rest = rest_of(phrase, {prompt.concept for prompt in prompts})
         parts = [found.best(self._scores(encoding, [rest])[0])]
         parts += [sureness(found.features, prompt.vectors) for prompt in prompts]
-        return suppressed(found.boxes, np.min(parts, axis=0))
+        size = encoding.pixels.shape[:2]
+        boxes = np.mean([moved(found, prompt.vectors, size) for prompt in prompts], axis=0)
+        return suppressed(boxes, np.min(parts, axis=0))
 
     def proposals(self, encoding: Owlv2Encoding) -> Proposals:
         """What may be an object in a picture, looked at again; see :class:`Proposals`."""

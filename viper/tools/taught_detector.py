@@ -44,9 +44,21 @@ MIDDLE_PLACES, LAST_PLACES = 6, 4
 """Rows, and columns, of places that the patches of the middle and of the last layer become."""
 
 
-def prompt_of(query: Floats, shift: float) -> Floats:
-    """float32 [1, D + 1]: a query with what is added to its products, as a soft prompt is kept."""
-    return np.append(query, shift).astype(np.float32)[None]
+MOST_MOVED = 0.5
+"""How far, as a share of its sides, and by which logarithm, a box is moved and sized at most."""
+
+
+def prompt_of(query: Floats, shift: float, moves: Floats | None = None) -> Floats:
+    """float32 [5, D + 1], as a soft prompt is kept.
+
+    Args:
+        query: float32 [D], and ``shift``, which is added to its products: how sure a box is.
+        moves: float32 [4, D + 1] in the manner of the first row: how the box's centre moves, as
+            a share of its sides, and the logarithms of by what they grow; None: not at all.
+    """
+    first = np.append(query, shift).astype(np.float32)[None]
+    others = np.zeros((4, first.shape[1]), np.float32) if moves is None else moves
+    return np.concatenate((first, others)).astype(np.float32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,17 +165,47 @@ def sureness(features: Floats, vectors: Floats) -> Floats:
 
     Args:
         features: float32 [N, D] of :class:`Proposals`.
-        vectors: float32 [1, D + 1], as :func:`prompt_of` gives it.
+        vectors: float32 [5, D + 1], as :func:`prompt_of` gives it.
 
     Raises:
         ValueError: a prompt of another width.
     """
     width = features.shape[-1]
-    if vectors.shape != (1, width + 1):
-        raise ValueError(f"a prompt of shape {vectors.shape}; this detector's are (1, {width + 1})")
+    if vectors.shape != (5, width + 1):
+        raise ValueError(f"a prompt of shape {vectors.shape}; this detector's are (5, {width + 1})")
     logits = features @ vectors[0, :-1] + vectors[0, -1]
     found: Floats = (1 / (1 + np.exp(-logits.clip(-60, 60)))).astype(np.float32)
     return found
+
+
+def moved(found: Proposals, vectors: Floats, size: tuple[int, int]) -> Floats:
+    """float32 [N, 4]: the boxes where a prompt sees the objects, clipped to the picture.
+
+    A box head draws boxes of what it knows; what is new has other outlines.
+
+    Args:
+        vectors: float32 [5, D + 1], as :func:`prompt_of` gives it.
+        size: (height, width) in pixels.
+
+    Source: Girshick et al. 2014 (R-CNN), appendix C, whose parameters of a box these are.
+    """
+    moves = found.features @ vectors[1:, :-1].T + vectors[1:, -1]
+    moves = moves.clip(-MOST_MOVED, MOST_MOVED)
+    sides = found.boxes[:, 2:] - found.boxes[:, :2]
+    centres = (found.boxes[:, :2] + found.boxes[:, 2:]) / 2 + moves[:, :2] * sides
+    halves = sides * np.exp(moves[:, 2:]) / 2
+    corners = np.concatenate((centres - halves, centres + halves), axis=1)
+    limit = np.array([size[1], size[0], size[1], size[0]], np.float32)
+    boxes: Floats = corners.clip(0, limit).astype(np.float32)
+    return boxes
+
+
+def moves_to(boxes: Floats, wanted: Floats) -> Floats:
+    """float32 [N, 4]: what :func:`moved` would have to do to boxes for them to be the others."""
+    sides, goal = boxes[:, 2:] - boxes[:, :2], wanted[:, 2:] - wanted[:, :2]
+    shift = (wanted[:, :2] + wanted[:, 2:] - boxes[:, :2] - boxes[:, 2:]) / 2 / sides
+    found: Floats = np.concatenate((shift, np.log(goal / sides)), axis=1).astype(np.float32)
+    return found.clip(-MOST_MOVED, MOST_MOVED)
 
 
 def rest_of(phrase: str, concepts: Collection[str]) -> str:

@@ -102,8 +102,20 @@ class _Course:
         scenes = [scene_of(one, self.lesson.concept, at) for at, one in enumerate(pictures)]
         originals, known = self._look(scenes)
         fitting = Fitting(known)
+        helds = [self._held_out(at) for at in range(len(self.lesson.positives))]
+        rate = self.options.rate or RATE
+        queries = [fitting.query(held, self._steps, rate, self._told) for held in helds]
+        margin = fitting.margin([(held, *one) for held, one in zip(helds, queries, strict=True)])
+        cut = float(np.log(CUT / (1 - CUT))) - margin
         return [
-            self._one(at, scenes, originals, fitting) for at in range(len(self.lesson.positives))
+            self._one(
+                at,
+                helds[at],
+                prompt_of(query, shift + cut, fitting.moves(helds[at])),
+                scenes,
+                originals,
+            )
+            for at, (query, shift) in enumerate(queries)
         ]
 
     @property
@@ -137,13 +149,14 @@ class _Course:
         return kept, Proposed.joined(parts)
 
     def _one(
-        self, at: int, scenes: Sequence[Scene], originals: Sequence[Any], fitting: Fitting
+        self,
+        at: int,
+        held: Sequence[int],
+        vectors: Floats,
+        scenes: Sequence[Scene],
+        originals: Sequence[Any],
     ) -> Trained:
-        """The prompt of one positive picture."""
-        held = self._held_out(at)
-        rate = self.options.rate or RATE
-        query, shift = fitting.query(held, self._steps, rate, self._told)
-        vectors = prompt_of(query, shift + float(np.log(CUT / (1 - CUT))))
+        """The prompt of one positive picture, judged on those held out."""
         with self.using() as backend:
             feature, model_id = backend.feature(originals[at]), backend.model_id
             before = [backend.detect(originals[one], [self.lesson.concept])[0] for one in held]

@@ -19,10 +19,13 @@ from viper.tools.models import ModelSet
 from viper.tools.settings import Sensitivity, ToolSettings
 from viper.tools.soft_prompts import Learned, SoftPrompt
 from viper.tools.taught_detector import (
-    LAST_PLACES,
-    MIDDLE_PLACES,
+    MOST_MOVED,
+    PLACES,
+    Proposals,
     cut_out,
     likely_objects,
+    moved,
+    moves_to,
     overlaps,
     prompt_of,
     rest_of,
@@ -60,7 +63,7 @@ def learned(shift, concept="zebra", seed=None):
     return Learned(concept, prompt_of(query, shift))
 
 
-WIDTH_OF_QUERY = WIDTH * (MIDDLE_PLACES**2 + LAST_PLACES**2)
+WIDTH_OF_QUERY = WIDTH * PLACES
 
 
 def test_it_can_be_taught(detector, encoding) -> None:
@@ -115,7 +118,7 @@ def test_of_a_phrase_every_part_must_be_sure(detector, encoding, monkeypatch) ->
 def test_a_query_is_scored_by_the_logistic_function(detector, encoding) -> None:
     found = detector.proposals(encoding)
     query = np.random.default_rng(2).normal(size=WIDTH_OF_QUERY).astype(np.float32) / 40
-    scores = sureness(found.features, prompt_of(query, 0.5))
+    scores = sureness(found, prompt_of(query, 0.5))
     logits = found.features @ query + 0.5
     assert np.allclose(scores, 1 / (1 + np.exp(-logits)), atol=1e-4)
     assert (scores >= 0).all() and (scores <= 1).all() and scores.dtype == np.float32
@@ -123,8 +126,8 @@ def test_a_query_is_scored_by_the_logistic_function(detector, encoding) -> None:
 
 def test_a_prompt_of_another_width_is_refused(detector, encoding) -> None:
     found = detector.proposals(encoding)
-    with pytest.raises(ValueError, match=r"shape \(1, 9\); this detector's are \(5, 1665\)"):
-        sureness(found.features, np.zeros((1, 9), np.float32))
+    with pytest.raises(ValueError, match=r"shape \(1, 9\); this detector's are \(265, 32\)"):
+        sureness(found, np.zeros((1, 9), np.float32))
 
 
 def test_boxes_about_the_same_object_are_one_proposal(detector, encoding) -> None:
@@ -173,6 +176,21 @@ def test_a_cut_out_shows_the_box_and_a_little_around_it() -> None:
     assert (cut[25, 18:32] == 200).all() and (cut[25, :12] == 50).all() and (cut[2] == 50).all()
     edge = cut_out(pixels, np.array([0, 0, 10, 10], np.float32), 50)
     assert (edge[0] == 0).all() and (edge[25, 25] == 50).all()
+
+
+def test_boxes_move_as_they_were_fitted_to() -> None:
+    boxes = np.array([[10, 10, 30, 20], [40, 40, 60, 60]], np.float32)
+    wanted = np.array([[12, 9, 34, 21], [38, 44, 56, 60]], np.float32)
+    moves = moves_to(boxes, wanted)
+    features = np.eye(2, PLACES, dtype=np.float32)  # each box has a feature of its own
+    found = Proposals(boxes, features, np.ones((2, 1), bool))
+    vectors = prompt_of(np.zeros(PLACES), 0.0, np.c_[moves.T, np.zeros((4, PLACES - 1))])
+    assert np.allclose(moved(found, vectors, (100, 100)), wanted, atol=1e-4)
+    assert np.allclose(moved(found, vectors, (50, 50))[1], [38, 44, 50, 50], atol=1e-4)
+    still = prompt_of(np.zeros(PLACES), 0.0)
+    assert np.array_equal(moved(found, still, (100, 100)), boxes)
+    far = moves_to(boxes, wanted + 500)
+    assert np.abs(far).max() == MOST_MOVED, "no box is moved further than that"
 
 
 def test_overlaps_are_intersection_over_union() -> None:

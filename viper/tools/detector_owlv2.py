@@ -142,7 +142,7 @@ class Owlv2Detector(LocalModel):
         found = self.proposals(encoding)
         rest = rest_of(phrase, {prompt.concept for prompt in prompts})
         parts = [found.best(self._scores(encoding, [rest])[0])]
-        parts += [sureness(found.features, prompt.vectors) for prompt in prompts]
+        parts += [sureness(found, prompt.vectors) for prompt in prompts]
         size = encoding.pixels.shape[:2]
         boxes = np.mean([moved(found, prompt.vectors, size) for prompt in prompts], axis=0)
         return suppressed(boxes, np.min(parts, axis=0))

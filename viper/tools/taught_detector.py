@@ -43,22 +43,46 @@ CONTEXT = 1.25
 MIDDLE_PLACES, LAST_PLACES = 6, 4
 """Rows, and columns, of places that the patches of the middle and of the last layer become."""
 
-
 MOST_MOVED = 0.5
 """How far, as a share of its sides, and by which logarithm, a box is moved and sized at most."""
 
 
+PLACES = MIDDLE_PLACES**2 + LAST_PLACES**2
+PARTS = 5
+"""What a prompt says of a box: how sure it is, and four numbers by which it moves."""
+
+
 def prompt_of(query: Floats, shift: float, moves: Floats | None = None) -> Floats:
-    """float32 [5, D + 1], as a soft prompt is kept.
+    """float32 [PARTS * (PLACES + 1), W] as a soft prompt is kept, in the image tower's own width W.
+
+    For each part a vector for each place of a cut-out, and one that is the part's shift throughout.
 
     Args:
-        query: float32 [D], and ``shift``, which is added to its products: how sure a box is.
-        moves: float32 [4, D + 1] in the manner of the first row: how the box's centre moves, as
-            a share of its sides, and the logarithms of by what they grow; None: not at all.
+        query: float32 [D], D = PLACES * W, and ``shift``, which is added to its products.
+        moves: float32 [4, D + 1] in the same manner, the shift last: how the box's centre moves,
+            as a share of its sides, and the logarithms of by what they grow; None: not at all.
     """
-    first = np.append(query, shift).astype(np.float32)[None]
-    others = np.zeros((4, first.shape[1]), np.float32) if moves is None else moves
-    return np.concatenate((first, others)).astype(np.float32)
+    first = np.append(query, shift)[None]
+    whole = np.concatenate((first, np.zeros((4, first.shape[1])) if moves is None else moves))
+    parts = whole[:, :-1].reshape(PARTS, PLACES, -1)
+    shifts = np.broadcast_to(whole[:, -1:, None], (PARTS, 1, parts.shape[-1]))
+    packed = np.concatenate((parts, shifts), axis=1).reshape(PARTS * (PLACES + 1), -1)
+    return packed.astype(np.float32)
+
+
+def _parts_of(vectors: Floats, features: Floats) -> Floats:
+    """float32 [N, PARTS]: a prompt's products with features, the shifts added.
+
+    Raises:
+        ValueError: a prompt of another detector.
+    """
+    expected = (PARTS * (PLACES + 1), features.shape[1] // PLACES)
+    if vectors.shape != expected:
+        raise ValueError(f"a prompt of shape {vectors.shape}; this detector's are {expected}")
+    parts = vectors.reshape(PARTS, PLACES + 1, -1)
+    queries, shifts = parts[:, :-1].reshape(PARTS, -1), parts[:, -1].mean(axis=1)
+    products: Floats = features @ queries.T + shifts
+    return products
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +91,7 @@ class Proposals:
 
     Attributes:
         boxes: float32 [N, 4], (x0, y0, x1, y1) in pixels, the likeliest object first.
-        features: float32 [N, D], what the image tower says of the cut-outs.
+        features: float32 [N, D], what the image tower says of the cut-outs, place by place.
         members: bool [N, P], the patches of the picture that propose about the same box.
     """
 
@@ -144,8 +168,8 @@ def _placed(patches: Any, places: int) -> Floats:
     count, number, width = patches.shape
     even = functional.layer_norm(patches.float(), (width,))
     grid = even.transpose(1, 2).reshape(count, width, round(number**0.5), -1)
-    means = functional.adaptive_avg_pool2d(grid, places)  # (N, D, places, places)
-    found: Floats = means.flatten(1).cpu().numpy()
+    means = functional.adaptive_avg_pool2d(grid, places).flatten(2)  # (N, W, places * places)
+    found: Floats = means.transpose(1, 2).flatten(1).cpu().numpy()
     return found
 
 
@@ -160,22 +184,18 @@ def overlaps(boxes: Floats, others: Floats) -> Floats:
     return found
 
 
-def sureness(features: Floats, vectors: Floats) -> Floats:
+def sureness(found: Proposals, vectors: Floats) -> Floats:
     """float32 [N]: how sure each box is to show the concept, in [0, 1].
 
     Args:
-        features: float32 [N, D] of :class:`Proposals`.
-        vectors: float32 [5, D + 1], as :func:`prompt_of` gives it.
+        vectors: float32, as :func:`prompt_of` gives them.
 
     Raises:
-        ValueError: a prompt of another width.
+        ValueError: a prompt of another detector.
     """
-    width = features.shape[-1]
-    if vectors.shape != (5, width + 1):
-        raise ValueError(f"a prompt of shape {vectors.shape}; this detector's are (5, {width + 1})")
-    logits = features @ vectors[0, :-1] + vectors[0, -1]
-    found: Floats = (1 / (1 + np.exp(-logits.clip(-60, 60)))).astype(np.float32)
-    return found
+    logits = _parts_of(vectors, found.features)[:, 0]
+    sure: Floats = (1 / (1 + np.exp(-logits.clip(-60, 60)))).astype(np.float32)
+    return sure
 
 
 def moved(found: Proposals, vectors: Floats, size: tuple[int, int]) -> Floats:
@@ -184,13 +204,12 @@ def moved(found: Proposals, vectors: Floats, size: tuple[int, int]) -> Floats:
     A box head draws boxes of what it knows; what is new has other outlines.
 
     Args:
-        vectors: float32 [5, D + 1], as :func:`prompt_of` gives it.
+        vectors: float32, as :func:`prompt_of` gives them.
         size: (height, width) in pixels.
 
     Source: Girshick et al. 2014 (R-CNN), appendix C, whose parameters of a box these are.
     """
-    moves = found.features @ vectors[1:, :-1].T + vectors[1:, -1]
-    moves = moves.clip(-MOST_MOVED, MOST_MOVED)
+    moves = _parts_of(vectors, found.features)[:, 1:].clip(-MOST_MOVED, MOST_MOVED)
     sides = found.boxes[:, 2:] - found.boxes[:, :2]
     centres = (found.boxes[:, :2] + found.boxes[:, 2:]) / 2 + moves[:, :2] * sides
     halves = sides * np.exp(moves[:, 2:]) / 2

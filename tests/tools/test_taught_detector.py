@@ -153,6 +153,18 @@ def test_a_picture_is_looked_at_again_once(detector, picture, monkeypatch) -> No
     assert len(looked) == 2
 
 
+def test_a_large_picture_is_kept_small_and_boxes_stay_where_they_are(detector) -> None:
+    small = np.random.default_rng(5).integers(0, 256, (100, 120, 3), dtype=np.uint8)
+    large = small.repeat(4, 0).repeat(4, 1)
+    one, other = detector.encode([small, large])
+    assert one.kept.shape == (100, 120, 3) and one.kept is not small
+    assert other.kept.shape == (107, 128, 3) and other.size == (400, 480)
+    found = detector.proposals(other)
+    assert found.boxes[:, 2].max() > 300 and len(found.features) == len(found.boxes)
+    seen = detector.detect_taught(other, "zebra", [learned(40.0)])
+    assert max(item.box[2] for item in seen) > 300
+
+
 def test_what_is_no_object_is_not_looked_at(encoding) -> None:
     boxes = np.array([[0, 0, 9, 9], [0, 1, 9, 9], [20, 20, 30, 30], [5, 5, 5, 9]], np.float32)
     kept, members = likely_objects(boxes, np.array([0.0, 1.0, -9.0, 2.0], np.float32))

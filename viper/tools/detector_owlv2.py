@@ -20,6 +20,7 @@ from viper.tools.recent import RecentTexts
 from viper.tools.roles import Detection, Floats, Pixels
 from viper.tools.soft_prompts import Learned
 from viper.tools.taught_detector import (
+    KEPT_SIDES,
     Proposals,
     cut_out,
     described,
@@ -27,6 +28,7 @@ from viper.tools.taught_detector import (
     moved,
     picture_feature,
     rest_of,
+    shrunk,
     sureness,
 )
 
@@ -49,13 +51,15 @@ class Owlv2Encoding:
         boxes: float32 [P, 4], the box each patch proposes: (x0, y0, x1, y1) in pixels
             of the picture from its top-left corner, clipped to it.
         objectness: float32 [P], the logit of each box being an object's, whatever it is.
-        pixels: uint8 [H, W, 3], the picture.
+        size: (height, width) of the picture in pixels.
+        kept: uint8 [h, w, 3], the picture as it is looked at again, shrunk where it is large.
     """
 
     features: torch.Tensor
     boxes: NDArray[np.float32]
     objectness: NDArray[np.float32]
-    pixels: Pixels
+    size: tuple[int, int]
+    kept: Pixels
 
 
 class Owlv2Detector(LocalModel):
@@ -112,7 +116,8 @@ class Owlv2Detector(LocalModel):
                 features[i],
                 _pixel_boxes(boxes[i], *images[i].shape[:2]),
                 objectness[i],
-                images[i],
+                images[i].shape[:2],
+                shrunk(images[i], KEPT_SIDES * model.config.vision_config.image_size),
             )
             for i in range(len(images))
         ]
@@ -143,8 +148,8 @@ class Owlv2Detector(LocalModel):
         rest = rest_of(phrase, {prompt.concept for prompt in prompts})
         parts = [found.best(self._scores(encoding, [rest])[0])]
         parts += [sureness(found, prompt.vectors) for prompt in prompts]
-        size = encoding.pixels.shape[:2]
-        boxes = np.mean([moved(found, prompt.vectors, size) for prompt in prompts], axis=0)
+        every = [moved(found, prompt.vectors, encoding.size) for prompt in prompts]
+        boxes = np.mean(every, axis=0)
         return suppressed(boxes, np.min(parts, axis=0))
 
     def proposals(self, encoding: Owlv2Encoding) -> Proposals:
@@ -154,7 +159,8 @@ class Owlv2Detector(LocalModel):
                 return known
         kept, members = likely_objects(encoding.boxes, encoding.objectness)
         boxes = encoding.boxes[kept]
-        found = Proposals(boxes, self._looked(encoding.pixels, boxes), members)
+        scale = encoding.kept.shape[1] / encoding.size[1]
+        found = Proposals(boxes, self._looked(encoding.kept, boxes * scale), members)
         self._looks.append((encoding, found))
         return found
 

@@ -8,10 +8,10 @@ weight of the detector takes part or changes.
 
 Source: CLOVA (Gao et al. 2024), supplement, sec. 8.2. Differs: there 100 vectors are set beside the
 inputs of "the decoder"; OWL has none, its class head reads each patch alone. What was tried
-instead, on seeds that no figure is reported on, as the share of scenes that are all right: a
-query over the patches of the whole picture, 0.15 (striped) to 0.95 (pink); vectors within
-the late layers (16 of them, or low-rank changes of all their matrices) learned seven pictures by
-heart. A second look knows 0.78 of the scenes of stripes, and all of those of pink.
+instead, as the share of 40 validation scenes that are all right (seed 0): a query over the
+patches of the whole picture, striped 0.15, white 0.2, pyramid 0.38, pink 0.95; vectors within the
+late layers (16 of them, or low-rank changes of all their matrices) learned seven pictures by heart,
+pyramid 0.25. A second look at the true boxes knows 0.78, 0.95, 0.53 and 1.00.
 """
 
 from __future__ import annotations
@@ -42,6 +42,9 @@ CONTEXT = 1.25
 
 MIDDLE_PLACES, LAST_PLACES = 6, 4
 """Rows, and columns, of places that the patches of the middle and of the last layer become."""
+
+KEPT_SIDES = 2
+"""Of a picture no more is kept for a second look than this many times what the detector sees."""
 
 MOST_MOVED = 0.5
 """How far, as a share of its sides, and by which logarithm, a box is moved and sized at most."""
@@ -138,6 +141,19 @@ def likely_objects(boxes: Floats, objectness: Floats) -> tuple[list[int], NDArra
         near.append(same)
         order = order[~same[order]]
     return kept, np.array(near, np.bool_).reshape(len(kept), len(boxes))
+
+
+def shrunk(pixels: Pixels, most: int) -> Pixels:
+    """A copy of a picture with the longer side that long at most: what is kept of large ones."""
+    from PIL import Image
+
+    height, width = pixels.shape[:2]
+    scale = most / max(height, width)
+    if scale >= 1:
+        return pixels.copy()
+    size = (max(1, round(width * scale)), max(1, round(height * scale)))
+    picture = Image.fromarray(np.ascontiguousarray(pixels))
+    return np.asarray(picture.resize(size, Image.Resampling.BILINEAR))
 
 
 def cut_out(pixels: Pixels, box: Floats, side: int) -> Pixels:

@@ -16,17 +16,14 @@ from viper.tools.detector_owlv2 import Owlv2Detector
 from viper.tools.hub import ToolHub
 from viper.tools.media import Media
 from viper.tools.models import ModelSet
+from viper.tools.second_look import PLACES, cut_out, likely_objects, overlaps
 from viper.tools.settings import Sensitivity, ToolSettings
 from viper.tools.soft_prompts import Learned, SoftPrompt
 from viper.tools.taught_detector import (
     MOST_MOVED,
-    PLACES,
     Proposals,
-    cut_out,
-    likely_objects,
     moved,
     moves_to,
-    overlaps,
     prompt_of,
     rest_of,
     sureness,

@@ -18,19 +18,9 @@ from viper.tools.model_id import model_id
 from viper.tools.picture_models import processed
 from viper.tools.recent import RecentTexts
 from viper.tools.roles import Detection, Floats, Pixels
+from viper.tools.second_look import KEPT_SIDES, cut_out, described, likely_objects, shrunk
 from viper.tools.soft_prompts import Learned
-from viper.tools.taught_detector import (
-    KEPT_SIDES,
-    Proposals,
-    cut_out,
-    described,
-    likely_objects,
-    moved,
-    picture_feature,
-    rest_of,
-    shrunk,
-    sureness,
-)
+from viper.tools.taught_detector import Proposals, moved, picture_feature, rest_of, sureness
 
 if TYPE_CHECKING:
     import torch

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from viper.tools.roles import Floats
-from viper.tools.taught_detector import Proposals, moves_to, overlaps
+from viper.tools.second_look import overlaps
+from viper.tools.taught_detector import Proposals, moves_to
 from viper.tuning.soft_prompts.pasting import Scene
 
 NEAR, BARE = 0.35, 0.3

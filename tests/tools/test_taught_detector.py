@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 
 import numpy as np
@@ -15,12 +16,15 @@ from viper.tools.detector_owlv2 import Owlv2Detector
 from viper.tools.hub import ToolHub
 from viper.tools.media import Media
 from viper.tools.models import ModelSet
+from viper.tools.second_look import PLACES, cut_out, likely_objects, overlaps
 from viper.tools.settings import Sensitivity, ToolSettings
 from viper.tools.soft_prompts import Learned, SoftPrompt
 from viper.tools.taught_detector import (
-    overlaps,
+    MOST_MOVED,
+    Proposals,
+    moved,
+    moves_to,
     prompt_of,
-    proposals,
     rest_of,
     sureness,
 )
@@ -56,7 +60,7 @@ def learned(shift, concept="zebra", seed=None):
     return Learned(concept, prompt_of(query, shift))
 
 
-WIDTH_OF_QUERY = WIDTH + 1
+WIDTH_OF_QUERY = WIDTH * PLACES
 
 
 def test_it_can_be_taught(detector, encoding) -> None:
@@ -68,7 +72,7 @@ def test_it_can_be_taught(detector, encoding) -> None:
 
 def test_a_prompt_changes_neither_weights_nor_what_others_are_answered(detector, encoding) -> None:
     before, plain = digest(detector), detector.detect(encoding, ["zebra", "red cube"])
-    found = detector.detect_taught(encoding, "red zebra", [learned(1.0, seed=1)])
+    found = detector.detect_taught(encoding, "red zebra", [learned(4.0)])
     assert found and [one.score for one in found] == sorted(one.score for one in found)[::-1]
     assert digest(detector) == before
     assert detector.detect(encoding, ["zebra", "red cube"]) == plain
@@ -87,37 +91,44 @@ def test_without_a_prompt_of_the_phrase_the_answers_are_the_same_bits(detector, 
     assert answers[0] and answers[0] == answers[1] == answers[2]
 
 
-def test_of_a_phrase_every_part_must_be_sure(detector, encoding) -> None:
+def test_of_a_phrase_every_part_must_be_sure(detector, encoding, monkeypatch) -> None:
     def scores(phrase, *prompts):
         return {one.box: one.score for one in detector.detect_taught(encoding, phrase, prompts)}
 
+    # As sure as each word is what differs, not its embedding of an untrained tower.
+    plain = {"object": 0.9, "red object": 0.4}
+    patches = len(encoding.boxes)
+    monkeypatch.setattr(
+        detector, "_scores", lambda _, texts: np.array([[plain[text]] * patches for text in texts])
+    )
     yes, no = learned(40.0), learned(-40.0, "striped")
     alone = scores("zebra", yes)
     assert alone, "what is surely the concept is as sure as it is an object"
-    assert alone != scores("red zebra", yes), "the rest of the phrase counts"
+    assert set(alone.values()) == {np.float32(0.9)}
+    assert set(scores("red zebra", yes).values()) == {np.float32(0.4)}, "the rest counts too"
     assert not scores("zebra", learned(-40.0))
     assert not scores("striped zebra", yes, no)
     both = scores("striped zebra", yes, learned(40.0, "striped"))
     assert both == alone
 
 
-def test_a_query_is_scored_by_the_logistic_function(encoding) -> None:
-    found = proposals(encoding)
-    query = np.random.default_rng(2).normal(size=WIDTH_OF_QUERY).astype(np.float32)
-    scores = sureness(found.features, prompt_of(query, 0.5))
+def test_a_query_is_scored_by_the_logistic_function(detector, encoding) -> None:
+    found = detector.proposals(encoding)
+    query = np.random.default_rng(2).normal(size=WIDTH_OF_QUERY).astype(np.float32) / 40
+    scores = sureness(found, prompt_of(query, 0.5))
     logits = found.features @ query + 0.5
-    assert np.allclose(scores, 1 / (1 + np.exp(-logits)), atol=1e-6)
+    assert np.allclose(scores, 1 / (1 + np.exp(-logits)), atol=1e-4)
     assert (scores >= 0).all() and (scores <= 1).all() and scores.dtype == np.float32
 
 
-def test_a_prompt_of_another_width_is_refused(encoding) -> None:
-    found = proposals(encoding)
-    with pytest.raises(ValueError, match=r"shape \(1, 9\); this detector's are \(1, 34\)"):
-        sureness(found.features, np.zeros((1, 9), np.float32))
+def test_a_prompt_of_another_width_is_refused(detector, encoding) -> None:
+    found = detector.proposals(encoding)
+    with pytest.raises(ValueError, match=r"shape \(1, 9\); this detector's are \(265, 32\)"):
+        sureness(found, np.zeros((1, 9), np.float32))
 
 
-def test_boxes_about_the_same_object_are_one_proposal(encoding) -> None:
-    found = proposals(encoding)
+def test_boxes_about_the_same_object_are_one_proposal(detector, encoding) -> None:
+    found = detector.proposals(encoding)
     between = overlaps(found.boxes, found.boxes)
     assert (between - np.eye(len(between)) <= 0.5 + 1e-6).all()
     assert found.features.shape == (len(found.boxes), WIDTH_OF_QUERY)
@@ -126,8 +137,69 @@ def test_boxes_about_the_same_object_are_one_proposal(encoding) -> None:
     best = found.best(patches)
     for at, members in enumerate(found.members):
         assert best[at] == patches[members].max()
-        mean = encoding.features.numpy()[members].mean(0)
-        assert np.allclose(found.features[at, :WIDTH], mean, atol=1e-5)
+
+
+def test_a_picture_is_looked_at_again_once(detector, picture, monkeypatch) -> None:
+    looked = []
+    monkeypatch.setattr(
+        detector, "_looked", lambda pixels, boxes: looked.append(len(boxes)) or boxes
+    )
+    one, other = detector.encode([picture, picture[::-1]])
+    first = detector.proposals(one)
+    assert detector.proposals(other) is not first and detector.proposals(one) is first
+    assert len(looked) == 2
+
+
+def test_a_large_picture_is_kept_small_and_boxes_stay_where_they_are(detector) -> None:
+    small = np.random.default_rng(5).integers(0, 256, (100, 120, 3), dtype=np.uint8)
+    large = small.repeat(4, 0).repeat(4, 1)
+    one, other = detector.encode([small, large])
+    assert one.kept.shape == (100, 120, 3) and one.kept is not small
+    assert other.kept.shape == (107, 128, 3) and other.size == (400, 480)
+    found = detector.proposals(other)
+    assert found.boxes[:, 2].max() > 300 and len(found.features) == len(found.boxes)
+    seen = detector.detect_taught(other, "zebra", [learned(40.0)])
+    assert max(item.box[2] for item in seen) > 300
+
+
+def test_what_is_no_object_is_not_looked_at(encoding) -> None:
+    boxes = np.array([[0, 0, 9, 9], [0, 1, 9, 9], [20, 20, 30, 30], [5, 5, 5, 9]], np.float32)
+    kept, members = likely_objects(boxes, np.array([0.0, 1.0, -9.0, 2.0], np.float32))
+    assert kept == [1] and members.tolist() == [[True, True, False, False]]
+    none, _ = likely_objects(boxes, np.full(4, -9.0, np.float32))
+    assert none == []
+
+
+def test_a_picture_of_nothing_has_no_proposals(detector, encoding) -> None:
+    nothing = dataclasses.replace(encoding, objectness=np.full_like(encoding.objectness, -9))
+    found = detector.proposals(nothing)
+    assert found.boxes.shape == (0, 4) and found.features.shape == (0, WIDTH_OF_QUERY)
+    assert detector.detect_taught(nothing, "zebra", [learned(40.0)]) == []
+
+
+def test_a_cut_out_shows_the_box_and_a_little_around_it() -> None:
+    pixels = np.full((40, 60, 3), 50, np.uint8)
+    pixels[10:30, 20:30] = 200
+    cut = cut_out(pixels, np.array([20, 10, 30, 30], np.float32), 50)
+    assert cut.shape == (50, 50, 3) and cut.dtype == np.uint8
+    assert (cut[25, 18:32] == 200).all() and (cut[25, :12] == 50).all() and (cut[2] == 50).all()
+    edge = cut_out(pixels, np.array([0, 0, 10, 10], np.float32), 50)
+    assert (edge[0] == 0).all() and (edge[25, 25] == 50).all()
+
+
+def test_boxes_move_as_they_were_fitted_to() -> None:
+    boxes = np.array([[10, 10, 30, 20], [40, 40, 60, 60]], np.float32)
+    wanted = np.array([[12, 9, 34, 21], [38, 44, 56, 60]], np.float32)
+    moves = moves_to(boxes, wanted)
+    features = np.eye(2, PLACES, dtype=np.float32)  # each box has a feature of its own
+    found = Proposals(boxes, features, np.ones((2, 1), bool))
+    vectors = prompt_of(np.zeros(PLACES), 0.0, np.c_[moves.T, np.zeros((4, PLACES - 1))])
+    assert np.allclose(moved(found, vectors, (100, 100)), wanted, atol=1e-4)
+    assert np.allclose(moved(found, vectors, (50, 50))[1], [38, 44, 50, 50], atol=1e-4)
+    still = prompt_of(np.zeros(PLACES), 0.0)
+    assert np.array_equal(moved(found, still, (100, 100)), boxes)
+    far = moves_to(boxes, wanted + 500)
+    assert np.abs(far).max() == MOST_MOVED, "no box is moved further than that"
 
 
 def test_overlaps_are_intersection_over_union() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from contextlib import contextmanager
 
@@ -16,6 +17,7 @@ from viper.tuning.collect import AnnotatedPicture, Annotation, Collected
 from viper.tuning.soft_prompts import loc as tuner
 from viper.tuning.soft_prompts.base import TunerOptions
 from viper.tuning.soft_prompts.loc import LocTuner
+from viper.tuning.soft_prompts.proposed import Fitting, Proposed
 from viper.tuning.soft_prompts.registry import tuner_for
 
 RED, BLUE = (230, 20, 20), (20, 20, 230)
@@ -87,7 +89,7 @@ def test_one_prompt_an_instance_and_no_weight_changes(detector) -> None:
         assert evidence.trained_on[0] == f"zebra:{at}"
         assert not set(evidence.trained_on) & set(evidence.validated_on)
         assert evidence.model_id == detector.model_id and evidence.steps == 2
-        assert one.prompt.vectors.shape[0] == 1 and one.prompt.vectors.dtype == np.float32
+        assert one.prompt.vectors.shape == (265, 32) and one.prompt.vectors.dtype == np.float32
         assert 0 <= evidence.before <= 1 and 0 <= evidence.after <= 1
     held = [name for one in trained for name in one.evidence.validated_on]
     assert {held.count(f"zebra:{at}") for at in range(5)} == {held.count("zebra:0")}
@@ -124,6 +126,47 @@ def test_what_was_learned_finds_the_concept_in_new_pictures(detector) -> None:
         hits += shown(found)
         firsts += shown(plain)
     assert hits >= 9 > firsts
+
+
+def known(count=40):
+    """Proposals of four pictures; the first feature tells the concept, the second the move."""
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(count, 12)).astype(np.float32)
+    shown = rng.random(count) < 0.4
+    features[:, 0] += 6 * shown
+    moves = np.full((count, 4), np.nan, np.float32)
+    moves[::2] = features[::2, 1:2] * 0.05
+    sources = np.arange(count, dtype=np.int64) % 4
+    return Proposed(features, shown, sources, sources, moves)
+
+
+def test_what_pictures_held_out_say_is_not_fitted_to() -> None:
+    every = known()
+    places = every.without([1, 3])
+    assert set(every.source[places].tolist()) == {0, 2}
+    pasted = dataclasses.replace(every, source=np.full(40, 2, np.int64))
+    assert set(pasted.canvas[pasted.without([1])].tolist()) == {0, 2, 3}
+    assert len(pasted.without([2])) == 0
+
+
+def test_queries_part_the_concept_and_the_margin_is_found_on_what_was_held_out() -> None:
+    every, told = known(), []
+    fitting = Fitting(every)
+    query, shift = fitting.query([3], 20, 1.0, lambda: told.append(1))
+    logits = every.features @ query + shift
+    held = every.source == 3
+    assert len(told) == 20 and query.shape == (12,) and query.dtype == np.float32
+    assert ((logits > 0) == every.shown)[~held].all()
+    margin = fitting.margin([([3], query, shift)])
+    assert logits[held & ~every.shown].max() < margin < logits[held & every.shown].min()
+    assert fitting.margin([]) == 0
+
+
+def test_moves_are_fitted_to_boxes_near_an_object_alone() -> None:
+    fitted = Fitting(known()).moves([3])
+    assert fitted.shape == (4, 13)
+    assert np.allclose(fitted[0], fitted[3])
+    assert fitted[0, 1] > 3 * np.abs(np.delete(fitted[0, :12], 1)).max()
 
 
 def _trained(monkeypatch, detector, before, after):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,14 +18,18 @@ from viper.tools.model_id import model_id
 from viper.tools.picture_models import processed
 from viper.tools.recent import RecentTexts
 from viper.tools.roles import Detection, Floats, Pixels
+from viper.tools.second_look import KEPT_SIDES, cut_out, described, likely_objects, shrunk
 from viper.tools.soft_prompts import Learned
-from viper.tools.taught_detector import picture_feature, proposals, rest_of, sureness
+from viper.tools.taught_detector import Proposals, moved, picture_feature, rest_of, sureness
 
 if TYPE_CHECKING:
     import torch
 
 DEFAULT_THRESHOLD = 0.2
 """Used where the checkpoint's folder states no calibrated threshold."""
+
+_LOOKS = 16
+"""Pictures whose cut-outs are kept: several prompts are asked about one picture in a row."""
 
 
 @dataclass(frozen=True)
@@ -36,11 +41,15 @@ class Owlv2Encoding:
         boxes: float32 [P, 4], the box each patch proposes: (x0, y0, x1, y1) in pixels
             of the picture from its top-left corner, clipped to it.
         objectness: float32 [P], the logit of each box being an object's, whatever it is.
+        size: (height, width) of the picture in pixels.
+        kept: uint8 [h, w, 3], the picture as it is looked at again, shrunk where it is large.
     """
 
     features: torch.Tensor
     boxes: NDArray[np.float32]
     objectness: NDArray[np.float32]
+    size: tuple[int, int]
+    kept: Pixels
 
 
 class Owlv2Detector(LocalModel):
@@ -63,6 +72,7 @@ class Owlv2Detector(LocalModel):
         self._model = model.eval()
         self._processor = processor
         self._phrases = RecentTexts[Any]()
+        self._looks: deque[tuple[Owlv2Encoding, Proposals]] = deque(maxlen=_LOOKS)
 
     @classmethod
     def from_pretrained(cls, source: str | Path, **loading: Unpack[Loading]) -> Owlv2Detector:
@@ -92,7 +102,13 @@ class Owlv2Detector(LocalModel):
             boxes = model.box_predictor(features, grid).float().cpu().numpy()
             objectness = model.objectness_predictor(features).float().cpu().numpy()
         return [
-            Owlv2Encoding(features[i], _pixel_boxes(boxes[i], *images[i].shape[:2]), objectness[i])
+            Owlv2Encoding(
+                features[i],
+                _pixel_boxes(boxes[i], *images[i].shape[:2]),
+                objectness[i],
+                images[i].shape[:2],
+                shrunk(images[i], KEPT_SIDES * model.config.vision_config.image_size),
+            )
             for i in range(len(images))
         ]
 
@@ -118,11 +134,46 @@ class Owlv2Detector(LocalModel):
         A box is as sure as the least sure part of the phrase: each of its concepts by its prompt,
         and the rest, at least that it is an object, by the detector as it came.
         """
-        found = proposals(encoding)
+        found = self.proposals(encoding)
         rest = rest_of(phrase, {prompt.concept for prompt in prompts})
         parts = [found.best(self._scores(encoding, [rest])[0])]
-        parts += [sureness(found.features, prompt.vectors) for prompt in prompts]
-        return suppressed(found.boxes, np.min(parts, axis=0))
+        parts += [sureness(found, prompt.vectors) for prompt in prompts]
+        every = [moved(found, prompt.vectors, encoding.size) for prompt in prompts]
+        boxes = np.mean(every, axis=0)
+        return suppressed(boxes, np.min(parts, axis=0))
+
+    def proposals(self, encoding: Owlv2Encoding) -> Proposals:
+        """What may be an object in a picture, looked at again; see :class:`Proposals`."""
+        for seen, known in self._looks:
+            if seen is encoding:
+                return known
+        kept, members = likely_objects(encoding.boxes, encoding.objectness)
+        boxes = encoding.boxes[kept]
+        scale = encoding.kept.shape[1] / encoding.size[1]
+        found = Proposals(boxes, self._looked(encoding.kept, boxes * scale), members)
+        self._looks.append((encoding, found))
+        return found
+
+    def _looked(self, pixels: Pixels, boxes: Floats) -> Floats:
+        """float32 [N, D]: what the image tower says of each box's cut-out."""
+        import torch
+
+        config = self._model.config.vision_config
+        # Of no box at all one is looked at, for the width of what there is to say.
+        cuts = [cut_out(pixels, box, config.image_size) for box in boxes] or [pixels]
+        batch = self._fitted(processed(self._processor.image_processor, cuts))
+        seen: list[Any] = []
+        layers = self._model.owlv2.vision_model.encoder.layers
+        hook = layers[(len(layers) - 1) // 2].register_forward_hook(
+            lambda _layer, _inputs, output: seen.append(output)
+        )
+        try:
+            with torch.inference_mode():
+                grid, _ = self._model.image_embedder(**batch)
+        finally:
+            hook.remove()
+        middle = seen[0] if isinstance(seen[0], torch.Tensor) else seen[0][0]
+        return described(middle[:, 1:], grid.flatten(1, 2))[: len(boxes)]
 
     def _scores(self, encoding: Owlv2Encoding, phrases: Sequence[str]) -> Floats:
         """float32 [Q, P]: how sure each patch's box is to be what each phrase says, in [0, 1]."""

@@ -1,16 +1,16 @@
-"""Teaches a detector of OWL's family a concept: a query over its patches for each instance.
+"""Teaches a detector of OWL's family a concept: a query over cut-outs for each instance.
 
 The few pictures are made many by pasting (:mod:`viper.tuning.soft_prompts.pasting`) and looked at
-once; the queries are then fitted to the patches' features. Each instance's query leaves some of the
-other pictures out and is judged on those.
+once; the queries are then fitted to what the detector says of the boxes that it proposes. Each
+instance's query leaves some of the other pictures out and is judged on those.
 
-Source: CLOVA (Gao et al. 2024), supplement, sec. 8.2. Differs: patches of all other objects in the
-pictures, whatever they are called, and bare ones are the negatives, instead of 13 names that are
-absent: a query is compared with places, not with names. There is no loss of boxes, since the box
-head reads features that nothing changes. The logistic loss is taken over all patches at once,
-without the focal weight that a detector needs where nearly all are easy. The step size is one
-for features brought to one scale. Each prompt is trained on most of the pictures and not on
-one alone: a concept is not seen in one object.
+Source: CLOVA (Gao et al. 2024), supplement, sec. 8.2. Differs: all other objects in the
+pictures, whatever they are called, and boxes of nothing are the negatives, instead of 13 names that
+are absent: a query is compared with places, not with names. There is no loss of boxes, since the
+box head reads features that nothing changes. The logistic loss is taken over all proposals at
+once, without the focal weight that a detector needs where nearly all are easy, and by L-BFGS in
+60 steps. Each prompt is trained on most of the pictures and not on one alone: a concept is not
+seen in one object.
 """
 
 from __future__ import annotations
@@ -26,20 +26,19 @@ from viper.agreement import box_iou
 from viper.errors import UsageError
 from viper.tools.roles import Detection, Floats
 from viper.tools.soft_prompts import Learned, SoftPrompt
-from viper.tools.taught_detector import prompt_of
-from viper.tools.teachable import TeachableDetector
+from viper.tools.taught_detector import LookingDetector, prompt_of
 from viper.tuning.collect import AnnotatedPicture, Collected
 from viper.tuning.kept_prompts import Evidence
 from viper.tuning.soft_prompts.base import USUAL, Progress, Trained, TunerOptions, Using
 from viper.tuning.soft_prompts.pasting import Scene, composed, is_of_colour, scene_of
-from viper.tuning.soft_prompts.patches import Patches, fitted, patches_of
+from viper.tuning.soft_prompts.proposed import Fitting, Proposed, proposed
 
-STEPS, RATE = 100, 0.05
+STEPS, RATE = 60, 1.0
 
-PICTURES = 240
+PICTURES = 120
 """Pictures that are made of the collected ones."""
 
-BATCH = 8
+BATCH = 4
 """Pictures that the detector looks at while it is held."""
 
 CUT = 0.3
@@ -80,7 +79,7 @@ class LocTuner:
                 "one of them to judge what it learned from the other"
             )
         with using() as backend:
-            if not isinstance(backend, TeachableDetector):
+            if not isinstance(backend, LookingDetector):
                 name = getattr(backend, "model_id", type(backend).__name__)
                 raise UsageError(
                     f'the detector {name} cannot be taught; use an OWLv2 (backend = "owlv2")'
@@ -101,9 +100,22 @@ class _Course:
     def trained(self) -> list[Trained]:
         pictures = [*self.lesson.positives, *self.lesson.negatives]
         scenes = [scene_of(one, self.lesson.concept, at) for at, one in enumerate(pictures)]
-        originals, patches = self._look(scenes)
+        originals, known = self._look(scenes)
+        fitting = Fitting(known)
+        helds = [self._held_out(at) for at in range(len(self.lesson.positives))]
+        rate = self.options.rate or RATE
+        queries = [fitting.query(held, self._steps, rate, self._told) for held in helds]
+        margin = fitting.margin([(held, *one) for held, one in zip(helds, queries, strict=True)])
+        cut = float(np.log(CUT / (1 - CUT))) - margin
         return [
-            self._one(at, scenes, originals, patches) for at in range(len(self.lesson.positives))
+            self._one(
+                at,
+                helds[at],
+                prompt_of(query, shift + cut, fitting.moves(helds[at])),
+                scenes,
+                originals,
+            )
+            for at, (query, shift) in enumerate(queries)
         ]
 
     @property
@@ -120,8 +132,8 @@ class _Course:
     def _count(self) -> int:
         return len(self.lesson.positives) + len(self.lesson.negatives)
 
-    def _look(self, scenes: Sequence[Scene]) -> tuple[list[Any], Patches]:
-        """The encodings of the collected pictures, and the patches of these and of made ones."""
+    def _look(self, scenes: Sequence[Scene]) -> tuple[list[Any], Proposed]:
+        """The encodings of the collected pictures; what is proposed in these and in made ones."""
         rng = np.random.default_rng([self.options.seed, 21])
         recolour = not is_of_colour(scenes)
         made = [composed(scenes, rng, recolour) for _ in range(PICTURES)]
@@ -130,20 +142,21 @@ class _Course:
             some = every[start : start + BATCH]
             with self.using() as backend:
                 encodings = backend.encode([scene.pixels for scene in some])
+                found = [backend.proposals(encoding) for encoding in encodings]
             kept += encodings[: max(0, len(scenes) - start)]
-            parts += [patches_of(one, scene) for one, scene in zip(encodings, some, strict=True)]
+            parts += [proposed(one, scene) for one, scene in zip(found, some, strict=True)]
             self._told()
-        return kept, Patches.joined(parts)
+        return kept, Proposed.joined(parts)
 
     def _one(
-        self, at: int, scenes: Sequence[Scene], originals: Sequence[Any], patches: Patches
+        self,
+        at: int,
+        held: Sequence[int],
+        vectors: Floats,
+        scenes: Sequence[Scene],
+        originals: Sequence[Any],
     ) -> Trained:
-        """The prompt of one positive picture."""
-        held = self._held_out(at)
-        query, shift = fitted(
-            patches.without(held), self._steps, self.options.rate or RATE, self._told
-        )
-        vectors = prompt_of(query, shift + float(np.log(CUT / (1 - CUT))))
+        """The prompt of one positive picture, judged on those held out."""
         with self.using() as backend:
             feature, model_id = backend.feature(originals[at]), backend.model_id
             before = [backend.detect(originals[one], [self.lesson.concept])[0] for one in held]

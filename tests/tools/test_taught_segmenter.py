@@ -48,7 +48,9 @@ def test_it_can_be_taught(segmenter):
 
 def test_what_is_described_is_what_is_found_without(segmenter, encoding):
     plain = segmenter.segments(encoding, None)
-    found, features = segmenter.described(encoding)
+    found, known = segmenter.described(encoding)
+    features = known.features
+    assert sum(known.widths) == features.shape[1] and len(known.widths) == 7
     assert len(plain) == len(found) > 1 and all(map(same, plain, found))
     assert features.shape[0] == len(found) and features.dtype == np.float32
     assert np.isfinite(features).all()
@@ -57,14 +59,15 @@ def test_what_is_described_is_what_is_found_without(segmenter, encoding):
 
 def test_no_sure_concept_leaves_all_as_it_was(segmenter, encoding):
     plain = segmenter.segments(encoding, None)
-    width = segmenter.described(encoding)[1].shape[1]
+    width = sum(segmenter.described(encoding)[1].widths)
     unsure = Learned("egg", prompt_of(np.zeros(width, np.float32), -3.0))
     for prompts in ([unsure], []):
         assert all(map(same, plain, segmenter.segments_taught(encoding, prompts)))
 
 
 def test_a_sure_concept_names_its_segment_and_leaves_the_others(segmenter, encoding):
-    plain, features = segmenter.described(encoding)
+    plain, known = segmenter.described(encoding)
+    features = known.features
     place = next(
         i for i in range(len(plain)) if (features @ (features[i] - features.mean(0))).argmax() == i
     )
@@ -78,7 +81,7 @@ def test_a_sure_concept_names_its_segment_and_leaves_the_others(segmenter, encod
 
 
 def test_the_surest_of_several_concepts_counts(segmenter, encoding):
-    width = segmenter.described(encoding)[1].shape[1]
+    width = sum(segmenter.described(encoding)[1].widths)
     zeros = np.zeros(width, np.float32)
     prompts = [Learned("egg", prompt_of(zeros, 1.0)), Learned("disc", prompt_of(zeros, 2.0))]
     for order in (prompts, prompts[::-1]):
@@ -91,7 +94,7 @@ def test_being_taught_changes_no_bit(segmenter):
     before = segmenter.segments(segmenter.encode(picture), None)
     encoding = segmenter.encode(picture)
     segmenter.feature(encoding)
-    width = segmenter.described(encoding)[1].shape[1]
+    width = sum(segmenter.described(encoding)[1].widths)
     segmenter.segments_taught(
         encoding, [Learned("egg", prompt_of(np.zeros(width, np.float32), 2.0))]
     )
@@ -110,15 +113,39 @@ def test_a_prompt_of_another_width_is_refused():
         sureness(np.zeros((2, 5), np.float32), np.zeros((1, 4), np.float32))
 
 
-def test_a_description_is_mean_and_deviation_within_the_mask():
+def test_a_description_holds_state_outline_pixels_and_maps():
     import torch
 
+    picture = torch.zeros(1, 3, 16, 16)
+    picture[0, 0, :8], picture[0, 2, 8:] = 0.5, 2.0  # red above, blue below
     values = torch.tensor([[1.0, 3.0], [10.0, 20.0]])[None, None]  # one map of one channel
-    mask = np.zeros((4, 4), np.bool_)
-    mask[:2] = True
-    (row,) = described([mask], [values], torch.tensor([[7.0]]))
-    assert row.tolist() == [7.0, 2.0, 1.0]
-    assert described([], [values], torch.zeros(0, 1)).shape == (0, 3)
+    mask = np.zeros((16, 16), np.bool_)
+    mask[:8] = True
+    known = described([mask], [picture, values], torch.tensor([[7.0]]))
+    assert known.widths == (1, 147, 12, 2) and known.features.shape == (1, 162)
+    row = known.features[0].tolist()
+    assert row[0] == 7.0 and row[-2:] == [2.0, 1.0]
+    assert row[1:145] == [1.0] * 144  # it fills its box
+    assert row[145:148] == pytest.approx([np.log(0.5), 1.0, 0.0])
+    assert row[148:160] == pytest.approx([0.5, 0, 0, 0, 0, 0, 0.25, 0, 0, 0, 0, 0])
+
+
+def test_colours_behind_the_edge_of_an_outline_do_not_count():
+    import torch
+
+    picture = torch.zeros(1, 3, 32, 32)
+    picture[0, 1, 8:24, 8:24] = 1.0
+    mask = np.zeros((32, 32), np.bool_)
+    mask[6:26, 6:26] = True  # two pixels too much on each side
+    known = described([mask], [picture], torch.zeros(1, 1))
+    assert known.features[0, 148:154].tolist() == pytest.approx([0, 1, 0, 0, 0, 0])
+
+
+def test_nothing_found_is_described_as_nothing():
+    import torch
+
+    known = described([], [torch.zeros(1, 3, 8, 8), torch.zeros(1, 2, 4, 4)], torch.zeros(0, 5))
+    assert known.features.shape == (0, 5 + 147 + 12 + 4) and known.widths == (5, 147, 12, 4)
 
 
 def test_a_segment_is_of_the_query_that_is_surest_of_its_pixels():
@@ -148,8 +175,8 @@ def test_half_precision_is_taught_too(tmp_path):
     half = MaskFormerSegmenter.from_pretrained(
         folder, threshold=0.0, overlap=0.0, dtype="bfloat16", device="cpu"
     )
-    found, features = half.described(half.encode(pictures()[0]))
-    assert len(found) == len(features) and np.isfinite(features).all()
+    found, known = half.described(half.encode(pictures()[0]))
+    assert len(found) == len(known.features) and np.isfinite(known.features).all()
 
 
 def test_a_hub_that_was_taught_nothing_asks_for_no_feature(segmenter, monkeypatch):

@@ -13,14 +13,22 @@ from viper.errors import CancelledError, UsageError
 from viper.tools.roles import Segment
 from viper.tools.segmenter_maskformer import MaskFormerSegmenter
 from viper.tools.soft_prompts import Learned
-from viper.tools.taught_segmenter import CUT, sureness
+from viper.tools.taught_segmenter import CUT, Descriptions, sureness
 from viper.tuning.collect import AnnotatedPicture, Annotation, Collected
 from viper.tuning.soft_prompts import seg as tuner
 from viper.tuning.soft_prompts.base import TunerOptions
 from viper.tuning.soft_prompts.pasting import scene_of
 from viper.tuning.soft_prompts.registry import tuner_for
 from viper.tuning.soft_prompts.seg import SegTuner
-from viper.tuning.soft_prompts.segments import Described, f1, fitted, mask_ious, segments_of
+from viper.tuning.soft_prompts.segments import (
+    VIEWS,
+    Described,
+    f1,
+    fitted,
+    mask_ious,
+    segments_of,
+    views,
+)
 
 SIDE = 64
 COLOURS = {"blue": (30, 40, 220), "red": (220, 30, 40), "green": (40, 210, 30)}
@@ -42,17 +50,17 @@ class ColourSegmenter:
 
         parts, count = ndimage.label(np.ptp(encoding.astype(int), axis=2) > 60)
         masks = [parts == number + 1 for number in range(count)]
-        features = [encoding[mask].mean(0) / 255 for mask in masks]
+        features = [[mask.mean(), *(encoding[mask].mean(0) / 255)] for mask in masks]
         found = [Segment(mask, "thing", 0.6) for mask in masks]
-        return found, np.array(features, np.float32).reshape(-1, 3)
+        return found, Descriptions(np.array(features, np.float32).reshape(-1, 4), (1, 0, 3))
 
     def segments(self, encoding, names):
         return self.described(encoding)[0]
 
     def segments_taught(self, encoding, prompts):
-        found, features = self.described(encoding)
+        found, known = self.described(encoding)
         (one,) = prompts
-        sure = sureness(features, one.vectors)
+        sure = sureness(known.features, one.vectors)
         return [
             Segment(each.mask, one.concept, float(by)) if by > CUT else each
             for each, by in zip(found, sure, strict=True)
@@ -114,7 +122,8 @@ def test_a_prompt_for_each_positive_that_holds_on_what_it_has_not_seen(learned):
     given = lesson()
     for one, mine in zip(learned[0], given.positives, strict=True):
         assert one.kept, one.why
-        assert one.prompt.vectors.shape == (1, 4) and one.prompt.feature.shape == (3,)
+        assert one.prompt.vectors.shape == (1, 5) and one.prompt.feature.shape == (3,)
+        assert not one.prompt.vectors[0, 0], "colours are seen in the pixels"
         evidence = one.evidence
         assert evidence.before < 0.7 and evidence.after == 1.0
         assert mine.picture_id in evidence.trained_on
@@ -134,7 +143,9 @@ def test_their_mean_names_new_objects_and_no_others(learned):
 
 def test_progress_ends_where_it_said(learned):
     done, totals = zip(*learned[1], strict=True)
-    assert set(totals) == {24 + 8 + 4 * tuner.STEPS} and done == tuple(range(1, totals[0] + 1))
+    assert set(totals) == {24 + 8 + VIEWS * 4 * tuner.STEPS} and done == tuple(
+        range(1, totals[0] + 1)
+    )
 
 
 def test_the_same_seed_gives_the_same_prompts_and_another_others():
@@ -145,22 +156,56 @@ def test_the_same_seed_gives_the_same_prompts_and_another_others():
     assert np.array_equal(one, two) and not np.array_equal(one, other)
 
 
-def test_what_does_not_help_is_discarded_in_words():
-    barely = TunerOptions(steps=1, rate=1e-9)
-    trained = learn(ColourSegmenter(), lesson(), barely)
-    assert not any(one.kept for one in trained)
-    assert all(one.why.startswith("no better on 1 held-out pictures") for one in trained)
-    loose = TunerOptions(steps=1, rate=1e-9, validate=False)
-    assert all(one.kept for one in learn(ColourSegmenter(), lesson(), loose))
+def constant(value):
+    """A fit that says the same of everything."""
+
+    def fit(rows, columns, steps, rate, on_step):
+        return np.zeros(rows.features.shape[1], np.float32), value
+
+    return fit
 
 
-def test_what_is_found_everywhere_is_discarded(monkeypatch):
-    def everywhere(rows, steps, rate, on_step):
-        return np.zeros(rows.features.shape[1], np.float32), 5.0
-
-    monkeypatch.setattr(tuner, "fitted", everywhere)
+def test_what_tells_nothing_apart_is_discarded_in_words(monkeypatch):
+    monkeypatch.setattr(tuner, "fitted", constant(0.0))
     trained = learn(ColourSegmenter(), lesson(), TunerOptions(steps=1))
-    assert all("harmful: found in 1 of 1 held-out pictures" in one.why for one in trained)
+    assert all(one.why.startswith("not told apart: 0% of its held-out") for one in trained)
+    loose = learn(ColourSegmenter(), lesson(), TunerOptions(steps=1, validate=False))
+    assert all(one.kept for one in loose)
+
+
+def test_one_prompt_of_no_use_is_discarded_alone(monkeypatch):
+    calls = []
+
+    def fit(rows, columns, steps, rate, on_step):
+        calls.append(1)
+        query, shift = fitted(rows, columns, 100, 0.05, on_step)
+        return query, shift - 500.0 * (len(calls) % 4 == 2)
+
+    monkeypatch.setattr(tuner, "fitted", fit)
+    trained = learn(ColourSegmenter(), lesson())
+    assert [one.kept for one in trained] == [True, False, True, True]
+    assert trained[1].why.startswith("of no use: it names none of")
+
+
+def test_a_prompt_that_harms_what_was_held_out_is_discarded(monkeypatch):
+    def shares(found, scenes, name):
+        named = any(one.label == name for segments in found for one in segments)
+        return np.full(len(scenes), 0.4 if named else 0.5, np.float32)
+
+    monkeypatch.setattr(tuner, "_shares", shares)
+    trained = learn(ColourSegmenter(), lesson())
+    assert {one.why for one in trained} == {
+        "harmful: 0.40 right in 2 held-out pictures, 0.50 without"
+    }
+
+
+def test_the_cut_leaves_the_others_alone():
+    said = [np.array([5.0, 1.0, 0.0]), np.array([4.0, 2.0])]
+    shown = [np.array([True, False, False]), np.array([True, False])]
+    choice = tuner._Choice([], said, shown)
+    assert choice.cut(1.0) == 2.0 and choice.cut(0.5) == 1.0 and choice.named(1.0) == 1.0
+    nothing = tuner._Choice([], said, [~one for one in shown])
+    assert nothing.named(1.0) == 0.0
 
 
 def test_it_can_be_stopped():
@@ -184,7 +229,7 @@ def test_too_little_and_the_wrong_model_are_said_in_one_line():
 
     class Blind(ColourSegmenter):
         def described(self, encoding):
-            return [], np.zeros((0, 3), np.float32)
+            return [], Descriptions(np.zeros((0, 4), np.float32), (1, 0, 3))
 
     with pytest.raises(UsageError, match="finds no outline of any 'blue' in the 4 pictures"):
         learn(Blind(), lesson())
@@ -206,7 +251,7 @@ def test_the_weights_of_a_network_stay_as_they_were(tmp_path, monkeypatch):
 
     before = digest()
     trained = learn(backend, lesson(positives=2, negatives=1), TunerOptions(steps=2))
-    width = backend.described(backend.encode(lesson().positives[0].pixels()))[1].shape[1]
+    width = sum(backend.described(backend.encode(lesson().positives[0].pixels()))[1].widths)
     assert [one.prompt.vectors.shape for one in trained] == [(1, width + 1)] * 2
     assert digest() == before
 
@@ -223,9 +268,9 @@ def test_overlap_of_masks_and_their_score():
 
 def test_segments_are_held_against_the_objects_of_a_picture():
     scene = scene_of(picture(3, ("blue", "red"), "blue"), "blue", 7)
-    found, features = ColourSegmenter().described(scene.pixels)
+    found, known = ColourSegmenter().described(scene.pixels)
     nothing = Segment(~(found[0].mask | found[1].mask), "thing", 0.6)
-    rows = segments_of([*found, nothing], np.vstack([features, [[0, 0, 0]]]), scene)
+    rows = segments_of([*found, nothing], np.vstack([known.features, np.zeros((1, 4))]), scene)
     assert rows.shown.tolist() == [True, False, False] or rows.shown.tolist() == [
         False,
         True,
@@ -241,10 +286,21 @@ def test_a_query_parts_what_is_shown_from_the_rest():
     features = rng.normal(size=(40, 5)).astype(np.float32)
     features[:, 2] += 1000 + 4 * shown  # far from zero: what counts is the difference
     zeros = np.zeros(40, np.int64)
-    query, shift = fitted(
-        Described(features, shown, zeros, zeros), 100, 0.05, lambda: told.append(1)
-    )
+    rows, columns = Described(features, shown, zeros, zeros), np.array([0, 2, 3])
+    query, shift = fitted(rows, columns, 100, 0.05, lambda: told.append(1))
+    assert not query[[1, 4]].any()
     assert ((features @ query + shift > 0) == shown).mean() > 0.95 and len(told) == 100
+
+
+def test_views_of_a_description():
+    found = views((2, 1, 3, 1, 1))
+    assert [one.tolist() for one in found] == [
+        [3, 4, 5],
+        [3, 4, 5, 6],
+        [0, 1, 2],
+        list(range(8)),
+    ]
+    assert len(found) == VIEWS
 
 
 def test_the_registry_knows_it():

@@ -40,8 +40,8 @@ class Halves:
     Attributes:
         look: (network, pixels float [1, 3, H, W]) to what is kept of a picture.
         ask: (network, what was kept) to what the queries say.
-        maps: what was kept to the backbone's feature maps, float [1, C, h, w] each, the finest
-            first; None: the family cannot be taught.
+        maps: what was kept to the pixels as the network takes them and the backbone's feature
+            maps, float [1, C, h, w] each, the finest first; None: the family cannot be taught.
     """
 
     look: Callable[[Any, Tensor], Any]
@@ -50,9 +50,9 @@ class Halves:
 
 
 def _look_maskformer(model: Any, pixels: Tensor) -> tuple[tuple[Tensor, ...], Tensor]:
-    """The backbone's maps, the last of them the decoder's memory, and each pixel's embedding."""
+    """Pixels and the backbone's maps, the last the decoder's memory; each pixel's embedding."""
     seen = model.model.pixel_level_module(pixels, output_hidden_states=True)
-    return tuple(seen.encoder_hidden_states), seen.decoder_last_hidden_state
+    return (pixels, *seen.encoder_hidden_states), seen.decoder_last_hidden_state
 
 
 def _ask_maskformer(model: Any, kept: tuple[tuple[Tensor, ...], Tensor]) -> QueryLogits:
@@ -65,9 +65,9 @@ def _ask_maskformer(model: Any, kept: tuple[tuple[Tensor, ...], Tensor]) -> Quer
 
 
 def _look_mask2former(model: Any, pixels: Tensor) -> tuple[Any, Tensor, tuple[Tensor, ...]]:
-    """The decoder's memory at three scales, an embedding of each pixel, the backbone's maps."""
+    """The decoder's memory at three scales, each pixel's embedding, pixels and backbone's maps."""
     seen = model.model.pixel_level_module(pixel_values=pixels, output_hidden_states=True)
-    maps = tuple(seen.encoder_hidden_states)
+    maps = (pixels, *seen.encoder_hidden_states)
     return seen.decoder_hidden_states, seen.decoder_last_hidden_state, maps
 
 

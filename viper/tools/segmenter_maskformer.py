@@ -24,7 +24,14 @@ from viper.tools.picture_models import processed
 from viper.tools.roles import Floats, Pixels, Segment
 from viper.tools.segmenter_halves import FAMILIES, QueryLogits
 from viper.tools.soft_prompts import Learned
-from viper.tools.taught_segmenter import CUT, described, owners, picture_feature, sureness
+from viper.tools.taught_segmenter import (
+    CUT,
+    Descriptions,
+    described,
+    owners,
+    picture_feature,
+    sureness,
+)
 
 THRESHOLD = 0.5
 """Least score of a segment."""
@@ -163,8 +170,8 @@ class MaskFormerSegmenter(LocalModel):
         """
         return picture_feature(self._maps(encoding)[-1])
 
-    def described(self, encoding: SegmenterEncoding) -> tuple[list[Segment], Floats]:
-        """The segments as without prompts, and what is known of each, float32 [N, D].
+    def described(self, encoding: SegmenterEncoding) -> tuple[list[Segment], Descriptions]:
+        """The segments as without prompts, and what is known of each.
 
         Raises:
             UsageError: a network whose queries cannot be taught.
@@ -189,10 +196,10 @@ class MaskFormerSegmenter(LocalModel):
         Of several concepts that are sure of a segment the surest counts. Masks are those of
         ``segments``, and so are the segments that no concept is sure of.
         """
-        found, features = self.described(encoding)
+        found, known = self.described(encoding)
         if not found or not prompts:
             return found
-        sure = np.stack([sureness(features, one.vectors) for one in prompts])  # (P, N)
+        sure = np.stack([sureness(known.features, one.vectors) for one in prompts])  # (P, N)
         named = []
         for one, column in zip(found, sure.T, strict=True):
             best = int(column.argmax())

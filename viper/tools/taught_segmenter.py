@@ -6,8 +6,9 @@ is added to its products. It is laid over a description ``[D]`` of each segment 
 finds by itself, and says how sure it is to show the concept; a segment that a concept is sure of
 gets its name, all others stay as they were. No weight of the network takes part or changes.
 
-A segment's description is the state of the query that made it, then, of each feature map of the
-backbone, the mean and the standard deviation within its mask.
+A segment's description is, in this order, the state of the query that made it; its outline within
+its box, with the box's proportions; the mean and the deviation of the pixels inside it, with
+products of the means; and the mean and the deviation of each feature map of the backbone within it.
 
 Source: CLOVA (Gao et al. 2024), supplement, sec. 8.3. Differs: there 100 vectors are set beside the
 decoder's inputs and trained by the mask loss. Put before the memory of the shipped network's
@@ -19,6 +20,7 @@ the curve of 0.49 to 0.56. The queries' masks needed no teaching.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,31 +34,98 @@ CUT = 0.5
 """A segment of which a concept is surer than this gets its name."""
 
 
-def described(masks: Sequence[Mask], maps: Sequence[Tensor], states: Tensor) -> Floats:
-    """What is known of segments, float32 ``[N, D]``.
+_OUTLINE = 12
+"""Cells along each side of an outline as it is described."""
+
+_EDGE = 5
+"""Pixels of the window in which an object's own colour may be mixed with what is behind it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Descriptions:
+    """What is known of segments.
+
+    Attributes:
+        features: float32 [N, D].
+        widths: of its parts, which make D: state, outline, pixels, then each feature map.
+    """
+
+    features: Floats
+    widths: tuple[int, ...]
+
+
+def described(masks: Sequence[Mask], maps: Sequence[Tensor], states: Tensor) -> Descriptions:
+    """What is known of segments.
 
     Args:
         masks: bool ``[H, W]`` of the whole picture each.
-        maps: ``[1, C, h, w]`` of the same picture each.
-        states: ``[N, W]`` of the queries that made them.
+        maps: float ``[1, C, h, w]`` each: the pixels as the network takes them, then the
+            backbone's maps of them.
+        states: float ``[N, W]`` of the queries that made them.
     """
+    import torch
+
+    if masks:
+        covers = torch.from_numpy(np.stack(masks)).to(states.device, torch.float32)
+    else:
+        covers = states.new_zeros((0, 1, 1), dtype=torch.float32)
+    parts = [states.float(), _outlines(masks).to(states.device), _colours(covers, maps[0])]
+    parts += [_within(_shares(covers, one), one) for one in maps[1:]]
+    features: Floats = torch.cat(parts, dim=1).cpu().numpy().astype(np.float32)
+    return Descriptions(features, tuple(part.shape[1] for part in parts))
+
+
+def _outlines(masks: Sequence[Mask]) -> Tensor:
+    """float ``[N, cells + 3]``: the outlines within their boxes, and what these are like."""
     import torch
     from torch.nn import functional
 
-    if not masks:
-        width = states.shape[-1] + 2 * sum(one.shape[1] for one in maps)
-        return np.zeros((0, width), np.float32)
-    covers = torch.from_numpy(np.stack(masks)).to(states.device, torch.float32)[None]
-    parts = [states.float()]
-    for one in maps:
-        shares = functional.interpolate(covers, size=one.shape[-2:], mode="area")[0].flatten(1)
-        shares = shares / shares.sum(1, keepdim=True).clamp(min=1e-9)  # (N, h * w)
-        values = one[0].float().flatten(1).T  # (h * w, C)
-        mean = shares @ values
-        spread = (shares @ values.square() - mean.square()).clamp(min=0).sqrt()
-        parts += [mean, spread]
-    found: Floats = torch.cat(parts, dim=1).cpu().numpy().astype(np.float32)
-    return found
+    rows = []
+    for mask in masks:
+        high, wide = (np.flatnonzero(mask.any(axis)) for axis in (1, 0))
+        part = mask[high[0] : high[-1] + 1, wide[0] : wide[-1] + 1]
+        cover = torch.from_numpy(part.astype(np.float32))[None, None]
+        cells = functional.interpolate(cover, size=(_OUTLINE, _OUTLINE), mode="area").flatten()
+        sides = part.shape
+        size = np.log(max(sides) / max(mask.shape))
+        rows.append([*cells.tolist(), np.log(sides[0] / sides[1]), float(part.mean()), size])
+    return torch.tensor(rows, dtype=torch.float32).reshape(len(masks), _OUTLINE**2 + 3)
+
+
+def _colours(covers: Tensor, pixels: Tensor) -> Tensor:
+    """float ``[N, 12]``: mean, deviation and products of the means of what is well inside."""
+    import torch
+    from torch.nn import functional
+
+    shares = _shares(covers, pixels).reshape(len(covers), 1, *pixels.shape[-2:])
+    inside = (shares > 0.5 * shares.amax(dim=(2, 3), keepdim=True)).float()
+    within = 1 - functional.max_pool2d(1 - inside, _EDGE, 1, _EDGE // 2) if len(covers) else inside
+    least = within.sum(dim=(1, 2, 3), keepdim=True) < 4 * _EDGE
+    used = torch.where(least, inside, within).flatten(1)
+    found = _within(used / used.sum(1, keepdim=True).clamp(min=1e-9), pixels)
+    mean = found[:, : pixels.shape[1]]
+    pairs = torch.triu_indices(mean.shape[1], mean.shape[1])
+    return torch.cat([found, mean[:, pairs[0]] * mean[:, pairs[1]]], dim=1)
+
+
+def _shares(covers: Tensor, one: Tensor) -> Tensor:
+    """float ``[N, h * w]``: the share of each cell of a map in each mask; rows sum to 1."""
+    from torch.nn import functional
+
+    if not len(covers):
+        return covers.new_zeros((0, one.shape[-2] * one.shape[-1]))
+    shares = functional.interpolate(covers[None], size=one.shape[-2:], mode="area")[0].flatten(1)
+    return shares / shares.sum(1, keepdim=True).clamp(min=1e-9)
+
+
+def _within(shares: Tensor, one: Tensor) -> Tensor:
+    """float ``[N, 2 * C]``: mean and standard deviation of a map ``[1, C, h, w]`` by shares."""
+    import torch
+
+    values = one[0].float().flatten(1).T  # (h * w, C)
+    mean = shares @ values
+    spread = (shares @ values.square() - mean.square()).clamp(min=0).sqrt()
+    return torch.cat([mean, spread], dim=1)
 
 
 def owners(

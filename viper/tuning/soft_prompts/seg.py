@@ -2,7 +2,10 @@
 
 The few pictures are made many by pasting (:mod:`viper.tuning.soft_prompts.pasting`) and looked at
 once; the queries are then fitted to the descriptions of the segments that the network finds in
-them. Each instance's query leaves some of the other pictures out and is judged on those.
+them. Each instance's query leaves some of the other pictures out. What the queries say of the
+objects of pictures that they were not fitted to decides three things: which part of the
+descriptions they look at (a colour is seen in the pixels, a shape in the outline), how sure they
+must be so as to leave other objects alone, and whether they are kept.
 
 Source: CLOVA (Gao et al. 2024), supplement, sec. 8.3. Differs: what is learned is a query and not
 100 vectors, for the reason that :mod:`viper.tools.taught_segmenter` gives, by the logistic loss
@@ -17,6 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from viper.errors import UsageError
 from viper.tools.roles import Floats, Segment
@@ -27,7 +31,7 @@ from viper.tuning.collect import AnnotatedPicture, Collected
 from viper.tuning.kept_prompts import Evidence, concept_key
 from viper.tuning.soft_prompts.base import USUAL, Progress, Trained, TunerOptions, Using
 from viper.tuning.soft_prompts.pasting import Scene, composed, is_of_colour, scene_of
-from viper.tuning.soft_prompts.segments import Described, f1, fitted, segments_of
+from viper.tuning.soft_prompts.segments import VIEWS, Described, f1, fitted, segments_of, views
 
 STEPS, RATE = 100, 0.05
 
@@ -37,8 +41,12 @@ PICTURES = 120
 HELD_OUT = 0.3
 """Share of the pictures that a prompt is not trained on."""
 
-MOST_FALSE = 0.5
-"""Share of held-out pictures without the concept in which a prompt may find it."""
+COMPARED, LEFT_ALONE = 0.99, 0.998
+"""Share of the other objects held out that are not called by the concept's name: where parts of
+descriptions are compared, and in the end."""
+
+LEAST_NAMED = 0.1
+"""Share of the concept's objects held out that must be; else the concept is not told apart."""
 
 
 class SegTuner:
@@ -76,6 +84,31 @@ class SegTuner:
         return _Course(using, lesson, options, on_progress).trained()
 
 
+@dataclass(frozen=True, eq=False)
+class _Choice:
+    """Queries over one part of the descriptions, one for each positive picture.
+
+    Attributes:
+        queries: each with what is added to its products.
+        said: float [M] of each query, its logits for the segments that were held out from it.
+        shown: bool [M] of each query, which of those show the concept.
+    """
+
+    queries: Sequence[tuple[Floats, float]]
+    said: Sequence[Floats]
+    shown: Sequence[NDArray[np.bool_]]
+
+    def cut(self, left_alone: float) -> float:
+        """The logit that so many of the others that were held out stay below."""
+        said, shown = np.concatenate(self.said), np.concatenate(self.shown)
+        return 0.0 if shown.all() else float(np.quantile(said[~shown], left_alone))
+
+    def named(self, left_alone: float) -> float:
+        """The share of the concept's objects held out that are above it."""
+        said, shown = np.concatenate(self.said), np.concatenate(self.shown)
+        return float((said[shown] > self.cut(left_alone)).mean()) if shown.any() else 0.0
+
+
 @dataclass(eq=False)
 class _Course:
     """One lesson being learned."""
@@ -88,13 +121,15 @@ class _Course:
 
     def trained(self) -> list[Trained]:
         scenes = [scene_of(one, self.lesson.concept, at) for at, one in enumerate(self._pictures)]
-        originals, rows = self._look(scenes)
+        originals, rows, widths = self._look(scenes)
         if not rows.shown.any():
             raise UsageError(
                 f"the segmenter finds no outline of any {self.lesson.concept!r} in the "
                 f"{len(self.lesson.positives)} pictures of it; it can learn names of what it finds"
             )
-        return [self._one(at, scenes, originals, rows) for at in range(len(self.lesson.positives))]
+        choices = [self._fitted(rows, columns) for columns in views(widths)]
+        best = max(choices, key=lambda choice: choice.named(COMPARED))
+        return [self._one(at, scenes, originals, best) for at in range(len(self.lesson.positives))]
 
     @property
     def _pictures(self) -> tuple[AnnotatedPicture, ...]:
@@ -108,31 +143,50 @@ class _Course:
         self._done += 1
         if self.on_progress is not None:
             looks = PICTURES + len(self._pictures)
-            self.on_progress(self._done, looks + len(self.lesson.positives) * self._steps)
+            fits = VIEWS * len(self.lesson.positives)
+            self.on_progress(self._done, looks + fits * self._steps)
 
-    def _look(self, scenes: Sequence[Scene]) -> tuple[list[Any], Described]:
-        """The encodings of the collected pictures, and the segments of these and of made ones."""
+    def _look(self, scenes: Sequence[Scene]) -> tuple[list[Any], Described, tuple[int, ...]]:
+        """The encodings of the collected pictures, the segments of these and of made ones, widths.
+
+        The widths are those of a description's parts.
+        """
         rng = np.random.default_rng([self.options.seed, 23])
         recolour = not is_of_colour(scenes)
-        kept, parts = [], []
+        kept, parts, widths = [], [], ()
         for place in range(len(scenes) + PICTURES):
             mine = place < len(scenes)
             scene = scenes[place] if mine else composed(scenes, rng, recolour)
             with self.using() as backend:
                 encoding = backend.encode(scene.pixels)
-                parts.append(segments_of(*backend.described(encoding), scene))
+                found, known = backend.described(encoding)
+            parts.append(segments_of(found, known.features, scene))
+            widths = known.widths
             kept += [encoding] * mine
             self._told()
-        return kept, Described.joined(parts)
+        return kept, Described.joined(parts), widths
+
+    def _fitted(self, rows: Described, columns: NDArray[np.int64]) -> _Choice:
+        """The queries over some columns, one for each positive picture."""
+        rate = RATE if self.options.rate is None else self.options.rate
+        queries, said, shown = [], [], []
+        for at in range(len(self.lesson.positives)):
+            held = self._held_out(at)
+            query, shift = fitted(rows.without(held), columns, self._steps, rate, self._told)
+            seen = np.isin(rows.source, held)
+            queries.append((query, shift))
+            said.append(rows.features[seen] @ query + shift)
+            shown.append(rows.shown[seen])
+        return _Choice(queries, said, shown)
 
     def _one(
-        self, at: int, scenes: Sequence[Scene], originals: Sequence[Any], rows: Described
+        self, at: int, scenes: Sequence[Scene], originals: Sequence[Any], choice: _Choice
     ) -> Trained:
         """The prompt of one positive picture."""
         held, name = self._held_out(at), concept_key("seg", self.lesson.concept)
-        rate = RATE if self.options.rate is None else self.options.rate
-        query, shift = fitted(rows.without(held), self._steps, rate, self._told)
-        vectors, shares = prompt_of(query, shift), []
+        cut = choice.cut(LEFT_ALONE)
+        query, shift = choice.queries[at]
+        vectors, shares = prompt_of(query, shift - cut), []
         with self.using() as backend:
             feature, model_id = backend.feature(originals[at]), backend.model_id
             plain = [backend.segments(originals[one], None) for one in held]
@@ -153,23 +207,8 @@ class _Course:
             steps=self._steps,
             seed=self.options.seed,
         )
-        why = self._why_not(held, *shares) if self.options.validate else ""
+        why = _why_not(choice, at, cut, *shares) if self.options.validate else ""
         return Trained(SoftPrompt(feature, vectors), evidence, why)
-
-    def _why_not(self, held: Sequence[int], before: Floats, after: Floats) -> str:
-        """Why a prompt is discarded; empty: it is not."""
-        absent = np.array([one >= len(self.lesson.positives) for one in held])
-        if after[~absent].mean() <= before[~absent].mean():
-            return (
-                f"no better on {int((~absent).sum())} held-out pictures of it: "
-                f"{after[~absent].mean():.2f} right, {before[~absent].mean():.2f} without"
-            )
-        if absent.any() and 1 - after[absent].mean() > max(MOST_FALSE, 1 - before[absent].mean()):
-            return (
-                f"harmful: found in {int((after[absent] < 1).sum())} of {int(absent.sum())} "
-                "held-out pictures without it"
-            )
-        return ""
 
     def _held_out(self, at: int) -> list[int]:
         """Places of the pictures that the prompt of a positive one is judged on, never its own.
@@ -182,6 +221,25 @@ class _Course:
         mine = [(at + 1 + step) % positives for step in range(min(some, positives - 1))]
         others = [(at * few + step) % negatives for step in range(few)]
         return sorted({*mine, *(positives + one for one in others)})
+
+
+def _why_not(choice: _Choice, at: int, cut: float, before: Floats, after: Floats) -> str:
+    """Why a prompt is discarded; empty: it is not."""
+    named = choice.named(LEFT_ALONE)
+    if named < LEAST_NAMED:
+        return (
+            f"not told apart: {named:.0%} of its held-out objects are surer to be it than nearly "
+            f"all others are; {LEAST_NAMED:.0%} are asked for"
+        )
+    mine = choice.said[at][choice.shown[at]]
+    if not (mine > cut).any():
+        return f"of no use: it names none of {len(mine)} held-out objects"
+    if after.mean() < before.mean():
+        return (
+            f"harmful: {after.mean():.2f} right in {len(after)} held-out pictures, "
+            f"{before.mean():.2f} without"
+        )
+    return ""
 
 
 def _shares(found: Sequence[Sequence[Segment]], scenes: Sequence[Scene], name: str) -> Floats:

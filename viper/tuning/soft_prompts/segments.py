@@ -15,7 +15,10 @@ SAME, NOTHING = 0.5, 0.4
 """A segment is an object's where their masks have at least this IoU; nothing's where it has less
 than this with all."""
 
-DECAY = 0.01
+VIEWS = 4
+"""Parts of a description that are tried, see :func:`views`."""
+
+DECAY = 0.05
 """Weight of the squared length of a query."""
 
 
@@ -47,6 +50,22 @@ class Described:
         return Described(
             self.features[chosen], self.shown[chosen], self.canvas[chosen], self.source[chosen]
         )
+
+
+def views(widths: Sequence[int]) -> list[NDArray[np.int64]]:
+    """Which columns of a description a query may look at: what concepts are likely to differ in.
+
+    The pixels alone; with the finest feature map; state and outline; everything.
+
+    Args:
+        widths: of a description's parts, see :class:`viper.tools.taught_segmenter.Descriptions`.
+    """
+    ends = np.cumsum(widths)
+    columns = [np.arange(end - width, end) for end, width in zip(ends, widths, strict=True)]
+    chosen = [(2,), (2, 3), (0, 1), range(len(widths))]
+    return [
+        np.concatenate([columns[part] for part in some if part < len(columns)]) for some in chosen
+    ]
 
 
 def mask_ious(masks: Sequence[Mask], others: Sequence[Mask]) -> Floats:
@@ -84,11 +103,18 @@ def segments_of(found: Sequence[Segment], features: Floats, scene: Scene) -> Des
 
 
 def fitted(
-    rows: Described, steps: int, rate: float, on_step: Callable[[], None]
+    rows: Described,
+    columns: NDArray[np.int64],
+    steps: int,
+    rate: float,
+    on_step: Callable[[], None],
 ) -> tuple[Floats, float]:
     """A query and a shift whose logits part the concept's segments from all others.
 
     Adam on the logistic loss of all segments; the rarer side weighs more, by the root of the ratio.
+
+    Args:
+        columns: which of the features the query looks at; it is 0 elsewhere.
 
     Returns:
         float32 [D] and a number, for descriptions as they come.
@@ -96,7 +122,7 @@ def fitted(
     import torch
     from torch.nn import functional
 
-    features = torch.from_numpy(rows.features)
+    features = torch.from_numpy(rows.features[:, columns])
     mean, deviation = features.mean(0), features.std(0) + 1e-3
     scaled, shown = (features - mean) / deviation, torch.from_numpy(rows.shown).float()
     query = torch.zeros(scaled.shape[1], requires_grad=True)
@@ -114,7 +140,9 @@ def fitted(
     with torch.no_grad():
         plain = query / deviation
         total = float(shift - plain @ mean)
-    return plain.detach().numpy(), total
+    whole = np.zeros(rows.features.shape[1], np.float32)
+    whole[columns] = plain.numpy()
+    return whole, total
 
 
 def f1(found: Sequence[Mask], wanted: Sequence[Mask], ignored: Sequence[Mask] = ()) -> float:

@@ -9,22 +9,14 @@ from typing import Any
 import pytest
 import torch
 
+from tests.world.training.tiny_writer import tiny_writer
 from viper.errors import ModelError
 from viper.llm.adapters import with_adapter
 from viper.llm.protocol import Sampling
 from viper.llm.transformers_llm import TransformersLLM
 from viper.world.training.adapters import AdapterShape, fresh_adapter, merged_weights, save_adapter
-from viper.world.training.writer import initial_writer, save_writer, writer_tokenizer
-from viper.world.training.writer_init import WriterShape
 
-TINY = WriterShape(width=20, layers=2, heads=4, head_dim=8, inner=16, max_positions=64)
 SHAPE = AdapterShape(rank=2, strength=4)
-
-
-def a_writer(folder: Path, seed: int) -> Path:
-    tokenizer = writer_tokenizer(folder / "work", 0, documents=20, words=60)
-    save_writer(initial_writer(tokenizer, seed, TINY), tokenizer, folder / "writer")
-    return folder / "writer"
 
 
 def trained(base: Path) -> Any:
@@ -40,7 +32,7 @@ def trained(base: Path) -> Any:
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return a_writer(tmp_path_factory.mktemp("base"), 0)
+    return tiny_writer(tmp_path_factory.mktemp("base"))
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +105,7 @@ def copied(adapter: Path, folder: Path) -> Path:
 
 
 def test_an_adapter_of_other_weights_is_refused(adapter: Path, tmp_path: Path) -> None:
-    other = a_writer(tmp_path, 1)
+    other = tiny_writer(tmp_path, 1)
     with pytest.raises(ModelError, match=r"trained over other weights \(writer\) than those of"):
         TransformersLLM(other, template="plain", local_only=True, adapter=adapter)
 
@@ -151,5 +143,5 @@ def test_weights_that_are_cut_off(adapter: Path, base: Path, tmp_path: Path) -> 
     cut = copied(adapter, tmp_path / "cut")
     file = cut / "adapter_model.safetensors"
     file.write_bytes(file.read_bytes()[:500])
-    with pytest.raises(ModelError):
+    with pytest.raises(ModelError, match="adapter_model.safetensors cannot be read"):
         with_adapter(plain(base), cut, base)

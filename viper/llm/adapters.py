@@ -40,13 +40,17 @@ def with_adapter(model: Any, folder: str | Path, base: str | Path) -> Any:
     _check_base(folder, Path(base))
     import torch
     from peft import PeftModel
+    from safetensors import SafetensorError
 
-    with load_errors("an adapter", folder):
-        laid = PeftModel.from_pretrained(
-            model, str(folder), local_files_only=True, use_safetensors=True
-        )
-        with torch.no_grad():
-            merged = laid.merge_and_unload(safe_merge=True)
+    try:
+        with load_errors("an adapter", folder):
+            laid = PeftModel.from_pretrained(
+                model, str(folder), local_files_only=True, use_safetensors=True
+            )
+            with torch.no_grad():
+                merged = laid.merge_and_unload(safe_merge=True)
+    except SafetensorError as error:
+        raise ModelError(f"{folder}: {ADAPTER_WEIGHTS} cannot be read ({error})") from None
     return merged.eval()
 
 

@@ -159,7 +159,7 @@ def step_batches(rows: Iterator[Row], step_tokens: int) -> Sequence[Batch]:
     while total < step_tokens:
         taken.append(next(rows))
         total += len(taken[-1][0])
-    return batched(taken)
+    return batched(taken, most=2)
 
 
 def save_adapter(model: Any, folder: Path, base: Path = WRITER) -> None:
@@ -171,7 +171,7 @@ def save_adapter(model: Any, folder: Path, base: Path = WRITER) -> None:
 
     half: Any = copy.deepcopy(model)
     half.to(torch.float16)
-    half.save_pretrained(folder, safe_serialization=True)
+    half.save_pretrained(folder, safe_serialization=True, save_embedding_layers=False)
     (folder / "README.md").unlink(missing_ok=True)
     config = json.loads((folder / ADAPTER_CONFIG).read_text(encoding="utf-8"))
     config["base_model_name_or_path"] = base.name

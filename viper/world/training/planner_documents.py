@@ -1,7 +1,7 @@
 """Training texts of the planner: planned queries, and programs written from plans.
 
 A document is a prompt as :mod:`viper.prompting.plans` builds it, with what should follow filled
-in. Half of the documents plan: several queries of one family in a row, so that later plans have
+in. Most documents plan: several queries of one family in a row, so that later plans have
 earlier ones before them, some of which are wrong and say why. The others show the API and write
 programs from plans. What vague queries mean holds inside a document, as in the program writer's
 own (:mod:`viper.world.training.writer_documents`): only demonstrations tell it.
@@ -56,7 +56,7 @@ class PlanDocuments:
         written: how the API stands in documents with programs.
     """
 
-    programs: float = 0.45
+    programs: float = 0.25
     plans: int = 7
     lone: float = 0.15
     wrong: float = 0.5

@@ -36,7 +36,11 @@ _COMMANDS = {
     "view": ("viper.commands.view:view", "Look through runs in a browser: filter, compare."),
     "feedback": ("viper.commands.feedback:feedback", "Say what would have been right."),
     "ace": ("viper.commands.ace:ace", "In-context examples: mine them from labelled samples."),
-    "pool": ("viper.commands.pool:pool", "Demonstrations of plans and programs: show, prune."),
+    "learn": ("viper.commands.learn:learn", "Learn from samples: find the fault, teach the tool."),
+    "pool": (
+        "viper.commands.pool:pool",
+        "Demonstrations of plans and programs: start, show.",
+    ),
     "prompts": ("viper.commands.prompts:prompts", "What tools have learned: list, roll back."),
     "reproduce": ("viper.commands.reproduce:reproduce", "Measure the papers' figures again."),
     "world": ("viper.commands.world:world", "The embedded world: render, question, train, score."),

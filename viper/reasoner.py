@@ -27,7 +27,8 @@ from viper.strategies.base import (
     UsageMeter,
 )
 from viper.strategies.fallback import fall_back
-from viper.strategies.program import run_program
+from viper.strategies.plan import carrying_out
+from viper.strategies.program import corrected, run_program
 from viper.strategies.prompts import write_prompt
 from viper.strategies.writing import Written
 from viper.tools.media import Media, media_from
@@ -258,6 +259,26 @@ class Reasoner:
         written = Written(program, "", "first", None, None)
         trials = list(run_program(self.components, context, written))
         return self._result(context, reason, "exec", trials, started)
+
+    def carry_out(
+        self,
+        plan: str,
+        media: Any,
+        query: str,
+        request: RunOptions | None = None,
+        *,
+        cancel: threading.Event | None = None,
+        **changes: Any,
+    ) -> RunResult:
+        """Has programs written for a plan of one's own and runs them, as strategy ``plan`` does.
+
+        Arguments and errors as :meth:`run`; ``plan`` is numbered steps, one a line.
+        """
+        run_options = _with_changes(request, changes)
+        context, reason = self._context(media, query, run_options, cancel)
+        started = time.perf_counter()
+        trials = list(corrected(self.components, context, carrying_out(plan)))
+        return self._result(context, reason, "plan", trials, started)
 
     def prompt(
         self, media: Any, query: str, request: RunOptions | None = None, **changes: Any

@@ -129,7 +129,8 @@ class ToolCall:
     ``rejected_by`` names the threshold that emptied or refused the result
     (``detector.threshold``), ``shortened_by`` one that left some candidates out of it, else
     None. ``judged_by`` names the threshold that candidates were held against, if any, and
-    ``scores`` are theirs, the best ones first. ``args`` and ``result`` are JSON values.
+    ``scores`` are theirs, the best ones first. ``taught`` names what the tool had learned that had
+    a part in the result, as ``loc: pyramid``. ``args`` and ``result`` are JSON values.
     """
 
     index: int
@@ -145,6 +146,7 @@ class ToolCall:
     scores: tuple[float, ...] = ()
     error: str | None = None
     line: int | None = None
+    taught: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from tests.evaluate.fake_backends import a_set
 from tests.web.test_atlas import write
 from viper.data.registry import data_set
 from viper.data.sample import Where
+from viper.evaluate.feedback import read_feedback
 from viper.evaluate.row import Prediction, Row
 
 Tab = Callable[..., Any]
@@ -128,6 +129,20 @@ def test_a_sample_opens_its_trace(tab: Tab, one: str) -> None:
     assert found.locator(".picture").count() == 1
     found.get_by_role("link", name="All samples").click()
     found.wait_for_url(one)
+
+
+def test_a_comment_without_a_label(
+    tab: Tab, one: str, runs: tuple[Path, Path], serious: Callable[[Any], list[str]]
+) -> None:
+    for scheme in ("light", "dark"):
+        found = tab(f"{one}trace?id=q7&seed=0", color_scheme=scheme)
+        found.get_by_label("A comment in words").fill(f"it took the shadow, in the {scheme}")
+        assert serious(found) == []
+        found.get_by_role("button", name="Keep this feedback").click()
+        found.wait_for_url("**#feedback")
+        found.get_by_text(f"it took the shadow, in the {scheme}").wait_for()
+    remarks = [one for one in read_feedback(runs[0]) if one.sample_id == "q7"]
+    assert [remark.answer for remark in remarks] == [None, None]
 
 
 def test_comparing(tab: Tab, both: str, shoot: Callable[[Any, str], None]) -> None:

@@ -171,8 +171,12 @@ def test_it_can_be_used_by_keyboard(tab: Tab, served: ServedDemo) -> None:
     found.keyboard.type("how many cubes?")
     found.keyboard.press("Enter")
     found.locator(".viper-answer").wait_for()
+    # They come with the answer, but not at once: the walk begins when all of them are there.
+    status(found, "answered after")
+    button(found, "Keep this feedback").wait_for()
+    found.get_by_role("link", name="Open it in a tab").wait_for()
     seen = []
-    for _ in range(25):
+    for _ in range(60):
         found.keyboard.press("Tab")
         seen.append(found.evaluate(
             "(a => a.tagName + ' ' + (a.textContent || a.getAttribute('aria-label') || a.title)"

@@ -31,9 +31,11 @@ def state(tmp_path: Path) -> Path:
     )
     for _ in range(5):
         pool.record_outcome([ids[2]], solved=False)
+    pool.close()
     prompts = PromptPool(folder / "prompts")
     prompts.add("loc", "Tea pot", [learned(1.0), learned(2.0)])
     prompts.add("vqa", None, [learned(3.0)])
+    prompts.close()  # else its log is folded in whenever it happens to be collected
     return folder
 
 

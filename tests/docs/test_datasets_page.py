@@ -41,7 +41,7 @@ def test_the_commands_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
                 main(arguments)
             assert ended.value.code == 0, command
             commands += 1
-    assert commands == 10
+    assert commands == 11
 
 
 def test_the_table_names_every_set_and_its_default_split() -> None:

@@ -19,6 +19,8 @@ from viper.reasoner import RunResult
 from viper.schema import Trace, to_json, trace_from_json
 from viper.strategies.replay import Replay
 from viper.tools.media import media_from
+from viper.tuning.critique import Critique
+from viper.tuning.lesson import Lesson, Update
 from viper.web.trace_page import Extras, Truth, trace_page
 
 HOSTILE = (
@@ -225,3 +227,34 @@ def test_a_page_of_a_large_noisy_video_stays_small() -> None:
     programs = [EVENT.replace("stops", "stops" + " " * n) + f"# {n}\n" for n in range(5)]
     result = asked(*programs, media=clip, task="choice", options=("a", "b"))
     assert len(page(result.trace, result.media)) < 3_000_000
+
+
+def test_what_was_learned_stands_with_its_evidence_and_is_text() -> None:
+    prompts = (
+        {"why": "", "model_id": "m", "trained_on": ["a-1"], "validated_on": ["a-2"],
+         "before": 0.25, "after": 1.0},
+        {"why": HOSTILE, "model_id": "m", "trained_on": [HOSTILE], "validated_on": [],
+         "before": None, "after": None},
+    )  # fmt: skip
+    update = Update(
+        "loc", HOSTILE, "reflection", 0.5, {"source": HOSTILE}, prompts, ("id-1",), HOSTILE, 2.5
+    )
+    lesson = Lesson(
+        "s", 0, 0.0, 1.0, None, HOSTILE, (Critique.of_tool("find", 2, HOSTILE, HOSTILE),),
+        (update,), ("demo-1",), 1, HOSTILE, 3.5,
+    )  # fmt: skip
+    found = read(asked(COLOURS, query="q", task="question"), Extras(lesson=lesson))
+    for words in ("What was learned", "Score 0.000 before, 1.000 after", "tool:find, call 2",
+                  "1 of 2 prompts kept", "50 % of the collected pictures", "a-1", "0.25",
+                  "1 demonstrations kept (demo-1)"):  # fmt: skip
+        assert words in found.words, words
+    assert not [tag for tag, its in found.elements if tag == "img" or "onerror" in its]
+    assert sum(tag == "script" for tag, _ in found.elements) == 1
+
+
+def test_a_call_says_what_the_tool_was_taught() -> None:
+    trace = asked(COLOURS, query="what color is it?", task="question")
+    (trial,) = trace.trace.trials
+    calls = tuple(replace(call, taught=("loc: pyramid",)) for call in trial.tool_calls)
+    changed = replace(trace.trace, trials=(replace(trial, tool_calls=calls),))
+    assert "as taught: loc: pyramid" in Reader(page(changed, trace.media, None)).words

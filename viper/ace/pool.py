@@ -65,6 +65,11 @@ class DemonstrationPool:
         self._items: Callable[[int], tuple[Pooled, ...]] = lru_cache(2)(self._read)
         self._listed: Callable[..., _Listed] = lru_cache(_LISTS_KEPT)(self._found)
 
+    @property
+    def fingerprint(self) -> str:
+        """Tells what it holds, for the records of runs that use it; empty where it is empty."""
+        return self.ledger.fingerprint
+
     def items(self) -> tuple[Pooled, ...]:
         """All demonstrations, in the order in which they came or changed.
 

@@ -15,6 +15,7 @@ from viper.ace.bank import example_of
 from viper.errors import StoreError, UsageError
 from viper.schema import TASKS, Example, to_json
 from viper.strategies.demonstrations import PARTS
+from viper.tuning.critique import Critique, CritiqueError
 from viper.tuning.ledger import Entry
 
 POLARITIES = ("correct", "incorrect")
@@ -38,6 +39,8 @@ class Pooled:
         validated_on: the sample id, or the words, of what it was validated on; empty: of nothing.
         helped: tasks that were solved with it in a prompt.
         misled: tasks that were not.
+        fault: what is wrong with an incorrect one, where somebody knows it as a record; its
+            ``critique`` says it in words.
         born: the pool's version in which it became what it is.
     """
 
@@ -46,6 +49,7 @@ class Pooled:
     validated_on: str = ""
     helped: int = 0
     misled: int = 0
+    fault: Critique | None = None
     born: int = field(default=0, compare=False)
 
     @property
@@ -66,8 +70,8 @@ class Pooled:
         return (PRIOR_HELPED + self.helped) / total
 
 
-def pooled(example: Example, validated_on: str = "") -> Pooled:
-    """A new demonstration.
+def pooled(example: Example, validated_on: str = "", fault_known: Critique | None = None) -> Pooled:
+    """A new demonstration; its id is that of its content, whatever is known of it.
 
     Raises:
         UsageError: an example that cannot demonstrate anything; says why.
@@ -77,7 +81,7 @@ def pooled(example: Example, validated_on: str = "") -> Pooled:
         raise UsageError(f"the example {example.query[:60]!r} {problem}")
     content = to_json([getattr(example, name) for name in _CONTENT])
     named = hashlib.sha256(json.dumps(content).encode())
-    return Pooled(named.hexdigest()[:12], example, validated_on)
+    return Pooled(named.hexdigest()[:12], example, validated_on, fault=fault_known)
 
 
 def fault(example: Example) -> str | None:
@@ -109,12 +113,14 @@ def topic_of(part: str, polarity: str) -> str:
 
 def entry_of(one: Pooled) -> Entry:
     """The ledger's entry of a demonstration."""
-    record = {
+    record: dict[str, Any] = {
         "example": to_json(one.example),
         "validated_on": one.validated_on,
         "helped": one.helped,
         "misled": one.misled,
     }
+    if one.fault is not None:
+        record["fault"] = one.fault.to_json()
     return Entry(one.id, topic_of(one.example.part, one.example.polarity), record)
 
 
@@ -129,7 +135,9 @@ def pooled_of(entry: Entry) -> Pooled:
         example = example_of(record["example"])
         problem = fault(example)
         on, counts = record["validated_on"], (record["helped"], record["misled"])
-    except (KeyError, TypeError, UsageError) as error:
+        known = record.get("fault")
+        critique = None if known is None else Critique.from_json(known)
+    except (KeyError, TypeError, AttributeError, UsageError, CritiqueError) as error:
         raise StoreError(f"demonstration {entry.key}: not readable ({error})") from None
     if problem is None and entry.topic != topic_of(example.part, example.polarity):
         problem = f"stands under {entry.topic!r}"
@@ -139,4 +147,4 @@ def pooled_of(entry: Entry) -> Pooled:
         problem = f"has the counts {counts}"
     if problem is not None:
         raise StoreError(f"demonstration {entry.key}: {problem}; restore a copy of the pool")
-    return Pooled(entry.key, example, on, *counts, born=entry.born)
+    return Pooled(entry.key, example, on, *counts, fault=critique, born=entry.born)

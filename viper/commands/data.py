@@ -91,12 +91,13 @@ def show(name: str, as_json: bool, limit: int, seed: int, **given: Any) -> int:
     """Show a few samples of SET, chosen at random; no media are read."""
     from viper.data.registry import chosen, data_set
     from viper.data.sample import Where
+    from viper.schema import to_json
 
     where = Where(given["root"], given["split"], seed, limit)
     for sample in chosen(data_set(name).samples(where), limit, seed):
         row = _as_row(sample)
         if as_json:
-            click.echo(json.dumps(row, ensure_ascii=False))
+            click.echo(json.dumps(to_json(row), ensure_ascii=False))
         else:
             click.echo("\n".join(f"{key:9} {_as_text(value)}" for key, value in row.items()) + "\n")
     return EXIT_OK

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from viper.commands.options import api_option, open_profile, profile_options
+from viper.commands.options import api_option, learned_option, open_profile, profile_options
 from viper.errors import EXIT_OK, MissingExtraError
 
 
@@ -26,6 +26,7 @@ from viper.errors import EXIT_OK, MissingExtraError
               help="Folder for what is asked, new or of an earlier demo; by default "
                    "runs/demo-TIME.")  # fmt: skip
 @api_option
+@learned_option()
 @profile_options
 def demo(**given: Any) -> int:
     """Ask about pictures and clips in a browser, until Ctrl-C.

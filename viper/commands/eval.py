@@ -13,7 +13,7 @@ import click
 from viper.commands.correction_options import correction_options, run_changes
 from viper.commands.eval_ray import profile_of, ray_options
 from viper.commands.option_groups import options, root_option, seed_option, workers_option
-from viper.commands.options import api_option, profile_options
+from viper.commands.options import api_option, learned_option, profile_options
 from viper.errors import EXIT_FAILED, EXIT_OK, UsageError
 
 """What a store and every generator of random numbers take, whatever is added to it."""
@@ -63,6 +63,8 @@ _of_the_run = options(
                  show_default=True, help="Threads here, or actors of Ray."),
     click.option("--track", metavar="NAME:WHERE",
                  help="tensorboard:DIR, mlflow:URI or wandb:PROJECT."),
+    click.option("--judgements", type=click.Path(path_type=Path), metavar="FILE.csv",
+                 help="Write edits as a sheet for people to judge, with pictures beside it."),
     click.option("--html/--no-html", default=True, show_default=True,
                  help="Write the page with plots, too."),
     click.option("--dry-run", is_flag=True, help="Say what would be done; load no model."),
@@ -78,6 +80,7 @@ _of_the_run = options(
 @_of_the_run
 @ray_options
 @api_option
+@learned_option(by_default=False)
 @profile_options
 def evaluate(name: str, **given: Any) -> int:
     """Answer the samples of SET (viper data list; or a FILE.csv, FILE.jsonl of your own).
@@ -94,6 +97,8 @@ def evaluate(name: str, **given: Any) -> int:
     evaluation = _evaluation(name, given)
     if given["resume"] and given["out"] is None:
         raise UsageError("--resume needs --out RUN: which run to go on with")
+    if given["judgements"] is not None and given["engine"] == "ray":
+        raise UsageError("--judgements keeps pictures here; leave out --engine ray")
     if given["dry_run"]:
         return _dry_run(evaluation, given)
     return _evaluate(evaluation, given)
@@ -172,6 +177,7 @@ def _on_threads(
     from viper.evaluate.engines.answering import Answering
     from viper.evaluate.engines.local import Bounds, LocalEngine
     from viper.evaluate.evaluation import manifest_of
+    from viper.evaluate.judgements import JudgementSheet, Kept
     from viper.evaluate.metrics import metric
     from viper.reasoner import Reasoner
     from viper.schema import to_json
@@ -184,6 +190,8 @@ def _on_threads(
             document = to_json(profile.document)
             manifest = manifest_of(evaluation, samples, reasoner, document, execution)
         judge = metric(evaluation.metric)
+        if given["judgements"] is not None:
+            judge = Kept(judge, JudgementSheet(given["judgements"]))
         answering = Answering.with_cache(reasoner, judge, evaluation.options, workers + 8)
         yield LocalEngine(answering, Bounds(workers, evaluation.deadline_s)), manifest
 
@@ -224,6 +232,11 @@ def _finish(store: RunStore, made: dict[str, Any], ended: Ended, given: dict[str
     from viper.evaluate.reports.table import NamedReport, rendered
 
     store.write_report(made)
+    if given["judgements"] is not None:
+        from viper.evaluate.judgements import JudgementSheet
+
+        count = JudgementSheet(given["judgements"]).write(store.rows())
+        click.echo(f"viper: {count} edits to judge: {given['judgements']}", err=True)
     if given["as_json"]:
         click.echo(json.dumps(made, allow_nan=False, ensure_ascii=False))
     else:

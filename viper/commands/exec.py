@@ -7,7 +7,13 @@ from typing import Any
 
 import click
 
-from viper.commands.options import api_option, open_reasoner, profile_options, split_options
+from viper.commands.options import (
+    api_option,
+    learned_option,
+    open_reasoner,
+    profile_options,
+    split_options,
+)
 from viper.commands.run import _print
 from viper.errors import MediaError, UsageError
 
@@ -23,6 +29,7 @@ MAX_PROGRAM_BYTES = 64 * 1024
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object with the whole trace.")
 @click.option("--save", type=click.Path(path_type=Path), default=None, help="Draw the answer.")
 @api_option
+@learned_option()
 @profile_options
 def execute(program: Path, media: tuple[str, ...], **given: Any) -> int:
     """Run PROGRAM (Python against the API) on MEDIA, in the sandbox, with the profile's models.

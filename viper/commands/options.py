@@ -52,6 +52,16 @@ def profile_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
+def learned_option(by_default: bool = True) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """``--learned``: whether what ``viper learn`` left in the state is used."""
+    return click.option(
+        "--learned/--no-learned",
+        default=by_default,
+        show_default=True,
+        help="Use what viper learn left in the state: taught tools, programs as examples.",
+    )
+
+
 def api_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """``--api``: which names programs may call."""
     return click.option(
@@ -79,6 +89,7 @@ def open_profile(given: Mapping[str, Any]) -> Profile:
         api=given.get("api"),
         max_memory_gb=given["max_memory_gb"],
         state=given.get("state"),
+        learned=given.get("learned", False),
     )
     return changed_profile(profile, given)
 

@@ -10,6 +10,7 @@ import click
 
 from viper.commands.kept_versions import echo_versions, indented, pool_folder, roll_back, shown
 from viper.commands.option_groups import options, state_option
+from viper.commands.pool_start import start
 from viper.errors import EXIT_OK, UsageError
 
 if TYPE_CHECKING:
@@ -34,12 +35,16 @@ def pool() -> None:
     did not with the reason. Source: CLOVA, sec. 3.2.
 
     \b
+    viper pool start gqa --root gqa                 the first ones, from labelled samples
     viper pool show                                 what there is, with its scores
     viper pool show 1f3c5d7e9a0b                    one of them in full
     viper pool prune --below 0.3 --dry-run          those that mislead
     viper pool export demonstrations.jsonl          to share them; viper pool add takes them in
     viper pool rollback 12                          as it was in an earlier version
     """
+
+
+pool.add_command(start)
 
 
 @pool.command()
@@ -206,4 +211,6 @@ def _in_full(one: Pooled) -> str:
         text = getattr(example, name)
         if text:
             lines += [f"{name}:", *indented(text)]
+    if one.fault is not None and isinstance(one.fault.desired, str):
+        lines += [f"the {one.fault.location} should be:", *indented(one.fault.desired)]
     return "\n".join(lines) + "\n"

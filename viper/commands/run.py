@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from viper.commands.correction_options import correction_options, run_changes
-from viper.commands.options import api_option, open_reasoner, profile_options, split_options
+from viper.commands.options import (
+    api_option,
+    learned_option,
+    open_reasoner,
+    profile_options,
+    split_options,
+)
 from viper.commands.repeating import command_line
 from viper.errors import EXIT_FAILED, EXIT_OK
 from viper.schema import TASKS
@@ -56,6 +62,7 @@ _STRATEGY_LINES = "\n".join(
     "--dry-run", is_flag=True, help="Say which models would load and what would be asked of them."
 )
 @click.option("--program-only", is_flag=True, help="Print the program of the run and nothing else.")
+@learned_option()
 @profile_options
 def run(media_and_query: tuple[str, ...], **given: Any) -> int:
     """Answer QUERY about MEDIA: one or more pictures, or one video file.

@@ -20,9 +20,14 @@ if TYPE_CHECKING:
 @click.option(
     "--predictions",
     type=click.Path(path_type=Path),
-    required=True,
     metavar="FILE",
     help="NLVR: CSV; NExT-QA: JSON; others: JSON lines.",
+)
+@click.option(
+    "--judgements",
+    type=click.Path(path_type=Path),
+    metavar="FILE.csv",
+    help="Instead: a sheet of viper eval --judgements that people filled in.",
 )
 @click.option(
     "--root",
@@ -60,7 +65,12 @@ def score(name: str, **given: Any) -> int:
     viper score refcoco --root refer --predictions boxes.jsonl
         {"id": "1-0", "box": [x0, y0, x1, y1]}
     viper score gqa --root gqa --predictions answers.jsonl              {"id": "1", "answer": "yes"}
+    viper score world-edit --judgements judged.csv
     """
+    if (given["predictions"] is None) == (given["judgements"] is None):
+        raise UsageError("give --predictions FILE, or --judgements FILE.csv that people filled in")
+    if given["judgements"] is not None:
+        return _judged(given)
     from viper.data.registry import chosen, data_set
     from viper.data.sample import Where
     from viper.evaluate.predictions import score_predictions
@@ -81,6 +91,23 @@ def score(name: str, **given: Any) -> int:
     else:
         click.echo(f"{found.name} {split}, {scored.figures.n} samples, metric {found.metric}")
         _print(scored, given["by_group"])
+    return EXIT_OK
+
+
+def _judged(given: dict[str, Any]) -> int:
+    """The figures of a sheet that people filled in."""
+    import dataclasses
+
+    from viper.evaluate.judgements import read_judgements
+    from viper.evaluate.predictions.table import percent
+
+    judged = read_judgements(given["judgements"], given["missing"])
+    if given["as_json"]:
+        click.echo(json.dumps(dataclasses.asdict(judged), ensure_ascii=False))
+        return EXIT_OK
+    unjudged = f", {len(judged.unfilled)} unjudged" if judged.unfilled else ""
+    click.echo(f"{judged.correct.n} edits, {judged.without_picture} without a picture{unjudged}")
+    click.echo(f"correct {percent(judged.correct)}")
     return EXIT_OK
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from viper.commands.options import api_option, open_reasoner, profile_options
+from viper.commands.options import api_option, learned_option, open_reasoner, profile_options
 from viper.errors import EXIT_OK, MissingExtraError, UsageError
 
 if TYPE_CHECKING:
@@ -82,6 +82,7 @@ _PACKAGES = {
 @click.option("--allow-exec", is_flag=True, help="Run programs that callers send (POST /v1/exec).")
 @click.option("--log-queries", is_flag=True, help="Write queries into the log.")
 @api_option
+@learned_option()
 @profile_options
 def serve(**given: Any) -> int:
     """Answer queries over HTTP until SIGTERM or ctrl-C.

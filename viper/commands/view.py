@@ -45,9 +45,10 @@ def view(
     """Show the samples of RUN (a folder that viper eval wrote) in a browser, until Ctrl-C.
 
     Filter by failure, tool, score, kind of query or text, click into the error diagram, open a
-    sample to see each line of its program beside what it produced. With AFTER, a second run over
-    the same samples, see what became right or wrong and how programs changed. Nothing is written;
-    no model is loaded. A run that is still going on grows when the page is loaded again.
+    sample to see each line of its program beside what it produced, and say what would have been
+    right, as with viper feedback. With AFTER, a second run over the same samples, see what became
+    right or wrong and how programs changed. Nothing else is written; no model is
+    loaded. A run that is still going on grows when the page is loaded again.
 
     \b
     viper view runs/first
@@ -97,6 +98,7 @@ def _socket(host: str, port: int) -> socket.socket:
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         made.bind((host, port))
+        made.listen()  # the address is told before the server runs: who comes then waits for it
     except OSError as error:
         made.close()
         raise UsageError(

@@ -10,7 +10,8 @@ from viper.data.registry import data_set
 from viper.data.sample import DataSet, Sample, Where
 
 _DRAWN_ID = re.compile(r"(?:[a-z]+-)?([a-z]+)-(-?\d+)-([a-z]+)-(\d+)")
-"""``SPLIT-SEED-FAMILY-NUMBER`` of a set that draws its samples, see :mod:`viper.data.world`."""
+"""``SPLIT-SEED-FAMILY-NUMBER`` of a set that draws its samples, see :mod:`viper.data.world` and
+:mod:`viper.data.world_tasks`."""
 
 _FARTHEST = 20_000
 """Numbers beyond it are taken for none: all before them would have to be drawn."""
@@ -27,9 +28,10 @@ def samples_by_id(name: str, where: Where, ids: Iterable[str]) -> dict[str, Samp
         DataError: files are missing or broken.
     """
     from viper.data.world import World
+    from viper.data.world_tasks import WorldTask
 
     found, asked = data_set(name), list(dict.fromkeys(ids))
-    if isinstance(found, World):
+    if isinstance(found, World | WorldTask):
         known = _drawn(found, where.split, asked)
     else:
         samples = found.samples(replace(where, limit=None))

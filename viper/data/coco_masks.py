@@ -49,6 +49,15 @@ def mask_of(outline: Any, height: int, width: int) -> NDArray[np.bool_]:
     raise OutlineError(f"the outline is a {type(outline).__name__}; expected polygons or runs")
 
 
+def runs_of(mask: NDArray[np.bool_]) -> dict[str, Any]:
+    """A mask, bool [H, W], as plain runs that :func:`mask_of` reads."""
+    flat = mask.T.reshape(-1)
+    changes = np.flatnonzero(flat[1:] != flat[:-1]) + 1
+    edges = [0, *changes.tolist(), len(flat)]
+    counts = [end - start for start, end in zip(edges, edges[1:], strict=False)]
+    return {"size": list(mask.shape), "counts": [0, *counts] if flat[0] else counts}
+
+
 def _of_polygons(polygons: Sequence[Any], height: int, width: int) -> NDArray[np.bool_]:
     corners = [_corners(polygon, height, width) for polygon in polygons]
     if sum(map(len, corners)) > MAX_POINTS:

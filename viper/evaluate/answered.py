@@ -9,6 +9,7 @@ from typing import Any
 
 from viper.data.sample import Sample
 from viper.evaluate.engines.answering import Answering
+from viper.evaluate.engines.budget import UNBOUNDED, Budget
 from viper.evaluate.engines.local import Bounds, LocalEngine
 from viper.evaluate.engines.runner import Running, items, run
 from viper.evaluate.evaluation import Evaluation, manifest_of
@@ -49,6 +50,7 @@ def answered(
     folder: Path,
     document: Mapping[str, Any],
     on_done: Callable[[Running], None] = lambda running: None,
+    budget: Budget = UNBOUNDED,
 ) -> list[Row]:
     """One judged row for each sample and seed, in the evaluation's order.
 
@@ -57,6 +59,7 @@ def answered(
     Args:
         document: the profile as JSON values, for the run's manifest.
         on_done: called after every new row.
+        budget: of all sessions; rows that it leaves no room for are not there.
 
     Raises:
         UsageError: the folder holds a run of another configuration.
@@ -70,6 +73,6 @@ def answered(
     engine = LocalEngine(answering, Bounds(IN_FLIGHT, evaluation.deadline_s))
     with RunStore.resume(folder, manifest) as store:
         todo = items(samples, evaluation.seeds)
-        run(engine, todo, store, on_done=lambda _, running: on_done(running))
+        run(engine, todo, store, budget=budget, on_done=lambda _, running: on_done(running))
         found = {(row.sample_id, row.seed): row for row in store.rows()}
-    return [found[item.key] for item in todo]
+    return [found[item.key] for item in todo if item.key in found]

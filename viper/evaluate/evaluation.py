@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from viper.ace.pool_examples import PoolExamples
 from viper.data.by_id import samples_by_id
 from viper.data.registry import chosen, data_set
 from viper.data.sample import Sample, Where
@@ -141,7 +142,18 @@ def model_ids(reasoner: Reasoner) -> dict[str, str]:
         "llm": reasoner.components.llm.model_id,
         **({} if planner is None else {"planner": planner.model_id}),
         **{role: str(models.trait(role, "model_id")) for role in models.roles},
+        **_learned(reasoner),
     }
+
+
+def _learned(reasoner: Reasoner) -> dict[str, str]:
+    """What the pools hold, where the run uses them; nothing where they are empty."""
+    components = reasoner.components
+    pools: dict[str, Any] = {"soft prompts": components.hub.soft_prompts}
+    if isinstance(components.examples, PoolExamples):
+        pools["demonstrations"] = components.examples.pool
+    found = {name: getattr(pool, "fingerprint", "") for name, pool in pools.items()}
+    return {name: value for name, value in found.items() if value}
 
 
 def prompt_hash(reasoner: Reasoner, samples: Sequence[Sample], options: RunOptions) -> str:
@@ -155,7 +167,8 @@ def prompt_hash(reasoner: Reasoner, samples: Sequence[Sample], options: RunOptio
 
 
 def _bank_hash(examples: Any) -> str | None:
-    known = getattr(examples, "items", None)
+    bank = examples.bank if isinstance(examples, PoolExamples) else examples
+    known = getattr(bank, "items", None)
     if not known:
         return None
     return hashlib.sha256(repr([to_json(item) for item in known]).encode()).hexdigest()

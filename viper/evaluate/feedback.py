@@ -7,24 +7,27 @@ processes may append at once; one that is killed while it does loses its own lin
 from __future__ import annotations
 
 import dataclasses
-import fcntl
-import json
 import math
-import os
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from viper.errors import StoreError, UsageError
+from viper.errors import UsageError
 from viper.evaluate.row import Row
-from viper.evaluate.runs.files import file_errors
-from viper.evaluate.runs.plain import dumps
+from viper.evaluate.runs.lines import append_line, read_lines
 
 FEEDBACK = "feedback.jsonl"
 
 LONGEST = 4_000
 """Characters of an answer or a comment."""
+
+RIGHT_IS = {
+    "ground": "a box, x0,y0,x1,y1 in pixels from the top-left corner",
+    "choice": "one of the options, or its number from 0",
+    "statement": "true or false",
+}
+"""What the right answer of a task looks like; in words otherwise."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,7 @@ class Feedback:
         given: UTC, ISO 8601.
 
     Raises:
-        UsageError: neither is there, or one is too long.
+        UsageError: neither is there, one is too long, or a field is of another type.
     """
 
     sample_id: str
@@ -49,6 +52,10 @@ class Feedback:
     given: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
 
     def __post_init__(self) -> None:
+        if not isinstance(self.sample_id, str) or type(self.seed) is not int:
+            raise UsageError("feedback names a sample by its id, a text, and its seed, a number")
+        if not isinstance(self.comment, str) or not isinstance(self.given, str):
+            raise UsageError("a comment and the time it was given are texts")
         if self.answer is None and not self.comment.strip():
             raise UsageError("feedback needs the right answer, a comment, or both")
         for name, text in (("answer", self.answer), ("comment", self.comment)):
@@ -62,15 +69,7 @@ def add_feedback(run: Path, feedback: Feedback) -> None:
     Raises:
         StoreError: it cannot be written.
     """
-    path = run / FEEDBACK
-    line = dumps(dataclasses.asdict(feedback)).encode("utf-8", "replace") + b"\n"
-    with file_errors(path), path.open("ab+") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        if _cut_short(file):
-            line = b"\n" + line
-        file.write(line)
-        file.flush()
-        os.fsync(file.fileno())
+    append_line(run / FEEDBACK, dataclasses.asdict(feedback))
 
 
 def read_feedback(run: Path) -> list[Feedback]:
@@ -79,19 +78,7 @@ def read_feedback(run: Path) -> list[Feedback]:
     Raises:
         StoreError: the file cannot be read, or a line of it is no remark.
     """
-    path = run / FEEDBACK
-    if not path.exists():
-        return []
-    with file_errors(path):
-        lines = path.read_bytes().split(b"\n")
-    found = []
-    for number, line in enumerate(lines, start=1):
-        try:
-            found.append(Feedback(**json.loads(line)) if line.strip() else None)
-        except (ValueError, TypeError, UsageError):
-            if not _is_torn(lines, number):
-                raise StoreError(f"{path}, line {number}: not a remark of viper") from None
-    return [one for one in found if one is not None]
+    return read_lines(run / FEEDBACK, lambda values: Feedback(**values), "a remark")
 
 
 def answer_from(text: str, row: Row) -> Any:
@@ -123,16 +110,3 @@ def answer_from(text: str, row: Row) -> Any:
 
 def _is_box(sides: list[float]) -> bool:
     return sides[0] < sides[2] and sides[1] < sides[3]
-
-
-def _cut_short(file: Any) -> bool:
-    """Whether the last line lacks its end."""
-    if file.seek(0, os.SEEK_END) == 0:
-        return False
-    file.seek(-1, os.SEEK_END)
-    return bool(file.read(1) != b"\n")
-
-
-def _is_torn(lines: list[bytes], number: int) -> bool:
-    """Whether a line is what a killed process left: the last, or one without a closing brace."""
-    return number == len(lines) or not lines[number - 1].rstrip().endswith(b"}")

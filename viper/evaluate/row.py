@@ -8,6 +8,7 @@ from typing import Any
 
 from viper.data.sample import Sample
 from viper.schema import Answer, PixelBox, Usage
+from viper.tools.roles import Pixels
 
 
 @dataclass(frozen=True)
@@ -18,11 +19,13 @@ class Prediction:
         value: text, number, truth value or None, as ``viper.schema.Answer.value``.
         box: pixels from the top-left corner, ``(x0, y0, x1, y1)``; of a grounding.
         choice_index: of a choice, from 0.
+        picture: uint8 [H, W, 3] of an edit, for who judges it; rows are kept without it.
     """
 
     value: Any = None
     box: PixelBox | None = None
     choice_index: int | None = None
+    picture: Pixels | None = field(default=None, repr=False, compare=False)
 
     @classmethod
     def of(cls, answer: Answer) -> Prediction:

@@ -12,6 +12,7 @@ import viper.world
 from viper.ace.bank import read_bank
 from viper.ace.pool import FOLDER as DEMONSTRATIONS
 from viper.ace.pool import DemonstrationPool
+from viper.ace.pool_examples import PoolExamples
 from viper.api.library import Library, library_for
 from viper.errors import ProfileError, ViperError
 from viper.llm.deferred import DeferredLLM
@@ -35,6 +36,8 @@ from viper.strategies.base import Components, ExampleSource, NoExamples
 from viper.tools.hub import ToolHub
 from viper.tools.models import ModelSet
 from viper.tools.roles import Floats
+from viper.tuning.prompt_pool import FOLDER as PROMPTS
+from viper.tuning.prompt_pool import PromptPool
 
 WORLD = Path(viper.world.__file__).parent
 WEIGHTS = WORLD / "weights"
@@ -51,6 +54,8 @@ class Profile:
         api: replaces the profile's API; its files are looked for in the working folder.
         max_memory_gb: replaces the profile's bound.
         state: where pools and caches live; see :func:`viper.profiles.document.state_dir`.
+        learned: use what the state's pools hold: tools as they were taught, and programs that
+            worked as examples before those of the bank.
     """
 
     document: ProfileDocument
@@ -58,6 +63,7 @@ class Profile:
     api: str | None = None
     max_memory_gb: float | None = None
     state: Path | None = None
+    learned: bool = False
 
     @property
     def name(self) -> str:
@@ -75,16 +81,22 @@ class Profile:
             self._check_backend(role, choice)
         llm = DeferredLLM(partial(self._load_llm, "llm", document.llm))
         models = ModelSet({}, max_bytes=self._max_bytes())
+        pool = DemonstrationPool(state_dir(self.state) / DEMONSTRATIONS)
         for role, choice in document.roles.items():
             self._add_role(models, role, choice, llm)
         return Components(
             llm=llm,
-            hub=ToolHub(models, document.tools, library.tool_routines),
+            hub=ToolHub(
+                models,
+                document.tools,
+                library.tool_routines,
+                PromptPool(state_dir(self.state) / PROMPTS) if self.learned else None,
+            ),
             sandbox=Sandbox(
                 limits=document.limits, prelude=library.prelude(), mode=self.sandbox_mode
             ),
             settings=replace(document.run, api=self.api or document.run.api),
-            examples=self._examples(),
+            examples=PoolExamples(pool, self._examples()) if self.learned else self._examples(),
             profile_name=document.name,
             preload=document.preload,
             library=library,
@@ -93,7 +105,7 @@ class Profile:
             planner_style=document.planner.style if document.planner else "chat",
             critic=self._helper("critic", document.critic),
             critic_style=document.critic.style if document.critic else "chat",
-            demonstrations=DemonstrationPool(state_dir(self.state) / DEMONSTRATIONS),
+            demonstrations=pool,
         )
 
     def library(self) -> Library:
@@ -268,6 +280,7 @@ def load_profile(
     api: str | None = None,
     max_memory_gb: float | None = None,
     state: Path | None = None,
+    learned: bool = False,
 ) -> Profile:
     """The profile of that name or in that ``.toml`` file; loads no model yet.
 
@@ -277,12 +290,13 @@ def load_profile(
         api: replaces the profile's API: sets and files of routines, joined by ``+``.
         max_memory_gb: replaces the profile's bound on the weights of loaded models.
         state: where pools, caches and the user's own profiles live, instead of ``VIPER_HOME``.
+        learned: use what the state's pools hold; see :class:`Profile`.
 
     Raises:
         UnknownNameError: no such profile.
         ProfileError: a broken file; says line and key.
     """
-    return Profile(read_profile(name_or_path, state), sandbox, api, max_memory_gb, state)
+    return Profile(read_profile(name_or_path, state), sandbox, api, max_memory_gb, state, learned)
 
 
 def _embedded(models: ModelSet, texts: Sequence[str]) -> Floats:

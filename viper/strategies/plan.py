@@ -33,6 +33,7 @@ from viper.strategies.writing import (
     REDRAWS,
     Place,
     Prompted,
+    Prompter,
     attempt_sampling,
     drawn,
     feedback_on,
@@ -118,6 +119,21 @@ def planned(
         "asked with --show-prompt, or take --strategy program",
     )
     return None
+
+
+def carrying_out(plan: str) -> Prompter:
+    """The prompter of programs for a plan that is there already; no planner is asked.
+
+    Args:
+        plan: numbered steps, one a line.
+    """
+
+    def prompted(
+        components: Components, context: RunContext, place: Place, failed: Trial | None
+    ) -> Prompted:
+        return _to_carry_out(components, context, Prompted("", plan), failed)
+
+    return prompted
 
 
 def plan_prompt(components: Components, context: RunContext) -> tuple[str, Sequence[Demonstration]]:

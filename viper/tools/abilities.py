@@ -8,12 +8,14 @@ said at the function.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from viper.errors import ToolError
 from viper.sandbox import Ref
+from viper.tools import learned
 from viper.tools.crops import box_depth, object_crop
 from viper.tools.roles import Detection, Floats, Pixels
 
@@ -50,9 +52,9 @@ def detections(session: HubSession, region: Region, name: str) -> list[Detection
     content = session.media.content_hash(region.image_id)
     pixels = _cut(session.media.pixels(region.image_id), box)
     encoding = session.encoded("detector", (region.image_id, box), "encode", lambda: pixels)
-    found: list[Detection] = session.computed(
-        "detector", (content, box, name), "detect", encoding, name
-    )
+    found = learned.detect(session, (content, box), encoding, name)
+    if found is None:
+        found = session.computed("detector", (content, box, name), "detect", encoding, name)
     moved = [_shifted(item, box[0], box[1]) for item in found]
     return [item for item in moved if region.is_whole or _centre_inside(item, region.box)]
 
@@ -127,8 +129,10 @@ def simple_query(session: HubSession, patch: Any, question: str | None = None) -
     region = session.region(patch)
     asked = "what is this?" if question is None else _text(question, "question")
     encoding = vqa_encoding(session, region)
-    key = (session.media.content_hash(region.image_id), region.box, asked)
-    answer: str = session.computed("vqa", key, "answer", encoding, asked)
+    where = (session.media.content_hash(region.image_id), region.box)
+    answer = learned.answer(session, where, encoding, asked)
+    if answer is None:
+        answer = session.computed("vqa", (*where, asked), "answer", encoding, asked)
     return answer
 
 
@@ -229,11 +233,24 @@ def pixels(session: HubSession, patch: Any) -> Pixels:
 def similarities(
     session: HubSession, regions: Sequence[Region], texts: Sequence[str]
 ) -> np.ndarray[Any, Any]:
-    """Scaled image-text similarities ``[regions, texts]``."""
+    """Scaled image-text similarities ``[regions, texts]``.
+
+    A text that names a taught concept is compared by the matcher as it was taught, all others by
+    the matcher as it came: what is learned about one concept changes no other's similarity.
+    """
     images = np.stack([matcher_embedding(session, region) for region in regions])
     text_rows = [text_embedding(session, text) for text in texts]
     scale = float(session.hub.models.trait("matcher", "logit_scale"))
-    return scale * images @ np.stack(text_rows).T
+    found: np.ndarray[Any, Any] = scale * images @ np.stack(text_rows).T
+    for column, text in enumerate(texts):
+        if not learned.named(session, "matcher", "match", text):
+            continue
+        for row, region in enumerate(regions):
+            look = partial(looked_at, session, region)
+            cosine = learned.match(session, region, text, images[row], look)
+            if cosine is not None:
+                found[row, column] = scale * cosine
+    return found
 
 
 def text_embedding(session: HubSession, text: str) -> Floats:
@@ -246,7 +263,7 @@ def matcher_embedding(session: HubSession, region: Region) -> Floats:
     """The matcher's embedding of a region, float32 [D]."""
     where = (region.image_id, region.box)
     embedding: Floats = session.encoded(
-        "matcher", where, "encode_images", lambda: _looked_at(session, region)
+        "matcher", where, "encode_images", lambda: looked_at(session, region)
     )
     return embedding
 
@@ -254,7 +271,7 @@ def matcher_embedding(session: HubSession, region: Region) -> Floats:
 def vqa_encoding(session: HubSession, region: Region) -> Any:
     """The VQA model's encoding of a region."""
     where = (region.image_id, region.box)
-    return session.encoded("vqa", where, "encode", lambda: _looked_at(session, region))
+    return session.encoded("vqa", where, "encode", lambda: looked_at(session, region))
 
 
 def video_encoding(session: HubSession) -> Any:
@@ -269,7 +286,7 @@ def video_encoding(session: HubSession) -> Any:
     return session.encoded("video", ("video0", None), "encode", lambda: video)
 
 
-def _looked_at(session: HubSession, region: Region) -> Pixels:
+def looked_at(session: HubSession, region: Region) -> Pixels:
     """The pixels a crop model sees: the whole picture as it is, a part with its margin."""
     picture = session.media.pixels(region.image_id)
     if region.is_whole:

@@ -29,6 +29,7 @@ from viper.tools.media import Media
 from viper.tools.models import ModelSet
 from viper.tools.operations import OPERATIONS
 from viper.tools.settings import ToolSettings
+from viper.tools.soft_prompts import NoSoftPrompts, SoftPromptSource
 
 SCORES_KEPT = 16
 """Scores of candidates that the log of a call keeps, the best ones."""
@@ -68,6 +69,7 @@ class ToolHub:
 
     Args:
         routines: further tools by name, which a user's file registered to run in the parent.
+        soft_prompts: what the tools were taught; nothing by default.
 
     Raises:
         UsageError: one of them has the name of a tool that is there already.
@@ -78,6 +80,7 @@ class ToolHub:
         models: ModelSet,
         settings: ToolSettings,
         routines: Mapping[str, Routine] | None = None,
+        soft_prompts: SoftPromptSource | None = None,
     ) -> None:
         from viper.tools.parent_routines import as_ability
 
@@ -89,6 +92,7 @@ class ToolHub:
         if taken:
             raise UsageError(f"the routine name {taken[0]!r} is taken; choose another name")
         self._added = added
+        self.soft_prompts: SoftPromptSource = soft_prompts or NoSoftPrompts()
         self.encodings = ComputeCache(settings.cache_entries, settings.cache_mb << 20)
         self.results = ComputeCache(settings.cache_entries, settings.cache_mb << 20)
         self._numbers = itertools.count(1)
@@ -101,6 +105,12 @@ class ToolHub:
         """A hub over the same models and caches, with other sensitivities."""
         other = copy.copy(self)
         other.settings = settings
+        return other
+
+    def with_soft_prompts(self, source: SoftPromptSource) -> ToolHub:
+        """A hub over the same models and caches, whose tools know what the source teaches."""
+        other = copy.copy(self)
+        other.soft_prompts = source
         return other
 
     def with_caches(self, entries: int, mb: int) -> ToolHub:
@@ -185,6 +195,7 @@ class HubSession:
         self._judged_by: str | None = None
         self._scores: tuple[float, ...] = ()
         self._kept = self._fresh = False
+        self._taught: dict[str, None] = {}
 
     def call(
         self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], line: int | None
@@ -201,6 +212,7 @@ class HubSession:
         self._rejected_by, self._shortened_by = None, None
         self._judged_by, self._scores = None, ()
         self._kept = self._fresh = False
+        self._taught = {}
         forced = self._overrides.get(index, _NO_OVERRIDE)
         error: str | None = None
         result: Any = None
@@ -229,6 +241,7 @@ class HubSession:
                     scores=self._scores,
                     error=error,
                     line=line,
+                    taught=tuple(self._taught),
                 )
             )
 
@@ -268,6 +281,10 @@ class HubSession:
             refused = (score for score in found if score < value)
             if any(score >= sensitivity.floor for score in refused):
                 self._shortened_by = threshold_name
+
+    def note_taught(self, what: str) -> None:
+        """Notes that something learned has a part in what is being answered."""
+        self._taught[what] = None
 
     def region(self, ref: Any) -> Region:
         """The pixel region a patch or image reference names, clipped to its picture."""
@@ -329,10 +346,21 @@ class HubSession:
         self, role: str, key: tuple[Any, ...], operation: str, *args: Any, **named: Any
     ) -> Any:
         """The kept result of a model call under a key that says all it depends on."""
+        return self._computed(role, key, lambda: self.hub.ask(role, operation, *args, **named))
+
+    def computed_late(
+        self,
+        role: str,
+        key: tuple[Any, ...],
+        operation: str,
+        arguments: Callable[[], Sequence[Any]],
+    ) -> Any:
+        """As :meth:`computed`; the arguments are made only where the result is not kept."""
+        return self._computed(role, key, lambda: self.hub.ask(role, operation, *arguments()))
+
+    def _computed(self, role: str, key: tuple[Any, ...], ask: Callable[[], Any]) -> Any:
         full = (f"answer:{role}", self.hub.models.trait(role, "model_id"), *key)
-        value, hit = self.hub.results.get(
-            full, lambda: self.hub.ask(role, operation, *args, **named)
-        )
+        value, hit = self.hub.results.get(full, ask)
         self._count(hit)
         return value
 

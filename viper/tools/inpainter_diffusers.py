@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Unpack
@@ -15,6 +15,8 @@ from viper.tools.inpainter_prompt import NO_PROMPT, encode_prompts
 from viper.tools.loading import Loading, LoadOptions, LocalModel, load_errors
 from viper.tools.model_id import model_id
 from viper.tools.roles import Mask, Pixels
+from viper.tools.soft_prompts import Learned
+from viper.tools.taught_inpainter import InpainterLessons, encode_taught
 
 STEPS, GUIDANCE = 50, 7.5
 """What published checkpoints are used with."""
@@ -25,6 +27,8 @@ UNET_CHANNELS = 9
 
 class DiffusersInpainter(LocalModel):
     """An :class:`~viper.tools.roles.Inpainter` on ``StableDiffusionInpaintPipeline``.
+
+    It can be taught words (:class:`~viper.tools.teachable.TeachableInpainter`).
 
     The model sees one square around all that is masked (:mod:`viper.tools.inpaint_window`)
     at its own resolution. Noise is drawn on the processor, whatever the model runs on. Not
@@ -55,6 +59,7 @@ class DiffusersInpainter(LocalModel):
         self._steps, self._guidance, self._padding = steps, guidance, padding
         parts = [pipeline.text_encoder, pipeline.unet, pipeline.vae, pipeline.safety_checker]
         self._model = torch.nn.ModuleList([part for part in parts if part is not None]).eval()
+        self._model.requires_grad_(False)  # what is taught is never a weight
         self._side = pipeline.unet.config.sample_size * pipeline.vae_scale_factor
         pipeline.set_progress_bar_config(disable=True)
 
@@ -95,6 +100,40 @@ class DiffusersInpainter(LocalModel):
             ValueError: the mask is no bool array of the picture's size.
             ModelError: the checkpoint's safety checker withheld the result.
         """
+        return self._inpaint(pixels, mask, prompt, seed, ())
+
+    def inpaint_taught(
+        self, pixels: Pixels, mask: Mask, prompt: str, seed: int, prompts: Sequence[Learned]
+    ) -> Pixels:
+        """As :meth:`inpaint`, with learned vectors in place of the concepts that are named.
+
+        Args:
+            prompts: vectors [N, W] in the width of the text encoder's token embedding.
+
+        Raises:
+            ValueError: as there, or vectors of another width.
+            ModelError: as there.
+        """
+        width = self._pipeline.text_encoder.get_input_embeddings().embedding_dim
+        for each in prompts:
+            if each.vectors.ndim != 2 or each.vectors.shape[1] != width:
+                raise ValueError(
+                    f"a soft prompt of shape {each.vectors.shape} for {each.concept!r}; "
+                    f"{self.model_id} takes vectors of width {width}"
+                )
+        return self._inpaint(pixels, mask, prompt, seed, prompts)
+
+    def lessons(self) -> InpainterLessons:
+        """What a tuner trains with.
+
+        Raises:
+            UsageError: a pipeline of a kind that cannot be taught.
+        """
+        return InpainterLessons(self._pipeline, self._side)
+
+    def _inpaint(
+        self, pixels: Pixels, mask: Mask, prompt: str, seed: int, taught: Sequence[Learned]
+    ) -> Pixels:
         if mask.dtype != np.bool_ or mask.shape != pixels.shape[:2]:
             raise ValueError(
                 f"a mask of bool {pixels.shape[:2]} is expected, not {mask.dtype} {mask.shape}"
@@ -104,18 +143,18 @@ class DiffusersInpainter(LocalModel):
         window = window_around(mask, self._side // 2, self._padding)
         square = resized(window.cut(pixels), self._side)
         masked = resized_mask(window.cut(mask), self._side)
-        painted = self._paint(square, masked, prompt, seed)
+        painted = self._paint(square, masked, prompt, seed, taught)
         return window.paste(pixels, mask, resized(painted, window.side))
 
-    def _paint(self, square: Pixels, mask: Mask, prompt: str, seed: int) -> Pixels:
+    def _paint(
+        self, square: Pixels, mask: Mask, prompt: str, seed: int, taught: Sequence[Learned]
+    ) -> Pixels:
         """Runs the pipeline on a square at the model's resolution."""
         import torch
         from PIL import Image
 
         with torch.inference_mode():
-            said, unsaid = encode_prompts(
-                self._pipeline.text_encoder, self._pipeline.tokenizer, [prompt, NO_PROMPT]
-            ).split(1)
+            said, unsaid = self._encoded(prompt, taught)
             output = self._pipeline(
                 prompt_embeds=said,
                 negative_prompt_embeds=unsaid,
@@ -135,6 +174,16 @@ class DiffusersInpainter(LocalModel):
             )
         painted: Pixels = (output.images[0] * 255).round().astype(np.uint8)
         return painted
+
+    def _encoded(self, prompt: str, taught: Sequence[Learned]) -> Any:
+        """States [1, L, D] of the prompt and of none."""
+        import torch
+
+        parts = self._pipeline.text_encoder, self._pipeline.tokenizer
+        if not taught:
+            return encode_prompts(*parts, [prompt, NO_PROMPT]).split(1)
+        vectors = {each.concept: torch.from_numpy(each.vectors) for each in taught}
+        return encode_taught(*parts, [prompt, NO_PROMPT], vectors).split(1)
 
 
 def _loaded(source: str | Path, safety_checker: bool, options: LoadOptions) -> Any:

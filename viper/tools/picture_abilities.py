@@ -16,12 +16,13 @@ import numpy as np
 from viper.errors import ToolError
 from viper.sandbox import Ref
 from viper.schema import Box
+from viper.tools import learned
 from viper.tools.abilities import _cut, _text
 from viper.tools.edited import Origin, Tag, outline_of
 from viper.tools.edits import blurred_background, box_mask, color_pop, covered, painted
 from viper.tools.emoji import emoji_picture
 from viper.tools.painting import tagged
-from viper.tools.roles import Detection, Mask, Pixels, Segment
+from viper.tools.roles import Detection, Mask, Pixels
 
 if TYPE_CHECKING:
     from viper.tools.hub import HubSession, Region
@@ -50,7 +51,9 @@ def segment(session: HubSession, patch: Any) -> list[Ref]:
     content = session.media.content_hash(region.image_id)
     pixels = _cut(session.media.pixels(region.image_id), box)
     encoding = session.encoded("segmenter", (region.image_id, box), "encode", lambda: pixels)
-    found: list[Segment] = session.computed("segmenter", (content, box), "segments", encoding, None)
+    found = learned.segments(session, (content, box), encoding)
+    if found is None:
+        found = session.computed("segmenter", (content, box), "segments", encoding, None)
     threshold = session.threshold("segmenter.threshold")
     refs, scores = [], []
     for item in sorted(found, key=lambda each: -each.score):
@@ -116,9 +119,14 @@ def replace(session: HubSession, image: Any, objects: Any, prompt: str, seed: in
     mask = canvas.mask(grown=True)
     content = session.media.content_hash(canvas.region.image_id)
     where = (content, canvas.region.box, canvas.keys())
-    painting = session.computed(
-        "inpainter", (*where, wanted, seed), "inpaint", canvas.pixels, mask, wanted, seed
-    )
+    asked = (canvas.pixels, mask, wanted, seed)
+    key: tuple[Any, ...] = (*where, wanted, seed)
+    prompts = learned.painted_prompts(session, wanted)
+    if prompts:
+        key = (*key, *learned.keys(prompts))
+        painting = session.computed("inpainter", key, "inpaint_taught", *asked, prompts)
+    else:
+        painting = session.computed("inpainter", key, "inpaint", *asked)
     return canvas.made(painted(canvas.pixels, mask, painting))
 
 

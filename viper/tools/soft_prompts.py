@@ -5,7 +5,9 @@ Source: CLOVA (Gao et al. 2024), sec. 3.4.1, "Prompt ensemble", and its suppleme
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+import re
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Protocol
@@ -34,8 +36,32 @@ class SoftPrompt:
     vectors: Floats
 
 
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """One soft prompt as a backend gets it.
+
+    Attributes:
+        concept: as the pool spells it, in small letters; "" for the tools of ``WITHOUT_CONCEPT``.
+        vectors: float32 ``[N, W]``.
+    """
+
+    concept: str
+    vectors: Floats
+
+    @property
+    def digest(self) -> str:
+        """Tells it from every other one: for keys of caches."""
+        found = hashlib.blake2b(f"{self.concept}\n{self.vectors.shape}".encode(), digest_size=16)
+        found.update(np.ascontiguousarray(self.vectors).data)
+        return found.hexdigest()
+
+
 class SoftPromptSource(Protocol):
     """Where a tool's learned prompts come from; safe to ask from several threads."""
+
+    def concepts(self, tool: str, model_id: str) -> Collection[str]:
+        """What the tool was taught for that very model; "" for those of ``WITHOUT_CONCEPT``."""
+        ...
 
     def candidates(self, tool: str, concept: str | None, model_id: str) -> Sequence[SoftPrompt]:
         """Every prompt of the concept for that very model, the oldest first; none: not learned."""
@@ -68,6 +94,9 @@ class SoftPromptSource(Protocol):
 class NoSoftPrompts:
     """Nothing was learned: every tool is as it came."""
 
+    def concepts(self, tool: str, model_id: str) -> Collection[str]:
+        return ()
+
     def candidates(self, tool: str, concept: str | None, model_id: str) -> Sequence[SoftPrompt]:
         return ()
 
@@ -84,6 +113,26 @@ class NoSoftPrompts:
 
     def version(self, tool: str, concept: str | None) -> int:
         return 0
+
+
+def named_in(text: str, concepts: Collection[str]) -> tuple[str, ...]:
+    """The concepts that a text names, in its order; case and a plural's s do not count.
+
+    Of concepts that overlap the longer one is meant: ``traffic light`` is no ``light``.
+    """
+    if not concepts:
+        return ()
+    words = " ".join(text.casefold().split())
+    found: list[tuple[int, str]] = []
+    for concept in sorted(concepts, key=lambda each: (-len(each), each)):
+        if not concept:
+            continue
+        place = re.search(rf"(?<!\w){re.escape(concept)}(?:e?s)?(?!\w)", words)
+        if place is not None:
+            found.append((place.start(), concept))
+            blank = "\0" * (place.end() - place.start())
+            words = words[: place.start()] + blank + words[place.end() :]
+    return tuple(concept for _, concept in sorted(found))
 
 
 def mixed(

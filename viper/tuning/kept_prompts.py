@@ -146,7 +146,7 @@ def kept_prompt(entry: Entry) -> KeptPrompt:
         size, shape = record["feature_size"], record["shape"]
         sizes = [size, *shape]
         check_place(tool, concept)
-        evidence = _evidence(record["evidence"])
+        evidence = evidence_of(record["evidence"])
     except (KeyError, TypeError, UsageError) as error:
         raise StoreError(f"prompt {entry.key}: no record of a soft prompt ({error})") from None
     fits = len(sizes) == 3 and all(type(number) is int and number > 0 for number in sizes)
@@ -185,9 +185,16 @@ def _problem(arrays: Arrays) -> str | None:
     return None
 
 
-def _evidence(record: Mapping[str, Any]) -> Evidence:
+def evidence_of(record: Mapping[str, Any]) -> Evidence:
+    """Evidence from its JSON values; fields that it does not know are passed over.
+
+    Raises:
+        TypeError: values of other kinds, or no model.
+    """
     known = {one.name for one in fields(Evidence)}
     given = {name: value for name, value in record.items() if name in known}
+    if "model_id" not in given:
+        raise TypeError("it names no model")
     for name in ("trained_on", "validated_on"):
         given[name] = tuple(str(one) for one in given.get(name, ()))
     for name in ("model_id", "manner", "task"):

@@ -44,13 +44,19 @@ class LanguageReflector:
     Args:
         hub: captions patches for the prompts; None tells their boxes alone.
         style: ``full``, ``chat`` or ``compact``.
+        results: show what each call gave; False tells program and answer alone (an ablation).
 
     Raises:
         UnknownNameError: another scope or style, or ``local`` with the compact style.
     """
 
     def __init__(
-        self, llm: LLM, hub: ToolHub | None = None, style: str = "chat", scope: Scope = "global"
+        self,
+        llm: LLM,
+        hub: ToolHub | None = None,
+        style: str = "chat",
+        scope: Scope = "global",
+        results: bool = True,
     ) -> None:
         if style not in STYLES:
             raise UnknownNameError("prompt style", style, STYLES)
@@ -58,6 +64,7 @@ class LanguageReflector:
         if scope not in scopes:
             raise UnknownNameError("scope of reflection", scope, scopes)
         self._llm, self._hub, self._style, self._scope = llm, hub, style, scope
+        self._results = results
 
     def reflect(self, case: Case) -> Critique:
         """What the model blames.
@@ -66,6 +73,8 @@ class LanguageReflector:
             CritiqueError: its words name no location that can be understood.
         """
         tools = {call.index: call.tool for call in case.trial.tool_calls}
+        if not self._results:
+            case = replace(case, trial=replace(case.trial, tool_calls=()))
         if self._style == "compact":
             prompt = compact_prompt(case, self._llm.count_tokens)
             stops = Sampling(max_tokens=FAULT_TOKENS, stop=(END_OF_FAULT,))

@@ -12,6 +12,7 @@ A process may be killed at any moment: the last committed version is there, and 
 
 from __future__ import annotations
 
+import hashlib
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -73,6 +74,15 @@ class Ledger:
         """Number of the newest version; 0 where nothing was ever kept."""
         found = self._rows("SELECT MAX(number) FROM versions")
         return self._whole(found[0][0] or 0) if found else 0
+
+    @property
+    def fingerprint(self) -> str:
+        """Tells what the newest version holds, whatever its number is; empty where it is empty."""
+        entries = self.entries()
+        if not entries:
+            return ""
+        held = sorted(f"{one.topic} {one.key} {one.file} {one.record!r}" for one in entries)
+        return hashlib.sha256("\n".join(held).encode()).hexdigest()[:16]
 
     def versions(self) -> list[Version]:
         """Those that can be rolled back to, the oldest first."""

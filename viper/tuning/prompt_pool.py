@@ -61,6 +61,11 @@ class PromptPool:
         self.ledger = Ledger(folder)
         self._read = ComputeCache(_CONCEPTS_KEPT, MOST_BYTES)
 
+    @property
+    def fingerprint(self) -> str:
+        """Tells what it holds, for the records of runs that use it; empty where it is empty."""
+        return self.ledger.fingerprint
+
     def add(
         self,
         tool: str,
@@ -132,6 +137,21 @@ class PromptPool:
             if concept is not None:
                 key = concept_key(tool, concept)
                 found = [one for one in found if one.concept == key]
+        return found
+
+    def concepts(self, tool: str, model_id: str) -> frozenset[str]:
+        """As :class:`~viper.tools.soft_prompts.SoftPromptSource` says.
+
+        Raises:
+            StoreError: a pool that cannot be read.
+        """
+        key = ("concepts", tool, model_id, self.ledger.version)
+        found: frozenset[str] = self._read.get(
+            key,
+            lambda: frozenset(
+                one.concept for one in self.kept(tool) if one.evidence.model_id == model_id
+            ),
+        )[0]
         return found
 
     def candidates(self, tool: str, concept: str | None, model_id: str) -> Sequence[SoftPrompt]:

@@ -6,6 +6,7 @@ import hashlib
 import re
 import shlex
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 
 from viper.data.sample import Sample
@@ -18,6 +19,8 @@ from viper.evaluate.runs.store import PAGE, RunStore
 from viper.schema import trace_from_json
 from viper.strategies.replay import Replayer
 from viper.tools.media import media_from
+from viper.tuning.journal import JOURNAL, Journal
+from viper.tuning.lesson import Lesson
 from viper.web.trace_page import Extras, Truth, replay_all, trace_page
 
 FOLDER = "traces"
@@ -72,6 +75,7 @@ class SamplePages:
             score=row.score,
             back=f"../{PAGE}",
             most_bytes=MOST_BYTES,
+            lesson=lesson_of(self._store.folder, row),
         )
         return trace_page(trace, media, replay_all(trace, media, self._replayer), extras)
 
@@ -81,6 +85,24 @@ def page_name(row: Row) -> str:
     readable = re.sub(r"[^A-Za-z0-9._-]+", "-", row.sample_id).strip("-.")[:_LONGEST_NAME]
     digest = hashlib.sha256(f"{row.seed} {row.sample_id}".encode()).hexdigest()[:10]
     return f"{readable or 'sample'}-{row.seed}-{digest}.html"
+
+
+def lesson_of(folder: Path, row: Row) -> Lesson | None:
+    """What a run that learned took from an answer; None where it did not.
+
+    Raises:
+        StoreError: its journal cannot be read.
+    """
+    path = folder / JOURNAL
+    if not path.is_file():
+        return None
+    found = path.stat()
+    return _lessons(folder, found.st_mtime_ns, found.st_size).get((row.sample_id, row.seed))
+
+
+@lru_cache(4)
+def _lessons(folder: Path, changed: int, size: int) -> Mapping[tuple[str, int], Lesson]:
+    return {lesson.key: lesson for lesson in Journal(folder).lessons()}
 
 
 def truth_of(row: Row) -> Truth:

@@ -19,6 +19,7 @@ from viper.api.library import Library
 from viper.schema import PixelBox, Trace
 from viper.strategies.replay import Replay, Replayer
 from viper.tools.media import Media
+from viper.tuning.lesson import Lesson
 from viper.web.embedded_media import embedded, shades
 from viper.web.pages import asset, rendered
 from viper.web.trace_view import trial_views
@@ -37,6 +38,25 @@ class Truth:
 
 
 @dataclass(frozen=True)
+class Saying:
+    """A form for feedback, with what was said before.
+
+    Attributes:
+        address: that takes it.
+        right_is: what the right answer looks like.
+        known: the right answer, the comment and the time of each earlier remark.
+        refused: why the last remark was not kept; ``answer`` and ``comment`` are then its own.
+    """
+
+    address: str
+    right_is: str
+    known: Sequence[tuple[str, str, str]] = ()
+    refused: str = ""
+    answer: str = ""
+    comment: str = ""
+
+
+@dataclass(frozen=True)
 class Extras:
     """What a page shows beside the trace.
 
@@ -46,7 +66,9 @@ class Extras:
         depth: maps ``[H, W]`` by picture, larger is farther.
         score: of the answer by the data set's metric.
         back: address of the page that lists this one.
+        lesson: what was learned from the answer, where a run learned.
         most_bytes: that all pictures together may take.
+        saying: a form to say what would have been right; a page on disk has nobody to say it to.
     """
 
     command: str = ""
@@ -54,7 +76,9 @@ class Extras:
     depth: Mapping[str, np.ndarray] = field(default_factory=dict)
     score: float | None = None
     back: str = ""
+    lesson: Lesson | None = None
     most_bytes: int = MOST_BYTES
+    saying: Saying | None = None
 
 
 def trace_page(trace: Trace, media: Media, replays: Sequence[Replay], extras: Extras) -> str:
@@ -83,7 +107,7 @@ def trace_page(trace: Trace, media: Media, replays: Sequence[Replay], extras: Ex
         extras=extras,
         script=Markup(script),
         style=Markup(style),
-        policy=_policy(script, style),
+        policy=_policy(script, style, posts=extras.saying is not None),
     )
 
 
@@ -113,9 +137,10 @@ def _answer_picture(trace: Trace, media: Media) -> str:
     return f"image{number}" if media.video is None else f"video0#{number}"
 
 
-def _policy(script: str, style: str) -> str:
+def _policy(script: str, style: str, *, posts: bool) -> str:
+    sends_to = "self" if posts else "none"
     return (
-        "default-src 'none'; img-src data:; base-uri 'none'; form-action 'none'; "
+        f"default-src 'none'; img-src data:; base-uri 'none'; form-action '{sends_to}'; "
         f"script-src {_hashed(script)}; style-src {_hashed(style)}"
     )
 

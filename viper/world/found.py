@@ -68,9 +68,13 @@ class WorldSearch:
 
     def is_wrong(self, picture: FoundPicture) -> bool:
         """Whether a picture of this search was made wrong; for measurements, never for learning."""
-        meaning = meaning_of(picture.text)
-        place = int(picture.picture_id.rsplit(":", 1)[-1])
-        return meaning is not None and self._is_wrong(meaning, place)
+        return self.is_wrong_name(picture.picture_id)
+
+    def is_wrong_name(self, picture_id: str) -> bool:
+        """The same of a picture by its name."""
+        label, place = picture_id.split(":")[-2:]
+        meaning = meaning_of(label)
+        return meaning is not None and self._is_wrong(meaning, int(place))
 
     def _is_wrong(self, meaning: Meaning, place: int) -> bool:
         block, within = divmod(place, _BLOCK)

@@ -7,7 +7,7 @@ bound of a writer, and tests check with it that every canonical program is right
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,8 @@ from viper.schema import Box
 from viper.tools.crops import box_depth
 from viper.world.events import event_phrase
 from viper.world.queries.programs import ATTRIBUTE_QUESTIONS
-from viper.world.queries.truth import SceneTruth, attribute_words
+from viper.world.queries.scene_words import attribute_words
+from viper.world.queries.truth import SceneTruth
 from viper.world.scene import ClipEvent, RenderedScene, SceneObject
 
 
@@ -48,10 +49,9 @@ class Oracle:
             ToolError: no such tool, or one that this medium has nothing for.
         """
         self.calls.append((name, args))
-        tool = _TOOLS.get(name)
-        if tool is None:
+        if name not in _TOOLS:
             raise ToolError(f"the oracle has no tool {name!r}; known: {', '.join(sorted(_TOOLS))}")
-        return tool(self, *args, **kwargs)
+        return getattr(self, _TOOLS[name])(*args, **kwargs)
 
     # Pictures.
 
@@ -190,18 +190,24 @@ def _middle(event: ClipEvent) -> float:
     return (event.start + event.end) / 2
 
 
-_TOOLS: Mapping[str, Callable[..., Any]] = {
-    "find": Oracle.find,
-    "exists": Oracle.exists,
-    "verify_property": Oracle.verify_property,
-    "best_text_match": Oracle.best_text_match,
-    "best_description_from_options": Oracle.best_description,
-    "best_image_match": Oracle.best_image_match,
-    "simple_query": Oracle.simple_query,
-    "compute_depth": Oracle.compute_depth,
-    "locate_event": Oracle.locate_event,
-    "caption_video": Oracle.caption_video,
-    "llm_query": Oracle.llm_query,
-    "select_answer": Oracle.select_answer,
-    "process_guesses": Oracle.process_guesses,
+_TOOLS: Mapping[str, str] = {
+    **{
+        name: name
+        for name in (
+            "find",
+            "exists",
+            "verify_property",
+            "best_text_match",
+            "best_image_match",
+            "simple_query",
+            "compute_depth",
+            "locate_event",
+            "caption_video",
+            "llm_query",
+            "select_answer",
+            "process_guesses",
+        )
+    },
+    "best_description_from_options": "best_description",
 }
+"""Tool to the method that answers it."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
+from diffusers.models.autoencoders.vae import DiagonalGaussianDistribution
 
 import viper.world
 from viper.tools.inpainter_diffusers import DiffusersInpainter
@@ -25,7 +27,7 @@ from viper.world.training.inpainter_batches import (
     prompt_for,
     tensors,
 )
-from viper.world.training.inpainter_losses import conditions
+from viper.world.training.inpainter_losses import autoencoder_loss, conditions
 from viper.world.training.inpainter_model import (
     InpainterShape,
     build_autoencoder,
@@ -37,7 +39,14 @@ from viper.world.training.optim import TrainOptions
 from viper.world.vocabulary import HELD_OUT_COMBINATIONS
 
 DETECTOR = Path(viper.world.__file__).parent / "weights" / "detector"
-TINY = InpainterShape(side=32, autoencoder_widths=(8, 16), unet_widths=(8, 16), heads=2, groups=4)
+TINY = InpainterShape(
+    side=32,
+    autoencoder_widths=(8, 16),
+    latent_channels=4,
+    unet_widths=(8, 16),
+    heads=2,
+    groups=4,
+)
 
 
 @pytest.fixture(scope="module")
@@ -115,6 +124,35 @@ def test_whitened_latents_have_unit_spread_and_decode_to_the_same(views) -> None
         assert torch.allclose(found.mean.std(dim=(0, 2, 3)), torch.ones(4), atol=1e-3)
         assert torch.allclose(found.std, spread / scale[:, None, None], rtol=1e-3)
         assert torch.allclose(autoencoder.decode(found.mean).sample, before, atol=1e-3)
+
+
+def test_grey_costs_more_than_an_error_of_brightness(views, tmp_path) -> None:
+    class Answering:
+        """Decodes to the squares it encoded, changed."""
+
+        def __init__(self, change):
+            self.change = change
+
+        def encode(self, squares):
+            self.decoded = self.change(squares)
+            found = DiagonalGaussianDistribution(torch.zeros(len(squares), 8, 4, 4))
+            return SimpleNamespace(latent_dist=found)
+
+        def decode(self, _):
+            return SimpleNamespace(sample=self.decoded)
+
+    def found(change):
+        loss, figures = autoencoder_loss(Answering(change), views, 32, _options(tmp_path))(0)
+        return float(loss), figures
+
+    def grey(squares):
+        return squares.mean(dim=1, keepdim=True).expand_as(squares)
+
+    lost, figures = found(grey)
+    assert figures["colour"] == pytest.approx(0, abs=1e-5) and figures["pixel"] > 0.01
+    darker, darkened = found(lambda squares: squares - figures["pixel"])
+    assert darkened["colour"] == pytest.approx(1, abs=1e-3)
+    assert darkened["pixel"] == pytest.approx(figures["pixel"]) and lost > 1.5 * darker
 
 
 def test_training_shows_what_the_pipeline_shows(views, tmp_path) -> None:

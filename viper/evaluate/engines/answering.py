@@ -11,14 +11,17 @@ from typing import Any
 
 from viper.data.sample import Sample
 from viper.errors import CancelledError, ViperError
+from viper.evaluate.edit_judges import by_roles
 from viper.evaluate.engines.work import Done, Item
 from viper.evaluate.metrics import Metric
+from viper.evaluate.metrics.editing import LooksAtPictures
 from viper.evaluate.row import Prediction, Row, Score
 from viper.reasoner import Reasoner, RunOptions, RunResult
 from viper.schema import Failure, Trace, Trial, Usage
 from viper.strategies.base import UsageMeter
 from viper.tools.cache import ComputeCache
 from viper.tools.media import Media, media_from
+from viper.tools.roles import Pixels
 
 SHARED_MEDIA_BYTES = 256 << 20
 
@@ -45,7 +48,13 @@ class Answering:
     def with_cache(
         cls, reasoner: Reasoner, metric: Metric, options: RunOptions, kept: int
     ) -> Answering:
-        """With a cache for ``kept`` pictures or videos."""
+        """With a cache for ``kept`` pictures or videos.
+
+        A metric that looks at edited pictures does so with the reasoner's models, unless it was
+        given others.
+        """
+        if isinstance(metric, LooksAtPictures):
+            metric = metric.judged_by(by_roles(reasoner.components.hub))
         return cls(reasoner, metric, options, ComputeCache(kept, SHARED_MEDIA_BYTES))
 
     def answer(
@@ -94,7 +103,7 @@ class Answering:
             failure = Failure("internal", f"{type(error).__name__}: {error}")
         seconds = round(time.perf_counter() - started, 4)
         if result is not None:
-            yield self._judged(item, _with_reason(result.trace), seconds)
+            yield self._judged(item, _with_reason(result.trace), seconds, result.picture)
             return
         broken = self._broken(item, failure or _NO_ANSWER, (trials, meter, seconds))
         yield self._judged(item, broken, seconds)
@@ -139,10 +148,17 @@ class Answering:
             seed=item.seed,
         )
 
-    def _judged(self, item: Item, trace: Trace, seconds: float) -> Done:
+    def _judged(
+        self, item: Item, trace: Trace, seconds: float, picture: Pixels | None = None
+    ) -> Done:
         prediction = None if trace.answer is None else Prediction.of(trace.answer)
+        seen = (
+            prediction
+            if picture is None or prediction is None
+            else replace(prediction, picture=picture)
+        )
         try:
-            score = _checked(self.metric.score(item.sample, prediction))
+            score = _checked(self.metric.score(item.sample, seen))
         except Exception as error:  # noqa: BLE001 (boundary: a metric must not end the set)
             failure = Failure("internal", f"metric: {type(error).__name__}: {error}")
             return Done(item.position, _row(item, trace, failure, seconds), trace)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from viper.errors import UnknownNameError
 from viper.evaluate.metrics.accuracy import answers, gqa
 from viper.evaluate.metrics.answered import AnsweredShare
+from viper.evaluate.metrics.editing import Editing
 from viper.evaluate.metrics.figures import Figures, Metric
 from viper.evaluate.metrics.grounding import Grounding
 from viper.evaluate.metrics.mixed import Mixed
@@ -28,6 +29,7 @@ METRICS: Mapping[str, Callable[[], Metric]] = {
     "world": World,
     "mixed": Mixed,
     "tagging": Tagging,
+    "editing": Editing,
     "answers": answers,
     "answered": AnsweredShare,
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from viper.evaluate.row import Row
+from viper.evaluate.runs.plain import plain
 
 
 def answer_words(row: Row) -> str:
@@ -27,4 +28,9 @@ def target_words(row: Row) -> str:
     target = row.target
     if isinstance(target, int) and not isinstance(target, bool) and 0 <= target < len(row.options):
         return row.options[target]
-    return target if isinstance(target, str) else json.dumps(target, ensure_ascii=False)
+    if isinstance(target, str):
+        return target
+    found = plain(target)
+    if isinstance(found, dict) and {"operation", "old", "new"} <= found.keys():
+        return " ".join(filter(None, [found["operation"], found["old"], found["new"]]))
+    return json.dumps(found, ensure_ascii=False)

@@ -28,7 +28,7 @@ def values_of(position: int, row: Row, trace: Trace | None) -> list[Any]:
         "score": row.score,
         "failure": _text(row.failure),
         "message": _text(row.message),
-        "prediction": None if row.prediction is None else dumps(row.prediction),
+        "prediction": None if row.prediction is None else dumps(_said(row.prediction)),
         "target": dumps(row.target),
         "text": _text(row.text),
         "task": _text(row.task),
@@ -74,6 +74,11 @@ def row_from(line: Sequence[Any]) -> Row:
         seconds=values["seconds"],
         usage=_usage(values),
     )
+
+
+def _said(prediction: Prediction) -> dict[str, Any]:
+    """What is kept of a prediction: no picture."""
+    return {name: getattr(prediction, name) for name in ("value", "box", "choice_index")}
 
 
 def _prediction(text: str | None) -> Prediction | None:

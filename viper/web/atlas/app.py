@@ -1,4 +1,7 @@
-"""The atlas as a web application: pages made on the server, read-only, behind a random token."""
+"""The atlas as a web application: pages made on the server, behind a random token.
+
+It changes nothing of a run; what a visitor says of an answer is kept beside it.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 
 from viper.evaluate.row import Row
@@ -26,14 +29,18 @@ from viper.strategies.replay import Replayer
 from viper.web.atlas.addresses import address, wanted_from, whole
 from viper.web.atlas.gallery import Gallery
 from viper.web.atlas.index import SORTS, AtlasIndex
+from viper.web.atlas.said import Said, keep_said, read_said, saying
 from viper.web.pages import line_changes, rendered, static_file
-from viper.web.sample_pages import again, truth_of
+from viper.web.sample_pages import again, lesson_of, truth_of
 from viper.web.trace_page import Extras, replay_all, trace_page
 
 _POLICY = (
     "default-src 'none'; img-src 'self' data:; style-src 'self'; script-src 'self'; "
     "frame-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
+
+
+_IN_OUR_FRAMES = {"Content-Security-Policy": "frame-ancestors 'self'"}
 
 
 @dataclass(frozen=True)
@@ -72,6 +79,7 @@ def create_atlas(atlas: Atlas) -> Starlette:
         Route("/", partial(_grid, atlas), name="grid"),
         Route("/sample", partial(_sample, atlas), name="sample"),
         Route("/trace", partial(_trace, atlas), name="trace"),
+        Route("/feedback", partial(_feedback, atlas), methods=["POST"], name="feedback"),
         Route("/small", partial(_small, atlas), name="small"),
         Route("/static/{name}", _static, name="static"),
     ]
@@ -92,7 +100,7 @@ class _Gate(BaseHTTPMiddleware):
     async def dispatch(self, request: Request, call_next: RequestResponseEndpoint) -> Response:
         given = request.url.path.split("/")[1]
         known = hmac.compare_digest(given.encode(), self._token.encode())
-        if not known or request.method not in ("GET", "HEAD"):
+        if not known or not _is_allowed(request):
             return Response("not found\n", 404, media_type="text/plain")
         response = await call_next(request)
         response.headers.setdefault("Content-Security-Policy", _POLICY)
@@ -100,6 +108,18 @@ class _Gate(BaseHTTPMiddleware):
         response.headers["Referrer-Policy"] = "no-referrer"
         response.headers.setdefault("Cache-Control", "no-store")
         return response
+
+
+def _is_allowed(request: Request) -> bool:
+    """Whether a page is asked for, or one of our own pages sends feedback."""
+    if request.method != "POST":
+        return request.method in ("GET", "HEAD")
+    sent_by = request.headers.get("sec-fetch-site", "same-origin")
+    return (
+        request.url.path.count("/") == 2
+        and request.url.path.endswith("/feedback")
+        and (sent_by == "same-origin")
+    )
 
 
 async def _grid(atlas: Atlas, request: Request) -> Response:
@@ -166,10 +186,20 @@ def _sample_page(atlas: Atlas, request: Request) -> str:
 
 async def _trace(atlas: Atlas, request: Request) -> Response:
     page = await anyio.to_thread.run_sync(_trace_page, atlas, request)
-    return HTMLResponse(page, headers={"Content-Security-Policy": "frame-ancestors 'self'"})
+    return HTMLResponse(page, headers=_IN_OUR_FRAMES)
 
 
-def _trace_page(atlas: Atlas, request: Request) -> str:
+async def _feedback(atlas: Atlas, request: Request) -> Response:
+    said = await read_said(request)
+    shelf, row = _shelf(atlas, request), _row(atlas, _number(request), request)
+    refused = await anyio.to_thread.run_sync(keep_said, shelf.store.folder, row, said)
+    if refused:
+        page = await anyio.to_thread.run_sync(_trace_page, atlas, request, (said, refused))
+        return HTMLResponse(page, 400, headers=_IN_OUR_FRAMES)
+    return RedirectResponse(f"trace?{request.url.query}#feedback", 303)
+
+
+def _trace_page(atlas: Atlas, request: Request, refused: tuple[Said, str] | None = None) -> str:
     shelf, row = _shelf(atlas, request), _row(atlas, _number(request), request)
     values = shelf.store.trace(row.sample_id, row.seed)
     if values is None:
@@ -186,6 +216,8 @@ def _trace_page(atlas: Atlas, request: Request) -> str:
         truth=truth_of(row),
         score=row.score,
         back="./",
+        lesson=lesson_of(shelf.store.folder, row),
+        saying=saying(shelf.store.folder, row, f"feedback?{request.url.query}", refused),
     )
     return trace_page(trace, media, replay_all(trace, media, atlas.replayer), extras)
 

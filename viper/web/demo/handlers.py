@@ -12,11 +12,11 @@ from typing import Any
 import gradio as gr
 
 from viper.errors import ViperError
+from viper.evaluate.feedback import RIGHT_IS
 from viper.web.demo import scenes
 from viper.web.demo.asked_run import Question
 from viper.web.demo.asking import Answered, Desk, Refused, Status, TrialTold
 from viper.web.demo.showing import (
-    RIGHT_IS,
     answer_html,
     line_html,
     media_html,

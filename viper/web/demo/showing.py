@@ -21,13 +21,6 @@ PICTURE_BYTES = 400_000
 CLIP_SIDE = 480
 """Of a shown clip's frames, in pixels at most."""
 
-RIGHT_IS = {
-    "ground": "a box, x0,y0,x1,y1 in pixels from the top-left corner",
-    "choice": "one of the options, or its number from 0",
-    "statement": "true or false",
-}
-"""What the right answer of a task looks like; in words otherwise."""
-
 
 def media_html(chosen: Chosen | None) -> str:
     """What is asked about, with its name and size."""

@@ -17,7 +17,7 @@ from viper.world.queries.lexicon import (
     Wish,
     head,
 )
-from viper.world.queries.truth import SceneTruth
+from viper.world.queries.scene_words import SceneWords
 
 _ADJECTIVES = ("size", "color", "material")
 _SUBSETS = tuple(chain.from_iterable(combinations(_ADJECTIVES, n) for n in range(4)))
@@ -40,7 +40,7 @@ class SceneNouns(Nouns):
 
     lexicon: Lexicon = WORLD
 
-    def __init__(self, truth: SceneTruth, random: Random, *, held_out: bool) -> None:
+    def __init__(self, truth: SceneWords, random: Random, *, held_out: bool) -> None:
         self._truth, self._random = truth, random
         self._free = FreeNouns(random, held_out=held_out)
         self._counts: dict[str, int] = {}
@@ -62,16 +62,20 @@ class SceneNouns(Nouns):
         if general is None:
             general = self._random.random() < 0.25 or "shape" in wish.without
         noun = self._random.choice(GENERAL_NOUNS) if general else None
-        excluded = (wish.avoid, *GENERAL_NOUNS)
-        fitting = [
-            phrase
-            for phrase, families in self._families.items()
-            if _FITS[number](self._counts[phrase])
-            and (head(phrase) == noun if general else head(phrase) not in excluded)
-            and not any(family in wish.without for family in families)
-            and (wish.only is None or set(families) == set(wish.only))
-        ]
+        fitting = self._fitting(number, wish, noun)
         if not fitting:
             raise NoSuchNounError
         weights = [0.45 ** len(self._families[phrase]) for phrase in fitting]
         return self._random.choices(fitting, weights)[0]
+
+    def _fitting(self, number: Number, wish: Wish, noun: str | None) -> list[str]:
+        """The scene's phrases that so many objects fit; ``noun`` is the general one, if any."""
+        excluded = (wish.avoid, *GENERAL_NOUNS)
+        return [
+            phrase
+            for phrase, families in self._families.items()
+            if _FITS[number](self._counts[phrase])
+            and (head(phrase) == noun if noun else head(phrase) not in excluded)
+            and not any(family in wish.without for family in families)
+            and (wish.only is None or set(families) == set(wish.only))
+        ]

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from viper.tools.crops import box_depth
-from viper.world.queries.lexicon import GENERAL_NOUNS
 from viper.world.queries.meaning import SELECTIONS, Meaning
+from viper.world.queries.scene_words import SceneWords
 from viper.world.queries.wording import plural
-from viper.world.scene import RenderedScene, SceneObject
+from viper.world.scene import RenderedScene
 
 CENTRE_PX = 6.0
 """Least gap between neighbouring centres in an order, and between compared distances."""
@@ -37,17 +37,7 @@ class UnanswerableError(Exception):
     """The query has no answer here, or a doubtful one; draw another."""
 
 
-def attribute_words(thing: SceneObject) -> dict[str, str]:
-    """Attribute family to the object's word."""
-    return {
-        "size": thing.size,
-        "color": thing.colour,
-        "material": thing.material,
-        "shape": thing.shape,
-    }
-
-
-class SceneTruth:
+class SceneTruth(SceneWords):
     """What is true of one rendered scene; objects go by their index.
 
     Attributes:
@@ -56,8 +46,8 @@ class SceneTruth:
     """
 
     def __init__(self, rendered: RenderedScene) -> None:
+        super().__init__(rendered.scene)
         self.rendered = rendered
-        self.words = [attribute_words(thing) for thing in rendered.scene.objects]
         boxes = rendered.boxes.astype(float)
         self.boxes: Numbers = boxes
         self.x: Numbers = (boxes[:, 0] + boxes[:, 2]) / 2
@@ -65,15 +55,6 @@ class SceneTruth:
         self.area: Numbers = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
         measured = [box_depth(rendered.depth, tuple(box)) for box in rendered.boxes]
         self._depths = (np.array(measured, float), rendered.object_depths.astype(float))
-
-    def matching(self, kind: str) -> list[int]:
-        """The objects that a kind names, by index."""
-        wanted = [word for word in kind.split() if word not in GENERAL_NOUNS]
-        return [
-            index
-            for index, words in enumerate(self.words)
-            if all(word in words.values() for word in wanted)
-        ]
 
     def select(self, meaning: Meaning) -> int:
         """The object that a selection denotes.

@@ -35,7 +35,7 @@ class InpainterShape:
 
     side: int = 64
     autoencoder_widths: tuple[int, ...] = (16, 32, 64)
-    latent_channels: int = 4
+    latent_channels: int = 6
     unet_widths: tuple[int, ...] = (64, 96, 112)
     heads: int = 4
     groups: int = 8

@@ -1,0 +1,137 @@
+"""Remarks of a run as cases, those that were learned from left out."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.commands.test_bad_input import viper
+from tests.evaluate.fake_backends import a_set, color_of
+from tests.evaluate.run_samples import a_manifest
+from viper.cli import main
+from viper.errors import StoreError
+from viper.evaluate.feedback import FEEDBACK, Feedback, add_feedback
+from viper.evaluate.feedback_cases import (
+    FeedbackCase,
+    LearnedRemarks,
+    Unreadable,
+    families_of,
+    feedback_cases,
+)
+from viper.evaluate.runs.store import RunStore
+from viper.tuning.common_words import COMMON_FAMILIES
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(scope="module")
+def evaluated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of six questions about colors, answered by a fake."""
+    folder = tmp_path_factory.mktemp("evaluated")
+    file, profile = a_set(folder / "set", 6)
+    with pytest.raises(SystemExit) as ended:
+        main(["eval", str(file), "--profile", str(profile), "--out", str(folder / "run")])
+    assert not ended.value.code
+    return folder / "run"
+
+
+@pytest.fixture
+def run(evaluated: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(evaluated, tmp_path / "run"))
+
+
+def cases(run: Path, learned: LearnedRemarks) -> list[FeedbackCase | Unreadable]:
+    with RunStore.read(run) as store:
+        return list(feedback_cases(store, learned))
+
+
+def answered(number: int) -> str:
+    return color_of(f"what color is thing {number}?")
+
+
+def another(number: int) -> str:
+    return "green" if answered(number) != "green" else "red"
+
+
+def test_each_answer_is_one_case_until_it_was_learned_from(run: Path, tmp_path: Path) -> None:
+    learned = LearnedRemarks(tmp_path / "state" / "learned.jsonl")
+    assert cases(run, learned) == []
+    add_feedback(run, Feedback("q2", 0, "violet"))
+    add_feedback(run, Feedback("q1", comment=f"it should be {another(1)}"))
+    add_feedback(run, Feedback("q2", comment=f"no, it's {another(2)}"))
+    add_feedback(run, Feedback("q4", comment="correct"))
+    add_feedback(run, Feedback("q5", comment="the light is strange"))
+    second, first, right, words = cases(run, learned)
+    assert isinstance(second, FeedbackCase) and isinstance(first, FeedbackCase)
+    assert (second.sample_id, second.case.desired, len(second.remarks)) == ("q2", another(2), 2)
+    assert second.case.comment == f"no, it's {another(2)}" and second.right is False
+    assert (first.sample_id, first.case.desired) == ("q1", another(1))
+    assert first.case.trial.tool_calls and first.case.media.images[0].shape == (12, 16, 3)
+    assert isinstance(right, FeedbackCase) and isinstance(words, FeedbackCase)
+    assert (right.case.desired, right.right) == (answered(4), True)
+    assert (words.case.desired, words.right) == (None, None)
+    learned.add(second.remarks)
+    assert [one.sample_id for one in cases(run, learned)] == ["q1", "q4", "q5"]
+    again = LearnedRemarks(tmp_path / "state" / "learned.jsonl")
+    assert [one.sample_id for one in cases(run, again)] == ["q1", "q4", "q5"]
+    add_feedback(run, Feedback("q2", comment="look again"))
+    (new, *_) = cases(run, again)
+    assert isinstance(new, FeedbackCase) and new.case.desired == another(2)
+
+
+def test_what_makes_no_case_is_told_and_the_rest_goes_on(run: Path, tmp_path: Path) -> None:
+    add_feedback(run, Feedback("q99", 0, "red"))
+    add_feedback(run, Feedback("q1", 7, "red"))
+    add_feedback(run, Feedback("q2", 0, "red"))
+    unknown, other_seed, good = cases(run, LearnedRemarks(tmp_path / "none"))
+    assert isinstance(unknown, Unreadable) and isinstance(other_seed, Unreadable)
+    assert "not there" in unknown.why and "not there" in other_seed.why
+    assert isinstance(good, FeedbackCase)
+
+
+def test_the_same_words_about_another_run_are_another_remark(run: Path, tmp_path: Path) -> None:
+    remark = Feedback("q1", 0, "red", given="2026-01-01T00:00:00+00:00")
+    add_feedback(run, remark)
+    (one,) = cases(run, LearnedRemarks(tmp_path / "none"))
+    other = Path(shutil.copytree(run, tmp_path / "other"))
+    text = (other / "run.json").read_text()
+    created = RunStore.read(run).manifest.created
+    (other / "run.json").write_text(text.replace(created, "2020-01-01T00:00:00+00:00"))
+    (two,) = cases(other, LearnedRemarks(tmp_path / "none"))
+    assert isinstance(one, FeedbackCase) and isinstance(two, FeedbackCase)
+    assert one.remarks != two.remarks
+
+
+def test_a_damaged_list_of_what_was_learned_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "learned").write_text('{"remark": 3}\n{"remark": "a"}\n')
+    with pytest.raises(StoreError, match="line 1: not the id of a remark"):
+        LearnedRemarks(tmp_path / "learned")
+
+
+@pytest.mark.parametrize(
+    "line", ['{"sample_id": 3}', '{"sample_id": "a", "comment": 5}', '{"a": 1}']
+)
+def test_remarks_of_other_kinds_are_refused(run: Path, tmp_path: Path, line: str) -> None:
+    (run / FEEDBACK).write_text(f"{line}\n{line}\n")
+    with pytest.raises(StoreError, match="line 1: not a remark"):
+        cases(run, LearnedRemarks(tmp_path / "none"))
+
+
+def test_families_are_those_of_the_runs_profile() -> None:
+    own = {"tools": {"attribute_families": [["up", "down"], ["in", 3]]}}
+    assert families_of(a_manifest(document=own)) == [["up", "down"], ["in"]]
+    for document in ({}, {"tools": {}}, {"tools": {"attribute_families": []}}, {"tools": "x"}):
+        assert families_of(replace(a_manifest(), document=document)) == COMMON_FAMILIES
+
+
+def test_the_command_says_how_a_comment_is_read(run: Path, capsys: Capture) -> None:
+    given = ("feedback", str(run), "q1", "--comment")
+    code, out, err = viper(capsys, *given, f"it should be {another(1)}")
+    assert (code, out) == (0, "") and f"read as --answer '{another(1)}'" in err
+    code, _, err = viper(capsys, *given, "the light is strange")
+    assert code == 0 and "kept as words: states no answer" in err
+    code, _, err = viper(capsys, *given, "the light is strange", "--answer", "red")
+    assert code == 0 and "read as" not in err and "kept as words" not in err

@@ -1,0 +1,63 @@
+"""What an edited picture must be like to be right: of which objects, what was done, to what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from viper.schema import PixelBox
+
+Operation = Literal["replace", "color_pop", "blur_background", "put_emoji"]
+
+REACH_SHARE, REACH_PX = 0.15, 2.0
+"""How far an edit may reach beyond a box: a share of its longer side and some pixels more. Boxes
+and outlines that tools find are not exact to the pixel."""
+
+
+@dataclass(frozen=True)
+class EditTarget:
+    """The truth about an instruction to edit a picture.
+
+    Attributes:
+        operation: what is to be done, by the name of the tool that does it.
+        old: the objects in words, as ``red cube``.
+        new: what shall stand there afterwards, as ``blue metal ball``; of ``put_emoji`` the
+            emoji's name; empty for the others.
+        boxes: of the objects before the edit, ``(x0, y0, x1, y1)`` from the top-left corner.
+        outlines: of the same objects, ``{"size": [H, W], "counts": […]}`` as
+            :func:`viper.data.coco_masks.mask_of` takes them.
+    """
+
+    operation: Operation
+    old: str
+    new: str
+    boxes: tuple[PixelBox, ...]
+    outlines: tuple[Mapping[str, Any], ...] = field(repr=False)
+
+    @property
+    def reach(self) -> NDArray[np.bool_]:
+        """bool [H, W]: what the edit may touch, or, of what keeps objects, may leave alone.
+
+        An emoji is square, as wide as the longer side of the box.
+        """
+        height, width = self.outlines[0]["size"]
+        return reach(self.boxes, (height, width), square=self.operation == "put_emoji")
+
+
+def reach(
+    boxes: Iterable[Sequence[float]], shape: tuple[int, int], *, square: bool = False
+) -> NDArray[np.bool_]:
+    """bool [H, W] of ``shape``: the boxes, a little grown; as squares around them if so wished."""
+    mask = np.zeros(shape, np.bool_)
+    for x0, y0, x1, y1 in boxes:
+        longer = max(x1 - x0, y1 - y0)
+        by = REACH_SHARE * longer + REACH_PX
+        across, down = (longer, longer) if square else (x1 - x0, y1 - y0)
+        x, y = (x0 + x1) / 2, (y0 + y1) / 2
+        left, top = (max(0, round(edge)) for edge in (x - across / 2 - by, y - down / 2 - by))
+        mask[top : round(y + down / 2 + by), left : round(x + across / 2 + by)] = True
+    return mask

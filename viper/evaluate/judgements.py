@@ -1,0 +1,185 @@
+"""Edited pictures for people to judge: a sheet with the pictures beside it, and what they said.
+
+The sheet is a CSV file, a row a sample: ``id``, ``instruction``, ``before``, ``after`` (paths of
+PNG files, relative to the sheet; no ``after`` where no picture came out) and an empty column
+``correct``.
+
+Source: CLOVA (Gao et al. 2024, sec. 4.1) has people check whether edits are semantically correct.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from viper.data.sample import Sample
+from viper.data.source import Source, shown
+from viper.errors import DataError, UsageError
+from viper.evaluate.intervals import Estimate, proportion
+from viper.evaluate.metrics import Figures, Metric
+from viper.evaluate.metrics.editing import LooksAtPictures
+from viper.evaluate.reports.escape import for_csv
+from viper.evaluate.row import Prediction, Row, Score
+from viper.evaluate.scorers.edits import JudgeOf
+from viper.tools.media import media_from
+from viper.tools.roles import Pixels
+
+COLUMNS = ("id", "instruction", "before", "after", "correct")
+
+_WORDS = {
+    **dict.fromkeys(("1", "yes", "y", "true", "t", "x", "correct", "right"), True),
+    **dict.fromkeys(("0", "no", "n", "false", "f", "wrong", "incorrect"), False),
+}
+_NAMED = 3
+
+
+@dataclass(frozen=True)
+class JudgementSheet:
+    """A sheet at ``path``, its pictures in the folder ``NAME-pictures`` beside it."""
+
+    path: Path
+
+    @property
+    def folder(self) -> Path:
+        """Where the pictures are."""
+        return self.path.with_name(f"{self.path.stem}-pictures")
+
+    def keep(self, sample: Sample, after: Pixels) -> None:
+        """Writes the pictures of a sample, ``after`` as uint8 [H, W, 3].
+
+        Raises:
+            UsageError: they cannot be written.
+        """
+        before = media_from(sample.load()).images[0]
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            _write(before, self._picture(sample.sample_id, "before"))
+            _write(after, self._picture(sample.sample_id, "after"))
+        except OSError as error:
+            raise UsageError(f"cannot write to {self.folder}: {error.strerror or error}") from None
+
+    def write(self, rows: Iterable[Row]) -> int:
+        """Writes the sheet of all edits among the rows; answers how many there are.
+
+        Raises:
+            UsageError: it cannot be written.
+        """
+        edits = {row.sample_id: row for row in rows if row.task == "edit"}
+        out = io.StringIO()
+        table = csv.writer(out, lineterminator="\n")
+        table.writerow(COLUMNS)
+        for row in edits.values():
+            pictures = [self._shown(row.sample_id, which) for which in ("before", "after")]
+            table.writerow([for_csv(row.sample_id), for_csv(row.text), *pictures, ""])
+        partial = self.path.with_name(f".{self.path.name}.partial")
+        try:
+            partial.write_text(out.getvalue(), encoding="utf-8", errors="backslashreplace")
+            partial.replace(self.path)
+        except OSError as error:
+            partial.unlink(missing_ok=True)
+            raise UsageError(f"cannot write {self.path}: {error.strerror or error}") from None
+        return len(edits)
+
+    def _picture(self, sample_id: str, which: str) -> Path:
+        name = "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "_" for c in sample_id)
+        return self.folder / f"{name}-{which}.png"
+
+    def _shown(self, sample_id: str, which: str) -> str:
+        picture = self._picture(sample_id, which)
+        return for_csv(f"{self.folder.name}/{picture.name}") if picture.is_file() else ""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A metric that keeps the pictures it is shown on a sheet, and judges as another one does."""
+
+    metric: Metric
+    sheet: JudgementSheet
+
+    @property
+    def name(self) -> str:
+        """The other one's."""
+        return self.metric.name
+
+    def judged_by(self, judge_of: JudgeOf) -> Kept:
+        """With a judge for the other one, where it needs one."""
+        if not isinstance(self.metric, LooksAtPictures):
+            return self
+        return Kept(self.metric.judged_by(judge_of), self.sheet)
+
+    def score(self, sample: Sample, prediction: Prediction | None) -> Score:
+        """The other one's score; writes the pictures of an edit.
+
+        Raises:
+            UsageError: they cannot be written.
+        """
+        if sample.task == "edit" and prediction is not None and prediction.picture is not None:
+            self.sheet.keep(sample, prediction.picture)
+        return self.metric.score(sample, prediction)
+
+    def figures(self, rows: Iterable[Row]) -> Figures:
+        """The other one's."""
+        return self.metric.figures(rows)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What people said.
+
+    Attributes:
+        correct: the share of rows that are; those without a picture are wrong.
+        without_picture: how many rows have none.
+        unfilled: ids of rows that nobody judged and that counted as wrong.
+    """
+
+    correct: Estimate
+    without_picture: int
+    unfilled: tuple[str, ...]
+
+
+def read_judgements(path: Path, missing: Literal["error", "wrong"] = "error") -> Judged:
+    """The figures of a filled sheet: ``correct`` holds yes or no, true or false, 1 or 0.
+
+    Args:
+        missing: whether a row that nobody judged is an error, or counts as wrong.
+
+    Raises:
+        DataError: no such file, no such sheet, a word that is neither, or rows without one.
+    """
+    source = Source(path.parent, path.name)
+    hits: list[bool] = []
+    unfilled: list[str] = []
+    without = 0
+    for at, row in source.csv_rows(COLUMNS):
+        word = str(row["correct"] or "").strip().lower()
+        if word and word not in _WORDS:
+            raise source.wrong(f"{at}: 'correct'", f"is {shown(word)}", "yes or no (1 or 0)")
+        if not str(row["after"] or "").strip():
+            without += 1
+            word = "no"
+        elif not word:
+            unfilled.append(str(row["id"]))
+        hits.append(_WORDS.get(word, False))
+    if not hits:
+        raise source.wrong("", "holds no rows", "a row a sample")
+    if unfilled and missing == "error":
+        raise DataError(_unfilled(path, unfilled, len(hits)))
+    return Judged(proportion(sum(hits), len(hits)), without, tuple(unfilled))
+
+
+def _unfilled(path: Path, ids: Sequence[str], total: int) -> str:
+    named = ", ".join(shown(one) for one in ids[:_NAMED]) + (", …" if len(ids) > _NAMED else "")
+    return (
+        f"{path}: {len(ids)} of {total} rows have no word in the column 'correct': {named}; fill "
+        "them in, or count them as wrong with --missing wrong"
+    )
+
+
+def _write(pixels: Pixels, path: Path) -> None:
+    from PIL import Image
+
+    Image.fromarray(pixels).save(path)

@@ -1,0 +1,254 @@
+"""Learning from a set's samples: answer, judge, learn, go on.
+
+The offline stage of CLOVA goes through labelled samples and learns; the stream setting of its
+supplement (sec. 9.2) does the same and counts the first answers. Answers are stored in a run's
+folder, lessons in its journal; both are whole after a kill at any moment, and learning goes on
+where it was. With a worker of its own, learning goes on beside answering: pools switch from one
+whole version to the next, and every call of a tool sees one or the other.
+
+Source: CLOVA (Gao et al. 2024), algorithm 1.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from viper.ace.growth import OnTrial
+from viper.ace.pool_examples import PoolExamples
+from viper.ace.pooled import Pooled
+from viper.data.sample import Sample
+from viper.errors import CancelledError
+from viper.evaluate.engines.answering import Answering
+from viper.evaluate.engines.work import Item
+from viper.evaluate.row import Prediction, Row
+from viper.evaluate.runs.store import RunStore
+from viper.reasoner import Reasoner
+from viper.schema import Trace, trace_from_json
+from viper.strategies.base import Components
+from viper.tools.media import Media, media_from
+from viper.tuning.journal import Journal
+from viper.tuning.learner import Answered, Learner, Task
+from viper.tuning.lesson import Lesson
+
+_REFLECTED = frozenset({"ground", "question", "choice", "statement"})
+"""Tasks whose targets a reflector can compare answers with."""
+
+
+@dataclass
+class Standing:
+    """How far learning is.
+
+    Attributes:
+        total: samples in all.
+        answered: of them.
+        learned: tasks whose lesson is over.
+        score: sum of the first answers' scores.
+        score_after: sum of the scores of the answers after each task's lesson.
+        updates: of tools that left prompts in the pool.
+        demonstrations: that came into the pool.
+    """
+
+    total: int
+    answered: int = 0
+    learned: int = 0
+    score: float = 0.0
+    score_after: float = 0.0
+    updates: int = 0
+    demonstrations: int = 0
+    concepts: dict[str, int] = field(default_factory=dict)
+
+    def count(self, lesson: Lesson) -> None:
+        """Takes a lesson into the sums."""
+        self.learned += 1
+        self.score_after += lesson.score_after
+        self.demonstrations += len(lesson.demonstrations)
+        for update in lesson.updates:
+            if update.ids:
+                self.updates += 1
+                name = f"{update.tool}: {update.concept}" if update.concept else update.tool
+                self.concepts[name] = self.concepts.get(name, 0) + len(update.ids)
+
+
+@dataclass
+class Learning:
+    """Answers items one after the other and learns from each.
+
+    Args:
+        answering: answers with what was learned so far.
+        learner: learns.
+        store: of answers.
+        journal: of lessons.
+        on_change: told how far it is, after each answer and each lesson.
+    """
+
+    answering: Answering
+    learner: Learner
+    store: RunStore
+    journal: Journal
+    on_change: Callable[[Standing], None] = lambda standing: None
+
+    def run(
+        self, items: Sequence[Item], cancel: threading.Event, *, background: bool = False
+    ) -> Standing:
+        """Goes through the items in their order; what is there already is not done again.
+
+        Args:
+            cancel: set it to end early; what was begun is done again next time.
+            background: learn in a thread of its own while the next items are answered.
+
+        Raises:
+            CancelledError: ``cancel`` was set.
+            StoreError: a store or a pool cannot be written.
+        """
+        standing = Standing(len(items))
+        over = {lesson.key: lesson for lesson in self.journal.lessons()}
+        for lesson in over.values():
+            self.learner.note(lesson)
+        worker = _Worker(self._learn_from, standing) if background else None
+        try:
+            for item in items:
+                if cancel.is_set():
+                    raise CancelledError("learning was cancelled")
+                row, trace = self._answered(item, cancel)
+                standing.answered += 1
+                standing.score += row.score
+                lesson_over = over.get(item.key)
+                if lesson_over is not None:
+                    standing.count(lesson_over)
+                elif worker is not None:
+                    worker.give(item, row, trace)
+                else:
+                    standing.count(self._learn_from(item, row, trace))
+                self.on_change(standing)
+            if worker is not None:
+                worker.finish(cancel, lambda: self.on_change(standing))
+        except BaseException:
+            if worker is not None:
+                worker.abandon()
+            raise
+        return standing
+
+    def _answered(self, item: Item, cancel: threading.Event) -> tuple[Row, Trace | None]:
+        """The item's row and trace: those of the store, else new ones."""
+        kept = self.store.row(*item.key)
+        if kept is not None:
+            values = self.store.trace(*item.key)
+            return kept, None if values is None else trace_from_json(values)
+        done = self.answering.answer(item, cancel)
+        if done is None:
+            raise CancelledError("learning was cancelled")
+        self.store.add(item.position, done.row, done.trace)
+        return done.row, done.trace
+
+    def _learn_from(self, item: Item, row: Row, trace: Trace | None, stale: bool = False) -> Lesson:
+        """The lesson of an answered item, in the journal when this returns."""
+        lesson = Lesson(item.sample.sample_id, item.seed, row.score, row.score)
+        if trace is not None:
+            task = replace(self._task(item, row, trace), stale=stale)
+            lesson = self.learner.learn(task)
+        lesson = replace(lesson, sample_id=item.sample.sample_id, seed=item.seed)
+        self.journal.add(lesson)
+        return lesson
+
+    def _task(self, item: Item, row: Row, trace: Trace) -> Task:
+        sample = item.sample
+        media = media_from(sample.load())
+        again = _Again(self.answering, item, media, trace)
+        return Task(media.for_run(), Answered(trace, row.score), again, desired_of(sample))
+
+
+def desired_of(sample: Sample) -> Any:
+    """What a sample's label says would be right, where a reflector can use it; else None."""
+    return sample.target if sample.task in _REFLECTED else None
+
+
+@dataclass(frozen=True)
+class _Again:
+    """Answers an item once more, with what is known by now."""
+
+    answering: Answering
+    item: Item
+    media: Media
+    first: Trace
+
+    def __call__(self, program: str | None, shown: Sequence[Pooled]) -> Answered:
+        reasoner = self.answering.reasoner
+        if shown:
+            reasoner = Reasoner(_showing(reasoner.components, shown), preload=False)
+        sample, options = self.item.sample, self.answering.options
+        asked = replace(
+            options,
+            task=sample.task,
+            options=sample.options,
+            seed=self.item.seed,
+            sample_id=sample.sample_id,
+        )
+        if program is None:
+            result = reasoner.run(self.media, sample.text, asked)
+        else:
+            result = reasoner.execute(program, self.media, sample.text, asked)
+        found = None if result.answer is None else Prediction.of(result.answer)
+        score = self.answering.metric.score(sample, found).value
+        trace = result.trace if program is None else self._planned(result.trace)
+        return Answered(trace, score)
+
+    def _planned(self, trace: Trace) -> Trace:
+        """The trace of a program that ran again, with the plan that it was written from."""
+        plan = next((one.plan for one in self.first.trials[::-1] if one.plan), None)
+        trials = tuple(replace(trial, plan=plan) for trial in trace.trials)
+        return replace(trace, trials=trials)
+
+
+def _showing(components: Components, shown: Sequence[Pooled]) -> Components:
+    """The same parts, with demonstrations that are shown before those of the pool."""
+    tried = OnTrial(shown, components.demonstrations)
+    examples = components.examples
+    bank = examples.bank if isinstance(examples, PoolExamples) else examples
+    return replace(components, demonstrations=tried, examples=PoolExamples(tried, bank))
+
+
+class _Worker:
+    """Learns in a thread of its own, one task after the other."""
+
+    def __init__(self, learn: Callable[..., Lesson], standing: Standing) -> None:
+        self._learn, self._standing = learn, standing
+        self._waiting: queue.Queue[tuple[Item, Row, Trace | None] | None] = queue.Queue()
+        self._error: BaseException | None = None
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="viper-learn")
+        self._thread.start()
+
+    def give(self, item: Item, row: Row, trace: Trace | None) -> None:
+        """Another task to learn from; raises what ended the thread, if anything did."""
+        if self._error is not None:
+            raise self._error
+        self._waiting.put((item, row, trace))
+
+    def finish(self, cancel: threading.Event, on_change: Callable[[], None]) -> None:
+        """Waits until all is learned."""
+        self._waiting.put(None)
+        while self._thread.is_alive():
+            self._thread.join(0.2)
+            if cancel.is_set():
+                raise CancelledError("learning was cancelled")
+            on_change()
+        if self._error is not None:
+            raise self._error
+
+    def abandon(self) -> None:
+        """Ends the thread after the task that it is at."""
+        self._stop.set()
+        self._waiting.put(None)
+        self._thread.join()
+
+    def _work(self) -> None:
+        while (given := self._waiting.get()) is not None and not self._stop.is_set():
+            try:
+                self._standing.count(self._learn(*given, stale=True))
+            except BaseException as error:  # noqa: BLE001 (boundary: told to the giving thread)
+                self._error = error
+                return

@@ -1,0 +1,116 @@
+"""An edited picture against what was asked: is it there, is the old gone, is the rest as it was.
+
+Pictures are ``uint8 [H, W, 3]``. Where something was painted a judge looks at it; everything else
+is arithmetic on pixels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from viper.data.coco_masks import mask_of
+from viper.data.edit_target import EditTarget
+from viper.data.sample import Sample
+from viper.schema import PixelBox
+from viper.tools.edits import blurred_background, color_pop, covered
+from viper.tools.roles import Mask, Pixels
+from viper.world.queries.edit_templates import EMOJIS
+
+KEPT = 0.9
+"""Share of an object's pixels that must stay as they were where the object is to be kept."""
+
+
+FAR = 0.6
+"""Of an emoji: its difference from the picture as a share of what was there before's, at most."""
+
+
+class EditJudge(Protocol):
+    """Who looks at what was painted."""
+
+    def shows(self, pixels: Pixels, box: PixelBox, phrase: str, over: str) -> bool:
+        """Whether a picture shows what ``phrase`` names in a box, rather than what ``over`` names.
+
+        Args:
+            pixels: the whole picture, uint8 [H, W, 3].
+            box: pixels from the top-left corner.
+        """
+        ...
+
+
+JudgeOf = Callable[[Sample], EditJudge]
+"""The judge of a sample: mostly the same of all, but one that knows the truth knows its own."""
+
+
+class EditVerdict(NamedTuple):
+    """``asked`` is there, what was there is ``gone``, and the rest is ``unchanged``."""
+
+    asked: bool
+    gone: bool
+    unchanged: bool
+
+    @property
+    def right(self) -> bool:
+        """All three."""
+        return all(self)
+
+
+NOT_EDITED = EditVerdict(False, False, False)
+
+
+def edit_verdict(
+    before: Pixels, after: Pixels, target: EditTarget, judge: EditJudge
+) -> EditVerdict:
+    """What became of an instruction; a picture of another size is wrong in every way.
+
+    - Replacements: the judge sees what was asked in every box, and the old one in none;
+      ``unchanged`` is exact outside :attr:`EditTarget.reach`.
+    - Emoji: the picture is nearer to the one with that emoji than to those with others that
+      instructions name, and far from what was there; ``unchanged`` as above.
+    - What keeps objects and changes the rest (``color_pop``, ``blur_background``): ``asked`` says
+      that all outside the reach is exactly as the operation makes it, ``gone`` that it is not what
+      it was, ``unchanged`` that :data:`KEPT` of each object's pixels stayed.
+    """
+    if after.shape != before.shape:
+        return NOT_EDITED
+    outside = ~target.reach
+    if target.operation in ("color_pop", "blur_background"):
+        return _kept(before, after, target, outside)
+    unchanged = bool((before[outside] == after[outside]).all())
+    if target.operation == "put_emoji":
+        hidden = _is_hidden(before, after, target)
+        return EditVerdict(hidden, hidden, unchanged)
+    asked = all(judge.shows(after, box, target.new, target.old) for box in target.boxes)
+    still = any(judge.shows(after, box, target.old, target.new) for box in target.boxes)
+    return EditVerdict(asked, not still, unchanged)
+
+
+def _kept(before: Pixels, after: Pixels, target: EditTarget, outside: Mask) -> EditVerdict:
+    make = color_pop if target.operation == "color_pop" else blurred_background
+    made = make(before, np.zeros(before.shape[:2], np.bool_))
+    asked = bool((after[outside] == made[outside]).all())
+    gone = bool((after[outside] != before[outside]).any())
+    same = (after == before).all(axis=2)
+    height, width = before.shape[:2]
+    masks = [mask_of(outline, height, width) for outline in target.outlines]
+    return EditVerdict(asked, gone, all(same[mask].mean() >= KEPT for mask in masks))
+
+
+def _is_hidden(before: Pixels, after: Pixels, target: EditTarget) -> bool:
+    """Whether each box is nearest to the asked emoji over it, and by far."""
+    from viper.tools.emoji import emoji_picture
+
+    boxes = [tuple(round(edge) for edge in box) for box in target.boxes]
+    made = {
+        name: covered(before, boxes, emoji_picture(name)).astype(int)
+        for name in dict.fromkeys((target.new, *EMOJIS))
+    }
+    for x0, y0, x1, y1 in boxes:
+        part = (slice(y0, y1), slice(x0, x1))
+        far = {name: np.abs(after[part] - other[part]).mean() for name, other in made.items()}
+        asked = far.pop(target.new)
+        if asked >= min(*far.values(), FAR * np.abs(after[part].astype(int) - before[part]).mean()):
+            return False
+    return True

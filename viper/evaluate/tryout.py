@@ -1,0 +1,192 @@
+"""Tries demonstrations on the samples that they came from, and keeps what came of it.
+
+What a language model was asked once is not asked again: every outcome is a line of a file, so that
+a session which was ended anyhow goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from viper.ace.growth import OnTrial
+from viper.ace.pooled import Pooled
+from viper.ace.select import RIGHT
+from viper.data.sample import Sample
+from viper.errors import ViperError
+from viper.evaluate.metrics import Metric
+from viper.evaluate.row import Prediction
+from viper.evaluate.runs.lines import append_line, read_lines
+from viper.reasoner import Reasoner, RunOptions, RunResult
+from viper.schema import Example, Query
+from viper.strategies.base import Components, Wanted
+from viper.strategies.demonstrations import NoDemonstrations
+from viper.strategies.writing import REDRAWS
+
+Verdict = Literal["right", "wrong", "none"]
+"""Of an answer by the metric; ``none`` where there was no answer."""
+
+
+class BudgetSpentError(ViperError):
+    """The next request could pass the budget."""
+
+    code = "budget"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one try.
+
+    Attributes:
+        key: what was tried: a hash.
+        shown: whether the prompts had room for what was tried.
+        program: that answered, or failed to.
+        llm_calls: requests to language models.
+    """
+
+    key: str
+    verdict: Verdict
+    shown: bool = True
+    program: str = ""
+    llm_calls: int = 0
+
+    def __post_init__(self) -> None:
+        if self.verdict not in ("right", "wrong", "none") or type(self.llm_calls) is not int:
+            raise ValueError(f"no outcome: {self.verdict!r}, {self.llm_calls!r} requests")
+
+
+class Tryout:
+    """Runs single samples with given demonstrations, plans or programs, one after another.
+
+    Args:
+        components: whose own demonstrations and examples are not shown.
+        judge: the metric of the set.
+        options: of every run: one program, nothing corrected.
+        journal: the file of outcomes; need not exist.
+        budget: requests to language models at most, ``spent`` and those of the journal included.
+        spent: requests that were made before.
+
+    Attributes:
+        llm_calls: requests so far.
+    """
+
+    def __init__(
+        self,
+        components: Components,
+        judge: Metric,
+        options: RunOptions,
+        journal: Path,
+        budget: int | None = None,
+        spent: int = 0,
+    ) -> None:
+        self._components, self._judge, self._options = components, judge, options
+        self._journal, self._budget = journal, budget
+        known = read_lines(journal, lambda values: Outcome(**values), "an outcome of a try")
+        self._known = {one.key: one for one in known}
+        self.llm_calls = spent + sum(one.llm_calls for one in known)
+
+    @property
+    def shows_incorrect(self) -> bool:
+        """Whether the strategy is shown what did not work."""
+        return self._options.strategy == "plan"
+
+    def with_demonstrations(self, sample: Sample, tried: Sequence[Pooled]) -> Outcome:
+        """The sample answered anew with these in its prompts, and nothing else.
+
+        Raises:
+            BudgetSpentError: it may take more requests than are left.
+            ViperError: a model or the sandbox failed; nothing is noted.
+        """
+        key = _key("shown", sample.sample_id, *(one.id for one in tried))
+        plans = self._options.strategy == "plan"
+        parts = replace(
+            self._components,
+            demonstrations=OnTrial(tried, NoDemonstrations()),
+            examples=_OneExample(tried[0].example),
+        )
+        options = replace(
+            self._options,
+            examples=0 if plans else 1,
+            correct_demonstrations=1,
+            incorrect_demonstrations=1,
+        )
+
+        def run() -> Outcome:
+            found = Reasoner(parts, preload=False).run(
+                sample.load(), sample.text, _about(sample, options)
+            )
+            return self._outcome(key, sample, found, tried)
+
+        return self._once(key, 2 + REDRAWS if plans else 1, run)
+
+    def of_plan(self, sample: Sample, plan: str) -> Outcome:
+        """What a program that is written for this plan answers; raises as
+        :meth:`with_demonstrations`."""
+        key = _key("plan", sample.sample_id, plan)
+
+        def run() -> Outcome:
+            reasoner = Reasoner(self._components, preload=False)
+            options = replace(self._options, correct_demonstrations=0, incorrect_demonstrations=0)
+            found = reasoner.carry_out(plan, sample.load(), sample.text, _about(sample, options))
+            return self._outcome(key, sample, found)
+
+        return self._once(key, 1, run)
+
+    def of_program(self, sample: Sample, program: str) -> Outcome:
+        """What a program answers; asks no language model for one."""
+        key = _key("program", sample.sample_id, program)
+
+        def run() -> Outcome:
+            reasoner = Reasoner(self._components, preload=False)
+            found = reasoner.execute(
+                program, sample.load(), sample.text, _about(sample, self._options)
+            )
+            return self._outcome(key, sample, found)
+
+        return self._once(key, 0, run)
+
+    def _once(self, key: str, most_calls: int, run: Any) -> Outcome:
+        if key in self._known:
+            return self._known[key]
+        if self._budget is not None and self.llm_calls + most_calls > self._budget:
+            raise BudgetSpentError(f"{self.llm_calls} of {self._budget} requests were made")
+        outcome: Outcome = run()
+        append_line(self._journal, dataclasses.asdict(outcome))
+        self._known[key] = outcome
+        self.llm_calls += outcome.llm_calls
+        return outcome
+
+    def _outcome(
+        self, key: str, sample: Sample, found: RunResult, tried: Sequence[Pooled] = ()
+    ) -> Outcome:
+        verdict: Verdict = "none"
+        if found.answer is not None:
+            score = self._judge.score(sample, Prediction.of(found.answer)).value
+            verdict = "right" if score > RIGHT else "wrong"
+        trace = found.trace
+        shown = {name for trial in trace.trials for name in trial.demonstrations}
+        was_shown = {one.id for one in tried} <= shown or bool(trace.examples_shown)
+        return Outcome(key, verdict, was_shown, trace.program or "", trace.usage.llm_calls)
+
+
+class _OneExample:
+    """The :class:`~viper.strategies.base.ExampleSource` that shows one, even to its own query."""
+
+    def __init__(self, example: Example) -> None:
+        self._example = example
+
+    def examples(self, query: Query, wanted: Wanted) -> Sequence[Example]:
+        return [self._example][: wanted.count]
+
+
+def _about(sample: Sample, options: RunOptions) -> RunOptions:
+    return replace(options, task=sample.task, options=sample.options, sample_id=sample.sample_id)
+
+
+def _key(*parts: str) -> str:
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:24]

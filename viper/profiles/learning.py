@@ -1,0 +1,223 @@
+"""The parts that learn, wired from a profile, as :mod:`viper.profiles.wiring` wires those that run.
+
+What is learned goes into the pools of the profile's state. Data comes from the embedded world
+itself, from LVIS, from a folder of pictures, or from a picture search on the web.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import tomllib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from viper.ace.growth import Origin
+from viper.ace.pool import FOLDER as DEMONSTRATIONS
+from viper.ace.pool import DemonstrationPool
+from viper.api.spec import api_hash
+from viper.data.lvis import Lvis
+from viper.errors import UnknownNameError, UsageError
+from viper.strategies.base import Components
+from viper.tuning.collect import AnnotatedStore, PictureSearch
+from viper.tuning.language_reflector import LanguageReflector
+from viper.tuning.learner import Learner, LearnSettings
+from viper.tuning.prompt_pool import FOLDER as PROMPTS
+from viper.tuning.prompt_pool import PromptPool
+from viper.tuning.reflector import InterventionReflector, Reflector
+from viper.tuning.soft_prompts.base import Progress
+from viper.tuning.teach import Sources, Teacher
+from viper.tuning.tool_updates import ToolSettings, ToolUpdates
+from viper.tuning.web_service import WebService
+from viper.world.annotated import WorldStore
+from viper.world.found import WorldSearch
+
+Reflection = Literal[
+    "intervention", "llm", "both", "none", "llm-global", "llm-local", "llm-without-results"
+]
+"""``llm``: globally, then locally, as in the paper; the last three are for ablations."""
+
+STORES = ("world", "lvis", "none")
+
+_MOST_TOML = 64_000
+
+
+@dataclass(frozen=True)
+class Data:
+    """Where data for concepts comes from.
+
+    Attributes:
+        annotated: ``world``, ``lvis`` (files below ``root``), or ``none``.
+        pictures: ``world``; a folder of pictures; a ``.toml`` file that describes a search on the
+            web (the fields of :class:`viper.tuning.web_service.WebService`); or ``none``.
+        positives: pictures of a concept at most, whatever a tool would take.
+        seed: of the embedded world's own pictures.
+        wrong: share of these, in tenths, that show something else; for measurements.
+    """
+
+    annotated: str = "world"
+    root: Path | None = None
+    pictures: str = "world"
+    positives: int | None = None
+    seed: int = 0
+    wrong: float = 0.0
+
+
+def learner_for(
+    components: Components,
+    state: Path,
+    data: Data,
+    *,
+    reflection: Reflection = "intervention",
+    settings: LearnSettings | None = None,
+    tools: ToolSettings | None = None,
+    origin: Origin | None = None,
+    on_step: Callable[[str], None] = lambda text: None,
+    on_progress: Progress | None = None,
+) -> Learner:
+    """A learner whose pools are in a state's folder.
+
+    Args:
+        components: that use these pools, so that they see what is learned at once.
+        tools: None teaches no tools.
+        origin: what demonstrations say of where they are from; None: the writer and its API.
+
+    Raises:
+        UnknownNameError: no such reflection or store.
+        UsageError, DataError, StoreError: a source of data that cannot be opened.
+    """
+    updates = None
+    if tools is not None:
+        updates = ToolUpdates(
+            components.hub,
+            Teacher(
+                components.hub.models,
+                PromptPool(state / PROMPTS),
+                sources_of(data, components, state),
+            ),
+            tools,
+            on_step,
+            on_progress,
+        )
+    return Learner(
+        updates,
+        reflectors_of(components, reflection),
+        DemonstrationPool(state / DEMONSTRATIONS),
+        settings or LearnSettings(),
+        origin or origin_of(components),
+        on_step,
+    )
+
+
+def origin_of(components: Components, set_name: str = "", split: str = "") -> Origin:
+    """What demonstrations of these parts say of where they are from."""
+    api = components.library.api_set(components.settings.api)
+    return Origin(
+        components.llm.model_id,
+        api_hash(api.entries("question")),
+        set=set_name,
+        split=split,
+    )
+
+
+def reflectors_of(components: Components, reflection: Reflection) -> list[Reflector]:
+    """Who is asked what was wrong, in order; a language model globally first, then locally.
+
+    Raises:
+        UnknownNameError: no such reflection.
+    """
+    if reflection not in get_args(Reflection):
+        raise UnknownNameError("reflection", reflection, get_args(Reflection))
+    found: list[Reflector] = []
+    if reflection in ("intervention", "both"):
+        found.append(InterventionReflector(components))
+    style, hub, llm = components.settings.prompt_style, components.hub, components.llm
+    if reflection in ("llm", "both", "llm-global"):
+        found.append(LanguageReflector(llm, hub, style))
+    if reflection in ("llm", "both", "llm-local") and style != "compact":
+        found.append(LanguageReflector(llm, hub, style, "local"))
+    if reflection == "llm-without-results":
+        found.append(LanguageReflector(llm, hub, style, results=False))
+    return found
+
+
+def sources_of(data: Data, components: Components, state: Path) -> Sources:
+    """The store and the search that were named.
+
+    Raises:
+        UnknownNameError, UsageError, DataError, StoreError: as :func:`learner_for`.
+    """
+    return Sources(_store(data, state), _search(data, components, state), data.positives)
+
+
+def _store(data: Data, state: Path) -> AnnotatedStore | None:
+    if data.annotated not in STORES:
+        raise UnknownNameError("annotated store", data.annotated, STORES)
+    if data.annotated == "lvis":
+        if data.root is None:
+            raise UsageError("LVIS has to be on this disk; name its folder with --annotated-root")
+        return Lvis(data.root, state)
+    return WorldStore() if data.annotated == "world" else None
+
+
+def _search(data: Data, components: Components, state: Path) -> PictureSearch | None:
+    if data.pictures in ("world", "none"):
+        return WorldSearch(data.wrong, data.seed) if data.pictures == "world" else None
+    path = Path(data.pictures)
+    if path.suffix == ".toml":
+        from viper.tuning.picture_web import WebSearch
+
+        return WebSearch(web_service(path), state / "web-pictures")
+    if not path.is_dir():
+        raise UsageError(
+            f"{data.pictures}: expected world, none, a folder of pictures, or a .toml file that "
+            "describes a search on the web"
+        )
+    from viper.tuning.picture_folder import FolderSearch
+
+    return FolderSearch(path, components.hub.models.shared("matcher"), state)
+
+
+def web_service(path: Path) -> WebService:
+    """A search on the web as a file describes it: its fields at the top of a TOML file.
+
+    Raises:
+        UsageError: no such file, no TOML, or a field that is none.
+    """
+    try:
+        if path.stat().st_size > _MOST_TOML:
+            raise UsageError(f"{path}: larger than {_MOST_TOML} bytes; no description of a search")
+        values: dict[str, Any] = tomllib.loads(path.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise UsageError(f"{path}: cannot be read as TOML ({error})") from None
+    known = {one.name: one for one in dataclasses.fields(WebService) if one.name != "backoff"}
+    for name, value in values.items():
+        if name not in known:
+            raise UnknownNameError("field of a web search", name, tuple(known))
+        if name == "hosts":
+            if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+                raise UsageError(f"{path}: hosts must be a list of texts")
+            values[name] = tuple(value)
+        elif not isinstance(value, str | int | float) or isinstance(value, bool):
+            raise UsageError(f"{path}: {name} must be a text or a number")
+    if "address" not in values:
+        raise UsageError(f'{path}: no address; expected address = "https://…?q={{text}}"')
+    try:
+        return WebService(**values)
+    except TypeError as error:
+        raise UsageError(f"{path}: {error}") from None
+
+
+def every_tool(only: Sequence[str]) -> frozenset[str] | None:
+    """Tools by the pool's names; none given: all.
+
+    Raises:
+        UnknownNameError: one of them cannot be taught.
+    """
+    from viper.tuning.soft_prompts.registry import TOOLS
+
+    for name in only:
+        if name not in TOOLS:
+            raise UnknownNameError("tool that can be taught", name, TOOLS)
+    return frozenset(only) or None

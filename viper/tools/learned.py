@@ -1,0 +1,180 @@
+"""What abilities do where a tool was taught something that matters for a call.
+
+A tool that was taught nothing about a call never comes here: its results, and the keys under which
+they are kept, are those of the tool as it came. Soft prompts are mixed for the input by the
+source (:mod:`viper.tools.soft_prompts`); the backend gets the mixture, as :class:`Learned`.
+
+Source: CLOVA (Gao et al. 2024), sec. 3.4.1 and its supplement, sec. 8, "Inference".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from viper.tools.roles import Detection, Floats, Segment
+from viper.tools.soft_prompts import NEAREST, Learned, mixed, named_in
+
+if TYPE_CHECKING:
+    from viper.tools.hub import HubSession, Region
+
+LEAST_CONFIDENCE = 0.1
+"""A prompt of the detector that finds nothing so sure in a picture is not used on it."""
+
+_ALIKE = np.ones(1, np.float32)
+"""The feature of every input of the inpainter: what it paints is not there yet to be compared."""
+
+
+def taught(session: HubSession, role: str, tool: str) -> Collection[str]:
+    """The concepts that the tool was taught, for the model that plays the role now."""
+    models = session.hub.models
+    if role not in models.roles:
+        return ()
+    return session.hub.soft_prompts.concepts(tool, models.trait(role, "model_id"))
+
+
+def named(session: HubSession, role: str, tool: str, text: str) -> tuple[str, ...]:
+    """Those of them that a text names."""
+    known = taught(session, role, tool)
+    return named_in(text, known) if known else ()
+
+
+def keys(prompts: Sequence[Learned]) -> tuple[str, ...]:
+    """What a result depends on beside its input: part of the key under which it is kept."""
+    return ("taught", *(prompt.digest for prompt in prompts))
+
+
+def detect(
+    session: HubSession, where: tuple[Any, ...], encoding: Any, phrase: str
+) -> list[Detection] | None:
+    """What the detector finds for a phrase that names a taught concept; None: it names none.
+
+    Prompts whose best box is not above :data:`LEAST_CONFIDENCE` are left out.
+
+    Args:
+        where: content and box of the picture, as in the keys of its other results.
+    """
+    prompts = []
+    for concept in named(session, "detector", "loc", phrase):
+        feature = session.computed("detector", (*where, "feature"), "feature", encoding)
+        fit = [
+            one
+            for one in _candidates(session, "detector", "loc", concept)
+            if _best(_detect(session, where, encoding, phrase, [Learned(concept, one.vectors)]))
+            > LEAST_CONFIDENCE
+        ]
+        prompts += _mixture(session, "loc", concept, mixed(fit, feature, NEAREST.get("loc")))
+    return _detect(session, where, encoding, phrase, prompts) if prompts else None
+
+
+def _detect(
+    session: HubSession,
+    where: tuple[Any, ...],
+    encoding: Any,
+    phrase: str,
+    prompts: Sequence[Learned],
+) -> list[Detection]:
+    key = (*where, phrase, *keys(prompts))
+    found: list[Detection] = session.computed(
+        "detector", key, "detect_taught", encoding, phrase, prompts
+    )
+    return found
+
+
+def _best(found: Sequence[Detection]) -> float:
+    return max((item.score for item in found), default=0.0)
+
+
+def match(
+    session: HubSession,
+    region: Region,
+    text: str,
+    plain: Floats,
+    look: Callable[[], Any],
+) -> float | None:
+    """Cosine of a region and a text that names a taught concept; None: it names none.
+
+    Args:
+        plain: the region's embedding by the matcher as it came, float32 [D].
+        look: gives the pixels that the matcher sees of the region.
+    """
+    prompts = []
+    for concept in named(session, "matcher", "match", text):
+        prompts += _ensemble(session, "matcher", "match", concept, plain)
+    if not prompts:
+        return None
+    content = session.media.content_hash(region.image_id)
+    image: Floats = session.computed_late(
+        "matcher",
+        ("image", content, region.box, *keys(prompts)),
+        "encode_image_taught",
+        lambda: (look(), prompts),
+    )
+    words: Floats = session.computed(
+        "matcher", ("text", text, *keys(prompts)), "encode_text_taught", text, prompts
+    )
+    return float(image @ words)
+
+
+def answer(session: HubSession, where: tuple[Any, ...], encoding: Any, question: str) -> str | None:
+    """The VQA model's answer where cases like this one were learned; None: none were.
+
+    Args:
+        where: content and box of the picture, as in the keys of its other results.
+    """
+    if not taught(session, "vqa", "vqa"):
+        return None
+    feature = session.computed("vqa", (*where, question, "feature"), "feature", encoding, question)
+    prompts = _ensemble(session, "vqa", "vqa", "", feature)
+    if not prompts:
+        return None
+    key = (*where, question, *keys(prompts))
+    found: str = session.computed("vqa", key, "answer_taught", encoding, question, prompts[0])
+    return found
+
+
+def segments(session: HubSession, where: tuple[Any, ...], encoding: Any) -> list[Segment] | None:
+    """The segments of a picture, those of taught concepts among them; None: nothing was taught.
+
+    Args:
+        where: content and box of the picture, as in the keys of its other results.
+    """
+    prompts = []
+    for concept in sorted(taught(session, "segmenter", "seg")):
+        feature = session.computed("segmenter", (*where, "feature"), "feature", encoding)
+        prompts += _ensemble(session, "segmenter", "seg", concept, feature)
+    if not prompts:
+        return None
+    key = (*where, *keys(prompts))
+    found: list[Segment] = session.computed("segmenter", key, "segments_taught", encoding, prompts)
+    return found
+
+
+def painted_prompts(session: HubSession, text: str) -> list[Learned]:
+    """What the inpainter was taught of a text; nothing where it names no taught concept."""
+    prompts = []
+    for concept in named(session, "inpainter", "replace", text):
+        prompts += _ensemble(session, "inpainter", "replace", concept, _ALIKE)
+    return prompts
+
+
+def _candidates(session: HubSession, role: str, tool: str, concept: str) -> Sequence[Any]:
+    model_id = session.hub.models.trait(role, "model_id")
+    return session.hub.soft_prompts.candidates(tool, concept, model_id)
+
+
+def _ensemble(
+    session: HubSession, role: str, tool: str, concept: str, feature: Floats
+) -> list[Learned]:
+    model_id = session.hub.models.trait(role, "model_id")
+    found = session.hub.soft_prompts.ensemble(tool, concept, feature, model_id=model_id)
+    return _mixture(session, tool, concept, found)
+
+
+def _mixture(session: HubSession, tool: str, concept: str, vectors: Floats | None) -> list[Learned]:
+    if vectors is None:
+        return []
+    session.note_taught(f"{tool}: {concept}" if concept else tool)
+    return [Learned(concept, vectors)]

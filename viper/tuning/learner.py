@@ -1,0 +1,259 @@
+"""The closed loop for one task: reflect on a wrong answer, update what is at fault, answer again.
+
+Source: CLOVA (Gao et al. 2024), sec. 3.3 and 3.4, algorithm 1. Differs: reflection and update go
+on until the task is solved, nothing is blamed, or a bound is reached.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from viper.ace.growth import Criticised, Origin, demonstrations_of
+from viper.ace.pool import DemonstrationPool
+from viper.ace.pooled import Pooled
+from viper.errors import StoreError, UsageError, ViperError
+from viper.schema import Query, ToolCall, Trace, Trial
+from viper.strategies.demonstrations import Part
+from viper.tools.media import Media
+from viper.tuning.case import Case
+from viper.tuning.critique import Critique, CritiqueError
+from viper.tuning.lesson import Lesson, Update
+from viper.tuning.reflector import Reflector
+from viper.tuning.tool_updates import About, ToolUpdates, has_learned
+
+SOLVED = 0.5
+"""A score above it is that of a right answer."""
+
+
+@dataclass(frozen=True)
+class LearnSettings:
+    """What a task may change besides tools.
+
+    Attributes:
+        correct, incorrect: keep demonstrations of that kind.
+        validate: keep only demonstrations that their own task bears out.
+    """
+
+    correct: bool = True
+    incorrect: bool = True
+    validate: bool = True
+
+
+@dataclass(frozen=True)
+class Answered:
+    """One answer with its score."""
+
+    trace: Trace
+    score: float
+
+    @property
+    def solved(self) -> bool:
+        return self.score > SOLVED
+
+
+@dataclass(frozen=True)
+class Task:
+    """A task that was answered, with the feedback on it.
+
+    Attributes:
+        media: what it is about.
+        answered: how it went.
+        again: answers it once more with what is known by now: by the program that is given, else
+            by a new one; with demonstrations to be shown before those of the pool.
+        desired: what would have been right; None: a comment is all there is.
+        comment: in words.
+        stale: tools may have learned since it was answered; its program is tried again first.
+    """
+
+    media: Media
+    answered: Answered
+    again: Callable[[str | None, Sequence[Pooled]], Answered]
+    desired: Any = None
+    comment: str = ""
+    stale: bool = False
+
+    @property
+    def query(self) -> Query:
+        return self.answered.trace.query
+
+
+@dataclass
+class Learner:
+    """Learns from one task after another; not for several threads at once.
+
+    Args:
+        updates: of tools; None teaches none.
+        reflectors: asked in turn: the next one where one blames nothing, or where what it led to
+            did not help. CLOVA's order is global, then local.
+        pool: of demonstrations.
+        origin: what new demonstrations say of where they are from.
+        on_step: told in words what is being done.
+    """
+
+    updates: ToolUpdates | None
+    reflectors: Sequence[Reflector]
+    pool: DemonstrationPool
+    settings: LearnSettings = LearnSettings()
+    origin: Origin = Origin("", "")
+    on_step: Callable[[str], None] = lambda text: None
+
+    def note(self, lesson: Lesson) -> None:
+        """Takes account of what was tried in an earlier process."""
+        if self.updates is not None:
+            for update in lesson.updates:
+                self.updates.tried[update.key] = self.updates.tried.get(update.key, 0) + 1
+
+    def learn(self, task: Task) -> Lesson:
+        """What a task teaches; what is learned is in the pools when this returns.
+
+        Raises:
+            StoreError: a pool cannot be written.
+            CancelledError: the training was cancelled; the pools are whole.
+        """
+        started = time.perf_counter()
+        self.pool.record_outcome(_shown(task.answered.trace), task.answered.solved)
+        course = _Course(self, task)
+        if task.answered.solved:
+            course.from_right()
+        elif _answering(task.answered.trace) and (task.desired is not None or task.comment):
+            course.from_wrong()
+        return replace(course.lesson(), seconds=round(time.perf_counter() - started, 3))
+
+
+class _Course:
+    """What one task teaches, while it does."""
+
+    def __init__(self, learner: Learner, task: Task) -> None:
+        self._learner, self._task, self._settings = learner, task, learner.settings
+        self._about = About(task.media, task.query.sample_id or task.query.text[:200])
+        self._now = task.answered
+        self._critiques: list[Critique] = []
+        self._updates: list[Update] = []
+        self._demonstrations: list[str] = []
+        self._refused = 0
+        self._problem = ""
+
+    def lesson(self) -> Lesson:
+        """The record so far."""
+        trace = self._task.answered.trace
+        return Lesson(
+            sample_id=trace.query.sample_id or "",
+            seed=trace.seed,
+            score=self._task.answered.score,
+            score_after=self._now.score,
+            desired=self._task.desired,
+            comment=self._task.comment,
+            critiques=tuple(self._critiques),
+            updates=tuple(self._updates),
+            demonstrations=tuple(self._demonstrations),
+            refused=self._refused,
+            problem=self._problem,
+        )
+
+    def from_right(self) -> None:
+        """Plan and program are demonstrations; the visual answerer's answers hold it back."""
+        if self._settings.correct:
+            self._demonstrate(self._now.trace, None)
+        if self._learner.updates is not None:
+            try:
+                self._learner.updates.keep_right_answers(self._about, _calls(self._now.trace))
+            except StoreError:
+                raise
+            except ViperError as error:
+                self._problem = str(error)
+
+    def from_wrong(self) -> None:
+        """Reflects, updates and answers again until it is right or nothing is left to blame."""
+        if self._task.stale:
+            self._now = self._task.again(_program(self._now.trace), ())
+        updates = self._learner.updates
+        rounds = 1 if updates is None else 1 + updates.settings.updates
+        for round_ in range(rounds):
+            if self._now.solved:
+                break
+            critique = self._reflected(round_)
+            if critique is not None and critique.location in ("plan", "program"):
+                if self._settings.incorrect:
+                    part: Part = "plan" if critique.location == "plan" else "program"
+                    self._demonstrate(self._now.trace, Criticised(part, critique.reason))
+                break
+            if round_ == rounds - 1 or not self._teach(critique):
+                break
+            self._now = self._task.again(_program(self._now.trace), ())
+        if self._now.solved and self._settings.correct:
+            self._demonstrate(self._now.trace, None)
+
+    def _reflected(self, round_: int) -> Critique | None:
+        """What the reflectors blame for the answer that stands now; None: nothing."""
+        task, trial = self._task, _answering(self._now.trace)
+        plan = "" if trial is None else trial.plan or ""
+        case = Case.of(self._now.trace, task.media, task.desired, task.comment, plan)
+        reflectors = self._learner.reflectors
+        for reflector in reflectors[min(round_, max(0, len(reflectors) - 1)) :]:
+            if case is None:
+                break
+            self._learner.on_step("reflecting")
+            try:
+                critique = reflector.reflect(case)
+            except CritiqueError as error:
+                critique = Critique("none", None, f"the reflection says nothing: {error}"[:600])
+            self._critiques.append(critique)
+            if critique.speaks:
+                return critique
+        return None
+
+    def _teach(self, critique: Critique | None) -> bool:
+        """Whether a tool has learned something."""
+        if self._learner.updates is None:
+            return False
+        log = _calls(self._now.trace)
+        done = self._learner.updates.update(self._about, critique, log)
+        self._updates += done
+        return has_learned(done)
+
+    def _demonstrate(self, trace: Trace, wrong: Criticised | None) -> None:
+        """Adds what a task demonstrates, if showing it to its own query solves that."""
+        learner = self._learner
+        try:
+            found = demonstrations_of(trace, learner.origin, solved=wrong is None, wrong=wrong)
+        except UsageError as error:
+            self._problem = str(error)
+            return
+        known = {one.id for one in learner.pool.items()}
+        found = [one for one in found if one.id not in known]
+        if found and self._settings.validate:
+            learner.on_step("trying a demonstration")
+            answered = self._task.again(None, found)
+            if not answered.solved:
+                self._refused += len(found)
+                return
+            if not self._now.solved:
+                self._now = answered
+            found = [replace(one, validated_on=self._about.name) for one in found]
+        self._demonstrations += learner.pool.add(found)
+
+
+def _answering(trace: Trace) -> Trial | None:
+    """The trial whose answer counted, else the last with a program."""
+    if trace.chosen is not None and trace.trials[trace.chosen].program:
+        return trace.trials[trace.chosen]
+    written = [trial for trial in trace.trials if trial.program]
+    return written[-1] if written else None
+
+
+def _program(trace: Trace) -> str | None:
+    trial = _answering(trace)
+    return None if trial is None else trial.program
+
+
+def _calls(trace: Trace) -> tuple[ToolCall, ...]:
+    trial = _answering(trace)
+    return () if trial is None else trial.tool_calls
+
+
+def _shown(trace: Trace) -> Iterator[str]:
+    for trial in trace.trials:
+        yield from trial.demonstrations

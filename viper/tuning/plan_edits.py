@@ -1,0 +1,117 @@
+"""Plans that differ from another in one thing, as a language model may misread a query.
+
+They are planted as faults; each says in words what is wrong with it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from viper.tuning.common_words import OPPOSITES
+
+_NUMBERED = re.compile(r"^\s*\d+\.\s+")
+_REFERENCE = re.compile(r"\b(steps?\s+)(\d+(?:(?:,\s*|\s+and\s+|,\s+and\s+|\s+or\s+)\d+)*)", re.I)
+_LONGEST_QUOTE = 160
+
+
+@dataclass(frozen=True)
+class EditedPlan:
+    """A plan and in what it differs.
+
+    Attributes:
+        kind: ``step left out``, ``steps exchanged``, ``attribute`` (another word of a family) or
+            ``relation`` (the opposite of a word of place, order or extent).
+        said: what is wrong with it, in a sentence or two; steps count as they do in this plan.
+    """
+
+    kind: str
+    plan: str
+    said: str
+
+
+def edited_plans(plan: str, families: Sequence[Sequence[str]]) -> list[EditedPlan]:
+    """Every plan with one such difference, each plan once; none of a text without steps.
+
+    Args:
+        plan: numbered steps, one a line, as :func:`viper.prompting.plans.read_plan` gives them.
+        families: of words that exclude each other.
+    """
+    lines = [line for line in plan.splitlines() if line.strip()]
+    steps = [_NUMBERED.sub("", line).strip() for line in lines if _NUMBERED.match(line)]
+    found: dict[str, EditedPlan] = {}
+    for edited in _edits(steps, families):
+        if edited.plan != numbered(steps):
+            found.setdefault(edited.plan, edited)
+    return list(found.values())
+
+
+def numbered(steps: Sequence[str]) -> str:
+    """Steps as a plan: ``1. …``, one a line."""
+    return "\n".join(f"{number}. {step}" for number, step in enumerate(steps, start=1))
+
+
+def _edits(steps: Sequence[str], families: Sequence[Sequence[str]]) -> Iterator[EditedPlan]:
+    for place, step in enumerate(steps):
+        if len(steps) > 1:
+            yield _without(steps, place)
+        if place:
+            yield _exchanged(steps, place)
+        for family in families:
+            for word in family:
+                for other in family:
+                    if other != word:
+                        yield from _with_word(steps, place, word, other, "attribute")
+        for word in OPPOSITES:
+            if word in step.lower():
+                yield from _with_word(steps, place, word, OPPOSITES[word], "relation")
+
+
+def _without(steps: Sequence[str], place: int) -> EditedPlan:
+    """One step less; what refers to later steps goes on meaning them."""
+    rest = [_renumbered(step, place + 1) for number, step in enumerate(steps) if number != place]
+    where = "at the beginning" if place == 0 else f"after step {place}"
+    said = f"A step is missing {where}: {_quoted(steps[place])}"
+    return EditedPlan("step left out", numbered(rest), said)
+
+
+def _exchanged(steps: Sequence[str], place: int) -> EditedPlan:
+    """A step before the one that it should follow; references stay as they are."""
+    changed = list(steps)
+    changed[place - 1], changed[place] = steps[place], steps[place - 1]
+    said = (
+        f"Steps {place} and {place + 1} are in the wrong order: "
+        f"{_quoted(steps[place - 1])} comes first"
+    )
+    return EditedPlan("steps exchanged", numbered(changed), said)
+
+
+def _with_word(
+    steps: Sequence[str], place: int, word: str, other: str, kind: str
+) -> Iterator[EditedPlan]:
+    """The step with one occurrence of a word exchanged, for each of them."""
+    for match in re.finditer(rf"\b{re.escape(word)}\b", steps[place], re.IGNORECASE):
+        put = other.capitalize() if match[0][0].isupper() else other
+        step = steps[place][: match.start()] + put + steps[place][match.end() :]
+        changed = [*steps[:place], step, *steps[place + 1 :]]
+        said = f"Step {place + 1} says {other} where it must say {word}"
+        yield EditedPlan(kind, numbered(changed), said)
+
+
+def _renumbered(step: str, gone: int) -> str:
+    """A step whose references count without a step that is gone."""
+
+    def without(match: re.Match[str]) -> str:
+        meant = map(int, re.findall(r"\d+", match[2]))
+        now = dict.fromkeys(number - (number > gone) for number in meant)
+        if len(now) == 1:
+            return f"{match[1].replace('s ', ' ')}{next(iter(now))}"
+        return match[1] + " and ".join(map(str, now))
+
+    return _REFERENCE.sub(without, step)
+
+
+def _quoted(step: str) -> str:
+    cut = step if len(step) <= _LONGEST_QUOTE else f"{step[: _LONGEST_QUOTE - 1]}…"
+    return f'"{cut}"'

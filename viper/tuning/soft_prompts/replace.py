@@ -1,0 +1,235 @@
+"""Teaches the inpainter what a word looks like: textual inversion.
+
+One vector stands in the text encoder for the concept's name. It is trained by the diffusion loss on
+pictures that were found for the concept, and kept if pictures that it was not trained on are
+restored better with it than with the word as the model knew it, and than with any related word.
+
+Source: CLOVA (Gao et al. 2024), supplement, sec. 8.5; Gal et al. 2023, An Image is Worth One Word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from viper.errors import UsageError
+from viper.tools.soft_prompts import SoftPrompt
+from viper.tuning.collect import Collected, FoundPicture
+from viper.tuning.kept_prompts import Evidence, concept_key
+from viper.tuning.soft_prompts.base import USUAL, Progress, Trained, TunerOptions, Using
+from viper.tuning.soft_prompts.painting import Examples, examples, gallery_of
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+STEPS, RATE = 120, 5e-3
+"""Of Adam."""
+
+BATCH = 14
+"""Squares of a step."""
+
+LEAST_PICTURES = 2
+"""One to learn from, one held out."""
+
+HELD_OUT = 2
+"""Pictures at most that are not trained on; of few pictures one."""
+
+FRAMES = ("{}", "a {}", "the {}", "a {} thing", "a {} object")
+"""How a picture is described; which of them fit a noun and which an adjective is not known."""
+
+TRIED, JUDGED, REPEATED = 2, 8, 4
+"""Draws to choose the first vector by, and to judge the last; of how many squares a picture."""
+
+_JUDGED = "the {}"
+_LIKENESS = np.ones(1, np.float32)
+"""What is painted is not there yet to be compared: all inputs are alike."""
+
+
+@dataclass(frozen=True)
+class ReplaceTuner:
+    """A :class:`~viper.tuning.soft_prompts.base.Tuner` of Stable Diffusion inpainting models."""
+
+    tool: str = "replace"
+    role: str = "inpainter"
+
+    def learn(
+        self,
+        using: Using,
+        lesson: Collected[FoundPicture],
+        options: TunerOptions = USUAL,
+        on_progress: Progress | None = None,
+    ) -> list[Trained]:
+        """One prompt, trained on all pictures but those held out.
+
+        Raises:
+            UsageError: a backend that cannot be taught, or fewer than two pictures.
+            CancelledError: raised by ``on_progress``.
+        """
+        learning = _Learning(using, lesson, options, on_progress)
+        return [learning.result()]
+
+
+class _Learning:
+    """One run of the tuner."""
+
+    def __init__(
+        self,
+        using: Using,
+        lesson: Collected[FoundPicture],
+        options: TunerOptions,
+        on_progress: Progress | None,
+    ) -> None:
+        self._using, self._options, self._on_progress = using, options, on_progress
+        self._steps = options.steps or STEPS
+        self._concept = concept_key("replace", lesson.concept)
+        if len(lesson.positives) < LEAST_PICTURES:
+            raise UsageError(
+                f"{len(lesson.positives)} picture of {lesson.concept!r}; the inpainter learns from "
+                f"{LEAST_PICTURES} or more: one is held out"
+            )
+        with using() as backend:
+            side, self._model_id = _lessons(backend).side, backend.model_id
+        self._gallery = gallery_of(lesson.positives, side)
+        self._held = _held_out(len(lesson.positives))
+        self._related = _related_words(lesson)
+
+    def result(self) -> Trained:
+        training = [i for i in range(len(self._gallery.names)) if i not in self._held]
+        vector = self._train(training, self._start(training))
+        before, after, why = self._judged(vector)
+        names = self._gallery.names
+        evidence = Evidence(
+            model_id=self._model_id,
+            trained_on=tuple(names[i] for i in training),
+            validated_on=tuple(names[i] for i in self._held),
+            before=before,
+            after=after,
+            manner="searched",
+            steps=self._steps,
+            seed=self._options.seed,
+        )
+        vectors = vector[None].numpy().astype(np.float32)
+        return Trained(
+            SoftPrompt(_LIKENESS, vectors), evidence, why if self._options.validate else ""
+        )
+
+    def _train(self, training: Sequence[int], start: Tensor) -> Tensor:
+        """The vector [W] after all steps: the mean of those of the last half."""
+        import torch
+
+        vector = start.clone().requires_grad_()
+        mean, counted = torch.zeros_like(start), 0
+        optimizer = torch.optim.Adam([vector], lr=self._options.rate or RATE)
+        for step in range(self._steps):
+            rng = np.random.default_rng((self._options.seed, 1, step))
+            order = [training[i] for i in rng.permutation(len(training))]
+            which = [order[i % len(order)] for i in range(BATCH)]
+            frames = [FRAMES[i] for i in rng.integers(len(FRAMES), size=BATCH)]
+            prompts = [frame.format(self._concept) for frame in frames]
+            with self._using() as backend:
+                lessons = _lessons(backend)
+                shown = examples(lessons, self._gallery, which, (self._options.seed, 2, step))
+                self._errors(lessons, shown, prompts, vector).mean().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            if 2 * step >= self._steps - 1:
+                mean, counted = mean + vector.detach(), counted + 1
+            if self._on_progress is not None:
+                self._on_progress(step + 1, self._steps)
+        return mean / counted
+
+    def _start(self, training: Sequence[int]) -> Tensor:
+        """The word that restores the pictures best as the model knows it."""
+        import torch
+
+        words = [self._concept, *self._related]
+        with torch.no_grad():
+            found = self._compared(training, [(word, None) for word in words], TRIED, 3)
+        best = words[int(found.mean(axis=0).argmin())]
+        with self._using() as backend:
+            return _lessons(backend).word_vector(best)
+
+    def _judged(self, vector: Tensor) -> tuple[float, float, str]:
+        """Share of held-out pictures that the concept explains best, before and after, and why not.
+
+        A picture is explained best by the words that restore it with the least error.
+        """
+        kinds = [(self._concept, vector), (self._concept, None)]
+        kinds += [(word, None) for word in self._related]
+        found = self._compared(self._held, kinds, JUDGED, 4)
+        taught, plain, others = found[:, 0], found[:, 1], found[:, 2:]
+        bar = others.min(axis=1, initial=np.inf)
+        before, after = float((plain < bar).mean()), float((taught < bar).mean())
+        why = ""
+        if taught.mean() >= plain.mean():
+            why = (
+                f"held-out pictures are not restored better with it: error {taught.mean():.4f}, "
+                f"{plain.mean():.4f} without"
+            )
+        elif len(self._related) and taught.mean() >= others.mean(axis=0).min():
+            word = self._related[int(others.mean(axis=0).argmin())]
+            why = (
+                f"{word!r} explains held-out pictures as well: error "
+                f"{others.mean(axis=0).min():.4f}, {taught.mean():.4f} with it"
+            )
+        return before, after, why
+
+    def _compared(
+        self,
+        which: Sequence[int],
+        kinds: Sequence[tuple[str, Tensor | None]],
+        count: int,
+        salt: int,
+    ) -> Any:
+        """Mean error of each picture under each word, float [P, K], on the same examples."""
+        import torch
+
+        total = np.zeros((len(which), len(kinds)))
+        for turn in range(count):
+            with self._using() as backend, torch.no_grad():
+                lessons = _lessons(backend)
+                shown = examples(
+                    lessons, self._gallery, list(which) * REPEATED, (self._options.seed, salt, turn)
+                )
+                for kind, (word, vector) in enumerate(kinds):
+                    prompts = [_JUDGED.format(word)] * len(shown.which)
+                    error = self._errors(lessons, shown, prompts, vector)
+                    total[:, kind] += error.reshape(REPEATED, -1).mean(dim=0).cpu().numpy()
+        return total / count
+
+    def _errors(
+        self, lessons: Any, shown: Examples, prompts: Sequence[str], vector: Tensor | None
+    ) -> Tensor:
+        taught = {} if vector is None else {self._concept: vector[None]}
+        found: Tensor = lessons.errors(shown.masked, shown.times, shown.noise, prompts, taught)
+        return found
+
+
+def _lessons(backend: Any) -> Any:
+    """What the backend is trained with.
+
+    Raises:
+        UsageError: it cannot be taught.
+    """
+    make = getattr(backend, "lessons", None)
+    if make is None:
+        raise UsageError(
+            f"an inpainter of the kind {type(backend).__name__} cannot be taught; expected one of "
+            "the backend diffusers"
+        )
+    return make()
+
+
+def _held_out(count: int) -> tuple[int, ...]:
+    """The first pictures, as the paper has it; with few pictures one."""
+    return tuple(range(min(HELD_OUT, max(1, count // 3))))
+
+
+def _related_words(lesson: Collected[FoundPicture]) -> tuple[str, ...]:
+    """The single words of what the negatives were searched by, but for the concept's own."""
+    own = set(concept_key("replace", lesson.concept).split())
+    words = [word for each in lesson.negatives for word in each.text.casefold().split()]
+    return tuple(dict.fromkeys(word for word in words if word not in own))

@@ -1,0 +1,155 @@
+"""Teaches one tool one concept: collects data, trains prompts, keeps those that hold.
+
+Source: CLOVA (Gao et al. 2024), sec. 3.4, algorithm 1, the update of a tool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+from viper.errors import UsageError
+from viper.tools.models import ModelSet
+from viper.tuning.collect import (
+    LOC_SAMPLES,
+    POSITIVES,
+    SEG_SAMPLES,
+    AnnotatedStore,
+    Collected,
+    ConceptQuery,
+    PictureSearch,
+)
+from viper.tuning.collecting import collect_annotated, collect_pictures
+from viper.tuning.prompt_pool import PromptPool
+from viper.tuning.soft_prompts.base import USUAL, Progress, Trained, TunerOptions
+from viper.tuning.soft_prompts.registry import tuner_for
+
+ANNOTATED: Mapping[str, int] = {"loc": LOC_SAMPLES, "seg": SEG_SAMPLES}
+"""Tools that learn from annotated pictures, and from how many at most."""
+
+SEARCHED: Mapping[str, int] = {"match": POSITIVES, "replace": POSITIVES}
+"""Tools that learn from pictures that a search finds."""
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Where data for concepts comes from; None: there is no such source here.
+
+    Attributes:
+        positives: pictures of a concept at most, whatever a tool would take.
+    """
+
+    store: AnnotatedStore | None = None
+    search: PictureSearch | None = None
+    positives: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Taught:
+    """What came of teaching a tool.
+
+    Attributes:
+        trained: all prompts, kept or not.
+        ids: of those that the pool has now.
+        collected: where the data came from, JSON values; see :mod:`viper.tuning.collecting`.
+    """
+
+    tool: str
+    concept: str | None
+    trained: Sequence[Trained]
+    ids: Sequence[str]
+    collected: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def kept(self) -> int:
+        return len(self.ids)
+
+
+@dataclass(frozen=True)
+class Teacher:
+    """Teaches the tools of a profile; what they learn goes into a pool.
+
+    Args:
+        models: whose backends are taught.
+        pool: keeps what holds.
+        sources: of data.
+    """
+
+    models: ModelSet
+    pool: PromptPool
+    sources: Sources
+
+    def teach(
+        self,
+        tool: str,
+        concept: str,
+        options: TunerOptions = USUAL,
+        on_progress: Progress | None = None,
+        task: str = "",
+    ) -> Taught:
+        """Collects data about a concept and learns from it.
+
+        Args:
+            task: the query whose failure asked for it; part of the evidence.
+
+        Raises:
+            UsageError: no source of data for the tool, nothing found there, or a model that
+                cannot be taught.
+            StoreError: the pool cannot be written.
+            CancelledError: raised by ``on_progress``; the pool stays as it was.
+        """
+        lesson = self.collect(tool, concept, options.seed)
+        return self.learn(tool, concept, lesson, options, on_progress, lesson.evidence, task)
+
+    def collect(self, tool: str, concept: str, seed: int = 0) -> Collected[Any]:
+        """The data for a concept; raises as :meth:`teach`."""
+        sources, query = self.sources, ConceptQuery(concept)
+        matcher = self.models.shared("matcher")
+        found: Collected[Any] | None = None
+        if tool in ANNOTATED and sources.store is not None:
+            limit = min(ANNOTATED[tool], sources.positives or ANNOTATED[tool])
+            found = collect_annotated(
+                query, sources.store, limit=limit, negatives=limit, matcher=matcher, seed=seed
+            )
+        if tool in SEARCHED and sources.search is not None:
+            limit = min(SEARCHED[tool], sources.positives or SEARCHED[tool])
+            words = () if sources.store is None else tuple(sources.store.vocabulary())
+            same = () if sources.store is None else sources.store.names_of(concept)
+            found = collect_pictures(
+                query, sources.search, limit=limit, vocabulary=words, same=same, matcher=matcher
+            )
+        if found is None:
+            raise UsageError(f"nothing to teach {tool} with: no source of data for it is given")
+        if not found.positives:
+            name = found.evidence.get("source", "the source")
+            raise UsageError(f"{name} has no picture of {concept!r}; name another source of data")
+        return found
+
+    def learn(
+        self,
+        tool: str,
+        concept: str | None,
+        lesson: Any,
+        options: TunerOptions = USUAL,
+        on_progress: Progress | None = None,
+        collected: Mapping[str, Any] | None = None,
+        task: str = "",
+    ) -> Taught:
+        """Learns from a lesson; all that hold are kept as one version of the pool.
+
+        Raises:
+            UsageError: as :meth:`teach`.
+            StoreError, CancelledError: as there.
+        """
+        tuner = tuner_for(tool)
+        using = partial(self.models.using, tuner.role)
+        trained = tuner.learn(using, lesson, options, on_progress)
+        kept = [
+            (one.prompt, replace(one.evidence, task=task or one.evidence.task))
+            for one in trained
+            if one.kept
+        ]
+        ids = self.pool.add(tool, concept, kept) if kept else []
+        return Taught(tool, concept, tuple(trained), tuple(ids), collected or {})

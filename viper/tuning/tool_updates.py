@@ -1,0 +1,244 @@
+"""Teaches the tools that are at fault for a wrong answer.
+
+A concept is taught only to a tool that is found not to know it: what it already gets right in the
+collected pictures is not what was wrong. What was tried is remembered, so that no concept is
+collected for over and over.
+
+Source: CLOVA (Gao et al. 2024), sec. 3.4. Differs: several tools may be updated in one task, and
+where reflection blames no tool, the concepts that calls name are tried in the same way.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from viper.errors import CancelledError, StoreError, ViperError
+from viper.schema import ToolCall
+from viper.strategies.replay import restored
+from viper.tools.abilities import looked_at
+from viper.tools.hub import ToolHub
+from viper.tools.media import Media
+from viper.tuning.critique import Critique
+from viper.tuning.inferred import answer_text
+from viper.tuning.lesson import Update, told
+from viper.tuning.soft_prompts.base import AnsweredQuestion, Progress, TunerOptions
+from viper.tuning.soft_prompts.registry import ABILITY_TOOLS
+from viper.tuning.teach import Taught, Teacher
+from viper.tuning.unknown import Suspect, known_share, suspects
+
+KNOWN = 0.8
+"""A tool knows a concept where it gets such a share of the collected pictures right."""
+
+MOST_RIGHT_ANSWERS = 200
+"""Questions that the visual answerer got right by itself, kept to hold its prompts back."""
+
+_RIGHT_PER_TASK = 2
+
+
+@dataclass(frozen=True)
+class ToolSettings:
+    """Which tools are taught, and how far one task goes.
+
+    Attributes:
+        only: tools that may be taught, by the pool's names; None: all that can be.
+        updates: of tools in one task at most.
+        tries: lessons of one tool on one concept at most, each with other data.
+        probe: where reflection blames no tool, try the concepts that calls name.
+        validate: discard prompts that do not hold on held-out data.
+        seed: of data and training.
+    """
+
+    only: frozenset[str] | None = None
+    updates: int = 3
+    tries: int = 2
+    probe: bool = True
+    validate: bool = True
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class About:
+    """What a program's calls were about: the pictures, and a name for the evidence."""
+
+    media: Media
+    name: str
+
+
+@dataclass
+class ToolUpdates:
+    """Updates tools, one task after another; not for several threads at once.
+
+    Args:
+        hub: with the tools as they were taught so far.
+        teacher: teaches them.
+        on_step: told in words what is being done.
+        on_progress: of training; may raise CancelledError.
+
+    Attributes:
+        tried: how many lessons each tool had on each concept.
+    """
+
+    hub: ToolHub
+    teacher: Teacher
+    settings: ToolSettings = ToolSettings()
+    on_step: Callable[[str], None] = lambda text: None
+    on_progress: Progress | None = None
+    tried: dict[tuple[str, str], int] = field(default_factory=dict)
+
+    def teaches(self, tool: str) -> bool:
+        """Whether a tool may be taught."""
+        return self.settings.only is None or tool in self.settings.only
+
+    def update(
+        self, about: About, critique: Critique | None, log: Sequence[ToolCall]
+    ) -> list[Update]:
+        """Teaches what a critique blames, else the first unknown concept that a call names.
+
+        What was tried without success stands in the list too. Empty: nothing was at fault that
+        can be taught.
+
+        Raises:
+            StoreError: the pool cannot be written.
+            CancelledError: raised by ``on_progress``.
+        """
+        done: list[Update] = []
+        if critique is not None and critique.tool is not None:
+            blamed = [call for call in log if call.tool == critique.tool]
+            if critique.step is not None:
+                blamed = [call for call in blamed if call.index == critique.step]
+            if ABILITY_TOOLS.get(critique.tool) == "vqa":
+                done += self._teach_answer(about, blamed[:1], critique.desired)
+            else:
+                done += self._teach_first(about, self._suspects(blamed), "reflection")
+        if not has_learned(done) and self.settings.probe:
+            done += self._teach_first(about, self._suspects(log), "probe")
+        return done
+
+    def keep_right_answers(self, about: About, log: Sequence[ToolCall]) -> None:
+        """Keeps questions that the visual answerer got right with zero prompts; few of each task.
+
+        Source: CLOVA's supplement, sec. 8.1.2.
+
+        Raises:
+            StoreError: the pool cannot be written.
+            ViperError: a model that cannot be taught.
+        """
+        if not self.teaches("vqa") or len(self.teacher.pool.kept("vqa")) >= MOST_RIGHT_ANSWERS:
+            return
+        cases = [
+            AnsweredQuestion(_name(about, call), self._seen(about, call), asked, call.result, True)
+            for call in log
+            if _is_answered(call) and (asked := _question(call))
+        ]
+        if cases:
+            self.teacher.learn("vqa", None, cases[:_RIGHT_PER_TASK], self._options(0))
+
+    def _suspects(self, log: Sequence[ToolCall]) -> list[Suspect]:
+        return suspects(log, self.teacher.sources.store)
+
+    def _teach_first(self, about: About, found: Sequence[Suspect], by: str) -> list[Update]:
+        """Teaches the first of these concepts that its tool does not know."""
+        done: list[Update] = []
+        for suspect in found:
+            if not self.teaches(suspect.tool):
+                continue
+            if self.tried.get((suspect.tool, suspect.concept), 0) >= self.settings.tries:
+                continue
+            update = self._teach(about, suspect, by)
+            done += [] if update is None else [update]
+            if has_learned(done):
+                break
+        return done
+
+    def _teach(self, about: About, suspect: Suspect, by: str) -> Update | None:
+        """Collects, asks whether the tool knows, trains; None where it knows the concept."""
+        tool, concept, started = suspect.tool, suspect.concept, time.perf_counter()
+        tried = self.tried.get((tool, concept), 0)
+        self.tried[tool, concept] = tried + 1
+        base = Update(tool, concept, by)
+        try:
+            self.on_step(f"collecting data about {concept} for {tool}")
+            data = self.teacher.collect(tool, concept, self.settings.seed + tried)
+            knew = known_share(self.hub, tool, concept, data)
+            if knew is not None and knew >= KNOWN:
+                self.tried[tool, concept] = self.settings.tries
+                return None
+            base = replace(base, knew=knew, collected=data.evidence)
+            self.on_step(f"teaching {tool}: {concept}")
+            options, task = self._options(tried), about.name
+            taught = self.teacher.learn(
+                tool, concept, data, options, self.on_progress, data.evidence, task
+            )
+            update = _with(base, taught)
+        except (StoreError, CancelledError):
+            raise
+        except ViperError as error:
+            update = replace(base, problem=str(error))
+        return replace(update, seconds=round(time.perf_counter() - started, 3))
+
+    def _teach_answer(self, about: About, blamed: Sequence[ToolCall], desired: Any) -> list[Update]:
+        """Teaches the visual answerer what it should have said."""
+        answer = answer_text(desired)
+        question = _question(blamed[0]) if blamed else None
+        key = ("vqa", f"{question} -> {answer}")
+        if answer is None or question is None or not self.teaches("vqa"):
+            return []
+        if self.tried.get(key, 0) >= self.settings.tries:
+            return []
+        self.tried[key] = self.tried.get(key, 0) + 1
+        started = time.perf_counter()
+        evidence = {"manner": "inferred", "question": question, "answer": answer}
+        base = Update("vqa", "", "reflection", collected=evidence)
+        try:
+            self.on_step(f"teaching vqa: {question} {answer}")
+            name, pixels = _name(about, blamed[0]), self._seen(about, blamed[0])
+            case = AnsweredQuestion(name, pixels, question, answer)
+            options, task = self._options(0), about.name
+            taught = self.teacher.learn(
+                "vqa", None, [case], options, self.on_progress, evidence, task
+            )
+            update = _with(base, taught)
+        except (StoreError, CancelledError):
+            raise
+        except ViperError as error:
+            update = replace(base, problem=str(error))
+        return [replace(update, seconds=round(time.perf_counter() - started, 3))]
+
+    def _options(self, tried: int) -> TunerOptions:
+        return TunerOptions(seed=self.settings.seed + tried, validate=self.settings.validate)
+
+    def _seen(self, about: About, call: ToolCall) -> Any:
+        """The pixels that a call's tool was shown."""
+        session = self.hub.session(about.media)
+        return looked_at(session, session.region(restored(call.args[0])))
+
+
+def has_learned(done: Sequence[Update]) -> bool:
+    """Whether any of the updates left a prompt in the pool."""
+    return any(one.ids for one in done)
+
+
+def _with(base: Update, taught: Taught) -> Update:
+    return replace(base, prompts=told(taught), ids=tuple(taught.ids))
+
+
+def _name(about: About, call: ToolCall) -> str:
+    return f"{about.name}#{call.index}"
+
+
+def _question(call: ToolCall) -> str | None:
+    """What the visual answerer was asked about a picture; None: it was not."""
+    patch = call.args[0] if call.args else None
+    value: Any = call.args[1] if len(call.args) > 1 else call.kwargs.get("question")
+    if not isinstance(patch, Mapping) or patch.get("kind") not in ("patch", "image"):
+        return None
+    return value if isinstance(value, str) and value.strip() else None
+
+
+def _is_answered(call: ToolCall) -> bool:
+    """Whether the visual answerer answered a question about a picture."""
+    answered = call.tool == "simple_query" and isinstance(call.result, str) and call.error is None
+    return answered and _question(call) is not None

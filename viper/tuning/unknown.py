@@ -1,0 +1,190 @@
+"""Which concepts a program's calls are about, and whether a tool knows one.
+
+A wrong answer says that something went wrong; what the tools were asked about says what that may
+have been. A concept is suspected where a call names it, and known where the tool, as it is now,
+gets pictures of it right that were collected for learning.
+
+Source: an addition of ours to CLOVA (Gao et al. 2024), whose reflection names the concept in words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from viper.agreement import box_iou
+from viper.schema import ToolCall
+from viper.tools.abilities import detections, similarities
+from viper.tools.hub import HubSession, ToolHub
+from viper.tools.media import media_from
+from viper.tools.picture_abilities import segment
+from viper.tuning.collect import AnnotatedPicture, AnnotatedStore, Collected
+from viper.tuning.concept_names import plain
+from viper.tuning.soft_prompts.registry import ABILITY_TOOLS
+
+LONGEST_NAME = 3
+"""Words of a concept's name that are looked for in a phrase."""
+
+SAME_OBJECT = 0.5
+"""Least IoU of a found box and an annotated one."""
+
+_COMMON = (
+    "a an and any are as at by color colour each for from has in is it kind large left material "
+    "not object objects of on one ones or other right shape size small than that the thing things "
+    "this to what which with"
+)
+_NO_CONCEPTS = frozenset(_COMMON.split())
+"""Words that are no concept by themselves."""
+
+_TEXTS: Mapping[str, tuple[tuple[int, str], ...]] = MappingProxyType(
+    {
+        "find": ((1, "object_name"),),
+        "exists": ((1, "object_name"),),
+        "verify_property": ((2, "visual_property"), (1, "object_name")),
+        "best_text_match": ((1, "option_list"),),
+        "best_description_from_options": ((2, "options"), (1, "object_name")),
+        "best_image_match": ((1, "content"),),
+        "replace": ((2, "prompt"),),
+    }
+)
+"""Where a call's texts are: place and name of the argument."""
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """A concept that a tool may not know.
+
+    Attributes:
+        tool: the pool's name of it.
+        call: index of the first call that names it.
+    """
+
+    tool: str
+    concept: str
+    call: int
+
+
+def suspects(calls: Sequence[ToolCall], store: AnnotatedStore | None) -> list[Suspect]:
+    """The concepts that calls of tools that can be taught name, each tool's once, in their order.
+
+    Args:
+        store: what it has a name for is a concept; without one every word that may be.
+    """
+    found: dict[tuple[str, str], Suspect] = {}
+    for call in calls:
+        tool = ABILITY_TOOLS.get(call.tool)
+        for text in _texts(call):
+            for concept in concepts_in(text, store):
+                if tool is not None:
+                    found.setdefault((tool, concept), Suspect(tool, concept, call.index))
+    return list(found.values())
+
+
+def concepts_in(text: str, store: AnnotatedStore | None) -> list[str]:
+    """The concepts that a phrase is made of, in its order; the longest names that there are."""
+    words = plain(text).split()
+    labels = frozenset() if store is None else frozenset(map(plain, store.vocabulary()))
+    taken = [False] * len(words)
+    found: dict[int, str] = {}
+    rules: tuple[Callable[[str], str | None], ...] = (
+        lambda name: _label(name, labels, store),
+        lambda name: _name(name, store),
+    )
+    for rule in rules:
+        for length in range(min(LONGEST_NAME, len(words)), 0, -1):
+            for start in range(len(words) - length + 1):
+                place = slice(start, start + length)
+                if any(taken[place]) or set(words[place]) & _NO_CONCEPTS:
+                    continue
+                name = rule(" ".join(words[place]))
+                if name is not None:
+                    taken[place] = [True] * length
+                    found[start] = name
+    return [found[start] for start in sorted(found)]
+
+
+def _label(name: str, labels: frozenset[str], store: AnnotatedStore | None) -> str | None:
+    """The usual name of a label of the store, where the name means one."""
+    known = store.names_of(name) if store is not None else ()
+    return known[0] if known and plain(known[0]) in labels else None
+
+
+def _name(name: str, store: AnnotatedStore | None) -> str | None:
+    """What the store calls it, though it is no label of its own; without a store the word."""
+    if " " in name:
+        return None
+    if store is None:
+        return name
+    known = store.names_of(name)
+    return known[0] if known else None
+
+
+def _texts(call: ToolCall) -> Iterator[str]:
+    for place, name in _TEXTS.get(call.tool, ()):
+        value: Any = call.args[place] if len(call.args) > place else call.kwargs.get(name)
+        yield from ([value] if isinstance(value, str) else map(str, value or ()))
+
+
+def known_share(hub: ToolHub, tool: str, concept: str, lesson: Collected[Any]) -> float | None:
+    """Share of the collected pictures that the tool gets right as it is; None: it cannot be asked.
+
+    ``loc``: every object of the concept is found and nothing else. ``seg``: every one has a segment
+    of that label. ``match``: the picture fits the concept better than each related one.
+    """
+    ask = {"loc": _located, "seg": _segmented, "match": _matched}.get(tool)
+    if ask is None or not lesson.positives:
+        return None
+    right = [ask(hub, concept, picture, lesson) for picture in lesson.positives]
+    return sum(right) / len(right)
+
+
+def _located(hub: ToolHub, concept: str, picture: AnnotatedPicture, lesson: Collected[Any]) -> bool:
+    session, whole = _looking(hub, picture.pixels())
+    threshold = session.threshold("detector.threshold")
+    found = [item.box for item in detections(session, whole, concept) if item.score >= threshold]
+    return _same_boxes(found, picture)
+
+
+def _segmented(
+    hub: ToolHub, concept: str, picture: AnnotatedPicture, lesson: Collected[Any]
+) -> bool:
+    session, whole = _looking(hub, picture.pixels())
+    height = whole.image_size[1]
+    refs = segment(session, session.patch_ref(whole.image_id, whole.box))
+    boxes = [
+        (left, height - upper, right, height - lower)
+        for left, lower, right, upper in (
+            tuple(map(float, ref.fields[1:5]))
+            for ref in refs
+            if len(ref.fields) > 6 and plain(str(ref.fields[6])) == plain(concept)
+        )
+    ]
+    return _same_boxes(boxes, picture)
+
+
+def _matched(hub: ToolHub, concept: str, picture: Any, lesson: Collected[Any]) -> bool:
+    session, whole = _looking(hub, picture.pixels())
+    words = [concept, *map(str, lesson.evidence.get("related", ()))]
+    scores = similarities(session, [whole], words)[0]
+    return len(words) > 1 and int(scores.argmax()) == 0
+
+
+def _same_boxes(found: Sequence[Sequence[float]], picture: AnnotatedPicture) -> bool:
+    """Whether found boxes and the concept's objects are the same, one to one."""
+    left = [picture.things[place].box for place in picture.positives]
+    for box in found:
+        best = max(left, key=lambda one: box_iou(box, one), default=None)
+        if best is None or box_iou(box, best) < SAME_OBJECT:
+            return False
+        left.remove(best)
+    return not left
+
+
+def _looking(hub: ToolHub, pixels: Any) -> tuple[HubSession, Any]:
+    from viper.sandbox import Ref
+
+    height, width = pixels.shape[:2]
+    session = hub.session(media_from(pixels).for_run())
+    return session, session.region(Ref("image", ("image0", width, height)))

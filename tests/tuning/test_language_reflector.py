@@ -8,6 +8,7 @@ import pytest
 from tests.strategies.bench import Bench
 from viper.errors import UnknownNameError, UsageError
 from viper.llm.scripted import ScriptedLLM
+from viper.profiles.learning import reflectors_of
 from viper.schema import Answer, Failure, Query, ToolCall, Trial
 from viper.tools.media import media_from
 from viper.tuning.case import Case
@@ -109,3 +110,14 @@ def test_the_reflector_of_a_profile_is_its_critic() -> None:
 def test_a_compact_writer_alone_cannot_reflect() -> None:
     with Bench([]) as bench, pytest.raises(UsageError, match=r"profile bench .* table \[critic\]"):
         language_reflector(bench.reasoner.components)
+
+
+def test_who_learns_asks_the_critic() -> None:
+    critic, said = ScriptedLLM([" 1 simple_query: blue\n"]), " 0 find\n"
+    with Bench([said], parts={"critic": critic, "critic_style": "compact"}) as bench:
+        (asked,) = reflectors_of(bench.reasoner.components, "llm")
+        assert asked.reflect(case()) == Critique.of_tool("simple_query", 1, "", "blue")
+        assert len(reflectors_of(bench.reasoner.components, "both")) == 2
+    with Bench([said]) as bench:
+        (asked,) = reflectors_of(bench.reasoner.components, "llm")
+        assert asked.reflect(case()).tool == "find" and len(bench.llm.calls) == 1

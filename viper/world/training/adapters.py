@@ -143,12 +143,10 @@ def train_adapter(
 
 def merged_weights(model: Any) -> dict[str, Tensor]:
     """Name in the base -> weight with the adapter added in, for every layer that has one."""
-    from peft.tuners.tuners_utils import BaseTunerLayer
-
     return {
         f"{name}.weight": layer.get_base_layer().weight + layer.get_delta_weight("default")
         for name, layer in model.base_model.model.named_modules()
-        if isinstance(layer, BaseTunerLayer)
+        if hasattr(layer, "get_delta_weight")
     }
 
 

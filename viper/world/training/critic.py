@@ -47,7 +47,9 @@ RIGHT_PROGRAMS = 0.2
 """Share of the texts about a tool whose program is learned, too: it is a right one, and who can
 predict the program from the query sees where another one departs."""
 
-_PROGRAM = re.compile(r"^def .*?\n(?=# )", re.MULTILINE | re.DOTALL)
+_PROGRAM = re.compile(r"^def .*?(?=\n# )", re.MULTILINE | re.DOTALL)
+"""Without its last line's end: a prompt's tokenizer has one token for that and the next ``# ``."""
+
 _DESIRED = re.compile(r"^# desired: .*\n", re.MULTILINE)
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,8 @@ def with_adapter(model: Any, folder: str | Path, base: str | Path) -> Any:
     from safetensors import SafetensorError
 
     try:
-        with load_errors("an adapter", folder):
+        with load_errors("an adapter", folder), warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # about names inside the two libraries
             laid = PeftModel.from_pretrained(
                 model, str(folder), local_files_only=True, use_safetensors=True
             )

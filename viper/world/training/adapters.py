@@ -157,7 +157,7 @@ def step_batches(rows: Iterator[Row], step_tokens: int) -> Sequence[Batch]:
     while total < step_tokens:
         taken.append(next(rows))
         total += len(taken[-1][0])
-    return batched(taken, most=2)
+    return batched(taken)
 
 
 def save_adapter(model: Any, folder: Path, base: Path = WRITER) -> None:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 FAULTS = "faults"
 """Folder of the planted faults within the work folder."""
 
-COURSE = Course("critic", steps=160)
+COURSE = Course("critic", steps=300)
 
 FAMILIES: Sequence[Sequence[str]] = (COLOURS, SHAPES, MATERIALS)
 """Words that may change places; sizes may not, as programs order by area."""

@@ -25,7 +25,7 @@ from viper.world.training.writer import encode_pieces
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-COURSE = Course("planner", steps=160, step_tokens=2000)
+COURSE = Course("planner", steps=480, step_tokens=2000)
 
 LONGEST = 1500
 """Tokens of a document at most."""

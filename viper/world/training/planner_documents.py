@@ -58,9 +58,9 @@ class PlanDocuments:
 
     programs: float = 0.25
     plans: int = 7
-    lone: float = 0.15
+    lone: float = 0.3
     wrong: float = 0.5
-    vague: tuple[float, float] = (0.4, 0.6)
+    vague: tuple[float, float] = (0.2, 0.6)
     made_up_nouns: float = 0.25
     written: DocumentOptions = DocumentOptions(
         programs=3, made_up_names=0.1, swapped_names=0.0, full_header=0.25, extra_lines=6

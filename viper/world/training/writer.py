@@ -175,10 +175,10 @@ def batches_at(tokenizer: Tokenizer, stage: Stage, seed: str, step_tokens: int) 
     return batched(rows)
 
 
-def batched(rows: list[tuple[list[int], list[bool]]], most: int = 4) -> list[Batch]:
-    """Encoded texts sorted by length into at most so many batches."""
+def batched(rows: list[tuple[list[int], list[bool]]]) -> list[Batch]:
+    """Encoded texts sorted by length into at most four batches."""
     rows.sort(key=lambda row: len(row[0]))
-    chunk = max(1, -(-len(rows) // most))
+    chunk = max(1, -(-len(rows) // 4))
     return [_padded(rows[i : i + chunk]) for i in range(0, len(rows), chunk)]
 
 

@@ -1,4 +1,4 @@
-"""The shipped matcher, depth, VQA, segmenter and planner weights on a few fresh validation scenes."""
+"""The shipped matcher, depth, VQA, segmenter and planner weights on fresh validation data."""
 
 from pathlib import Path
 

@@ -1,14 +1,16 @@
-"""Who is to blame for a wrong answer: the interventional reflector on planted faults.
+"""Who is to blame for a wrong answer: reflectors on planted faults.
 
     python benchmarks/blame.py [--faults 300] [--seed 7] [--without-edits]
+                               [--reflector intervention|language|both] [--adapter FOLDER]
 
 Canonical programs of the embedded world's validation split, a third each about expressions,
 questions and clips, that answer right with the shipped models get one fault each: by turns one
-tool made wrong about one thing, or one thing wrong in the program. Prints how often the reflector
+tool made wrong about one thing, or one thing wrong in the program. Prints how often a reflector
 speaks (coverage) and how often it is then right (precision), by kind of fault and by tool, with
 95% intervals; where it names a call, whether that call is a wrong one, and whether the result that
-it infers is the true tool's. Not looked at while weights were chosen: any seed but 100 and 101.
-About ten minutes on one core.
+it infers is the true tool's. ``language`` is the profile's critic, or the embedded writer with an
+adapter that was not shipped; with ``both`` the agreement of the two is printed, too. Not looked at
+while weights were chosen: any seed but 100 and 101. About ten minutes on one core.
 """
 
 from __future__ import annotations
@@ -17,16 +19,21 @@ import argparse
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from random import Random
 
 from viper.data.world import world_media, world_sample
 from viper.evaluate.intervals import proportion
+from viper.llm.transformers_llm import TransformersLLM
 from viper.profiles import load_profile
+from viper.profiles.wiring import WEIGHTS
 from viper.strategies.base import Components
 from viper.tools.media import media_from
-from viper.tuning.critique import Critique
+from viper.tuning.case import Case
+from viper.tuning.critique import Critique, CritiqueError
+from viper.tuning.language_reflector import LanguageReflector, language_reflector
 from viper.tuning.planted import Planted, Solved, plant
-from viper.tuning.reflector import InterventionReflector, Weighing
+from viper.tuning.reflector import InterventionReflector, Reflector, Weighing
 from viper.world.queries.generate import generate
 from viper.world.queries.meaning import FAMILIES, Family
 from viper.world.queries.programs import gold_program
@@ -114,28 +121,76 @@ def report(judged: Sequence[Judged]) -> None:
     print(f"the inferred result, where the call is right    {share(labels, len(true))}")
 
 
+def agreement(ones: Sequence[Judged], others: Sequence[Judged]) -> None:
+    """How often both reflectors blame the same, and what that is worth."""
+    pairs = [(a, b) for a, b in zip(ones, others, strict=True) if a.said.speaks and b.said.speaks]
+    same = [a for a, b in pairs if a.said.location == b.said.location]
+    print("agreement of the two")
+    print(f"  where both speak           {share(len(same), len(pairs))}")
+    print(f"  precision where they agree {share(sum(a.is_right for a in same), len(same))}")
+    apart = [(a, b) for a, b in pairs if a.said.location != b.said.location]
+    print(f"  else the first is right    {share(sum(a.is_right for a, _ in apart), len(apart))}")
+    print(f"  else the second is right   {share(sum(b.is_right for _, b in apart), len(apart))}")
+    silent = [b for a, b in zip(ones, others, strict=True) if not a.said.speaks]
+    print(line("  where the first is silent", silent))
+    print(line("  the first, else the second", [
+        a if a.said.speaks else b for a, b in zip(ones, others, strict=True)
+    ]))  # fmt: skip
+
+
+def critic_of(components: Components, adapter: Path | None) -> LanguageReflector:
+    """The profile's critic, or the embedded writer with an adapter."""
+    if adapter is None:
+        return language_reflector(components)
+    llm = TransformersLLM(WEIGHTS / "writer", template="plain", local_only=True, adapter=adapter)
+    return LanguageReflector(llm, style="compact")
+
+
+def reflected(reflector: Reflector, case: Case) -> Critique:
+    try:
+        return reflector.reflect(case)
+    except CritiqueError as error:
+        return Critique("none", None, str(error))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--faults", type=int, default=300)
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--without-edits", action="store_true", help="change no program")
     parser.add_argument("--each", action="store_true", help="print every judgement")
+    parser.add_argument(
+        "--reflector", choices=("intervention", "language", "both"), default="intervention"
+    )
+    parser.add_argument("--adapter", type=Path, help="of a critic, instead of the profile's")
     given = parser.parse_args()
     components = load_profile("embedded").without_examples().components()
     weighing = Weighing(edits=not given.without_edits)
-    judged, seconds = [], 0.0
+    names = ["intervention", "language"] if given.reflector == "both" else [given.reflector]
+    critic = critic_of(components, given.adapter) if "language" in names else None
+    judged: dict[str, list[Judged]] = {name: [] for name in names}
+    seconds = dict.fromkeys(names, 0.0)
     for family in FAMILIES:
         for planted in faults(components, family, given.faults // len(FAMILIES), given.seed):
-            reflector = InterventionReflector(planted.components(components), weighing)
-            began = time.perf_counter()
-            said = reflector.reflect(planted.case)
-            seconds += time.perf_counter() - began
-            judged.append(Judged(family, planted, said))
-            if given.each:
-                print(f"{planted.truth.location} {planted.calls} {planted.kind}: "
-                      f"{said.location} {said.step}: {said.reason}", flush=True)  # fmt: skip
-    report(judged)
-    print(f"{seconds / max(len(judged), 1):.2f} s a reflection")
+            for name in names:
+                reflector: Reflector = (
+                    critic
+                    if name == "language" and critic is not None
+                    else InterventionReflector(planted.components(components), weighing)
+                )
+                began = time.perf_counter()
+                said = reflected(reflector, planted.case)
+                seconds[name] += time.perf_counter() - began
+                judged[name].append(Judged(family, planted, said))
+                if given.each:
+                    print(f"{name}: {planted.truth.location} {planted.calls} {planted.kind}: "
+                          f"{said.location} {said.step}: {said.reason}", flush=True)  # fmt: skip
+    for name in names:
+        print(f"== {name}")
+        report(judged[name])
+        print(f"{seconds[name] / max(len(judged[name]), 1):.2f} s a reflection")
+    if len(names) > 1:
+        agreement(*judged.values())
     components.close()
 
 

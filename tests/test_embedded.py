@@ -98,6 +98,12 @@ def test_commands_from_the_readme(
     assert (tmp_path / "found.png").stat().st_size > 1_000
 
 
+def test_the_strategy_plan_needs_no_network(reasoner: Reasoner) -> None:
+    item = demo_items()[0]
+    result = reasoner.run(str(MEDIA / item["media"]), item["query"], strategy="plan")
+    assert result.answer is not None and (result.trace.plan or "").startswith("1. ")
+
+
 def test_json_has_every_documented_field(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -184,5 +184,5 @@ def test_the_embedded_writer_starts_a_pool(
     code, out, err = viper(capsys, "pool", "start", "world", *given, "--state", str(tmp_path))
     assert code == 0, (out, err)
     kept = DemonstrationPool(tmp_path / "demonstrations").items()
-    assert {one.example.part for one in kept} == {"program"}
+    assert {one.example.part for one in kept} == {"plan", "program"}
     assert all(one.validated for one in kept if one.example.polarity == "correct")

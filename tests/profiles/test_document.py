@@ -113,7 +113,7 @@ def test_a_shipped_model_that_does_not_exist(tmp_path: Path) -> None:
     assert "embedded:telepathy: not shipped" in problem
 
 
-def test_the_small_profile_differs_in_the_writer_alone() -> None:
+def test_the_small_profile_differs_in_the_writer_and_what_lies_over_it() -> None:
     folder = Path(viper.profiles.__file__).parent
     main, small = (
         tomllib.loads((folder / f"{n}.toml").read_text()) for n in ("embedded", "embedded-small")
@@ -122,4 +122,5 @@ def test_the_small_profile_differs_in_the_writer_alone() -> None:
         for name in ("name", "description"):
             del each[name]
         del each["llm"]["model"]
+    assert main.pop("planner")["model"] == "embedded:writer"
     assert main == small

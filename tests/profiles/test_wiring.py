@@ -188,6 +188,48 @@ def test_a_planner_is_a_language_model_of_its_own(tmp_path: Path) -> None:
         load_profile(str(path)).components()
 
 
+def test_helpers_say_in_which_style_they_are_asked(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    tables = """
+[planner]
+backend = "transformers"
+model = "embedded:writer"
+
+[critic]
+backend = "transformers"
+model = "embedded:writer"
+style = "compact"
+options = { adapter = "./critic" }
+"""
+    path.write_text(PROFILE.format(roles="") + tables)
+    profile = load_profile(str(path))
+    assert [role for role, _ in profile.choices()] == ["llm", "planner", "critic"]
+    critic = dict(profile.choices())["critic"]
+    assert profile.options("critic", critic)["adapter"] == str((tmp_path / "critic").resolve())
+    components = profile.components()
+    assert isinstance(components.critic, DeferredLLM) and not components.critic.loaded
+    assert (components.planner_style, components.critic_style) == ("chat", "compact")
+    components.close()
+    for wrong, message in (
+        ('style = "terse"', "critic.style: expected one of .*compact.*; got 'terse'"),
+        ('style = "compact"\nrole = "x"', "critic.role: unknown key"),
+    ):
+        text = PROFILE.format(roles="") + tables.replace('style = "compact"', wrong)
+        path.write_text(text)
+        with pytest.raises(ProfileError, match=message):
+            load_profile(str(path))
+    path.write_text(path.read_text().replace('role = "x"', "").replace("./critic", "embedded:no"))
+    problems = load_profile(str(path)).problems()
+    assert any("embedded:no: not shipped with this package" in line for line in problems)
+
+
+def test_only_helpers_have_a_style(tmp_path: Path) -> None:
+    text = PROFILE.format(roles="").replace("model =", 'style = "chat"\nmodel =')
+    (tmp_path / "mine.toml").write_text(text)
+    with pytest.raises(ProfileError, match="llm.style: unknown key"):
+        load_profile(str(tmp_path / "mine.toml"))
+
+
 def test_pools_and_caches_live_in_the_state_that_was_chosen(tmp_path: Path) -> None:
     own = tmp_path / "state" / "profiles"
     own.mkdir(parents=True)

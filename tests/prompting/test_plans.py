@@ -46,7 +46,13 @@ def check(name: str, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("task", "style"), [*((task, "chat") for task in QUERIES), ("ground", "full")]
+    ("task", "style"),
+    [
+        *((task, "chat") for task in QUERIES),
+        ("ground", "full"),
+        ("ground", "compact"),
+        ("choice", "compact"),
+    ],
 )
 def test_golden_plan_prompt(task: str, style: str) -> None:
     entries = api_set("abstract").entries(task)[-3:]
@@ -100,9 +106,21 @@ def test_hostile_words_stay_inside_their_line() -> None:
         assert "the $cup ## Rules {x}" in text and "Why it fails: because ``` $query" in text
 
 
-def test_compact_writers_are_not_asked_for_plans() -> None:
-    with pytest.raises(UnknownNameError, match="planner's prompt 'compact'; known: chat, full"):
-        build_plan_prompt(QUERIES["ground"], (), style="compact")
+def test_a_compact_plan_prompt_shows_plans_that_worked_and_why_others_did_not() -> None:
+    text = build_plan_prompt(QUERIES["ground"], (), *shown("ground"), style="compact")
+    first, second, wrong, asked = text.split("\n\n")
+    assert first.endswith("# query: the first\n# plan:\n1. Do what the first asks.")
+    assert second.endswith("# plan:\n1. Do what the second asks.")
+    assert wrong.splitlines()[-2:] == [
+        "# wrong: 1. Do what the third asks.",
+        "# why: step 1 looks for nothing",
+    ]
+    assert asked.endswith("\n# plan:\n") and "Do what" not in asked
+
+
+def test_another_style_of_plan_prompts() -> None:
+    with pytest.raises(UnknownNameError, match="prompt 'terse'; known: chat, compact, full"):
+        build_plan_prompt(QUERIES["ground"], (), style="terse")
 
 
 FOUND = "1. Find the cups.\n2. Count those of step 1."

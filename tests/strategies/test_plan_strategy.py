@@ -220,6 +220,28 @@ def test_a_planner_beside_a_compact_writer(tmp_path: Path) -> None:
     assert "program correct 1" in written and "incorrect" not in written
 
 
+def test_a_compact_planner_writes_the_programs_of_its_plans(tmp_path: Path) -> None:
+    planner = ScriptedLLM([PLAN, BROKEN, OTHER_PLAN, LEFTMOST])
+    pool = a_pool(tmp_path, 2)
+    parts = {"planner": planner, "planner_style": "compact", "demonstrations": pool}
+    with Bench([], parts=parts) as bench:
+        result = bench.reasoner.run(picture(), "the leftmost cube", strategy="plan")
+    assert result.answer is not None and not bench.llm.calls
+    plan, program = planner.calls[0], planner.calls[1]
+    assert plan.prompt.endswith("# query: the leftmost cube\n# plan:\n")
+    assert plan.prompt.count("# wrong: ") == 2 and plan.sampling.stop == ("\n\n",)
+    assert "# plan: 1. Find all cubes. 2. Take the leftmost of those of step 1.\n" in program.prompt
+    assert [trial.plan for trial in result.trace.trials] == [PLAN, OTHER_PLAN]
+
+
+def test_a_writer_of_another_style_carries_out_what_a_compact_planner_plans() -> None:
+    planner = ScriptedLLM([PLAN])
+    parts = {"planner": planner, "planner_style": "compact"}
+    with Bench([LEFTMOST], parts=parts, prompt_style="chat") as bench:
+        result = bench.reasoner.run(picture(), "the leftmost cube", strategy="plan")
+    assert result.answer is not None and len(planner.calls) == len(bench.llm.calls) == 1
+
+
 def test_the_prompt_is_shown_without_a_model() -> None:
     with Bench([], prompt_style="full") as bench:
         prompt = bench.reasoner.prompt(picture(), "the leftmost cube", strategy="plan")

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
+from viper.llm.adapters import weights_hash, with_adapter
 from viper.llm.decoding import Decoder, Row
 from viper.llm.prefixes import common
 from viper.llm.prompt_tokens import PromptTokens, Template
@@ -35,10 +36,12 @@ class TransformersLLM(LocalModel):
         template: ``chat`` wraps a prompt as a user message, ``plain`` does not, ``auto``
             does so when the tokenizer has a chat template.
         kept_prompts: of how many prompts keys and values are kept for reuse.
+        adapter: folder of a low-rank adapter to add into the weights; see
+            :mod:`viper.llm.adapters`.
         loading: device, precision and so on, see :class:`viper.tools.loading.LoadOptions`.
 
     Raises:
-        ModelError: nothing loadable there.
+        ModelError: nothing loadable there, or an adapter that does not fit.
     """
 
     def __init__(
@@ -47,6 +50,7 @@ class TransformersLLM(LocalModel):
         *,
         template: Template = "auto",
         kept_prompts: int = 4,
+        adapter: str | Path | None = None,
         **loading: Unpack[Loading],
     ) -> None:
         import torch
@@ -56,12 +60,14 @@ class TransformersLLM(LocalModel):
         self._tokenizer: Any = load_processor(AutoTokenizer, path, options)
         self._torch = torch
         self._model: Any = load_pretrained(AutoModelForCausalLM, path, options)
+        if adapter is not None:
+            self._model = with_adapter(self._model, adapter, path)
         self._prompts = PromptTokens(self._tokenizer, template)
         self._reader = PromptReader(self._model, kept_prompts)
         stop_ids = _stop_ids(self._model, self._tokenizer)
         self._decoder = Decoder(self._reader, self._tokenizer, stop_ids)
         self._lock = threading.Lock()
-        self.model_id = language_model_id(path, self._model)
+        self.model_id = language_model_id(path, self._model, adapter)
         self.max_context = self._reader.max_context
 
     def generate(self, prompts: Sequence[str], sampling: Sampling) -> list[list[Completion]]:
@@ -126,15 +132,16 @@ def _stop_ids(model: Any, tokenizer: Any) -> frozenset[int]:
     return frozenset(i for i in [*ids, tokenizer.eos_token_id] if i is not None)
 
 
-def language_model_id(path: str | Path, model: Any) -> str:
-    """``folder@hash of its safetensors`` for a folder, ``hub id@revision`` otherwise."""
+def language_model_id(path: str | Path, model: Any, adapter: str | Path | None = None) -> str:
+    """``folder@hash of its safetensors`` for a folder, ``hub id@revision`` otherwise.
+
+    An adapter adds ``+folder@hash`` of its own.
+    """
+    if adapter is not None:
+        own = Path(adapter)
+        return f"{language_model_id(path, model)}+{own.name}@{weights_hash(own)[:12]}"
     folder = Path(path)
     if not folder.is_dir():
         revision = getattr(model.config, "_commit_hash", None) or "unknown"
         return f"{path}@{revision[:12]}"
-    digest = hashlib.sha256()
-    for file in sorted(folder.glob("*.safetensors")):
-        with file.open("rb") as stream:
-            while block := stream.read(1 << 20):
-                digest.update(block)
-    return f"{folder.name}@{digest.hexdigest()[:12]}"
+    return f"{folder.name}@{weights_hash(folder)[:12]}"

@@ -71,8 +71,8 @@ _EXTRAS = {("llm", "vllm"): ("vllm", "vllm"), ("llm", "openai"): ("openai", "ope
 
 
 def played(role: str) -> str:
-    """The role whose backends play this one: a planner is a language model like another."""
-    return "llm" if role == "planner" else role
+    """The role whose backends play this one: planner and critic are language models too."""
+    return "llm" if role in ("planner", "critic") else role
 
 
 def installed_backends() -> dict[str, str]:

@@ -18,6 +18,7 @@ from typing import Any
 import platformdirs
 
 from viper.errors import ProfileError, UnknownNameError, UsageError
+from viper.prompting.builder import STYLES
 from viper.sandbox import Limits
 from viper.strategies.base import RunSettings
 from viper.tools.loading import LoadOptions
@@ -26,21 +27,26 @@ from viper.tools.settings import Sensitivity, ToolSettings
 
 SHIPPED = Path(__file__).parent
 
-LANGUAGE_MODELS = ("llm", "planner")
+LANGUAGE_MODELS = ("llm", "planner", "critic")
 """Tables of a profile that name a language model."""
+
+HELPERS = ("planner", "critic")
+"""Those beside the program writer; each says in which style it is asked."""
 
 
 @dataclass(frozen=True)
 class BackendChoice:
     """A backend by name, what it loads (``embedded:NAME``, a folder, a hub id), its options.
 
-    ``cache`` keeps what a language model answered on disk.
+    ``cache`` keeps what a language model answered on disk; ``style`` is that of the prompts of a
+    planner or critic, one of :data:`viper.prompting.builder.STYLES`.
     """
 
     backend: str
     model: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     cache: bool = False
+    style: str = "chat"
 
 
 @dataclass(frozen=True)
@@ -50,6 +56,7 @@ class ProfileDocument:
     Attributes:
         planner: the language model that writes the plans of strategy ``plan``, where that is not
             the one that writes programs.
+        critic: the language model that says what made an answer wrong, where there is one.
         bank: the bank of in-context examples, ``embedded:NAME`` or a path, or None.
         preload: load the vision models ahead, for profiles whose models are small.
         load: options of :class:`viper.tools.loading.LoadOptions` for every model that is
@@ -65,6 +72,7 @@ class ProfileDocument:
     run: RunSettings
     limits: Limits
     planner: BackendChoice | None = None
+    critic: BackendChoice | None = None
     bank: str | None = None
     preload: bool = False
     load: Mapping[str, Any] = field(default_factory=dict)
@@ -124,8 +132,8 @@ class _Reader:
     """Turns parsed TOML into a document, blaming by line."""
 
     _TOP = (
-        "name", "description", "llm", "planner", "roles", "load", "sensitivities", "tools", "run",
-        "limits",
+        "name", "description", "llm", "planner", "critic", "roles", "load", "sensitivities",
+        "tools", "run", "limits",
     )  # fmt: skip
 
     def __init__(self, path: Path, text: str) -> None:
@@ -155,6 +163,7 @@ class _Reader:
             description=self._text(data, "description", ""),
             llm=self._backend(data["llm"], "llm", ""),
             planner=self._backend(data["planner"], "planner", "") if "planner" in data else None,
+            critic=self._backend(data["critic"], "critic", "") if "critic" in data else None,
             roles=self._roles(self._table(data, "roles")),
             tools=self._record(
                 ToolSettings, tools, "tools", sensitivities=self._sensitivities(data)
@@ -180,8 +189,12 @@ class _Reader:
     def _backend(self, value: Any, key: str, section: str) -> BackendChoice:
         if not isinstance(value, dict) or not isinstance(value.get("backend"), str):
             self._fail(key, section, 'expected a table with a backend, as { backend = "owlv2", … }')
-        keys = ("backend", "model", "options", *(["cache"] if key in LANGUAGE_MODELS else []))
+        keys = ["backend", "model", "options"]
+        keys += ["cache"] * (key in LANGUAGE_MODELS) + ["style"] * (key in HELPERS)
         self._only(value, keys, key)
+        style = value.get("style", "chat")
+        if style not in STYLES:
+            self._fail("style", key, f"expected one of {', '.join(STYLES)}; got {style!r}")
         model, options = value.get("model"), value.get("options", {})
         cache = value.get("cache", False)
         if not isinstance(cache, bool):
@@ -190,7 +203,7 @@ class _Reader:
             self._fail("model", key, f"expected text, got {type(model).__name__}")
         if not isinstance(options, dict):
             self._fail("options", key, f"expected a table, got {type(options).__name__}")
-        return BackendChoice(value["backend"], model, options, cache)
+        return BackendChoice(value["backend"], model, options, cache, style)
 
     def _sensitivities(self, data: dict[str, Any]) -> dict[str, Sensitivity]:
         found = {}

@@ -124,6 +124,8 @@ def origin_of(components: Components, set_name: str = "", split: str = "") -> Or
 def reflectors_of(components: Components, reflection: Reflection) -> list[Reflector]:
     """Who is asked what was wrong, in order; a language model globally first, then locally.
 
+    The language model is the profile's critic, or the program writer where it has none.
+
     Raises:
         UnknownNameError: no such reflection.
     """
@@ -132,7 +134,9 @@ def reflectors_of(components: Components, reflection: Reflection) -> list[Reflec
     found: list[Reflector] = []
     if reflection in ("intervention", "both"):
         found.append(InterventionReflector(components))
-    style, hub, llm = components.settings.prompt_style, components.hub, components.llm
+    hub, llm, style = components.hub, components.llm, components.settings.prompt_style
+    if components.critic is not None:
+        llm, style = components.critic, components.critic_style
     if reflection in ("llm", "both", "llm-global"):
         found.append(LanguageReflector(llm, hub, style))
     if reflection in ("llm", "both", "llm-local") and style != "compact":

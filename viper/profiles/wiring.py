@@ -80,9 +80,6 @@ class Profile:
         for role, choice in self.choices():
             self._check_backend(role, choice)
         llm = DeferredLLM(partial(self._load_llm, "llm", document.llm))
-        planner = None
-        if document.planner is not None:
-            planner = DeferredLLM(partial(self._load_llm, "planner", document.planner))
         models = ModelSet({}, max_bytes=self._max_bytes())
         pool = DemonstrationPool(state_dir(self.state) / DEMONSTRATIONS)
         for role, choice in document.roles.items():
@@ -104,7 +101,10 @@ class Profile:
             preload=document.preload,
             library=library,
             embed=partial(_embedded, models) if "embedder" in document.roles else None,
-            planner=planner,
+            planner=self._helper("planner", document.planner),
+            planner_style=document.planner.style if document.planner else "chat",
+            critic=self._helper("critic", document.critic),
+            critic_style=document.critic.style if document.critic else "chat",
             demonstrations=pool,
         )
 
@@ -155,8 +155,9 @@ class Profile:
     def choices(self) -> Iterator[tuple[str, BackendChoice]]:
         """Role and backend of every model, the language models first."""
         yield "llm", self.document.llm
-        if self.document.planner is not None:
-            yield "planner", self.document.planner
+        for role, choice in (("planner", self.document.planner), ("critic", self.document.critic)):
+            if choice is not None:
+                yield role, choice
         yield from self.document.roles.items()
 
     def model_source(self, choice: BackendChoice) -> str | None:
@@ -165,20 +166,21 @@ class Profile:
         Raises:
             ProfileError: a shipped model of that name does not exist.
         """
-        if choice.model is None or not choice.model.startswith("embedded:"):
-            return self._beside(choice.model)
-        folder = WEIGHTS / choice.model.removeprefix("embedded:")
-        if not folder.is_dir():
-            raise ProfileError(
-                f"{choice.model}: not shipped with this package; known: "
-                + ", ".join(sorted(path.name for path in WEIGHTS.glob("*") if path.is_dir()))
-            )
-        return str(folder)
+        return self._source(choice.model)
 
     def options(self, role: str, choice: BackendChoice) -> Mapping[str, Any]:
-        """The options of a backend: the profile's ``[load]`` where it loads weights, its own."""
+        """The options of a backend: the profile's ``[load]`` where it loads weights, its own.
+
+        An adapter is named as models are.
+
+        Raises:
+            ProfileError: a shipped adapter of that name does not exist.
+        """
         shared = self.document.load if loads_weights(role, choice.backend) else {}
-        return {**shared, **choice.options}
+        options = {**shared, **choice.options}
+        if isinstance(options.get("adapter"), str):
+            options["adapter"] = self._source(options["adapter"])
+        return options
 
     def shared_model(self, role: str, choice: BackendChoice) -> SharedModel | None:
         """The model that a role has in common with all roles for which this is equal, or None.
@@ -188,6 +190,17 @@ class Profile:
         """
         source = self.model_source(choice)
         return shared_model(role, choice.backend, source, self.options(role, choice))
+
+    def _source(self, name: str | None) -> str | None:
+        if name is None or not name.startswith("embedded:"):
+            return self._beside(name)
+        folder = WEIGHTS / name.removeprefix("embedded:")
+        if not folder.is_dir():
+            raise ProfileError(
+                f"{name}: not shipped with this package; known: "
+                + ", ".join(sorted(path.name for path in WEIGHTS.glob("*") if path.is_dir()))
+            )
+        return str(folder)
 
     def _beside(self, model: str | None) -> str | None:
         """A path that begins with ``./`` or ``../`` is meant from the profile's folder."""
@@ -208,6 +221,9 @@ class Profile:
     def _load(self, role: str, choice: BackendChoice) -> Any:
         source = self.model_source(choice)
         return load_backend(role, choice.backend, source, self.options(role, choice))
+
+    def _helper(self, role: str, choice: BackendChoice | None) -> LLM | None:
+        return None if choice is None else DeferredLLM(partial(self._load_llm, role, choice))
 
     def _load_llm(self, role: str, choice: BackendChoice) -> LLM:
         llm: LLM = self._load(role, choice)

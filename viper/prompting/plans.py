@@ -3,6 +3,24 @@
 A plan is numbered steps in words, one a line. Demonstrations of both kinds stand in both prompts:
 those that worked, and those that did not, each with the reason.
 
+The compact style is for small writers that were trained on it; it lists no names of the API, since
+a plan says in words what the program does by name. The planner goes on after the last line::
+
+    # task: {task}                  for each plan that worked
+    # query: {query}
+    # options: {a; b; c}            only where there are options
+    # plan:
+    {1. step}                       one a line
+                                    one blank line after each
+    # task: {task}                  for each that did not
+    # query: {query}
+    # wrong: {1. step 2. step}
+    # why: {critique}
+
+    # task: {task}                  the query to plan
+    # query: {query}
+    # plan:
+
 Source: CLOVA (Gao et al. 2024), sec. 3.2, and its supplement, sec. 7; the words are ours.
 """
 
@@ -24,6 +42,8 @@ from viper.prompting.builder import (
     program_prompt,
 )
 from viper.prompting.compact import (
+    END_OF_PROGRAM,
+    compact_asked,
     compact_document,
     compact_failure,
     compact_query,
@@ -34,7 +54,11 @@ from viper.schema import Example, Query
 MOST_STEPS = 20
 LONGEST_STEP = 400
 
-PLAN_STOP: dict[str, tuple[str, ...]] = {"full": ("\n\n",), "chat": ()}
+PLAN_STOP: dict[str, tuple[str, ...]] = {
+    "full": ("\n\n",),
+    "chat": (),
+    "compact": (END_OF_PROGRAM,),
+}
 """Where a planner stops, by style of prompt: a model that goes on would write the next query."""
 
 _ANSWERS = {
@@ -69,13 +93,25 @@ def build_plan_prompt(
         correct: with plans that worked, shown in this order.
         incorrect: with plans that did not, and their critique.
         style: ``chat`` for a model that follows instructions; ``full`` for one that continues a
-            text, whose prompt ends with the number of the first step.
+            text, whose prompt ends with the number of the first step; ``compact`` for a small
+            planner that was trained on it.
 
     Raises:
-        UnknownNameError: another style; the compact writers were never taught to plan.
+        UnknownNameError: another style.
     """
     if style not in PLAN_STOP:
         raise UnknownNameError("style of a planner's prompt", style, PLAN_STOP)
+    if style == "compact":
+        shown = "".join(
+            compact_plan(query.task, one.query, one.plan or "", one.options) for one in correct
+        )
+        shown += "".join(
+            compact_wrong_plan(
+                query.task, one.query, one.plan or "", one.critique or "", one.options
+            )
+            for one in incorrect
+        )
+        return shown + compact_plan_asked(query.task, query.text, query.options)
     shown = _section("Plans that worked", map(_plan_shown, correct))
     shown += _section("Plans that did not work, and why", map(_plan_shown, incorrect))
     tools = "\n".join(line.removeprefix("# ") for line in render(entries, "compact").splitlines())
@@ -126,6 +162,25 @@ def build_planned_prompt(
     return program_prompt(
         query, entries, shown, style=style, feedback=feedback, plan=plan, lines=lines
     )
+
+
+def compact_plan_asked(task: str, query: str, options: Sequence[str] = ()) -> str:
+    """All lines before a plan in the compact style."""
+    return f"{compact_asked(task, query, options)}# plan:\n"
+
+
+def compact_plan(task: str, query: str, plan: str, options: Sequence[str] = ()) -> str:
+    """A planned query in the compact style, with the blank line that ends it."""
+    steps = "\n".join(line.strip() for line in plan.splitlines() if line.strip())
+    return compact_plan_asked(task, query, options) + steps + END_OF_PROGRAM
+
+
+def compact_wrong_plan(
+    task: str, query: str, plan: str, critique: str, options: Sequence[str] = ()
+) -> str:
+    """A plan that did not work in the compact style, with why, and the blank line that ends it."""
+    asked = compact_asked(task, query, options)
+    return f"{asked}# wrong: {one_line(plan)}\n# why: {one_line(critique)}{END_OF_PROGRAM}"
 
 
 def read_plan(reply: str) -> str:

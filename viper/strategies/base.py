@@ -170,6 +170,10 @@ class Components:
         embed: texts to unit vectors, for a router that ranks by meaning.
         routers: kept between prompts, where the API is larger than its budget of tokens.
         planner: writes the plans of strategy ``plan``; None leaves that to ``llm``.
+        planner_style: of the prompts that ask it; with ``compact`` it writes the programs of its
+            plans as well.
+        critic: says what made an answer wrong; None leaves that to ``llm``.
+        critic_style: of the prompts that ask it.
         demonstrations: what that strategy shows of plans and programs.
     """
 
@@ -184,6 +188,9 @@ class Components:
     embed: Callable[[Sequence[str]], Floats] | None = None
     routers: Routers = field(default_factory=Routers, repr=False, compare=False)
     planner: LLM | None = None
+    planner_style: str = "chat"
+    critic: LLM | None = None
+    critic_style: str = "chat"
     demonstrations: Demonstrations = field(default_factory=NoDemonstrations)
 
     def with_thresholds(self, values: Mapping[str, float]) -> Components:

@@ -55,7 +55,9 @@ class PlanStrategy:
             UsageError: a writer that was never taught to plan, and no planner beside it.
             CancelledError: ``context.cancel`` was set.
         """
-        planner_of(components, context.settings)
+        _, style = planner_of(components, context.settings)
+        if components.planner is not None and style == context.settings.prompt_style == "compact":
+            components = replace(components, llm=components.planner)
         yield from corrected(components, context, planned)
 
     def prompt(self, components: Components, context: RunContext) -> str:
@@ -70,14 +72,15 @@ class PlanStrategy:
 def planner_of(components: Components, settings: RunSettings) -> tuple[LLM, str]:
     """Who writes plans, and the style of its prompt.
 
-    A planner of its own follows instructions; without one the program writer plans.
+    Without a planner of its own the program writer plans. A compact one, which was taught both,
+    also writes the programs of compact prompts: its base knows queries, not plans.
 
     Raises:
         UsageError: a compact writer, which knows programs only, and no planner.
     """
     if components.planner is not None:
-        return components.planner, "chat"
-    if settings.prompt_style not in PLAN_STOP:
+        return components.planner, components.planner_style
+    if settings.prompt_style == "compact":
         raise UsageError(
             f"strategy plan needs somebody to plan: the writer of profile "
             f"{components.profile_name} (prompt style {settings.prompt_style}) knows programs "

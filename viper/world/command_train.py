@@ -18,6 +18,8 @@ ROLES = (
     "inpainter",
     "writer",
     "writer-small",
+    "planner",
+    "critic",
 )
 
 

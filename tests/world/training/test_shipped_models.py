@@ -1,4 +1,4 @@
-"""The shipped matcher, depth, VQA and segmenter weights on a few fresh validation scenes."""
+"""The shipped matcher, depth, VQA, segmenter and planner weights on fresh validation data."""
 
 from pathlib import Path
 
@@ -68,3 +68,12 @@ def test_the_segmenter_finds_objects_by_their_shape(tmp_path):
     pictures = segmented_stills("val", len(SCENES), tmp_path)
     figures = evaluate(MaskFormerSegmenter.from_pretrained(WEIGHTS / "segmenter"), pictures)
     assert figures["found"] > 0.85 and figures["precision"] > 0.85
+
+
+def test_the_planner_writes_plans_and_right_programs_from_them():
+    from viper.llm.scripted import ScriptedLLM
+    from viper.world.training.planner_score import evaluate
+
+    silent = ScriptedLLM(lambda prompt: "")
+    figures = evaluate(WEIGHTS / "planner", writer=silent, queries=18, seed=1)
+    assert figures["plans"] == 1 and figures["planned"] > 0.7

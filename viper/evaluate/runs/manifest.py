@@ -17,7 +17,7 @@ from viper.evaluate.runs.redact import redacted, redacted_arguments
 
 MANIFEST_VERSION = 1
 
-_NO_INFLUENCE = ("path", "description", "name", "preload", "max_memory_gb", "bank")
+_NO_INFLUENCE = ("path", "description", "name", "preload", "max_memory_gb", "bank", "critic")
 """Keys of a profile that change no answer, or that a hash stands for."""
 
 

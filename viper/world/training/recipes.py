@@ -20,6 +20,8 @@ RECIPES: Mapping[str, str] = MappingProxyType(
         "segmenter": "viper.world.training.segmenter:train",
         "writer": "viper.world.training.writer:train",
         "writer-small": "viper.world.training.writer:train_small",
+        "planner": "viper.world.training.planner:train",
+        "critic": "viper.world.training.critic:train",
     }
 )
 """Role -> ``module:function`` taking :class:`TrainOptions` and returning what it reached."""

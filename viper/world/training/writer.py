@@ -172,6 +172,11 @@ def batches_at(tokenizer: Tokenizer, stage: Stage, seed: str, step_tokens: int) 
         if len(row[0]) <= stage.max_tokens:
             rows.append(row)
             total += len(row[0])
+    return batched(rows)
+
+
+def batched(rows: list[tuple[list[int], list[bool]]]) -> list[Batch]:
+    """Encoded texts sorted by length into at most four batches."""
     rows.sort(key=lambda row: len(row[0]))
     chunk = max(1, -(-len(rows) // 4))
     return [_padded(rows[i : i + chunk]) for i in range(0, len(rows), chunk)]

@@ -144,13 +144,13 @@ def program_document(random: Random, options: DocumentOptions) -> list[Piece]:
     listed = "vipergpt+abstract" if api == "abstract" and random.random() < 0.1 else api
     entries = listed_entries(listed, TASKS[family])
     programs = [_annotated(sample.program, entries) for sample in samples]
-    shown = _header_entries(random, options, entries, programs)
-    mapping = _name_mapping(random, options, [entry.name for entry in entries])
+    shown = header_entries(random, options, entries, programs)
+    mapping = name_mapping(random, options, [entry.name for entry in entries])
     shown = [renamed_entry(entry, mapping) for entry in shown]
     failed = len(samples) - 1 if _happens(random, options.failed) else None
     pieces = [Piece(compact_header(shown), learned=False)]
     for place, (sample, program) in enumerate(zip(samples, programs, strict=True)):
-        text = _varied(random, sample.text)
+        text = varied(random, sample.text)
         failure = compact_failure(*random.choice(FAILURES)) if place == failed else ""
         query = compact_asked(TASKS[family], text, sample.options, failure)
         written = strip_comments(program) if place < bare else program
@@ -192,10 +192,10 @@ def _bank_samples(
         )
 
     examples = [draw([sort]) for sort in sorts]
-    examples += [_evened_sample(random, family, api, lexicon) for _ in range(count - len(examples))]
+    examples += [evened_sample(random, family, api, lexicon) for _ in range(count - len(examples))]
     random.shuffle(examples)
     asked = [
-        draw(None) if random.random() < 0.5 else _evened_sample(random, family, api, lexicon)
+        draw(None) if random.random() < 0.5 else evened_sample(random, family, api, lexicon)
         for _ in range(random.randint(2, 4))
     ]
     return [*examples, *asked]
@@ -219,7 +219,7 @@ def _samples(
                 random, habits, family=family, sorts=sorts, api=api, lexicon=lexicon
             )
         else:
-            yield _evened_sample(random, family, api, lexicon)
+            yield evened_sample(random, family, api, lexicon)
 
 
 def selection_document(random: Random) -> list[Piece]:
@@ -257,7 +257,7 @@ def names_called(program: str, entries: Sequence[ApiEntry]) -> set[str]:
     return {entry.name for entry in entries if entry.name in words}
 
 
-def _evened_sample(random: Random, family: str, api: str, lexicon: Lexicon) -> TextSample:
+def evened_sample(random: Random, family: str, api: str, lexicon: Lexicon) -> TextSample:
     """A query; common types are thinned, so that rare ones are learned as well."""
     while True:
         sample = text_sample(random, family=family, api=api, lexicon=lexicon)
@@ -274,7 +274,7 @@ def _annotated(program: str, entries: Sequence[ApiEntry]) -> str:
     return "\n".join(lines)
 
 
-def _header_entries(
+def header_entries(
     random: Random,
     options: DocumentOptions,
     entries: Sequence[ApiEntry],
@@ -292,7 +292,7 @@ def _header_entries(
     return chosen
 
 
-def _name_mapping(
+def name_mapping(
     random: Random, options: DocumentOptions, names: Sequence[str]
 ) -> Mapping[str, str]:
     draw = random.random()
@@ -305,7 +305,7 @@ def _name_mapping(
     return {}
 
 
-def _varied(random: Random, text: str) -> str:
+def varied(random: Random, text: str) -> str:
     """A query as people type it: fillers, a lost article, a capital, another final mark."""
     words = text.split()
     if random.random() < 0.1 and words[0] != "find":  # "find red cube" is held out

@@ -1,0 +1,107 @@
+"""Low-rank adapters (LoRA) laid over a language model that was loaded without them.
+
+An adapter is a folder as the ``peft`` library writes it, ``adapter_config.json`` beside
+``adapter_model.safetensors``. Its product is added into the weights, so that the model runs as
+fast as the base and every part of the backend sees an ordinary model. Pickled weights are
+refused. A folder may say in ``base.json`` which base it was trained over; another one is refused,
+since an adapter fits the numbers of one set of weights only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import warnings
+from pathlib import Path
+from typing import Any
+
+from viper.errors import ModelError
+from viper.tools.loading import load_errors
+
+ADAPTER_CONFIG = "adapter_config.json"
+ADAPTER_WEIGHTS = "adapter_model.safetensors"
+BASE = "base.json"
+
+_KIND = "LORA"
+
+
+def with_adapter(model: Any, folder: str | Path, base: str | Path) -> Any:
+    """The model with an adapter added into its weights.
+
+    Args:
+        model: a causal language model of the transformers library, as loaded from ``base``.
+        folder: of the adapter.
+        base: where the model came from; compared with what the adapter says it was trained over.
+
+    Raises:
+        ModelError: no adapter there, one of another kind, or one for another base.
+    """
+    folder = Path(folder)
+    _check_folder(folder)
+    _check_base(folder, Path(base))
+    import torch
+    from peft import PeftModel
+    from safetensors import SafetensorError
+
+    try:
+        with load_errors("an adapter", folder), warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # about names inside the two libraries
+            laid = PeftModel.from_pretrained(
+                model, str(folder), local_files_only=True, use_safetensors=True
+            )
+            with torch.no_grad():
+                merged = laid.merge_and_unload(safe_merge=True)
+    except SafetensorError as error:
+        raise ModelError(f"{folder}: {ADAPTER_WEIGHTS} cannot be read ({error})") from None
+    return merged.eval()
+
+
+def state_base(folder: Path, base: Path) -> None:
+    """Writes into an adapter's folder which base it was trained over."""
+    text = json.dumps({"base": base.name, "sha256": weights_hash(base)}, indent=2)
+    (folder / BASE).write_text(f"{text}\n", encoding="utf-8")
+
+
+def weights_hash(folder: Path) -> str:
+    """SHA-256 of a folder's safetensors, 64 hex digits."""
+    digest = hashlib.sha256()
+    for file in sorted(folder.glob("*.safetensors")):
+        with file.open("rb") as stream:
+            while block := stream.read(1 << 20):
+                digest.update(block)
+    return digest.hexdigest()
+
+
+def _check_folder(folder: Path) -> None:
+    if not (folder / ADAPTER_CONFIG).is_file():
+        raise ModelError(f"{folder}: no {ADAPTER_CONFIG} there; an adapter is a folder with one")
+    if not (folder / ADAPTER_WEIGHTS).is_file():
+        raise ModelError(
+            f"{folder}: no {ADAPTER_WEIGHTS} there; weights of other formats are not loaded, "
+            "save them as safetensors"
+        )
+    kind = _read(folder / ADAPTER_CONFIG).get("peft_type")
+    if kind != _KIND:
+        raise ModelError(f"{folder}: an adapter of kind {kind!r}; only {_KIND} can be added in")
+
+
+def _check_base(folder: Path, base: Path) -> None:
+    """Where the folder does not say, or the base is no folder, nothing is compared."""
+    if not (folder / BASE).is_file() or not base.is_dir():
+        return
+    stated = _read(folder / BASE)
+    if stated.get("sha256") != weights_hash(base):
+        raise ModelError(
+            f"{folder}: trained over other weights ({stated.get('base')}) than those of {base}; "
+            "train it anew over these, or load it over its own base"
+        )
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ModelError(f"{file}: cannot be read as JSON ({error})") from None
+    if not isinstance(found, dict):
+        raise ModelError(f"{file}: expected a JSON object")
+    return found

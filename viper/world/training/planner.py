@@ -1,0 +1,61 @@
+"""The planner's recipe: an adapter of the program writer that plans, and writes from plans.
+
+``viper world train planner``. Plans are the canonical programs' steps in words
+(:mod:`viper.world.queries.plan_wordings`), so nothing is rendered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from random import Random
+from typing import TYPE_CHECKING
+
+from viper.world.training.adapters import (
+    Course,
+    Row,
+    base_tokenizer,
+    fresh_adapter,
+    save_adapter,
+    train_adapter,
+)
+from viper.world.training.optim import TrainOptions
+from viper.world.training.planner_documents import PlanDocuments, plan_document
+from viper.world.training.writer import encode_pieces
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+COURSE = Course("planner", steps=480, step_tokens=2000)
+
+LONGEST = 1500
+"""Tokens of a document at most."""
+
+
+def train(options: TrainOptions) -> Mapping[str, float]:
+    """Trains the planner and saves it to ``options.out``.
+
+    Returns:
+        Shares as :func:`viper.world.training.planner_score.evaluate` has them.
+    """
+    from viper.world.training.planner_score import evaluate
+
+    model = fresh_adapter(seed=options.seed)
+    tokenizer = base_tokenizer()
+
+    def rows_at(seed: str) -> Iterator[Row]:
+        return planner_rows(tokenizer, Random(seed))
+
+    model = train_adapter(model, options, COURSE, rows_at)
+    save_adapter(model, options.out)
+    return evaluate(options.out)
+
+
+def planner_rows(
+    tokenizer: Tokenizer, random: Random, options: PlanDocuments | None = None
+) -> Iterator[Row]:
+    """Texts without end."""
+    options = options or PlanDocuments()
+    while True:
+        row = encode_pieces(tokenizer, plan_document(random, options))
+        if len(row[0]) <= LONGEST:
+            yield row

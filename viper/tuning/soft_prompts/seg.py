@@ -35,15 +35,15 @@ from viper.tuning.soft_prompts.segments import VIEWS, Described, f1, fitted, seg
 
 STEPS, RATE = 100, 0.05
 
-PICTURES = 120
+PICTURES = 96
 """Pictures that are made of the collected ones."""
 
 HELD_OUT = 0.3
 """Share of the pictures that a prompt is not trained on."""
 
-COMPARED, LEFT_ALONE = 0.99, 0.998
-"""Share of the other objects held out that are not called by the concept's name: where parts of
-descriptions are compared, and in the end."""
+LEFT_ALONE = 0.998
+"""Share of the other objects held out that are not called by the concept's name. A segment has one
+name: an old one is lost with each that is wrong."""
 
 LEAST_NAMED = 0.1
 """Share of the concept's objects held out that must be; else the concept is not told apart."""
@@ -128,7 +128,7 @@ class _Course:
                 f"{len(self.lesson.positives)} pictures of it; it can learn names of what it finds"
             )
         choices = [self._fitted(rows, columns) for columns in views(widths)]
-        best = max(choices, key=lambda choice: choice.named(COMPARED))
+        best = max(choices, key=lambda choice: choice.named(LEFT_ALONE))
         return [self._one(at, scenes, originals, best) for at in range(len(self.lesson.positives))]
 
     @property

@@ -59,6 +59,6 @@ of_the_data = options(
     click.option("--pictures", metavar="world|DIR|FILE.toml", default="world", show_default=True,
                  help="Pictures of concepts, for match and replace: the world's own, a folder, or "
                       "a search on the web that the file describes."),
-    click.option("--positives", type=click.IntRange(2), metavar="N",
-                 help="Pictures of a concept at most; by default as many as each tool takes."),
+    click.option("--positives", type=click.IntRange(2), metavar="N", default=7, show_default=True,
+                 help="Pictures of a concept at most; loc takes up to 200, seg 50, the others 7."),
 )  # fmt: skip

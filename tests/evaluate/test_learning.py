@@ -291,7 +291,6 @@ def test_a_wrong_program_is_kept_with_its_critique(
     assert [(one.example.polarity, one.example.critique) for one in kept] == [
         ("incorrect", "it asks for existence, not for a number")
     ]
-    assert tuners["loc"].lessons == 0
 
 
 def test_demonstrations_that_do_not_help_their_own_task_are_refused(
@@ -301,6 +300,18 @@ def test_demonstrations_that_do_not_help_their_own_task_are_refused(
     with Stand(tmp_path, reflector=blames) as stand:
         stand.learn(questions(1, target="two"))
         assert stand.pool.items() == () and stand.journal.lessons()[0].refused == 1
+
+
+def test_where_blaming_the_program_does_not_help_unknown_concepts_are_tried(
+    tmp_path: Path, tuners: dict[str, FakeTuner]
+) -> None:
+    blames = Blames(Critique("program", None, "it should ask otherwise"))
+    with Stand(tmp_path, reflector=blames) as stand:
+        standing = stand.learn(questions(1))
+        lesson = stand.journal.lessons()[0]
+    assert (standing.score, standing.score_after) == (0.0, 1.0)
+    assert [(one.concept, one.found_by) for one in lesson.updates] == [("pyramid", "probe")]
+    assert lesson.refused == 1 and len(lesson.demonstrations) == 1
 
 
 def test_the_visual_answerer_learns_the_inferred_answer(

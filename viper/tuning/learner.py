@@ -1,7 +1,9 @@
 """The closed loop for one task: reflect on a wrong answer, update what is at fault, answer again.
 
 Source: CLOVA (Gao et al. 2024), sec. 3.3 and 3.4, algorithm 1. Differs: reflection and update go
-on until the task is solved, nothing is blamed, or a bound is reached.
+on until the task is solved, nothing is blamed, or a bound is reached. Where a plan or program was
+blamed and saying so did not help, the concepts that its calls name are tried, too: a program looks
+wrong to who does not know that its tools have never seen what it asks for.
 """
 
 from __future__ import annotations
@@ -169,17 +171,19 @@ class _Course:
         """Reflects, updates and answers again until it is right or nothing is left to blame."""
         if self._task.stale:
             self._now = self._task.again(_program(self._now.trace), ())
-        updates = self._learner.updates
+        updates, blamed_writing = self._learner.updates, False
         rounds = 1 if updates is None else 1 + updates.settings.updates
         for round_ in range(rounds):
             if self._now.solved:
                 break
             critique = self._reflected(round_)
             if critique is not None and critique.location in ("plan", "program"):
-                if self._settings.incorrect:
+                if self._settings.incorrect and not blamed_writing:
                     part: Part = "plan" if critique.location == "plan" else "program"
                     self._demonstrate(self._now.trace, Criticised(part, critique.reason))
-                break
+                if self._now.solved:
+                    break
+                blamed_writing, critique = True, None
             if round_ == rounds - 1 or not self._teach(critique):
                 break
             self._now = self._task.again(_program(self._now.trace), ())

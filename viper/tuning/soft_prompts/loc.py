@@ -28,7 +28,7 @@ from viper.tools.roles import Detection, Floats
 from viper.tools.soft_prompts import Learned, SoftPrompt
 from viper.tools.taught_detector import LookingDetector, prompt_of
 from viper.tuning.collect import AnnotatedPicture, Collected
-from viper.tuning.kept_prompts import Evidence
+from viper.tuning.soft_prompts.annotated import check_enough, evidence_of, held_out
 from viper.tuning.soft_prompts.base import USUAL, Progress, Trained, TunerOptions, Using
 from viper.tuning.soft_prompts.pasting import Scene, composed, is_of_colour, scene_of
 from viper.tuning.soft_prompts.proposed import Fitting, Proposed, proposed
@@ -46,9 +46,6 @@ CUT = 0.3
 
 SAME_BOX = 0.6
 """Least IoU of a box and the object that it finds, where a prompt is judged."""
-
-HELD_OUT = 0.3
-"""Share of the pictures that a prompt is not trained on."""
 
 MOST_FALSE = 0.5
 """Share of held-out pictures without the concept in which a prompt may find it."""
@@ -73,11 +70,7 @@ class LocTuner:
             UsageError: a detector that cannot be taught, or fewer than two positive pictures.
             MediaError, DataError: a picture of the lesson cannot be read.
         """
-        if len(lesson.positives) < 2:
-            raise UsageError(
-                f"{len(lesson.positives)} picture of {lesson.concept!r}; the detector needs two, "
-                "one of them to judge what it learned from the other"
-            )
+        check_enough(lesson, self.role)
         with using() as backend:
             if not isinstance(backend, LookingDetector):
                 name = getattr(backend, "model_id", type(backend).__name__)
@@ -102,7 +95,7 @@ class _Course:
         scenes = [scene_of(one, self.lesson.concept, at) for at, one in enumerate(pictures)]
         originals, known = self._look(scenes)
         fitting = Fitting(known)
-        helds = [self._held_out(at) for at in range(len(self.lesson.positives))]
+        helds = [held_out(self.lesson, at) for at in range(len(self.lesson.positives))]
         rate = self.options.rate or RATE
         queries = [fitting.query(held, self._steps, rate, self._told) for held in helds]
         margin = fitting.margin([(held, *one) for held, one in zip(helds, queries, strict=True)])
@@ -165,17 +158,8 @@ class _Course:
                 backend.detect_taught(originals[one], self.lesson.concept, taught) for one in held
             ]
         shares = [_shares(found, [scenes[one] for one in held]) for found in (before, after)]
-        names = self._names()
-        trained_on = [at, *(one for one in range(len(scenes)) if one not in (at, *held))]
-        evidence = Evidence(
-            model_id,
-            tuple(names[one] for one in trained_on),
-            tuple(names[one] for one in held),
-            round(float(np.mean(shares[0])), 4),
-            round(float(np.mean(shares[1])), 4),
-            "annotated",
-            steps=self._steps,
-            seed=self.options.seed,
+        evidence = evidence_of(
+            self.lesson, at, model_id, (shares[0], shares[1]), self._steps, self.options
         )
         why = self._why_not(held, shares[0], shares[1]) if self.options.validate else ""
         return Trained(SoftPrompt(feature, vectors), evidence, why)
@@ -195,22 +179,6 @@ class _Course:
                 "held-out pictures without it"
             )
         return ""
-
-    def _held_out(self, at: int) -> list[int]:
-        """Places of the pictures that the prompt of a positive one is judged on, never its own.
-
-        They go round, so that each picture is held out by as many prompts.
-        """
-        positives, negatives = len(self.lesson.positives), len(self.lesson.negatives)
-        some = max(1, round(HELD_OUT * positives))
-        few = round(HELD_OUT * negatives)
-        mine = [(at + 1 + step) % positives for step in range(min(some, positives - 1))]
-        others = [(at * few + step) % negatives for step in range(few)]
-        return sorted({*mine, *(positives + one for one in others)})
-
-    def _names(self) -> list[str]:
-        every = (*self.lesson.positives, *self.lesson.negatives)
-        return [picture.picture_id for picture in every]
 
 
 def _shares(found: Sequence[Sequence[Detection]], scenes: Sequence[Scene]) -> Floats:

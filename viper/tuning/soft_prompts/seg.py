@@ -28,7 +28,8 @@ from viper.tools.soft_prompts import Learned, SoftPrompt
 from viper.tools.taught_segmenter import prompt_of
 from viper.tools.teachable import TeachableSegmenter
 from viper.tuning.collect import AnnotatedPicture, Collected
-from viper.tuning.kept_prompts import Evidence, concept_key
+from viper.tuning.kept_prompts import concept_key
+from viper.tuning.soft_prompts.annotated import check_enough, evidence_of, held_out
 from viper.tuning.soft_prompts.base import USUAL, Progress, Trained, TunerOptions, Using
 from viper.tuning.soft_prompts.pasting import Scene, composed, is_of_colour, scene_of
 from viper.tuning.soft_prompts.segments import VIEWS, Described, f1, fitted, segments_of, views
@@ -37,9 +38,6 @@ STEPS, RATE = 100, 0.05
 
 PICTURES = 96
 """Pictures that are made of the collected ones."""
-
-HELD_OUT = 0.3
-"""Share of the pictures that a prompt is not trained on."""
 
 LEFT_ALONE = 0.998
 """Share of the other objects held out that are not called by the concept's name. A segment has one
@@ -69,11 +67,7 @@ class SegTuner:
                 none of the concept's objects found as a segment.
             MediaError, DataError: a picture of the lesson cannot be read.
         """
-        if len(lesson.positives) < 2:
-            raise UsageError(
-                f"{len(lesson.positives)} picture of {lesson.concept!r}; the segmenter needs two, "
-                "one of them to judge what it learned from the other"
-            )
+        check_enough(lesson, self.role)
         with using() as backend:
             if not isinstance(backend, TeachableSegmenter) or not hasattr(backend, "described"):
                 name = getattr(backend, "model_id", type(backend).__name__)
@@ -171,7 +165,7 @@ class _Course:
         rate = RATE if self.options.rate is None else self.options.rate
         queries, said, shown = [], [], []
         for at in range(len(self.lesson.positives)):
-            held = self._held_out(at)
+            held = held_out(self.lesson, at)
             query, shift = fitted(rows.without(held), columns, self._steps, rate, self._told)
             seen = np.isin(rows.source, held)
             queries.append((query, shift))
@@ -183,7 +177,7 @@ class _Course:
         self, at: int, scenes: Sequence[Scene], originals: Sequence[Any], choice: _Choice
     ) -> Trained:
         """The prompt of one positive picture."""
-        held, name = self._held_out(at), concept_key("seg", self.lesson.concept)
+        held, name = held_out(self.lesson, at), concept_key("seg", self.lesson.concept)
         cut = choice.cut(LEFT_ALONE)
         query, shift = choice.queries[at]
         vectors, shares = prompt_of(query, shift - cut), []
@@ -195,32 +189,11 @@ class _Course:
             ]
         for found in (plain, taught):
             shares.append(_shares(found, [scenes[one] for one in held], name))
-        names = [picture.picture_id for picture in self._pictures]
-        trained_on = [at, *(one for one in range(len(scenes)) if one not in (at, *held))]
-        evidence = Evidence(
-            model_id,
-            tuple(names[one] for one in trained_on),
-            tuple(names[one] for one in held),
-            round(float(shares[0].mean()), 4),
-            round(float(shares[1].mean()), 4),
-            "annotated",
-            steps=self._steps,
-            seed=self.options.seed,
+        evidence = evidence_of(
+            self.lesson, at, model_id, (shares[0], shares[1]), self._steps, self.options
         )
         why = _why_not(choice, at, cut, *shares) if self.options.validate else ""
         return Trained(SoftPrompt(feature, vectors), evidence, why)
-
-    def _held_out(self, at: int) -> list[int]:
-        """Places of the pictures that the prompt of a positive one is judged on, never its own.
-
-        They go round, so that each picture is held out by as many prompts.
-        """
-        positives, negatives = len(self.lesson.positives), len(self.lesson.negatives)
-        some = max(1, round(HELD_OUT * positives))
-        few = round(HELD_OUT * negatives)
-        mine = [(at + 1 + step) % positives for step in range(min(some, positives - 1))]
-        others = [(at * few + step) % negatives for step in range(few)]
-        return sorted({*mine, *(positives + one for one in others)})
 
 
 def _why_not(choice: _Choice, at: int, cut: float, before: Floats, after: Floats) -> str:

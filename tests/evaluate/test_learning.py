@@ -252,6 +252,19 @@ def test_learning_that_was_cut_off_goes_on_where_it_was(
     assert (standing.answered, standing.learned, standing.score) == (2, 2, 1.0)
 
 
+def test_what_was_in_the_pool_before_its_lesson_was_noted_is_not_learned_twice(
+    tmp_path: Path, tuners: dict[str, FakeTuner]
+) -> None:
+    with Stand(tmp_path) as stand:
+        stand.learn(questions(1))
+        stand.journal.path.unlink()  # as if killed between the pool and the journal
+    with Stand(tmp_path) as stand:
+        standing = stand.learn(questions(1))
+        (lesson,) = stand.journal.lessons()
+    assert tuners["loc"].lessons == 1 and not lesson.updates and not lesson.critiques
+    assert (standing.score, standing.score_after) == (0.0, 1.0)
+
+
 def test_a_concept_that_cannot_be_learned_is_not_tried_for_ever(
     tmp_path: Path, tuners: dict[str, FakeTuner]
 ) -> None:

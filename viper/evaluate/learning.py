@@ -109,6 +109,7 @@ class Learning:
             for item in items:
                 if cancel.is_set():
                     raise CancelledError("learning was cancelled")
+                begun = self.store.row(*item.key) is not None
                 row, trace = self._answered(item, cancel)
                 standing.answered += 1
                 standing.score += row.score
@@ -118,7 +119,8 @@ class Learning:
                 elif worker is not None:
                     worker.give(item, row, trace)
                 else:
-                    standing.count(self._learn_from(item, row, trace))
+                    # What an earlier process had learned of its lesson is in the pools.
+                    standing.count(self._learn_from(item, row, trace, stale=begun))
                 self.on_change(standing)
             if worker is not None:
                 worker.finish(cancel, lambda: self.on_change(standing))

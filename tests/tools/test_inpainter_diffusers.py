@@ -23,8 +23,11 @@ def folder(tmp_path_factory):
     return tiny_pipeline(tmp_path_factory.mktemp("tiny-inpainter"))
 
 
-@pytest.fixture(scope="module")
-def inpainter(folder):
+@pytest.fixture(scope="module", params=["of four channels", "of six"])
+def inpainter(folder, request, tmp_path_factory):
+    """Of latents as published checkpoints have them, and of wider ones."""
+    if request.param == "of six":
+        folder = tiny_pipeline(tmp_path_factory.mktemp("wide"), channels=13, latents=6)
     return DiffusersInpainter.from_pretrained(
         folder, steps=2, guidance=2.0, safety_checker=False, device="cpu", local_only=True
     )
@@ -56,6 +59,21 @@ def test_the_model_does_not_see_what_is_masked(inpainter) -> None:
     inner[14:21, 25:40] = True
     difference = np.abs(one[inner].astype(int) - two[inner].astype(int))
     assert difference.mean() < 0.1 * np.abs(pixels[inner].astype(int) - other[inner]).mean()
+
+
+def test_a_wider_unet_sees_the_mask_and_what_is_left(tmp_path) -> None:
+    inpainter = DiffusersInpainter.from_pretrained(
+        tiny_pipeline(tmp_path, channels=13, latents=6), steps=1, guidance=2.0, device="cpu"
+    )
+    seen = []
+    inpainter._pipeline.unet.conv_in.register_forward_pre_hook(lambda _, given: seen.append(given))
+    inpainter.inpaint(picture(), box(), "red cube", 1)
+    ((noisy,),) = seen
+    assert noisy.shape == (2, 13, 16, 16)  # with the prompt and without
+    cells = noisy[0, 6]
+    assert set(cells.unique().tolist()) == {0.0, 1.0}
+    assert torch.equal(noisy[0, 7:], noisy[1, 7:])  # what is left, the same for both
+    assert 0.1 < cells.mean() < 0.9
 
 
 def test_without_guidance_the_empty_prompt_is_not_asked(folder, monkeypatch) -> None:

@@ -125,7 +125,7 @@ def test_a_query_is_scored_by_the_logistic_function(detector, encoding) -> None:
 
 def test_a_prompt_of_another_width_is_refused(detector, encoding) -> None:
     found = detector.proposals(encoding)
-    with pytest.raises(ValueError, match=r"shape \(1, 9\); this detector's are \(265, 32\)"):
+    with pytest.raises(ValueError, match=r"shape \(1, 9\); this detector's are \(275, 32\)"):
         sureness(found, np.zeros((1, 9), np.float32))
 
 

@@ -19,7 +19,7 @@ from viper.world.training.text import train_tokenizer
 SIDE = 32
 
 
-def tiny_pipeline(folder: Path, channels: int = 9) -> Path:
+def tiny_pipeline(folder: Path, channels: int = 9, latents: int = 4) -> Path:
     """Writes a pipeline that sees squares of ``SIDE`` pixels; returns its folder."""
     torch.manual_seed(0)
     tokenizer = train_tokenizer(["red metal cube", "blue rubber ball"], 40, max_length=8)
@@ -41,12 +41,14 @@ def tiny_pipeline(folder: Path, channels: int = 9) -> Path:
         up_block_types=("UpDecoderBlock2D",) * 2,
         block_out_channels=(8, 16),
         norm_num_groups=4,
+        latent_channels=latents,
         sample_size=SIDE,
         mid_block_add_attention=False,
     )
     unet = UNet2DConditionModel(
         sample_size=SIDE // 2,
         in_channels=channels,
+        out_channels=latents,
         down_block_types=("DownBlock2D", "CrossAttnDownBlock2D"),
         up_block_types=("CrossAttnUpBlock2D", "UpBlock2D"),
         block_out_channels=(8, 16),

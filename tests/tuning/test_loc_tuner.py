@@ -89,7 +89,7 @@ def test_one_prompt_an_instance_and_no_weight_changes(detector) -> None:
         assert evidence.trained_on[0] == f"zebra:{at}"
         assert not set(evidence.trained_on) & set(evidence.validated_on)
         assert evidence.model_id == detector.model_id and evidence.steps == 2
-        assert one.prompt.vectors.shape == (265, 32) and one.prompt.vectors.dtype == np.float32
+        assert one.prompt.vectors.shape == (275, 32) and one.prompt.vectors.dtype == np.float32
         assert 0 <= evidence.before <= 1 and 0 <= evidence.after <= 1
     held = [name for one in trained for name in one.evidence.validated_on]
     assert {held.count(f"zebra:{at}") for at in range(5)} == {held.count("zebra:0")}
@@ -151,7 +151,7 @@ def test_what_pictures_held_out_say_is_not_fitted_to() -> None:
 
 def test_queries_part_the_concept_and_the_margin_is_found_on_what_was_held_out() -> None:
     every, told = known(), []
-    fitting = Fitting(every)
+    fitting = Fitting(every, (1,))
     query, shift = fitting.query([3], 20, 1.0, lambda: told.append(1))
     logits = every.features @ query + shift
     held = every.source == 3
@@ -163,7 +163,7 @@ def test_queries_part_the_concept_and_the_margin_is_found_on_what_was_held_out()
 
 
 def test_moves_are_fitted_to_boxes_near_an_object_alone() -> None:
-    fitted = Fitting(known()).moves([3])
+    fitted = Fitting(known(), (1,)).moves([3])
     assert fitted.shape == (4, 13)
     assert np.allclose(fitted[0], fitted[3])
     assert fitted[0, 1] > 3 * np.abs(np.delete(fitted[0, :12], 1)).max()

@@ -27,7 +27,7 @@ from viper.tuning.prompt_pool import FOLDER as PROMPTS
 from viper.tuning.prompt_pool import PromptPool
 from viper.tuning.reflector import InterventionReflector, Reflector
 from viper.tuning.soft_prompts.base import Progress
-from viper.tuning.teach import Sources, Teacher
+from viper.tuning.teach import Memory, Sources, Teacher
 from viper.tuning.tool_updates import ToolSettings, ToolUpdates
 from viper.tuning.web_service import WebService
 from viper.world.annotated import WorldStore
@@ -76,6 +76,7 @@ def learner_for(
     origin: Origin | None = None,
     on_step: Callable[[str], None] = lambda text: None,
     on_progress: Progress | None = None,
+    memory: Memory | None = None,
 ) -> Learner:
     """A learner whose pools are in a state's folder.
 
@@ -83,6 +84,7 @@ def learner_for(
         components: that use these pools, so that they see what is learned at once.
         tools: None teaches no tools.
         origin: what demonstrations say of where they are from; None: the writer and its API.
+        memory: of what was trained before, as :class:`~viper.tuning.teach.Teacher` takes it.
 
     Raises:
         UnknownNameError: no such reflection or store.
@@ -96,6 +98,7 @@ def learner_for(
                 components.hub.models,
                 PromptPool(state / PROMPTS),
                 sources_of(data, components, state),
+                memory,
             ),
             tools,
             on_step,

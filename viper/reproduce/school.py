@@ -1,7 +1,8 @@
 """Runs courses: learns from a stream of labelled samples, then answers others with that.
 
-Each course begins with empty pools under every seed, and all share the loaded models and what
-these computed. Answers and lessons are stored as they come: a course that was cut off goes on.
+Each course begins with empty pools under every seed, and all share the loaded models, what these
+computed, and prompts that were trained from the very same data. Answers and lessons are stored as
+they come: a course that was cut off goes on.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from viper.tuning.learner import LearnSettings
 from viper.tuning.lesson import Lesson
 from viper.tuning.prompt_pool import FOLDER as PROMPTS
 from viper.tuning.prompt_pool import PromptPool
+from viper.tuning.teach import Memory
 from viper.tuning.tool_updates import ToolSettings
 
 IN_MEDIA = 8
@@ -141,6 +143,7 @@ class School:
         self._drawn: dict[tuple[str, Where, int | None], Drawn] = {}
         self._rows: dict[tuple[str, str, int], list[Row]] = {}
         self._standings: dict[tuple[str, int], Standing] = {}
+        self._trained: Memory = {}
 
     def close(self) -> None:
         """Closes the file of the language model's answers."""
@@ -233,6 +236,7 @@ class School:
             tools=tools,
             origin=origin_of(parts, subject.set_name, subject.taught),
             on_step=say,
+            memory=self._trained,
         )
         # Never closed: the sandbox is that of all courses.
         reasoner = Reasoner(parts, preload=False)

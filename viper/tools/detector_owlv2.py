@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 DEFAULT_THRESHOLD = 0.2
 """Used where the checkpoint's folder states no calibrated threshold."""
 
+MAYBE = 0.05
+"""How sure a prompt is at least of a box that is moved a second time."""
+
 _LOOKS = 16
 """Pictures whose cut-outs are kept: several prompts are asked about one picture in a row."""
 
@@ -149,9 +152,24 @@ class Owlv2Detector(LocalModel):
         plain = found.best(self._scores(encoding, [rest])[0])
         known = np.min([sureness(found, prompt.vectors) for prompt in prompts], axis=0)
         sure = np.minimum(plain, known) if rest == GENERAL_NOUN else np.cbrt(plain * known**2)
-        every = [moved(found, prompt.vectors, encoding.size) for prompt in prompts]
-        boxes = np.mean(every, axis=0)
-        return suppressed(boxes, sure)
+        return suppressed(self._drawn(encoding, found, known, prompts), sure)
+
+    def _drawn(
+        self, encoding: Owlv2Encoding, found: Proposals, known: Floats, prompts: Sequence[Learned]
+    ) -> Floats:
+        """float32 [N, 4]: the boxes as prompts move them, twice where they may show the concepts.
+
+        The second time from what is seen in the box that the first one drew.
+        """
+        boxes = _moved(found, prompts, encoding.size)
+        again = np.flatnonzero(known >= MAYBE)
+        scale = encoding.kept.shape[1] / encoding.size[1]
+        closer = Proposals(
+            boxes[again], self._looked(encoding.kept, boxes[again] * scale), found.members[again]
+        )
+        if len(again):
+            boxes[again] = _moved(closer, prompts, encoding.size)
+        return boxes
 
     def proposals(self, encoding: Owlv2Encoding) -> Proposals:
         """What may be an object in a picture, looked at again; see :class:`Proposals`."""
@@ -215,6 +233,13 @@ class Owlv2Detector(LocalModel):
         rows = torch.nn.functional.normalize(pooled, dim=-1)
         # Copies: a row of the batch would keep the whole batch in memory.
         return [row.clone() for row in rows]
+
+
+def _moved(found: Proposals, prompts: Sequence[Learned], size: tuple[int, int]) -> Floats:
+    """float32 [N, 4]: the boxes as the prompts move them in the mean."""
+    every = [moved(found, prompt.vectors, size) for prompt in prompts]
+    boxes: Floats = np.mean(every, axis=0, dtype=np.float32)
+    return boxes
 
 
 def _calibrated_threshold(folder: Path) -> float:

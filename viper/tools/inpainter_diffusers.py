@@ -12,6 +12,7 @@ import numpy as np
 from viper.errors import ModelError, ProfileError
 from viper.tools.inpaint_window import PADDING, resized, resized_mask, window_around
 from viper.tools.inpainter_prompt import NO_PROMPT, encode_prompts
+from viper.tools.inpainter_unet import for_inpainting
 from viper.tools.loading import Loading, LoadOptions, LocalModel, load_errors
 from viper.tools.model_id import model_id
 from viper.tools.roles import Mask, Pixels
@@ -20,9 +21,6 @@ from viper.tools.taught_inpainter import InpainterLessons, encode_taught
 
 STEPS, GUIDANCE = 50, 7.5
 """What published checkpoints are used with."""
-
-UNET_CHANNELS = 9
-"""Noisy latents, the mask, and the latents of what is left of the picture."""
 
 
 class DiffusersInpainter(LocalModel):
@@ -35,7 +33,7 @@ class DiffusersInpainter(LocalModel):
     for several threads at once; the hub holds a lock for each model.
 
     Args:
-        pipeline: loaded, with a UNet of nine input channels.
+        pipeline: loaded, with a UNet that sees mask and picture beside the noisy latents.
         name: what goes into traces and cache keys.
         steps: of denoising, each one or (with guidance) two runs of the UNet.
         guidance: how far a step is led from no prompt to the prompt; 1 leaves it out.
@@ -53,7 +51,8 @@ class DiffusersInpainter(LocalModel):
     ) -> None:
         import torch
 
-        _check(name, pipeline, steps, guidance, padding)
+        _check(steps, guidance, padding)
+        pipeline = for_inpainting(name, pipeline)
         self.model_id = name
         self._pipeline = pipeline
         self._steps, self._guidance, self._padding = steps, guidance, padding
@@ -221,16 +220,10 @@ def _quietly() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-def _check(name: str, pipeline: Any, steps: int, guidance: float, padding: float) -> None:
+def _check(steps: int, guidance: float, padding: float) -> None:
     if steps < 1:
         raise ProfileError(f"steps must be at least 1, not {steps}")
     if guidance < 0 or padding < 0:
         raise ProfileError(
             f"guidance and padding must not be negative, not {guidance} and {padding}"
-        )
-    channels = pipeline.unet.config.in_channels
-    if channels != UNET_CHANNELS:
-        raise ModelError(
-            f"{name}: its UNet takes {channels} channels, one for inpainting {UNET_CHANNELS}; "
-            "give a checkpoint made for inpainting"
         )

@@ -26,10 +26,17 @@ CONTEXT = 1.25
 MIDDLE_PLACES, LAST_PLACES = 6, 4
 """Rows, and columns, of places that the patches of the middle and of the last layer become."""
 
+EDGE = 2
+"""Rows, and columns, of patches at a cut-out's edge that show what is around the object."""
+
 KEPT_SIDES = 2
 """Of a picture no more is kept for a second look than this many times what the detector sees."""
 
-PLACES = MIDDLE_PLACES**2 + LAST_PLACES**2
+BLOCKS = (MIDDLE_PLACES**2, LAST_PLACES**2, 1, 1)
+"""Places of each part of what is said of a cut-out: the middle and the last layer by places, and
+how much the patches of each differ from each other."""
+
+PLACES = sum(BLOCKS)
 """Of a cut-out in all."""
 
 
@@ -85,12 +92,16 @@ def cut_out(pixels: Pixels, box: Floats, side: int) -> Pixels:
 
 
 def described(middle: Any, last: Any) -> Floats:
-    """float32 [N, D']: two layers' patches, by places of the cut-out.
+    """float32 [N, D']: two layers' patches, by places of the cut-out, and how much they differ.
+
+    What repeats all over an object (stripes, spots) is another thing at each place of it, and the
+    same deviation of its patches wherever it begins.
 
     Args:
         middle, last: float [N, P, D] of torch, the patches in rows from the top-left one.
     """
-    return np.concatenate((_placed(middle, MIDDLE_PLACES), _placed(last, LAST_PLACES)), axis=1)
+    parts = (_placed(middle, MIDDLE_PLACES), _placed(last, LAST_PLACES))
+    return np.concatenate((*parts, _deviating(middle), _deviating(last)), axis=1)
 
 
 def _placed(patches: Any, places: int) -> Floats:
@@ -101,6 +112,19 @@ def _placed(patches: Any, places: int) -> Floats:
     grid = even.transpose(1, 2).reshape(count, width, round(number**0.5), -1)
     means = functional.adaptive_avg_pool2d(grid, places).flatten(2)  # (N, W, places * places)
     found: Floats = means.transpose(1, 2).flatten(1).cpu().numpy()
+    return found
+
+
+def _deviating(patches: Any) -> Floats:
+    """float32 [N, D]: the deviation over those patches that are not at the cut-out's edge."""
+    from torch.nn import functional
+
+    count, number, width = patches.shape
+    side = round(number**0.5)
+    edge = min(EDGE, (side - 1) // 2)
+    even = functional.layer_norm(patches.float(), (width,)).reshape(count, side, -1, width)
+    inner = even[:, edge : side - edge, edge : side - edge].flatten(1, 2)
+    found: Floats = inner.std(1, correction=0).cpu().numpy()
     return found
 
 

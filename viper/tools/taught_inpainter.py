@@ -132,7 +132,7 @@ class InpainterLessons:
     """What a Stable Diffusion inpainting pipeline is trained with, its weights held still.
 
     Args:
-        pipeline: of diffusers, with a UNet of nine input channels.
+        pipeline: of diffusers, as :func:`~viper.tools.inpainter_unet.for_inpainting` leaves it.
         side: pixels of the square that it sees.
 
     Attributes:

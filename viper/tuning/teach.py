@@ -5,7 +5,8 @@ Source: CLOVA (Gao et al. 2024), sec. 3.4, algorithm 1, the update of a tool.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -75,6 +76,10 @@ class Taught:
         return len(self.ids)
 
 
+Memory = MutableMapping[tuple[Any, ...], Sequence[Trained]]
+"""What was trained from which data, for teachers that begin anew with the same models."""
+
+
 @dataclass(frozen=True)
 class Teacher:
     """Teaches the tools of a profile; what they learn goes into a pool.
@@ -83,11 +88,14 @@ class Teacher:
         models: whose backends are taught.
         pool: keeps what holds.
         sources: of data.
+        memory: prompts are not trained again from collected data that stands in it: training is
+            a function of the data, the model and the options alone. None: always trained.
     """
 
     models: ModelSet
     pool: PromptPool
     sources: Sources
+    memory: Memory | None = None
 
     def teach(
         self,
@@ -158,9 +166,7 @@ class Teacher:
             UsageError: as :meth:`teach`.
             StoreError, CancelledError: as there.
         """
-        tuner = tuner_for(tool)
-        using = partial(self.models.using, tuner.role)
-        trained = tuner.learn(using, lesson, options, on_progress)
+        trained = self._trained(tool, lesson, options, on_progress)
         kept = [
             (one.prompt, replace(one.evidence, task=task or one.evidence.task))
             for one in trained
@@ -168,3 +174,16 @@ class Teacher:
         ]
         ids = self.pool.add(tool, concept, kept) if kept else []
         return Taught(tool, concept, tuple(trained), tuple(ids), collected or {})
+
+    def _trained(
+        self, tool: str, lesson: Any, options: TunerOptions, on_progress: Progress | None
+    ) -> Sequence[Trained]:
+        tuner = tuner_for(tool)
+        using = partial(self.models.using, tuner.role)
+        if self.memory is None or not isinstance(lesson, Collected):
+            return tuner.learn(using, lesson, options, on_progress)
+        data = json.dumps(lesson.evidence, sort_keys=True)
+        key = (tool, self.models.trait(tuner.role, "model_id"), options, lesson.concept, data)
+        if key not in self.memory:
+            self.memory[key] = tuner.learn(using, lesson, options, on_progress)
+        return self.memory[key]

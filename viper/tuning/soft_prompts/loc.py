@@ -35,7 +35,7 @@ from viper.tuning.soft_prompts.proposed import Fitting, Proposed, proposed
 
 STEPS, RATE = 60, 1.0
 
-PICTURES = 120
+PICTURES = 200
 """Pictures that are made of the collected ones."""
 
 BATCH = 4

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from viper.tools.roles import Floats
-from viper.tools.second_look import overlaps
+from viper.tools.second_look import BLOCKS, overlaps
 from viper.tools.taught_detector import Proposals, moves_to
 from viper.tuning.soft_prompts.pasting import Scene
 
@@ -18,7 +18,7 @@ NEAR, BARE = 0.35, 0.3
 """A box is an object's where it has at least this IoU with it; nothing's where it has less than
 this with all."""
 
-DECAY = 3e-4
+DECAY = 3e-5
 """Weight of the squared length of a query."""
 
 RIDGE = 0.5
@@ -89,15 +89,16 @@ class Fitting:
 
     Args:
         known: of all the lesson's pictures.
+        blocks: places of each part of a description; each part says as much as any.
     """
 
-    def __init__(self, known: Proposed) -> None:
+    def __init__(self, known: Proposed, blocks: Sequence[int] = BLOCKS) -> None:
         import torch
 
         self._known = known
         features = known.features
         self._mean = features.mean(0)
-        self._deviation = (features.std(0) + 1e-3) * features.shape[1] ** 0.5
+        self._deviation = (features.std(0) + 1e-3) * _sides(features.shape[1], blocks)
         self._rows = torch.from_numpy((features - self._mean) / self._deviation)
         self._products = self._rows @ self._rows.T
 
@@ -182,3 +183,10 @@ class Fitting:
         hits = shown[order].cumsum()
         best = int((hits / (np.arange(1, len(hits) + 1) + shown.sum())).argmax())
         return float(logits[order[best : best + 2]].mean())
+
+
+def _sides(count: int, blocks: Sequence[int]) -> Floats:
+    """float32 [count]: what features are divided by, so that all of them together make length 1."""
+    width = count // sum(blocks)
+    sides = [np.full(places * width, (len(blocks) * places * width) ** 0.5) for places in blocks]
+    return np.concatenate(sides).astype(np.float32)

@@ -25,7 +25,7 @@ from viper.tuning.soft_prompts.painting import Examples, examples, gallery_of
 if TYPE_CHECKING:
     from torch import Tensor
 
-STEPS, RATE = 120, 5e-3
+STEPS, RATE = 150, 3e-2
 """Of Adam."""
 
 BATCH = 14

@@ -5,7 +5,8 @@
 Claimed: after each kill both pools open, every prompt that they list can be read whole, and no
 version that was there is gone; the resumed run ends, with a lesson of every sample, each once, and
 with the same prompts as a run that nobody disturbed. Exit status 1 otherwise. Moments are drawn
-from the time that an undisturbed run takes.
+so that the kills are spread over the whole of the learning: on the average each comes after what a
+start takes and its share of the time that an undisturbed run takes.
 """
 
 from __future__ import annotations
@@ -102,14 +103,15 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         quiet = Learning(Path(folder, "quiet"), arguments)
         seconds = quiet.finish()
+        idle = quiet.finish()  # with nothing left to learn
         print(f"undisturbed: {seconds:.0f} s, {sum(map(len, quiet.prompts().values()))} prompts, "
-              f"{len(quiet.lessons())} lessons", flush=True)  # fmt: skip
+              f"{len(quiet.lessons())} lessons; a start takes {idle:.0f} s", flush=True)  # fmt: skip
         victim = Learning(Path(folder, "victim"), arguments)
         struck, lost = 0, 0
         before = (0, 0)
         for number in range(given.kills):
             process = victim.start()
-            time.sleep(choice.uniform(1, 1 + seconds / 3))
+            time.sleep(choice.uniform(0, 2 * (idle + (seconds - idle) / given.kills)))
             struck += process.poll() is None
             process.send_signal(signal.SIGKILL)
             process.wait()

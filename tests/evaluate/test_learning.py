@@ -15,10 +15,11 @@ from tests.evaluate.engine_doubles import a_sample
 from tests.evaluate.run_samples import a_manifest
 from tests.strategies.bench import Bench
 from tests.tools.taught_fakes import TaughtAnswerer, TaughtDetector, prompt
+from tests.tuning.fake_tuner import FakeTuner
 from tests.tuning.stores import TableStore
 from viper.ace.growth import Origin
 from viper.ace.pool import DemonstrationPool
-from viper.errors import CancelledError, ModelError
+from viper.errors import CancelledError
 from viper.evaluate.engines.answering import Answering
 from viper.evaluate.engines.work import Item
 from viper.evaluate.journal import Journal
@@ -34,7 +35,6 @@ from viper.tuning.kept_prompts import Evidence
 from viper.tuning.learner import Learner, LearnSettings
 from viper.tuning.prompt_pool import PromptPool
 from viper.tuning.reflector import InterventionReflector, Reflector
-from viper.tuning.soft_prompts.base import Trained
 from viper.tuning.teach import Sources, Teacher
 from viper.tuning.tool_updates import ToolSettings, ToolUpdates
 
@@ -64,35 +64,6 @@ class OneProgram:
 
     def count_tokens(self, text: str) -> int:
         return len(text.split())
-
-
-@dataclass
-class FakeTuner:
-    """Trains at once: one prompt that helps and one that does not."""
-
-    role: str
-    tool: str
-    value: float = 0.9
-    lessons: int = 0
-    fails: bool = False
-
-    def learn(
-        self, using: Any, lesson: Any, options: Any, on_progress: Any = None
-    ) -> list[Trained]:
-        self.lessons += 1
-        if on_progress is not None:
-            on_progress(1, 1)
-        if self.fails:
-            raise ModelError("the model cannot be taught")
-        with using() as backend:
-            evidence = Evidence(backend.model_id, ("a",), ("b",), 0.0, 1.0, "annotated")
-        if self.tool == "vqa":
-            right = lesson[0].right_already
-            return [Trained(prompt(0.0 if right else 1.0), evidence)]
-        return [
-            Trained(prompt(self.value), evidence),
-            Trained(prompt(0.2), evidence, "held-out pictures were not found with it"),
-        ]
 
 
 class Blames:

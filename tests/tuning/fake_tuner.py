@@ -1,0 +1,40 @@
+"""A tuner that needs no model to train."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tests.tools.taught_fakes import prompt
+from viper.errors import ModelError
+from viper.tuning.kept_prompts import Evidence
+from viper.tuning.soft_prompts.base import Trained
+
+
+@dataclass
+class FakeTuner:
+    """Trains at once: one prompt that helps and one that does not."""
+
+    role: str
+    tool: str
+    value: float = 0.9
+    lessons: int = 0
+    fails: bool = False
+
+    def learn(
+        self, using: Any, lesson: Any, options: Any, on_progress: Any = None
+    ) -> list[Trained]:
+        self.lessons += 1
+        if on_progress is not None:
+            on_progress(1, 1)
+        if self.fails:
+            raise ModelError("the model cannot be taught")
+        with using() as backend:
+            evidence = Evidence(backend.model_id, ("a",), ("b",), 0.0, 1.0, "annotated")
+        if self.tool == "vqa":
+            right = lesson[0].right_already
+            return [Trained(prompt(0.0 if right else 1.0), evidence)]
+        return [
+            Trained(prompt(self.value), evidence),
+            Trained(prompt(0.2), evidence, "held-out pictures were not found with it"),
+        ]

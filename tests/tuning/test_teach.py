@@ -1,0 +1,67 @@
+"""Teaching without training again what was trained from the same data."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.tools.taught_fakes import TaughtAnswerer, TaughtDetector
+from tests.tuning.fake_tuner import FakeTuner
+from tests.tuning.stores import TableStore
+from viper.tools.models import ModelSet
+from viper.tuning.prompt_pool import PromptPool
+from viper.tuning.soft_prompts.base import AnsweredQuestion, TunerOptions
+from viper.tuning.teach import Memory, Sources, Teacher
+
+
+@pytest.fixture
+def tuner(monkeypatch):
+    found = {tool: FakeTuner(role, tool) for tool, role in (("loc", "detector"), ("vqa", "vqa"))}
+    monkeypatch.setattr("viper.tuning.teach.tuner_for", found.__getitem__)
+    return found
+
+
+@pytest.fixture
+def models():
+    return ModelSet({"detector": lambda: TaughtDetector({}), "vqa": lambda: TaughtAnswerer({})})
+
+
+STORE = TableStore({1: ("pyramid",), 2: ("cube",), 3: ("dome",)})
+
+
+def teachers(models, folder, memory: Memory | None) -> list[Teacher]:
+    pools = [PromptPool(folder / name) for name in ("first", "second")]
+    return [Teacher(models, pool, Sources(STORE), memory) for pool in pools]
+
+
+def test_what_was_trained_from_the_same_data_is_not_trained_again(tuner, models, tmp_path) -> None:
+    first, second = teachers(models, tmp_path, {})
+    one, two = first.teach("loc", "pyramid"), second.teach("loc", "pyramid")
+    assert tuner["loc"].lessons == 1
+    assert one.ids == two.ids and second.pool.concepts("loc", models.trait("detector", "model_id"))
+    assert [x.why for x in one.trained] == [x.why for x in two.trained]
+
+
+@pytest.mark.parametrize(
+    ("concept", "options"),
+    [("dome", TunerOptions()), ("pyramid", TunerOptions(seed=1)), ("pyramid", TunerOptions(9))],
+)
+def test_other_data_and_other_options_are(tuner, models, tmp_path, concept, options) -> None:
+    first, second = teachers(models, tmp_path, {})
+    first.teach("loc", "pyramid")
+    second.teach("loc", concept, options)
+    assert tuner["loc"].lessons == 2
+
+
+def test_without_a_memory_everything_is(tuner, models, tmp_path) -> None:
+    for teacher in teachers(models, tmp_path, None):
+        teacher.teach("loc", "pyramid")
+    assert tuner["loc"].lessons == 2
+
+
+def test_answered_questions_are_always_learned_anew(tuner, models, tmp_path) -> None:
+    memory: Memory = {}
+    pixels = STORE.samples("pyramid", 1)[0].pixels()
+    lesson = [AnsweredQuestion("a", pixels, "what color is it?", "red")]
+    for teacher in teachers(models, tmp_path, memory):
+        teacher.learn("vqa", None, lesson)
+    assert tuner["vqa"].lessons == 2 and not memory

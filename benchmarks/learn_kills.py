@@ -104,8 +104,12 @@ def main() -> None:
         quiet = Learning(Path(folder, "quiet"), arguments)
         seconds = quiet.finish()
         idle = quiet.finish()  # with nothing left to learn
-        print(f"undisturbed: {seconds:.0f} s, {sum(map(len, quiet.prompts().values()))} prompts, "
-              f"{len(quiet.lessons())} lessons; a start takes {idle:.0f} s", flush=True)  # fmt: skip
+        prompts = sum(map(len, quiet.prompts().values()))
+        print(
+            f"undisturbed: {seconds:.0f} s, {prompts} prompts, {len(quiet.lessons())} lessons; "
+            f"a start takes {idle:.0f} s",
+            flush=True,
+        )
         victim = Learning(Path(folder, "victim"), arguments)
         struck, lost = 0, 0
         before = (0, 0)

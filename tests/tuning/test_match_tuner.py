@@ -201,18 +201,24 @@ def test_a_cancelled_training_ends_at_once(quick) -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "more", "why"),
+    ("held", "more", "why"),
     [
-        (0.0, 0.5, 0.0, ""),
-        (1.0, 1.0, 0.1, ""),
-        (0.5, 0.5, 0.0, "0.50 of the held-out pictures right with it, 0.50 without"),
-        (0.0, 1.0, 0.3, "it takes 0.30 more of the held-out pictures of other concepts for 'egg'"),
-        (None, None, 0.0, "there is no other trusted picture to judge it by"),
+        ((0.0, 0.5, 1.0), 0.0, ""),
+        ((1.0, 1.0, -1.0), 0.1, ""),
+        ((0.5, 0.5, 1.0), 0.0, ""),
+        ((0.5, 0.5, 0.0), 0.0, "0.50 of the held-out pictures right with it, 0.50 without"),
+        ((1.0, 0.5, 1.0), 0.0, "0.50 of the held-out pictures right with it, 1.00 without"),
+        (
+            (0.0, 1.0, 1.0),
+            0.3,
+            "it takes 0.30 more of the held-out pictures of other concepts for 'egg'",
+        ),
+        ((None, None, 0.0), 0.0, "there is no other trusted picture to judge it by"),
     ],
 )
-def test_what_does_not_help_or_takes_much_else_is_discarded(before, after, more, why) -> None:
+def test_what_does_not_help_or_takes_much_else_is_discarded(held, more, why) -> None:
     verdict = judging.Verdict(torch.tensor([0.0, 0.0, 0.0]))
-    assert tuner._why(0, "egg", verdict, (before, after), more) == why
+    assert tuner._why(0, "egg", verdict, held, more) == why
 
 
 @pytest.mark.parametrize(

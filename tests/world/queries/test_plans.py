@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from viper.errors import UnknownNameError
+from viper.world.queries.about_reserved import QUESTIONS, REFERRING
+from viper.world.queries.compositional import SELECTION_WEIGHTS
 from viper.world.queries.meaning import Meaning
-from viper.world.queries.plans import gold_plan
+from viper.world.queries.plans import CONCLUDED, PLANNED, gold_plan
 
 CUBE = Meaning("unique", {"kind": "red cube"})
 SECOND = Meaning("nth", {"kind": "pyramid", "side": "left", "rank": 2})
@@ -27,6 +29,17 @@ SECOND = Meaning("nth", {"kind": "pyramid", "side": "left", "rank": 2})
         (
             Meaning("closest", {"kind": "thing", "anchor": CUBE}),
             ["Find the red cube.", "Find every thing.", "Take the one closest to the red cube."],
+        ),
+        (
+            Meaning("between", {"kind": "ring", "anchor": CUBE, "second_anchor": SECOND}),
+            [
+                "Find the red cube.",
+                "Find every pyramid.",
+                "Order them, the leftmost first.",
+                "Take the second one.",
+                "Find every ring.",
+                "Take the one between the red cube and the pyramid.",
+            ],
         ),
         (
             Meaning("attribute", {"of": CUBE, "attribute": "material"}),
@@ -51,7 +64,12 @@ def test_steps(meaning: Meaning, steps: list[str]) -> None:
 
 
 def test_what_has_no_plan_is_refused() -> None:
-    with pytest.raises(UnknownNameError, match="'between'"):
-        gold_plan(Meaning("between", {"kind": "cube", "anchor": CUBE, "second_anchor": CUBE}))
+    with pytest.raises(UnknownNameError, match="'same_color'"):
+        gold_plan(Meaning("same_color", {"kind": "cube", "anchor": CUBE}))
     with pytest.raises(UnknownNameError, match="'same'"):
         gold_plan(Meaning("same", {"first": CUBE, "second": CUBE, "attribute": "color"}))
+
+
+def test_whatever_is_asked_about_reserved_concepts_has_a_plan() -> None:
+    assert {*SELECTION_WEIGHTS, *REFERRING} <= set(PLANNED)
+    assert set(QUESTIONS) <= set(CONCLUDED)

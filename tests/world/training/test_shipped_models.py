@@ -1,4 +1,4 @@
-"""The shipped matcher, depth, VQA, segmenter and planner weights on fresh validation data."""
+"""The shipped weights of matcher, depth, VQA, segmenter, inpainter and planner on fresh data."""
 
 from pathlib import Path
 
@@ -68,6 +68,15 @@ def test_the_segmenter_finds_objects_by_their_shape(tmp_path):
     pictures = segmented_stills("val", len(SCENES), tmp_path)
     figures = evaluate(MaskFormerSegmenter.from_pretrained(WEIGHTS / "segmenter"), pictures)
     assert figures["found"] > 0.85 and figures["precision"] > 0.85
+
+
+def test_the_inpainter_paints_what_it_is_asked_for():
+    from viper.profiles import load_profile
+    from viper.world.training.inpainter_score import evaluate
+
+    with load_profile("embedded").components().hub.models.using("inpainter") as inpainter:
+        figures = evaluate(inpainter, 12)
+    assert figures["colour"] > 0.85 and figures["pair"] > 0.5 and figures["unchanged"] == 1
 
 
 def test_the_planner_writes_plans_and_right_programs_from_them():

@@ -143,7 +143,10 @@ class _Judge:
                 float(hits[own].float().mean()) if own else None
                 for hits in (hit_before, hit_after[i])
             ]
-            why = "" if verdict is None else _why(i, self.lesson.concept, verdict, shares, more[i])
+            gained = float((after[i] - before[0])[own].mean()) if own else 0.0
+            why = ""
+            if verdict is not None:
+                why = _why(i, self.lesson.concept, verdict, (*shares, gained), more[i])
             found.append(Trained(self._prompt(i, prompt), self._evidence(i, shares), why))
         return found
 
@@ -174,10 +177,19 @@ class _Judge:
 
 
 def _why(
-    i: int, concept: str, verdict: Verdict, shares: Sequence[float | None], more: float
+    i: int,
+    concept: str,
+    verdict: Verdict,
+    held: tuple[float | None, float | None, float],
+    more: float,
 ) -> str:
-    """Why a prompt is discarded, in words; empty: it is kept."""
-    before, after = shares
+    """Why a prompt is discarded, in words; empty: it is kept.
+
+    Args:
+        held: shares of the held-out pictures that are right before and after, and by how much more
+            they are taken for the concept in the mean: two pictures alone often tie.
+    """
+    before, after, gained = held
     if i not in verdict.trusted:
         return (
             f"prompts of the other pictures do not take its picture for {concept!r} "
@@ -185,7 +197,7 @@ def _why(
         )
     if before is None or after is None:
         return "there is no other trusted picture to judge it by"
-    if after <= before and after < 1:
+    if after < before or after < 1 and gained <= 0:
         return f"{after:.2f} of the held-out pictures right with it, {before:.2f} without"
     if more > MORE_TAKEN:
         return (

@@ -18,9 +18,9 @@ def gold_plan(meaning: Meaning) -> str:
     """
     if meaning.type in SELECTIONS:
         return numbered(*_selected(meaning, "it"))
-    if meaning.type not in _CONCLUDED:
-        raise UnknownNameError("type of query with a plan", meaning.type, _CONCLUDED)
-    return numbered(*_CONCLUDED[meaning.type](meaning))
+    if meaning.type not in CONCLUDED:
+        raise UnknownNameError("type of query with a plan", meaning.type, CONCLUDED)
+    return numbered(*CONCLUDED[meaning.type](meaning))
 
 
 def _selected(meaning: Meaning, name: str) -> list[str]:
@@ -42,18 +42,24 @@ def _selected(meaning: Meaning, name: str) -> list[str]:
     if type_ in ("closest", "farthest_from"):
         how = "closest to" if type_ == "closest" else "farthest from"
         return [*steps, f"Find every {kind}.", f"Take the one {how} the {anchor['kind']}."]
+    if type_ == "between":
+        other = meaning["second_anchor"]
+        steps += _selected(other, "other anchor")
+        last = f"Take the one between the {anchor['kind']} and the {other['kind']}."
+        return [*steps, f"Find every {kind}.", last]
     if type_ not in ("region", "region_extreme"):
-        raise UnknownNameError("type of query with a plan", type_, _PLANNED)
+        raise UnknownNameError("type of query with a plan", type_, PLANNED)
     steps += _in_region(meaning)
     if type_ == "region":
         return [*steps, "Take the first one."]
     return [*steps, f"Take the {SIDES[meaning['side']].most} one."]
 
 
-_PLANNED = (
+PLANNED = (
     *("unique", "extreme", "nth", "middle", "biggest"),
-    *("closest", "farthest_from", "region", "region_extreme"),
+    *("closest", "farthest_from", "between", "region", "region_extreme"),
 )
+"""Types of selections that plans are known of."""
 
 
 def _in_region(meaning: Meaning) -> list[str]:
@@ -80,7 +86,7 @@ def _more_of(meaning: Meaning) -> list[str]:
     return [*(f"Find and count every {kind}." for kind in kinds), last]
 
 
-_CONCLUDED: Mapping[str, Callable[[Meaning], list[str]]] = {
+CONCLUDED: Mapping[str, Callable[[Meaning], list[str]]] = {
     "attribute": _of_one(lambda m: f"Ask what {m['attribute']} it has."),
     "choose": _of_one(lambda m: f"Say whether {m['property']} or {m['other_property']} fits it."),
     "verify": _of_one(lambda m: f"Say whether it is {m['property']}."),
@@ -90,3 +96,4 @@ _CONCLUDED: Mapping[str, Callable[[Meaning], list[str]]] = {
     "exists_region": _of_region("Say whether there is any."),
     "more_of": _more_of,
 }
+"""Types of questions that plans are known of, with what makes their steps."""

@@ -146,7 +146,7 @@ class _Judge:
             gained = float((after[i] - before[0])[own].mean()) if own else 0.0
             why = ""
             if verdict is not None:
-                why = _why(i, self.lesson.concept, verdict, (*shares, gained), more[i])
+                why = _why(i, self.lesson.concept, verdict, (shares[0], shares[1], gained), more[i])
             found.append(Trained(self._prompt(i, prompt), self._evidence(i, shares), why))
         return found
 

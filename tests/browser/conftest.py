@@ -49,7 +49,7 @@ def tab(chromium: Any) -> Iterator[Callable[..., Any]]:
         context = chromium.new_context(**{"viewport": {"width": 1200, "height": 900}, **options})
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(15_000)
+        page.set_default_timeout(60_000)
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on(
             "console",

@@ -163,11 +163,10 @@ class Owlv2Detector(LocalModel):
         """
         boxes = _moved(found, prompts, encoding.size)
         again = np.flatnonzero(known >= MAYBE)
-        scale = encoding.kept.shape[1] / encoding.size[1]
-        closer = Proposals(
-            boxes[again], self._looked(encoding.kept, boxes[again] * scale), found.members[again]
-        )
         if len(again):
+            scale = encoding.kept.shape[1] / encoding.size[1]
+            features = self._looked(encoding.kept, boxes[again] * scale)
+            closer = Proposals(boxes[again], features, found.members[again])
             boxes[again] = _moved(closer, prompts, encoding.size)
         return boxes
 

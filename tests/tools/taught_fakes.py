@@ -30,6 +30,10 @@ class TaughtDetector(FakeDetector):
         more = [Detection((30.0, 30.0, 40.0, 40.0), float(one.vectors[0, 0])) for one in prompts]
         return sorted([*self.detect(encoding, [phrase])[0], *more], key=lambda one: -one.score)
 
+    def surest(self, encoding: Any, phrase: str, prompts: Sequence[Learned]) -> float:
+        found = self.detect_taught(encoding, phrase, prompts)
+        return max((one.score for one in found), default=0.0)
+
 
 class TaughtMatcher(FakeMatcher):
     """A taught concept is green, and every picture as green as the prompt's first number."""

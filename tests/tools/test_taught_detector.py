@@ -12,11 +12,18 @@ from tests.tools.taught_fakes import Taught
 from tests.tools.tiny_owl import WIDTH, tiny_owl
 from viper.sandbox import Ref
 from viper.tools.abilities import detections
-from viper.tools.detector_owlv2 import Owlv2Detector
+from viper.tools.detector_owlv2 import MAYBE, Owlv2Detector
 from viper.tools.hub import ToolHub
 from viper.tools.media import Media
 from viper.tools.models import ModelSet
-from viper.tools.second_look import PLACES, cut_out, likely_objects, overlaps
+from viper.tools.second_look import (
+    EDGE,
+    PLACES,
+    cut_out,
+    described,
+    likely_objects,
+    overlaps,
+)
 from viper.tools.settings import Sensitivity, ToolSettings
 from viper.tools.soft_prompts import Learned, SoftPrompt
 from viper.tools.taught_detector import (
@@ -162,6 +169,89 @@ def test_a_large_picture_is_kept_small_and_boxes_stay_where_they_are(detector) -
     assert found.boxes[:, 2].max() > 300 and len(found.features) == len(found.boxes)
     seen = detector.detect_taught(other, "zebra", [learned(40.0)])
     assert max(item.box[2] for item in seen) > 300
+
+
+def shifting(to: float, seed: int) -> Learned:
+    """A prompt as sure everywhere, which moves boxes by what it sees in them."""
+    rng = np.random.default_rng(seed)
+    moves = rng.normal(size=(4, WIDTH_OF_QUERY + 1)).astype(np.float32) / 100
+    return Learned("zebra", prompt_of(np.zeros(WIDTH_OF_QUERY, np.float32), to, moves))
+
+
+def test_promising_boxes_move_again_by_what_they_show(detector, encoding, monkeypatch) -> None:
+    monkeypatch.setattr(detector, "_scores", lambda _, texts: np.ones((1, len(encoding.boxes))))
+    prompt = shifting(4.0, seed=6)
+    found = detector.proposals(encoding)
+    once = moved(found, prompt.vectors, encoding.size)
+    seen = detector._looked(encoding.kept, once * encoding.kept.shape[1] / encoding.size[1])
+    twice = moved(Proposals(once, seen, found.members), prompt.vectors, encoding.size)
+    assert not np.allclose(once, twice, atol=0.01)
+    drawn = [one.box for one in detector.detect_taught(encoding, "zebra", [prompt])]
+    assert drawn and all(np.isclose(twice, box, atol=1e-3).all(axis=1).any() for box in drawn)
+
+
+def test_only_boxes_that_may_show_the_concept_are_looked_at_again(
+    detector, encoding, monkeypatch
+) -> None:
+    looks, looked = [], detector._looked
+    monkeypatch.setattr(
+        detector, "_looked", lambda *asked: looks.append(len(asked[1])) or looked(*asked)
+    )
+    found = detector.proposals(encoding)
+    del looks[:]
+    detector.detect_taught(encoding, "zebra", [learned(-40.0)])
+    assert looks == [], "no box is sure enough"
+    query = np.random.default_rng(2).normal(size=WIDTH_OF_QUERY).astype(np.float32) / 10
+    some = Learned("zebra", prompt_of(query, -2.0))
+    maybe = int((sureness(found, some.vectors) >= MAYBE).sum())
+    assert 0 < maybe < len(found.boxes)
+    detector.detect_taught(encoding, "zebra", [some])
+    assert looks == [maybe]
+
+
+@pytest.mark.parametrize("phrase", ["zebra", "red zebra"])
+def test_the_surest_is_the_score_of_the_best_box_and_draws_none(
+    detector, encoding, monkeypatch, phrase
+) -> None:
+    prompts = [learned(1.0, seed=8), learned(0.5, seed=9)]
+    best = max(one.score for one in detector.detect_taught(encoding, phrase, prompts))
+    looks = []
+    monkeypatch.setattr(detector, "_looked", lambda *asked: looks.append(asked))
+    assert detector.surest(encoding, phrase, prompts) == pytest.approx(best)
+    assert looks == []
+    nothing = dataclasses.replace(encoding, objectness=np.full_like(encoding.objectness, -9))
+    monkeypatch.undo()
+    assert detector.surest(nothing, phrase, prompts) == 0
+
+
+@pytest.mark.parametrize("turn", range(3))
+def test_a_texture_deviates_alike_wherever_it_begins(turn) -> None:
+    import torch
+
+    rng = torch.Generator().manual_seed(4)
+    plain, stripe = torch.randn(2, 8, generator=rng)
+    columns = (torch.arange(16) + turn) % 2 == 0  # of 16 x 16 patches, every other one
+    patches = torch.where(columns[None, :, None], stripe, plain).expand(16, 16, 8)
+    evens = (torch.arange(16) % 2 == 0)[None, :, None]
+    unmoved = torch.where(evens, stripe, plain).expand(16, 16, 8)
+    flat = plain.expand(16, 16, 8)
+    said = described(*[torch.stack([patches, unmoved, flat]).reshape(3, 256, 8)] * 2)
+    deviations = said.reshape(3, PLACES, 8)[:, -2:]
+    assert np.allclose(deviations[0], deviations[1], atol=1e-6)
+    assert deviations[0].max() > 0.1 and np.allclose(deviations[2], 0, atol=1e-6)
+    places = said.reshape(3, PLACES, 8)[:, :-2]
+    assert (turn % 2 == 0) == np.allclose(places[0], places[1], atol=1e-6)
+
+
+def test_what_lies_at_a_cut_outs_edge_is_no_texture_of_it() -> None:
+    import torch
+
+    rng = torch.Generator().manual_seed(5)
+    plain, other = torch.randn(2, 8, generator=rng)
+    patches = plain.expand(16, 16, 8).clone()
+    patches[:EDGE], patches[:, -EDGE:] = other, other
+    said = described(*[patches.reshape(1, 256, 8)] * 2).reshape(PLACES, 8)
+    assert np.allclose(said[-2:], 0, atol=1e-6)
 
 
 def test_what_is_no_object_is_not_looked_at(encoding) -> None:

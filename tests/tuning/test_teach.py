@@ -11,6 +11,7 @@ from viper.tools.models import ModelSet
 from viper.tuning.prompt_pool import PromptPool
 from viper.tuning.soft_prompts.base import AnsweredQuestion, TunerOptions
 from viper.tuning.teach import Memory, Sources, Teacher
+from viper.tuning.trained_files import TrainedFiles
 
 
 @pytest.fixture
@@ -39,6 +40,15 @@ def test_what_was_trained_from_the_same_data_is_not_trained_again(tuner, models,
     assert tuner["loc"].lessons == 1
     assert one.ids == two.ids and second.pool.concepts("loc", models.trait("detector", "model_id"))
     assert [x.why for x in one.trained] == [x.why for x in two.trained]
+
+
+def test_nor_after_a_restart(tuner, models, tmp_path) -> None:
+    ids = []
+    for name in ("first", "second"):
+        memory = TrainedFiles(tmp_path / "trained")
+        teacher = Teacher(models, PromptPool(tmp_path / name), Sources(STORE), memory)
+        ids.append(teacher.teach("loc", "pyramid").ids)
+    assert tuner["loc"].lessons == 1 and ids[0] == ids[1] and ids[0]
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
 """Runs courses: learns from a stream of labelled samples, then answers others with that.
 
 Each course begins with empty pools under every seed, and all share the loaded models, what these
-computed, and prompts that were trained from the very same data. Answers and lessons are stored as
-they come: a course that was cut off goes on.
+computed, and prompts that were trained from the very same data, in this run or in one before that
+was cut off. Answers and lessons are stored as they come: such a course goes on.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from viper.tuning.learner import LearnSettings
 from viper.tuning.lesson import Lesson
 from viper.tuning.prompt_pool import FOLDER as PROMPTS
 from viper.tuning.prompt_pool import PromptPool
-from viper.tuning.teach import Memory
 from viper.tuning.tool_updates import ToolSettings
+from viper.tuning.trained_files import TrainedFiles
 
 IN_MEDIA = 8
 
@@ -143,7 +143,7 @@ class School:
         self._drawn: dict[tuple[str, Where, int | None], Drawn] = {}
         self._rows: dict[tuple[str, str, int], list[Row]] = {}
         self._standings: dict[tuple[str, int], Standing] = {}
-        self._trained: Memory = {}
+        self._trained = TrainedFiles(self.folder / "trained")
 
     def close(self) -> None:
         """Closes the file of the language model's answers."""

@@ -148,11 +148,31 @@ class Owlv2Detector(LocalModel):
         validation.)
         """
         found = self.proposals(encoding)
+        known = _known(found, prompts)
+        sure = self._sure(encoding, found, phrase, known, prompts)
+        return suppressed(self._drawn(encoding, found, known, prompts), sure)
+
+    def surest(self, encoding: Owlv2Encoding, phrase: str, prompts: Sequence[Learned]) -> float:
+        """Score of the best box of :meth:`detect_taught`, whose boxes need not be drawn for it."""
+        found = self.proposals(encoding)
+        sure = self._sure(encoding, found, phrase, _known(found, prompts), prompts)
+        return float(sure.max(initial=0.0))
+
+    def _sure(
+        self,
+        encoding: Owlv2Encoding,
+        found: Proposals,
+        phrase: str,
+        known: Floats,
+        prompts: Sequence[Learned],
+    ) -> Floats:
+        """float32 [N]: how sure each box is to be what the phrase says."""
         rest = rest_of(phrase, {prompt.concept for prompt in prompts})
         plain = found.best(self._scores(encoding, [rest])[0])
-        known = np.min([sureness(found, prompt.vectors) for prompt in prompts], axis=0)
-        sure = np.minimum(plain, known) if rest == GENERAL_NOUN else np.cbrt(plain * known**2)
-        return suppressed(self._drawn(encoding, found, known, prompts), sure)
+        sure: Floats = (
+            np.minimum(plain, known) if rest == GENERAL_NOUN else np.cbrt(plain * known**2)
+        )
+        return sure
 
     def _drawn(
         self, encoding: Owlv2Encoding, found: Proposals, known: Floats, prompts: Sequence[Learned]
@@ -232,6 +252,12 @@ class Owlv2Detector(LocalModel):
         rows = torch.nn.functional.normalize(pooled, dim=-1)
         # Copies: a row of the batch would keep the whole batch in memory.
         return [row.clone() for row in rows]
+
+
+def _known(found: Proposals, prompts: Sequence[Learned]) -> Floats:
+    """float32 [N]: how sure the least sure prompt is of each box."""
+    known: Floats = np.min([sureness(found, prompt.vectors) for prompt in prompts], axis=0)
+    return known
 
 
 def _moved(found: Proposals, prompts: Sequence[Learned], size: tuple[int, int]) -> Floats:

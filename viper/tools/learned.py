@@ -62,20 +62,12 @@ def detect(
         fit = [
             one
             for one in _candidates(session, "detector", "loc", concept)
-            if _best(_detect(session, where, encoding, phrase, [Learned(concept, one.vectors)]))
+            if _surest(session, where, encoding, phrase, Learned(concept, one.vectors))
             > LEAST_CONFIDENCE
         ]
         prompts += _mixture(session, "loc", concept, mixed(fit, feature, NEAREST.get("loc")))
-    return _detect(session, where, encoding, phrase, prompts) if prompts else None
-
-
-def _detect(
-    session: HubSession,
-    where: tuple[Any, ...],
-    encoding: Any,
-    phrase: str,
-    prompts: Sequence[Learned],
-) -> list[Detection]:
+    if not prompts:
+        return None
     key = (*where, phrase, *keys(prompts))
     found: list[Detection] = session.computed(
         "detector", key, "detect_taught", encoding, phrase, prompts
@@ -83,8 +75,12 @@ def _detect(
     return found
 
 
-def _best(found: Sequence[Detection]) -> float:
-    return max((item.score for item in found), default=0.0)
+def _surest(
+    session: HubSession, where: tuple[Any, ...], encoding: Any, phrase: str, one: Learned
+) -> float:
+    key = (*where, phrase, "surest", *keys([one]))
+    found: float = session.computed("detector", key, "surest", encoding, phrase, [one])
+    return found
 
 
 def match(

@@ -3,8 +3,9 @@
 In the picture as a whole an object is seen by a few patches, which do not tell what is new in it
 (the stripes, the edges of a pyramid). So each box that the detector takes for an object's is cut
 out and shown to its image tower once more, as large as a picture. The soft prompt of a concept is
-a query over what the tower's middle layer and its last one say of the cut-out, place by place. No
-weight of the detector takes part or changes.
+a query over what the tower's middle layer and its last one say of the cut-out, place by place, and
+over how much the patches of each differ from each other, which is what a texture is. No weight of
+the detector takes part or changes.
 
 Source: CLOVA (Gao et al. 2024), supplement, sec. 8.2. Differs: there 100 vectors are set beside the
 inputs of "the decoder"; OWL has none, its class head reads each patch alone. What was tried
@@ -41,7 +42,9 @@ PARTS = 5
 def prompt_of(query: Floats, shift: float, moves: Floats | None = None) -> Floats:
     """float32 [PARTS * (PLACES + 1), W] as a soft prompt is kept, in the image tower's own width W.
 
-    For each part a vector for each place of a cut-out, and one that is the part's shift throughout.
+    For each part a vector for each place of a cut-out, which the two deviations of
+    :data:`viper.tools.second_look.BLOCKS` stand after as two places more, and one that is the
+    part's shift throughout.
 
     Args:
         query: float32 [D], D = PLACES * W, and ``shift``, which is added to its products.

@@ -30,6 +30,10 @@ class TeachableDetector(Protocol):
         """As ``detect`` for one phrase, which names the concepts of all the prompts."""
         ...
 
+    def surest(self, encoding: Any, phrase: str, prompts: Sequence[Learned]) -> float:
+        """Score of the best box that ``detect_taught`` would find; 0 where it would find none."""
+        ...
+
 
 @runtime_checkable
 class TeachableMatcher(Protocol):

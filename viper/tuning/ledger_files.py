@@ -42,21 +42,29 @@ def write_arrays(folder: Path, arrays: Arrays) -> str:
     if len(content) > MOST_BYTES:
         raise StoreError(f"{len(content)} bytes of arrays; a file holds at most {MOST_BYTES}")
     name = hashlib.sha256(content).hexdigest()
-    path = _path(folder, name)
-    temporary = folder / f".{name}.{os.getpid()}.tmp"
+    write_file(_path(folder, name), content)
+    return name
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Writes a file under a temporary name, makes it durable, and renames it.
+
+    Raises:
+        StoreError: full disk or another error; an earlier file is left as it was.
+    """
+    temporary = path.with_name(f".{path.stem}.{os.getpid()}.tmp")
     with file_errors(path):
-        folder.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         try:
             with temporary.open("wb") as file:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
             temporary.replace(path)
-            _sync_folder(folder)
+            _sync_folder(path.parent)
         except OSError:
             temporary.unlink(missing_ok=True)
             raise
-    return name
 
 
 def read_arrays(folder: Path, name: str) -> dict[str, NDArray[Any]]:
@@ -72,7 +80,7 @@ def read_arrays(folder: Path, name: str) -> dict[str, NDArray[Any]]:
     if not _NAME.fullmatch(name):
         raise StoreError(f"{folder}: {name[:80]!r} is no name of a file here; restore a copy")
     path = _path(folder, name)
-    content = _content(path)
+    content = plain_content(path)
     if hashlib.sha256(content).hexdigest() != name:
         raise StoreError(f"{path}: damaged, its content is not what was written; restore a copy")
     try:
@@ -111,8 +119,12 @@ def _path(folder: Path, name: str) -> Path:
     return folder / f"{name}.safetensors"
 
 
-def _content(path: Path) -> bytes:
-    """The bytes of a plain file: neither a link nor a pipe, and no more than ``MOST_BYTES``."""
+def plain_content(path: Path) -> bytes:
+    """The bytes of a plain file: neither a link nor a pipe, and no more than ``MOST_BYTES``.
+
+    Raises:
+        StoreError: it is missing, larger, or none.
+    """
     with file_errors(path):
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(handle, "rb") as file:

@@ -184,6 +184,7 @@ class Teacher:
             return tuner.learn(using, lesson, options, on_progress)
         data = json.dumps(lesson.evidence, sort_keys=True)
         key = (tool, self.models.trait(tuner.role, "model_id"), options, lesson.concept, data)
-        if key not in self.memory:
-            self.memory[key] = tuner.learn(using, lesson, options, on_progress)
-        return self.memory[key]
+        trained = self.memory.get(key)
+        if trained is None:
+            trained = self.memory[key] = tuner.learn(using, lesson, options, on_progress)
+        return trained

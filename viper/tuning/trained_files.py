@@ -1,0 +1,103 @@
+"""What was trained from which data, in a folder: a course that is resumed trains nothing again.
+
+One file for each lesson, named by what it depends on, on disk whole or not at all. A file that
+cannot be read, whatever is wrong with it, is as if it were not there: its lesson is learned again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, MutableMapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from viper.errors import StoreError, UsageError
+from viper.schema import to_json
+from viper.tools.soft_prompts import SoftPrompt
+from viper.tuning.kept_prompts import arrays_of, evidence_of
+from viper.tuning.ledger_files import plain_content, write_file
+from viper.tuning.soft_prompts.base import Trained
+
+_RECORD = "record"
+_SUFFIX = ".safetensors"
+
+
+class TrainedFiles(MutableMapping[tuple[Any, ...], Sequence[Trained]]):
+    """A :data:`viper.tuning.teach.Memory` that outlives the process.
+
+    Args:
+        folder: taken by this alone; made where it is missing.
+
+    Raises (when something is stored):
+        StoreError: full disk or another error; an earlier file is left as it was.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __getitem__(self, key: tuple[Any, ...]) -> Sequence[Trained]:
+        try:
+            return _read(plain_content(self._path(key)), repr(key))
+        except (StoreError, UsageError):
+            raise KeyError(key) from None
+
+    def __setitem__(self, key: tuple[Any, ...], value: Sequence[Trained]) -> None:
+        write_file(self._path(key), _written(value, repr(key)))
+
+    def __delitem__(self, key: tuple[Any, ...]) -> None:
+        try:
+            self._path(key).unlink()
+        except FileNotFoundError:
+            raise KeyError(key) from None
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        raise TypeError("files do not tell their keys; ask for one")
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self.folder.glob(f"*{_SUFFIX}"))
+
+    def _path(self, key: tuple[Any, ...]) -> Path:
+        return self.folder / (hashlib.sha256(repr(key).encode()).hexdigest() + _SUFFIX)
+
+
+def _written(value: Sequence[Trained], key: str) -> bytes:
+    import numpy as np
+    from safetensors.numpy import save
+
+    arrays = {
+        f"{at}.{name}": np.ascontiguousarray(array)
+        for at, one in enumerate(value)
+        for name, array in arrays_of(one.prompt).items()
+    }
+    record = {
+        "key": key,
+        "trained": [{"evidence": to_json(one.evidence), "why": one.why} for one in value],
+    }
+    arrays[_RECORD] = np.frombuffer(json.dumps(record).encode(), np.uint8)
+    return save(arrays)
+
+
+def _read(content: bytes, key: str) -> list[Trained]:
+    """The lesson of a file.
+
+    Raises:
+        StoreError: it is none, or that of another key.
+        UsageError: arrays that are no soft prompts.
+    """
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    try:
+        arrays = load(content)
+        record = json.loads(arrays[_RECORD].tobytes())
+        if record["key"] != key:
+            raise StoreError("a lesson of another key")
+        found = []
+        for at, one in enumerate(record["trained"]):
+            prompt = SoftPrompt(arrays[f"{at}.feature"], arrays[f"{at}.prompt"])
+            arrays_of(prompt)
+            found.append(Trained(prompt, evidence_of(one["evidence"]), str(one["why"])))
+    except (SafetensorError, ValueError, TypeError, KeyError) as error:
+        raise StoreError(f"no lesson: {error}") from None
+    return found

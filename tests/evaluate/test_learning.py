@@ -37,6 +37,7 @@ from viper.tuning.prompt_pool import PromptPool
 from viper.tuning.reflector import InterventionReflector, Reflector
 from viper.tuning.teach import Sources, Teacher
 from viper.tuning.tool_updates import ToolSettings, ToolUpdates
+from viper.tuning.trained_files import TrainedFiles
 
 PROGRAM = """def execute_command(image):
     return 'yes' if ImagePatch(image).exists('pyramid') else 'no'
@@ -122,6 +123,7 @@ class Stand:
         self.store = RunStore.resume(self.folder / "run", a_manifest())
         self.journal = Journal(self.folder / "run")
         self.seen: list[tuple[int, int]] = []
+        self.noted: list[int] = []
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -140,6 +142,7 @@ class Stand:
             self.store,
             self.journal,
             lambda now: self.seen.append((now.answered, now.learned)),
+            lambda: self.noted.append(len(self.journal.lessons())),
         )
         return learning.run(items, how.pop("cancel", threading.Event()), **how)
 
@@ -207,6 +210,39 @@ def test_what_was_answered_and_learned_is_not_done_again(
         again = stand.learn(questions(3))
         assert stand.writer.asked == 0 and tuners["loc"].lessons == 1
     assert again == whole
+
+
+def test_a_lesson_is_told_of_once_when_it_stands_in_the_journal(
+    tmp_path: Path, tuners: dict[str, FakeTuner]
+) -> None:
+    with Stand(tmp_path) as stand:
+        stand.learn(questions(2))
+        assert stand.noted == [1, 2]
+    with Stand(tmp_path) as stand:
+        stand.learn(questions(3))
+        assert stand.noted == [3]
+
+
+def test_what_a_lesson_that_was_cut_off_had_trained_is_not_trained_again(
+    tmp_path: Path, tuners: dict[str, FakeTuner], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = TrainedFiles(tmp_path / "trained")
+    for broken in (True, False):
+        with Stand(tmp_path) as stand, monkeypatch.context() as patch:
+            teacher = replace(stand.updates.teacher, memory=memory)
+            stand.updates = stand.learner.updates = replace(stand.updates, teacher=teacher)
+            if broken:
+                patch.setattr(PromptPool, "add", _killed)
+                with pytest.raises(KeyboardInterrupt):
+                    stand.learn(questions(1))
+                assert len(memory) == 1
+            else:
+                standing = stand.learn(questions(1))
+    assert tuners["loc"].lessons == 1 and standing.concepts == {"loc: pyramid": 1}
+
+
+def _killed(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
 def test_learning_that_was_cut_off_goes_on_where_it_was(

@@ -108,9 +108,11 @@ def _learn(evaluation: Evaluation, samples: list[Sample], given: dict[str, Any])
     from viper.evaluate.runs.store import RunStore
     from viper.reasoner import Reasoner
     from viper.schema import to_json
+    from viper.tuning.trained_files import TrainedFiles
 
     profile = replace(open_profile(given), learned=True)
     folder = given["out"] or _folder(evaluation)
+    trained = TrainedFiles(folder / "trained")
     cancel = threading.Event()
     with Reasoner(profile, preload=False) as reasoner:
         with status("loading models"):
@@ -119,7 +121,7 @@ def _learn(evaluation: Evaluation, samples: list[Sample], given: dict[str, Any])
                 evaluation, samples, _as_came(reasoner), to_json(profile.document), settings
             )
         of = (evaluation.set_name, evaluation.located().split or "")
-        learner = learner_of(profile, reasoner, of, given, cancel)
+        learner = learner_of(profile, reasoner, of, given, cancel, trained)
         judge = metric(evaluation.metric)
         answering = Answering.with_cache(reasoner, judge, evaluation.options, 8)
         todo = items(samples, evaluation.seeds)
@@ -128,7 +130,7 @@ def _learn(evaluation: Evaluation, samples: list[Sample], given: dict[str, Any])
             journal = Journal(folder)
             tell = Teller(len(todo))
             tell.follow(learner)
-            learning = Learning(answering, learner, store, journal, tell.standing)
+            learning = Learning(answering, learner, store, journal, tell.standing, trained.forget)
             try:
                 standing = learning.run(todo, cancel, background=given["background"])
             except (KeyboardInterrupt, CancelledError):

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from viper.profiles.wiring import Profile
     from viper.reasoner import Reasoner
     from viper.tuning.learner import Learner
+    from viper.tuning.teach import Memory
 
 
 def learner_of(
@@ -25,12 +26,14 @@ def learner_of(
     of: tuple[str, str],
     given: dict[str, Any],
     cancel: threading.Event,
+    memory: Memory | None = None,
 ) -> Learner:
     """A learner as the options say.
 
     Args:
         of: set and split that demonstrations say they are from.
         cancel: ends a training that is under way.
+        memory: of what was trained for a lesson that was cut off.
     """
     from viper.profiles.document import state_dir
     from viper.profiles.learning import Data, every_tool, learner_for, origin_of
@@ -69,6 +72,7 @@ def learner_of(
         tools=tools,
         origin=origin_of(reasoner.components, *of),
         on_progress=on_progress,
+        memory=memory,
     )
 
 

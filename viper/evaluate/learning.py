@@ -79,6 +79,7 @@ class Learning:
         store: of answers.
         journal: of lessons.
         on_change: told how far it is, after each answer and each lesson.
+        on_lesson: called when a new lesson stands in the journal, by the thread that learns.
     """
 
     answering: Answering
@@ -86,6 +87,7 @@ class Learning:
     store: RunStore
     journal: Journal
     on_change: Callable[[Standing], None] = lambda standing: None
+    on_lesson: Callable[[], None] = lambda: None
 
     def run(
         self, items: Sequence[Item], cancel: threading.Event, *, background: bool = False
@@ -150,6 +152,7 @@ class Learning:
             lesson = self.learner.learn(task)
         lesson = replace(lesson, sample_id=item.sample.sample_id, seed=item.seed)
         self.journal.add(lesson)
+        self.on_lesson()
         return lesson
 
     def _task(self, item: Item, row: Row, trace: Trace) -> Task:

@@ -57,6 +57,11 @@ class TrainedFiles(MutableMapping[tuple[Any, ...], Sequence[Trained]]):
     def __len__(self) -> int:
         return sum(1 for _ in self.folder.glob(f"*{_SUFFIX}"))
 
+    def forget(self) -> None:
+        """Takes all of it away: what was trained stands in a pool now."""
+        for path in self.folder.glob(f"*{_SUFFIX}"):
+            path.unlink(missing_ok=True)
+
     def _path(self, key: tuple[Any, ...]) -> Path:
         return self.folder / (hashlib.sha256(repr(key).encode()).hexdigest() + _SUFFIX)
 

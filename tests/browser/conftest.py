@@ -12,6 +12,8 @@ import pytest
 
 INSTALL = "install it (apt-get install chromium), or name one in VIPER_BROWSER"
 NAMES = ("chromium", "chromium-browser", "google-chrome")
+PATIENCE_MS = 60_000
+"""What a page may take to show something where the machine is busy."""
 SCREENSHOTS = Path(__file__).parents[2] / "test-screenshots"
 
 
@@ -29,8 +31,9 @@ def chromium() -> Iterator[Any]:
         if os.environ.get("VIPER_BROWSER_TESTS"):
             pytest.fail(f"no chromium found; {INSTALL}")
         pytest.skip(f"no chromium found; {INSTALL}")
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import expect, sync_playwright
 
+    expect.set_options(timeout=PATIENCE_MS)
     with sync_playwright() as playwright:
         started = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
         yield started
@@ -49,7 +52,7 @@ def tab(chromium: Any) -> Iterator[Callable[..., Any]]:
         context = chromium.new_context(**{"viewport": {"width": 1200, "height": 900}, **options})
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(60_000)
+        page.set_default_timeout(PATIENCE_MS)
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on(
             "console",

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.evaluate.fake_backends import a_set
 from tests.web.test_atlas import write
@@ -79,8 +80,7 @@ def heading(found: Any) -> str:
 def test_filtering(tab: Tab, one: str, shoot: Callable[[Any, str], None]) -> None:
     found = tab(one)
     assert heading(found) == "60 samples, page 1 of 3"
-    found.locator(".grid img").first.wait_for()
-    found.wait_for_function("document.querySelector('.grid img').naturalWidth > 0")
+    expect(found.locator(".grid img").first).not_to_have_js_property("naturalWidth", 0)
     shoot(found, "atlas")
     found.get_by_label("Failure").select_option("runtime")
     found.wait_for_url("**failure=runtime**")

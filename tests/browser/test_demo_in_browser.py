@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
+from playwright.sync_api import expect
 
 from tests.web.demo_bench import ServedDemo, served_demo
 from viper.evaluate.feedback import read_feedback
@@ -68,8 +70,7 @@ def test_from_a_drawn_scene_to_feedback(
     example = found.get_by_role("radio").nth(1)
     said = example.evaluate("one => one.closest('label').textContent").strip()
     example.click()
-    found.wait_for_function("document.querySelector('textarea, input[type=text]').value !== ''")
-    assert found.get_by_label(QUESTION).input_value() == said
+    expect(found.get_by_label(QUESTION)).to_have_value(said)
     ask(found, "find the faint ball")
     found.locator(".viper-answer").wait_for()
     assert found.locator(".viper-trials details").count() == 4
@@ -94,13 +95,10 @@ def test_a_clip_is_drawn_with_its_options(tab: Tab, served: ServedDemo) -> None:
     found = tab(served.address)
     button(found, "Draw a clip").click()
     found.locator(".viper-media video").wait_for()
-    found.wait_for_function("document.querySelector('.viper-media video').videoWidth > 0")
+    expect(found.locator(".viper-media video")).not_to_have_js_property("videoWidth", 0)
     found.get_by_role("radio").first.click()
     options = found.get_by_label("Candidate answers, if there are any, one a line")
-    found.wait_for_function(
-        "[...document.querySelectorAll('textarea')].some(a => /\\n/.test(a.value))"
-    )
-    assert len(options.input_value().split("\n")) in (4, 5)
+    expect(options).to_have_value(re.compile(r"^.+(\n.+){3,4}$"))
 
 
 def test_two_visitors_at_once(tab: Tab, served: ServedDemo, picture: Path) -> None:
@@ -263,7 +261,7 @@ def test_with_the_embedded_models(tab: Tab, tmp_path: Path) -> None:
         assert process.stdout is not None
         found = drawn(tab, process.stdout.readline().strip())
         found.get_by_role("radio").first.click()
-        found.wait_for_function("document.querySelector('textarea, input[type=text]').value !== ''")
+        expect(found.get_by_label(QUESTION)).not_to_have_value("")
         button(found, "Ask").click()
         found.locator(".viper-answer").wait_for(timeout=60_000)
         found.frame_locator("iframe").locator("h1").wait_for()

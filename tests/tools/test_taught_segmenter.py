@@ -11,7 +11,7 @@ from viper.tools.models import ModelSet
 from viper.tools.segmenter_maskformer import MaskFormerSegmenter
 from viper.tools.settings import ToolSettings
 from viper.tools.soft_prompts import Learned, NoSoftPrompts
-from viper.tools.taught_segmenter import described, owners, prompt_of, sureness
+from viper.tools.taught_segmenter import ROW, described, prompt_of, sureness
 from viper.tools.teachable import TeachableSegmenter
 
 
@@ -50,7 +50,7 @@ def test_what_is_described_is_what_is_found_without(segmenter, encoding):
     plain = segmenter.segments(encoding, None)
     found, known = segmenter.described(encoding)
     features = known.features
-    assert sum(known.widths) == features.shape[1] and len(known.widths) == 7
+    assert sum(known.widths) == features.shape[1] and len(known.widths) >= 6
     assert len(plain) == len(found) > 1 and all(map(same, plain, found))
     assert features.shape[0] == len(found) and features.dtype == np.float32
     assert np.isfinite(features).all()
@@ -109,56 +109,64 @@ def test_the_feature_tells_pictures_apart(segmenter):
 
 
 def test_a_prompt_of_another_width_is_refused():
-    with pytest.raises(ValueError, match=r"a prompt of shape \(1, 4\); .* are \(1, 6\)"):
+    with pytest.raises(ValueError, match=r"a prompt of shape \(1, 4\); .* are \(1, 256\)"):
         sureness(np.zeros((2, 5), np.float32), np.zeros((1, 4), np.float32))
 
 
-def test_a_description_holds_state_outline_pixels_and_maps():
+def test_a_query_longer_than_a_row_goes_on_in_the_next():
+    query = np.arange(ROW + 3, dtype=np.float32) / ROW
+    vectors = prompt_of(query, -2.0)
+    assert vectors.shape == (2, ROW) and not vectors[1, 4:].any()
+    features = np.zeros((2, ROW + 3), np.float32)
+    features[1, -1] = 2.0
+    logits = [-2.0, 2 * query[-1] - 2.0]
+    assert sureness(features, vectors) == pytest.approx([1 / (1 + np.exp(-x)) for x in logits])
+
+
+def cutouts(side=24):
+    """One cut-out: red above, blue below; the object is the upper half."""
     import torch
 
-    picture = torch.zeros(1, 3, 16, 16)
-    picture[0, 0, :8], picture[0, 2, 8:] = 0.5, 2.0  # red above, blue below
-    values = torch.tensor([[1.0, 3.0], [10.0, 20.0]])[None, None]  # one map of one channel
-    mask = np.zeros((16, 16), np.bool_)
-    mask[:8] = True
-    known = described([mask], [picture, values], torch.tensor([[7.0]]))
-    assert known.widths == (1, 147, 12, 2) and known.features.shape == (1, 162)
-    row = known.features[0].tolist()
-    assert row[0] == 7.0 and row[-2:] == [2.0, 1.0]
-    assert row[1:145] == [1.0] * 144  # it fills its box
-    assert row[145:148] == pytest.approx([np.log(0.5), 1.0, 0.0])
-    assert row[148:160] == pytest.approx([0.5, 0, 0, 0, 0, 0, 0.25, 0, 0, 0, 0, 0])
+    picture, covers = torch.zeros(1, 3, side, side), torch.zeros(1, 1, side, side)
+    picture[0, 0, : side // 2], picture[0, 2, side // 2 :] = 0.5, 2.0
+    covers[0, 0, : side // 2] = 1.0
+    return picture, covers
+
+
+def test_a_description_holds_colours_outline_pixels_and_maps():
+    import torch
+
+    picture, covers = cutouts()
+    values = torch.tensor([[[1.0, 1.0], [10.0, 20.0]], [[3.0, 3.0], [40.0, 10.0]]])[None]
+    known = described(covers, [picture, values])
+    assert known.widths == (12, 144, 108, 32, 2, 2) and known.features.shape == (1, 300)
+    parts = np.split(known.features[0], np.cumsum(known.widths)[:-1])
+    assert parts[0].tolist() == pytest.approx([0.5, 0, 0, 0, 0, 0, 0.25, 0, 0, 0, 0, 0])
+    assert parts[1].tolist() == [1.0] * 72 + [0.0] * 72
+    assert parts[2].tolist() == [0.5] * 18 + [0.0] * 90, "what is behind it is not there"
+    # Each cell is normalised over its channels: 1 and 3 are -1 and 1.
+    assert parts[3].tolist() == pytest.approx([-1] * 8 + [0] * 8 + [1] * 8 + [0] * 8, abs=1e-4)
+    assert parts[4].tolist() == pytest.approx([-1, 1], abs=1e-4)
+    assert parts[5].tolist() == pytest.approx([0, 0], abs=1e-4)
+
+
+def test_a_texture_is_in_the_deviations():
+    import torch
+
+    picture, covers = cutouts()
+    values = torch.tensor([[[1.0, 3.0], [0.0, 0.0]], [[3.0, 1.0], [0.0, 0.0]]])[None]
+    known = described(covers, [picture, values])
+    assert known.features[0, -4:].tolist() == pytest.approx([0, 0, 1, 1], abs=1e-4)
 
 
 def test_colours_behind_the_edge_of_an_outline_do_not_count():
     import torch
 
-    picture = torch.zeros(1, 3, 32, 32)
+    picture, covers = torch.zeros(1, 3, 32, 32), torch.zeros(1, 1, 32, 32)
     picture[0, 1, 8:24, 8:24] = 1.0
-    mask = np.zeros((32, 32), np.bool_)
-    mask[6:26, 6:26] = True  # two pixels too much on each side
-    known = described([mask], [picture], torch.zeros(1, 1))
-    assert known.features[0, 148:154].tolist() == pytest.approx([0, 1, 0, 0, 0, 0])
-
-
-def test_nothing_found_is_described_as_nothing():
-    import torch
-
-    known = described([], [torch.zeros(1, 3, 8, 8), torch.zeros(1, 2, 4, 4)], torch.zeros(0, 5))
-    assert known.features.shape == (0, 5 + 147 + 12 + 4) and known.widths == (5, 147, 12, 4)
-
-
-def test_a_segment_is_of_the_query_that_is_surest_of_its_pixels():
-    import torch
-
-    likely = torch.zeros(3, 2, 2)
-    likely[0, 0] = likely[1, 1] = 0.9
-    likely[2] = 0.95  # of another label
-    masks = [np.zeros((4, 4), np.bool_) for _ in range(2)]
-    masks[0][2:], masks[1][:2] = True, True
-    found = owners(torch.ones(3), torch.tensor([5, 5, 6]), likely, masks, [5, 5])
-    assert found == [1, 0]
-    assert owners(torch.ones(3), torch.tensor([5, 5, 6]), likely, [], []) == []
+    covers[0, 0, 6:26, 6:26] = 1.0  # two pixels too much on each side
+    known = described(covers, [picture])
+    assert known.features[0, :6].tolist() == pytest.approx([0, 1, 0, 0, 0, 0])
 
 
 def test_a_network_that_keeps_its_states_in_says_that_it_cannot_be_taught(tmp_path):

@@ -20,6 +20,7 @@ class FakeTuner:
     value: float = 0.9
     lessons: int = 0
     fails: bool = False
+    before: float = 0.0
 
     def learn(
         self, using: Any, lesson: Any, options: Any, on_progress: Any = None
@@ -30,7 +31,7 @@ class FakeTuner:
         if self.fails:
             raise ModelError("the model cannot be taught")
         with using() as backend:
-            evidence = Evidence(backend.model_id, ("a",), ("b",), 0.0, 1.0, "annotated")
+            evidence = Evidence(backend.model_id, ("a",), ("b",), self.before, 1.0, "annotated")
         if self.tool == "vqa":
             right = lesson[0].right_already
             return [Trained(prompt(0.0 if right else 1.0), evidence)]

@@ -16,8 +16,9 @@ from viper.tools.soft_prompts import Learned
 from viper.tuning.collect import AnnotatedPicture, Annotation, Collected
 from viper.tuning.soft_prompts import loc as tuner
 from viper.tuning.soft_prompts.base import TunerOptions
+from viper.tuning.soft_prompts.fitting import Fitting
 from viper.tuning.soft_prompts.loc import LocTuner
-from viper.tuning.soft_prompts.proposed import Fitting, Proposed
+from viper.tuning.soft_prompts.proposed import Proposed, fitted_moves
 from viper.tuning.soft_prompts.registry import tuner_for
 
 RED, BLUE = (230, 20, 20), (20, 20, 230)
@@ -151,7 +152,7 @@ def test_what_pictures_held_out_say_is_not_fitted_to() -> None:
 
 def test_queries_part_the_concept_and_the_margin_is_found_on_what_was_held_out() -> None:
     every, told = known(), []
-    fitting = Fitting(every, (1,))
+    fitting = Fitting(every, [12])
     query, shift = fitting.query([3], 20, 1.0, lambda: told.append(1))
     logits = every.features @ query + shift
     held = every.source == 3
@@ -163,7 +164,7 @@ def test_queries_part_the_concept_and_the_margin_is_found_on_what_was_held_out()
 
 
 def test_moves_are_fitted_to_boxes_near_an_object_alone() -> None:
-    fitted = Fitting(known(), (1,)).moves([3])
+    fitted = fitted_moves(Fitting(known(), [12]), known(), [3])
     assert fitted.shape == (4, 13)
     assert np.allclose(fitted[0], fitted[3])
     assert fitted[0, 1] > 3 * np.abs(np.delete(fitted[0, :12], 1)).max()

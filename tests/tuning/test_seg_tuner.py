@@ -13,22 +13,15 @@ from viper.errors import CancelledError, UsageError
 from viper.tools.roles import Segment
 from viper.tools.segmenter_maskformer import MaskFormerSegmenter
 from viper.tools.soft_prompts import Learned
-from viper.tools.taught_segmenter import CUT, Descriptions, sureness
+from viper.tools.taught_segmenter import CUT, ROW, Descriptions, sureness
 from viper.tuning.collect import AnnotatedPicture, Annotation, Collected
 from viper.tuning.soft_prompts import seg as tuner
 from viper.tuning.soft_prompts.base import TunerOptions
+from viper.tuning.soft_prompts.fitting import Fitting, Regions
 from viper.tuning.soft_prompts.pasting import scene_of
 from viper.tuning.soft_prompts.registry import tuner_for
 from viper.tuning.soft_prompts.seg import SegTuner
-from viper.tuning.soft_prompts.segments import (
-    VIEWS,
-    Described,
-    f1,
-    fitted,
-    mask_ious,
-    segments_of,
-    views,
-)
+from viper.tuning.soft_prompts.segments import f1, mask_ious, segments_of
 
 SIDE = 64
 COLOURS = {"blue": (30, 40, 220), "red": (220, 30, 40), "green": (40, 210, 30)}
@@ -52,7 +45,7 @@ class ColourSegmenter:
         masks = [parts == number + 1 for number in range(count)]
         features = [[mask.mean(), *(encoding[mask].mean(0) / 255)] for mask in masks]
         found = [Segment(mask, "thing", 0.6) for mask in masks]
-        return found, Descriptions(np.array(features, np.float32).reshape(-1, 4), (1, 0, 3))
+        return found, Descriptions(np.array(features, np.float32).reshape(-1, 4), (1, 3))
 
     def segments(self, encoding, names):
         return self.described(encoding)[0]
@@ -122,8 +115,8 @@ def test_a_prompt_for_each_positive_that_holds_on_what_it_has_not_seen(learned):
     given = lesson()
     for one, mine in zip(learned[0], given.positives, strict=True):
         assert one.kept, one.why
-        assert one.prompt.vectors.shape == (1, 5) and one.prompt.feature.shape == (3,)
-        assert not one.prompt.vectors[0, 0], "colours are seen in the pixels"
+        assert one.prompt.vectors.shape == (1, ROW) and one.prompt.feature.shape == (3,)
+        assert not one.prompt.vectors[0, 5:].any()
         evidence = one.evidence
         assert evidence.before < 0.7 and evidence.after == 1.0
         assert mine.picture_id in evidence.trained_on
@@ -143,9 +136,7 @@ def test_their_mean_names_new_objects_and_no_others(learned):
 
 def test_progress_ends_where_it_said(learned):
     done, totals = zip(*learned[1], strict=True)
-    assert set(totals) == {24 + 8 + VIEWS * 4 * tuner.STEPS} and done == tuple(
-        range(1, totals[0] + 1)
-    )
+    assert set(totals) == {24 + 8 + 4 * tuner.STEPS} and done == tuple(range(1, totals[0] + 1))
 
 
 def test_the_same_seed_gives_the_same_prompts_and_another_others():
@@ -156,17 +147,11 @@ def test_the_same_seed_gives_the_same_prompts_and_another_others():
     assert np.array_equal(one, two) and not np.array_equal(one, other)
 
 
-def constant(value):
-    """A fit that says the same of everything."""
-
-    def fit(rows, columns, steps, rate, on_step):
-        return np.zeros(rows.features.shape[1], np.float32), value
-
-    return fit
-
-
 def test_what_tells_nothing_apart_is_discarded_in_words(monkeypatch):
-    monkeypatch.setattr(tuner, "fitted", constant(0.0))
+    def same(self, held, steps, rate, on_step):
+        return np.zeros(self.known.features.shape[1], np.float32), 0.0
+
+    monkeypatch.setattr(Fitting, "query", same)
     trained = learn(ColourSegmenter(), lesson(), TunerOptions(steps=1))
     assert all(one.why.startswith("not told apart: 0% of its held-out") for one in trained)
     loose = learn(ColourSegmenter(), lesson(), TunerOptions(steps=1, validate=False))
@@ -174,14 +159,14 @@ def test_what_tells_nothing_apart_is_discarded_in_words(monkeypatch):
 
 
 def test_one_prompt_of_no_use_is_discarded_alone(monkeypatch):
-    calls = []
+    sought, calls = Fitting.query, []
 
-    def fit(rows, columns, steps, rate, on_step):
+    def query(self, *given):
         calls.append(1)
-        query, shift = fitted(rows, columns, 100, 0.05, on_step)
-        return query, shift - 500.0 * (len(calls) % 4 == 2)
+        found, shift = sought(self, *given)
+        return found, shift - 500.0 * (len(calls) == 2)
 
-    monkeypatch.setattr(tuner, "fitted", fit)
+    monkeypatch.setattr(Fitting, "query", query)
     trained = learn(ColourSegmenter(), lesson())
     assert [one.kept for one in trained] == [True, False, True, True]
     assert trained[1].why.startswith("of no use: it names none of")
@@ -199,13 +184,23 @@ def test_a_prompt_that_harms_what_was_held_out_is_discarded(monkeypatch):
     }
 
 
-def test_the_cut_leaves_the_others_alone():
-    said = [np.array([5.0, 1.0, 0.0]), np.array([4.0, 2.0])]
-    shown = [np.array([True, False, False]), np.array([True, False])]
-    choice = tuner._Choice([], said, shown)
-    assert choice.cut(1.0) == 2.0 and choice.cut(0.5) == 1.0 and choice.named(1.0) == 1.0
-    nothing = tuner._Choice([], said, [~one for one in shown])
-    assert nothing.named(1.0) == 0.0
+def test_objects_are_cut_by_what_queries_say_of_what_was_held_out():
+    places = np.arange(6)
+    known = Regions(
+        np.array([[5.0], [1.0], [0.0], [4.0], [2.0], [9.0]], np.float32),
+        np.array([True, False, False, True, False, True]),
+        places,
+        np.array([0, 0, 0, 1, 1, 2]),
+    )
+    one, two = (np.ones(1, np.float32), 0.0), (np.full(1, 3, np.float32), 1.0)
+    seen = tuner._Held.of(known, [[0], [0, 1]], [one, two])
+    assert seen.said.tolist() == [10.5, 2.5, 0.5, 13.0, 7.0], "of the last one nobody is asked"
+    assert seen.by.tolist() == [[True] * 3 + [False] * 2, [True] * 5]
+    assert 6.9 < seen.cut < 7 and seen.named == 1.0
+    nothing = tuner._Held(seen.said, np.zeros(5, np.bool_), seen.by)
+    assert nothing.named == 0.0
+    alone = tuner._Held(seen.said, np.ones(5, np.bool_), seen.by)
+    assert alone.cut == 0.0
 
 
 def test_it_can_be_stopped():
@@ -229,7 +224,7 @@ def test_too_little_and_the_wrong_model_are_said_in_one_line():
 
     class Blind(ColourSegmenter):
         def described(self, encoding):
-            return [], Descriptions(np.zeros((0, 4), np.float32), (1, 0, 3))
+            return [], Descriptions(np.zeros((0, 4), np.float32), (1, 3))
 
     with pytest.raises(UsageError, match="finds no outline of any 'blue' in the 4 pictures"):
         learn(Blind(), lesson())
@@ -252,7 +247,7 @@ def test_the_weights_of_a_network_stay_as_they_were(tmp_path, monkeypatch):
     before = digest()
     trained = learn(backend, lesson(positives=2, negatives=1), TunerOptions(steps=2))
     width = sum(backend.described(backend.encode(lesson().positives[0].pixels()))[1].widths)
-    assert [one.prompt.vectors.shape for one in trained] == [(1, width + 1)] * 2
+    assert [one.prompt.vectors.shape for one in trained] == [(-(-(width + 1) // ROW), ROW)] * 2
     assert digest() == before
 
 
@@ -276,31 +271,8 @@ def test_segments_are_held_against_the_objects_of_a_picture():
         True,
         False,
     ]
-    assert set(rows.canvas) == {7} and len(rows.without([7]).shown) == 0
-    assert len(rows.without([6]).shown) == 3
-
-
-def test_a_query_parts_what_is_shown_from_the_rest():
-    rng, told = np.random.default_rng(0), []
-    shown = np.arange(40) % 4 == 0
-    features = rng.normal(size=(40, 5)).astype(np.float32)
-    features[:, 2] += 1000 + 4 * shown  # far from zero: what counts is the difference
-    zeros = np.zeros(40, np.int64)
-    rows, columns = Described(features, shown, zeros, zeros), np.array([0, 2, 3])
-    query, shift = fitted(rows, columns, 100, 0.05, lambda: told.append(1))
-    assert not query[[1, 4]].any()
-    assert ((features @ query + shift > 0) == shown).mean() > 0.95 and len(told) == 100
-
-
-def test_views_of_a_description():
-    found = views((2, 1, 3, 1, 1))
-    assert [one.tolist() for one in found] == [
-        [3, 4, 5],
-        [3, 4, 5, 6],
-        [0, 1, 2],
-        list(range(8)),
-    ]
-    assert len(found) == VIEWS
+    assert set(rows.canvas) == {7} and len(rows.without([7])) == 0
+    assert len(rows.without([6])) == 3
 
 
 def test_the_registry_knows_it():

@@ -75,3 +75,22 @@ def test_answered_questions_are_always_learned_anew(tuner, models, tmp_path) -> 
     for teacher in teachers(models, tmp_path, memory):
         teacher.learn("vqa", None, lesson)
     assert tuner["vqa"].lessons == 2 and not memory
+
+
+@pytest.mark.parametrize(("before", "kept"), [(0.75, 1), (0.85, 0)])
+def test_what_a_tool_knows_by_itself_needs_no_prompt(tuner, models, tmp_path, before, kept) -> None:
+    tuner["loc"].before = before
+    teacher, _ = teachers(models, tmp_path, None)
+    taught = teacher.teach("loc", "pyramid")
+    assert (taught.kept, len(teacher.pool.kept("loc"))) == (kept, kept)
+    whys = [one.why for one in taught.trained]
+    assert whys[0] == (
+        "" if kept else "not needed: 0.85 of the held-out pictures are right without it"
+    )
+    assert whys[1] == "held-out pictures were not found with it"
+
+
+def test_unvalidated_it_is_kept_all_the_same(tuner, models, tmp_path) -> None:
+    tuner["loc"].before = 0.85
+    teacher, _ = teachers(models, tmp_path, None)
+    assert teacher.teach("loc", "pyramid", TunerOptions(validate=False)).kept == 1

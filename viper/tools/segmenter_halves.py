@@ -2,9 +2,9 @@
 
 The first half (backbone and pixel decoder) is the expensive one and knows no question; its
 result is kept as an encoding. The second (transformer decoder and heads) turns that into
-segments. What a network is taught (:mod:`viper.tools.taught_segmenter`) is read from both: the
-backbone's feature maps and the queries' states. Where nothing was taught both halves call the
-library's own modules, so what was there stays as it was, bit for bit.
+segments. What a network is taught (:mod:`viper.tools.taught_segmenter`) is read from the backbone's
+feature maps. Where nothing was taught both halves call the library's own modules, so what was
+there stays as it was, bit for bit.
 """
 
 from __future__ import annotations
@@ -25,12 +25,10 @@ class QueryLogits:
     Attributes:
         class_queries_logits: float [1, Q, L + 1]; the last class stands for no segment.
         masks_queries_logits: float [1, Q, h, w].
-        states: float [1, Q, D] that both are read from; None where the family keeps them in.
     """
 
     class_queries_logits: Tensor
     masks_queries_logits: Tensor
-    states: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -38,10 +36,10 @@ class Halves:
     """A family's network in two halves.
 
     Attributes:
-        look: (network, pixels float [1, 3, H, W]) to what is kept of a picture.
+        look: (network, pixels float [B, 3, H, W]) to what is kept of a picture.
         ask: (network, what was kept) to what the queries say.
         maps: what was kept to the pixels as the network takes them and the backbone's feature
-            maps, float [1, C, h, w] each, the finest first; None: the family cannot be taught.
+            maps, float [B, C, h, w] each, the finest first; None: the family cannot be taught.
     """
 
     look: Callable[[Any, Tensor], Any]
@@ -61,7 +59,7 @@ def _ask_maskformer(model: Any, kept: tuple[tuple[Tensor, ...], Tensor]) -> Quer
     maps, embeddings = kept
     states = model.model.transformer_module(maps[-1]).last_hidden_state  # (1, Q, D)
     masks = torch.einsum("bqc,bchw->bqhw", model.mask_embedder(states), embeddings)
-    return QueryLogits(model.class_predictor(states), masks, states)
+    return QueryLogits(model.class_predictor(states), masks)
 
 
 def _look_mask2former(model: Any, pixels: Tensor) -> tuple[Any, Tensor, tuple[Tensor, ...]]:
@@ -77,7 +75,7 @@ def _ask_mask2former(model: Any, kept: tuple[Any, Tensor, tuple[Tensor, ...]]) -
         multi_scale_features=scales, mask_features=embeddings, output_hidden_states=True
     )
     states = said.intermediate_hidden_states[-1].transpose(0, 1)  # (1, Q, D)
-    return QueryLogits(model.class_predictor(states), said.masks_queries_logits[-1], states)
+    return QueryLogits(model.class_predictor(states), said.masks_queries_logits[-1])
 
 
 def _look_whole(model: Any, pixels: Tensor) -> Any:

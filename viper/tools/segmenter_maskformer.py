@@ -21,14 +21,14 @@ from viper.tools.loading import (
 )
 from viper.tools.model_id import model_id
 from viper.tools.picture_models import processed
-from viper.tools.roles import Floats, Pixels, Segment
+from viper.tools.roles import Floats, Mask, Pixels, Segment
+from viper.tools.second_look import KEPT_SIDES, cut_out, shrunk
 from viper.tools.segmenter_halves import FAMILIES, QueryLogits
 from viper.tools.soft_prompts import Learned
 from viper.tools.taught_segmenter import (
     CUT,
     Descriptions,
     described,
-    owners,
     picture_feature,
     sureness,
 )
@@ -40,12 +40,29 @@ OVERLAP = 0.8
 """Share of its own mask that a segment must keep beside the others, or it is dropped."""
 
 
+_LOOK = 2 / 3
+"""Side of a cut-out, as a share of the shorter side of what the network takes."""
+
+_DIVISOR, _MOST_SIDE = 32, 224
+"""Of which it is a multiple, and its most pixels."""
+
+_AT_ONCE = 16
+"""Cut-outs that are looked at at once."""
+
+
 @dataclass(frozen=True)
 class SegmenterEncoding:
-    """What is kept of one picture; its height and width, and what the network's first half saw."""
+    """What is kept of one picture.
+
+    Attributes:
+        size: (height, width) of the picture in pixels.
+        kept: what the network's first half saw.
+        shrunk: uint8 [h, w, 3], the picture as it is looked at again, shrunk where it is large.
+    """
 
     size: tuple[int, int]
     kept: Any
+    shrunk: Pixels
 
 
 class MaskFormerSegmenter(LocalModel):
@@ -141,7 +158,8 @@ class MaskFormerSegmenter(LocalModel):
         with torch.inference_mode():
             kept = self._halves.look(self._model, given)
         height, width = pixels.shape[:2]
-        return SegmenterEncoding((height, width), kept)
+        small = shrunk(pixels, KEPT_SIDES * max(given.shape[-2:]))
+        return SegmenterEncoding((height, width), kept, small)
 
     def query_logits(self, encoding: SegmenterEncoding) -> QueryLogits:
         """What the transformer decoder's queries say about a picture, before any is dropped."""
@@ -160,33 +178,44 @@ class MaskFormerSegmenter(LocalModel):
         if wanted is not None and not wanted:
             return []
         found = self._regions(self.query_logits(encoding), encoding.size)
-        return [one for one, _ in found if not wanted or _plain(one.label) in wanted]
+        return [one for one in found if not wanted or _plain(one.label) in wanted]
 
     def feature(self, encoding: SegmenterEncoding) -> Floats:
         """The picture as prompts are found again by, float32 [C].
 
         Raises:
-            UsageError: a network whose queries cannot be taught.
+            UsageError: a network that cannot be taught.
         """
         return picture_feature(self._maps(encoding)[-1])
 
     def described(self, encoding: SegmenterEncoding) -> tuple[list[Segment], Descriptions]:
-        """The segments as without prompts, and what is known of each.
+        """The segments as without prompts, and what a second look says of each.
 
         Raises:
-            UsageError: a network whose queries cannot be taught.
+            UsageError: a network that cannot be taught.
         """
         import torch
 
-        maps, said = self._maps(encoding), self.query_logits(encoding)
-        found = self._regions(said, encoding.size)
-        masks = [one.mask for one, _ in found]
-        with torch.inference_mode():
-            scores, labels = said.class_queries_logits[0].float().softmax(-1).max(-1)
-            likely = said.masks_queries_logits[0].float().sigmoid()
-            made_by = owners(scores, labels, likely, masks, [label for _, label in found])
-            states = said.states[0, made_by]  # type: ignore[index]
-            return [one for one, _ in found], described(masks, maps, states)
+        side = _look_side(self._maps(encoding)[0])
+        found = self.segments(encoding, None)
+        # Of no segment the whole picture is looked at, for the width of what there is to say.
+        masks = [one.mask for one in found] or [np.ones(encoding.size, np.bool_)]
+        parts = []
+        for start in range(0, len(masks), _AT_ONCE):
+            some = masks[start : start + _AT_ONCE]
+            batch = processed(
+                self._processor,
+                [_cut(encoding.shrunk, mask, side) for mask in some],
+                do_resize=False,
+            )
+            given = self._fitted({"pixel_values": batch["pixel_values"]})["pixel_values"]
+            covers = np.stack([_cut(_grey(mask), mask, side)[..., 0] for mask in some])
+            with torch.inference_mode():
+                maps = self._halves.maps(self._halves.look(self._model, given))  # type: ignore[misc]
+                shares = torch.from_numpy(covers[:, None]).to(given.device) / 255
+                parts.append(described(shares, maps))
+        features = np.concatenate([one.features for one in parts])[: len(found)]
+        return found, Descriptions(features, parts[0].widths)
 
     def segments_taught(
         self, encoding: SegmenterEncoding, prompts: Sequence[Learned]
@@ -216,8 +245,8 @@ class MaskFormerSegmenter(LocalModel):
             raise UsageError(f"{self.model_id}: a {family} model cannot be taught; known: {able}")
         return self._halves.maps(encoding.kept)
 
-    def _regions(self, said: QueryLogits, size: tuple[int, int]) -> list[tuple[Segment, int]]:
-        """The segments but for the background's, best first, each with its label's number."""
+    def _regions(self, said: QueryLogits, size: tuple[int, int]) -> list[Segment]:
+        """The segments but for the background's, best first."""
         found = self._panoptic(said, size)
         regions = found["segmentation"].cpu().numpy()
         labels = self._model.config.id2label
@@ -226,8 +255,7 @@ class MaskFormerSegmenter(LocalModel):
             label = labels[entry["label_id"]]
             mask = np.asarray(regions == entry["id"])
             if _plain(label) not in self._background and mask.any():
-                segment = Segment(mask, label, float(entry["score"]))
-                segments.append((segment, int(entry["label_id"])))
+                segments.append(Segment(mask, label, float(entry["score"])))
         return segments
 
     def _panoptic(self, said: QueryLogits, size: tuple[int, int]) -> dict[str, Any]:
@@ -240,6 +268,24 @@ class MaskFormerSegmenter(LocalModel):
             plain, target_sizes=[size], **self._cuts, **fused
         )[0]
         return found
+
+
+def _look_side(pixels: Any) -> int:
+    """Side of a cut-out, by the pixels that the network takes of a picture, ``[1, 3, H, W]``."""
+    side = round(min(pixels.shape[-2:]) * _LOOK / _DIVISOR) * _DIVISOR
+    return min(max(side, _DIVISOR), _MOST_SIDE)
+
+
+def _cut(pixels: Pixels, mask: Mask, side: int) -> Pixels:
+    """What a mask's box shows of the picture that the pixels are, of whatever size."""
+    rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
+    corners = [columns[0], rows[0], columns[-1] + 1, rows[-1] + 1]
+    box = np.array(corners, np.float32) * (pixels.shape[1] / mask.shape[1])
+    return cut_out(pixels, box, side)
+
+
+def _grey(mask: Mask) -> Pixels:
+    return np.repeat(mask[..., None].astype(np.uint8) * 255, 3, axis=2)
 
 
 def _plain(label: str) -> str:

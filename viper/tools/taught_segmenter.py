@@ -1,20 +1,24 @@
 """How a mask classifier (MaskFormer's family) is taught: by a query over its own segments.
 
 Such a network finds objects that it has no name for nearly as well as others, and calls them by
-the names that it has. The soft prompt of a concept is float32 ``[1, D + 1]``: a query, and what
-is added to its products. It is laid over a description ``[D]`` of each segment that the network
-finds by itself, and says how sure it is to show the concept; a segment that a concept is sure of
-gets its name, all others stay as they were. No weight of the network takes part or changes.
+the names that it has. So each segment is cut out and shown to its backbone once more, as large as
+most of a picture. The soft prompt of a concept is a query, and what is added to its products. It
+is laid over a description of each cut-out, and says how sure it is to show the concept; a segment
+that a concept is sure of gets its name, all others stay as they were. No weight of the network
+takes part or changes.
 
-A segment's description is, in this order, the state of the query that made it; its outline within
-its box, with the box's proportions; the mean and the deviation of the pixels inside it, with
-products of the means; and the mean and the deviation of each feature map of the backbone within it.
+What is behind an object plays no part. A description is, in this order, the mean and the deviation
+of the object's pixels with products of the means; its outline by places; its pixels by places;
+then for each feature map of the backbone, place by place what it holds of the object, its mean
+over the object, and its deviation there, which is what a texture is.
 
 Source: CLOVA (Gao et al. 2024), supplement, sec. 8.3. Differs: there 100 vectors are set beside the
 decoder's inputs and trained by the mask loss. Put before the memory of the shipped network's
 decoder (100 steps of Adam at 0.03 or 0.1, two concepts), they learned seven pictures by heart (loss
 from 5 to 0.3 or less), and told objects of new pictures apart no better than chance: areas under
-the curve of 0.49 to 0.56. The queries' masks needed no teaching.
+the curve of 0.49 to 0.56. The queries' masks needed no teaching. Queries over the maps of the
+picture as a whole, in which an object is a few cells, knew 0.42 of new objects among twelve
+concepts, surer than 99 % of the others; over cut-outs it is 0.74.
 """
 
 from __future__ import annotations
@@ -25,7 +29,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from viper.tools.roles import Floats, Mask
+from viper.tools.roles import Floats
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -33,11 +37,13 @@ if TYPE_CHECKING:
 CUT = 0.5
 """A segment of which a concept is surer than this gets its name."""
 
+ROW = 256
+"""Width of a prompt's rows: a query is longer than any model's width."""
 
-_OUTLINE = 12
-"""Cells along each side of an outline as it is described."""
+_OUTLINE, _PIXELS, _CELLS = 12, 6, 4
+"""Places along each side of a cut-out: of its outline, its pixels, and each feature map."""
 
-_EDGE = 5
+_EDGE = 9
 """Pixels of the window in which an object's own colour may be mixed with what is behind it."""
 
 
@@ -47,49 +53,40 @@ class Descriptions:
 
     Attributes:
         features: float32 [N, D].
-        widths: of its parts, which make D: state, outline, pixels, then each feature map.
+        widths: of its parts, which make D.
     """
 
     features: Floats
     widths: tuple[int, ...]
 
 
-def described(masks: Sequence[Mask], maps: Sequence[Tensor], states: Tensor) -> Descriptions:
-    """What is known of segments.
+def described(covers: Tensor, maps: Sequence[Tensor]) -> Descriptions:
+    """What is known of cut-outs.
 
     Args:
-        masks: bool ``[H, W]`` of the whole picture each.
-        maps: float ``[1, C, h, w]`` each: the pixels as the network takes them, then the
+        covers: float ``[N, 1, S, S]``, the share of each pixel that is the object's.
+        maps: float ``[N, C, h, w]`` each: the cut-outs as the network takes them, then the
             backbone's maps of them.
-        states: float ``[N, W]`` of the queries that made them.
     """
     import torch
+    from torch.nn import functional
 
-    if masks:
-        covers = torch.from_numpy(np.stack(masks)).to(states.device, torch.float32)
-    else:
-        covers = states.new_zeros((0, 1, 1), dtype=torch.float32)
-    parts = [states.float(), _outlines(masks).to(states.device), _colours(covers, maps[0])]
-    parts += [_within(_shares(covers, one), one) for one in maps[1:]]
+    covers, pixels = covers.float(), maps[0].float()
+    parts = [_colours(covers, pixels), _placed(covers, _OUTLINE), _placed(pixels * covers, _PIXELS)]
+    for one in maps[1:]:
+        even = functional.layer_norm(one.float().movedim(1, -1), one.shape[1:2]).movedim(-1, 1)
+        height, width = one.shape[-2:]
+        cover = functional.adaptive_avg_pool2d(covers, (height, width))
+        parts += [_placed(even * cover, _CELLS), *_within(cover, even)]
     features: Floats = torch.cat(parts, dim=1).cpu().numpy().astype(np.float32)
     return Descriptions(features, tuple(part.shape[1] for part in parts))
 
 
-def _outlines(masks: Sequence[Mask]) -> Tensor:
-    """float ``[N, cells + 3]``: the outlines within their boxes, and what these are like."""
-    import torch
+def _placed(one: Tensor, places: int) -> Tensor:
+    """float ``[N, C * places * places]``: a map's means by places."""
     from torch.nn import functional
 
-    rows = []
-    for mask in masks:
-        high, wide = (np.flatnonzero(mask.any(axis)) for axis in (1, 0))
-        part = mask[high[0] : high[-1] + 1, wide[0] : wide[-1] + 1]
-        cover = torch.from_numpy(part.astype(np.float32))[None, None]
-        cells = functional.interpolate(cover, size=(_OUTLINE, _OUTLINE), mode="area").flatten()
-        sides = part.shape
-        size = np.log(max(sides) / max(mask.shape))
-        rows.append([*cells.tolist(), np.log(sides[0] / sides[1]), float(part.mean()), size])
-    return torch.tensor(rows, dtype=torch.float32).reshape(len(masks), _OUTLINE**2 + 3)
+    return functional.adaptive_avg_pool2d(one, places).flatten(1)
 
 
 def _colours(covers: Tensor, pixels: Tensor) -> Tensor:
@@ -97,65 +94,26 @@ def _colours(covers: Tensor, pixels: Tensor) -> Tensor:
     import torch
     from torch.nn import functional
 
-    shares = _shares(covers, pixels).reshape(len(covers), 1, *pixels.shape[-2:])
-    inside = (shares > 0.5 * shares.amax(dim=(2, 3), keepdim=True)).float()
-    within = 1 - functional.max_pool2d(1 - inside, _EDGE, 1, _EDGE // 2) if len(covers) else inside
+    inside = (covers > 0.5).float()
+    within = 1 - functional.max_pool2d(1 - inside, _EDGE, 1, _EDGE // 2)
     least = within.sum(dim=(1, 2, 3), keepdim=True) < 4 * _EDGE
-    used = torch.where(least, inside, within).flatten(1)
-    found = _within(used / used.sum(1, keepdim=True).clamp(min=1e-9), pixels)
-    mean = found[:, : pixels.shape[1]]
+    mean, spread = _within(torch.where(least, inside, within), pixels)
     pairs = torch.triu_indices(mean.shape[1], mean.shape[1])
-    return torch.cat([found, mean[:, pairs[0]] * mean[:, pairs[1]]], dim=1)
+    return torch.cat([mean, spread, mean[:, pairs[0]] * mean[:, pairs[1]]], dim=1)
 
 
-def _shares(covers: Tensor, one: Tensor) -> Tensor:
-    """float ``[N, h * w]``: the share of each cell of a map in each mask; rows sum to 1."""
-    from torch.nn import functional
-
-    if not len(covers):
-        return covers.new_zeros((0, one.shape[-2] * one.shape[-1]))
-    shares = functional.interpolate(covers[None], size=one.shape[-2:], mode="area")[0].flatten(1)
-    return shares / shares.sum(1, keepdim=True).clamp(min=1e-9)
-
-
-def _within(shares: Tensor, one: Tensor) -> Tensor:
-    """float ``[N, 2 * C]``: mean and standard deviation of a map ``[1, C, h, w]`` by shares."""
-    import torch
-
-    values = one[0].float().flatten(1).T  # (h * w, C)
-    mean = shares @ values
-    spread = (shares @ values.square() - mean.square()).clamp(min=0).sqrt()
-    return torch.cat([mean, spread], dim=1)
-
-
-def owners(
-    scores: Tensor, labels: Tensor, likely: Tensor, masks: Sequence[Mask], named: Sequence[int]
-) -> list[int]:
-    """Which query made each segment: of those of its label the one that is surest of its pixels.
-
-    Args:
-        scores: float ``[Q]``, of the likeliest label each.
-        labels: int ``[Q]``, that label.
-        likely: float ``[Q, h, w]``, chance of each pixel to be in the query's mask.
-        masks: bool ``[H, W]`` of the segments.
-        named: the segments' labels.
-    """
-    import torch
-    from torch.nn import functional
-
-    if not masks:
-        return []
-    covers = torch.from_numpy(np.stack(masks)).to(likely.device, torch.float32)[None]
-    shares = functional.interpolate(covers, size=likely.shape[-2:], mode="area")[0].flatten(1)
-    weights = shares @ likely.float().flatten(1).T * scores  # (N, Q)
-    wanted = torch.tensor(list(named), device=labels.device)[:, None]
-    found: list[int] = weights.masked_fill(labels[None] != wanted, -1.0).argmax(1).tolist()
-    return found
+def _within(covers: Tensor, one: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and standard deviation ``[N, C]`` of a map over objects, by the shares of its cells."""
+    total = covers.sum(dim=(2, 3)).clamp(min=1e-6)
+    mean = (one * covers).sum(dim=(2, 3)) / total
+    away = (one - mean[..., None, None]).square()
+    return mean, ((away * covers).sum(dim=(2, 3)) / total).sqrt()
 
 
 def prompt_of(query: Floats, shift: float) -> Floats:
-    """float32 ``[1, D + 1]``: a query with what is added to its products."""
-    return np.append(query, shift).astype(np.float32)[None]
+    """float32 ``[R, ROW]``: a query, what is added to its products, and zeros to the rows' end."""
+    whole = np.append(query, shift).astype(np.float32)
+    return np.pad(whole, (0, -len(whole) % ROW)).reshape(-1, ROW)
 
 
 def sureness(descriptions: Floats, vectors: Floats) -> Floats:
@@ -163,17 +121,17 @@ def sureness(descriptions: Floats, vectors: Floats) -> Floats:
 
     Args:
         descriptions: float32 ``[N, D]``.
-        vectors: float32 ``[1, D + 1]``, as :func:`prompt_of` gives it.
+        vectors: float32, as :func:`prompt_of` gives it.
 
     Raises:
-        ValueError: a prompt of another width.
+        ValueError: a prompt of another segmenter.
     """
     width = descriptions.shape[-1]
-    if vectors.shape != (1, width + 1):
-        raise ValueError(
-            f"a prompt of shape {vectors.shape}; this segmenter's are (1, {width + 1})"
-        )
-    logits = descriptions @ vectors[0, :-1] + vectors[0, -1]
+    expected = (-(-(width + 1) // ROW), ROW)
+    if vectors.shape != expected:
+        raise ValueError(f"a prompt of shape {vectors.shape}; this segmenter's are {expected}")
+    flat = vectors.ravel()
+    logits = descriptions @ flat[:width] + flat[width]
     found: Floats = (1 / (1 + np.exp(-logits.clip(-60, 60)))).astype(np.float32)
     return found
 

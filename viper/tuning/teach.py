@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from statistics import fmean
 from typing import Any
 
 from viper.errors import UsageError
@@ -40,6 +41,11 @@ a matcher that was shown few takes much else for the concept."""
 
 RELATED_TO: Mapping[str, int] = {"match": 40}
 """Of so many other concepts, where not of :data:`viper.tuning.related.RELATED`."""
+
+
+KNOWN = 0.8
+"""A tool that is right about so many held-out pictures of a concept, by itself, knows it: a prompt
+has little to win there, and takes things for the concept that are none."""
 
 
 @dataclass(frozen=True)
@@ -167,6 +173,8 @@ class Teacher:
             StoreError, CancelledError: as there.
         """
         trained = self._trained(tool, lesson, options, on_progress)
+        if concept is not None and options.validate:
+            trained = _needed(trained)
         kept = [
             (one.prompt, replace(one.evidence, task=task or one.evidence.task))
             for one in trained
@@ -188,3 +196,13 @@ class Teacher:
         if trained is None:
             trained = self.memory[key] = tuner.learn(using, lesson, options, on_progress)
         return trained
+
+
+def _needed(trained: Sequence[Trained]) -> Sequence[Trained]:
+    """The same; all discarded where the tool knows the concept by itself (:data:`KNOWN`)."""
+    shares = [one.evidence.before for one in trained if one.evidence.before is not None]
+    before = fmean(shares) if shares else 0.0
+    if before < KNOWN:
+        return trained
+    why = f"not needed: {before:.2f} of the held-out pictures are right without it"
+    return [one if one.why else replace(one, why=why) for one in trained]

@@ -26,11 +26,8 @@ from viper.tuning.inferred import answer_text
 from viper.tuning.lesson import Update, told
 from viper.tuning.soft_prompts.base import AnsweredQuestion, Progress, TunerOptions
 from viper.tuning.soft_prompts.registry import ABILITY_TOOLS
-from viper.tuning.teach import Taught, Teacher
+from viper.tuning.teach import KNOWN, Taught, Teacher
 from viper.tuning.unknown import Suspect, known_share, suspects
-
-KNOWN = 0.8
-"""A tool knows a concept where it gets such a share of the collected pictures right."""
 
 MOST_RIGHT_ANSWERS = 200
 """Questions that the visual answerer got right by itself, kept to hold its prompts back."""

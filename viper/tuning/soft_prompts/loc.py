@@ -30,8 +30,9 @@ from viper.tools.taught_detector import LookingDetector, prompt_of
 from viper.tuning.collect import AnnotatedPicture, Collected
 from viper.tuning.soft_prompts.annotated import check_enough, evidence_of, held_out
 from viper.tuning.soft_prompts.base import USUAL, Progress, Trained, TunerOptions, Using
+from viper.tuning.soft_prompts.fitting import Fitting
 from viper.tuning.soft_prompts.pasting import Scene, composed, is_of_colour, scene_of
-from viper.tuning.soft_prompts.proposed import Fitting, Proposed, proposed
+from viper.tuning.soft_prompts.proposed import Proposed, fitted_moves, proposed, widths_of
 
 STEPS, RATE = 60, 1.0
 
@@ -94,7 +95,7 @@ class _Course:
         pictures = [*self.lesson.positives, *self.lesson.negatives]
         scenes = [scene_of(one, self.lesson.concept, at) for at, one in enumerate(pictures)]
         originals, known = self._look(scenes)
-        fitting = Fitting(known)
+        fitting = Fitting(known, widths_of(known.features.shape[1]))
         helds = [held_out(self.lesson, at) for at in range(len(self.lesson.positives))]
         rate = self.options.rate or RATE
         queries = [fitting.query(held, self._steps, rate, self._told) for held in helds]
@@ -104,7 +105,7 @@ class _Course:
             self._one(
                 at,
                 helds[at],
-                prompt_of(query, shift + cut, fitting.moves(helds[at])),
+                prompt_of(query, shift + cut, fitted_moves(fitting, known, helds[at])),
                 scenes,
                 originals,
             )

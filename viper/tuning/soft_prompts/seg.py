@@ -3,14 +3,13 @@
 The few pictures are made many by pasting (:mod:`viper.tuning.soft_prompts.pasting`) and looked at
 once; the queries are then fitted to the descriptions of the segments that the network finds in
 them. Each instance's query leaves some of the other pictures out. What the queries say of the
-objects of pictures that they were not fitted to decides three things: which part of the
-descriptions they look at (a colour is seen in the pixels, a shape in the outline), how sure they
-must be so as to leave other objects alone, and whether they are kept.
+objects of pictures that they were not fitted to decides how sure they must be so as to leave other
+objects alone, and whether they are kept.
 
 Source: CLOVA (Gao et al. 2024), supplement, sec. 8.3. Differs: what is learned is a query and not
 100 vectors, for the reason that :mod:`viper.tools.taught_segmenter` gives, by the logistic loss
-over segments instead of the loss of masks, which nothing changes. Each prompt is trained on most
-of the pictures and not on one alone: a concept is not seen in one object.
+over segments instead of the loss of masks, which nothing changes, in 60 steps of L-BFGS. Each
+prompt is trained on most of the pictures and not on one alone: a concept is not seen in one object.
 """
 
 from __future__ import annotations
@@ -31,12 +30,13 @@ from viper.tuning.collect import AnnotatedPicture, Collected
 from viper.tuning.kept_prompts import concept_key
 from viper.tuning.soft_prompts.annotated import check_enough, evidence_of, held_out
 from viper.tuning.soft_prompts.base import USUAL, Progress, Trained, TunerOptions, Using
+from viper.tuning.soft_prompts.fitting import Fitting, Regions
 from viper.tuning.soft_prompts.pasting import Scene, composed, is_of_colour, scene_of
-from viper.tuning.soft_prompts.segments import VIEWS, Described, f1, fitted, segments_of, views
+from viper.tuning.soft_prompts.segments import f1, segments_of
 
-STEPS, RATE = 100, 0.05
+STEPS, RATE = 60, 1.0
 
-PICTURES = 96
+PICTURES = 150
 """Pictures that are made of the collected ones."""
 
 LEFT_ALONE = 0.998
@@ -79,28 +79,46 @@ class SegTuner:
 
 
 @dataclass(frozen=True, eq=False)
-class _Choice:
-    """Queries over one part of the descriptions, one for each positive picture.
+class _Held:
+    """What is said of objects by those queries that were not fitted to them.
 
     Attributes:
-        queries: each with what is added to its products.
-        said: float [M] of each query, its logits for the segments that were held out from it.
-        shown: bool [M] of each query, which of those show the concept.
+        said: float [M], the mean of their logits: all queries together will be asked, not one.
+        shown: bool [M], which of these objects show the concept.
+        by: bool [Q, M], by which queries.
     """
 
-    queries: Sequence[tuple[Floats, float]]
-    said: Sequence[Floats]
-    shown: Sequence[NDArray[np.bool_]]
+    said: Floats
+    shown: NDArray[np.bool_]
+    by: NDArray[np.bool_]
 
-    def cut(self, left_alone: float) -> float:
-        """The logit that so many of the others that were held out stay below."""
-        said, shown = np.concatenate(self.said), np.concatenate(self.shown)
-        return 0.0 if shown.all() else float(np.quantile(said[~shown], left_alone))
+    @classmethod
+    def of(
+        cls,
+        known: Regions,
+        helds: Sequence[Sequence[int]],
+        queries: Sequence[tuple[Floats, float]],
+    ) -> _Held:
+        """What queries say of the objects of the pictures that each leaves out."""
+        said, by = np.zeros(len(known.shown)), np.zeros((len(queries), len(known.shown)), np.bool_)
+        for at, (held, (query, shift)) in enumerate(zip(helds, queries, strict=True)):
+            places = known.held(held)
+            said[places] += known.features[places] @ query + shift
+            by[at, places] = True
+        asked = by.any(axis=0)
+        mean = said[asked] / by.sum(axis=0)[asked]
+        return cls(mean.astype(np.float32), known.shown[asked], by[:, asked])
 
-    def named(self, left_alone: float) -> float:
-        """The share of the concept's objects held out that are above it."""
-        said, shown = np.concatenate(self.said), np.concatenate(self.shown)
-        return float((said[shown] > self.cut(left_alone)).mean()) if shown.any() else 0.0
+    @property
+    def cut(self) -> float:
+        """The logit that :data:`LEFT_ALONE` of those that do not show it stay below."""
+        others = self.said[~self.shown]
+        return float(np.quantile(others, LEFT_ALONE)) if len(others) else 0.0
+
+    @property
+    def named(self) -> float:
+        """The share of those that do that are above it."""
+        return float((self.said > self.cut)[self.shown].mean()) if self.shown.any() else 0.0
 
 
 @dataclass(eq=False)
@@ -115,15 +133,20 @@ class _Course:
 
     def trained(self) -> list[Trained]:
         scenes = [scene_of(one, self.lesson.concept, at) for at, one in enumerate(self._pictures)]
-        originals, rows, widths = self._look(scenes)
-        if not rows.shown.any():
+        originals, known, widths = self._look(scenes)
+        if not known.shown.any():
             raise UsageError(
                 f"the segmenter finds no outline of any {self.lesson.concept!r} in the "
                 f"{len(self.lesson.positives)} pictures of it; it can learn names of what it finds"
             )
-        choices = [self._fitted(rows, columns) for columns in views(widths)]
-        best = max(choices, key=lambda choice: choice.named(LEFT_ALONE))
-        return [self._one(at, scenes, originals, best) for at in range(len(self.lesson.positives))]
+        fitting, rate = Fitting(known, widths), self.options.rate or RATE
+        helds = [held_out(self.lesson, at) for at in range(len(self.lesson.positives))]
+        queries = [fitting.query(held, self._steps, rate, self._told) for held in helds]
+        seen = _Held.of(known, helds, queries)
+        return [
+            self._one(at, query, shift, scenes, originals, seen)
+            for at, (query, shift) in enumerate(queries)
+        ]
 
     @property
     def _pictures(self) -> tuple[AnnotatedPicture, ...]:
@@ -137,10 +160,9 @@ class _Course:
         self._done += 1
         if self.on_progress is not None:
             looks = PICTURES + len(self._pictures)
-            fits = VIEWS * len(self.lesson.positives)
-            self.on_progress(self._done, looks + fits * self._steps)
+            self.on_progress(self._done, looks + len(self.lesson.positives) * self._steps)
 
-    def _look(self, scenes: Sequence[Scene]) -> tuple[list[Any], Described, tuple[int, ...]]:
+    def _look(self, scenes: Sequence[Scene]) -> tuple[list[Any], Regions, tuple[int, ...]]:
         """The encodings of the collected pictures, the segments of these and of made ones, widths.
 
         The widths are those of a description's parts.
@@ -158,29 +180,20 @@ class _Course:
             widths = known.widths
             kept += [encoding] * mine
             self._told()
-        return kept, Described.joined(parts), widths
-
-    def _fitted(self, rows: Described, columns: NDArray[np.int64]) -> _Choice:
-        """The queries over some columns, one for each positive picture."""
-        rate = RATE if self.options.rate is None else self.options.rate
-        queries, said, shown = [], [], []
-        for at in range(len(self.lesson.positives)):
-            held = held_out(self.lesson, at)
-            query, shift = fitted(rows.without(held), columns, self._steps, rate, self._told)
-            seen = np.isin(rows.source, held)
-            queries.append((query, shift))
-            said.append(rows.features[seen] @ query + shift)
-            shown.append(rows.shown[seen])
-        return _Choice(queries, said, shown)
+        return kept, Regions.joined(parts), widths
 
     def _one(
-        self, at: int, scenes: Sequence[Scene], originals: Sequence[Any], choice: _Choice
+        self,
+        at: int,
+        query: Floats,
+        shift: float,
+        scenes: Sequence[Scene],
+        originals: Sequence[Any],
+        seen: _Held,
     ) -> Trained:
         """The prompt of one positive picture."""
         held, name = held_out(self.lesson, at), concept_key("seg", self.lesson.concept)
-        cut = choice.cut(LEFT_ALONE)
-        query, shift = choice.queries[at]
-        vectors, shares = prompt_of(query, shift - cut), []
+        vectors, shares = prompt_of(query, shift - seen.cut), []
         with self.using() as backend:
             feature, model_id = backend.feature(originals[at]), backend.model_id
             plain = [backend.segments(originals[one], None) for one in held]
@@ -192,20 +205,20 @@ class _Course:
         evidence = evidence_of(
             self.lesson, at, model_id, (shares[0], shares[1]), self._steps, self.options
         )
-        why = _why_not(choice, at, cut, *shares) if self.options.validate else ""
+        why = _why_not(seen, at, *shares) if self.options.validate else ""
         return Trained(SoftPrompt(feature, vectors), evidence, why)
 
 
-def _why_not(choice: _Choice, at: int, cut: float, before: Floats, after: Floats) -> str:
+def _why_not(seen: _Held, at: int, before: Floats, after: Floats) -> str:
     """Why a prompt is discarded; empty: it is not."""
-    named = choice.named(LEFT_ALONE)
+    named = seen.named
     if named < LEAST_NAMED:
         return (
             f"not told apart: {named:.0%} of its held-out objects are surer to be it than nearly "
             f"all others are; {LEAST_NAMED:.0%} are asked for"
         )
-    mine = choice.said[at][choice.shown[at]]
-    if not (mine > cut).any():
+    mine = seen.said[seen.by[at] & seen.shown]
+    if not (mine > seen.cut).any():
         return f"of no use: it names none of {len(mine)} held-out objects"
     if after.mean() < before.mean():
         return (

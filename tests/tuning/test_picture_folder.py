@@ -11,7 +11,7 @@ from PIL import Image
 
 from tests.tuning.stores import LetterMatcher
 from viper.errors import MediaError, StoreError, UsageError
-from viper.tuning import picture_index
+from viper.search import picture_index
 from viper.tuning.collect import ConceptQuery, PictureSearch
 from viper.tuning.collecting import collect_pictures
 from viper.tuning.picture_folder import FolderSearch

@@ -5,20 +5,20 @@ from __future__ import annotations
 import io
 import json
 import threading
-from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from tests.search.site import Site
 from viper.errors import MediaError, ModelError, StoreError, UsageError
 from viper.llm.retry import Backoff
+from viper.search.web_service import at_path, host_of
 from viper.tuning.collect import ConceptQuery, PictureSearch
 from viper.tuning.collecting import collect_pictures
-from viper.tuning.picture_web import WebSearch
-from viper.tuning.web_service import WebService, at_path, host_of
+from viper.tuning.picture_web import PictureService, WebSearch
 
 
 def png(value: int) -> bytes:
@@ -27,57 +27,15 @@ def png(value: int) -> bytes:
     return file.getvalue()
 
 
-class Site:
-    """Answers by path; keeps the requests it got."""
-
-    def __init__(self) -> None:
-        self.routes: dict[str, Callable[[BaseHTTPRequestHandler], None]] = {}
-        self.seen: list[tuple[str, dict[str, str]]] = []
-        site = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                site.seen.append((self.path, {k.lower(): v for k, v in self.headers.items()}))
-                route = site.routes.get(urlsplit(self.path).path)
-                if route is None:
-                    self.send_error(404)
-                else:
-                    route(self)
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
-        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True)
-        self.thread.start()
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
-
-    def serve(self, path: str, body: bytes, status: int = 200, **headers: str) -> str:
-        def answer(handler: BaseHTTPRequestHandler) -> None:
-            handler.send_response(status)
-            for name, value in headers.items():
-                handler.send_header(name.replace("_", "-"), value)
-            handler.send_header("Content-Length", str(len(body)))
-            handler.end_headers()
-            handler.wfile.write(body)
-
-        self.routes[path] = answer
-        return self.url + path
-
+class PictureSite(Site):
     def results(self, *links: object) -> None:
         items = [{"link": link, "image": {"contextLink": "http://page"}} for link in links]
         self.serve("/search", json.dumps({"items": items}).encode())
 
-    def close(self) -> None:
-        self.server.shutdown()
-        self.server.server_close()
-        self.thread.join()
-
 
 @pytest.fixture
 def site():
-    served = Site()
+    served = PictureSite()
     yield served
     served.close()
 
@@ -88,7 +46,7 @@ def make(site, tmp_path):
 
     def search(**more) -> WebSearch:
         address = more.pop("address", site.url + "/search?q={text}&n={limit}")
-        service = WebService(address, backoff=Backoff(max_retries=2), **more)
+        service = PictureService(address, backoff=Backoff(max_retries=2), **more)
         opened.append(WebSearch(service, tmp_path / "web", sleep=lambda _: None))
         return opened[-1]
 
@@ -305,11 +263,11 @@ def test_positives_and_negatives_from_the_web(site, make):
 )
 def test_services_that_are_none(wrong):
     with pytest.raises(UsageError):
-        WebService(**{"address": "https://h.example/?q={text}", **wrong})
+        PictureService(**{"address": "https://h.example/?q={text}", **wrong})
 
 
 def test_hosts_are_compared_whole():
-    service = WebService("https://h.example/?q={text}", hosts=(".img.example", "a.b"))
+    service = PictureService("https://h.example/?q={text}", hosts=(".img.example", "a.b"))
     for good in (
         "http://H.example/x",
         "https://x.img.example:99/",

@@ -15,11 +15,11 @@ from pathlib import Path
 import numpy as np
 
 from viper.errors import MediaError
+from viper.search.picture_index import Indexed, PictureIndex, Progress, Refused, file_digest
 from viper.tools.media import read_picture
 from viper.tools.roles import Matcher, Pixels
 from viper.tuning.collect import FoundPicture, checked_limit
 from viper.tuning.concept_names import spellings
-from viper.tuning.picture_index import Indexed, PictureIndex, Progress, Refused, file_digest
 
 _WORD = re.compile(r"[^\W\d_]+")
 

@@ -12,20 +12,43 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from viper.errors import MediaError, ModelError, StoreError
+from viper.errors import MediaError, ModelError, StoreError, UsageError
+from viper.search.web_fetch import Fetcher
+from viper.search.web_service import WebService, at_path
 from viper.tools.media import read_picture
 from viper.tuning.collect import FoundPicture, checked_limit
-from viper.tuning.web_fetch import Fetcher
-from viper.tuning.web_service import WebService, at_path
 
 _TRIED = 2
 """Pictures that are tried for each one that is wanted."""
 
 _ADDRESS_KEPT = 500
+
+
+@dataclass(frozen=True)
+class PictureService(WebService):
+    """A service that finds pictures.
+
+    Attributes:
+        picture: path in an item of the picture's address.
+        page: path in an item of the address of the page that shows it; empty: none.
+        max_picture_bytes: of a picture.
+    """
+
+    picture: str = "link"
+    page: str = ""
+    max_picture_bytes: int = 20 << 20
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.max_picture_bytes <= 0 or not self.picture:
+            raise UsageError(
+                "the picture search needs positive limits and the path of a picture's address"
+            )
 
 
 class WebSearch:
@@ -43,7 +66,7 @@ class WebSearch:
     """
 
     def __init__(
-        self, service: WebService, folder: Path, *, sleep: Callable[[float], None] = time.sleep
+        self, service: PictureService, folder: Path, *, sleep: Callable[[float], None] = time.sleep
     ) -> None:
         self.name = f"web:{service.host}"
         self.refused: tuple[tuple[str, str], ...] = ()

@@ -10,7 +10,7 @@ from urllib.parse import urljoin, urlsplit
 
 from viper.errors import MissingExtraError, ModelError
 from viper.llm.retry import Backoff, TransientError, asked_wait_s, retrying
-from viper.tuning.web_service import WebService, host_of
+from viper.search.web_service import WebService, host_of
 
 MAX_HOPS = 3
 """Redirections that are followed, each to a host that is allowed."""
@@ -33,7 +33,7 @@ class Fetcher:
         try:
             import httpx
         except ModuleNotFoundError:
-            raise MissingExtraError("httpx", "web-search", "a picture search on the web") from None
+            raise MissingExtraError("httpx", "web-search", "a search on the web") from None
         self._service, self._sleep, self._random = service, sleep, Random(0)
         self._client = httpx.Client(follow_redirects=False, timeout=service.timeout_s)
 
@@ -69,7 +69,7 @@ class Fetcher:
             if not self._service.allows(address):
                 raise ModelError(
                     f"{host_of(address) or 'an address that is not http(s)'}: is not among the "
-                    "hosts that the picture search may fetch from; add it to hosts to allow it"
+                    "hosts that the search may fetch from; add it to hosts to allow it"
                 )
             content, moved = self._once(address, most, headers, until)
             if moved is None:
@@ -103,7 +103,7 @@ class Fetcher:
         if status != 200:
             raise ModelError(
                 f"{host_of(address)}: refused the request (status {status}); "
-                "check the address and the key of the picture search"
+                "check the address and the key of the search"
             )
         if reply.headers.get("content-encoding", "identity") != "identity":
             raise ModelError(f"{host_of(address)}: answers packed though plain was asked for")

@@ -2,7 +2,8 @@
 
 One SQLite file for a folder and a model holds names and vectors together, so that a kill between
 the two cannot part them. What has the same content is embedded once; a file whose size and time are
-as before is not read again.
+as before is not read again. What is written about the pictures stands in files ``metadata.jsonl``
+of the folder (:mod:`viper.search.picture_notes`), and is read anew at every update.
 """
 
 from __future__ import annotations
@@ -18,16 +19,17 @@ from typing import NamedTuple
 import numpy as np
 
 from viper.errors import MediaError, StoreError, UsageError
+from viper.search.picture_notes import NOTES, picture_notes
 from viper.tools.media import read_picture
 from viper.tools.roles import Floats, Matcher, Pixels
 
-MAX_PICTURES = 100_000
+MAX_PICTURES = 1_000_000
 """Files of a folder that are looked at, in the order of their names."""
 
 MAX_FILE_BYTES = 100 << 20
 """Larger files are passed over."""
 
-_VERSION = 1
+_VERSION = 2
 _BATCH = 32
 _PENDING_BYTES = 64 << 20
 _BUSY_TIMEOUT_S = 30.0
@@ -36,7 +38,10 @@ _SCHEMA = f"""
 BEGIN IMMEDIATE;
 CREATE TABLE IF NOT EXISTS files (name TEXT PRIMARY KEY, size INTEGER, mtime_ns INTEGER,
     content TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS contents (content TEXT PRIMARY KEY, vector BLOB, refused TEXT);
+CREATE TABLE IF NOT EXISTS contents (number INTEGER PRIMARY KEY AUTOINCREMENT,
+    content TEXT NOT NULL UNIQUE, vector BLOB, thumbnail BLOB, refused TEXT);
+CREATE INDEX IF NOT EXISTS by_content ON files (content);
+CREATE TABLE IF NOT EXISTS notes (name TEXT PRIMARY KEY, note TEXT NOT NULL);
 PRAGMA user_version = {_VERSION};
 COMMIT;
 """
@@ -68,6 +73,9 @@ class PictureIndex:
             no pictures are passed over.
         state: the folder of the user's state; the index lies in its ``pictures``.
 
+    Attributes:
+        path: of the SQLite file.
+
     Raises:
         UsageError: there is no such folder.
     """
@@ -90,7 +98,8 @@ class PictureIndex:
             StoreError: the index cannot be written.
         """
         found = dict(_files(self.folder))
-        with self._opened() as index:
+        notes = list(picture_notes(self.folder))
+        with self.opened() as index:
             known = {row[0]: row[1:] for row in index.execute("SELECT * FROM files")}
             gone = [(name,) for name in known if name not in found]
             with index:
@@ -105,6 +114,8 @@ class PictureIndex:
                 index.execute(
                     "DELETE FROM contents WHERE content NOT IN (SELECT content FROM files)"
                 )
+                index.execute("DELETE FROM notes")
+                index.executemany("INSERT OR REPLACE INTO notes VALUES (?, ?)", notes)
             query = "SELECT name, refused FROM files JOIN contents USING (content) "
             rows = index.execute(query + "WHERE refused IS NOT NULL ORDER BY name")
             return tuple(Refused(*row) for row in rows)
@@ -115,7 +126,7 @@ class PictureIndex:
         Raises:
             StoreError: the index is broken.
         """
-        with self._opened() as index:
+        with self.opened() as index:
             query = "SELECT name, content, vector FROM files JOIN contents USING (content) "
             rows = index.execute(query + "WHERE vector IS NOT NULL ORDER BY name").fetchall()
         if not rows:
@@ -125,6 +136,10 @@ class PictureIndex:
             raise StoreError(f"{self.path}: vectors of several lengths; delete it to index anew")
         matrix = np.frombuffer(b"".join(vectors), "<f4").reshape(len(rows), -1)
         return Indexed(names, contents, matrix)
+
+    def numbered(self, index: sqlite3.Connection) -> Iterator[tuple[int, bytes]]:
+        """Number and vector of each content that has one; a number is never given twice."""
+        yield from index.execute("SELECT number, vector FROM contents WHERE vector IS NOT NULL")
 
     def _add(self, index: sqlite3.Connection, files: dict[str, tuple[int, int]]) -> None:
         """Indexes some files, in one transaction of the caller."""
@@ -139,8 +154,8 @@ class PictureIndex:
             try:
                 pending[digest] = read_picture(self.folder / name)
             except MediaError as error:
-                row = (digest, None, str(error))
-                index.execute("INSERT INTO contents VALUES (?, ?, ?)", row)
+                row = (digest, str(error))
+                index.execute("INSERT INTO contents (content, refused) VALUES (?, ?)", row)
             if sum(each.nbytes for each in pending.values()) > _PENDING_BYTES:
                 self._embed(index, pending)
                 pending = {}
@@ -151,11 +166,13 @@ class PictureIndex:
     def _embed(self, index: sqlite3.Connection, pictures: dict[str, Pixels]) -> None:
         vectors = self._matcher.encode_images(list(pictures.values())) if pictures else ()
         for digest, vector in zip(pictures, vectors, strict=True):
-            packed = np.asarray(vector, "<f4").tobytes()
-            index.execute("INSERT INTO contents VALUES (?, ?, NULL)", (digest, packed))
+            packed, small = np.asarray(vector, "<f4").tobytes(), thumbnail(pictures[digest])
+            query = "INSERT INTO contents (content, vector, thumbnail) VALUES (?, ?, ?)"
+            index.execute(query, (digest, packed, small.tobytes()))
 
     @contextmanager
-    def _opened(self) -> Iterator[sqlite3.Connection]:
+    def opened(self) -> Iterator[sqlite3.Connection]:
+        """A connection for one piece of work; what SQLite says of it is a StoreError."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with closing(sqlite3.connect(self.path, timeout=_BUSY_TIMEOUT_S)) as index:
@@ -180,7 +197,7 @@ def _files(folder: Path) -> Iterator[tuple[str, tuple[int, int]]]:
         folders[:] = sorted(each for each in folders if not each.startswith("."))
         for name in sorted(names):
             path = Path(root, name)
-            if name.startswith(".") or not _is_inside(path, folder):
+            if name.startswith(".") or name == NOTES or not _is_inside(path, folder):
                 continue
             count += 1
             if count > MAX_PICTURES:
@@ -202,6 +219,18 @@ def _is_inside(path: Path, folder: Path) -> bool:
         return path.is_file() and path.resolve().is_relative_to(folder)
     except (OSError, ValueError, RuntimeError):
         return False
+
+
+THUMBNAIL = 16
+"""Pixels along each side of what is kept of a picture, to tell whether another one is the same."""
+
+
+def thumbnail(pixels: Pixels) -> Pixels:
+    """uint8 [THUMBNAIL, THUMBNAIL, 3]: the picture shrunk, whatever its shape."""
+    from PIL import Image
+
+    small = Image.fromarray(pixels).resize((THUMBNAIL, THUMBNAIL), Image.Resampling.BOX)
+    return np.asarray(small)
 
 
 def file_digest(path: Path) -> str | None:

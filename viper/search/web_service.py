@@ -1,4 +1,4 @@
-"""A picture search on the web, as its user describes it: address, fields of its reply, key, hosts.
+"""A search on the web, as its user describes it: address, list of its reply, key, hosts.
 
 Nothing is fetched but over http(s) from hosts that are named here; the key, read from an
 environment variable, goes to the service alone and stands in no message, record or ``repr``.
@@ -22,15 +22,13 @@ _PLACES = ("{text}", "{limit}")
 
 @dataclass(frozen=True)
 class WebService:
-    """How to ask a service that answers with JSON.
+    """How to ask a service that answers with JSON; what its items hold is said by a subclass.
 
     Attributes:
         address: of a search, with ``{text}`` and, if the service takes it, ``{limit}``, as
-            ``https://search.example.org/pictures?q={text}&count={limit}``.
+            ``https://search.example.org/find?q={text}&count={limit}``.
         items: path of the list in the reply, names parted by dots; empty: the reply is the list.
-        picture: path in an item of the picture's address.
-        page: path in an item of the address of the page that shows it; empty: none.
-        hosts: that pictures may come from beside the service's own, as ``img.example.org``;
+        hosts: that may be fetched from beside the service's own, as ``img.example.org``;
             ``.example.org`` stands for it and all names that end so.
         most: items that one request may ask for.
         key_env: environment variable that holds the key; empty: none is sent.
@@ -38,7 +36,7 @@ class WebService:
         key_scheme: what stands before the key in the header.
         key_parameter: parameter of the address that the key is sent as.
         timeout_s: for one request, from connecting to its last byte.
-        max_reply_bytes: of a reply; ``max_picture_bytes``: of a picture.
+        max_reply_bytes: of a reply.
         backoff: how often and how late a request that fails in passing is repeated.
 
     Raises:
@@ -47,8 +45,6 @@ class WebService:
 
     address: str
     items: str = "items"
-    picture: str = "link"
-    page: str = ""
     hosts: tuple[str, ...] = ()
     most: int = 50
     key_env: str = ""
@@ -57,28 +53,24 @@ class WebService:
     key_parameter: str = ""
     timeout_s: float = 20.0
     max_reply_bytes: int = 4 << 20
-    max_picture_bytes: int = 20 << 20
     backoff: Backoff = field(default=Backoff(max_retries=3))
 
     def __post_init__(self) -> None:
         if host_of(self.address) is None or "{text}" not in self.address:
             raise UsageError(
-                "the address of the picture search is no http(s) address with {text} in it; "
+                "the address of the search is no http(s) address with {text} in it; "
                 "expected one as https://search.example.org/?q={text}&count={limit}"
             )
         if any(place in urlsplit(self.address).netloc for place in _PLACES):
-            raise UsageError("the host of the picture search must not depend on what is asked")
+            raise UsageError("the host of the search must not depend on what is asked")
         for host in self.hosts:
             if not _HOST.fullmatch(host):
                 raise UsageError(
-                    f"{host!r} is no host to fetch pictures from; expected a name in small letters "
+                    f"{host!r} is no host to fetch from; expected a name in small letters "
                     "as img.example.org, or .example.org for all names that end so"
                 )
-        positive = (self.most, self.timeout_s, self.max_reply_bytes, self.max_picture_bytes)
-        if min(positive) <= 0 or not self.picture:
-            raise UsageError(
-                "the picture search needs positive limits and the path of a picture's address"
-            )
+        if min(self.most, self.timeout_s, self.max_reply_bytes) <= 0:
+            raise UsageError("a search on the web needs positive limits")
         if self.key_env and not (self.key_header or self.key_parameter):
             raise UsageError("a key needs key_header or key_parameter to be sent in")
 

@@ -1,0 +1,217 @@
+"""``viper index``: pictures and texts to look things up in, on this disk."""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from viper.commands.kept_versions import shown
+from viper.commands.option_groups import state_option
+from viper.commands.options import open_profile, profile_options
+from viper.commands.progress import Advance, counter
+from viper.errors import EXIT_OK, UsageError
+
+if TYPE_CHECKING:
+    from viper.search.findings import SimilarPicture, TextFindings
+    from viper.search.named import NamedPictures
+
+_SHOWN = 100
+
+name_option = click.option(
+    "--name",
+    default="default",
+    show_default=True,
+    metavar="NAME",
+    help="Of the index; a profile's image_search and text_search name it as their model.",
+)
+limit_option = click.option(
+    "--limit", type=click.IntRange(1, 100), default=5, show_default=True, help="Results."
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON lines.")
+
+
+@click.group()
+def index() -> None:
+    """Pictures and texts to look things up in: what a picture alone cannot tell.
+
+    Programs with --api abstract+knowledge search what is indexed here. An index that was
+    interrupted goes on when the same command is given again.
+
+    \b
+    viper index images pictures/            captions and names from pictures/metadata.jsonl
+    viper index text notes/ facts.jsonl enwiki-pages-articles.xml.bz2
+    viper index like photo.jpg              what image search finds
+    viper index search "when was the maker founded?"
+    viper index list
+    """
+
+
+@index.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@name_option
+@profile_options
+def images(folder: Path, name: str, **given: Any) -> int:
+    """Index the pictures below FOLDER by what the profile's matcher sees in them.
+
+    A file metadata.jsonl beside pictures says what is known of them, an object a line:
+    {"file_name": "a.jpg", "caption": "…", "title": "…", "entities": [{"name": "…",
+    "description": "…"}]}. Pictures that did not change are not read again.
+    """
+    pictures = _pictures(name, given)
+    if not folder.is_dir():
+        raise UsageError(f"{folder}: no such folder; expected one with pictures")
+    pictures.name_folder(folder)
+    with _Bar("pictures") as read, _Bar("graph") as added:
+        refused = pictures.index().update(read, added)
+    for one in refused[:_SHOWN]:
+        click.echo(f"passed over: {shown(one.why)}", err=True)
+    if len(refused) > _SHOWN:
+        click.echo(f"… and {len(refused) - _SHOWN} more", err=True)
+    click.echo(f"{len(pictures.index()):,} pictures indexed as {name!r}")
+    return EXIT_OK
+
+
+@index.command()
+@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
+@name_option
+@click.option("--prune", is_flag=True, help="Take out what is indexed and not among PATHS.")
+@state_option
+def text(paths: tuple[Path, ...], name: str, prune: bool, state: Path | None) -> int:
+    """Index texts: JSON lines, Markdown, a Wikipedia dump; files, and folders in any depth.
+
+    A line of a .jsonl file is an object with "text" and, as wanted, "title", "url", "direct" (a
+    short answer that stands for the whole) and "related" (questions that it answers). Files may
+    be packed (.gz, .bz2). Files that did not change are not read again.
+    """
+    from viper.profiles.document import state_dir
+    from viper.search.named import NamedTexts
+
+    texts = NamedTexts(state_dir(state), name)
+    with _Bar("bytes") as bar:
+        done = texts.update(paths, lambda _, read, total: bar(read, total), prune=prune)
+    gone = f", {done.gone} files taken out" if done.gone else ""
+    click.echo(
+        f"{done.passages:,} passages indexed as {name!r}: {done.read} files read, "
+        f"{done.kept} as before{gone}"
+    )
+    return EXIT_OK
+
+
+@index.command("like")
+@click.argument("picture", type=click.Path(path_type=Path))
+@limit_option
+@name_option
+@json_option
+@profile_options
+def like(picture: Path, limit: int, name: str, as_json: bool, **given: Any) -> int:
+    """Show the indexed pictures that are most like PICTURE."""
+    from viper.tools.media import read_picture
+
+    pixels = read_picture(picture)
+    found = _pictures(name, given).similar(pixels, limit)
+    if as_json:
+        for one in found:
+            click.echo(json.dumps(_as_json(one), ensure_ascii=False))
+        return EXIT_OK
+    if not found:
+        click.echo("no picture is indexed there", err=True)
+    for one in found:
+        same = ", the same picture" if one.identical else ""
+        click.echo(f"{one.score:.3f} {shown(one.picture_id)}{same}")
+        names = "; ".join(each.name for each in one.entities)
+        for what in (one.title, one.caption, names):
+            if what:
+                click.echo(f"      {shown(what)}")
+    return EXIT_OK
+
+
+@index.command("search")
+@click.argument("query")
+@limit_option
+@name_option
+@json_option
+@state_option
+def search(query: str, limit: int, name: str, as_json: bool, state: Path | None) -> int:
+    """Show the indexed passages that fit QUERY best."""
+    from viper.profiles.document import state_dir
+    from viper.search.named import NamedTexts
+
+    found: TextFindings = NamedTexts(state_dir(state), name).search(query, limit)
+    if as_json:
+        from dataclasses import asdict
+
+        click.echo(json.dumps(asdict(found), ensure_ascii=False))
+        return EXIT_OK
+    if found.is_empty:
+        click.echo("nothing is found", err=True)
+    if found.direct:
+        click.echo(f"answer: {shown(found.direct)}")
+    for one in found.passages:
+        click.echo(f"{one.score:6.2f} {shown(one.title)} ({shown(one.source)})")
+        click.echo(f"       {shown(one.text)}")
+    for asked in found.related:
+        click.echo(f"related: {shown(asked)}")
+    return EXIT_OK
+
+
+@index.command("list")
+@json_option
+@state_option
+def list_indexes(as_json: bool, state: Path | None) -> int:
+    """List what is indexed."""
+    from viper.commands.tables import echo_table
+    from viper.profiles.document import state_dir
+    from viper.search.named import named_indexes
+
+    rows = named_indexes(state_dir(state))
+    if as_json:
+        for kind, name, what in rows:
+            click.echo(json.dumps({"kind": kind, "name": name, "holds": what}))
+    elif rows:
+        echo_table(("kind", "name", "holds"), [tuple(map(shown, row)) for row in rows])
+    else:
+        click.echo("nothing is indexed yet; see: viper index --help", err=True)
+    return EXIT_OK
+
+
+class _Bar:
+    """A bar that learns its total when it is first told of it; none where nothing is to do."""
+
+    def __init__(self, label: str) -> None:
+        self._label, self._stack = label, ExitStack()
+        self._advance: Advance | None = None
+        self._done = 0
+
+    def __enter__(self) -> _Bar:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._stack.close()
+
+    def __call__(self, done: int, total: int) -> None:
+        if self._advance is None:
+            self._advance = self._stack.enter_context(counter(self._label, total))
+        if done > self._done:
+            self._advance("", done - self._done)
+            self._done = done
+
+
+def _pictures(name: str, given: dict[str, Any]) -> NamedPictures:
+    from viper.profiles.document import state_dir
+    from viper.search.named import NamedPictures
+
+    profile = open_profile(given)
+    matcher = profile.components().hub.models.shared("matcher")
+    if matcher is None:
+        raise UsageError(f"profile {profile.name} has no matcher; name another with --profile")
+    return NamedPictures(state_dir(given.get("state")), matcher, name)
+
+
+def _as_json(one: SimilarPicture) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return asdict(one)

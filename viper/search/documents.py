@@ -1,0 +1,244 @@
+"""Texts to be indexed, from JSON lines, Markdown or a Wikipedia dump, cut into passages.
+
+Each file is read record by record, always in the same order, so that an index that was interrupted
+goes on with the record after the last one that it has.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import json
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+from xml.etree.ElementTree import ParseError
+
+from viper.errors import DataError, MissingExtraError, UsageError
+from viper.search.findings import MAX_NAME, MAX_TEXT, plain
+
+WORDS = 100
+"""Words of a passage, about."""
+
+MAX_LINE_BYTES = 16 << 20
+"""Of a line of JSON; of a whole Markdown file."""
+
+MAX_RELATED = 5
+
+_PACKINGS = (".gz", ".bz2")
+_NO_PROSE = ("ref", "table", "math", "gallery")
+_HEADING = re.compile(r"^#{1,6}\s+(.+?)\s*#*\s*$", re.MULTILINE)
+_FENCE = re.compile(r"^\s*(?:```|~~~)", re.MULTILINE)
+_PARAGRAPH = re.compile(r"\n\s*\n")
+_SENTENCE = re.compile(r"(?<=[.!?])\s+")
+
+
+@dataclass(frozen=True)
+class Document:
+    """A text with a title.
+
+    Attributes:
+        text: paragraphs are parted by empty lines.
+        direct: a short answer that stands for the whole, as a knowledge panel's; "": none.
+        related: questions that it answers.
+        source: an address or a name to look it up by; "": the file's.
+    """
+
+    title: str
+    text: str
+    direct: str = ""
+    related: tuple[str, ...] = ()
+    source: str = ""
+
+
+def text_files(paths: list[Path]) -> list[Path]:
+    """The files that can be indexed among these files and below these folders, in order.
+
+    Raises:
+        UsageError: one of them is not there, or none can be indexed.
+    """
+    found: dict[Path, None] = {}
+    for path in paths:
+        if path.is_dir():
+            for root, folders, names in os.walk(path):
+                folders[:] = sorted(each for each in folders if not each.startswith("."))
+                inside = [Path(root, name) for name in sorted(names) if not name.startswith(".")]
+                found.update(dict.fromkeys(one for one in inside if reader_of(one) is not None))
+        elif not path.is_file():
+            raise UsageError(f"{path}: no such file or folder of texts")
+        elif reader_of(path) is None:
+            raise UsageError(f"{path}: cannot be indexed; known: {', '.join(sorted(_READERS))}")
+        else:
+            found[path] = None
+    if not found:
+        named = ", ".join(map(str, paths))
+        raise UsageError(f"{named}: nothing to index there; known: {', '.join(sorted(_READERS))}")
+    return list(found)
+
+
+def documents(path: Path) -> Iterator[tuple[Document, int]]:
+    """The texts of a file, each with how many bytes of the file were read so far.
+
+    Raises:
+        DataError: a file that is not what its name says; names the line.
+        MissingExtraError: a Wikipedia dump and no parser of its language.
+    """
+    reader = reader_of(path)
+    assert reader is not None, path
+    try:
+        yield from reader(path)
+    except (OSError, EOFError) as error:
+        raise DataError(f"{path}: cannot be read ({error})") from None
+
+
+def passages(document: Document) -> Iterator[str]:
+    """Pieces of about :data:`WORDS` words: whole paragraphs, or sentences of long ones."""
+    piece: list[str] = []
+    for part in _parts(document.text):
+        size = sum(map(_count, piece))
+        if piece and size + _count(part) > WORDS:
+            yield " ".join(piece)
+            piece = []
+        piece.append(part)
+    if piece:
+        yield " ".join(piece)
+
+
+def _parts(text: str) -> Iterator[str]:
+    for paragraph in _PARAGRAPH.split(text):
+        if _count(paragraph) <= WORDS:
+            yield from filter(None, [plain(paragraph)])
+            continue
+        for sentence in _SENTENCE.split(paragraph):
+            words = sentence.split()
+            for start in range(0, len(words), WORDS):
+                yield from filter(None, [plain(" ".join(words[start : start + WORDS]))])
+
+
+def _count(text: str) -> int:
+    return len(text.split())
+
+
+def reader_of(path: Path) -> Callable[[Path], Iterator[tuple[Document, int]]] | None:
+    """What reads a file, by the end of its name; None: nothing does."""
+    name = path.name.lower()
+    for packing in _PACKINGS:
+        name = name.removesuffix(packing)
+    return next((reader for end, reader in _READERS.items() if name.endswith(end)), None)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
+    """The file unpacked, and as it is on the disk, which tells how much of it was read."""
+    with path.open("rb") as raw:
+        file: Any = raw
+        if path.suffix.lower() == ".gz":
+            file = gzip.GzipFile(fileobj=raw)
+        elif path.suffix.lower() == ".bz2":
+            file = bz2.BZ2File(raw)
+        yield file, raw
+
+
+def _json_lines(path: Path) -> Iterator[tuple[Document, int]]:
+    with _opened(path) as (file, raw):
+        number = 0
+        while line := file.readline(MAX_LINE_BYTES + 1):
+            number += 1
+            if len(line) > MAX_LINE_BYTES:
+                raise DataError(f"{path}:{number}: a line of more than {MAX_LINE_BYTES:,} bytes")
+            if line.strip():
+                yield _record(line, f"{path}:{number}"), raw.tell()
+
+
+def _record(line: bytes, where: str) -> Document:
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise DataError(
+            f"{where}: no JSON ({str(error)[:80]}); expected an object a line"
+        ) from None
+    text = value.get("text", value.get("contents")) if isinstance(value, dict) else None
+    if not isinstance(text, str):
+        raise DataError(f'{where}: no text; expected {{"title": "…", "text": "…"}}')
+    related = value.get("related") or value.get("questions") or []
+    asked = [plain(one, MAX_NAME) for one in related] if isinstance(related, list) else []
+    source = next((value[key] for key in ("url", "source", "id") if value.get(key)), "")
+    return Document(
+        plain(value.get("title"), MAX_NAME),
+        text,
+        plain(value.get("direct") or value.get("panel")),
+        tuple(filter(None, asked))[:MAX_RELATED],
+        plain(str(source), MAX_NAME),
+    )
+
+
+def _markdown(path: Path) -> Iterator[tuple[Document, int]]:
+    """One text for each section; fenced code stays."""
+    with _opened(path) as (file, _):
+        data = file.read(MAX_LINE_BYTES + 1)
+    if len(data) > MAX_LINE_BYTES:
+        raise DataError(f"{path}: more than {MAX_LINE_BYTES:,} bytes; cut it into several files")
+    text = data.decode("utf-8", "replace")
+    fenced = [found.start() for found in _FENCE.finditer(text)]
+    heads = [
+        one
+        for one in _HEADING.finditer(text)
+        if sum(place < one.start() for place in fenced) % 2 == 0
+    ]
+    first = plain(heads[0][1], MAX_NAME) if heads else path.stem
+    starts = [(0, first)] if not heads or text[: heads[0].start()].strip() else []
+    starts += [(one.end(), plain(one[1], MAX_NAME)) for one in heads]
+    ends = [one.start() for one in heads[1 if len(starts) == len(heads) else 0 :]] + [len(text)]
+    for (start, title), end in zip(starts, ends, strict=True):
+        if text[start:end].strip():
+            whole = title if title == first else f"{first}: {title}"
+            yield Document(whole[:MAX_NAME], text[start:end], source=path.name), len(data)
+
+
+def _wikipedia(path: Path) -> Iterator[tuple[Document, int]]:
+    """The articles of a dump of MediaWiki (``pages-articles.xml``), without their markup."""
+    try:
+        import mwparserfromhell
+        from defusedxml.common import DefusedXmlException
+        from defusedxml.ElementTree import iterparse
+    except ModuleNotFoundError as error:
+        needed = error.name or "mwparserfromhell"
+        raise MissingExtraError(needed, "wikipedia", "a Wikipedia dump") from None
+    with _opened(path) as (file, raw):
+        try:
+            for _, page in iterparse(file, forbid_dtd=True):
+                if _tag(page) != "page":
+                    continue
+                found = {_tag(one): one for one in page.iter()}
+                title, text = _said(found.get("title")), _said(found.get("text"))
+                if _said(found.get("ns")) == "0" and "redirect" not in found and text:
+                    code = mwparserfromhell.parse(text[:MAX_LINE_BYTES])
+                    for tag in code.filter_tags(matches=lambda one: one.tag in _NO_PROSE):
+                        code.remove(tag)
+                    yield Document(plain(title, MAX_NAME), code.strip_code()), raw.tell()
+                page.clear()
+        except (ParseError, DefusedXmlException) as error:
+            raise DataError(f"{path}: no dump of MediaWiki ({str(error)[:80]})") from None
+
+
+def _tag(element: Any) -> str:
+    return str(element.tag).rpartition("}")[2]
+
+
+def _said(element: Any) -> str:
+    return "" if element is None else (element.text or "")
+
+
+_READERS: Mapping[str, Callable[[Path], Iterator[tuple[Document, int]]]] = {
+    ".jsonl": _json_lines,
+    ".md": _markdown,
+    ".markdown": _markdown,
+    ".xml": _wikipedia,
+}
+"""By the end of a file's name, packing apart."""
+
+assert WORDS * 20 <= MAX_TEXT

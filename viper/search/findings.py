@@ -1,0 +1,138 @@
+"""What a search finds, and what every search provider is: two small Protocols.
+
+Everything in a finding was written by strangers. It is data: it is never run, its addresses are not
+followed, and whoever shows it to a model or on a page marks it as quoted or escapes it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
+
+from viper.tools.roles import Pixels
+
+MAX_TEXT = 2_000
+"""Characters of a text that are kept of what a provider says."""
+
+MAX_NAME = 200
+"""Characters of a title, a name or an address that are kept."""
+
+MAX_RESULTS = 100
+"""Results of one search at most."""
+
+_UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]+")
+_SPACE = re.compile(r"\s+")
+
+
+@dataclass(frozen=True)
+class Passage:
+    """A piece of a text.
+
+    Attributes:
+        title: of the text that it is from.
+        text: at most :data:`MAX_TEXT` characters, in one line.
+        source: where it is from: a file's name, an address; for people to look up.
+        score: the provider's own; larger is better.
+    """
+
+    title: str
+    text: str
+    source: str = ""
+    score: float = 0.0
+
+
+@dataclass(frozen=True)
+class TextFindings:
+    """What a search among texts finds.
+
+    Attributes:
+        passages: the best first.
+        direct: an answer that the provider gives by itself, as a knowledge panel does; "": none.
+        related: questions that others asked, at most five.
+    """
+
+    passages: tuple[Passage, ...] = ()
+    direct: str = ""
+    related: tuple[str, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.passages or self.direct)
+
+
+@dataclass(frozen=True)
+class Entity:
+    """A thing with a name that a picture is said to show."""
+
+    name: str
+    description: str = ""
+
+
+@dataclass(frozen=True)
+class SimilarPicture:
+    """A picture of a collection that is like the one that was asked about.
+
+    Attributes:
+        picture_id: names it in the collection.
+        score: likeness in [-1, 1].
+        caption: what is written under it; "": nothing is.
+        title: of the page or product that it is of; "": none.
+        entities: what is known of what it shows.
+        identical: the same picture, perhaps of another size or packed otherwise.
+    """
+
+    picture_id: str
+    score: float
+    caption: str = ""
+    title: str = ""
+    entities: tuple[Entity, ...] = field(default=())
+    identical: bool = False
+
+
+@runtime_checkable
+class TextSearch(Protocol):
+    """Finds passages by words."""
+
+    name: str
+
+    def search(self, query: str, limit: int) -> TextFindings:
+        """At most ``limit`` passages for a query, the best first.
+
+        Raises:
+            UsageError: an empty query or a limit outside 1 to :data:`MAX_RESULTS`.
+            ModelError: the provider fails, refuses or answers with something else.
+            StoreError: an index that cannot be read.
+        """
+        ...
+
+
+@runtime_checkable
+class ImageSearch(Protocol):
+    """Finds pictures that are like one."""
+
+    name: str
+
+    def similar(self, pixels: Pixels, limit: int) -> Sequence[SimilarPicture]:
+        """At most ``limit`` pictures, the most similar first.
+
+        Args:
+            pixels: uint8 [H, W, 3] RGB.
+
+        Raises:
+            UsageError: a limit outside 1 to :data:`MAX_RESULTS`.
+            ModelError, StoreError: as :meth:`TextSearch.search`.
+        """
+        ...
+
+
+def plain(value: object, most: int = MAX_TEXT) -> str:
+    """A stranger's text in one line: no control characters, nothing invisible, not too long.
+
+    What is no text is nothing.
+    """
+    if not isinstance(value, str):
+        return ""
+    head = value[: 8 * most]
+    return _SPACE.sub(" ", _UNSEEN.sub(" ", head)).strip()[:most].rstrip()

@@ -1,0 +1,193 @@
+"""Pictures of a folder that are like one: nearest neighbours, with what is said of them.
+
+Names, vectors and notes lie in the SQLite file of a
+:class:`~viper.search.picture_index.PictureIndex`; beside it lies a graph over the vectors, which is
+made of it and can be made anew. The graph says by itself which vectors it has, so that one that is
+behind is brought up to date and none is believed to hold what it does not.
+
+Source: HNSW (Malkov and Yashunin 2018), as usearch has it.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from viper.errors import StoreError, UsageError
+from viper.search.findings import MAX_RESULTS, SimilarPicture
+from viper.search.picture_index import THUMBNAIL, PictureIndex, Progress, Refused, thumbnail
+from viper.search.picture_notes import read_note
+from viper.tools.roles import Matcher, Pixels
+
+CONNECTIVITY, EXPANSION_ADD, EXPANSION_SEARCH = 16, 128, 128
+"""Of the graph: neighbours of each vector; candidates while adding and while searching."""
+
+SAME_PICTURE = 6.0
+"""Mean difference of two thumbnails, of 255, below which they are of the same picture."""
+
+_ADDED_AT_ONCE = 4096
+
+
+class ImageIndex:
+    """An :class:`~viper.search.findings.ImageSearch` over the pictures of a folder.
+
+    Args:
+        folder: as :class:`~viper.search.picture_index.PictureIndex` takes it.
+        matcher: embeds what is asked, as it embedded the folder's pictures.
+        state: the folder of the user's state.
+
+    Raises:
+        UsageError: there is no such folder.
+    """
+
+    def __init__(self, folder: Path, matcher: Matcher, state: Path) -> None:
+        # Before it: where usearch comes first, a later import of onnxruntime crashes.
+        import torch  # noqa: F401
+        import usearch.index
+
+        self._usearch: Any = usearch.index
+        self._pictures = PictureIndex(folder, matcher, state)
+        self._matcher = matcher
+        self._graph: Any = None
+        self.name = f"pictures:{self._pictures.folder.name}"
+
+    @property
+    def state_id(self) -> str:
+        """Another one for each state of the index; "" where there is none."""
+        if not self.graph_path.is_file():
+            return ""
+        there = self.graph_path.stat()
+        return f"{there.st_size:x}-{there.st_mtime_ns:x}"
+
+    @property
+    def graph_path(self) -> Path:
+        """The graph's file."""
+        return self._pictures.path.with_suffix(".usearch")
+
+    def update(
+        self,
+        progress: Progress | None = None,
+        on_graph: Progress | None = None,
+    ) -> tuple[Refused, ...]:
+        """Brings vectors and graph up to date with the folder; returns the files that were refused.
+
+        What is done is kept: an interrupted update goes on.
+
+        Args:
+            progress: is told files seen to and files in all; ``on_graph`` vectors added and in all.
+
+        Raises:
+            UsageError: too many files.
+            DataError: a ``metadata.jsonl`` that is none.
+            StoreError: the index cannot be written.
+        """
+        refused = self._pictures.update(progress)
+        with self._pictures.opened() as database:
+            graph = self._saved_graph(database)
+            if graph is None:
+                graph = self._fresh_graph(database)
+            if graph is not None:
+                self._bring_up(database, graph, on_graph)
+        self._graph = graph
+        return refused
+
+    def __len__(self) -> int:
+        with self._pictures.opened() as database:
+            count = "SELECT COUNT(*) FROM files JOIN contents USING (content) "
+            return int(database.execute(count + "WHERE vector IS NOT NULL").fetchone()[0])
+
+    def similar(self, pixels: Pixels, limit: int) -> Sequence[SimilarPicture]:
+        """As :meth:`viper.search.findings.ImageSearch.similar`; equal likeness by name."""
+        if not 1 <= limit <= MAX_RESULTS:
+            raise UsageError(f"a limit of {limit} results; expected 1 to {MAX_RESULTS}")
+        with self._pictures.opened() as database:
+            if self._graph is None:
+                self._graph = self._saved_graph(database)
+            if self._graph is None or not len(self._graph):
+                return []
+            vector = np.asarray(self._matcher.encode_images([pixels])[0], np.float32)
+            if vector.shape != (self._graph.ndim,):
+                raise StoreError(f"{self.graph_path}: made by another matcher; index anew")
+            found = self._graph.search(vector, limit)
+            small = thumbnail(pixels).astype(np.int16)
+            seen: list[SimilarPicture] = []
+            for number, distance in zip(found.keys, found.distances, strict=True):
+                seen += self._of_number(database, int(number), 1.0 - float(distance), small)
+        return sorted(seen, key=lambda one: (not one.identical, -one.score, one.picture_id))[:limit]
+
+    def _of_number(
+        self, database: sqlite3.Connection, number: int, score: float, small: Any
+    ) -> list[SimilarPicture]:
+        """The files of a content, each with what is said of it."""
+        query = (
+            "SELECT files.name, note, thumbnail FROM contents JOIN files USING (content) "
+            "LEFT JOIN notes ON notes.name = files.name WHERE number = ? ORDER BY files.name"
+        )
+        found = []
+        for name, note, kept in database.execute(query, (number,)):
+            caption, title, entities = read_note(note)
+            other = np.frombuffer(kept, np.uint8).reshape(THUMBNAIL, THUMBNAIL, 3)
+            same = float(np.abs(small - other).mean()) < SAME_PICTURE
+            found.append(SimilarPicture(name, round(score, 4), caption, title, entities, same))
+        return found
+
+    def _fresh_graph(self, database: sqlite3.Connection) -> Any:
+        """An empty graph as wide as the vectors; None while there is no vector."""
+        first = next(iter(self._pictures.numbered(database)), None)
+        if first is None:
+            return None
+        return self._usearch.Index(
+            ndim=len(first[1]) // 4,
+            metric="cos",
+            dtype="f32",
+            connectivity=CONNECTIVITY,
+            expansion_add=EXPANSION_ADD,
+            expansion_search=EXPANSION_SEARCH,
+        )
+
+    def _saved_graph(self, database: sqlite3.Connection) -> Any:
+        """The graph of the file, if there is one that can be read and is as wide as the vectors."""
+        if not self.graph_path.is_file():
+            return None
+        with suppress(RuntimeError, ValueError, OSError):
+            graph = self._usearch.Index.restore(str(self.graph_path), view=False)
+            first = next(iter(self._pictures.numbered(database)), None)
+            if graph is not None and first is not None and graph.ndim == len(first[1]) // 4:
+                graph.expansion_search = EXPANSION_SEARCH
+                return graph
+        return None
+
+    def _bring_up(
+        self, database: sqlite3.Connection, graph: Any, progress: Callable[[int, int], None] | None
+    ) -> None:
+        """Takes out what is gone, adds what is new, and saves the graph whole."""
+        have = {int(key) for key in graph.keys}
+        wanted = {number for number, _ in self._pictures.numbered(database)}
+        for number in have - wanted:
+            graph.remove(number)
+        missing = sorted(wanted - have)
+        query = "SELECT number, vector FROM contents WHERE number BETWEEN ? AND ?"
+        for start in range(0, len(missing), _ADDED_AT_ONCE):
+            some = missing[start : start + _ADDED_AT_ONCE]
+            rows = database.execute(query, (some[0], some[-1])).fetchall()
+            chosen = [row for row in rows if row[0] not in have and row[1] is not None]
+            keys = np.array([number for number, _ in chosen], np.uint64)
+            matrix = np.frombuffer(b"".join(row[1] for row in chosen), "<f4")
+            graph.add(keys, matrix.reshape(len(chosen), -1))
+            if progress is not None:
+                progress(min(start + _ADDED_AT_ONCE, len(missing)), len(missing))
+        if missing or have - wanted or not self.graph_path.is_file():
+            part = self.graph_path.with_name(f".{self.graph_path.name}.{os.getpid()}.part")
+            try:
+                graph.save(str(part))
+                part.replace(self.graph_path)
+            except (OSError, RuntimeError) as error:
+                raise StoreError(f"{self.graph_path}: cannot be written ({error})") from None
+            finally:
+                part.unlink(missing_ok=True)

@@ -1,0 +1,150 @@
+"""Indexes by name below the user's state, as a profile asks for them.
+
+``STATE/indexes/pictures/NAME.json`` says which folder of pictures is meant, and
+``STATE/indexes/texts/NAME`` is an index of texts. What was never indexed is said when it is
+searched, not when it is named: a profile that could search runs without it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from viper.errors import StoreError, UsageError
+from viper.search.findings import SimilarPicture
+from viper.search.image_index import ImageIndex
+from viper.search.text_index import TextIndex
+from viper.tools.roles import Matcher, Pixels
+
+DEFAULT = "default"
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+class NamedTexts(TextIndex):
+    """The index of texts of that name.
+
+    Args:
+        state: the folder of the user's state.
+
+    Raises:
+        UsageError: a name that can be no folder's.
+    """
+
+    def __init__(self, state: Path, name: str = DEFAULT) -> None:
+        super().__init__(state / "indexes" / "texts" / checked_name(name))
+        self.model_id = f"{self.name}@{self.state_id}"
+
+
+class NamedPictures:
+    """The index of pictures of that name: an :class:`~viper.search.findings.ImageSearch`.
+
+    Args:
+        state: the folder of the user's state.
+
+    Raises:
+        UsageError: a name that can be no file's.
+    """
+
+    def __init__(self, state: Path, matcher: Matcher, name: str = DEFAULT) -> None:
+        self.name = f"pictures:{checked_name(name)}"
+        self._state, self._matcher, self._key = state, matcher, name
+        self._index: ImageIndex | None = None
+        folder = self.folder
+        known = self.index().state_id if folder is not None and folder.is_dir() else ""
+        self.model_id = f"{self.name}@{known}"
+
+    @property
+    def path(self) -> Path:
+        """The file that says which folder is meant."""
+        return self._state / "indexes" / "pictures" / f"{self._key}.json"
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder of pictures; None where none was named.
+
+        Raises:
+            StoreError: the file that says so is broken.
+        """
+        return self.folder_of(self.path) if self.path.is_file() else None
+
+    @staticmethod
+    def folder_of(path: Path) -> Path:
+        """The folder that such a file names; raises as :attr:`folder`."""
+        try:
+            return Path(json.loads(path.read_text("utf-8"))["folder"])
+        except (OSError, ValueError, KeyError, TypeError):
+            raise StoreError(f"{path}: broken; delete it and index anew") from None
+
+    def name_folder(self, folder: Path) -> None:
+        """Says which folder is meant from now on.
+
+        Raises:
+            StoreError: it cannot be written.
+        """
+        value = json.dumps({"folder": str(folder.resolve())})
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            part = self.path.with_suffix(".part")
+            part.write_text(value, "utf-8")
+            part.replace(self.path)
+        except OSError as error:
+            raise StoreError(f"{self.path}: cannot be written ({error.strerror})") from None
+        self._index = None
+
+    def index(self) -> ImageIndex:
+        """The index itself.
+
+        Raises:
+            UsageError: no folder was named, or it is gone.
+        """
+        if self._index is None:
+            folder = self.folder
+            if folder is None:
+                raise UsageError(
+                    f"no pictures are indexed as {self._key!r}; run: viper index images FOLDER"
+                )
+            self._index = ImageIndex(folder, self._matcher, self._state)
+        return self._index
+
+    def similar(self, pixels: Pixels, limit: int) -> Sequence[SimilarPicture]:
+        """As :meth:`viper.search.findings.ImageSearch.similar`.
+
+        Raises:
+            UsageError: as there and as :meth:`index`.
+        """
+        return self.index().similar(pixels, limit)
+
+
+def checked_name(name: Any) -> str:
+    """A name that a file may have.
+
+    Raises:
+        UsageError: it is none.
+    """
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise UsageError(
+            f"{str(name)[:80]!r} is no name of an index; expected letters, digits, dots and dashes"
+        )
+    return name
+
+
+def named_indexes(state: Path) -> list[tuple[str, str, str]]:
+    """Kind, name and content in words of every index, in the order of kind and name.
+
+    Raises:
+        StoreError: one of them is broken.
+    """
+    found = []
+    for path in sorted((state / "indexes" / "pictures").glob("*.json")):
+        folder = NamedPictures.folder_of(path)
+        gone = "" if folder.is_dir() else " (gone)"
+        found.append(("pictures", path.stem, f"{folder}{gone}"))
+    for path in sorted((state / "indexes" / "texts").glob("*")):
+        texts = TextIndex(path)
+        if texts.is_there:
+            found.append(("texts", path.name, f"{len(texts):,} passages"))
+    return found

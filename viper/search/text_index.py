@@ -1,0 +1,328 @@
+"""An index of texts on this disk: passages by BM25, in tantivy; incremental, resumable.
+
+What is indexed is found again in the index itself: each passage carries its file and the number of
+its document there. So a run that was killed goes on with the document after the last one that was
+committed, and files that changed or went are taken out by their name.
+
+Source: BM25 (Robertson and Zaragoza 2009) with k1 = 1.2, b = 0.75, as tantivy has it. Differs:
+there a passage's length is kept in one byte, so a few of the first ten are not those of the exact
+formula; ``benchmarks/search_texts.py`` says how many.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from viper.errors import StoreError, UsageError
+from viper.search.documents import Document, documents, passages, text_files
+from viper.search.findings import MAX_NAME, MAX_RESULTS, Passage, TextFindings, plain
+
+TERMS = 32
+"""Different words of a query that are searched for at most."""
+
+_VERSION = 1
+_MANIFEST = "manifest.json"
+_HEAP = 128 << 20
+_COMMIT_EVERY = 20_000
+_ANALYSER = "viper"
+_LONGEST_WORD = 64
+
+Progress = Callable[[int, int, int], None]
+"""Is told passages so far, bytes read and bytes in all."""
+
+
+@dataclass(frozen=True)
+class IndexedFile:
+    """A file as it was when it was indexed.
+
+    Attributes:
+        done: whether all of it is in the index.
+    """
+
+    size: int
+    mtime_ns: int
+    done: bool = False
+
+
+@dataclass(frozen=True)
+class Updated:
+    """What an update did: files that were read, that were as before, that went; passages now."""
+
+    read: int
+    kept: int
+    gone: int
+    passages: int
+
+
+class TextIndex:
+    """A :class:`~viper.search.findings.TextSearch` over files of texts.
+
+    Args:
+        folder: of the index; made by :meth:`update`.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        import tantivy
+
+        self.folder, self.name = folder, f"texts:{folder.name}"
+        self._tantivy: Any = tantivy
+        self._opened: tuple[Any, Any] | None = None
+        self._analyser = _analyser(tantivy)
+
+    @property
+    def is_there(self) -> bool:
+        """Whether anything was ever indexed here."""
+        return (self.folder / _MANIFEST).is_file()
+
+    def __len__(self) -> int:
+        """Passages.
+
+        Raises:
+            StoreError: the index is broken.
+        """
+        if not self.is_there:
+            return 0
+        with self._errors():
+            return int(self._searcher()[1].num_docs)
+
+    @property
+    def state_id(self) -> str:
+        """Another one for each state of the index; "" where there is none."""
+        path = self.folder / "meta.json"
+        return hashlib.sha256(path.read_bytes()).hexdigest()[:16] if path.is_file() else ""
+
+    def update(
+        self, paths: Sequence[Path], progress: Progress | None = None, *, prune: bool = False
+    ) -> Updated:
+        """Indexes files, and folders in any depth; what is indexed and unchanged is not read.
+
+        What is done is kept at every :data:`_COMMIT_EVERY` passages; an interrupted update goes on
+        when it is called again.
+
+        Args:
+            prune: take out what is indexed and not below these paths any more.
+
+        Raises:
+            UsageError: a path that is not there, or nothing to index.
+            DataError: a file that is not what its name says; all before it is indexed.
+            StoreError: the index cannot be written, is broken, or is being written.
+        """
+        files = {str(path.resolve()): path for path in text_files(list(paths))}
+        sizes = {name: path.stat().st_size for name, path in files.items()}
+        with self._errors():
+            known = self._manifest()
+            index, writer = self._writer()
+            gone = [
+                name for name in known if name not in files and (prune or not Path(name).is_file())
+            ]
+            for name in gone:
+                writer.delete_documents("file", _key(name))
+                del known[name]
+            if gone:
+                writer.commit()
+                self._keep(known)
+            read, total, before = 0, sum(sizes.values()), 0
+            for name, path in files.items():
+                there = path.stat()
+                stamp = IndexedFile(there.st_size, there.st_mtime_ns, True)
+                if known.get(name) != stamp:
+                    read += 1
+                    first = 0
+                    if known.get(name) == _begun(stamp):
+                        first = self._next_document(index, name)
+                    else:
+                        writer.delete_documents("file", _key(name))
+                        writer.commit()
+                        known[name] = _begun(stamp)
+                        self._keep(known)
+                    self._add(index, writer, (name, path, first), (before, total), progress)
+                    known[name] = stamp
+                    self._keep(known)
+                before += sizes[name]
+            writer.wait_merging_threads()
+            self._opened = None
+            return Updated(read, len(files) - read, len(gone), self._searcher()[1].num_docs)
+
+    def search(self, query: str, limit: int) -> TextFindings:
+        """As :meth:`viper.search.findings.TextSearch.search`.
+
+        The direct answer is that of the first document whose title's words are all asked for.
+        """
+        check_search(query, limit)
+        if not self.is_there:
+            raise UsageError(
+                f"no texts are indexed as {self.folder.name!r}; run: viper index text FILES"
+            )
+        words = list(dict.fromkeys(self._analyser.analyze(plain(query))))[:TERMS]
+        if not words:
+            return TextFindings()
+        with self._errors():
+            schema, searcher = self._searcher()
+            occur, term = self._tantivy.Occur.Should, self._tantivy.Query.term_query
+            wanted = self._tantivy.Query.boolean_query(
+                [(occur, term(schema, "body", word)) for word in words]
+            )
+            hits = searcher.search(wanted, limit, count=False).hits
+            found = [(score, searcher.doc(address)) for score, address in hits]
+        return self._findings(found, frozenset(words))
+
+    def _findings(self, found: Sequence[tuple[float, Any]], words: frozenset[str]) -> TextFindings:
+        shown, direct = [], ""
+        related: dict[str, None] = {}
+        for score, one in found:
+            about = json.loads(one["about"][0])
+            passage = Passage(about["title"], about["text"], about["source"], float(score))
+            shown.append(passage)
+            titled = frozenset(self._analyser.analyze(passage.title))
+            if not direct and titled and titled <= words:
+                direct = about.get("direct", "")
+            related.update(dict.fromkeys(about.get("related", ())))
+        return TextFindings(tuple(shown), direct, tuple(related)[:5])
+
+    def _add(
+        self,
+        index: Any,
+        writer: Any,
+        file: tuple[str, Path, int],
+        sizes: tuple[int, int],
+        progress: Progress | None,
+    ) -> None:
+        """Adds a file's documents from one on; commits whole documents only."""
+        name, path, first = file
+        pending = 0
+        stored = index.searcher().num_docs
+        for number, (document, read) in enumerate(documents(path)):
+            if number < first:
+                continue
+            for passage in passages(document):
+                writer.add_document(self._row(name, number, document, passage))
+                pending += 1
+                stored += 1
+            if pending >= _COMMIT_EVERY:
+                writer.commit()
+                pending = 0
+                if progress is not None:
+                    progress(stored, sizes[0] + read, sizes[1])
+        writer.commit()
+        index.reload()
+        if progress is not None:
+            progress(stored, sizes[0] + path.stat().st_size, sizes[1])
+
+    def _row(self, name: str, number: int, document: Document, passage: str) -> Any:
+        about: dict[str, Any] = {
+            "title": document.title,
+            "text": passage,
+            "source": document.source or Path(name).name[:MAX_NAME],
+        }
+        about |= {"direct": document.direct} if document.direct else {}
+        about |= {"related": document.related} if document.related else {}
+        row = self._tantivy.Document()
+        row.add_text("file", _key(name))
+        row.add_unsigned("document", number)
+        row.add_text("body", f"{document.title}. {passage}")
+        row.add_text("about", json.dumps(about, ensure_ascii=False))
+        return row
+
+    def _next_document(self, index: Any, name: str) -> int:
+        """The number of the first document of a file that is not in the index."""
+        index.reload()
+        schema, searcher = index.schema, index.searcher()
+        wanted = self._tantivy.Query.term_query(schema, "file", _key(name))
+        last = searcher.search(
+            wanted, 1, count=False, order_by_field="document", order=self._tantivy.Order.Desc
+        ).hits
+        return int(last[0][0]) + 1 if last else 0
+
+    def _schema(self) -> Any:
+        builder = self._tantivy.SchemaBuilder()
+        builder.add_text_field("file", tokenizer_name="raw", index_option="basic")
+        builder.add_unsigned_field("document", fast=True)
+        builder.add_text_field("body", tokenizer_name=_ANALYSER, index_option="freq")
+        builder.add_text_field("about", stored=True, tokenizer_name="raw", index_option="basic")
+        return builder.build()
+
+    def _index(self) -> Any:
+        index = self._tantivy.Index(self._schema(), path=str(self.folder), reuse=True)
+        index.register_tokenizer(_ANALYSER, self._analyser)
+        return index
+
+    def _writer(self) -> tuple[Any, Any]:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        index = self._index()
+        return index, index.writer(heap_size=_HEAP, num_threads=min(2, os.cpu_count() or 1))
+
+    def _searcher(self) -> tuple[Any, Any]:
+        if self._opened is None:
+            index = self._index()
+            self._opened = index.schema, index.searcher()
+        return self._opened
+
+    def _manifest(self) -> dict[str, IndexedFile]:
+        path = self.folder / _MANIFEST
+        if not path.is_file():
+            return {}
+        value = json.loads(path.read_text("utf-8"))
+        if value.get("version") != _VERSION:
+            raise StoreError(f"{path}: another version; delete {self.folder} to index anew")
+        return {name: IndexedFile(**one) for name, one in value["files"].items()}
+
+    def _keep(self, files: dict[str, IndexedFile]) -> None:
+        value = {"version": _VERSION, "files": {name: asdict(one) for name, one in files.items()}}
+        part = self.folder / f".{_MANIFEST}.part"
+        part.write_text(json.dumps(value, indent=1), "utf-8")
+        part.replace(self.folder / _MANIFEST)
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise StoreError(f"{self.folder}: cannot be used ({error.strerror or error})") from None
+        except (ValueError, KeyError, TypeError, AttributeError, RuntimeError) as error:
+            if "LockBusy" in str(error):
+                raise StoreError(f"{self.folder}: another process is writing this index") from None
+            raise StoreError(
+                f"{self.folder}: the index is broken ({str(error)[:120]}); delete it to index anew"
+            ) from None
+
+
+def check_search(query: str, limit: int) -> None:
+    """Refuses a search that asks for nothing, or for too much.
+
+    Raises:
+        UsageError: an empty query or a limit outside 1 to :data:`MAX_RESULTS`.
+    """
+    if not plain(query):
+        raise UsageError("the text to search for is empty")
+    if not 1 <= limit <= MAX_RESULTS:
+        raise UsageError(f"a limit of {limit} results; expected 1 to {MAX_RESULTS}")
+
+
+def _analyser(tantivy: Any) -> Any:
+    """Words in small letters, without accents and English endings."""
+    kind = tantivy.Filter
+    builder = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple())
+    for one in (
+        kind.remove_long(_LONGEST_WORD),
+        kind.lowercase(),
+        kind.ascii_fold(),
+        kind.stemmer("English"),
+    ):
+        builder = builder.filter(one)
+    return builder.build()
+
+
+def _key(name: str) -> str:
+    """A file's name as the index has it: tantivy leaves out terms that are too long."""
+    return hashlib.blake2b(name.encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
+
+
+def _begun(stamp: IndexedFile) -> IndexedFile:
+    return IndexedFile(stamp.size, stamp.mtime_ns)

@@ -1,0 +1,233 @@
+"""Texts from the web, through any engine that answers with JSON: snippets, an answer, questions.
+
+What an engine says is kept in a file, so that a run can be repeated, and so that the same question
+costs once. Addresses in what it says are shown to people and never followed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+from urllib.parse import urlsplit
+
+from viper.errors import ModelError, ProfileError, UsageError
+from viper.llm.cache import MemoryStore, ResponseStore
+from viper.search.findings import MAX_NAME, Passage, TextFindings, plain
+from viper.search.text_index import check_search
+from viper.search.web_fetch import Fetcher
+from viper.search.web_service import WebService, at_path
+
+MAX_RELATED = 5
+
+_KEPT = 20
+"""Results that are asked for and kept whatever the limit of a search, so that another limit is
+served by what is kept."""
+
+
+@dataclass(frozen=True)
+class TextService(WebService):
+    """An engine that finds texts.
+
+    Attributes:
+        title: path in an item of its title.
+        text: path in an item of its snippet.
+        page: path in an item of its address; empty: none.
+        direct: path in the reply of an answer by itself, or of a list of them; empty: none.
+        related: path in the reply of a list of questions; empty: none.
+        per_minute: requests at most; 0 sets no bound.
+    """
+
+    title: str = "title"
+    text: str = "snippet"
+    page: str = "link"
+    direct: str = ""
+    related: str = ""
+    per_minute: float = 30.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.text or self.per_minute < 0:
+            raise UsageError("a text search needs the path of a snippet and no negative pace")
+
+
+def searxng(address: str, **given: Any) -> TextService:
+    """A SearXNG instance, whose ``settings.yml`` must allow the format ``json``.
+
+    Args:
+        address: of the instance, as ``https://search.example.org``.
+        given: other fields of :class:`TextService`.
+
+    Raises:
+        UsageError: no http(s) address.
+    """
+    if "{" in address or urlsplit(address).query:
+        raise UsageError(
+            f"{address!r} is no address of a SearXNG instance; expected one as "
+            "https://search.example.org"
+        )
+    asked = f"{address.rstrip('/')}/search?q={{text}}&format=json"
+    fields: dict[str, Any] = {
+        "items": "results",
+        "text": "content",
+        "page": "url",
+        "direct": "answers",
+        "related": "suggestions",
+    }
+    return TextService(asked, **(fields | given))
+
+
+class Pace:
+    """Lets so many through in a minute, evenly; for several threads.
+
+    Args:
+        per_minute: 0 lets all through at once.
+    """
+
+    def __init__(
+        self,
+        per_minute: float,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._gap = 60.0 / per_minute if per_minute else 0.0
+        self._clock, self._sleep = clock, sleep
+        self._lock = threading.Lock()
+        self._next = -float("inf")
+
+    def wait(self) -> None:
+        """Returns when the next one may go."""
+        with self._lock:
+            now = self._clock()
+            at = max(now, self._next)
+            self._next = at + self._gap
+        if at > now:
+            self._sleep(at - now)
+
+
+class WebTexts:
+    """A :class:`~viper.search.findings.TextSearch` on the web.
+
+    Args:
+        store: what was found before; None: kept for the life of this object.
+        sleep: waits between requests and tries.
+
+    Raises:
+        MissingExtraError: ``httpx`` is not installed.
+    """
+
+    @classmethod
+    def described(cls, backend: str, options: Mapping[str, Any], store: ResponseStore) -> WebTexts:
+        """As a profile describes it: ``searxng`` or ``json``, and the fields of the service.
+
+        Raises:
+            ProfileError: a field that there is not, or of the wrong kind.
+            UsageError: a service that makes no sense.
+        """
+        known = {one.name for one in fields(TextService)} - {"backoff"}
+        given: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value
+            for key, value in options.items()
+        }
+        if "address" not in given or not set(given) <= known:
+            raise ProfileError(
+                f"text_search: the options {', '.join(given) or 'none'}; expected address and, as "
+                f"wanted, {', '.join(sorted(known - {'address'}))}"
+            )
+        try:
+            make: Callable[..., TextService] = searxng if backend == "searxng" else TextService
+            return cls(make(**given), store)
+        except TypeError as error:
+            raise ProfileError(f"text_search: an option of the wrong kind ({error})") from None
+
+    def __init__(
+        self,
+        service: TextService,
+        store: ResponseStore | None = None,
+        *,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.name = self.model_id = f"web:{service.host}"
+        self._service, self._store = service, store if store is not None else MemoryStore()
+        self._fetch = Fetcher(service, sleep)
+        self._pace = Pace(service.per_minute, sleep=sleep)
+
+    def search(self, query: str, limit: int) -> TextFindings:
+        """As :meth:`viper.search.findings.TextSearch.search`.
+
+        Raises:
+            UsageError: as there, or the key is not set.
+            ModelError: the engine does not answer, refuses, or answers with something else.
+        """
+        check_search(query, limit)
+        wanted = max(limit, _KEPT)
+        key = hashlib.sha256(
+            json.dumps(["text search", self._service.address, plain(query), wanted]).encode()
+        ).hexdigest()
+        kept = self._store.get(key)
+        found = _restored(kept) if kept is not None else None
+        if found is None:
+            found = self._asked(plain(query), wanted)
+            self._store.put(key, json.dumps(asdict(found)))
+        return TextFindings(found.passages[:limit], found.direct, found.related)
+
+    def close(self) -> None:
+        """Closes the connections."""
+        self._fetch.close()
+
+    def _asked(self, query: str, limit: int) -> TextFindings:
+        self._pace.wait()
+        service = self._service
+        address, headers = service.request(query, limit)
+        reply = self._fetch.get(address, service.max_reply_bytes, headers, retry=True)
+        try:
+            value = json.loads(reply)
+        except (ValueError, RecursionError):
+            raise ModelError(
+                f"{service.host}: answers with something else than JSON; "
+                "check the address of the text search"
+            ) from None
+        items = at_path(value, service.items)
+        if not isinstance(items, list):
+            raise ModelError(
+                f"{service.host}: its reply has no list at {service.items!r}; "
+                "correct items of the text search"
+            )
+        passages = [self._passage(item, place) for place, item in enumerate(items[:limit])]
+        direct = next(_texts(at_path(value, service.direct)), "") if service.direct else ""
+        related = list(_texts(at_path(value, service.related))) if service.related else []
+        return TextFindings(
+            tuple(one for one in passages if one.text),
+            direct,
+            tuple(one[:MAX_NAME] for one in related[:MAX_RELATED]),
+        )
+
+    def _passage(self, item: Any, place: int) -> Passage:
+        service = self._service
+        page = plain(at_path(item, service.page), MAX_NAME) if service.page else ""
+        title = plain(at_path(item, service.title), MAX_NAME) if service.title else ""
+        return Passage(title, plain(at_path(item, service.text)), page, 1.0 / (1 + place))
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """The texts in what an engine says: one, a list of them, or of objects that hold one."""
+    values: Iterable[Any] = value if isinstance(value, list) else [value]
+    for one in values:
+        if isinstance(one, dict):
+            one = next((one[key] for key in ("answer", "question", "text") if key in one), None)
+        if text := plain(one):
+            yield text
+
+
+def _restored(kept: str) -> TextFindings | None:
+    """Findings as they were kept; None: what is kept there is none."""
+    try:
+        value = json.loads(kept)
+        passages = tuple(Passage(**one) for one in value["passages"])
+        return TextFindings(passages, value["direct"], tuple(value["related"]))
+    except (ValueError, TypeError, KeyError):
+        return None

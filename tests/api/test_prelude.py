@@ -30,13 +30,17 @@ MODULES = """
     CROP_AHEAD CROP_AHEADOF COLORPOP BGBLUR EMOJI TAG
 """
 
+KNOWLEDGE = "ocr image_search text_search"
+
 
 def test_the_sandbox_imports_it_by_name() -> None:
     assert prelude.PRELUDE.module == "viper.api.prelude" and not prelude.PRELUDE.config
 
 
 def test_every_name_is_there(client: ScriptedClient) -> None:
-    assert set(prelude.names(client, {})) == set((NAMES_OF_BOTH_PAPERS + MODULES).split())
+    assert set(prelude.names(client, {})) == set(
+        (NAMES_OF_BOTH_PAPERS + MODULES + KNOWLEDGE).split()
+    )
 
 
 def test_a_program_in_the_papers_style(client: ScriptedClient, image: ImageHandle) -> None:

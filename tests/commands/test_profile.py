@@ -35,8 +35,9 @@ def test_show_as_words_and_as_json() -> None:
     text = ran("profile", "show", "embedded").stdout
     assert "embedded:detector" in text and "detector.threshold" in text
     found = json.loads(ran("profile", "show", "embedded", "--json").stdout)
-    assert [model["role"] for model in found["models"]][:3] == ["llm", "planner", "detector"]
-    assert found["models"][2]["size_bytes"] > 1e6 and found["run"]["api"] == "abstract"
+    roles = [model["role"] for model in found["models"]]
+    assert roles[:4] == ["llm", "planner", "seeker", "detector"]
+    assert found["models"][3]["size_bytes"] > 1e6 and found["run"]["api"] == "abstract"
 
 
 def test_show_tells_what_a_threshold_is_where_nothing_tunes_it() -> None:

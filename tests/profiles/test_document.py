@@ -123,4 +123,5 @@ def test_the_small_profile_differs_in_the_writer_and_what_lies_over_it() -> None
             del each[name]
         del each["llm"]["model"]
     assert main.pop("planner")["model"] == "embedded:writer"
+    assert main.pop("seeker")["model"] == "embedded:writer"
     assert main == small

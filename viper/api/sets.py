@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import viper.api.routines.knowledge
 import viper.api.routines.spatial
 import viper.api.routines.text
 import viper.api.routines.visprog

@@ -26,6 +26,15 @@ FRAMES = "frames"
 OPENCV = "opencv"
 """The face detector whose model comes with OpenCV."""
 
+RAPIDOCR = "rapidocr"
+"""The reader whose models come with RapidOCR."""
+
+INDEX = "index"
+"""Searches of what ``viper index`` has indexed; the model is the index's name."""
+
+ENGINES = ("searxng", "json")
+"""Searches on the web; what to ask stands in the options."""
+
 SHIPPED: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
         "llm": {
@@ -48,6 +57,13 @@ SHIPPED: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "chat": "viper.tools.vqa_chat:ChatAnswerer",
         },
         "faces": {OPENCV: "viper.tools.faces_opencv:OpenCvFaces"},
+        "ocr": {RAPIDOCR: "viper.tools.ocr_rapid:RapidOcr"},
+        "image_search": {INDEX: "viper.search.named:NamedPictures"},
+        "text_search": {
+            INDEX: "viper.search.named:NamedTexts",
+            "searxng": "viper.search.web_text:WebTexts",
+            "json": "viper.search.web_text:WebTexts",
+        },
         "video": {
             "video_events": "viper.tools.video_events:VideoEvents",
             "chat": "viper.tools.video_chat:ChatVideo",
@@ -62,17 +78,27 @@ SHIPPED: Mapping[str, Mapping[str, str]] = MappingProxyType(
 )
 """Role -> backend -> ``module:class``; loads by ``from_pretrained`` or as called."""
 
-_WITHOUT_MODEL = {("text", USES_LLM), ("video", FRAMES), ("faces", OPENCV)}
+SEARCHES = frozenset(
+    {("image_search", INDEX), ("text_search", INDEX), *(("text_search", one) for one in ENGINES)}
+)
+"""Role and backend of those that keep something in the user's state."""
+
+_WITHOUT_MODEL = {("text", USES_LLM), ("video", FRAMES), ("faces", OPENCV), ("ocr", RAPIDOCR)}
+_WITHOUT_MODEL |= SEARCHES
 _WITHOUT_WEIGHTS = {("llm", "openai"), ("llm", "vllm"), *_WITHOUT_MODEL}
 """Those that take no options of how weights are loaded."""
 
-_EXTRAS = {("llm", "vllm"): ("vllm", "vllm"), ("llm", "openai"): ("openai", "openai")}
+_EXTRAS = {
+    ("llm", "vllm"): ("vllm", "vllm"),
+    ("llm", "openai"): ("openai", "openai"),
+    **{("text_search", one): ("httpx", "web-search") for one in ENGINES},
+}
 """Package and extra of those that need one."""
 
 
 def played(role: str) -> str:
-    """The role whose backends play this one: planner and critic are language models too."""
-    return "llm" if role in ("planner", "critic") else role
+    """The role whose backends play this one: planner, critic and seeker are language models too."""
+    return "llm" if role in ("planner", "critic", "seeker") else role
 
 
 def installed_backends() -> dict[str, str]:

@@ -27,10 +27,10 @@ from viper.tools.settings import Sensitivity, ToolSettings
 
 SHIPPED = Path(__file__).parent
 
-LANGUAGE_MODELS = ("llm", "planner", "critic")
+LANGUAGE_MODELS = ("llm", "planner", "critic", "seeker")
 """Tables of a profile that name a language model."""
 
-HELPERS = ("planner", "critic")
+HELPERS = ("planner", "critic", "seeker")
 """Those beside the program writer; each says in which style it is asked."""
 
 
@@ -39,7 +39,7 @@ class BackendChoice:
     """A backend by name, what it loads (``embedded:NAME``, a folder, a hub id), its options.
 
     ``cache`` keeps what a language model answered on disk; ``style`` is that of the prompts of a
-    planner or critic, one of :data:`viper.prompting.builder.STYLES`.
+    planner, critic or seeker, one of :data:`viper.prompting.builder.STYLES`.
     """
 
     backend: str
@@ -57,6 +57,8 @@ class ProfileDocument:
         planner: the language model that writes the plans of strategy ``plan``, where that is not
             the one that writes programs.
         critic: the language model that says what made an answer wrong, where there is one.
+        seeker: the language model that plans and judges in strategy ``seek``, where that is not the
+            one that writes programs.
         bank: the bank of in-context examples, ``embedded:NAME`` or a path, or None.
         preload: load the vision models ahead, for profiles whose models are small.
         load: options of :class:`viper.tools.loading.LoadOptions` for every model that is
@@ -73,6 +75,7 @@ class ProfileDocument:
     limits: Limits
     planner: BackendChoice | None = None
     critic: BackendChoice | None = None
+    seeker: BackendChoice | None = None
     bank: str | None = None
     preload: bool = False
     load: Mapping[str, Any] = field(default_factory=dict)
@@ -132,8 +135,8 @@ class _Reader:
     """Turns parsed TOML into a document, blaming by line."""
 
     _TOP = (
-        "name", "description", "llm", "planner", "critic", "roles", "load", "sensitivities",
-        "tools", "run", "limits",
+        "name", "description", "llm", "planner", "critic", "seeker", "roles", "load",
+        "sensitivities", "tools", "run", "limits",
     )  # fmt: skip
 
     def __init__(self, path: Path, text: str) -> None:
@@ -164,6 +167,7 @@ class _Reader:
             llm=self._backend(data["llm"], "llm", ""),
             planner=self._backend(data["planner"], "planner", "") if "planner" in data else None,
             critic=self._backend(data["critic"], "critic", "") if "critic" in data else None,
+            seeker=self._backend(data["seeker"], "seeker", "") if "seeker" in data else None,
             roles=self._roles(self._table(data, "roles")),
             tools=self._record(
                 ToolSettings, tools, "tools", sensitivities=self._sensitivities(data)

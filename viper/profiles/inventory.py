@@ -8,7 +8,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from viper.errors import ViperError
-from viper.profiles.backends import SHIPPED, missing_extra, needs_model, played, resolve_backend
+from viper.profiles.backends import (
+    SEARCHES,
+    SHIPPED,
+    missing_extra,
+    needs_model,
+    played,
+    resolve_backend,
+)
 from viper.profiles.document import BackendChoice
 from viper.profiles.sharing import SharedModel
 from viper.profiles.wiring import Profile
@@ -96,7 +103,8 @@ def _state(profile: Profile, role: str, choice: BackendChoice, offline: bool) ->
     if choice.backend == "openai":
         return state("endpoint", problem=None if choice.model else "names no model")
     if not needs_model(role, choice.backend):
-        return state("own" if role == "faces" else "shared")
+        is_own = role in ("faces", "ocr") or (role, choice.backend) in SEARCHES
+        return state("own" if is_own else "shared")
     if source is None:
         return state("nowhere", problem="names no model (a folder or a hub id)")
     if choice.backend not in SHIPPED.get(played(role), {}) and not Path(source).is_dir():

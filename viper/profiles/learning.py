@@ -23,13 +23,13 @@ from viper.strategies.base import Components
 from viper.tuning.collect import POSITIVES, AnnotatedStore, PictureSearch
 from viper.tuning.language_reflector import LanguageReflector
 from viper.tuning.learner import Learner, LearnSettings
+from viper.tuning.picture_web import PictureService, WebSearch
 from viper.tuning.prompt_pool import FOLDER as PROMPTS
 from viper.tuning.prompt_pool import PromptPool
 from viper.tuning.reflector import InterventionReflector, Reflector
 from viper.tuning.soft_prompts.base import Progress
 from viper.tuning.teach import Memory, Sources, Teacher
 from viper.tuning.tool_updates import ToolSettings, ToolUpdates
-from viper.tuning.web_service import WebService
 from viper.world.annotated import WorldStore
 from viper.world.found import WorldSearch
 
@@ -50,7 +50,7 @@ class Data:
     Attributes:
         annotated: ``world``, ``lvis`` (files below ``root``), or ``none``.
         pictures: ``world``; a folder of pictures; a ``.toml`` file that describes a search on the
-            web (the fields of :class:`viper.tuning.web_service.WebService`); or ``none``.
+            web (the fields of :class:`viper.tuning.picture_web.PictureService`); or ``none``.
         positives: pictures of a concept at most; loc takes 200 and seg 50 if there are as many,
             in that much more time.
         seed: of the embedded world's own pictures.
@@ -174,8 +174,6 @@ def _search(data: Data, components: Components, state: Path) -> PictureSearch | 
         return WorldSearch(data.wrong, data.seed) if data.pictures == "world" else None
     path = Path(data.pictures)
     if path.suffix == ".toml":
-        from viper.tuning.picture_web import WebSearch
-
         return WebSearch(web_service(path), state / "web-pictures")
     if not path.is_dir():
         raise UsageError(
@@ -187,7 +185,7 @@ def _search(data: Data, components: Components, state: Path) -> PictureSearch | 
     return FolderSearch(path, components.hub.models.shared("matcher"), state)
 
 
-def web_service(path: Path) -> WebService:
+def web_service(path: Path) -> PictureService:
     """A search on the web as a file describes it: its fields at the top of a TOML file.
 
     Raises:
@@ -199,7 +197,7 @@ def web_service(path: Path) -> WebService:
         values: dict[str, Any] = tomllib.loads(path.read_text("utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UsageError(f"{path}: cannot be read as TOML ({error})") from None
-    known = {one.name: one for one in dataclasses.fields(WebService) if one.name != "backoff"}
+    known = {one.name: one for one in dataclasses.fields(PictureService) if one.name != "backoff"}
     for name, value in values.items():
         if name not in known:
             raise UnknownNameError("field of a web search", name, tuple(known))
@@ -212,7 +210,7 @@ def web_service(path: Path) -> WebService:
     if "address" not in values:
         raise UsageError(f'{path}: no address; expected address = "https://…?q={{text}}"')
     try:
-        return WebService(**values)
+        return PictureService(**values)
     except TypeError as error:
         raise UsageError(f"{path}: {error}") from None
 

@@ -19,7 +19,9 @@ from viper.llm.deferred import DeferredLLM
 from viper.llm.gathered import BATCH, GatheredLLM
 from viper.llm.protocol import LLM
 from viper.profiles.backends import (
+    ENGINES,
     FRAMES,
+    SEARCHES,
     USES_LLM,
     built,
     load_backend,
@@ -28,7 +30,13 @@ from viper.profiles.backends import (
     needs_model,
     resolve_backend,
 )
-from viper.profiles.document import BackendChoice, ProfileDocument, read_profile, state_dir
+from viper.profiles.document import (
+    HELPERS,
+    BackendChoice,
+    ProfileDocument,
+    read_profile,
+    state_dir,
+)
 from viper.profiles.sharing import SharedModel, on_shared_model, shared_model
 from viper.sandbox import Sandbox
 from viper.sandbox.sandbox import Mode
@@ -95,7 +103,12 @@ class Profile:
             sandbox=Sandbox(
                 limits=document.limits, prelude=library.prelude(), mode=self.sandbox_mode
             ),
-            settings=replace(document.run, api=self.api or document.run.api),
+            settings=replace(
+                document.run,
+                api=self.api or document.run.api,
+                graph=self._beside(document.run.graph),
+                decisions=self._beside(document.run.decisions),
+            ),
             examples=PoolExamples(pool, self._examples()) if self.learned else self._examples(),
             profile_name=document.name,
             preload=document.preload,
@@ -106,6 +119,8 @@ class Profile:
             critic=self._helper("critic", document.critic),
             critic_style=document.critic.style if document.critic else "chat",
             demonstrations=pool,
+            seeker=self._helper("seeker", document.seeker),
+            seeker_style=document.seeker.style if document.seeker else "chat",
         )
 
     def library(self) -> Library:
@@ -155,7 +170,8 @@ class Profile:
     def choices(self) -> Iterator[tuple[str, BackendChoice]]:
         """Role and backend of every model, the language models first."""
         yield "llm", self.document.llm
-        for role, choice in (("planner", self.document.planner), ("critic", self.document.critic)):
+        for role in HELPERS:
+            choice: BackendChoice | None = getattr(self.document, role)
             if choice is not None:
                 yield role, choice
         yield from self.document.roles.items()
@@ -192,7 +208,9 @@ class Profile:
         return shared_model(role, choice.backend, source, self.options(role, choice))
 
     def _source(self, name: str | None) -> str | None:
-        if name is None or not name.startswith("embedded:"):
+        if name is None:
+            return None
+        if not name.startswith("embedded:"):
             return self._beside(name)
         folder = WEIGHTS / name.removeprefix("embedded:")
         if not folder.is_dir():
@@ -202,11 +220,11 @@ class Profile:
             )
         return str(folder)
 
-    def _beside(self, model: str | None) -> str | None:
+    def _beside(self, name: str) -> str:
         """A path that begins with ``./`` or ``../`` is meant from the profile's folder."""
-        if model is None or not model.startswith(("./", "../")) or self.document.path is None:
-            return model
-        return str((self.document.path.parent / model).resolve())
+        if not name.startswith(("./", "../")) or self.document.path is None:
+            return name
+        return str((self.document.path.parent / name).resolve())
 
     def _check_backend(self, role: str, choice: BackendChoice) -> None:
         resolve_backend(role, choice.backend)
@@ -255,7 +273,29 @@ class Profile:
 
             others = (models.shared("vqa"), models.shared("matcher"))
             return built(role, choice.backend, FramesVideo, others, choice.options)
+        if (role, choice.backend) in SEARCHES:
+            return self._load_search(role, choice, models)
         return self._load(role, choice)
+
+    def _load_search(self, role: str, choice: BackendChoice, models: ModelSet) -> Any:
+        """A search: of an index in the state, or on the web, whose replies the state keeps."""
+        state = state_dir(self.state)
+        if choice.backend in ENGINES:
+            from viper.llm.cache import SqliteStore
+            from viper.search.web_text import WebTexts
+
+            store = SqliteStore(state / "search-cache.db")
+            return WebTexts.described(choice.backend, choice.options, store)
+        from viper.search.named import DEFAULT, NamedPictures, NamedTexts
+
+        name = choice.model or DEFAULT
+        if role == "text_search":
+            return built(role, choice.backend, NamedTexts, (state, name), choice.options)
+        matcher = models.shared("matcher")
+        if matcher is None:
+            raise ProfileError("image_search: an index of pictures needs a matcher in [roles]")
+        given = (state, matcher, name)
+        return built(role, choice.backend, NamedPictures, given, choice.options)
 
     def _max_bytes(self) -> int | None:
         gigabytes = self.document.max_memory_gb

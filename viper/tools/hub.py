@@ -96,10 +96,7 @@ class ToolHub:
         self.encodings = ComputeCache(settings.cache_entries, settings.cache_mb << 20)
         self.results = ComputeCache(settings.cache_entries, settings.cache_mb << 20)
         self._numbers = itertools.count(1)
-        self._gatherers = {
-            role: Gatherer(partial(self._serve, role), settings.batch)
-            for role in {role for role, _ in OPERATIONS}
-        }
+        self._gatherers = self._own_gatherers()
 
     def with_settings(self, settings: ToolSettings) -> ToolHub:
         """A hub over the same models and caches, with other sensitivities."""
@@ -111,6 +108,13 @@ class ToolHub:
         """A hub over the same models and caches, whose tools know what the source teaches."""
         other = copy.copy(self)
         other.soft_prompts = source
+        return other
+
+    def with_roles(self, loaders: Mapping[str, Callable[[], Any]]) -> ToolHub:
+        """A hub over the same models and caches, with other backends in some roles."""
+        other = copy.copy(self)
+        other.models = self.models.with_roles(loaders)
+        other._gatherers = other._own_gatherers()
         return other
 
     def with_caches(self, entries: int, mb: int) -> ToolHub:
@@ -143,6 +147,12 @@ class ToolHub:
             return getattr(self.models.get(role), operation)(*args, **named)
         with self.models.using(role) as backend:
             return getattr(backend, operation)(*args, **named)
+
+    def _own_gatherers(self) -> dict[str, Gatherer]:
+        return {
+            role: Gatherer(partial(self._serve, role), self.settings.batch)
+            for role in {role for role, _ in OPERATIONS}
+        }
 
     def _serve(self, role: str, kind: Any, items: list[tuple[Any, ...]]) -> Sequence[Any]:
         with self.models.using(role) as backend:
@@ -375,9 +385,10 @@ class HubSession:
 def _shipped() -> dict[str, Callable[..., Any]]:
     """The tools of the package by name."""
     from viper.tools.abilities import ABILITIES
+    from viper.tools.knowledge_abilities import KNOWLEDGE_ABILITIES
     from viper.tools.picture_abilities import PICTURE_ABILITIES
 
-    return {**ABILITIES, **PICTURE_ABILITIES}
+    return {**ABILITIES, **PICTURE_ABILITIES, **KNOWLEDGE_ABILITIES}
 
 
 def plain(value: Any) -> Any:

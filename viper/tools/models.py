@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import gc
 import itertools
 import sys
@@ -23,13 +24,16 @@ ROLES = (
     "segmenter",
     "inpainter",
     "faces",
+    "ocr",
     "video",
     "text",
     "embedder",
+    "image_search",
+    "text_search",
 )
 
 
-ON_DEMAND = frozenset({"segmenter", "inpainter", "faces"})
+ON_DEMAND = frozenset({"segmenter", "inpainter", "faces", "ocr", "image_search", "text_search"})
 """Roles that few programs use: never loaded ahead of their use."""
 
 
@@ -85,6 +89,15 @@ class ModelSet:
 
         self._loaders[role] = loader
         self._weights[role] = weights
+
+    def with_roles(self, loaders: Mapping[str, Callable[[], Any]]) -> ModelSet:
+        """The same models, loaded once for both, with other backends in some roles."""
+        other = copy.copy(self)
+        other._loaders, other._weights = dict(self._loaders), dict(self._weights)
+        other._traits = {key: one for key, one in self._traits.items() if key[0] not in loaders}
+        for role, loader in loaders.items():
+            other.add(role, loader)
+        return other
 
     @property
     def roles(self) -> tuple[str, ...]:

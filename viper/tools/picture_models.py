@@ -46,7 +46,8 @@ def load_picture_model(kind: Any, source: str | Path, options: LoadOptions) -> P
     )
 
 
-def processed(image_processor: Any, images: Sequence[Pixels]) -> Any:
+def processed(image_processor: Any, images: Sequence[Pixels], **how: Any) -> Any:
     """What an image processor makes of pictures ``uint8 [H, W, 3]``: torch tensors by name."""
     copies = [np.array(image) for image in images]  # torch refuses read-only arrays
-    return image_processor(images=copies, input_data_format="channels_last", return_tensors="pt")
+    how = {"input_data_format": "channels_last", "return_tensors": "pt", **how}
+    return image_processor(images=copies, **how)

@@ -48,6 +48,15 @@ class EventWindow:
     score: float
 
 
+@dataclass(frozen=True)
+class TextLine:
+    """A line that is written in a picture; ``score`` in [0, 1]."""
+
+    text: str
+    box: PixelBox
+    score: float
+
+
 @runtime_checkable
 class Detector(Protocol):
     """Open-vocabulary detection."""
@@ -154,6 +163,17 @@ class FaceDetector(Protocol):
 
     def faces(self, pixels: Pixels) -> list[Detection]:
         """The box of every face, surest first; an empty list when there is none."""
+        ...
+
+
+@runtime_checkable
+class TextReader(Protocol):
+    """Reading what is written in a picture."""
+
+    model_id: str
+
+    def read(self, pixels: Pixels) -> list[TextLine]:
+        """The lines, in no order; an empty list where nothing is written."""
         ...
 
 

@@ -59,6 +59,11 @@ _CHANGES = (
     "fallback",
     "correct_demonstrations",
     "incorrect_demonstrations",
+    "graph",
+    "decisions",
+    "max_steps",
+    "without_actions",
+    "max_cost_usd",
 )
 
 
@@ -85,6 +90,11 @@ class RunOptions:
     fallback: str | None = None
     correct_demonstrations: int | None = None
     incorrect_demonstrations: int | None = None
+    graph: str | None = None
+    decisions: str | None = None
+    max_steps: int | None = None
+    without_actions: tuple[str, ...] | None = None
+    max_cost_usd: float | None = None
 
     def settings(self, base: RunSettings) -> RunSettings:
         """The profile's settings with these changes.
@@ -347,6 +357,7 @@ class Reasoner:
             profile=self.components.profile_name,
             api=context.settings.api,
             left_out=context.left_out,
+            path=tuple(context.path),
             fallback=context.fallback,
             chosen=chosen,
             votes=context.votes,

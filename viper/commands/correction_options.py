@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from viper.commands.option_groups import options
-from viper.errors import UsageError
+from viper.errors import UnknownNameError, UsageError
 from viper.schema import EXAMPLE_ORDERS, FALLBACKS, MAX_VOTES, RETRIEVALS
 
 if TYPE_CHECKING:
@@ -27,7 +27,8 @@ _OF_A_RUN = {
     name: name
     for name in (
         "trials", "temperature", "feedback", "self_tune", "votes", "retrieval", "example_order",
-        "fallback", "max_llm_calls", "max_llm_tokens",
+        "fallback", "max_llm_calls", "max_llm_tokens", "graph", "decisions", "max_steps",
+        "without_actions", "max_cost_usd",
     )
 } | {"n_examples": "examples"}  # fmt: skip
 """Options by the setting of ``RunOptions`` that they change."""
@@ -56,6 +57,16 @@ correction_options = options(
                  help="Requests to the program writer for one query at most; 0: no bound."),
     click.option("--max-llm-tokens", type=click.IntRange(0), metavar="N",
                  help="Its tokens for one query, after which it is asked no more."),
+    click.option("--max-cost", "max_cost_usd", type=click.FloatRange(0), metavar="USD",
+                 help="What one query may cost, where the model's price is known."),
+    click.option("--graph", metavar="NAME|FILE.toml",
+                 help="seek: what may be done after what; every: all of it."),
+    click.option("--decisions", metavar="FILE.jsonl",
+                 help="seek: what people did, as examples for the planner."),
+    click.option("--max-steps", type=click.IntRange(1, 1_000), metavar="N",
+                 help="seek: actions for one query at most."),
+    click.option("--without", "without_actions", multiple=True, metavar="ACTION",
+                 help="seek: do without an action or a group (seeing, object, search, llm)."),
     click.option("--fallback", type=click.Choice(FALLBACKS),
                  help="What answers, marked as such, when every trial failed."),
 )  # fmt: skip
@@ -67,12 +78,30 @@ def run_changes(given: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises:
         UsageError: examples are asked for and refused at once.
+        UnknownNameError: an action that there is not.
     """
     if not given.get("examples", True):
         for name, spelled in (("n_examples", "--n-examples"), ("examples_bank", "--bank")):
             if given[name]:
                 raise UsageError(f"--zero-shot shows no examples; leave out {spelled} or that")
-    return {setting: given[option] for option, setting in _OF_A_RUN.items()}
+    changes = {setting: given[option] for option, setting in _OF_A_RUN.items()}
+    changes["without_actions"] = _actions(given["without_actions"])
+    return changes
+
+
+def _actions(named: Sequence[str]) -> tuple[str, ...] | None:
+    """Actions, a group standing for all of its own; None where none is named.
+
+    Raises:
+        UnknownNameError: neither.
+    """
+    from viper.strategies.seek.names import ACTIONS, GROUPS
+
+    for one in named:
+        if one not in ACTIONS and one not in GROUPS:
+            raise UnknownNameError("action or group of actions", one, [*ACTIONS, *GROUPS])
+    found = dict.fromkeys(each for one in named for each in GROUPS.get(one, (one,)))
+    return tuple(found) or None
 
 
 def changed_profile(profile: Profile, given: Mapping[str, Any]) -> Profile:

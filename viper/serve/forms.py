@@ -78,6 +78,9 @@ class RunForm(_Form):
     max_llm_tokens: int | None = Field(
         None, ge=1, le=MAX_BOUND, description="Its tokens, after which it is asked no more."
     )
+    max_steps: int | None = Field(
+        None, ge=1, le=1_000, description="Actions of strategy seek at most."
+    )
     fallback: Literal["none", "vipergpt"] | None = Field(
         None, description="What answers when every trial failed."
     )
@@ -100,6 +103,7 @@ class RunForm(_Form):
             example_order=self.example_order,
             max_llm_calls=self.max_llm_calls,
             max_llm_tokens=self.max_llm_tokens,
+            max_steps=self.max_steps,
             fallback=self.fallback,
         )
 

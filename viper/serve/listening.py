@@ -20,4 +20,12 @@ def listening_at(host: str, port: int) -> socket.socket:
         return socket.create_server(address[:2], family=family, backlog=128)  # type: ignore[arg-type]
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise UsageError(f"cannot listen on {host}:{port}: {reason}; choose another port") from None
+        raise UsageError(
+            f"cannot listen on {host}:{port}: {reason}; choose another --port"
+        ) from None
+
+
+def address_of(listening: socket.socket, path: str = "/") -> str:
+    """The ``http://`` address of what is served there."""
+    host, port = listening.getsockname()[:2]
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}{path}"

@@ -1,4 +1,4 @@
-"""Ways of answering with the same tools; ``program`` is ViperGPT's, ``plan`` CLOVA's.
+"""Ways of answering with the same tools: ``program`` (ViperGPT), ``plan`` (CLOVA), ``seek`` (AVIS).
 
 An installed package adds one by an entry point of the group ``viper.strategies`` that
 names a class with :class:`viper.strategies.base.Strategy`'s attributes.
@@ -43,6 +43,10 @@ STRATEGIES: Mapping[str, Shipped] = {
         "viper.strategies.plan:PlanStrategy",
         "write a numbered plan, then the program that carries it out, and correct it",
         writes_programs=True,
+    ),
+    "seek": Shipped(
+        "viper.strategies.seek.strategy:SeekStrategy",
+        "look for what the picture alone cannot tell, one step after the other",
     ),
     "detector": Shipped(
         "viper.strategies.end_to_end:DetectorStrategy",

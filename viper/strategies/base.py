@@ -102,6 +102,14 @@ class RunSettings:
         correct_demonstrations: that a strategy with a demonstration pool shows in a prompt at most;
             the default is CLOVA's.
         incorrect_demonstrations: the same of those that failed, each with its critique.
+        graph: of strategy ``seek``: what may be done after what, or a fixed sequence; see
+            :func:`viper.strategies.seek.sequence.load_route`.
+        decisions: file of decisions that people took, as examples for the planner of strategy
+            ``seek``; see :func:`viper.strategies.seek.decisions.decisions_of`. Empty shows none.
+        max_steps: actions of strategy ``seek`` at most.
+        without_actions: that strategy ``seek`` must do without, for measurements.
+        max_cost_usd: after which no language model is asked any more, where its price is known; 0
+            sets no bound.
 
     Raises:
         UnknownNameError: another fallback.
@@ -129,6 +137,11 @@ class RunSettings:
     average_box: tuple[float, ...] = (0.0795, 0.2573, 0.7711, 0.9185)
     correct_demonstrations: int = 4
     incorrect_demonstrations: int = 4
+    graph: str = "avis"
+    decisions: str = ""
+    max_steps: int = 16
+    without_actions: tuple[str, ...] = ()
+    max_cost_usd: float = 0.0
 
     def __post_init__(self) -> None:
         for name, value, known in (
@@ -146,6 +159,11 @@ class RunSettings:
         for name in ("correct_demonstrations", "incorrect_demonstrations"):
             if getattr(self, name) < 0:
                 raise UsageError(f"{name} is {getattr(self, name)}; expected 0 or more")
+        if self.max_steps < 1 or self.max_cost_usd < 0:
+            raise UsageError(
+                f"max_steps is {self.max_steps}, max_cost_usd {self.max_cost_usd:g}; expected at "
+                "least 1 step, and a cost of 0 (no bound) or more"
+            )
         if not _is_fraction_box(self.average_box):
             raise UsageError(
                 f"average_box is {self.average_box!r}; expected x0, y0, x1, y1 with "
@@ -174,7 +192,9 @@ class Components:
             plans as well.
         critic: says what made an answer wrong; None leaves that to ``llm``.
         critic_style: of the prompts that ask it.
-        demonstrations: what that strategy shows of plans and programs.
+        demonstrations: what strategy ``plan`` shows of plans and programs.
+        seeker: plans and judges in strategy ``seek``; None leaves that to ``llm``.
+        seeker_style: of the prompts that ask it.
     """
 
     llm: LLM
@@ -192,6 +212,8 @@ class Components:
     critic: LLM | None = None
     critic_style: str = "chat"
     demonstrations: Demonstrations = field(default_factory=NoDemonstrations)
+    seeker: LLM | None = None
+    seeker_style: str = "chat"
 
     def with_thresholds(self, values: Mapping[str, float]) -> Components:
         """The same parts, over the same models, with sensitivities that start from these values.
@@ -271,6 +293,7 @@ class RunContext:
     examples_left_out: int = 0
     chosen: int | None = None
     votes: tuple[tuple[str, int], ...] = ()
+    path: Sequence[Any] = ()
 
     def over_budget(self) -> Failure | None:
         """Why the program writer may not be asked again; None while it may."""
@@ -282,6 +305,10 @@ class RunContext:
         ):
             if limit and count >= limit:
                 return Failure("budget", f"{count} used of {name} {limit}; set a higher bound or 0")
+        cost, most = used.cost_usd, settings.max_cost_usd
+        if most and cost is not None and cost >= most:
+            said = f"{cost:.4f} used of max_cost_usd {most:g}; set a higher bound or 0"
+            return Failure("budget", said)
         return None
 
 

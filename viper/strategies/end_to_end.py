@@ -134,6 +134,9 @@ def one_trial(
 ) -> Trial:
     """A trial without a program; a tool that fails makes a ``tool`` failure.
 
+    Args:
+        ask: answers, or says itself what failed.
+
     Raises:
         CancelledError: ``context.cancel`` was set.
     """
@@ -143,7 +146,9 @@ def one_trial(
     session = components.hub.session(context.media, cancel=context.cancel)
     try:
         value = ask(session, context.query)
-        read = read_answer(value, context.query, context.media, by="the model")
+        read = value
+        if not isinstance(value, Failure):
+            read = read_answer(value, context.query, context.media, by="the model")
     except ToolError as error:
         last = session.calls[-1]
         read = Failure("tool", str(error), tool=last.tool, call_index=last.index)

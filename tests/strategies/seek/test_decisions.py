@@ -1,0 +1,86 @@
+"""Decisions of people as examples for the planner."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from tests.strategies.seek.test_seek import STRAIGHT, Bench
+from viper.errors import UsageError
+from viper.profiles import load_profile
+from viper.prompting.seeking import Decided
+from viper.strategies.seek.decisions import KeptDecisions, NoDecisions, decisions_of
+
+KEPT = [
+    Decided("what is the red bowl called?", ("object 1: a red bowl",), "select", "1"),
+    Decided("who wrote the book?", (), "select", "the book"),
+    Decided("what color is the car?", (), "vqa", "what color is it?"),
+    Decided("who wrote the book?", ("a novel",), "text_search", "author of the novel"),
+]
+
+
+def written(folder: Path, decided: list[Decided] = KEPT) -> Path:
+    path = folder / "decisions.jsonl"
+    path.write_text("".join(json.dumps(asdict(one)) + "\n" for one in decided))
+    return path
+
+
+def test_shown_are_those_that_fit_for_exactly_these_actions() -> None:
+    kept = KeptDecisions(KEPT)
+    found = kept.examples("what is the red lamp called?", ("object 1: a red lamp",), ["select"])
+    assert found == [KEPT[0]]
+    found = kept.examples("who wrote it?", ("a book",), ["text_search", "select", "ocr"])
+    assert found == [KEPT[3], KEPT[1]]
+    assert kept.examples("who wrote the book?", (), ["text_search"]) == []  # its own answer
+
+
+def test_the_planner_s_prompt_shows_them_and_no_others(tmp_path: Path) -> None:
+    bench = Bench(STRAIGHT)
+    assert bench.ask(decisions=str(written(tmp_path))).answer.value == "1893"
+    first, second = (call.prompt for call in bench.llm.calls[1:3])
+    assert "Next: vqa: what color is it?" in first and "author of the novel" not in first
+    assert "object 1: a red bowl" in second and "vqa: what color" not in second
+
+
+def test_nobody_was_watched() -> None:
+    assert isinstance(decisions_of(""), NoDecisions)
+    assert NoDecisions().examples("x", (), ["vqa"]) == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("{", "decisions.jsonl:1: no decision"),
+        ('{"query": "x", "action": "fly"}', "unknown action 'fly'"),
+        ('{"action": "vqa"}', "KeyError: 'query'"),
+        ("[" * 100_000, "no decision"),
+    ],
+)
+def test_a_broken_file_says_where(tmp_path: Path, text: str, says: str) -> None:
+    path = tmp_path / "decisions.jsonl"
+    path.write_text(text)
+    with pytest.raises(UsageError, match=says):
+        decisions_of(str(path))
+    with pytest.raises(UsageError, match="no such file of decisions; make one with"):
+        decisions_of(str(tmp_path / "none"))
+
+
+def test_a_file_that_changed_is_read_again(tmp_path: Path) -> None:
+    path = written(tmp_path, KEPT[:1])
+    assert decisions_of(str(path)).examples("x", (), ["vqa"]) == []
+    written(tmp_path)
+    assert decisions_of(str(path)).examples("x", (), ["vqa"]) == [KEPT[2]]
+
+
+def test_a_profile_names_files_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text(
+        '[llm]\nbackend = "transformers"\nmodel = "embedded:writer"\n[run]\n'
+        'graph = "./mine-graph.toml"\ndecisions = "./decisions.jsonl"\n'
+    )
+    settings = load_profile(str(tmp_path / "mine.toml")).components().settings
+    assert settings.decisions == str(tmp_path / "decisions.jsonl")
+    assert settings.graph == str(tmp_path / "mine-graph.toml")
+    assert load_profile("embedded").components().settings.graph == "avis"

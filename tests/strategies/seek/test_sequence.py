@@ -1,0 +1,94 @@
+"""Fixed sequences: what a search is compared with."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.strategies.seek.test_seek import SPLIT, Bench, actions, answer, more, steps
+from viper.errors import UnknownNameError, UsageError
+from viper.strategies.seek.graph import TransitionGraph
+from viper.strategies.seek.search import UNANSWERABLE
+from viper.strategies.seek.sequence import SHIPPED, FixedSequence, load_route
+
+NO = "verdict: uninformative"
+
+
+def test_every_step_is_taken_in_order_and_none_is_gone_back_on() -> None:
+    bench = Bench(
+        [
+            SPLIT,
+            NO,  # of the caption
+            *("Next: vqa: which lamp is red?", NO),
+            "Next: select: the red lamp",
+            NO,  # of what is written
+            answer("velora"),
+            *("Next: text_search: velora maker", more("made by tarnix")),
+            "1893",
+        ]
+    )
+    result = bench.ask(graph="fixed-search")
+    assert result.answer.value == "1893" and bench.llm.remaining == 0
+    sequence = load_route("fixed-search")
+    assert isinstance(sequence, FixedSequence) and actions(result) == list(sequence.actions)
+    assert all(one["allowed"] == [one["action"]] for one in steps(result))
+    assert not any("back" in one for one in result.trace.path)
+    last = bench.llm.calls[-1].prompt
+    assert "made by tarnix" in last and "red lamp founded" in last
+
+
+def test_a_verdict_that_is_the_answer_ends_it() -> None:
+    bench = Bench(["visual: which lamp is red?", NO, "Next: vqa: which?", answer("red")])
+    result = bench.ask(graph="fixed-object")
+    assert actions(result) == ["caption", "vqa"] and result.answer.value == "red"
+
+
+def test_the_question_alone_is_asked_as_it_is() -> None:
+    bench = Bench(["1893"])
+    result = bench.ask(graph="question-only")
+    assert result.answer.value == "1893" and not actions(result)
+    assert "When was the maker of the red lamp founded?" in bench.llm.calls[0].prompt
+
+
+def test_what_nobody_knows_is_unanswerable() -> None:
+    result = Bench(["unknown"]).ask(graph="question-only")
+    assert result.answer.value == UNANSWERABLE
+
+
+def test_selecting_is_left_out_where_nothing_is_listed() -> None:
+    bench = Bench([SPLIT, NO, "Next: vqa: x", NO, NO, NO, "Next: text_search: x", "unknown"])
+    result = bench.ask(graph="fixed-search", without_actions=("detect",))
+    assert actions(result) == ["caption", "vqa", "ocr", "entities", "text_search"]
+
+
+def test_shipped_ones_can_be_read() -> None:
+    names = {path.stem for path in SHIPPED.glob("*.toml")}
+    assert {"question-only", "matcher", "fixed-seeing", "fixed-object", "fixed-search"} < names
+    assert all(load_route(name).name == name for name in names)
+    assert isinstance(load_route("avis"), TransitionGraph)
+    with pytest.raises(UnknownNameError, match="known: FILE.toml, avis, every, fixed-long"):
+        load_route("fixed")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('actions = ["fly"]', "unknown action 'fly'; known: caption"),
+        ("actions = 3", "expected actions ="),
+        ('actions = []\nsplits = "no"', "splits = true or false"),
+        ("actions = [1]", "unknown action '1'"),
+        ("actions = []\nx = 1", "unknown key 'x'"),
+    ],
+)
+def test_a_broken_file_says_what_is_wrong(tmp_path, text: str, says: str) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(text)
+    with pytest.raises(UsageError, match=says):
+        load_route(str(path))
+
+
+def test_a_file_of_ones_own(tmp_path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text('actions = ["caption"]')
+    assert load_route(str(path)) == FixedSequence("mine", ("caption",))
+    with pytest.raises(UnknownNameError, match="action 'fly'"):
+        load_route(str(path)).without(["fly"])

@@ -1,0 +1,209 @@
+"""Which actions are allowed where: the transition graph, as data.
+
+A graph is a TOML file::
+
+    name = "avis"
+    [states]
+    START = ["caption", "vqa", "detect"]       # what may be done first
+    detect = ["select"]                        # what may follow detect
+    [instructions]
+    caption = "when the question is about the picture as a whole"
+    [counts.START]                             # how often people did so, where that is known
+    caption = 12
+
+A state is the last action that told something. Source: AVIS (Hu et al. 2023), sec. 3.1 and 3.3.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from viper.errors import UnknownNameError, UsageError
+from viper.strategies.seek.names import ACTIONS
+
+START = "START"
+
+SHIPPED = Path(__file__).parent / "graphs"
+
+EVERY = "every"
+"""The graph in which every action may follow every other: seeking without guidance."""
+
+_KEYS = ("name", "states", "instructions", "counts", "description")
+_MAX_BYTES = 256 << 10
+
+
+@dataclass(frozen=True)
+class TransitionGraph:
+    """Allowed actions by state.
+
+    Attributes:
+        states: state to what may be done there, in the order in which a planner is shown it.
+        instructions: action to when it is of use, in words; the shipped ones where it has none.
+        counts: state to action to how often it was taken there; empty where nobody counted.
+    """
+
+    name: str
+    states: Mapping[str, tuple[str, ...]]
+    instructions: Mapping[str, str] = field(default_factory=dict)
+    counts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+
+    def allowed(self, state: str, excluded: Collection[str] = ()) -> tuple[str, ...]:
+        """What may be done at a state but for what was excluded there."""
+        return tuple(one for one in self.states.get(state, ()) if one not in excluded)
+
+    def instruction(self, action: str) -> str:
+        """When an action is of use, in words."""
+        return self.instructions.get(action, ACTIONS[action].instruction)
+
+    def without(self, actions: Collection[str]) -> TransitionGraph:
+        """The same graph where some actions cannot be taken; a tool group that is missing.
+
+        States that nothing leads to any more stay: nobody comes there.
+
+        Raises:
+            UnknownNameError: one of them is no action.
+            UsageError: nothing is left to begin with.
+        """
+        for one in actions:
+            if one not in ACTIONS:
+                raise UnknownNameError("action", one, ACTIONS)
+        left = {
+            state: tuple(one for one in allowed if one not in actions)
+            for state, allowed in self.states.items()
+            if state not in actions
+        }
+        if not left.get(START):
+            raise UsageError(f"graph {self.name}: without {', '.join(actions)} nothing can begin")
+        return replace(self, states=left)
+
+
+def load_graph(name_or_path: str) -> TransitionGraph:
+    """The shipped graph of that name, the one in a ``.toml`` file, or ``every``.
+
+    Raises:
+        UnknownNameError: no graph of that name.
+        UsageError: a file that is none, or a graph with an unknown action, a state that cannot be
+            reached, or one that no action leaves.
+    """
+    if name_or_path == EVERY:
+        return every_action()
+    if name_or_path.endswith(".toml"):
+        return read_graph(Path(name_or_path))
+    shipped = {path.stem: path for path in sorted(SHIPPED.glob("*.toml"))}
+    if name_or_path not in shipped:
+        raise UnknownNameError("graph", name_or_path, [*shipped, EVERY, "FILE.toml"])
+    return read_graph(shipped[name_or_path])
+
+
+def every_action() -> TransitionGraph:
+    """The graph that guides nobody."""
+    actions = tuple(ACTIONS)
+    return TransitionGraph(EVERY, dict.fromkeys((START, *actions), actions))
+
+
+def read_graph(path: Path) -> TransitionGraph:
+    """The graph in a file; raises as :func:`load_graph`."""
+    graph = _graph(read_toml(path), str(path))
+    for problem in problems(graph):
+        raise UsageError(f"{path}: {problem}")
+    return graph
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """What a small file of TOML says.
+
+    Raises:
+        UsageError: it cannot be read, or is too large.
+    """
+    try:
+        if path.stat().st_size > _MAX_BYTES:
+            raise UsageError(f"{path}: larger than {_MAX_BYTES:,} bytes; no transition graph")
+        return tomllib.loads(path.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+        raise UsageError(f"{path}: cannot be read as TOML ({str(error)[:120]})") from None
+
+
+def problems(graph: TransitionGraph) -> Iterator[str]:
+    """What is wrong with a graph, in words, one after the other; nothing if it can be used."""
+    for state in graph.states:
+        if state != START and state not in ACTIONS:
+            yield f"unknown state {state!r}; known: {START}, {', '.join(ACTIONS)}"
+    for state, allowed in graph.states.items():
+        for one in allowed:
+            if one not in ACTIONS:
+                yield f"state {state} allows the unknown action {one!r}; known: {_listed()}"
+        if len(set(allowed)) < len(allowed):
+            yield f"state {state} allows an action twice"
+    if START not in graph.states:
+        yield f"no state {START}; expected what may be done first"
+        return
+    reached, waiting = {START}, [START]
+    while waiting:
+        for one in graph.states.get(waiting.pop(), ()):
+            if one not in reached:
+                reached.add(one)
+                waiting.append(one)
+    for state in graph.states:
+        if state not in reached:
+            yield f"state {state} cannot be reached: no state that can be allows {state}"
+    for state in sorted(reached):
+        if not graph.states.get(state):
+            yield f"state {state} is a dead end: it can be reached, and nothing is allowed there"
+
+
+def graph_text(graph: TransitionGraph, description: str = "") -> str:
+    """The TOML of a graph; :func:`read_graph` reads it again."""
+    import tomlkit
+
+    document = tomlkit.document()
+    document["name"] = graph.name
+    if description:
+        document["description"] = description
+    document["states"] = {state: list(allowed) for state, allowed in graph.states.items()}
+    if graph.instructions:
+        document["instructions"] = dict(graph.instructions)
+    if graph.counts:
+        document["counts"] = {state: dict(counts) for state, counts in graph.counts.items()}
+    return tomlkit.dumps(document)
+
+
+def _graph(value: dict[str, Any], where: str) -> TransitionGraph:
+    unknown = sorted(set(value) - set(_KEYS))
+    if unknown:
+        raise UsageError(f"{where}: unknown key {unknown[0]!r}; known: {', '.join(_KEYS)}")
+    states, said = value.get("states"), value.get("instructions", {})
+    counts = value.get("counts", {})
+    if not isinstance(states, dict) or not all(_is_texts(one) for one in states.values()):
+        raise UsageError(f'{where}: expected [states] with lists of actions, START = ["caption"]')
+    if not isinstance(said, dict) or not all(isinstance(one, str) for one in said.values()):
+        raise UsageError(f"{where}: expected [instructions] with a text for an action")
+    if not isinstance(counts, dict) or not all(_is_counts(one) for one in counts.values()):
+        raise UsageError(f"{where}: expected [counts.STATE] with a number for an action")
+    wrong = sorted(set(said) - set(ACTIONS))
+    if wrong:
+        raise UsageError(f"{where}: an instruction for the unknown action {wrong[0]!r}")
+    name = value.get("name")
+    return TransitionGraph(
+        name if isinstance(name, str) and name else Path(where).stem,
+        {state: tuple(allowed) for state, allowed in states.items()},
+        said,
+        counts,
+    )
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)
+
+
+def _is_counts(value: Any) -> bool:
+    return isinstance(value, dict) and all(
+        isinstance(one, int) and not isinstance(one, bool) and one >= 0 for one in value.values()
+    )
+
+
+def _listed() -> str:
+    return ", ".join(ACTIONS)

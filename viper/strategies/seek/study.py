@@ -1,0 +1,258 @@
+"""What people, or a run, did step by step: records, the graph induced from them, their statistics.
+
+A record is one question of one participant, a JSON object a line::
+
+    {"participant": "p-3f9a", "question": "…", "found": true, "answer": "…", "steps": [
+        {"state": "START", "query": "…", "known": [], "action": "detect", "words": "",
+         "verdict": "informative"}, …]}
+
+Source: AVIS (Hu et al. 2023), sec. 3.3 (the graph and the examples come from what users did) and
+appendix C (the statistics).
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from viper.errors import DataError, UsageError
+from viper.prompting.seeking import Decided
+from viper.search.findings import MAX_NAME, plain
+from viper.strategies.seek.graph import START, TransitionGraph, problems
+from viper.strategies.seek.names import ACTIONS
+
+VERDICTS = ("informative", "uninformative", "answer")
+
+PLACES = 4
+"""First to fourth action, of which the statistics say how often each was taken."""
+
+_MAX_LINE = 1 << 20
+
+
+@dataclass(frozen=True)
+class Step:
+    """One action that was taken.
+
+    Attributes:
+        state: the last action that had told something, or ``START``.
+        known: what was known then, a line each.
+        verdict: what it was held to be worth; "" where nobody said.
+    """
+
+    state: str
+    action: str
+    query: str = ""
+    known: tuple[str, ...] = ()
+    words: str = ""
+    verdict: str = ""
+
+
+@dataclass(frozen=True)
+class Session:
+    """One question of one participant.
+
+    Attributes:
+        found: whether the participant thinks to have found the answer; ``answer`` is what they
+            said then, "" where nobody asked.
+    """
+
+    participant: str
+    question: str
+    steps: tuple[Step, ...]
+    found: bool
+    answer: str = ""
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """Appendix C's figures, as shares.
+
+    Attributes:
+        actions: of all actions taken.
+        places: for the first to the fourth action, of those sessions that have one.
+        transitions: for each state, of the actions taken there.
+        lengths: number of actions to share of sessions.
+        verdicts: of all verdicts that were given.
+        found: share of sessions that found an answer.
+    """
+
+    sessions: int
+    actions: Mapping[str, float]
+    places: Sequence[Mapping[str, float]]
+    transitions: Mapping[str, Mapping[str, float]]
+    lengths: Mapping[int, float]
+    verdicts: Mapping[str, float]
+    found: float
+
+
+def read_sessions(path: Path) -> Iterator[Session]:
+    """The records of a file.
+
+    Raises:
+        DataError: a line that is none; names it.
+    """
+    try:
+        with path.open("rb") as file:
+            for number, line in enumerate(iter(lambda: file.readline(_MAX_LINE + 1), b""), 1):
+                if line.strip():
+                    yield _session(line, f"{path}:{number}")
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror})") from None
+
+
+def session_line(session: Session) -> str:
+    """The line of a record."""
+    return json.dumps(asdict(session), ensure_ascii=False) + "\n"
+
+
+def of_path(path: Sequence[Mapping[str, Any]], participant: str, question: str) -> Session:
+    """What a run of strategy ``seek`` did, by the path of its trace."""
+    steps, known = [], list[str]()
+    for one in path:
+        if "action" not in one:
+            continue
+        steps.append(
+            Step(
+                str(one["state"]),
+                str(one["action"]),
+                str(one.get("query", "")),
+                tuple(known),
+                str(one.get("words", "")),
+                str(one.get("verdict", "")),
+            )
+        )
+        if one.get("extracted"):
+            known.append(str(one["extracted"]))
+    return Session(
+        participant, question, tuple(steps), bool(steps) and steps[-1].verdict == "answer"
+    )
+
+
+def induce(
+    sessions: Iterable[Session], name: str = "induced", least: float = 0.0
+) -> TransitionGraph:
+    """The graph of what was done: at each state the actions that were taken there, with counts.
+
+    Args:
+        least: share of the actions taken at a state below which one is left out as a slip.
+
+    Raises:
+        UsageError: no actions, or what is left has a dead end: people never went on from there.
+    """
+    counts: dict[str, Counter[str]] = {}
+    for session in sessions:
+        for step in session.steps:
+            counts.setdefault(step.state, Counter())[step.action] += 1
+    if START not in counts:
+        raise UsageError("nobody began: no record holds an action taken at START")
+    kept = {
+        state: {
+            action: count for action, count in taken.most_common() if count >= least * taken.total()
+        }
+        for state, taken in counts.items()
+    }
+    reached = _reached(kept)
+    order = [START, *(one for one in ACTIONS if one in reached)]
+    # Where everybody stopped, an answer was found: what is allowed there is what was done before.
+    states = {state: tuple(kept.get(state, ())) for state in order}
+    ended = [state for state, allowed in states.items() if not allowed]
+    for state in ended:
+        before = [one for one in order if state in states[one]]
+        states[state] = tuple(dict.fromkeys(a for one in before for a in states[one]))
+    graph = TransitionGraph(
+        name, states, {}, {state: kept[state] for state in order if state in kept}
+    )
+    for problem in problems(graph):
+        raise UsageError(f"the records make no graph: {problem}")
+    return graph
+
+
+def examples_of(sessions: Iterable[Session], most: int = 8) -> Iterator[Decided]:
+    """Decisions that told something, as examples for a planner: at most so many an action."""
+    taken: Counter[str] = Counter()
+    for session in sessions:
+        if not session.found:
+            continue
+        for step in session.steps:
+            if step.verdict != "uninformative" and taken[step.action] < most:
+                taken[step.action] += 1
+                yield Decided(step.query or session.question, step.known, step.action, step.words)
+
+
+def statistics(sessions: Sequence[Session]) -> Statistics:
+    """Shares of what was done.
+
+    Raises:
+        UsageError: there are no sessions.
+    """
+    if not sessions:
+        raise UsageError("no records; nothing to count")
+    steps = [step for session in sessions for step in session.steps]
+    states = dict.fromkeys(step.state for step in steps)
+    return Statistics(
+        len(sessions),
+        _shares(step.action for step in steps),
+        [
+            _shares(
+                session.steps[place].action for session in sessions if len(session.steps) > place
+            )
+            for place in range(PLACES)
+        ],
+        {state: _shares(step.action for step in steps if step.state == state) for state in states},
+        dict(sorted(_shares(len(session.steps) for session in sessions).items())),
+        _shares(step.verdict for step in steps if step.verdict),
+        sum(session.found for session in sessions) / len(sessions),
+    )
+
+
+def _shares(values: Iterable[Any]) -> dict[Any, float]:
+    counts = Counter(values)
+    return {value: count / counts.total() for value, count in counts.most_common()}
+
+
+def _reached(kept: Mapping[str, Mapping[str, int]]) -> set[str]:
+    found, waiting = {START}, [START]
+    while waiting:
+        for action in kept.get(waiting.pop(), ()):
+            if action not in found:
+                found.add(action)
+                waiting.append(action)
+    return found
+
+
+def _session(line: bytes, where: str) -> Session:
+    try:
+        value = json.loads(line)
+        if len(line) > _MAX_LINE:
+            raise ValueError("too long")
+        steps = tuple(_step(one) for one in value["steps"])
+        return Session(
+            plain(value["participant"], MAX_NAME),
+            plain(value["question"]),
+            steps,
+            value["found"] is True,
+            plain(value.get("answer")),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        why = f"no record of a session ({type(error).__name__}: {str(error)[:80]})"
+        raise DataError(f"{where}: {why}; see viper seek record") from None
+
+
+def _step(value: Mapping[str, Any]) -> Step:
+    state, action, verdict = value["state"], value["action"], value.get("verdict", "")
+    if state != START and state not in ACTIONS or action not in ACTIONS:
+        raise ValueError(f"unknown state or action {state!r}, {action!r}")
+    if verdict not in ("", *VERDICTS):
+        raise ValueError(f"unknown verdict {verdict!r}")
+    return Step(
+        state,
+        action,
+        plain(value.get("query")),
+        tuple(plain(one) for one in value.get("known", ())),
+        plain(value.get("words")),
+        verdict,
+    )

@@ -103,6 +103,40 @@ def okvqa(root: Path) -> Path:
     return root
 
 
+def infoseek_lines() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    shared = {"image_id": "oven_04925662", "data_split": "val_unseen_question"}
+    asked = [
+        {
+            "data_id": "infoseek_val_0",
+            "question": "Who designed this bridge?",
+            "answer": ["John Smith"],
+            "answer_eval": ["John Smith", "J. Smith"],
+            **shared,
+        },
+        {
+            "data_id": "infoseek_val_1",
+            "question": "How long is it in metres?",
+            "answer": ["120"],
+            "answer_eval": [{"wikidata": 120.0, "range": [108.0, 132.0]}],
+            **shared,
+            "data_split": "val_unseen_entity",
+        },
+    ]
+    kinds = [
+        {"data_id": "infoseek_val_0", "question_type": "String"},
+        {"data_id": "infoseek_val_1", "question_type": "Numerical"},
+    ]
+    return asked, kinds
+
+
+def infoseek(root: Path) -> Path:
+    asked, kinds = infoseek_lines()
+    write_lines(root / "infoseek_val.jsonl", asked)
+    write_lines(root / "infoseek_val_qtype.jsonl", kinds)
+    picture(root / "images/04/oven_04925662.jpg")
+    return root
+
+
 def nextqa_rows() -> list[dict[str, str]]:
     options = {f"a{n}": f"option {n}" for n in range(5)}
     size = {"frame_count": "300", "width": "640", "height": "480"}

@@ -186,6 +186,27 @@ def test_okvqa_that_is_off(path: list[Any], new: Any, tmp_path: Path, refused: R
     assert "expected" in refused("okvqa", tmp_path)
 
 
+INFOSEEK = [
+    ([0, "image_id"], "../../etc/passwd"),
+    ([0, "image_id"], 5),
+    ([0, "data_id"], None),
+    ([0, "answer_eval"], [3]),
+    ([0, "answer_eval"], []),
+    ([1, "answer_eval"], ["120"]),
+    ([1, "answer_eval", 0, "range"], [1]),
+    ([1, "answer_eval", 0, "range"], ["a", "b"]),
+    ([1, "data_id"], "infoseek_val_0"),
+    ([0], []),
+]
+
+
+@pytest.mark.parametrize("path, new", INFOSEEK, ids=str)
+def test_infoseek_that_is_off(path: list[Any], new: Any, tmp_path: Path, refused: Refused) -> None:
+    broken = edited(miniature.infoseek_lines()[0], path, new)
+    miniature.write_lines(miniature.infoseek(tmp_path) / "infoseek_val.jsonl", broken)
+    assert "expected" in refused("infoseek", tmp_path)
+
+
 NEXTQA = [
     ("answer", "5"),
     ("answer", "-1"),

@@ -29,6 +29,7 @@ BUILDERS: dict[str, Callable[[Path], Path]] = {
     "refcocog": lambda root: miniature.refcoco(root, "refcocog", "umd"),
     "gqa": miniature.gqa,
     "okvqa": miniature.okvqa,
+    "infoseek": miniature.infoseek,
     "nextqa": miniature.nextqa,
     "nlvr": nlvr_zipped,
     "nlvr2": miniature.nlvr2,
@@ -113,6 +114,19 @@ def test_okvqa(tmp_path: Path, read: Read) -> None:
     assert sample.target == ("tennis",) * 10 and sample.sample_id == "31"
     assert sample.groups == {"question_type": "Sports and Recreation"}
     assert sample.files == ("val2014/COCO_val2014_000000000009.jpg",)
+
+
+def test_infoseek(tmp_path: Path, read: Read) -> None:
+    root = miniature.infoseek(tmp_path)
+    first, second = read("infoseek", root)
+    assert first.target == {"kind": "string", "answers": ["John Smith", "J. Smith"]}
+    assert first.groups == {"question_type": "string", "split": "unseen_question"}
+    assert second.target == {"kind": "numerical", "range": [108.0, 132.0]}
+    assert second.groups["split"] == "unseen_entity" and second.cluster == "oven_04925662"
+    assert second.files == ("images/04/oven_04925662.jpg",)
+    (root / "infoseek_val_qtype.jsonl").unlink()
+    assert [one.target["kind"] for one in read("infoseek", root)] == ["string", "numerical"]
+    assert data_set("infoseek").check(Where(root))[1].says.startswith("missing; it comes from")
 
 
 def test_nextqa(tmp_path: Path, read: Read) -> None:

@@ -72,3 +72,25 @@ def test_the_commands_know_them(capsys: pytest.CaptureFixture[str]) -> None:
     assert ended.value.code == 0
     row = json.loads(capsys.readouterr().out)
     assert row["task"] == "edit" and row["target"]["outlines"][0]["size"] == [144, 192]
+
+
+def test_knowledge_questions_are_those_that_are_written(tmp_path) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main(["world", "knowledge", str(tmp_path / "lore"), "--seed", "3", "--questions", "9"])
+    written = [json.loads(line) for line in (tmp_path / "lore/questions.jsonl").open()]
+    found = drawn("world-knowledge", None, 9, seed=3)
+    assert [(one.sample_id, one.text, one.target) for one in found] == [
+        (one["id"], one["text"], one["answer"]) for one in written
+    ]
+    again = pickle.loads(pickle.dumps(found[0]))
+    shown = media_from(again.load()).images[0]
+    first = media_from(tmp_path / "lore" / written[0]["image"]).images[0]
+    assert shown.shape == (144, 192, 3) and (shown == first).all()
+    assert found[0].groups.keys() == {"kind", "hops", "answerable", "look_alike"}
+    assert drawn("world-knowledge", "val", 2, seed=3) == found[:2]
+
+
+def test_knowledge_questions_say_what_must_be_indexed(capsys) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main(["data", "check", "world-knowledge"])
+    assert "viper index text lore/texts.jsonl" in capsys.readouterr().out

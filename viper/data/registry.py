@@ -28,6 +28,7 @@ SHIPPED = {
     "world-tag": "viper.data.world_tasks:WORLD_TAG",
     "world-edit": "viper.data.world_tasks:WORLD_EDIT",
     "world-reserved": "viper.data.world_tasks:WORLD_RESERVED",
+    "world-knowledge": "viper.data.world_knowledge:WorldKnowledge",
     "refcoco": "viper.data.refcoco:REFCOCO",
     "refcoco+": "viper.data.refcoco:REFCOCO_PLUS",
     "refcocog": "viper.data.refcoco:REFCOCOG",
@@ -36,6 +37,7 @@ SHIPPED = {
     "nlvr": "viper.data.nlvr:Nlvr",
     "nlvr2": "viper.data.nlvr2:Nlvr2",
     "okvqa": "viper.data.okvqa:OkVqa",
+    "infoseek": "viper.data.infoseek:InfoSeek",
 }
 """Name to the object or class."""
 

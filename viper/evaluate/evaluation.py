@@ -137,10 +137,12 @@ def manifest_of(
 
 def model_ids(reasoner: Reasoner) -> dict[str, str]:
     """Name and weight hash of every model, the language models among them; loads them."""
-    models, planner = reasoner.components.hub.models, reasoner.components.planner
+    components = reasoner.components
+    models = components.hub.models
+    helpers = {"planner": components.planner, "seeker": components.seeker}
     return {
-        "llm": reasoner.components.llm.model_id,
-        **({} if planner is None else {"planner": planner.model_id}),
+        "llm": components.llm.model_id,
+        **{name: one.model_id for name, one in helpers.items() if one is not None},
         **{role: str(models.trait(role, "model_id")) for role in models.roles},
         **_learned(reasoner),
     }

@@ -10,6 +10,7 @@ from viper.evaluate.metrics.answered import AnsweredShare
 from viper.evaluate.metrics.editing import Editing
 from viper.evaluate.metrics.figures import Figures, Metric
 from viper.evaluate.metrics.grounding import Grounding
+from viper.evaluate.metrics.infoseek import InfoSeek
 from viper.evaluate.metrics.mixed import Mixed
 from viper.evaluate.metrics.nextqa import NextQA
 from viper.evaluate.metrics.nlvr import nlvr, nlvr2
@@ -26,6 +27,7 @@ METRICS: Mapping[str, Callable[[], Metric]] = {
     "nlvr": nlvr,
     "nlvr2": nlvr2,
     "okvqa": OKVQA,
+    "infoseek": InfoSeek,
     "world": World,
     "mixed": Mixed,
     "tagging": Tagging,

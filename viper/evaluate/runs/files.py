@@ -16,11 +16,14 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 def write_whole(path: Path, text: str) -> None:
     """Writes a file under a temporary name, makes it durable, and renames it.
 
+    Its folder is made if need be.
+
     Raises:
         StoreError: full disk or another error; an earlier file is left as it was.
     """
     temporary = path.with_name(f".{path.name}.tmp")
     with file_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
         try:
             with temporary.open("w", encoding="utf-8", newline="\n") as file:
                 file.write(text)

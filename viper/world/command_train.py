@@ -20,6 +20,7 @@ ROLES = (
     "writer-small",
     "planner",
     "critic",
+    "seeker",
 )
 
 

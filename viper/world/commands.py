@@ -11,6 +11,7 @@ import importlib
 import click
 
 _COMMANDS = {
+    "knowledge": "viper.world.command_knowledge:knowledge",
     "questions": "viper.world.command_questions:questions",
     "render": "viper.world.command_render:render",
     "train": "viper.world.command_train:train",

@@ -1,4 +1,4 @@
-"""The shipped weights of matcher, depth, VQA, segmenter, inpainter and planner on fresh data."""
+"""The shipped weights of all models but detector, writer and video, on fresh data."""
 
 from pathlib import Path
 
@@ -86,3 +86,10 @@ def test_the_planner_writes_plans_and_right_programs_from_them():
     silent = ScriptedLLM(lambda prompt: "")
     figures = evaluate(WEIGHTS / "planner", writer=silent, queries=18, seed=1)
     assert figures["plans"] == 1 and figures["planned"] > 0.7
+
+
+def test_the_seeker_finds_what_nobody_told_it():
+    from viper.world.training.seeker_score import evaluate
+
+    figures = evaluate(WEIGHTS / "seeker", count=24)
+    assert figures["all"] > 0.4 and figures["expert"] > 0.85

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import viper.world
@@ -63,6 +64,7 @@ class Course:
     Attributes:
         name: of its checkpoint; its texts are drawn from it too.
         step_tokens: about how many tokens a step takes.
+        shape: size of the adapter.
     """
 
     name: str
@@ -70,6 +72,7 @@ class Course:
     learning_rate: float = 3e-3
     warmup: int = 20
     step_tokens: int = 4000
+    shape: AdapterShape = AdapterShape()
 
 
 def fresh_adapter(base: Path = WRITER, shape: AdapterShape | None = None, seed: int = 0) -> Any:
@@ -139,6 +142,24 @@ def train_adapter(
         return loss_of(hidden_states, output, batches, options.device)
 
     return fit(model, loss_at, plan, options.work / f"{course.name}.pt")
+
+
+def learn(
+    options: TrainOptions, course: Course, rows: Callable[[Tokenizer, Random], Iterator[Row]]
+) -> None:
+    """Trains a fresh adapter of the shipped writer and saves it to ``options.out``.
+
+    Args:
+        rows: texts without end, of the base's tokenizer and a draw of its own for each step.
+    """
+    tokenizer = base_tokenizer()
+
+    def rows_at(seed: str) -> Iterator[Row]:
+        return rows(tokenizer, Random(seed))
+
+    fresh = fresh_adapter(shape=course.shape, seed=options.seed)
+    model = train_adapter(fresh, options, course, rows_at)
+    save_adapter(model, options.out)
 
 
 def merged_weights(model: Any) -> dict[str, Tensor]:

@@ -14,15 +14,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from viper.prompting.reflection import FAULT
-from viper.world.training.adapters import (
-    WRITER,
-    Course,
-    Row,
-    base_tokenizer,
-    fresh_adapter,
-    save_adapter,
-    train_adapter,
-)
+from viper.world.training.adapters import WRITER, Course, Row, learn
 from viper.world.training.fault_cases import FaultCase, read_cases
 from viper.world.training.optim import TrainOptions
 from viper.world.training.writer import encode_pieces
@@ -66,14 +58,7 @@ def train(options: TrainOptions) -> Mapping[str, float]:
     from viper.world.training.critic_score import evaluate
 
     cases = read_cases(options.work / FAULTS, "train")
-    model = fresh_adapter(seed=options.seed)
-    tokenizer = base_tokenizer()
-
-    def rows_at(seed: str) -> Iterator[Row]:
-        return critic_rows(tokenizer, cases, Random(seed))
-
-    model = train_adapter(model, options, COURSE, rows_at)
-    save_adapter(model, options.out)
+    learn(options, COURSE, lambda tokenizer, random: critic_rows(tokenizer, cases, random))
     held_back = read_cases(options.work / FAULTS, "val", needed=False)
     return evaluate(options.out, held_back, base=WRITER) if held_back else {}
 

@@ -10,14 +10,7 @@ from collections.abc import Iterator, Mapping
 from random import Random
 from typing import TYPE_CHECKING
 
-from viper.world.training.adapters import (
-    Course,
-    Row,
-    base_tokenizer,
-    fresh_adapter,
-    save_adapter,
-    train_adapter,
-)
+from viper.world.training.adapters import Course, Row, learn
 from viper.world.training.optim import TrainOptions
 from viper.world.training.planner_documents import PlanDocuments, plan_document
 from viper.world.training.writer import encode_pieces
@@ -39,14 +32,7 @@ def train(options: TrainOptions) -> Mapping[str, float]:
     """
     from viper.world.training.planner_score import evaluate
 
-    model = fresh_adapter(seed=options.seed)
-    tokenizer = base_tokenizer()
-
-    def rows_at(seed: str) -> Iterator[Row]:
-        return planner_rows(tokenizer, Random(seed))
-
-    model = train_adapter(model, options, COURSE, rows_at)
-    save_adapter(model, options.out)
+    learn(options, COURSE, planner_rows)
     return evaluate(options.out)
 
 

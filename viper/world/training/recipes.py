@@ -22,6 +22,7 @@ RECIPES: Mapping[str, str] = MappingProxyType(
         "writer-small": "viper.world.training.writer:train_small",
         "planner": "viper.world.training.planner:train",
         "critic": "viper.world.training.critic:train",
+        "seeker": "viper.world.training.seeker:train",
     }
 )
 """Role -> ``module:function`` taking :class:`TrainOptions` and returning what it reached."""

@@ -1,0 +1,1 @@
+"""The knowledge world: objects with names and makers, pictures of them, texts about them."""

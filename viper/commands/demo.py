@@ -6,12 +6,20 @@ import importlib.util
 import webbrowser
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from viper.commands.option_groups import root_option
 from viper.commands.options import api_option, learned_option, open_profile, profile_options
 from viper.errors import EXIT_OK, MissingExtraError
+
+if TYPE_CHECKING:
+    from viper.reasoner import Reasoner
+    from viper.web.study.app import Study
+
+STUDIED = 20
+"""Questions of a study."""
 
 
 @click.command()
@@ -25,6 +33,10 @@ from viper.errors import EXIT_OK, MissingExtraError
 @click.option("--out", type=click.Path(path_type=Path), metavar="RUN",
               help="Folder for what is asked, new or of an earlier demo; by default "
                    "runs/demo-TIME.")  # fmt: skip
+@click.option("--study", metavar="SET",
+              help="Offer a user study beside it: questions of SET, answered by choosing actions; "
+                   "records go to RUN/records.jsonl. See viper seek record.")  # fmt: skip
+@root_option
 @api_option
 @learned_option()
 @profile_options
@@ -44,7 +56,7 @@ def demo(**given: Any) -> int:
     profile = open_profile(given)
     from viper.commands.progress import status
     from viper.schema import to_json
-    from viper.serve.listening import listening_at
+    from viper.serve.listening import address_of, listening_at
     from viper.web.demo.asked_run import check_folder
 
     folder = given["out"] or default_folder()
@@ -65,9 +77,9 @@ def demo(**given: Any) -> int:
             library = reasoner.components.library
             replayer = stack.enter_context(Replayer(library, given["sandbox"]))
             place = Place.at(given["host"])
-            server = make_server(Desk(reasoner, opening), place, replayer, visits)
-        host, port = listening.getsockname()[:2]
-        address = f"http://{f'[{host}]' if ':' in host else host}:{port}{place.prefix}/"
+            study = _study(reasoner, folder, given["study"], given["root"])
+            server = make_server(Desk(reasoner, opening), place, replayer, visits, study)
+        address = address_of(listening, f"{place.prefix}/")
         click.echo(address)
         click.echo(f"questions are kept in {folder}; Ctrl-C ends it", err=True)
         if given["open_browser"]:
@@ -75,6 +87,20 @@ def demo(**given: Any) -> int:
         server.run(sockets=[listening])
         opening.wait(0)
     return EXIT_OK
+
+
+def _study(reasoner: Reasoner, folder: Path, name: str | None, root: Path | None) -> Study | None:
+    """The study of a set's questions; None where none was asked for."""
+    if name is None:
+        return None
+    from viper.data.sample import Where
+    from viper.evaluate.evaluation import Evaluation
+    from viper.web.behind_token import new_token
+    from viper.web.study.app import Study
+    from viper.web.study.desk import StudyDesk
+
+    samples = Evaluation(name, Where(root), STUDIED).samples()
+    return Study(StudyDesk(reasoner, samples, folder / "records.jsonl"), new_token())
 
 
 def default_folder() -> Path:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import socket
 import webbrowser
 from contextlib import ExitStack
 from pathlib import Path
@@ -65,14 +64,16 @@ def view(
     from viper.api.library import library_for
     from viper.commands.progress import status
     from viper.evaluate.runs.store import RunStore
+    from viper.serve.listening import address_of, listening_at
     from viper.strategies.replay import Replayer
-    from viper.web.atlas.app import Atlas, Shelf, create_atlas, new_token
+    from viper.web.atlas.app import Atlas, Shelf, create_atlas
     from viper.web.atlas.gallery import Gallery
     from viper.web.atlas.index import AtlasIndex
+    from viper.web.behind_token import new_token
 
     with ExitStack() as stack:
         stores = [stack.enter_context(RunStore.read(run)) for run in runs]
-        listening = stack.enter_context(_socket(host, port))
+        listening = stack.enter_context(listening_at(host, port))
         with status("reading the rows"):
             index = AtlasIndex(stores)
         stack.callback(index.close)
@@ -82,34 +83,16 @@ def view(
             for run, store in zip(runs, stores, strict=True)
         )
         atlas = Atlas(shelves, index, replayer, new_token())
-        address = f"http://{_shown(host)}:{listening.getsockname()[1]}/{atlas.token}/"
+        address = address_of(listening, f"/{atlas.token}/")
         click.echo(address)
         click.echo("Ctrl-C ends it", err=True)
         if open_browser:
             webbrowser.open(address)
-        config = uvicorn.Config(create_atlas(atlas), log_level="warning", access_log=False)
+        config = uvicorn.Config(
+            create_atlas(atlas), log_level="warning", access_log=False, lifespan="off"
+        )
         uvicorn.Server(config).run(sockets=[listening])
     return EXIT_OK
-
-
-def _socket(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    made = socket.socket(family)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        made.bind((host, port))
-        made.listen()  # the address is told before the server runs: who comes then waits for it
-    except OSError as error:
-        made.close()
-        raise UsageError(
-            f"cannot listen on {host} port {port} ({error.strerror or error}); "
-            "choose another --port"
-        ) from None
-    return made
-
-
-def _shown(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
 
 
 def _name(run: Path, runs: tuple[Path, ...]) -> str:

@@ -22,6 +22,7 @@ from viper.tools.media import Media
 from viper.tuning.lesson import Lesson
 from viper.web.embedded_media import embedded, shades
 from viper.web.pages import asset, rendered
+from viper.web.seek_path import path_view
 from viper.web.trace_view import trial_views
 from viper.web.values import Sizes
 
@@ -98,6 +99,7 @@ def trace_page(trace: Trace, media: Media, replays: Sequence[Replay], extras: Ex
         trace=trace,
         trials=trials,
         prompts=prompts,
+        path=path_view(trace.path),
         chosen=_opened(trace),
         pictures=pictures,
         depth=depth,

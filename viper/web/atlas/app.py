@@ -5,22 +5,17 @@ It changes nothing of a run; what a visitor says of an answer is kept beside it.
 
 from __future__ import annotations
 
-import hmac
-import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 from urllib.parse import urlencode
 
 import anyio.to_thread
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
-from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
-from starlette.routing import Mount, Route
+from starlette.routing import Route
 
 from viper.evaluate.row import Row
 from viper.evaluate.runs.store import RunStore
@@ -30,7 +25,8 @@ from viper.web.atlas.addresses import address, wanted_from, whole
 from viper.web.atlas.gallery import Gallery
 from viper.web.atlas.index import SORTS, AtlasIndex
 from viper.web.atlas.said import Said, keep_said, read_said, saying
-from viper.web.pages import line_changes, rendered, static_file
+from viper.web.behind_token import behind_token
+from viper.web.pages import line_changes, rendered
 from viper.web.sample_pages import again, lesson_of, truth_of
 from viper.web.trace_page import Extras, replay_all, trace_page
 
@@ -68,58 +64,16 @@ class Atlas:
     token: str
 
 
-def new_token() -> str:
-    """One that nobody guesses."""
-    return secrets.token_urlsafe(18)
-
-
 def create_atlas(atlas: Atlas) -> Starlette:
     """The application: everything lies below ``/TOKEN/``."""
-    inner = [
+    routes = [
         Route("/", partial(_grid, atlas), name="grid"),
         Route("/sample", partial(_sample, atlas), name="sample"),
         Route("/trace", partial(_trace, atlas), name="trace"),
         Route("/feedback", partial(_feedback, atlas), methods=["POST"], name="feedback"),
         Route("/small", partial(_small, atlas), name="small"),
-        Route("/static/{name}", _static, name="static"),
     ]
-    return Starlette(
-        routes=[Mount("/{token}", routes=inner)],
-        middleware=[Middleware(_Gate, token=atlas.token)],
-        exception_handlers={HTTPException: _refused},
-    )
-
-
-class _Gate(BaseHTTPMiddleware):
-    """Refuses whoever does not know the token, and says what browsers may do with a page."""
-
-    def __init__(self, app: Any, token: str) -> None:
-        super().__init__(app)
-        self._token = token
-
-    async def dispatch(self, request: Request, call_next: RequestResponseEndpoint) -> Response:
-        given = request.url.path.split("/")[1]
-        known = hmac.compare_digest(given.encode(), self._token.encode())
-        if not known or not _is_allowed(request):
-            return Response("not found\n", 404, media_type="text/plain")
-        response = await call_next(request)
-        response.headers.setdefault("Content-Security-Policy", _POLICY)
-        response.headers["X-Content-Type-Options"] = "nosniff"
-        response.headers["Referrer-Policy"] = "no-referrer"
-        response.headers.setdefault("Cache-Control", "no-store")
-        return response
-
-
-def _is_allowed(request: Request) -> bool:
-    """Whether a page is asked for, or one of our own pages sends feedback."""
-    if request.method != "POST":
-        return request.method in ("GET", "HEAD")
-    sent_by = request.headers.get("sec-fetch-site", "same-origin")
-    return (
-        request.url.path.count("/") == 2
-        and request.url.path.endswith("/feedback")
-        and (sent_by == "same-origin")
-    )
+    return behind_token(routes, atlas.token, _POLICY, ["feedback"])
 
 
 async def _grid(atlas: Atlas, request: Request) -> Response:
@@ -231,19 +185,6 @@ async def _small(atlas: Atlas, request: Request) -> Response:
     return Response(
         made, media_type="image/jpeg", headers={"Cache-Control": "private, max-age=3600"}
     )
-
-
-async def _static(request: Request) -> Response:
-    found = static_file(request.path_params["name"])
-    if found is None:
-        raise HTTPException(404, "no such file")
-    text, kind = found
-    return Response(text, media_type=kind, headers={"Cache-Control": "private, max-age=3600"})
-
-
-async def _refused(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    return Response(f"{error.detail}\n", error.status_code, media_type="text/plain")
 
 
 def _key(request: Request) -> dict[str, str | int]:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import parse_qs
 
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from viper.errors import StoreError, UsageError, ViperError
@@ -20,6 +18,7 @@ from viper.evaluate.feedback import (
     read_feedback,
 )
 from viper.evaluate.row import Row
+from viper.web.behind_token import form_of
 from viper.web.trace_page import Saying
 
 _MOST_BYTES = 8 * 4 * LONGEST
@@ -42,16 +41,8 @@ async def read_said(request: Request) -> Said:
     Raises:
         HTTPException: it is too long, or no form.
     """
-    body = b""
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > _MOST_BYTES:
-            raise HTTPException(413, "too much feedback at once")
-    try:
-        fields = parse_qs(body.decode("ascii"), max_num_fields=8, errors="replace")
-    except ValueError:
-        raise HTTPException(400, "not a form") from None
-    answer, comment = (fields.get(name, [""])[0].strip() for name in ("answer", "comment"))
+    fields = await form_of(request, _MOST_BYTES)
+    answer, comment = (fields.get(name, "").strip() for name in ("answer", "comment"))
     return Said(answer, comment.replace("\r\n", "\n"))
 
 

@@ -36,6 +36,9 @@ _INTRO = """<h1>viper</h1>
 it, vision models answer its calls.</p>"""
 
 
+_STUDY = '<p><a href="{}">Take part in a study: find answers by choosing each action.</a></p>'
+
+
 def theme() -> gr.themes.Base:
     """Fonts of the reader's own system, colours with contrast enough in light and dark."""
     made = gr.themes.Default(
@@ -67,7 +70,7 @@ def build(demo: Demo) -> gr.Blocks:
         title="viper demo", analytics_enabled=False, delete_cache=(UPLOAD_S, UPLOAD_S)
     ) as blocks:
         visit = gr.State(Visit(), delete_callback=Visit.end)
-        gr.HTML(_INTRO, js_on_load=None)
+        gr.HTML(_INTRO + (_STUDY.format(demo.study) if demo.study else ""), js_on_load=None)
         with gr.Row():
             with gr.Column(min_width=280):
                 with gr.Row(equal_height=True):

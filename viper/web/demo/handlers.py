@@ -40,11 +40,13 @@ class Demo:
     Attributes:
         visits: folder for visitors' files.
         trace_address: address of an answer's trace page, by sample id.
+        study: address of the user study; empty where none is offered.
     """
 
     desk: Desk
     visits: Path
     trace_address: Callable[[str], str]
+    study: str = ""
 
 
 @dataclass(frozen=True)

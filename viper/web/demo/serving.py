@@ -29,6 +29,7 @@ from viper.serve.refusals import ForbiddenError
 from viper.serve.settings import is_loopback
 from viper.strategies.replay import Replayer
 from viper.web.demo.asking import Desk
+from viper.web.study.app import Study, create_study
 from viper.web.trace_page import Extras, replay_all, trace_page
 
 MAX_UPLOAD_MB = 64
@@ -50,7 +51,7 @@ _EXACT = frozenset(
         "/gradio_api/startup-events",
     }
 )
-_BEGINNINGS = ("/assets/", "/static/", "/svelte/", "/gradio_api/heartbeat/", "/trace/")
+_BEGINNINGS = ("/assets/", "/static/", "/svelte/", "/gradio_api/heartbeat/", "/trace/", "/study/")
 
 # gradio's page evaluates templates of its own and styles elements in place; all of it its own.
 _POLICY = (
@@ -164,9 +165,11 @@ def private_folder() -> Iterator[Path]:
         yield visits
 
 
-def make_server(desk: Desk, place: Place, replayer: Replayer, visits: Path) -> DemoServer:
+def make_server(
+    desk: Desk, place: Place, replayer: Replayer, visits: Path, study: Study | None = None
+) -> DemoServer:
     """The server; its ``run`` takes a listening socket. Models begin to load."""
-    app = create_app(desk, place, replayer, visits)
+    app = create_app(desk, place, replayer, visits, study)
     config = uvicorn.Config(
         app,
         log_level="critical",
@@ -182,8 +185,10 @@ def make_server(desk: Desk, place: Place, replayer: Replayer, visits: Path) -> D
     return server
 
 
-def create_app(desk: Desk, place: Place, replayer: Replayer, visits: Path) -> ASGIApp:
-    """The application: the page, the trace pages, and the gate before both."""
+def create_app(
+    desk: Desk, place: Place, replayer: Replayer, visits: Path, study: Study | None = None
+) -> ASGIApp:
+    """The application: the page, the trace pages, a study if there is one, the gate before all."""
     import gradio as gr
     from fastapi import FastAPI
     from fastapi.responses import HTMLResponse
@@ -205,7 +210,11 @@ def create_app(desk: Desk, place: Place, replayer: Replayer, visits: Path) -> AS
         html = trace_page(found, media, replay_all(found, media, replayer), Extras())
         return HTMLResponse(html, headers={"Content-Security-Policy": _TRACE_POLICY})
 
-    blocks = build(Demo(desk, visits, place.trace_address))
+    studied = ""
+    if study is not None:
+        app.mount(f"{place.prefix}/study", create_study(study))
+        studied = f"{place.prefix}/study/{study.token}/"
+    blocks = build(Demo(desk, visits, place.trace_address, studied))
     gr.mount_gradio_app(
         app,
         blocks,

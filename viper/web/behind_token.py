@@ -1,0 +1,103 @@
+"""Web applications whose addresses hold a random token: who does not know it gets nothing."""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from collections.abc import Collection, Mapping, Sequence
+from urllib.parse import parse_qs
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Mount, Route
+from starlette.types import ASGIApp
+
+from viper.web.pages import static_file
+
+_FIELDS = 8
+"""Of a form at most."""
+
+
+def new_token() -> str:
+    """One that nobody guesses."""
+    return secrets.token_urlsafe(18)
+
+
+def behind_token(
+    routes: Sequence[Route], token: str, policy: str, forms: Collection[str]
+) -> Starlette:
+    """The application: its routes and ``static/`` lie below ``/TOKEN/``.
+
+    Args:
+        policy: of all pages that set none themselves, for the header Content-Security-Policy.
+        forms: addresses below the token that pages of the application itself may send forms to.
+    """
+    inner = [*routes, Route("/static/{name}", _static, name="static")]
+    return Starlette(
+        routes=[Mount("/{token}", routes=inner)],
+        middleware=[Middleware(_Gate, token=token, policy=policy, forms=frozenset(forms))],
+        exception_handlers={HTTPException: _refused},
+    )
+
+
+async def form_of(request: Request, most_bytes: int) -> Mapping[str, str]:
+    """The fields of a form, each once, its first value as it was sent.
+
+    Raises:
+        HTTPException: it is too long, or no form.
+    """
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > most_bytes:
+            raise HTTPException(413, "too much at once")
+    try:
+        fields = parse_qs(body.decode("ascii"), max_num_fields=_FIELDS, errors="replace")
+    except ValueError:
+        raise HTTPException(400, "not a form") from None
+    return {name: values[0] for name, values in fields.items()}
+
+
+class _Gate(BaseHTTPMiddleware):
+    """Refuses whoever does not know the token and forms of others; says what browsers may do."""
+
+    def __init__(self, app: ASGIApp, token: str, policy: str, forms: frozenset[str]) -> None:
+        super().__init__(app)
+        self._token, self._policy, self._forms = token, policy, forms
+
+    async def dispatch(self, request: Request, call_next: RequestResponseEndpoint) -> Response:
+        below = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
+        given, _, rest = below.removeprefix("/").partition("/")
+        known = hmac.compare_digest(given.encode(), self._token.encode())
+        if not known or not self._is_allowed(request, rest):
+            return Response("not found\n", 404, media_type="text/plain")
+        response = await call_next(request)
+        response.headers.setdefault("Content-Security-Policy", self._policy)
+        response.headers["X-Content-Type-Options"] = "nosniff"
+        response.headers["Referrer-Policy"] = "no-referrer"
+        response.headers.setdefault("Cache-Control", "no-store")
+        return response
+
+    def _is_allowed(self, request: Request, rest: str) -> bool:
+        """Whether a page is asked for, or one of the application's own sends a form."""
+        if request.method != "POST":
+            return request.method in ("GET", "HEAD")
+        sent_by = request.headers.get("sec-fetch-site", "same-origin")
+        return rest in self._forms and sent_by == "same-origin"
+
+
+async def _static(request: Request) -> Response:
+    found = static_file(request.path_params["name"])
+    if found is None:
+        raise HTTPException(404, "no such file")
+    text, kind = found
+    return Response(text, media_type=kind, headers={"Cache-Control": "private, max-age=3600"})
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return Response(f"{error.detail}\n", error.status_code, media_type="text/plain")

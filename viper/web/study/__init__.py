@@ -1,0 +1,1 @@
+"""The user study of strategy ``seek``: questions that people answer by choosing actions."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
@@ -47,9 +47,10 @@ class FakeLab:
         samples: int = 40,
         seeds: tuple[int, ...] = (0, 1),
         corrections: Callable[[str, int], Sequence[str]] = lambda cell, number: ("first",),
+        groups: Callable[[int], Mapping[str, str]] = lambda number: {},
     ) -> None:
         self.scale = Scale(samples, seeds)
-        self._score, self._corrections = score, corrections
+        self._score, self._corrections, self._groups = score, corrections, groups
         self.asked: list[tuple[str, str, int]] = []
 
     def rows(self, cell: Cell, part: Part, seed: int) -> list[Row]:
@@ -59,6 +60,7 @@ class FakeLab:
                 f"{part.name}-{seed}-{number}",
                 seed,
                 self._score(cell.name, part.name, seed, number),
+                groups=self._groups(number),
                 cluster=f"{part.name}-{seed}-picture-{number // 2}",
             )
             for number in range(self.scale.samples)

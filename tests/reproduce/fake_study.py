@@ -15,6 +15,7 @@ from viper.evaluate.row import Row
 from viper.profiles import load_profile
 from viper.reproduce.lab import Lab, Scale, Step
 from viper.schema import to_json
+from viper.strategies.base import Components
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,9 @@ class FilePart:
 
     def shots(self, seed: int, limit: int) -> Evaluation:
         return Evaluation(self.mine, Where(None, "all", seed), limit, (seed,))
+
+    def equipped(self, components: Components, seed: int) -> Components:
+        return components
 
 
 class Noted:

@@ -9,8 +9,8 @@ import pytest
 from tests.reproduce.fake_study import Noted, Questions
 from viper.reproduce.lab import Lab, Step
 from viper.reproduce.plan import Plan, plan_of
-from viper.reproduce.run import reproduce_zero_shot, study_of
 from viper.reproduce.zero_shot import ACE, ablation, api_by_examples, cells_asked
+from viper.reproduce.zero_shot_run import reproduce_zero_shot, study_of
 
 
 @pytest.fixture

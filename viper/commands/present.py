@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from viper.commands.kept_versions import shown
 from viper.reasoner import RunResult
 from viper.schema import Answer, Failure, ToolCall, Trial
 
@@ -62,6 +63,9 @@ def details(result: RunResult) -> Iterator[str]:
     if result.program:
         yield "program:"
         yield from (f"    {line}" for line in result.program.splitlines())
+    if result.trace.path:
+        yield "steps:"
+        yield from (f"    {shown(step_line(step))}" for step in result.trace.path)
     yield "tool calls:"
     yield from (f"    {call_line(call)}" for call in result.trace.tool_calls)
     if result.trace.votes:
@@ -75,6 +79,19 @@ def details(result: RunResult) -> Iterator[str]:
         f"({usage.prompt_tokens} + {usage.completion_tokens} tokens), "
         f"{usage.model_calls} model calls, task {result.trace.task} ({result.trace.task_reason})"
     )
+
+
+def step_line(step: Mapping[str, Any]) -> str:
+    """One step of a search: the split, an action with its verdict, or the way back."""
+    if "visual" in step:
+        return f"to see: {step['visual']}; to know: {step['knowledge'] or '-'}"
+    if "back" in step:
+        return f"back from {step['back']} to {step['state']}"
+    words = f"({_short(step['words'])})" if step["words"] else ""
+    told = step.get("extracted") or step.get("reason") or ""
+    failed = f"; failed: {step['failure']}" if "failure" in step else ""
+    verdict = step.get("verdict", "no verdict")
+    return f"{step['state']} > {step['action']}{words}: {verdict} {_short(told)}{failed}"
 
 
 def call_line(call: ToolCall) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from viper.commands.reproduce_avis import avis
 from viper.commands.reproduce_clova import clova
 from viper.commands.reproduce_zero_shot import zero_shot
 
@@ -19,3 +20,4 @@ def reproduce() -> None:
 
 reproduce.add_command(zero_shot)
 reproduce.add_command(clova)
+reproduce.add_command(avis)

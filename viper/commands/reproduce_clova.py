@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Callable
@@ -13,7 +12,8 @@ import click
 
 from viper.commands.option_groups import root_option
 from viper.commands.options import open_profile, profile_options
-from viper.errors import EXIT_FAILED, EXIT_OK, UsageError
+from viper.commands.reproduce_shared import AS_JSON, hint_to_go_on, shown
+from viper.errors import UsageError
 
 if TYPE_CHECKING:
     from viper.reproduce.clova import Study
@@ -50,7 +50,7 @@ _LINE_EVERY_S = 30.0
               help="What is learned from, of other sets than the world.")  # fmt: skip
 @click.option("--second", metavar="NAME|FILE.toml",
               help="Profile whose LLM repeats the steps; by default NAME-small.")  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="Print rows, gains and claims as JSON.")
+@AS_JSON
 @profile_options
 def clova(**given: Any) -> int:
     """Tables 3 to 7 and figure 22 of CLOVA, and what must hold of them.
@@ -65,27 +65,17 @@ def clova(**given: Any) -> int:
     viper reproduce clova --out figures --json > figures.json
     """
     from viper.reproduce.clova_run import reproduce_clova
-    from viper.reproduce.write import as_text, write_reports
 
     folder = given["out"] or Path("reproduce", "clova-quick" if given["quick"] else "clova")
     school, study = _school(folder, given)
-    say = school.say
     try:
-        found = reproduce_clova(school, study, say)
-    except KeyboardInterrupt:
-        click.echo("\nstopped; to go on: the same line again", err=True)
-        raise
+        with hint_to_go_on():
+            found = reproduce_clova(school, study, school.say)
     finally:
         school.close()
         for components in school.writers.values():
             components.close()
-    write_reports(found, folder)
-    if given["as_json"]:
-        click.echo(json.dumps(found.to_json(), allow_nan=False))
-    else:
-        click.echo(as_text(found))
-    click.echo(f"{folder / 'report.html'}", err=True)
-    return EXIT_FAILED if any(claim.holds is False for claim in found.claims) else EXIT_OK
+    return shown(found, folder, as_json=given["as_json"])
 
 
 def _school(folder: Path, given: dict[str, Any]) -> tuple[School, Study]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from viper.evaluate.intervals import Estimate, mean
+from viper.evaluate.intervals import mean
 from viper.reproduce.clova import BASELINE, FULL, gain, main_table
 from viper.reproduce.clova_tools import Outcome
 from viper.reproduce.result import Claim, Entry, Gain
@@ -95,7 +95,7 @@ def _tools(tools: Tools | None, why: str) -> list[Claim]:
             told = f"{100 * before:.1f} -> {100 * after:.1f}: "
             if tool in _STRICT:
                 found.append(
-                    _of_gain(
+                    Claim.of_gain(
                         f"{kind}: from at most 35 % to at least 80 % on reserved concepts",
                         step.difference,
                         before <= BEFORE_AT_MOST and after >= AFTER_AT_LEAST,
@@ -104,7 +104,7 @@ def _tools(tools: Tools | None, why: str) -> list[Claim]:
                 )
             else:
                 found.append(
-                    _of_gain(
+                    Claim.of_gain(
                         f"{kind}: a gain on reserved concepts whose interval excludes 0",
                         step.difference,
                         step.difference.low > 0,
@@ -114,7 +114,7 @@ def _tools(tools: Tools | None, why: str) -> list[Claim]:
             lost = next((one for one in tools.gains if (one.name, one.family) == (kind, OLD)), None)
             if lost is not None:
                 found.append(
-                    _of_gain(
+                    Claim.of_gain(
                         f"{kind}: at most 1 point lost on old concepts",
                         lost.difference,
                         lost.difference.value >= -LOST,
@@ -129,7 +129,7 @@ def _end_to_end(school: School, subjects: Sequence[Subject]) -> list[Claim]:
         if subject.taught:
             step = gain(school, main_table(), (BASELINE.name, FULL.name), subject, subjects)
             found.append(
-                _of_gain(
+                Claim.of_gain(
                     f"answers, {subject.name}: at least +25 points over the baseline",
                     step.difference,
                     step.difference.value >= END_TO_END,
@@ -144,7 +144,7 @@ def _old(school: School, subjects: Sequence[Subject]) -> list[Claim]:
     if not olds:
         return [Claim(claim, None, _NOT_WORLD)]
     return [
-        _of_gain(claim, step.difference, step.difference.value >= -LOST)
+        Claim.of_gain(claim, step.difference, step.difference.value >= -LOST)
         for step in (
             gain(school, main_table(), (BASELINE.name, FULL.name), subject, subjects)
             for subject in olds
@@ -185,7 +185,7 @@ def _noise(tools: Tools | None, why: str) -> list[Claim]:
             f"{wrong - kept_wrong} of {wrong} discarded",
         ),
         Claim(keeps, good > 0 and kept_good / good >= KEPT, f"{kept_good} of {good} kept"),
-        _of_gain(matters, gained, gained.low > 0),
+        Claim.of_gain(matters, gained, gained.low > 0),
     ]
 
 
@@ -200,11 +200,3 @@ def _seconds(tools: Tools | None, why: str) -> list[Claim]:
         reason = f"the slowest of {len(seconds)} took {max(seconds):.1f} s on this machine"
         found.append(Claim(claim, max(seconds) <= most, reason))
     return found
-
-
-def _of_gain(claim: str, step: Estimate, holds: bool, told: str = "") -> Claim:
-    reason = (
-        f"{told}{100 * step.value:+.1f} [{100 * step.low:+.1f}, {100 * step.high:+.1f}], "
-        f"n = {step.n:,}"
-    )
-    return Claim(claim, holds, reason, step.value, (step.low, step.high))

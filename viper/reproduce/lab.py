@@ -179,6 +179,7 @@ class Lab:
             name: replace(
                 parts,
                 llm=CachedLLM(parts.llm, self._store),
+                seeker=None if parts.seeker is None else CachedLLM(parts.seeker, self._store),
                 examples=NoExamples(),
                 hub=hubs[parts.hub],
             )
@@ -263,7 +264,7 @@ class Lab:
         return rows
 
     def _components(self, cell: Cell, part: Part, seed: int) -> Components:
-        components = self.writers[cell.writer]
+        components = part.equipped(self.writers[cell.writer], seed)
         if cell.thresholds:
             components = components.with_thresholds(cell.thresholds)
         if cell.mining is None:

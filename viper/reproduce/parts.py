@@ -10,6 +10,7 @@ from viper.data.registry import data_set
 from viper.data.sample import Where
 from viper.data.world import EDITIONS
 from viper.evaluate.evaluation import Evaluation
+from viper.strategies.base import Components
 from viper.world.queries.meaning import FAMILIES
 
 
@@ -29,6 +30,10 @@ class Part(Protocol):
         """What is mined from: at most ``limit`` labelled samples that are never asked."""
         ...
 
+    def equipped(self, components: Components, seed: int) -> Components:
+        """The parts that answer under a seed, with what the data brings along."""
+        ...
+
 
 @dataclass(frozen=True)
 class WorldPart:
@@ -46,6 +51,9 @@ class WorldPart:
 
     def shots(self, seed: int, limit: int) -> Evaluation:
         return self._evaluation("train", seed, limit)
+
+    def equipped(self, components: Components, seed: int) -> Components:
+        return components
 
     def _evaluation(self, split: str, seed: int, limit: int) -> Evaluation:
         edition = tuple(EDITIONS)[seed % len(EDITIONS)]
@@ -72,6 +80,9 @@ class SetPart:
 
     def shots(self, seed: int, limit: int) -> Evaluation:
         return Evaluation(self.set_name, Where(self.root, self.shots_split, seed), limit, (seed,))
+
+    def equipped(self, components: Components, seed: int) -> Components:
+        return components
 
 
 def world_parts(split: str = "val") -> list[Part]:

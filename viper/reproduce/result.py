@@ -60,6 +60,13 @@ class Claim:
     gain: float | None = None
     interval: tuple[float, float] | None = None
 
+    @classmethod
+    def of_gain(cls, claim: str, difference: Estimate, holds: bool, told: str = "") -> Claim:
+        """A claim about a difference, which is said in points behind what is told before it."""
+        reason = f"{told}{in_points(difference)}, n = {difference.n:,}"
+        interval = (difference.low, difference.high)
+        return cls(claim, holds, reason, difference.value, interval)
+
     def to_json(self) -> dict[str, Any]:
         """``{claim, holds, reason, gain, interval}``."""
         return {
@@ -69,6 +76,13 @@ class Claim:
             "gain": None if self.gain is None else round(self.gain, 6),
             "interval": None if self.interval is None else [round(v, 6) for v in self.interval],
         }
+
+
+def in_points(difference: Estimate) -> str:
+    """A difference of scores with its interval, in points: ``+1.0 [-0.5, +2.5]``."""
+    return (
+        f"{100 * difference.value:+.1f} [{100 * difference.low:+.1f}, {100 * difference.high:+.1f}]"
+    )
 
 
 @dataclass(frozen=True)

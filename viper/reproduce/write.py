@@ -8,7 +8,7 @@ from pathlib import Path
 
 from viper.evaluate.reports.escape import for_terminal
 from viper.evaluate.runs.files import write_whole
-from viper.reproduce.result import Claim, Entry, Gain, Reproduction
+from viper.reproduce.result import Claim, Entry, Gain, Reproduction, in_points
 
 REPORT, PAGE = "report.json", "report.html"
 
@@ -75,13 +75,7 @@ def gains_of(steps: Iterable[Gain]) -> list[list[str]]:
         lines.append(
             [
                 name,
-                *(
-                    f"{100 * found[f].value:+.1f} [{100 * found[f].low:+.1f}, "
-                    f"{100 * found[f].high:+.1f}]"
-                    if f in found
-                    else "–"
-                    for f in families
-                ),
+                *(in_points(found[f]) if f in found else "–" for f in families),
             ]
         )
     return lines

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from viper.reproduce.lab import Lab
 from viper.reproduce.parts import Part
 from viper.reproduce.renamed_api import RENAMINGS, RenamedApi
-from viper.reproduce.result import Claim, Gain
+from viper.reproduce.result import Claim, in_points
 from viper.reproduce.zero_shot import (
     ABSTRACT_CELL,
     ACE_CELL,
@@ -84,9 +84,9 @@ def judged(lab: Lab, measured: Measured) -> list[Claim]:
 def _all_on(lab: Lab, part: Part) -> Claim:
     step = (VIPERGPT_CELL.name, TUNE_CELL.name)
     found = gain(lab, ablation(), step, [part])
-    return _of_gain(
+    return Claim.of_gain(
         f"ViperGPT API zero-shot -> everything on: at least +15 points, {part.name}",
-        found,
+        found.difference,
         found.difference.value >= ALL_ON,
     )
 
@@ -99,9 +99,9 @@ def _no_step_back(lab: Lab, parts: Sequence[Part]) -> Claim:
         for step in zip(names, names[1:], strict=False)
     ]
     worst = min(steps, key=lambda one: one.difference.high)
-    return _of_gain(
+    return Claim.of_gain(
         "no step's paired interval lies below -2 points",
-        worst,
+        worst.difference,
         worst.difference.high >= -TOLERANCE,
         f"the worst of {len(steps)} steps is {worst.name}, {worst.family}: ",
     )
@@ -114,15 +114,15 @@ def _examples_alone(lab: Lab, parts: Sequence[Part]) -> Claim:
     sure = [one.family for one in by_part if one.difference.low > 0]
     together = gain(lab, ablation(), step, parts)
     needed = min(2, len(parts))
-    each = "; ".join(f"{one.family} {_said(one)}" for one in by_part)
-    return _of_gain(claim, together, len(sure) >= needed, f"{each}; together ")
+    each = "; ".join(f"{one.family} {in_points(one.difference)}" for one in by_part)
+    return Claim.of_gain(claim, together.difference, len(sure) >= needed, f"{each}; together ")
 
 
 def _scores_matter(lab: Lab, parts: Sequence[Part]) -> Claim:
     step = (AT_RANDOM_CELL.name, ACE_CELL.name)
     found = gain(lab, mined_against_random(), step, parts)
     claim = "16 mined examples beat 16 kept at random"
-    return _of_gain(claim, found, found.difference.value > 0)
+    return Claim.of_gain(claim, found.difference, found.difference.value > 0)
 
 
 _RANDOM_SHOTS = "100 random shots are at least 16 chosen ones - 2 points"
@@ -130,7 +130,7 @@ _RANDOM_SHOTS = "100 random shots are at least 16 chosen ones - 2 points"
 
 def _random_shots(lab: Lab, parts: Sequence[Part]) -> Claim:
     found = gain(lab, shots(), ("16 chosen", "100 random"), parts)
-    return _of_gain(_RANDOM_SHOTS, found, found.difference.value >= -TOLERANCE)
+    return Claim.of_gain(_RANDOM_SHOTS, found.difference, found.difference.value >= -TOLERANCE)
 
 
 def _self_tuning(lab: Lab, grounding: Sequence[Part]) -> Claim:
@@ -139,7 +139,7 @@ def _self_tuning(lab: Lab, grounding: Sequence[Part]) -> Claim:
         return Claim(claim, None, _NOTHING_REFERS)
     table = self_tuning([part.name for part in grounding])
     found = gain(lab, table, (UNTUNED_CELL.name, TUNED_CELL.name), grounding)
-    return _of_gain(claim, found, found.difference.low > 0)
+    return Claim.of_gain(claim, found.difference, found.difference.low > 0)
 
 
 _NOTHING_REFERS = "no part of this data grounds expressions"
@@ -155,7 +155,9 @@ def _feedback(lab: Lab, parts: Sequence[Part]) -> Claim:
         winner = "feedback is better"
     elif difference.high < 0:
         winner = "from scratch is better"
-    return _of_gain(_FEEDBACK, found, True, f"{winner}: feedback against from scratch ")
+    return Claim.of_gain(
+        _FEEDBACK, found.difference, True, f"{winner}: feedback against from scratch "
+    )
 
 
 _RENAMED = "after the API's routines were renamed"
@@ -180,7 +182,7 @@ def _renamed(measured: Measured) -> list[Claim]:
     nothing = not renamed.broken and not renamed.named
     first = Claim(_NAMED, None if nothing else renamed.named == renamed.broken, said)
     return [first] + [
-        _of_gain(_restored_in(words), found, found.difference.value >= -TOLERANCE)
+        Claim.of_gain(_restored_in(words), found.difference, found.difference.value >= -TOLERANCE)
         for words, found in renamed.gains.items()
     ]
 
@@ -192,20 +194,4 @@ _SECOND = "with a second language model, too, everything on gains over the first
 def _second(lab: Lab, parts: Sequence[Part]) -> Claim:
     names = list(second_writer().cells)
     found = gain(lab, second_writer(), (names[0], names[-1]), parts)
-    return _of_gain(_SECOND, found, found.difference.low > 0)
-
-
-def _of_gain(claim: str, found: Gain, holds: bool, before: str = "") -> Claim:
-    difference = found.difference
-    return Claim(
-        claim,
-        holds,
-        f"{before}{_said(found)}, n = {difference.n:,}",
-        difference.value,
-        (difference.low, difference.high),
-    )
-
-
-def _said(found: Gain) -> str:
-    one = found.difference
-    return f"{100 * one.value:+.1f} [{100 * one.low:+.1f}, {100 * one.high:+.1f}]"
+    return Claim.of_gain(_SECOND, found.difference, found.difference.low > 0)

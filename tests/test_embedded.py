@@ -80,6 +80,7 @@ def test_python_from_the_readme() -> None:
     assert "def execute_command" in done.stdout
 
 
+@pytest.mark.timeout(900)  # it learns, writes a world and looks things up in it
 def test_commands_from_the_readme(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

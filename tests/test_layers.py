@@ -18,7 +18,7 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
         "errors schema agreement",
         "sandbox",
         "api",
-        "llm tools prompting testing",
+        "llm tools search prompting testing",
         "reasoner strategies record draw",
         "ace tuning",
         "world data",

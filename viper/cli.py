@@ -41,6 +41,8 @@ _COMMANDS = {
         "viper.commands.pool:pool",
         "Demonstrations of plans and programs: start, show.",
     ),
+    "index": ("viper.commands.index:index", "Pictures and texts to look things up in."),
+    "seek": ("viper.commands.seek:seek", "Searches step by step: graphs, and what was done."),
     "prompts": ("viper.commands.prompts:prompts", "What tools have learned: list, roll back."),
     "reproduce": ("viper.commands.reproduce:reproduce", "Measure the papers' figures again."),
     "world": ("viper.commands.world:world", "The embedded world: render, question, train, score."),

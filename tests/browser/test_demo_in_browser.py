@@ -165,6 +165,7 @@ def test_it_can_be_used_by_keyboard(tab: Tab, served: ServedDemo) -> None:
     found.locator(".viper-media img").wait_for()
     found.keyboard.press("Tab")
     assert found.evaluate("document.activeElement.textContent").strip() == "Draw a clip"
+    expect(button(found, "Keep this feedback")).not_to_be_visible()
     found.keyboard.press("Tab")
     found.keyboard.type("how many cubes?")
     found.keyboard.press("Enter")

@@ -88,12 +88,12 @@ def build(demo: Demo) -> gr.Blocks:
                     ask = gr.Button("Ask", variant="primary", min_width=120)
                     stop = gr.Button("Stop", interactive=False, min_width=120)
                 examples = gr.Radio([], label="Examples for this scene", visible=HIDDEN)
-            with gr.Column(min_width=280):
+            with gr.Column(min_width=280, elem_classes="viper-told"):
                 status = gr.HTML(line_html("nothing asked yet"), js_on_load=_SPOKEN)
                 answer = gr.HTML("", js_on_load=None)
                 trials = gr.HTML("", js_on_load=None)
                 trace = gr.HTML("", js_on_load=None)
-                with gr.Column(visible=HIDDEN) as feedback:
+                with gr.Column(elem_classes="viper-feedback"):
                     right = gr.Textbox(label="Wrong? What would have been right", lines=1)
                     comment = gr.Textbox(label="A comment in words", lines=2, max_length=LONGEST)
                     note = gr.Button("Keep this feedback")
@@ -102,7 +102,7 @@ def build(demo: Demo) -> gr.Blocks:
         _take_uploads_only(upload)
         shown = Shown(
             visit, media, query, options, examples, status, answer, trials, trace, stop,
-            feedback, right, comment, noted,
+            right, comment, noted,
         )  # fmt: skip
         handlers.shown = shown
         hidden: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}

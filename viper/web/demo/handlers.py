@@ -63,7 +63,6 @@ class Shown:
     trials: gr.HTML
     trace: gr.HTML
     stop: gr.Button
-    feedback: gr.Column
     right: gr.Textbox
     comment: gr.Textbox
     noted: gr.HTML
@@ -78,7 +77,7 @@ class Shown:
         """What a question changes."""
         return [
             self.status, self.answer, self.trials, self.trace, self.stop,
-            self.feedback, self.right, self.comment, self.noted,
+            self.right, self.comment, self.noted,
         ]  # fmt: skip
 
 
@@ -138,7 +137,6 @@ class Handlers:
                     address = self._demo.trace_address(told.row.sample_id)
                     changed[shown.answer] = answer_html(told)
                     changed[shown.trace] = trace_html(address)
-                    changed[shown.feedback] = gr.update(visible=True)
                     changed[shown.right] = gr.update(info=RIGHT_IS.get(told.row.task, "in words"))
                 yield changed
         except Exception as error:  # noqa: BLE001 - boundary: one question
@@ -188,7 +186,6 @@ class Handlers:
             shown.answer: "",
             shown.trials: "",
             shown.trace: "",
-            shown.feedback: gr.update(visible=HIDDEN),
             shown.right: "",
             shown.comment: "",
             shown.noted: "",

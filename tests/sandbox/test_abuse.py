@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from tests.sandbox.abuse import CASES
-from tests.sandbox.abuse.case import Case, breach
+from tests.sandbox.abuse.case import MARK, Case, breach
 from tests.sandbox.abuse.stage import HOSTILE, Stage
 from tests.sandbox.abuse.wire_frames import call, done
 from viper.sandbox import Sandbox
@@ -29,6 +29,18 @@ def test_attempt_fails(case: Case, stage: Stage) -> None:
     if outcome.failure is not None:
         assert outcome.failure.kind in case.kinds
         _check_exception(case, outcome.failure.kind, outcome.failure.exception)
+    assert not list(stage.folder.iterdir())
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_attempt_fails_over_two_turns(case: Case, stage: Stage) -> None:
+    outcomes = stage.in_turns(case)
+    for outcome in outcomes:
+        message = outcome.failure.message if outcome.failure else ""
+        assert MARK not in outcome.stdout and MARK not in message
+        if outcome.failure is not None and outcome.failure.kind == "runtime":
+            assert outcome.failure.exception in (*ORDINARY, "PermissionError")
+    assert breach(outcomes[-1]) is None
     assert not list(stage.folder.iterdir())
 
 

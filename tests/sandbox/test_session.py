@@ -64,3 +64,44 @@ def test_arguments_of_a_turn_are_variables(sandbox: Sandbox) -> None:
     with sandbox.session() as session:
         session.run("pass", args={"image": 3})
         assert session.run("answer = image").value == 3
+
+
+@pytest.mark.parametrize(
+    ("code", "value"),
+    [
+        ("x = 2\nx + 1", 3),
+        ("x = 2", 2),
+        ("x = y = [1]", [1]),
+        ("answer = 4\nanswer * 2", 8),
+        ("x, y = 1, 2", None),
+        ("for x in range(3):\n    x", None),
+        ("def f():\n    return 1", None),
+        ("# nothing", None),
+        ("", None),
+    ],
+)
+def test_a_turn_shows_its_last_value(sandbox: Sandbox, code: str, value: object) -> None:
+    with sandbox.session() as session:
+        session.run("'before'", shows=True)
+        outcome = session.run(code, shows=True)
+    assert outcome.ok and outcome.value == value
+
+
+def test_what_was_shown_before_is_not_shown_again(sandbox: Sandbox) -> None:
+    with sandbox.session() as session:
+        assert session.run("1 + 1", shows=True).value == 2
+        assert session.run("import math", shows=True).value is None
+
+
+def test_a_failing_last_line_keeps_its_place(sandbox: Sandbox) -> None:
+    with sandbox.session() as session:
+        failure = session.run("x = 1\nx.missing", shows=True).failure
+    assert failure is not None and (failure.line, failure.source_line) == (2, "x.missing")
+
+
+def test_too_much_output_ends_its_turn_alone() -> None:
+    with Sandbox(limits=Limits(output_kb=1)) as sandbox, sandbox.session() as session:
+        failure = session.run("print('x' * 2000)").failure
+        assert failure is not None and failure.kind == "output"
+        outcome = session.run("print('y' * 900)\nanswer = 1")
+        assert outcome.value == 1 and outcome.stdout == "y" * 900 + "\n"

@@ -23,7 +23,7 @@ from viper.sandbox.facades import build_facades
 from viper.sandbox.guards import Guards, is_hidden_builtin
 from viper.sandbox.lockdown import BALLAST_BYTES, PROGRAM_FD, TRACE_FD, Applied, Lockdown
 from viper.sandbox.names import OutputLimitError, Printer, import_guards, program_builtins
-from viper.sandbox.policy import PolicyError, Program, compile_program
+from viper.sandbox.policy import SHOWN, PolicyError, Program, compile_program
 from viper.sandbox.prepass import authored, hidden
 from viper.sandbox.tools import Source
 from viper.sandbox.wire import (
@@ -180,8 +180,9 @@ class Child:
     def _run(self, meta: Mapping[str, Any], raw: Raw) -> dict[str, Any]:
         self.turn += 1
         self.caller.start_turn()
+        self.printer.start_turn()
         filename = f"{FILENAME}>" if self.turn == 1 else f"{FILENAME} turn {self.turn}>"
-        run = _Run(self, filename, str(meta["code"]), meta.get("entry"))
+        run = _Run(self, filename, str(meta["code"]), meta.get("entry"), bool(meta.get("shows")))
         try:
             args = decode(meta["args"], raw, self._decode)
             value = run.execute(args)
@@ -204,16 +205,24 @@ class Child:
 class _Run:
     """One program from source to done frame."""
 
-    def __init__(self, child: Child, filename: str, source: str, entry: str | None) -> None:
+    def __init__(
+        self, child: Child, filename: str, source: str, entry: str | None, shows: bool
+    ) -> None:
         self.child, self.filename, self.source, self.entry = child, filename, source, entry
+        self.shows = shows
         self.program: Program | None = None
         self.function: str | None = None
 
     def execute(self, args: Mapping[str, Any]) -> Any:
         namespace = self.child.namespace
-        self.program = compile_program(self.source, self.filename, self.child.config.source_bytes)
+        self.program = compile_program(
+            self.source, self.filename, self.child.config.source_bytes, shows=self.shows
+        )
         namespace.update({hidden(name): value for name, value in args.items()})
+        namespace.pop(hidden(SHOWN), None)
         exec(self.program.code, namespace)  # noqa: S102 - guarded code in a locked process
+        if self.shows:
+            return namespace.get(hidden(SHOWN))
         if self.entry and self.program.defines(self.entry):
             self.function = self.entry
             function = namespace[hidden(self.entry)]

@@ -43,7 +43,7 @@ class Printer:
     """Collects what a program prints.
 
     Args:
-        limit: most characters in all.
+        limit: most characters of a turn.
 
     Attributes:
         flush: called where text has waited for longer than ``FLUSH_S``, so that what a
@@ -55,6 +55,11 @@ class Printer:
         self.flush: Callable[[], None] = lambda: None
         self._parts: list[str] = []
         self._taken = 0.0
+
+    def start_turn(self) -> None:
+        """Gives the next turn all of its room."""
+        self.length, self.exceeded = 0, False
+        self._parts.clear()
 
     def print(self, *values: Any, sep: Any = " ", end: Any = "\n", **_: Any) -> None:
         """``print`` for programs; ``file`` and ``flush`` are ignored."""

@@ -27,6 +27,9 @@ from RestrictedPython.transformer import (
 from viper.sandbox.prepass import CLASS_METHODS, Prepass, PrepassError, authored
 from viper.sandbox.walking import FastTransformer
 
+SHOWN = "shown_value"
+"""Variable that holds what a turn that is to be shown ends in."""
+
 MAX_NODES = 20_000
 MAX_DEPTH = 100
 
@@ -76,11 +79,15 @@ class Program:
         }
 
 
-def compile_program(source: str, filename: str, max_source: int = 64 * 1024) -> Program:
+def compile_program(
+    source: str, filename: str, max_source: int = 64 * 1024, *, shows: bool = False
+) -> Program:
     """The program, ready to run in a namespace that holds the guards.
 
     Args:
         max_source: longest source in bytes.
+        shows: keep in :data:`SHOWN` what the last statement is worth, as a notebook does: an
+            expression, or what is assigned to a single name.
 
     Raises:
         PolicyError: it does not parse, is too large, or uses what is not allowed.
@@ -92,6 +99,8 @@ def compile_program(source: str, filename: str, max_source: int = 64 * 1024) -> 
         )
     tree = _parse(source, filename)
     functions = frozenset(node.name for node in tree.body if isinstance(node, ast.FunctionDef))
+    if shows:
+        _keep_last(tree)
     try:
         rewritten = Prepass(MAX_NODES, MAX_DEPTH).visit(tree)
     except PrepassError as error:
@@ -106,6 +115,18 @@ def compile_program(source: str, filename: str, max_source: int = 64 * 1024) -> 
     except (SyntaxError, ValueError) as error:
         raise _syntax_error(error) from None
     return Program(code, source, functions)
+
+
+def _keep_last(tree: ast.Module) -> None:
+    """Assigns what the last statement is worth to :data:`SHOWN`."""
+    if not tree.body:
+        return
+    last = tree.body[-1]
+    target = ast.copy_location(ast.Name(SHOWN, ast.Store()), last)
+    if isinstance(last, ast.Expr):
+        tree.body[-1] = ast.copy_location(ast.Assign([target], last.value), last)
+    elif isinstance(last, ast.Assign) and isinstance(last.targets[0], ast.Name):
+        last.targets.append(target)
 
 
 def _parse(source: str, filename: str) -> ast.Module:

@@ -168,13 +168,18 @@ class Session:
         args: Mapping[str, Any] | None = None,
         return_type: Callable[[Any], str | None] | None = None,
         cancel: threading.Event | None = None,
+        shows: bool = False,
     ) -> Outcome:
         """Runs one turn; see :meth:`Sandbox.run`.
+
+        Args:
+            shows: the value is what the turn's last statement is worth, as in a notebook: that of
+                an expression, or what is assigned to a single name; None of any other.
 
         Raises:
             UsageError: the episode has ended.
         """
-        return self._run(code, entry, args or {}, return_type, cancel, last=False)
+        return self._run(code, entry, args or {}, return_type, cancel, last=False, shows=shows)
 
     def close(self) -> None:
         """Ends the episode and its process; may be called again."""
@@ -200,12 +205,13 @@ class Session:
         return_type: Callable[[Any], str | None] | None,
         cancel: threading.Event | None,
         last: bool,
+        shows: bool = False,
     ) -> Outcome:
         if self.ended:
             raise UsageError("this episode has ended; start a new session")
         turn = Turn(self._pool, self._child, self._tools, self._limits, cancel)
         try:
-            outcome = turn.run(code, entry, args, last)
+            outcome = turn.run(code, entry, args, last, shows)
         except BaseException:
             self.close()
             raise

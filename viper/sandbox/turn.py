@@ -62,11 +62,14 @@ class Turn:
         self._started = self._deadline = 0.0
         self._source: list[str] = []
 
-    def run(self, code: str, entry: str | None, args: Mapping[str, Any], last: bool) -> Outcome:
+    def run(
+        self, code: str, entry: str | None, args: Mapping[str, Any], last: bool, shows: bool = False
+    ) -> Outcome:
         """The outcome of ``code``.
 
         Args:
             last: the child ends after this turn.
+            shows: the value is what the last statement is worth.
 
         Raises:
             CancelledError: the cancel event was set.
@@ -86,6 +89,7 @@ class Turn:
             "entry": entry,
             "args": encode(dict(args), raw),
             "session": not last,
+            "shows": shows,
         }
         try:
             self._child.channel.send_packed(pack(meta), raw, self._deadline)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 from collections import OrderedDict
 from collections.abc import Callable
@@ -53,6 +54,21 @@ class Stage:
         """The case in the sandbox as it is."""
         return self._run(case, *_place(case))
 
+    def in_turns(self, case: Case) -> list[Outcome]:
+        """The case in one episode: what prepares it, its last statement, what it left."""
+        prelude, limits = _place(case)
+        turns, outcomes = [*_split(case.program), "answer"], []
+        tools = self._tools(case)
+        with self._box(prelude, limits).session(tools=tools) as session:
+            session.run("before = 1", args=self._args(case, prelude))
+            for turn in turns:
+                outcomes.append(session.run(turn, shows=True))
+                if not outcomes[-1].ok:
+                    break
+            if not session.ended:
+                assert session.run("before", shows=True).value == 1
+        return outcomes
+
     def opened(self, case: Case) -> Outcome:
         """The case in a sandbox without its guard and with every other one."""
         with pytest.MonkeyPatch.context() as patch:
@@ -89,13 +105,14 @@ class Stage:
     def _run(
         self, case: Case, prelude: Prelude, limits: Limits, without: tuple[str, ...] = ()
     ) -> Outcome:
-        args: dict[str, Any] = {}
-        if case.group == "system calls":
-            args = {"parent": os.getpid(), "folder": str(self.folder)}
-        elif prelude is not TOY:
-            args = {"image": IMAGE, "video": VIDEO}
         box = self._box(prelude, limits, without)
+        args = self._args(case, prelude)
         return box.run(case.program, tools=self._tools(case), args=args)
+
+    def _args(self, case: Case, prelude: Prelude) -> dict[str, Any]:
+        if case.group == "system calls":
+            return {"parent": os.getpid(), "folder": str(self.folder)}
+        return {} if prelude is TOY else {"image": IMAGE, "video": VIDEO}
 
     def _tools(self, case: Case) -> Any:
         if case.group != "tool calls":
@@ -103,6 +120,19 @@ class Stage:
         picture = np.zeros((60, 100, 3), np.uint8)
         of_video = case.guard == "segments"
         return self._hub.session(media_from(np.stack([picture] * 8) if of_video else [picture] * 2))
+
+
+def _split(program: str) -> list[str]:
+    """What stands before the last statement, and that; one turn where nothing does."""
+    try:
+        body = ast.parse(program).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return [program]
+    lines = program.splitlines()
+    first = body[-1].lineno - 1 if body else 0
+    if first and len(body) > 1 and body[-2].end_lineno == body[-1].lineno:
+        return [program]
+    return ["\n".join(lines[:first]), "\n".join(lines[first:])] if first else [program]
 
 
 def _place(case: Case) -> tuple[Prelude, Limits]:

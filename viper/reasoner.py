@@ -64,6 +64,8 @@ _CHANGES = (
     "max_steps",
     "without_actions",
     "max_cost_usd",
+    "max_turns",
+    "max_seconds",
 )
 
 
@@ -95,6 +97,8 @@ class RunOptions:
     max_steps: int | None = None
     without_actions: tuple[str, ...] | None = None
     max_cost_usd: float | None = None
+    max_turns: int | None = None
+    max_seconds: float | None = None
 
     def settings(self, base: RunSettings) -> RunSettings:
         """The profile's settings with these changes.
@@ -358,6 +362,7 @@ class Reasoner:
             api=context.settings.api,
             left_out=context.left_out,
             path=tuple(context.path),
+            turns=tuple(context.turns),
             fallback=context.fallback,
             chosen=chosen,
             votes=context.votes,

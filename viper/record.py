@@ -32,7 +32,7 @@ def result_record(result: RunResult, images: list[str] | None = None) -> dict[st
         "images": images or [],
         "program": trace.program,
         "plan": trace.plan,
-        "turns": None,
+        "turns": [to_json(turn) for turn in trace.turns] or None,
         "path": list(trace.path) or None,
         "strategy": trace.strategy,
         "profile": trace.profile,

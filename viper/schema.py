@@ -195,6 +195,39 @@ class Trial:
     demonstrations: tuple[str, ...] = ()
 
 
+TurnKind = Literal["code", "thought", "done", "unreadable", "forced"]
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One turn of strategy ``explore``: an action, and what the environment answered.
+
+    Source: DWIM (2025), supplement, sec. 6, for the actions.
+
+    Attributes:
+        index: counts from 0 in the query.
+        kind: the action; ``unreadable`` where none could be read, ``forced`` the end at a bound.
+        text: the code, the thought, what was written and not understood, or why it was forced.
+        result: what came back, as the agent read it; "" where nothing does.
+        failure: of code that failed.
+        calls: indices of the tool calls that the code made, in the trial's log.
+        value: what its last line was worth, or the answer of ``done`` and ``forced``; JSON.
+        writing: what the request for it cost; nothing for a turn that the agent did not write.
+        by: ``agent``, or ``checker`` for a thought that doubts a result.
+    """
+
+    index: int
+    kind: str
+    text: str = ""
+    result: str = ""
+    failure: Failure | None = None
+    calls: tuple[int, ...] = ()
+    value: Any = None
+    seconds: float = 0.0
+    writing: Usage = Usage()
+    by: str = "agent"
+
+
 @dataclass(frozen=True)
 class Answer:
     """What a run answered.
@@ -224,7 +257,8 @@ class Trace:
     of the examples in the last prompt, in its order; ``examples_left_out`` how many more were
     wanted than the model's context had room for. ``chosen`` is the index of the trial whose answer
     counts, None where there is no answer; ``votes`` are the answers of a run that voted, each with
-    its count, the winner first.
+    its count, the winner first. ``turns`` are those of strategy ``explore``; ``path`` the steps of
+    strategy ``seek``.
     """
 
     query: Query
@@ -240,6 +274,7 @@ class Trace:
     api: str
     seed: int
     path: tuple[Any, ...] = ()
+    turns: tuple[Turn, ...] = ()
     left_out: tuple[str, ...] = ()
     fallback: str | None = None
     examples_shown: tuple[str, ...] = ()

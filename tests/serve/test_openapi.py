@@ -83,5 +83,6 @@ def test_every_endpoint_and_error_is_described(open_server: Served) -> None:
         *("media", "path", "query", "task", "options"),
         *("api", "strategy", "trials", "temperature", "seed"),
         *("feedback", "self_tune", "votes", "examples", "retrieval", "example_order"),
-        *("max_llm_calls", "max_llm_tokens", "max_steps", "fallback"),
+        *("max_llm_calls", "max_llm_tokens", "max_steps"),
+        *("max_turns", "max_seconds", "fallback"),
     }

@@ -28,7 +28,7 @@ _OF_A_RUN = {
     for name in (
         "trials", "temperature", "feedback", "self_tune", "votes", "retrieval", "example_order",
         "fallback", "max_llm_calls", "max_llm_tokens", "graph", "decisions", "max_steps",
-        "without_actions", "max_cost_usd",
+        "without_actions", "max_cost_usd", "max_turns", "max_seconds",
     )
 } | {"n_examples": "examples"}  # fmt: skip
 """Options by the setting of ``RunOptions`` that they change."""
@@ -67,6 +67,10 @@ correction_options = options(
                  help="seek: actions for one query at most."),
     click.option("--without", "without_actions", multiple=True, metavar="ACTION",
                  help="seek: do without an action or a group (seeing, object, search, llm)."),
+    click.option("--max-turns", type=click.IntRange(1, 1_000), metavar="N",
+                 help="explore: turns for one query at most; then the best answer counts."),
+    click.option("--max-seconds", type=click.FloatRange(0), metavar="S",
+                 help="explore: no further turn after so long; 0: no bound."),
     click.option("--fallback", type=click.Choice(FALLBACKS),
                  help="What answers, marked as such, when every trial failed."),
 )  # fmt: skip

@@ -139,7 +139,7 @@ def model_ids(reasoner: Reasoner) -> dict[str, str]:
     """Name and weight hash of every model, the language models among them; loads them."""
     components = reasoner.components
     models = components.hub.models
-    helpers = {"planner": components.planner, "seeker": components.seeker}
+    helpers = {name: getattr(components, name) for name in ("planner", "seeker", "explorer")}
     return {
         "llm": components.llm.model_id,
         **{name: one.model_id for name, one in helpers.items() if one is not None},

@@ -97,8 +97,8 @@ _EXTRAS = {
 
 
 def played(role: str) -> str:
-    """The role whose backends play this one: planner, critic and seeker are language models too."""
-    return "llm" if role in ("planner", "critic", "seeker") else role
+    """The role whose backends play this one: planner, critic and their like are language models."""
+    return "llm" if role in ("planner", "critic", "seeker", "explorer") else role
 
 
 def installed_backends() -> dict[str, str]:

@@ -27,10 +27,10 @@ from viper.tools.settings import Sensitivity, ToolSettings
 
 SHIPPED = Path(__file__).parent
 
-LANGUAGE_MODELS = ("llm", "planner", "critic", "seeker")
+LANGUAGE_MODELS = ("llm", "planner", "critic", "seeker", "explorer")
 """Tables of a profile that name a language model."""
 
-HELPERS = ("planner", "critic", "seeker")
+HELPERS = ("planner", "critic", "seeker", "explorer")
 """Those beside the program writer; each says in which style it is asked."""
 
 
@@ -39,7 +39,7 @@ class BackendChoice:
     """A backend by name, what it loads (``embedded:NAME``, a folder, a hub id), its options.
 
     ``cache`` keeps what a language model answered on disk; ``style`` is that of the prompts of a
-    planner, critic or seeker, one of :data:`viper.prompting.builder.STYLES`.
+    planner, critic, seeker or explorer, one of :data:`viper.prompting.builder.STYLES`.
     """
 
     backend: str
@@ -59,6 +59,7 @@ class ProfileDocument:
         critic: the language model that says what made an answer wrong, where there is one.
         seeker: the language model that plans and judges in strategy ``seek``, where that is not the
             one that writes programs.
+        explorer: the language model that acts in strategy ``explore``, likewise.
         bank: the bank of in-context examples, ``embedded:NAME`` or a path, or None.
         preload: load the vision models ahead, for profiles whose models are small.
         load: options of :class:`viper.tools.loading.LoadOptions` for every model that is
@@ -76,6 +77,7 @@ class ProfileDocument:
     planner: BackendChoice | None = None
     critic: BackendChoice | None = None
     seeker: BackendChoice | None = None
+    explorer: BackendChoice | None = None
     bank: str | None = None
     preload: bool = False
     load: Mapping[str, Any] = field(default_factory=dict)
@@ -135,8 +137,8 @@ class _Reader:
     """Turns parsed TOML into a document, blaming by line."""
 
     _TOP = (
-        "name", "description", "llm", "planner", "critic", "seeker", "roles", "load",
-        "sensitivities", "tools", "run", "limits",
+        "name", "description", "llm", "planner", "critic", "seeker", "explorer", "roles",
+        "load", "sensitivities", "tools", "run", "limits",
     )  # fmt: skip
 
     def __init__(self, path: Path, text: str) -> None:
@@ -165,9 +167,7 @@ class _Reader:
             name=self._text(data, "name", self.path.stem),
             description=self._text(data, "description", ""),
             llm=self._backend(data["llm"], "llm", ""),
-            planner=self._backend(data["planner"], "planner", "") if "planner" in data else None,
-            critic=self._backend(data["critic"], "critic", "") if "critic" in data else None,
-            seeker=self._backend(data["seeker"], "seeker", "") if "seeker" in data else None,
+            **{name: self._backend(data[name], name, "") for name in HELPERS if name in data},
             roles=self._roles(self._table(data, "roles")),
             tools=self._record(
                 ToolSettings, tools, "tools", sensitivities=self._sensitivities(data)

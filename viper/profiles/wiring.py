@@ -121,6 +121,8 @@ class Profile:
             demonstrations=pool,
             seeker=self._helper("seeker", document.seeker),
             seeker_style=document.seeker.style if document.seeker else "chat",
+            explorer=self._helper("explorer", document.explorer),
+            explorer_style=document.explorer.style if document.explorer else "chat",
         )
 
     def library(self) -> Library:

@@ -180,6 +180,7 @@ class Lab:
                 parts,
                 llm=CachedLLM(parts.llm, self._store),
                 seeker=None if parts.seeker is None else CachedLLM(parts.seeker, self._store),
+                explorer=None if parts.explorer is None else CachedLLM(parts.explorer, self._store),
                 examples=NoExamples(),
                 hub=hubs[parts.hub],
             )

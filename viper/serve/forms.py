@@ -81,6 +81,12 @@ class RunForm(_Form):
     max_steps: int | None = Field(
         None, ge=1, le=1_000, description="Actions of strategy seek at most."
     )
+    max_turns: int | None = Field(
+        None, ge=1, le=1_000, description="Turns of strategy explore at most."
+    )
+    max_seconds: float | None = Field(
+        None, gt=0, le=86_400, description="After which strategy explore takes no further turn."
+    )
     fallback: Literal["none", "vipergpt"] | None = Field(
         None, description="What answers when every trial failed."
     )
@@ -104,6 +110,8 @@ class RunForm(_Form):
             max_llm_calls=self.max_llm_calls,
             max_llm_tokens=self.max_llm_tokens,
             max_steps=self.max_steps,
+            max_turns=self.max_turns,
+            max_seconds=self.max_seconds,
             fallback=self.fallback,
         )
 

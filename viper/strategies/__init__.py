@@ -1,4 +1,6 @@
-"""Ways of answering with the same tools: ``program`` (ViperGPT), ``plan`` (CLOVA), ``seek`` (AVIS).
+"""Ways of answering with the same tools.
+
+``program`` (ViperGPT), ``plan`` (CLOVA), ``seek`` (AVIS), ``explore`` (DWIM), and models alone.
 
 An installed package adds one by an entry point of the group ``viper.strategies`` that
 names a class with :class:`viper.strategies.base.Strategy`'s attributes.
@@ -47,6 +49,10 @@ STRATEGIES: Mapping[str, Shipped] = {
     "seek": Shipped(
         "viper.strategies.seek.strategy:SeekStrategy",
         "look for what the picture alone cannot tell, one step after the other",
+    ),
+    "explore": Shipped(
+        "viper.strategies.explore.strategy:ExploreStrategy",
+        "act turn by turn, see what each turn gave, and go on from there",
     ),
     "detector": Shipped(
         "viper.strategies.end_to_end:DetectorStrategy",

@@ -22,6 +22,7 @@ from viper.schema import (
     Failure,
     Query,
     Trial,
+    Turn,
     Usage,
 )
 from viper.strategies.demonstrations import Demonstrations, NoDemonstrations
@@ -110,6 +111,8 @@ class RunSettings:
         without_actions: that strategy ``seek`` must do without, for measurements.
         max_cost_usd: after which no language model is asked any more, where its price is known; 0
             sets no bound.
+        max_turns: of strategy ``explore``; at the last one the best answer so far counts.
+        max_seconds: after which strategy ``explore`` takes no further turn; 0 sets no bound.
 
     Raises:
         UnknownNameError: another fallback.
@@ -142,6 +145,8 @@ class RunSettings:
     max_steps: int = 16
     without_actions: tuple[str, ...] = ()
     max_cost_usd: float = 0.0
+    max_turns: int = 12
+    max_seconds: float = 0.0
 
     def __post_init__(self) -> None:
         for name, value, known in (
@@ -163,6 +168,11 @@ class RunSettings:
             raise UsageError(
                 f"max_steps is {self.max_steps}, max_cost_usd {self.max_cost_usd:g}; expected at "
                 "least 1 step, and a cost of 0 (no bound) or more"
+            )
+        if self.max_turns < 1 or self.max_seconds < 0:
+            raise UsageError(
+                f"max_turns is {self.max_turns}, max_seconds {self.max_seconds:g}; expected at "
+                "least 1 turn, and 0 (no bound) or more seconds"
             )
         if not _is_fraction_box(self.average_box):
             raise UsageError(
@@ -195,6 +205,8 @@ class Components:
         demonstrations: what strategy ``plan`` shows of plans and programs.
         seeker: plans and judges in strategy ``seek``; None leaves that to ``llm``.
         seeker_style: of the prompts that ask it.
+        explorer: acts in strategy ``explore``; None leaves that to ``llm``.
+        explorer_style: of the prompts that ask it.
     """
 
     llm: LLM
@@ -214,6 +226,8 @@ class Components:
     demonstrations: Demonstrations = field(default_factory=NoDemonstrations)
     seeker: LLM | None = None
     seeker_style: str = "chat"
+    explorer: LLM | None = None
+    explorer_style: str = "chat"
 
     def with_thresholds(self, values: Mapping[str, float]) -> Components:
         """The same parts, over the same models, with sensitivities that start from these values.
@@ -277,7 +291,8 @@ class RunContext:
     why a strategy went no further, where no trial says it; ``fallback`` what answered instead;
     ``examples_shown`` the sample ids of the prompt's examples, ``examples_left_out`` how many more
     there was no room for; ``chosen`` the index of the trial whose answer counts, where that is
-    not the last; ``votes`` the answers of a vote, each with its count, the winner first.
+    not the last; ``votes`` the answers of a vote, each with its count, the winner first; ``path``
+    the steps of strategy ``seek``, ``turns`` those of strategy ``explore``.
     """
 
     query: Query
@@ -294,6 +309,7 @@ class RunContext:
     chosen: int | None = None
     votes: tuple[tuple[str, int], ...] = ()
     path: Sequence[Any] = ()
+    turns: Sequence[Turn] = ()
 
     def over_budget(self) -> Failure | None:
         """Why the program writer may not be asked again; None while it may."""

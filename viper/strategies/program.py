@@ -147,7 +147,7 @@ def run_once(
     failure = outcome.failure
     answer = None
     if outcome.ok:
-        read = _read(outcome.value, context, session)
+        read = read_value(outcome.value, context, session)
         if isinstance(read, Failure):
             failure = read
         else:
@@ -177,7 +177,7 @@ def run_once(
     )
 
 
-def _read(value: Any, context: RunContext, session: HubSession) -> Answer | Failure:
+def read_value(value: Any, context: RunContext, session: HubSession) -> Answer | Failure:
     """The value as an answer; words about pictures are matched to the options if need be."""
     query = context.query
     read = read_answer(value, query, context.media)

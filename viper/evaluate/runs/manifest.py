@@ -166,7 +166,7 @@ def _of_document(written: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(run, Mapping):
         settings = written["settings"]
         document["run"] = {key: run[key] for key in run if key not in {"api", *settings}}
-    for writer in ("llm", "planner", "seeker"):
+    for writer in ("llm", "planner", "seeker", "explorer"):
         document[writer] = _backend(document.get(writer), writer in written["models"])
     roles = document.get("roles")
     if isinstance(roles, Mapping):

@@ -1,0 +1,127 @@
+"""Where an agent's code runs: one sandboxed process and one log of calls for all of its turns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+from viper.errors import ToolError
+from viper.prompting.exploring import FINAL
+from viper.sandbox import Ref
+from viper.schema import Answer, Failure
+from viper.strategies.base import Components, RunContext
+from viper.strategies.explore.showing import shown_outcome
+from viper.strategies.program import program_arguments, read_value
+from viper.tools.media import Media
+
+_OPENING = {
+    "image": "image_patch = ImagePatch(image)",
+    "images": "image_patches = [ImagePatch(one) for one in image_list]",
+    "video": "video_segment = VideoSegment(video)",
+}
+
+LOST = "The process was ended; variables are those of the beginning again."
+
+
+@dataclass(frozen=True)
+class Feedback:
+    """What came of some code.
+
+    Attributes:
+        text: as the agent reads it.
+        value: what the last line was worth; None where the code failed.
+        calls: indices of the tool calls that it made, in the log of the whole episode.
+    """
+
+    text: str
+    value: Any = None
+    failure: Failure | None = None
+    calls: tuple[int, ...] = ()
+
+
+class Environment:
+    """Runs code whose variables live on between the turns of one query.
+
+    Code that is ended by force (time, memory) ends its process; the next code finds a new one.
+
+    Attributes:
+        tools: the log of calls of all turns.
+    """
+
+    def __init__(self, components: Components, context: RunContext) -> None:
+        self._components, self._context = components, context
+        fixed = components.hub.settings.start_thresholds(self_tune=False)
+        self.tools = components.hub.session(context.media, thresholds=fixed, cancel=context.cancel)
+        self._session = self._opened()
+
+    def captions(self) -> list[str]:
+        """What the pictures show, each in a sentence; of a video one. None where nobody can say."""
+        media, found = self._context.media, []
+        for ref in _views(media):
+            try:
+                if media.video is not None:
+                    text = self.tools.call("caption_video", (ref, None), {}, None)
+                else:
+                    text = self.tools.call("caption_image", (ref,), {}, None)
+            except ToolError:
+                return []
+            found.append(str(text))
+        return found
+
+    def run(self, code: str) -> Feedback:
+        """Runs the code of a turn.
+
+        Raises:
+            CancelledError: the run was cancelled.
+        """
+        first = len(self.tools.calls)
+        outcome = self._session.run(code, cancel=self._context.cancel, shows=True)
+        calls = tuple(range(first, len(self.tools.calls)))
+        text = shown_outcome(outcome)
+        if self._session.ended:
+            self._session = self._opened()
+            text = f"{text}\n{LOST}"
+        return Feedback(text, outcome.value if outcome.ok else None, outcome.failure, calls)
+
+    def stored(self) -> tuple[bool, Any]:
+        """Whether an answer is stored, and what it is."""
+        outcome = self._session.run(FINAL, cancel=self._context.cancel, shows=True)
+        return outcome.ok and outcome.value is not None, outcome.value
+
+    def read(self, value: Any) -> Answer | Failure:
+        """A value as the task's answer."""
+        return read_value(value, self._context, self.tools)
+
+    def close(self) -> None:
+        """Ends the process."""
+        self._session.close()
+
+    def __enter__(self) -> Environment:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _opened(self) -> Any:
+        """A process that knows the media by name."""
+        session = self._components.sandbox.session(tools=self.tools)
+        arguments = program_arguments(self._context.query, self._context.media)
+        session.run(_OPENING[self._context.query.media], args=arguments)
+        return session
+
+
+def _views(media: Media) -> list[Ref]:
+    """The pictures as wholes, or the clip."""
+    if media.video is not None:
+        count, height, width = media.video.shape[:3]
+        return [Ref("video", ("video0", count, width, height))]
+    return [
+        Ref("image", (f"image{number}", picture.shape[1], picture.shape[0]))
+        for number, picture in enumerate(media.images)
+    ]

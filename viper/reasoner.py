@@ -26,6 +26,8 @@ from viper.strategies.base import (
     ShowsPrompt,
     UsageMeter,
 )
+from viper.strategies.explore.agent import Checker
+from viper.strategies.explore.strategy import ExploreStrategy
 from viper.strategies.fallback import fall_back
 from viper.strategies.plan import carrying_out
 from viper.strategies.program import corrected, run_program
@@ -293,6 +295,31 @@ class Reasoner:
         started = time.perf_counter()
         trials = list(corrected(self.components, context, carrying_out(plan)))
         return self._result(context, reason, "plan", trials, started)
+
+    def explore(
+        self,
+        media: Any,
+        query: str,
+        request: RunOptions | None = None,
+        *,
+        checker: Checker | None = None,
+        hint: str = "",
+        cancel: threading.Event | None = None,
+        **changes: Any,
+    ) -> RunResult:
+        """Explores as strategy ``explore`` does, beside somebody who knows more.
+
+        Arguments and errors as :meth:`run`.
+
+        Args:
+            checker: doubts what cannot be right; see :mod:`viper.tuning.agent.checker`.
+            hint: the answer, where it is given away.
+        """
+        run_options = _with_changes(request, changes)
+        context, reason = self._context(media, query, run_options, cancel)
+        started = time.perf_counter()
+        trials = list(ExploreStrategy(checker, hint).trials(self.components, context))
+        return self._result(context, reason, "explore", trials, started)
 
     def prompt(
         self, media: Any, query: str, request: RunOptions | None = None, **changes: Any

@@ -355,6 +355,9 @@ def to_json(record: Any) -> Any:
     return record
 
 
+_R = TypeVar("_R")
+
+
 def trace_from_json(values: Mapping[str, Any]) -> Trace:
     """The trace that :func:`to_json` gave these values; fields it does not know are passed over.
 
@@ -364,9 +367,16 @@ def trace_from_json(values: Mapping[str, Any]) -> Trace:
     return _record(Trace, values)
 
 
-_R = TypeVar("_R")
+def record_from_json(kind: type[_R], values: Mapping[str, Any]) -> _R:
+    """A record with the fields of a trace, from what :func:`to_json` gave of it.
 
-_AS_THEY_ARE = frozenset({"value", "info", "result", "kwargs"})
+    Raises:
+        TypeError: a field without a default is missing.
+    """
+    return _record(kind, values)
+
+
+_AS_THEY_ARE = frozenset({"value", "info", "result", "kwargs", "label"})
 """Fields that hold whatever JSON value a program or a tool gave."""
 
 _NESTED: dict[str, type] = {
@@ -377,6 +387,7 @@ _NESTED: dict[str, type] = {
     "writing": Usage,
     "trials": Trial,
     "tool_calls": ToolCall,
+    "turns": Turn,
 }
 
 

@@ -146,6 +146,15 @@ def explore_prompt(
     )
 
 
+def doubt(value: str, tool: str) -> str:
+    """The thought that names a result which cannot be right, and that another way is due.
+
+    Source: DWIM (2025), supplement, sec. 9 ("rethink"); the words are ours.
+    """
+    told = f"{tool} gave {value}" if tool else f"the result is {value}"
+    return f"However, {told}, and that cannot be right. Rethink: ask in another way."
+
+
 def compact_opening(
     question: str, options: Sequence[str], captions: Sequence[str], hint: str = ""
 ) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from tests.strategies.bench import Bench, picture
 from viper.errors import UsageError
 from viper.reasoner import RunResult
 from viper.record import result_record
+from viper.schema import to_json, trace_from_json
 from viper.strategies.explore.agent import MAX_UNREADABLE
 
 COUNT = "<code>cubes = image_patch.find('cube')\nlen(cubes)"
@@ -46,6 +48,8 @@ def test_variables_live_on_and_the_answer_ends_it() -> None:
     assert result.trace.tool_calls[0].tool == "caption_image"
     assert result.trace.program is None and result.trace.strategy == "explore"
     assert result_record(result)["turns"][3]["value"] == 2
+    stored = json.loads(json.dumps(to_json(result.trace)))
+    assert trace_from_json(stored).turns == result.trace.turns
     last = made.llm.calls[-1].prompt
     assert "Caption: " in last and last.index("two of them") < last.index("final_answer = len")
 

@@ -23,7 +23,8 @@ from viper.prompting.exploring import (
     explore_prompt,
     read_action,
 )
-from viper.schema import Failure, Turn, Usage
+from viper.schema import Answer, Failure, Turn, Usage
+from viper.strategies.answers import read_answer
 from viper.strategies.base import RunContext
 from viper.strategies.explore.environment import Environment, Feedback
 from viper.strategies.writing import drawn
@@ -38,11 +39,11 @@ MISSING = f"nothing is stored in {FINAL} yet; store the answer there, then end"
 class Checker(Protocol):
     """Doubts results; what it says becomes a thought of the workflow."""
 
-    def doubt(self, turns: Sequence[Turn], value: Any) -> str:
+    def doubt(self, turns: Sequence[Turn], answer: Answer | None) -> str:
         """Why what the last turn gave cannot be right; "" where there is nothing to say.
 
         Args:
-            value: what it gave: of code its value, of ``done`` the answer.
+            answer: what it gave, read as an answer to the task; None where it is none.
         """
         ...
 
@@ -50,7 +51,7 @@ class Checker(Protocol):
 class NoChecker:
     """Takes every result as it is: an agent by itself."""
 
-    def doubt(self, turns: Sequence[Turn], value: Any) -> str:
+    def doubt(self, turns: Sequence[Turn], answer: Answer | None) -> str:
         return ""
 
 
@@ -166,12 +167,19 @@ class Agent:
             self._values.append(value)
         if action is None or action.kind == "thought":
             return answered
-        doubt = self.checker.doubt(self.turns, value)
+        doubt = self.checker.doubt(self.turns, self._as_answer(value))
         if not doubt:
             return answered
         self.turns.append(Turn(len(self.turns), "thought", doubt, by="checker"))
         self._steps.append(Step(Action("thought", doubt)))
         return None
+
+    def _as_answer(self, value: Any) -> Answer | None:
+        """A value as it is, read as an answer; no model is asked to make it one."""
+        if value is None:
+            return None
+        read = read_answer(value, self.context.query, self.context.media)
+        return None if isinstance(read, Failure) else read
 
     def _forced(self, why: str) -> tuple[Any, Any] | Failure:
         """The best answer at a bound: what is stored, else the last value that can be one."""

@@ -14,16 +14,24 @@ from viper.llm.protocol import LLM
 from viper.prompting.exploring import explore_prompt
 from viper.schema import Failure, Trial, Usage
 from viper.strategies.base import Components, RunContext
-from viper.strategies.explore.agent import Agent
+from viper.strategies.explore.agent import Agent, Checker, NoChecker
 from viper.strategies.explore.environment import Environment
 from viper.strategies.prompts import asked_as, is_lines
 from viper.strategies.writing import check_cancelled
 
 
 class ExploreStrategy:
-    """Code, thoughts, done: in the order that the agent finds right."""
+    """Code, thoughts, done: in the order that the agent finds right.
+
+    Args:
+        checker: doubts results; nobody does by default.
+        hint: the answer, where it is given away.
+    """
 
     name = "explore"
+
+    def __init__(self, checker: Checker | None = None, hint: str = "") -> None:
+        self._checker, self._hint = checker or NoChecker(), hint
 
     def trials(self, components: Components, context: RunContext) -> Iterator[Trial]:
         """One trial without a program; its turns stand in ``context.turns``.
@@ -33,10 +41,18 @@ class ExploreStrategy:
             CancelledError: ``context.cancel`` was set.
         """
         check_cancelled(context)
-        explorer_of(components, context)
+        llm, style = explorer_of(components, context)
         started, before = time.perf_counter(), context.usage.snapshot()
         with Environment(components, context) as environment:
-            agent = agent_of(components, context, environment)
+            agent = Agent(
+                context,
+                environment,
+                llm,
+                style,
+                _entries(components, context),
+                checker=self._checker,
+                hint=self._hint,
+            )
             context.turns = agent.turns
             value = agent.explore()
             answer = value if isinstance(value, Failure) else environment.read(value)
@@ -93,12 +109,6 @@ def explorer_of(components: Components, context: RunContext) -> tuple[LLM, str]:
             "profile a table [explorer], or take --strategy program"
         )
     return components.llm, style
-
-
-def agent_of(components: Components, context: RunContext, environment: Environment) -> Agent:
-    """The agent of a run's settings; raises as :func:`explorer_of`."""
-    llm, style = explorer_of(components, context)
-    return Agent(context, environment, llm, style, _entries(components, context))
 
 
 def _entries(components: Components, context: RunContext) -> tuple[ApiEntry, ...]:

@@ -23,6 +23,7 @@ RECIPES: Mapping[str, str] = MappingProxyType(
         "planner": "viper.world.training.planner:train",
         "critic": "viper.world.training.critic:train",
         "seeker": "viper.world.training.seeker:train",
+        "explorer": "viper.world.training.explorer:train",
     }
 )
 """Role -> ``module:function`` taking :class:`TrainOptions` and returning what it reached."""

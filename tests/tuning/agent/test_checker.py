@@ -1,0 +1,79 @@
+"""What a checker who knows the label says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.tuning.agent.turns import COUNT, DONE, FIND, QUERY, WHOLE, code, failed, workflow
+from viper.llm.scripted import ScriptedLLM
+from viper.schema import Answer, Query, Turn
+from viper.tuning.agent.checker import LabelChecker, LanguageChecker, concealed, tool_of
+
+TWO, THREE = Answer("2", "text"), Answer("3", "text")
+
+
+@pytest.mark.parametrize(
+    ("turns", "answer", "doubted"),
+    [
+        ((WHOLE,), THREE, "simple_query gave 3"),
+        ((WHOLE,), TWO, ""),
+        ((FIND,), None, ""),
+        ((FIND, COUNT), THREE, "find gave 2"),
+        ((code("color = anchor.simple_query('what color?')", "red"),), Answer("red", "text"), ""),
+        ((code("image_patch.simple_query('how many?')", "4"),), THREE, "simple_query gave 4"),
+        ((failed("answer = x"),), None, ""),
+        ((WHOLE, DONE), THREE, "simple_query gave"),
+        ((WHOLE, DONE), TWO, ""),
+        ((code("answer = (", None),), None, ""),
+    ],
+)
+def test_what_is_doubted(turns: tuple[Turn, ...], answer: Answer | None, doubted: str) -> None:
+    said = LabelChecker(QUERY, "2").doubt(workflow(*turns).turns, answer)
+    assert (doubted in said and "Rethink" in said) if doubted else said == ""
+    assert "2" not in said.replace("find gave 2", "")
+
+
+def test_boxes_and_options_are_compared_as_metrics_do() -> None:
+    ground = Query("the cube", "ground", "image")
+    turns = workflow(code("answer = patches[0]", {"kind": "patch"})).turns
+    near = Answer([0, 0, 10, 10], "box", box=(0, 0, 10, 10))
+    assert LabelChecker(ground, (1, 0, 10, 10)).doubt(turns, near) == ""
+    assert LabelChecker(ground, (50, 0, 60, 10)).doubt(turns, near) != ""
+    choice = Query("which?", "choice", "image", ("a", "b"))
+    assert LabelChecker(choice, 1).doubt(turns, Answer("b", "choice", choice_index=1)) == ""
+
+
+def test_the_tool_is_that_of_the_code_or_of_what_it_came_from() -> None:
+    assert tool_of(workflow(WHOLE, FIND, COUNT).turns) == "find"
+    assert tool_of(workflow(WHOLE).turns) == "simple_query"
+    assert tool_of(workflow(code("1 + 1", 2)).turns) == ""
+
+
+@pytest.mark.parametrize(
+    ("reply", "said"),
+    [
+        ("agrees", ""),
+        ("Disagrees: simple_query miscounts, use find; it is 2", "use find; it is something else"),
+        ("I cannot say", ""),
+    ],
+)
+def test_a_language_model_may_check_and_gives_nothing_away(reply: str, said: str) -> None:
+    llm = ScriptedLLM([reply])
+    found = LanguageChecker(llm, QUERY, "2").doubt(workflow(WHOLE).turns, THREE)
+    assert said in found and bool(found) == bool(said)
+    assert "Right answer: 2" in llm.calls[0].prompt and "simple_query" in llm.calls[0].prompt
+
+
+@pytest.mark.parametrize(
+    ("text", "label", "shown", "left"),
+    [
+        ("it is red", "red", "blue", "it is something else"),
+        ("it is red", "red", "red", "it is red"),
+        ("reddish", "red", "blue", "reddish"),
+        ("all fine", "", "blue", "all fine"),
+    ],
+)
+def test_concealing(text: str, label: str, shown: str, left: Any) -> None:
+    assert concealed(text, label, shown) == left

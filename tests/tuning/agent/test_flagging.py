@@ -1,0 +1,78 @@
+"""Which actions were of use."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.tuning.agent.turns import (
+    COUNT,
+    DONE,
+    DOUBT,
+    FIND,
+    STORE,
+    UNREADABLE,
+    WHOLE,
+    code,
+    failed,
+    thought,
+    workflow,
+)
+from viper.schema import Turn
+from viper.tuning.agent.flagging import flagged
+
+
+@pytest.mark.parametrize(
+    ("turns", "reasons"),
+    [
+        ((FIND, COUNT, STORE, DONE), ("", "", "", "")),
+        (
+            (WHOLE, DOUBT, FIND, COUNT, STORE, DONE),
+            ("doubted", "discrepancy", "", "", "", ""),
+        ),
+        ((failed("patches[3]"), FIND, COUNT, STORE, DONE), ("traceback", "", "", "", "")),
+        (
+            (
+                FIND,
+                thought("However, one may be hidden. Let me rethink."),
+                FIND,
+                COUNT,
+                STORE,
+                DONE,
+            ),
+            ("doubted", "discrepancy", "repeated", "", "", ""),
+        ),
+        (
+            (thought("It must be red."), thought("I should rethink that."), STORE, DONE),
+            ("rethink", "discrepancy", "", ""),
+        ),
+        ((UNREADABLE, STORE, DONE), ("unreadable", "", "")),
+        (
+            (code("depth = image_patch.compute_depth()", 3.0), FIND, COUNT, STORE, DONE),
+            ("unused", "", "", "", ""),
+        ),
+        (
+            (WHOLE, FIND, COUNT, STORE, DONE),
+            ("unused", "", "", "", ""),
+        ),
+        ((code("len(image_patch.find('cube'))", 2), STORE, DONE), ("", "", "")),
+        ((Turn(0, "done", "", "nothing is stored"), STORE, DONE), ("traceback", "", "")),
+        ((STORE, Turn(0, "forced", "max_turns 1 reached")), ("", "unreadable")),
+    ],
+)
+def test_reasons(turns: tuple[Turn, ...], reasons: tuple[str, ...]) -> None:
+    assert tuple(flag.reason for flag in flagged(workflow(*turns).turns)) == reasons
+
+
+def test_what_only_a_doubted_result_was_made_of_is_unused() -> None:
+    lost = code("others = image_patch.find('ring')", [1])
+    wrong = code("answer = str(len(others))", "1")
+    turns = workflow(lost, wrong, DOUBT, FIND, COUNT, STORE, DONE).turns
+    assert [flag.reason for flag in flagged(turns)][:3] == ["unused", "doubted", "discrepancy"]
+
+
+def test_names_are_followed_through_functions_and_loops() -> None:
+    helper = code("def count(name):\n    return len(image_patch.find(name))")
+    total = code("total = 0\nfor name in ('cube', 'ball'):\n    total += count(name)", None)
+    stored = code("final_answer = total", 4)
+    turns = workflow(helper, total, stored, DONE, label=4).turns
+    assert all(flag.is_effective for flag in flagged(turns))

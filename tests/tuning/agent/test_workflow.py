@@ -1,0 +1,62 @@
+"""What a workflow holds, and when its answer was copied."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.tuning.agent.turns import (
+    COUNT,
+    DONE,
+    DOUBT,
+    FIND,
+    GIVEN,
+    STORE,
+    WHOLE,
+    code,
+    failed,
+    workflow,
+)
+from viper.errors import StoreError
+from viper.schema import ToolCall, Turn, Usage
+from viper.tuning.agent.workflow import Workflow, outcome_of
+
+
+@pytest.mark.parametrize(
+    ("turns", "outcome"),
+    [
+        ((FIND, COUNT, STORE, DONE), "right"),
+        ((GIVEN, DONE), "copied"),
+        ((WHOLE, DOUBT, GIVEN, DONE), "copied"),
+        ((failed("x"), GIVEN, DONE), "copied"),
+        ((FIND, GIVEN, DONE), "right"),
+        ((code("image_patch.simple_query('?')", "there are two"), GIVEN, DONE), "right"),
+        ((code("n = 2", 2), GIVEN, DONE), "right"),
+        ((GIVEN, FIND, COUNT, STORE, DONE), "right"),
+        ((WHOLE, code("final_answer = answer", "3"), DONE), "wrong"),
+        ((WHOLE, DONE), "unanswered"),
+    ],
+)
+def test_outcomes(turns: tuple[Turn, ...], outcome: str) -> None:
+    assert workflow(*turns).outcome == outcome
+
+
+def test_truths_in_words_are_seen_through() -> None:
+    turns = (code("final_answer = bool_to_yesno(True)", "yes"), DONE)
+    assert outcome_of(turns, "yes", True) == "copied"
+    looked = (code("image_patch.exists('cube')", True), *turns)
+    assert outcome_of(looked, "yes", True) == "right"
+
+
+def test_it_is_read_back_as_it_was_written() -> None:
+    call = ToolCall(0, "find", ({"kind": "image", "fields": ["image0", 3, 4]},), {}, [1], 0.1)
+    made = workflow(WHOLE, DOUBT, FIND, COUNT, STORE, DONE, tool_calls=(call,), usage=Usage(3))
+    assert Workflow.from_json(json.loads(json.dumps(made.to_json()))) == made
+
+
+@pytest.mark.parametrize("change", [{"manner": "best"}, {"outcome": "fine"}, {"turns": 3}])
+def test_what_is_no_workflow_is_refused(change: dict[str, Any]) -> None:
+    with pytest.raises(StoreError, match="no workflow"):
+        Workflow.from_json({**workflow(STORE, DONE).to_json(), **change})

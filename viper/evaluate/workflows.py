@@ -1,0 +1,241 @@
+"""Workflows of a set's samples, as training data for an agent: explored, judged, kept.
+
+One line of JSON a workflow, appended as it ends; what is there is not made again, so a run that was
+killed goes on. Several are on their way at once.
+
+Source: DWIM (2025), supplement, secs. 8 and 10: the three manners and their data utilisation.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from viper.data.sample import Sample
+from viper.errors import CancelledError, UsageError
+from viper.evaluate.engines.budget import UNBOUNDED, Budget
+from viper.evaluate.intervals import Estimate, proportion
+from viper.evaluate.learning import desired_of
+from viper.evaluate.runs.lines import append_line, read_lines
+from viper.reasoner import Reasoner, RunOptions
+from viper.strategies.explore.agent import Checker
+from viper.tools.media import media_from
+from viper.tuning.agent.checker import LabelChecker, LanguageChecker
+from viper.tuning.agent.workflow import MANNERS, Workflow, outcome_of
+from viper.tuning.case import is_desired
+
+WORKFLOWS = "workflows.jsonl"
+"""Of the folder."""
+
+
+@dataclass(frozen=True)
+class Making:
+    """How workflows are made.
+
+    Attributes:
+        set_name: the data set.
+        manner: one of :data:`viper.tuning.agent.workflow.MANNERS`.
+        options: settings of every run; task, options, seed and sample id come from the sample.
+        seed: of sampling.
+        checks_by: ``rules``, or ``llm`` for a language model that is shown the label.
+        budget: of the whole.
+    """
+
+    set_name: str
+    manner: str
+    options: RunOptions = RunOptions()
+    seed: int = 0
+    checks_by: str = "rules"
+    budget: Budget = UNBOUNDED
+
+    def __post_init__(self) -> None:
+        if self.manner not in MANNERS:
+            raise UsageError(f"manner is {self.manner!r}; expected one of {', '.join(MANNERS)}")
+
+
+def read_workflows(path: Path) -> list[Workflow]:
+    """The workflows of a file or of a folder that holds :data:`WORKFLOWS`, in their order.
+
+    Raises:
+        UsageError: there is no such file.
+        StoreError: a line is no workflow.
+    """
+    file = path / WORKFLOWS if path.is_dir() else path
+    if not file.is_file():
+        raise UsageError(f"{file}: no such file; make workflows with viper tune workflows")
+    return read_lines(file, Workflow.from_json, "a workflow")
+
+
+def make_workflows(
+    reasoner: Reasoner,
+    samples: Sequence[Sample],
+    making: Making,
+    folder: Path,
+    *,
+    workers: int = 1,
+    cancel: threading.Event | None = None,
+    on_made: Callable[[Workflow], None] = lambda workflow: None,
+) -> list[Workflow]:
+    """The workflows of the samples, in their order; the budget may leave no room for some.
+
+    Raises:
+        UsageError: a sample of a task whose label cannot be compared with.
+        CancelledError: ``cancel`` was set; what has ended is kept.
+        StoreError: the file cannot be read or written.
+    """
+    cancel = cancel or threading.Event()
+    for sample in samples:
+        if desired_of(sample) is None:
+            raise UsageError(
+                f"sample {sample.sample_id} is of task {sample.task}; workflows are made of "
+                "grounding, questions, choices and statements"
+            )
+    file = folder / WORKFLOWS
+    folder.mkdir(parents=True, exist_ok=True)
+    kept = {
+        (one.id, one.manner, one.seed): one
+        for one in read_lines(file, Workflow.from_json, "a workflow")
+    }
+    made: dict[str, Workflow] = {}
+    todo = []
+    for sample in samples:
+        there = kept.get((sample.sample_id, making.manner, making.seed))
+        if there is None:
+            todo.append(sample)
+        else:
+            made[sample.sample_id] = there
+
+    def keep(workflow: Workflow) -> None:
+        append_line(file, workflow.to_json())
+        made[workflow.id] = workflow
+        on_made(workflow)
+
+    _each(
+        todo,
+        lambda sample: workflow_of(reasoner, sample, making, cancel),
+        keep,
+        workers,
+        cancel,
+        lambda under_way: _has_room(making.budget, made.values(), under_way),
+    )
+    return [made[one.sample_id] for one in samples if one.sample_id in made]
+
+
+def workflow_of(
+    reasoner: Reasoner, sample: Sample, making: Making, cancel: threading.Event | None = None
+) -> Workflow:
+    """The workflow of one sample.
+
+    Raises:
+        CancelledError: ``cancel`` was set.
+    """
+    desired = desired_of(sample)
+    label = _in_words(sample, desired)
+    checker: Checker | None = None
+    if making.manner == "discrepancy" and making.checks_by == "llm":
+        checker = LanguageChecker(reasoner.components.llm, sample.query, label)
+    elif making.manner == "discrepancy":
+        checker = LabelChecker(sample.query, desired)
+    options = replace(
+        making.options,
+        task=sample.task,
+        options=sample.options,
+        seed=making.seed,
+        sample_id=sample.sample_id,
+    )
+    media = media_from(sample.load())
+    result = reasoner.explore(
+        media,
+        sample.text,
+        options,
+        checker=checker,
+        hint=label if making.manner == "given" else "",
+        cancel=cancel,
+    )
+    trace, answer = result.trace, result.answer
+    value = None if answer is None else answer.value
+    is_right = is_desired(answer, desired, sample.task)
+    return Workflow(
+        id=sample.sample_id,
+        set=making.set_name,
+        query=trace.query,
+        captions=_captions(result.trace.trials[0].tool_calls, media.kind),
+        turns=trace.turns,
+        answer=value,
+        label=desired,
+        manner=making.manner,
+        outcome=outcome_of(trace.turns, value, is_right),
+        kind=next(iter(sample.groups.values()), ""),
+        tool_calls=trace.tool_calls,
+        usage=trace.usage,
+        seconds=trace.seconds,
+        seed=making.seed,
+    )
+
+
+def utilisation(workflows: Sequence[Workflow]) -> tuple[Estimate, float]:
+    """The share that can be learned from, with its interval; the share that copied the label."""
+    right = sum(one.outcome == "right" for one in workflows)
+    copied = sum(one.outcome == "copied" for one in workflows)
+    return proportion(right, len(workflows)), copied / max(1, len(workflows))
+
+
+def _in_words(sample: Sample, desired: Any) -> str:
+    if sample.task == "choice":
+        return sample.options[desired]
+    if sample.task == "statement":
+        return "yes" if desired else "no"
+    if isinstance(desired, list | tuple) and sample.task == "question":
+        return str(desired[0]) if desired else ""
+    return str(desired)
+
+
+def _captions(calls: Iterable[Any], kind: str) -> tuple[str, ...]:
+    """What the run opened with: the calls before any turn."""
+    named = "caption_video" if kind == "video" else "caption_image"
+    found = []
+    for call in calls:
+        if call.tool != named or call.line is not None:
+            break
+        found.append(str(call.result))
+    return tuple(found)
+
+
+def _has_room(budget: Budget, made: Iterable[Workflow], under_way: int) -> bool:
+    usages = [one.usage for one in made]
+    spent = sum(one.cost_usd or 0.0 for one in usages)
+    return budget.allows(spent, sum(one.llm_calls for one in usages), under_way)
+
+
+def _each(
+    todo: Sequence[Sample],
+    work: Callable[[Sample], Workflow],
+    keep: Callable[[Workflow], None],
+    workers: int,
+    cancel: threading.Event,
+    has_room: Callable[[int], bool],
+) -> None:
+    """Works on so many at once; what ends is kept, also while an error or Ctrl-C ends the rest."""
+    waiting, running = list(todo), set[Future[Workflow]]()
+    with ThreadPoolExecutor(workers, thread_name_prefix="viper-workflow") as pool:
+        try:
+            while waiting or running:
+                while waiting and len(running) < workers and has_room(len(running)):
+                    running.add(pool.submit(work, waiting.pop(0)))
+                if not running:
+                    return
+                done, running = wait(running, return_when=FIRST_COMPLETED)
+                for one in done:
+                    keep(one.result())
+                if cancel.is_set():
+                    raise CancelledError("making workflows was cancelled")
+        except BaseException:
+            cancel.set()
+            for one in running:
+                if not one.cancel() and one.exception() is None:
+                    keep(one.result())
+            raise

@@ -1,0 +1,1 @@
+"""Tuning an agent on its own workflows: collect, flag, mask, train (DWIM)."""

@@ -1,0 +1,106 @@
+"""Checkers who know the label: what a turn gave is compared with what must be true.
+
+The rule-based one needs no model: what a turn leaves as an answer is doubted where it is not the
+label, and so is an empty find where the label is a number above zero of what was looked for. The
+other asks a language model, which is shown the label and may not give it away.
+
+Source: DWIM (2025), supplement, sec. 8 and figure 7, for what is compared; the rules are ours.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from importlib import resources
+from string import Template
+from typing import Any
+
+from viper.agreement import normalised
+from viper.llm.protocol import LLM, Sampling
+from viper.prompting.compact import one_line
+from viper.prompting.exploring import doubt, step_text
+from viper.schema import Answer, Query, Turn
+from viper.tuning.agent.code import view
+from viper.tuning.agent.workflow import step_of
+from viper.tuning.case import is_desired
+
+MAX_TOKENS = 160
+"""Of what a language model says about a turn."""
+
+_CONCEALED = "something else"
+
+
+class LabelChecker:
+    """Doubts what is left as an answer and is not the label.
+
+    Args:
+        label: the desired answer, as :class:`viper.tuning.case.Case` has it.
+    """
+
+    def __init__(self, query: Query, label: Any) -> None:
+        self._query, self._label = query, label
+
+    def doubt(self, turns: Sequence[Turn], answer: Answer | None) -> str:
+        """The thought that names what cannot be right; "" where nothing is."""
+        last = turns[-1]
+        if last.failure is not None or last.kind not in ("code", "done"):
+            return ""
+        if last.kind == "code":
+            found = view(last.text)
+            if found is None or not found.is_candidate:
+                return ""
+        if answer is None or is_desired(answer, self._label, self._query.task):
+            return ""
+        return doubt(_shown(last), tool_of(turns))
+
+
+class LanguageChecker:
+    """Asks a language model whether a result disagrees with the label.
+
+    Args:
+        label: the desired answer in words.
+    """
+
+    def __init__(self, llm: LLM, query: Query, label: str) -> None:
+        self._llm, self._query, self._label = llm, query, label
+
+    def doubt(self, turns: Sequence[Turn], answer: Answer | None) -> str:
+        """As :class:`LabelChecker`; the label does not stand in what is said."""
+        last = turns[-1]
+        if last.failure is not None or last.kind not in ("code", "done"):
+            return ""
+        file = resources.files("viper.prompting") / "templates" / "explore_check.md"
+        prompt = Template(file.read_text(encoding="utf-8")).substitute(
+            query=one_line(self._query.text),
+            label=one_line(self._label),
+            workflow="".join(step_text(step_of(turn)) for turn in turns),
+        )
+        reply = self._llm.generate([prompt], Sampling(max_tokens=MAX_TOKENS))[0][0].text
+        said = re.search(r"disagrees\W+(.+)", reply.strip(), re.IGNORECASE)
+        if said is None:
+            return ""
+        why = concealed(one_line(said[1]), self._label, _shown(last))
+        return f"{doubt(_shown(last), tool_of(turns))} {why}"
+
+
+def tool_of(turns: Sequence[Turn]) -> str:
+    """The tool that the last result came from: of its own code, else of the code before it."""
+    for turn in reversed(turns):
+        found = view(turn.text) if turn.kind == "code" else None
+        if found is not None and found.tools:
+            return found.tools[-1]
+    return ""
+
+
+def concealed(text: str, label: str, shown: str) -> str:
+    """A text without the label, where the result that it is about did not show it."""
+    if not label or normalised(label) in normalised(shown):
+        return text
+    return re.sub(rf"(?<!\w){re.escape(label)}(?!\w)", _CONCEALED, text, flags=re.IGNORECASE)
+
+
+def _shown(turn: Turn) -> str:
+    """What the turn gave, in a line."""
+    if turn.result:
+        return one_line(turn.result)
+    return one_line(str(turn.value))

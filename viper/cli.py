@@ -43,6 +43,7 @@ _COMMANDS = {
     ),
     "index": ("viper.commands.index:index", "Pictures and texts to look things up in."),
     "seek": ("viper.commands.seek:seek", "Searches step by step: graphs, and what was done."),
+    "tune": ("viper.commands.tune:tune", "An agent's workflows; an agent tuned on them."),
     "prompts": ("viper.commands.prompts:prompts", "What tools have learned: list, roll back."),
     "reproduce": ("viper.commands.reproduce:reproduce", "Measure the papers' figures again."),
     "world": ("viper.commands.world:world", "The embedded world: render, question, train, score."),

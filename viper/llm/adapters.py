@@ -56,6 +56,27 @@ def with_adapter(model: Any, folder: str | Path, base: str | Path) -> Any:
     return merged.eval()
 
 
+def adapter_to_go_on(model: Any, folder: str | Path, base: str | Path) -> Any:
+    """The model with an adapter beside its frozen weights, ready to be trained further.
+
+    Arguments and errors as :func:`with_adapter`.
+    """
+    folder = Path(folder)
+    _check_folder(folder)
+    _check_base(folder, Path(base))
+    from peft import PeftModel
+    from safetensors import SafetensorError
+
+    try:
+        with load_errors("an adapter", folder), warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)
+            return PeftModel.from_pretrained(
+                model, str(folder), is_trainable=True, local_files_only=True, use_safetensors=True
+            )
+    except SafetensorError as error:
+        raise ModelError(f"{folder}: {ADAPTER_WEIGHTS} cannot be read ({error})") from None
+
+
 def state_base(folder: Path, base: Path) -> None:
     """Writes into an adapter's folder which base it was trained over."""
     text = json.dumps({"base": base.name, "sha256": weights_hash(base)}, indent=2)

@@ -24,6 +24,7 @@ from viper.web.embedded_media import embedded, shades
 from viper.web.pages import asset, rendered
 from viper.web.seek_path import path_view
 from viper.web.trace_view import trial_views
+from viper.web.turns import turn_views
 from viper.web.values import Sizes
 
 MOST_BYTES = 1_600_000
@@ -100,6 +101,7 @@ def trace_page(trace: Trace, media: Media, replays: Sequence[Replay], extras: Ex
         trials=trials,
         prompts=prompts,
         path=path_view(trace.path),
+        turns=turn_views(trace.turns, trace.tool_calls),
         chosen=_opened(trace),
         pictures=pictures,
         depth=depth,

@@ -1,0 +1,153 @@
+"""Workflows of a set's samples: made, judged, kept, gone on with."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.strategies.bench import Bench, picture
+from viper.data.sample import Sample
+from viper.errors import CancelledError, UsageError
+from viper.evaluate.engines.budget import Budget
+from viper.evaluate.workflows import (
+    WORKFLOWS,
+    Making,
+    make_workflows,
+    read_workflows,
+    utilisation,
+)
+from viper.llm.scripted import ScriptedLLM
+
+GUESS = "<code>answer = image_patch.simple_query('how many?')"
+LOOK = "<code>answer = str(len(image_patch.find('cube')))"
+STORE = "<code>final_answer = answer"
+COPY = "<code>final_answer = '{}'"
+DONE = "<done>"
+
+
+def agent(prompt: str) -> str:
+    """Asks the weak model first; looks where that was doubted; copies what it is told."""
+    steps = prompt.split("# caption: ")[1]
+    if "# answer: " in steps:
+        told = steps.split("# answer: ")[1].splitlines()[0]
+        return DONE if "final_answer" in steps else COPY.format(told)
+    if "final_answer" in steps:
+        return DONE
+    if "Rethink" in steps.split("</code>")[-1]:
+        return LOOK
+    return STORE if "answer =" in steps else GUESS
+
+
+def samples(count: int = 6, target: str = "2") -> list[Sample]:
+    return [
+        Sample(f"s{n}", f"how many cubes, {n}?", "question", "image", target, picture,
+               groups={"type": "count"})
+        for n in range(count)
+    ]  # fmt: skip
+
+
+@pytest.fixture
+def bench() -> Bench:
+    llm = ScriptedLLM(agent)
+    return Bench([], parts={"explorer": llm, "explorer_style": "compact"}, max_turns=8)
+
+
+def making(manner: str, **more: object) -> Making:
+    return Making("world", manner, **more)  # type: ignore[arg-type]
+
+
+def test_the_three_manners(bench: Bench, tmp_path: Path) -> None:
+    with bench:
+        shares = {}
+        for manner in ("standard", "given", "discrepancy"):
+            made = make_workflows(bench.reasoner, samples(), making(manner), tmp_path, workers=3)
+            share, copied = utilisation(made)
+            shares[manner] = (share.value, copied)
+    assert shares == {"standard": (0.0, 0.0), "given": (0.0, 1.0), "discrepancy": (1.0, 0.0)}
+    kept = read_workflows(tmp_path)
+    assert len(kept) == 18 and {one.manner for one in kept} == {"standard", "given", "discrepancy"}
+    (doubted,) = [one for one in kept if one.manner == "discrepancy" and one.id == "s0"]
+    assert [turn.kind for turn in doubted.turns] == ["code", "thought", "code", "code", "done"]
+    assert doubted.turns[1].by == "checker" and "2" not in doubted.turns[1].text
+    assert doubted.kind == "count" and doubted.captions and doubted.label == "2"
+    assert doubted.usage.llm_calls == 4
+
+
+def test_what_is_there_is_not_made_again(bench: Bench, tmp_path: Path) -> None:
+    with bench:
+        first = make_workflows(bench.reasoner, samples(4), making("standard"), tmp_path)
+        told: list[str] = []
+        again = make_workflows(
+            bench.reasoner,
+            samples(6),
+            making("standard"),
+            tmp_path,
+            on_made=lambda one: told.append(one.id),
+        )
+    assert sorted(told) == ["s4", "s5"] and again[:4] == first
+
+
+def test_a_torn_line_is_made_again(bench: Bench, tmp_path: Path) -> None:
+    with bench:
+        make_workflows(bench.reasoner, samples(3), making("standard"), tmp_path)
+        file = tmp_path / WORKFLOWS
+        whole = file.read_bytes()
+        file.write_bytes(whole[:-40])
+        made = make_workflows(bench.reasoner, samples(3), making("standard"), tmp_path)
+    assert [one.id for one in made] == ["s0", "s1", "s2"]
+    assert sorted(one.id for one in read_workflows(tmp_path)) == ["s0", "s1", "s2"]
+
+
+def test_cancelled_it_keeps_what_has_ended(bench: Bench, tmp_path: Path) -> None:
+    cancel = threading.Event()
+    with bench, pytest.raises(CancelledError):
+        make_workflows(
+            bench.reasoner,
+            samples(),
+            making("standard"),
+            tmp_path,
+            cancel=cancel,
+            on_made=lambda one: cancel.set(),
+        )
+    assert 1 <= len(read_workflows(tmp_path)) < 6
+
+
+def test_an_error_ends_it_and_what_has_ended_is_kept(tmp_path: Path) -> None:
+    def failing(prompt: str) -> str:
+        if "cubes, 3?" in prompt:
+            raise RuntimeError("lost")
+        return agent(prompt)
+
+    parts = {"explorer": ScriptedLLM(failing), "explorer_style": "compact"}
+    with Bench([], parts=parts) as bench, pytest.raises(RuntimeError, match="lost"):
+        make_workflows(bench.reasoner, samples(), making("standard"), tmp_path)
+    assert [one.id for one in read_workflows(tmp_path)] == ["s0", "s1", "s2"]
+
+
+def test_the_budget_holds(bench: Bench, tmp_path: Path) -> None:
+    bounded = making("standard", budget=Budget(llm_calls=14, calls_an_item=8))
+    with bench:
+        made = make_workflows(bench.reasoner, samples(), bounded, tmp_path)
+    assert [one.id for one in made] == ["s0", "s1", "s2"]
+    assert sum(one.usage.llm_calls for one in made) <= 14
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: making("best"), "manner is 'best'"),
+        (lambda: read_workflows(Path("nowhere")), "no such file"),
+    ],
+)
+def test_what_is_refused(call: Callable[[], object], says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        call()
+
+
+def test_samples_without_a_label_to_compare_with_are_refused(bench: Bench, tmp_path: Path) -> None:
+    edit = Sample("e", "make it red", "edit", "image", None, picture)
+    with bench, pytest.raises(UsageError, match="of task edit"):
+        make_workflows(bench.reasoner, [edit], making("standard"), tmp_path)

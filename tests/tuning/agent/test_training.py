@@ -1,0 +1,107 @@
+"""Tuning a tiny model: what is learned, what a kill leaves, what is refused."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.tuning.agent.tiny import save_model
+from viper.errors import UsageError
+from viper.llm.protocol import Sampling
+from viper.llm.transformers_llm import TransformersLLM
+from viper.tools.loading import LoadOptions
+from viper.tuning.agent.masking import Masked
+from viper.tuning.agent.training import Tuned, TuneSettings, losses, tune
+
+TEXTS = [Masked(f"# question: {n}\n", f"<code>\nfind({n % 3})\n</code>\n", f"w{n}", 0)
+         for n in range(12)]  # fmt: skip
+SETTINGS = TuneSettings(steps=6, batch=4, learning_rate=1e-2, warmup=1, rank=4, save_every=2)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_model(tmp_path_factory.mktemp("tiny") / "model")
+
+
+def tuned(model: Path, adapter: Path | None = None) -> Tuned:
+    load = LoadOptions(device="cpu", local_only=True)
+    return Tuned(str(model), str(adapter) if adapter else None, "plain", load)
+
+
+def test_an_adapter_is_trained_and_can_be_laid_over_and_trained_on(
+    model: Path, tmp_path: Path
+) -> None:
+    told: list[int] = []
+    out = tune(tuned(model), TEXTS, SETTINGS, tmp_path / "a", tmp_path / "work",
+               lambda step, loss: told.append(step))  # fmt: skip
+    curve = losses(tmp_path / "work")
+    assert told == [1, 2, 3, 4, 5, 6] == [step for step, _ in curve]
+    assert curve[-1][1] < curve[0][1]
+    llm = TransformersLLM(model, template="plain", adapter=out, device="cpu", local_only=True)
+    assert llm.generate(["# question: 1\n"], Sampling(max_tokens=3))
+    again = tune(tuned(model, out), TEXTS, SETTINGS, tmp_path / "b", tmp_path / "more")
+    assert losses(tmp_path / "more")[0][1] < curve[0][1]
+    assert (again / "adapter_model.safetensors").is_file()
+
+
+def test_all_weights_can_be_trained(model: Path, tmp_path: Path) -> None:
+    settings = TuneSettings(steps=2, batch=4, rank=0)
+    out = tune(tuned(model), TEXTS, settings, tmp_path / "whole", tmp_path / "work")
+    llm = TransformersLLM(out, template="plain", device="cpu", local_only=True)
+    assert llm.generate(["# question: 1\n"], Sampling(max_tokens=3))
+    with pytest.raises(UsageError, match="set a rank above 0"):
+        tune(tuned(model, out), TEXTS, settings, tmp_path / "x", tmp_path / "other")
+
+
+RUN = """
+import sys
+from pathlib import Path
+from tests.tuning.agent import test_training as here
+model, out, work = map(Path, sys.argv[1:4])
+steps = here.TuneSettings(steps=30, batch=4, learning_rate=1e-2, warmup=1, rank=4, save_every=3)
+def told(step, loss):
+    print(step, flush=True)
+here.tune(here.tuned(model), here.TEXTS, steps, out, work, told)
+"""
+
+
+def test_killed_and_resumed_it_has_the_same_losses(model: Path, tmp_path: Path) -> None:
+    def started(name: str) -> subprocess.Popen[str]:
+        folders = (str(model), str(tmp_path / name), str(tmp_path / f"{name}-work"))
+        command = [sys.executable, "-c", RUN, *folders]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+    whole = started("whole")
+    assert whole.communicate(timeout=150)[0].split() and whole.returncode == 0
+    killed = started("killed")
+    assert killed.stdout is not None
+    for line in killed.stdout:
+        if int(line) >= 8:
+            break
+    killed.kill()
+    killed.wait()
+    rest = started("killed")
+    steps = [int(one) for one in rest.communicate(timeout=150)[0].split()]
+    assert rest.returncode == 0 and 1 < steps[0] <= 10 and steps[-1] == 30
+    first, second = (dict(losses(tmp_path / f"{name}-work")) for name in ("whole", "killed"))
+    assert first.keys() == second.keys() == set(range(1, 31))
+    assert all(abs(first[step] - second[step]) < 1e-4 for step in first)
+
+
+def test_another_tuning_is_refused(model: Path, tmp_path: Path) -> None:
+    tune(tuned(model), TEXTS, SETTINGS, tmp_path / "a", tmp_path / "work")
+    with pytest.raises(UsageError, match="another tuning"):
+        tune(tuned(model), TEXTS[1:], SETTINGS, tmp_path / "b", tmp_path / "work")
+    with pytest.raises(UsageError, match="is there already"):
+        tune(tuned(model), TEXTS, SETTINGS, tmp_path / "a", tmp_path / "new")
+    with pytest.raises(UsageError, match="fits into 5 tokens"):
+        tune(tuned(model), TEXTS, TuneSettings(longest=5), tmp_path / "c", tmp_path / "short")
+
+
+@pytest.mark.parametrize("wrong", [{"steps": 0}, {"rank": -1}, {"learning_rate": 0.0}])
+def test_settings_out_of_range(wrong: dict[str, int]) -> None:
+    with pytest.raises(UsageError, match=next(iter(wrong))):
+        TuneSettings(**wrong)  # type: ignore[arg-type]

@@ -1,0 +1,36 @@
+"""The turns of an agent on the page of its trace."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from tests.strategies.bench import picture
+from tests.strategies.explore.test_explore import COUNT, DONE, STORE, explored
+from tests.web.test_trace_page import HOSTILE, Reader
+from tests.web.traces import page
+from viper.schema import Turn
+from viper.tools.media import media_from
+from viper.web.turns import turn_views
+
+
+def test_every_turn_is_told_with_what_it_was_worth() -> None:
+    trace = explored(["no action", "<code>cubes[3]", COUNT, STORE, DONE]).trace
+    found = Reader(page(trace, media_from(picture())))
+    assert "5 turns" in found.words
+    assert "no action could be read of no use: unreadable" in found.words
+    assert "of no use: traceback" in found.words and "NameError" in found.words
+    assert "cubes = image_patch.find('cube')" in found.words
+    views = turn_views(trace.turns, trace.tool_calls)
+    assert views[2].tools == (("find", 1),) and views[2].reason == ""
+
+
+def test_what_turns_hold_is_text_and_nothing_else() -> None:
+    trace = explored([COUNT, STORE, DONE]).trace
+    wild: Any = Turn(HOSTILE, HOSTILE, HOSTILE, HOSTILE, calls=HOSTILE, by=HOSTILE)  # type: ignore[arg-type]
+    coded: Any = Turn(0, "code", HOSTILE, HOSTILE, calls=(HOSTILE, 99, 0))  # type: ignore[arg-type]
+    made = page(replace(trace, turns=(wild, coded, HOSTILE)), media_from(picture()))  # type: ignore[arg-type]
+    found = Reader(made)
+    assert HOSTILE in found.text
+    scripts = [its for tag, its in found.elements if tag in ("script", "img")]
+    assert len(scripts) == 1 and all(not key.startswith("on") for its in scripts for key in its)

@@ -1,0 +1,133 @@
+"""``viper tune agent``: a profile's agent, tuned on what was of use in its workflows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from viper.commands.option_groups import options, seed_option
+from viper.commands.options import api_option, open_profile, profile_options, quiet_libraries
+from viper.commands.repeating import command_line
+from viper.errors import EXIT_OK, UsageError
+
+_of_the_texts = options(
+    click.option("--variant", type=click.Choice(["masking", "sft", "random", "rethink"]),
+                 default="masking", show_default=True,
+                 help="Which actions have to be produced: the effective ones, all of them, as many "
+                      "at random, the effective ones with the thoughts that take results back."),
+    click.option("--rest", type=click.Choice(["before", "all"]), default="before",
+                 show_default=True,
+                 help="What is read of the workflow: what went before, or all but the action."),
+    click.option("--manner", "manners", multiple=True, metavar="NAME",
+                 help="Of the workflows: standard, given, discrepancy; by default all there are."),
+)  # fmt: skip
+
+_of_the_tuning = options(
+    click.option("--steps", type=click.IntRange(1), default=300, show_default=True,
+                 help="Of the optimiser."),
+    click.option("--batch", type=click.IntRange(1), default=16, show_default=True,
+                 help="Rows of a step."),
+    click.option("--accumulate", type=click.IntRange(1), default=1, show_default=True,
+                 help="Passes of which a step's rows are gathered."),
+    click.option("--learning-rate", type=click.FloatRange(0, min_open=True), default=5e-4,
+                 show_default=True),
+    click.option("--rank", type=click.IntRange(1), default=32, show_default=True,
+                 help="Of a fresh adapter's matrices; an adapter of the profile goes on as it is."),
+    click.option("--full", is_flag=True, help="Tune all weights; for small models."),
+    click.option("--longest", type=click.IntRange(16), default=2048, show_default=True,
+                 metavar="TOKENS", help="Longer texts are left out."),
+    seed_option("Of fresh matrices and of the order of texts."),
+    click.option("--out", type=click.Path(path_type=Path), required=True, metavar="DIR",
+                 help="Takes the model, its card and profile.toml."),
+    click.option("--work", type=click.Path(path_type=Path), metavar="DIR",
+                 help="Checkpoints; by default DIR.work. A tuning found there goes on."),
+)  # fmt: skip
+
+
+@click.command()
+@click.argument("source", type=click.Path(path_type=Path))
+@_of_the_texts
+@_of_the_tuning
+@api_option
+@profile_options
+@click.pass_context
+def agent(context: click.Context, source: Path, **given: Any) -> int:
+    """Tune the profile's agent on the workflows in SOURCE that ended right.
+
+    The agent is the profile's [explorer], else its [llm]; it has to be loaded by transformers. An
+    adapter that it is used with is trained on; else fresh low-rank matrices are, or with --full all
+    weights. After Ctrl-C or a crash the same line goes on from the last checkpoint, with the losses
+    that it would have had.
+
+    \b
+    viper tune agent runs/made --out runs/tuned
+    viper run photo.png "…" --strategy explore --profile runs/tuned/profile.toml
+    """
+    quiet_libraries(given["offline"])
+    from viper.commands.progress import counter
+    from viper.evaluate.model_card import model_card
+    from viper.evaluate.workflows import read_workflows
+    from viper.profiles.tuned import tuned_of, tuned_profile
+    from viper.tuning.agent.masking import masked
+    from viper.tuning.agent.training import TuneSettings, losses, tune
+
+    out: Path = given["out"]
+    if out.exists():
+        raise UsageError(f"{out}: is there already; give another folder, or delete that one")
+    found = read_workflows(source)
+    wanted = given["manners"] or {one.manner for one in found}
+    right = [one for one in found if one.outcome == "right" and one.manner in wanted]
+    if not right:
+        raise UsageError(
+            f"{source}: none of {len(found)} workflows ended right in the manner that is wanted; "
+            "there is nothing to learn from"
+        )
+    profile = open_profile(given)
+    tuned, style = tuned_of(profile)
+    library = profile.library()
+    api = library.api_set(given["api"] or profile.document.run.api)
+    texts = [
+        text
+        for one in right
+        for text in masked(
+            one,
+            api.entries(one.query.task),
+            style=style,
+            variant=given["variant"],
+            rest=given["rest"],
+            seed=given["seed"],
+        )
+    ]
+    settings = TuneSettings(
+        steps=given["steps"],
+        batch=given["batch"],
+        accumulate=given["accumulate"],
+        learning_rate=given["learning_rate"],
+        rank=0 if given["full"] else given["rank"],
+        longest=given["longest"],
+        seed=given["seed"],
+    )
+    work = given["work"] or out.with_name(f"{out.name}.work")
+    click.echo(f"{len(texts)} actions of {len(right)} workflows", err=True)
+    part = out.with_name(f"{out.name}.new")
+    if not (part / "model").is_dir():  # else it was stopped between the last step and here
+        with counter("tuning", settings.steps) as advance:
+            reached = 0
+
+            def report(step: int, loss: float) -> None:
+                nonlocal reached
+                advance(f"loss {loss:.4f}", step - reached)
+                reached = step
+
+            tune(tuned, texts, settings, part / "model", work, report)
+    data = {"variant": given["variant"], "rest": given["rest"], "actions": len(texts)}
+    card = model_card(out.name, tuned, settings, right, data, losses(work), command_line(context))
+    (part / "README.md").write_text(card, encoding="utf-8")
+    part.replace(out)
+    is_adapter = (out / "model" / "adapter_config.json").is_file()
+    text = tuned_profile(profile, out.name, out / "model", is_adapter)
+    (out / "profile.toml").write_text(text, encoding="utf-8")
+    click.echo(f"{out / 'profile.toml'}")
+    return EXIT_OK

@@ -1,0 +1,83 @@
+"""``viper tune label``: people say of each action of a workflow whether it was of use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import click
+
+from viper.errors import EXIT_OK
+
+_KEYS = {"e": True, "i": False}
+
+
+@click.command()
+@click.argument("source", type=click.Path(path_type=Path))
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    required=True,
+    metavar="FILE.jsonl",
+    help="Takes the labels; what it holds is not asked again.",
+)
+@click.option(
+    "--pass",
+    "number",
+    type=click.IntRange(1, 99),
+    default=1,
+    show_default=True,
+    help="Which pass this is: three people, or one three times; the majority counts.",
+)
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="Workflows at most.")
+@click.option(
+    "--seed",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="Which of them, the same in every pass; each pass has an order of its own.",
+)
+def label(source: Path, out: Path, number: int, limit: int | None, seed: int) -> int:
+    """Read workflows of SOURCE and say of each action: e, effective, or i, ineffective.
+
+    Effective is what ran, could be trusted and led to the answer. Ineffective is what failed, what
+    was taken back, what nothing came of, what only repeats. Enter takes the answer in brackets,
+    q ends; the same line goes on. Nothing of the rules' opinion is shown.
+
+    \b
+    viper tune label runs/made --limit 100 --out labels.jsonl --pass 1
+    viper tune flags runs/made --labels labels.jsonl
+    """
+    from viper.evaluate.flags import KINDS, Label, add_label, read_labels
+    from viper.evaluate.workflows import read_workflows
+    from viper.prompting.exploring import step_text
+    from viper.tuning.agent.workflow import step_of
+
+    found = read_workflows(source)
+    Random(seed).shuffle(found)
+    found = found[:limit]
+    Random(f"{seed} {number}").shuffle(found)
+    done = {(one.workflow, one.turn) for one in read_labels(out) if one.number == number}
+    for place, workflow in enumerate(found, start=1):
+        asked = [one for one in workflow.turns if one.kind in KINDS]
+        if all((workflow.id, one.index) in done for one in asked):
+            continue
+        click.echo(f"\n{place} of {len(found)}: {workflow.query.text}")
+        click.echo(f"it answered {workflow.answer!r}, which is {workflow.outcome}\n")
+        for turn in workflow.turns:
+            if turn.kind != "forced":
+                click.echo(f"[{turn.index}] {step_text(step_of(turn))}", nl=False)
+        for turn in asked:
+            if (workflow.id, turn.index) in done:
+                continue
+            said = click.prompt(
+                f"  action {turn.index}, {turn.kind}",
+                type=click.Choice([*_KEYS, "q"]),
+                default="e",
+                show_choices=True,
+            )
+            if said == "q":
+                return EXIT_OK
+            add_label(out, Label(workflow.id, turn.index, _KEYS[said], number))
+    click.echo(f"pass {number} is over: {out}")
+    return EXIT_OK

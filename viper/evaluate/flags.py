@@ -1,0 +1,189 @@
+"""Flags of workflows beside what people said: precision and recall by kind of action.
+
+Source: DWIM (2025), supplement, sec. 9 and figure 8: several passes of people, the majority counts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from viper.errors import UsageError
+from viper.evaluate.intervals import Estimate, proportion
+from viper.evaluate.runs.lines import append_line, read_lines
+from viper.llm.protocol import LLM
+from viper.tuning.agent.flagging import Flag, flagged
+from viper.tuning.agent.language_flagger import flagged_by
+from viper.tuning.agent.workflow import Workflow
+
+Flagger = Callable[[Workflow], Sequence[Flag]]
+
+KINDS = ("code", "thought", "done")
+
+
+@dataclass(frozen=True)
+class Label:
+    """What somebody said of an action in one pass.
+
+    Attributes:
+        workflow: its id.
+        turn: index of the action.
+        number: of the pass, from 1.
+    """
+
+    workflow: str
+    turn: int
+    effective: bool
+    number: int = 1
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Label:
+        """From a line of a file; raises TypeError or KeyError for another record."""
+        made = cls(
+            str(values["workflow"]),
+            values["turn"],
+            values["effective"],
+            values.get("number", 1),
+        )
+        if type(made.turn) is not int or type(made.effective) is not bool:
+            raise TypeError("a label needs a turn and a truth value")
+        return made
+
+
+def read_labels(path: Path) -> list[Label]:
+    """The labels of a file; none where it is not there yet.
+
+    Raises:
+        StoreError: a line is no label.
+    """
+    return read_lines(path, Label.from_json, "a label")
+
+
+def add_label(path: Path, label: Label) -> None:
+    """Appends a label; when this returns, it is on disk."""
+    append_line(path, asdict(label))
+
+
+def majority(labels: Sequence[Label]) -> dict[tuple[str, int], bool]:
+    """What most passes said of each action; of one on which they are even nothing is said.
+
+    The last word of a pass on an action counts.
+    """
+    last = {(one.workflow, one.turn, one.number): one.effective for one in labels}
+    votes: dict[tuple[str, int], list[bool]] = defaultdict(list)
+    for (workflow, turn, _), effective in last.items():
+        votes[workflow, turn].append(effective)
+    return {
+        key: sum(each) * 2 > len(each) for key, each in votes.items() if sum(each) * 2 != len(each)
+    }
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Flags beside labels, for "ineffective" as what is looked for.
+
+    Attributes:
+        precision: of the actions flagged, those that people found ineffective too.
+        recall: of the actions that people found ineffective, those that are flagged.
+    """
+
+    precision: Estimate
+    recall: Estimate
+
+
+@dataclass(frozen=True)
+class FlagReport:
+    """What the flags of workflows say.
+
+    Attributes:
+        workflows: how many.
+        actions: by kind.
+        reasons: how often an action is ineffective, by reason.
+        agreement: by kind of action, and ``all``; empty without labels.
+        labelled: actions on which people agreed by majority.
+    """
+
+    workflows: int
+    actions: Mapping[str, int]
+    reasons: Mapping[str, int]
+    agreement: Mapping[str, Agreement] = field(default_factory=dict)
+    labelled: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return asdict(self)
+
+    def text(self) -> str:
+        """A few lines for people."""
+        total = sum(self.actions.values())
+        shares = ", ".join(
+            f"{kind} {100 * count / max(1, total):.1f} %" for kind, count in self.actions.items()
+        )
+        lines = [f"{self.workflows} workflows, {total} actions: {shares}"]
+        lines += [f"  {reason}: {count}" for reason, count in self.reasons.items()]
+        if self.agreement:
+            lines.append(f"beside {self.labelled} labelled actions, ineffective ones:")
+        for kind, found in self.agreement.items():
+            precision, recall = found.precision, found.recall
+            lines.append(f"  {kind}: precision {_told(precision)}, recall {_told(recall)}")
+        return "\n".join(lines)
+
+
+def flagger_of(llm: LLM | None) -> Flagger:
+    """The rules, or a language model."""
+    if llm is None:
+        return lambda workflow: flagged(workflow.turns)
+    return lambda workflow: flagged_by(llm, workflow)
+
+
+def flag_report(
+    workflows: Sequence[Workflow], flagger: Flagger, labels: Path | None = None
+) -> FlagReport:
+    """What is flagged, and how far that is what people said.
+
+    Raises:
+        UsageError: no label is of any of the workflows.
+        StoreError: the labels cannot be read.
+    """
+    said = majority(read_labels(labels)) if labels is not None else {}
+    actions: Counter[str] = Counter(dict.fromkeys(KINDS, 0))
+    reasons: Counter[str] = Counter()
+    pairs: dict[str, list[tuple[bool, bool]]] = defaultdict(list)
+    for workflow in workflows:
+        kinds = {turn.index: turn.kind for turn in workflow.turns}
+        for flag in flagger(workflow):
+            kind = kinds[flag.index]
+            if kind not in KINDS:
+                continue
+            actions[kind] += 1
+            if flag.reason:
+                reasons[flag.reason] += 1
+            person = said.get((workflow.id, flag.index))
+            if person is not None:
+                for name in (kind, "all"):
+                    pairs[name].append((not flag.is_effective, not person))
+    if labels is not None and not pairs:
+        raise UsageError(f"{labels}: no label of any of the {len(workflows)} workflows")
+    agreement = {kind: _agreement(pairs[kind]) for kind in (*KINDS, "all") if kind in pairs}
+    return FlagReport(
+        len(workflows),
+        dict(actions),
+        dict(reasons.most_common()),
+        agreement,
+        len(pairs.get("all", ())),
+    )
+
+
+def _agreement(pairs: Sequence[tuple[bool, bool]]) -> Agreement:
+    both = sum(flag and person for flag, person in pairs)
+    return Agreement(
+        proportion(both, sum(flag for flag, _ in pairs)),
+        proportion(both, sum(person for _, person in pairs)),
+    )
+
+
+def _told(one: Estimate) -> str:
+    return f"{one.value:.2f} [{one.low:.2f}, {one.high:.2f}] of {one.n}" if one.n else "none"

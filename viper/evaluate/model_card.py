@@ -1,0 +1,68 @@
+"""The card of a tuned agent: data, settings, losses, what it is for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from viper.tuning.agent.training import Tuned, TuneSettings
+from viper.tuning.agent.workflow import Workflow
+
+
+def model_card(
+    name: str,
+    tuned: Tuned,
+    settings: TuneSettings,
+    workflows: Sequence[Workflow],
+    data: Mapping[str, Any],
+    losses: Sequence[tuple[int, float]],
+    command: str,
+) -> str:
+    """Markdown.
+
+    Args:
+        data: what was made of the workflows: variant, rest, actions, rows.
+        command: that repeats it.
+    """
+    sets = Counter(one.set for one in workflows)
+    outcomes = Counter(f"{one.manner}, {one.outcome}" for one in workflows)
+    first = sum(loss for _, loss in losses[:10]) / max(1, len(losses[:10]))
+    last = sum(loss for _, loss in losses[-10:]) / max(1, len(losses[-10:]))
+    base = f"`{tuned.model.rsplit('/', 1)[-1]}`" if tuned.model.startswith("/") else tuned.model
+    rows = [
+        f"# {name}",
+        "",
+        f"An agent for viper's strategy `explore`, tuned from {base}"
+        f"{' with an adapter' if tuned.adapter else ''} on its own workflows "
+        "(DWIM, 2025: instruct-masking on effective actions).",
+        "",
+        "```",
+        command,
+        "```",
+        "",
+        "## Data",
+        "",
+        f"{len(workflows)} workflows of {', '.join(f'{n} of {one}' for one, n in sets.items())}: "
+        f"{', '.join(f'{count} {what}' for what, count in outcomes.most_common())}. "
+        "Learned from: those that ended right.",
+        "",
+        *(f"- {key}: {value}" for key, value in data.items()),
+        "",
+        "## Settings",
+        "",
+        *(f"- {key}: {value}" for key, value in asdict(settings).items()),
+        "",
+        "## Loss",
+        "",
+        f"{first:.4f} over the first ten steps, {last:.4f} over the last ten; that of each step "
+        "stands in the work folder's losses.jsonl.",
+        "",
+        "## Scores",
+        "",
+        "Not measured while tuning. `viper eval SET --strategy explore --profile profile.toml` "
+        "measures it; samples that it learned from say nothing.",
+        "",
+    ]
+    return "\n".join(rows)

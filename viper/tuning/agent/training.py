@@ -1,0 +1,268 @@
+"""Tunes a causal language model on masked actions: low-rank matrices beside it, or all of it.
+
+The loop is transformers' own (``Trainer``), over accelerate: devices, precision, checkpoints. A
+tuning that was killed goes on from its last checkpoint with the batches that it would have seen.
+
+Source: DWIM (2025), supplement, sec. 10, for what is trained; LoRA (Hu et al. 2022).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from viper.errors import UsageError
+from viper.llm.adapters import ADAPTER_CONFIG, adapter_to_go_on, state_base
+from viper.llm.prompt_tokens import Template
+from viper.tools.loading import LoadOptions, load_pretrained, load_processor
+from viper.tuning.agent.encoding import Encoded, Encoder, padded
+from viper.tuning.agent.masking import Masked
+
+SETTINGS = "tuning.json"
+"""Of the folder for checkpoints: what is tuned, and how."""
+
+LOSSES = "losses.jsonl"
+"""Of the folder for checkpoints: the loss of each step."""
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """What is tuned.
+
+    Attributes:
+        model: folder or hub id.
+        adapter: low-rank adapter that it is used with, and that goes on being trained; None: a
+            fresh one, or the model itself.
+        template: as :class:`viper.llm.transformers_llm.TransformersLLM` takes it.
+        load: how it gets into memory.
+    """
+
+    model: str
+    adapter: str | None = None
+    template: Template = "auto"
+    load: LoadOptions = LoadOptions()
+
+
+@dataclass(frozen=True)
+class TuneSettings:
+    """How it is tuned.
+
+    Attributes:
+        steps: of the optimiser.
+        batch: rows of a step.
+        accumulate: of how many passes a step's rows are gathered.
+        rank: of a fresh adapter's matrices; 0 tunes all weights.
+        longest: tokens of a row at most.
+        seed: of fresh matrices and of the order of rows.
+        save_every: steps between checkpoints.
+    """
+
+    steps: int = 300
+    batch: int = 16
+    accumulate: int = 1
+    learning_rate: float = 5e-4
+    warmup: int = 10
+    rank: int = 32
+    longest: int = 2048
+    seed: int = 0
+    save_every: int = 50
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "batch", "accumulate", "longest", "save_every"):
+            if getattr(self, name) < 1:
+                raise UsageError(f"{name} is {getattr(self, name)}; expected 1 or more")
+        if self.rank < 0 or self.learning_rate <= 0:
+            raise UsageError(
+                f"rank is {self.rank}, learning_rate {self.learning_rate:g}; expected 0 or more, "
+                "and more than 0"
+            )
+
+
+def tune(
+    tuned: Tuned,
+    texts: Sequence[Masked],
+    settings: TuneSettings,
+    out: Path,
+    work: Path,
+    report: Callable[[int, float], None] = lambda step, loss: None,
+) -> Path:
+    """Tunes and saves to ``out``; goes on where ``work`` holds a checkpoint of the same tuning.
+
+    Args:
+        work: folder for checkpoints and losses.
+        report: told the loss of each step.
+
+    Returns:
+        ``out``: an adapter's folder, or that of a whole model where ``settings.rank`` is 0.
+
+    Raises:
+        UsageError: no text is short enough, or ``work`` holds another tuning.
+        ModelError: nothing loadable there.
+    """
+    import torch
+    from transformers import Trainer, TrainingArguments
+
+    if out.exists():
+        raise UsageError(f"{out}: is there already; give another folder")
+    model, tokenizer = _loaded(tuned, settings)
+    rows = Encoder(tokenizer, tuned.template, settings.longest).encoded(texts)
+    if not rows:
+        raise UsageError(
+            f"none of {len(texts)} actions fits into {settings.longest} tokens; set a larger bound"
+        )
+    _check_same(work, tuned, settings, rows)
+    pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else 0
+    arguments = TrainingArguments(
+        output_dir=str(work),
+        max_steps=settings.steps,
+        per_device_train_batch_size=settings.batch,
+        gradient_accumulation_steps=settings.accumulate,
+        learning_rate=settings.learning_rate,
+        warmup_steps=min(settings.warmup, settings.steps),
+        lr_scheduler_type="cosine",
+        weight_decay=0.01,
+        logging_steps=1,
+        save_steps=settings.save_every,
+        save_total_limit=2,
+        seed=settings.seed,
+        data_seed=settings.seed,
+        use_cpu=tuned.load.resolved_device() == "cpu",
+        report_to=[],
+        disable_tqdm=True,
+        remove_unused_columns=False,
+        dataloader_pin_memory=False,
+        label_names=["labels"],
+        log_level="error",
+    )
+
+    def collate(batch: list[dict[str, Any]]) -> dict[str, Any]:
+        filled = padded([rows[one["row"]] for one in batch], pad)
+        return {name: torch.tensor(values) for name, values in filled.items()}
+
+    trainer = Trainer(
+        model=model,
+        args=arguments,
+        train_dataset=[{"row": number} for number in range(len(rows))],  # type: ignore[arg-type]
+        data_collator=collate,
+        callbacks=[_losses(work / LOSSES, report)],
+    )
+    trainer.pop_callback(_printing())
+    trainer.train(resume_from_checkpoint=_last_checkpoint(work))
+    _save(trainer.model, tokenizer, tuned, out)
+    return out
+
+
+def losses(work: Path) -> list[tuple[int, float]]:
+    """The loss of each step; of a step that was taken again after a kill the last one."""
+    file = work / LOSSES
+    found: dict[int, float] = {}
+    if file.is_file():
+        for line in file.read_text(encoding="utf-8").splitlines():
+            try:
+                step, loss = json.loads(line)
+            except ValueError:  # cut off by a kill
+                continue
+            found[int(step)] = float(loss)
+    return sorted(found.items())
+
+
+def _loaded(tuned: Tuned, settings: TuneSettings) -> tuple[Any, Any]:
+    """The model, ready to be trained, and its tokenizer."""
+    import torch
+    from peft import LoraConfig, get_peft_model
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    torch.manual_seed(settings.seed)
+    tokenizer = load_processor(AutoTokenizer, tuned.model, tuned.load)
+    model = load_pretrained(AutoModelForCausalLM, tuned.model, tuned.load)
+    if settings.rank == 0:
+        if tuned.adapter is not None:
+            raise UsageError(
+                f"the model is used with the adapter {tuned.adapter}; all weights cannot be tuned "
+                "beside it: set a rank above 0"
+            )
+        return model.train(), tokenizer
+    if tuned.adapter is not None:
+        return adapter_to_go_on(model, tuned.adapter, tuned.model), tokenizer
+    config = LoraConfig(
+        r=settings.rank,
+        lora_alpha=2 * settings.rank,
+        target_modules="all-linear",
+        task_type="CAUSAL_LM",
+    )
+    return get_peft_model(model, config), tokenizer
+
+
+def _check_same(work: Path, tuned: Tuned, settings: TuneSettings, rows: Sequence[Encoded]) -> None:
+    """Refuses a folder that holds another tuning; notes this one in a fresh one."""
+    digest = hashlib.sha256(repr([(row.ids, row.labels) for row in rows]).encode()).hexdigest()
+    what = {
+        "model": tuned.model,
+        "adapter": tuned.adapter,
+        "settings": asdict(settings),
+        "rows": len(rows),
+        "sha256": digest,
+    }
+    file = work / SETTINGS
+    if file.is_file():
+        try:
+            there = json.loads(file.read_text(encoding="utf-8"))
+        except ValueError:
+            there = None
+        if there != what:
+            raise UsageError(
+                f"{work} holds checkpoints of another tuning (model, data or settings differ); "
+                "give another folder, or delete that one"
+            )
+        return
+    work.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(what, indent=2) + "\n", encoding="utf-8")
+
+
+def _last_checkpoint(work: Path) -> str | None:
+    from transformers.trainer_utils import get_last_checkpoint
+
+    # One that was being written when the process was killed lacks its state, which comes last.
+    for found in sorted(work.glob("checkpoint-*")):
+        if not (found / "trainer_state.json").is_file():
+            found.rename(found.with_name(f"torn-{found.name}"))
+    last: str | None = get_last_checkpoint(str(work))
+    return last
+
+
+def _printing() -> type:
+    from transformers.trainer_callback import PrinterCallback
+
+    return PrinterCallback
+
+
+def _losses(file: Path, report: Callable[[int, float], None]) -> Any:
+    """A callback that keeps the loss of each step."""
+    from transformers import TrainerCallback
+
+    class Losses(TrainerCallback):
+        def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
+            if logs and "loss" in logs:
+                with file.open("a", encoding="utf-8") as stream:
+                    stream.write(json.dumps([state.global_step, logs["loss"]]) + "\n")
+                report(state.global_step, float(logs["loss"]))
+
+    return Losses()
+
+
+def _save(model: Any, tokenizer: Any, tuned: Tuned, out: Path) -> None:
+    """The adapter alone, or the whole model, as safetensors; nothing is half-written."""
+    part = out.with_name(f"{out.name}.part")
+    part.mkdir(parents=True, exist_ok=True)
+    model.save_pretrained(part, safe_serialization=True)
+    if (part / ADAPTER_CONFIG).is_file():
+        (part / "README.md").unlink(missing_ok=True)
+        if Path(tuned.model).is_dir():
+            state_base(part, Path(tuned.model))
+    else:
+        tokenizer.save_pretrained(part)
+    part.replace(out)

@@ -15,11 +15,12 @@ from viper.strategies.explore.showing import shown_outcome
 from viper.strategies.program import program_arguments, read_value
 from viper.tools.media import Media
 
-_OPENING = {
+OPENING = {
     "image": "image_patch = ImagePatch(image)",
     "images": "image_patches = [ImagePatch(one) for one in image_list]",
     "video": "video_segment = VideoSegment(video)",
 }
+"""Code before the first turn, by the kind of media."""
 
 LOST = "The process was ended; variables are those of the beginning again."
 
@@ -112,7 +113,7 @@ class Environment:
         """A process that knows the media by name."""
         session = self._components.sandbox.session(tools=self.tools)
         arguments = program_arguments(self._context.query, self._context.media)
-        session.run(_OPENING[self._context.query.media], args=arguments)
+        session.run(OPENING[self._context.query.media], args=arguments)
         return session
 
 

@@ -9,6 +9,7 @@ import pytest
 from tests.reproduce.fake_lab import APart, FakeLab, share
 from viper.profiles import load_profile
 from viper.reproduce.avis import (
+    EVERYTHING,
     FAMILIES,
     FIXED,
     QUESTION_ONLY,
@@ -58,16 +59,17 @@ def test_gains_are_paired_with_seeking() -> None:
     lab = fake({"seek": 0.5, FIXED[2].name: 0.3})
     found = {one.name: one for one in gains(lab, main_table(quick=True), [PART])}
     assert found[f"{FIXED[2].name} -> seek"].difference.value == pytest.approx(0.2)
-    assert len(found) == 2 + len(FIXED)
+    assert len(found) == 3 + len(FIXED)
 
 
 def test_claims_name_the_best_sequence() -> None:
     study = Study.of([PART], quick=False)
-    lab = fake({"seek": 0.5, FIXED[0].name: 0.45, UNGUIDED.name: 0.3})
-    above, graph, world = judged(lab, study)
+    lab = fake({"seek": 0.5, FIXED[0].name: 0.45, EVERYTHING.name: 0.5, UNGUIDED.name: 0.3})
+    above, everything, graph, world = judged(lab, study)
+    assert everything.holds is False and "+0.0" in everything.reason
     assert above.holds is False and "fixed: seeing, 45.0: +5.0" in above.reason
     assert graph.holds is True and world.holds is None
-    above, graph, _ = judged(fake({"seek": 0.5}), Study.of([PART], quick=True))
+    above, _, graph, _ = judged(fake({"seek": 0.5}), Study.of([PART], quick=True))
     assert above.holds is True and graph.holds is None and "--quick" in graph.reason
 
 

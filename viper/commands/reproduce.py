@@ -6,6 +6,7 @@ import click
 
 from viper.commands.reproduce_avis import avis
 from viper.commands.reproduce_clova import clova
+from viper.commands.reproduce_dwim import dwim
 from viper.commands.reproduce_zero_shot import zero_shot
 
 
@@ -21,3 +22,4 @@ def reproduce() -> None:
 reproduce.add_command(zero_shot)
 reproduce.add_command(clova)
 reproduce.add_command(avis)
+reproduce.add_command(dwim)

@@ -14,7 +14,7 @@ def tune() -> None:
     """An agent that learns from its own workflows which tools to trust.
 
     \b
-    viper tune workflows world --split train --limit 300 --out runs/made
+    viper tune workflows world --split train:question --limit 300 --out runs/made
     viper tune flags runs/made                  what was of use in them
     viper tune agent runs/made --out runs/tuned
     viper run photo.png "…" --strategy explore --profile runs/tuned/profile.toml

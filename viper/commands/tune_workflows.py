@@ -61,7 +61,7 @@ def workflows(name: str, **given: Any) -> int:
     are counted and not learned from. After Ctrl-C or a crash the same line goes on.
 
     \b
-    viper tune workflows world --limit 300 --out runs/made
+    viper tune workflows world --split train:question --limit 300 --out runs/made
     viper tune workflows gqa --root gqa --profile openai --checks-by llm --out runs/gqa \\
         --manner standard --manner given --manner discrepancy
     """

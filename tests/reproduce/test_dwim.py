@@ -1,0 +1,108 @@
+"""The table of tuned agents and what must hold of them, with agents that are asked nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+import pytest
+
+from tests.tuning.agent.turns import COUNT, DONE, FIND, STORE, WHOLE, code, workflow
+from viper.evaluate.awareness import Awareness, awareness
+from viper.reproduce.dwim import (
+    AGENTS,
+    MASKED,
+    SFT,
+    UNTUNED,
+    Academy,
+    Agent,
+    Scale,
+    answer_gain,
+    answer_rows,
+    awareness_rows,
+    utilisation_gain,
+    utilisation_rows,
+)
+from viper.reproduce.dwim_claims import judged
+from viper.tuning.agent.training import TuneSettings
+from viper.tuning.agent.workflow import Workflow
+
+COUNT_OF = 40
+
+
+@dataclass
+class Fake:
+    """Shares of right workflows by manner, and of right answers by agent."""
+
+    made_right: dict[str, float]
+    right: dict[str, float]
+    copied: float = 0.0
+    scale: Scale = field(default_factory=lambda: Scale(COUNT_OF, COUNT_OF, (0, 1), TuneSettings()))
+
+    def made(self, seed: int, manner: str) -> list[Workflow]:
+        found = some(self.made_right.get(manner, 0.0), manner)
+        copies = int(self.copied * COUNT_OF) if manner == "given" else 0
+        return [replace(one, outcome="copied") if n < copies else one
+                for n, one in enumerate(reversed(found))]  # fmt: skip
+
+    def answers(self, agent: Agent, seed: int) -> list[Workflow]:
+        return some(self.right.get(agent.name, 0.0), "standard")
+
+
+def some(share: float, manner: str) -> list[Workflow]:
+    right = workflow(FIND, COUNT, STORE, DONE, manner=manner)
+    wrong = workflow(WHOLE, code("final_answer = answer", "3"), DONE, manner=manner)
+    count = round(share * COUNT_OF)
+    return [replace(right if n < count else wrong, id=f"s{n}") for n in range(COUNT_OF)]
+
+
+def fake(made: dict[str, float], right: dict[str, float], **more: Any) -> Academy:
+    return cast(Academy, Fake(made, right, **more))
+
+
+def test_utilisation_says_what_was_copied() -> None:
+    academy = fake({"standard": 0.5, "given": 0.6, "discrepancy": 0.75}, {}, copied=0.2)
+    rows = {one.name: one for one in utilisation_rows(academy)}
+    assert rows["standard"].figure.mean == 0.5 and rows["discrepancy"].n == 2 * COUNT_OF
+    assert rows["given"].note == "20.0 % more copied the answer" and not rows["standard"].note
+    gain = utilisation_gain(academy)
+    assert gain.difference.value == pytest.approx(0.25) and gain.difference.low > 0
+
+
+def test_agents_are_paired_by_sample() -> None:
+    academy = fake({}, {UNTUNED.name: 0.5, MASKED.name: 0.75, SFT.name: 0.5})
+    rows = {one.name: one.figure.mean for one in answer_rows(academy, AGENTS)}
+    assert rows[MASKED.name] == 0.75 and len(rows) == 9
+    assert answer_gain(academy, UNTUNED, MASKED).difference.value == pytest.approx(0.25)
+
+
+def aware(right: float, calls: int, wrong_tool: int) -> Awareness:
+    found = awareness(some(right, "standard"))
+    return replace(
+        found,
+        calls=replace(found.calls, value=float(calls)),
+        causes={"wrong tool": wrong_tool},
+    )
+
+
+@pytest.mark.parametrize(
+    ("after", "holds"),
+    [
+        ((0.75, 2, 4), [True, True, True, True, True]),
+        ((0.55, 3, 9), [True, True, False, False, False]),
+    ],
+)
+def test_claims(after: tuple[float, int, int], holds: list[bool]) -> None:
+    right, calls, wrong = after
+    academy = fake({"standard": 0.5, "discrepancy": 0.8}, {UNTUNED.name: 0.5, MASKED.name: right})
+    found = judged(
+        academy, {UNTUNED.name: aware(0.5, 3, 10), MASKED.name: aware(right, calls, wrong)}
+    )
+    assert [one.holds for one in found] == holds
+
+
+def test_rows_of_awareness() -> None:
+    rows = list(awareness_rows({MASKED.name: aware(0.75, 2, 4)}))
+    found = {(one.table, one.family): one.figure.mean for one in rows}
+    assert found["sections 11 and 14: of a question", "calls of tools"] == 2.0
+    assert found["section 11: wrong answers by cause", "wrong tool"] == 0.1

@@ -1,0 +1,96 @@
+"""The whole of ``viper reproduce dwim``: workflows, tuned agents, answers, then claims."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from viper.data.sample import Sample, Where
+from viper.data.world import WorldMedia
+from viper.evaluate.awareness import PerfectTools, ToolsOf
+from viper.evaluate.evaluation import Evaluation, model_ids
+from viper.evaluate.flags import flag_report, flagger_of
+from viper.reasoner import Reasoner
+from viper.reproduce.dwim import (
+    AGENTS,
+    MASKED,
+    QUICK_AGENTS,
+    UNTUNED,
+    Academy,
+    answer_gain,
+    answer_rows,
+    aware,
+    awareness_rows,
+    utilisation_gain,
+    utilisation_rows,
+)
+from viper.reproduce.dwim_claims import judged
+from viper.reproduce.result import Reproduction
+from viper.sandbox import Sandbox
+from viper.tuning.agent.workflow import MANNERS, Workflow
+from viper.world.knowing import KnowingTools
+from viper.world.layout import sample_scene
+from viper.world.render import render_scene
+
+TITLE = "DWIM (2025)"
+
+
+def reproduce_dwim(academy: Academy, *, quick: bool) -> Reproduction:
+    """Makes, tunes and answers everything that is not stored yet, and judges it."""
+    began = time.monotonic()
+    agents = QUICK_AGENTS if quick else AGENTS
+    manners = ("standard", "discrepancy") if quick else MANNERS
+    rows = list(utilisation_rows(academy, manners))
+    gains = [utilisation_gain(academy, one) for one in manners if one != "discrepancy"]
+    rows += answer_rows(academy, agents)
+    gains += [answer_gain(academy, one, MASKED) for one in agents if one != MASKED]
+    sandbox = Sandbox(
+        prelude=academy.components.library.prelude(), mode=academy.components.sandbox.mode
+    )
+    with sandbox:
+        tools = perfect_tools(academy)
+        found = {one.name: aware(academy, one, tools, sandbox) for one in agents}
+    rows += awareness_rows(found)
+    made = [one for seed in academy.scale.seeds for one in academy.made(seed, "discrepancy")]
+    flags = flag_report(made, flagger_of(None))
+    facts = {
+        "models": model_ids(Reasoner(academy.components, preload=False)),
+        "seeds": list(academy.scale.seeds),
+        "workflows": academy.scale.workflows,
+        "samples": academy.scale.samples,
+        "splits": [academy.asked.train, academy.asked.test],
+        "actions": dict(flags.actions),
+        "ineffective": dict(flags.reasons),
+        "tools": {
+            name: [[one.tool, one.kind, one.calls, one.answers, round(one.right.value, 3)]
+                   for one in each.tools]
+            for name, each in found.items() if name in (UNTUNED.name, MASKED.name)
+        },
+        "quick": quick,
+        "seconds": round(time.monotonic() - began, 1),
+    }  # fmt: skip
+    return Reproduction(TITLE, rows, gains, judged(academy, found), facts)
+
+
+def perfect_tools(academy: Academy) -> ToolsOf | None:
+    """Tools without error for the samples that are answered; None where nobody has any."""
+    samples = {
+        one.sample_id: one for seed in academy.scale.seeds for one in _answered(academy, seed)
+    }
+    if not all(isinstance(one.load, WorldMedia) for one in samples.values()):
+        return None
+
+    def tools_of(workflow: Workflow) -> PerfectTools | None:
+        media = samples[workflow.id].load
+        if not isinstance(media, WorldMedia) or media.is_clip:
+            return None
+        scene = render_scene(sample_scene(media.split, media.index))
+        return KnowingTools([scene], workflow.query.text, str(workflow.label))
+
+    return tools_of
+
+
+def _answered(academy: Academy, seed: int) -> Sequence[Sample]:
+    asked = academy.asked
+    where = Where(asked.root, asked.test, seed)
+    return Evaluation(asked.set_name, where, limit=academy.scale.samples).samples()

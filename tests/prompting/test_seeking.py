@@ -4,12 +4,14 @@ import pytest
 
 from viper.prompting.seeking import (
     MAX_FOUND,
+    MAX_SENTENCES,
     Choice,
     Decided,
     Decision,
     Split,
     Verdict,
     judge_prompt,
+    parts_of,
     plan_prompt,
     read_decision,
     read_short_answer,
@@ -136,3 +138,25 @@ def test_verdicts(reply, style, verdict):
 )
 def test_short_answers(reply, answer):
     assert read_short_answer(reply) == answer
+
+
+@pytest.mark.parametrize(
+    ("line", "parts"),
+    [
+        (
+            "velora: it is red. tarnix makes velora.",
+            ["velora: it is red.", "velora: tarnix makes velora."],
+        ),
+        ("a lamp on a desk", ["a lamp on a desk"]),
+        ("it costs 3.5 coins. buy it!", ["it costs 3.5 coins.", "buy it!"]),
+        ("velora: ", ["velora: "]),
+        ("", [""]),
+    ],
+)
+def test_small_models_read_sentence_by_sentence(line: str, parts: list[str]) -> None:
+    assert parts_of(line, "compact") == parts
+    assert parts_of(line, "chat") == [line]
+
+
+def test_a_finding_without_end_is_read_to_a_bound() -> None:
+    assert len(parts_of("so. " * 1_000, "compact")) == MAX_SENTENCES

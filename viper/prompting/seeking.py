@@ -50,6 +50,11 @@ AT_ONCE: Mapping[str, int] = {"compact": 1, "full": MAX_FOUND, "chat": MAX_FOUND
 MAX_LINE = 400
 """Characters of such a line."""
 
+MAX_SENTENCES = 12
+"""Of a finding that is read sentence by sentence."""
+
+_SENTENCE = re.compile(r"(?<=[.!?])\s+")
+
 PLACEHOLDER = "#"
 """Stands in the question about knowledge for the answer to the visual one."""
 
@@ -228,6 +233,19 @@ def read_verdict(reply: str, style: str) -> Verdict | None:
     if kind == "uninformative" or not extracted:
         return Verdict("uninformative", "", reason)
     return Verdict(kind, extracted, reason)
+
+
+def parts_of(line: str, style: str) -> list[str]:
+    """What is judged of a finding at a time: small models read its sentences one by one.
+
+    Each part keeps what stands before the first colon, which says what the finding is about.
+    """
+    if style != "compact":
+        return [line]
+    title, colon, text = line.partition(": ")
+    sentences = _SENTENCE.split(text if colon else title)[:MAX_SENTENCES]
+    about = f"{title}: " if colon else ""
+    return [f"{about}{one.strip()}" for one in sentences if one.strip()] or [line]
 
 
 def short_answer_prompt(question: str, known: Sequence[str], style: str) -> str:

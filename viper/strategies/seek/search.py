@@ -24,6 +24,7 @@ from viper.prompting.seeking import (
     Split,
     Verdict,
     judge_prompt,
+    parts_of,
     plan_prompt,
     read_decision,
     read_short_answer,
@@ -229,8 +230,9 @@ class Seeker:
         if seen.is_plain:
             return Verdict("informative", seen.lines[0] if len(seen.lines) == 1 else "")
         together, verdict = AT_ONCE[self.style], Verdict("uninformative")
-        for first in range(0, min(len(seen.lines), MAX_FOUND), together):
-            lines = seen.lines[first : first + together]
+        parts = [one for line in seen.lines[:MAX_FOUND] for one in parts_of(line, self.style)]
+        for first in range(0, len(parts), together):
+            lines = parts[first : first + together]
             found = self._judged_lines(now, decision, lines)
             if found is None or found.kind != "uninformative":
                 return found

@@ -1,9 +1,9 @@
 """Verdicts about single findings, drawn one by one: the part of seeking that is hardest to learn.
 
-Each is what :class:`viper.world.knowledge.simulate.Expert` would say of it. Of texts: the passage
-that tells one hop of a question, the same less the sentence that does, or another that a search for
-it finds. Of pictures: what is written under one of the same look, also where a label tells it from
-others.
+Each is what :class:`viper.world.knowledge.simulate.Expert` would say of it. Of texts: the sentence
+that tells one hop of a question, another of the same passage, or one of another passage that a
+search for it finds. Of pictures: what is written under one of the same look, also where a label
+tells it from others.
 """
 
 from __future__ import annotations
@@ -12,14 +12,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
 
-from viper.prompting.seeking import Decision, judge_prompt
+from viper.prompting.seeking import Decision, judge_prompt, parts_of
 from viper.strategies.seek.actions import MAX_PASSAGES
 from viper.world.knowledge.catalogue import Look
 from viper.world.knowledge.facts import CHAINS, RELATIONS, followed, question_of, told
 from viper.world.knowledge.simulate import END, STYLE, Asked, Library, lines_of_note
 
 _PICTURES, _LABELLED = 0.25, 0.4
-_TELLING, _CUT = 0.5, 0.2
+_TELLING, _BESIDE = 0.5, 0.3
+"""How often a sentence tells what is asked, and how often it is another one beside it."""
+
 _COLOURS, _WORKS = 0.12, 0.12
 
 _BACKWARD, _TRIES = 0.5, 8
@@ -103,16 +105,15 @@ def _reading(library: Library, fact: _Fact, random: Random) -> Asked:
 
 
 def _shown(lines: list[str], sentences: frozenset[str], random: Random) -> str:
-    """One of the passages, or the one that tells it, whole or without the sentence that does."""
+    """A sentence of one of the passages: the one that tells it, one beside it, or any."""
     telling = [line for line in lines if any(one in line for one in sentences)]
     fate = random.random()
-    if not telling or fate > _TELLING + _CUT:
-        return random.choice(lines)
-    line = random.choice(telling)
-    if fate > _TELLING:
-        for sentence in sentences:
-            line = line.replace(sentence, "").replace("  ", " ").strip()
-    return line
+    if not telling or fate > _TELLING + _BESIDE:
+        return random.choice(parts_of(random.choice(lines), STYLE))
+    parts = parts_of(random.choice(telling), STYLE)
+    tells = [part for part in parts if any(one in part for one in sentences)]
+    others = [part for part in parts if part not in tells]
+    return random.choice(tells if fate < _TELLING or not others else others)
 
 
 def _naming(library: Library, random: Random) -> Asked:

@@ -24,6 +24,7 @@ from viper.prompting.seeking import (
     Split,
     Verdict,
     judge_prompt,
+    parts_of,
     plan_prompt,
     short_answer_prompt,
     split_prompt,
@@ -139,10 +140,11 @@ class Expert(Seeker):
         if seen.is_plain:
             return Verdict("informative", seen.lines[0] if len(seen.lines) == 1 else "")
         verdict = Verdict("uninformative")
-        for line in seen.lines[:MAX_FOUND]:
-            verdict = self._verdict(now, decision.action, [line])
+        parts = [one for line in seen.lines[:MAX_FOUND] for one in parts_of(line, STYLE)]
+        for part in parts:
+            verdict = self._verdict(now, decision.action, [part])
             said = {"uninformative": "no", "informative": "more: ", "answer": "answer: "}
-            prompt = judge_prompt(now.query, now.context, decision, [line], STYLE)
+            prompt = judge_prompt(now.query, now.context, decision, [part], STYLE)
             self._keep("judge", prompt, f"{said[verdict.kind]}{verdict.extracted}")
             if verdict.kind != "uninformative":
                 break

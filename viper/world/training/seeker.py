@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 COURSE = Course(
-    "seeker", steps=3000, learning_rate=3e-3, step_tokens=6000, shape=AdapterShape(rank=64)
+    "seeker", steps=1400, learning_rate=3e-3, step_tokens=6000, shape=AdapterShape(rank=64)
 )
 
 LONGEST = 600

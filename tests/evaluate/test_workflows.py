@@ -20,6 +20,7 @@ from viper.evaluate.workflows import (
     utilisation,
 )
 from viper.llm.scripted import ScriptedLLM
+from viper.reasoner import RunOptions
 
 GUESS = "<code>answer = image_patch.simple_query('how many?')"
 LOOK = "<code>answer = str(len(image_patch.find('cube')))"
@@ -151,3 +152,12 @@ def test_samples_without_a_label_to_compare_with_are_refused(bench: Bench, tmp_p
     edit = Sample("e", "make it red", "edit", "image", None, picture)
     with bench, pytest.raises(UsageError, match="of task edit"):
         make_workflows(bench.reasoner, [edit], making("standard"), tmp_path)
+
+
+def test_workflows_of_another_agent_are_not_mixed_in(bench: Bench, tmp_path: Path) -> None:
+    with bench:
+        make_workflows(bench.reasoner, samples(2), making("standard"), tmp_path)
+        warmer = making("standard", options=RunOptions(temperature=0.7))
+        with pytest.raises(UsageError, match="of another agent or of other settings"):
+            make_workflows(bench.reasoner, samples(3), warmer, tmp_path)
+        assert len(make_workflows(bench.reasoner, samples(2), making("given"), tmp_path)) == 2

@@ -96,10 +96,15 @@ def make_workflows(
             )
     file = folder / WORKFLOWS
     folder.mkdir(parents=True, exist_ok=True)
-    kept = {
-        (one.id, one.manner, one.seed): one
-        for one in read_lines(file, Workflow.from_json, "a workflow")
-    }
+    made_by = _maker(reasoner, making)
+    kept = {}
+    for one in read_lines(file, Workflow.from_json, "a workflow"):
+        if (one.manner, one.seed) == (making.manner, making.seed) and one.made_by != made_by:
+            raise UsageError(
+                f"{folder} holds workflows of another agent or of other settings ({one.made_by}; "
+                f"now {made_by}); give another folder"
+            )
+        kept[one.id, one.manner, one.seed] = one
     made: dict[str, Workflow] = {}
     todo = []
     for sample in samples:
@@ -109,9 +114,15 @@ def make_workflows(
         else:
             made[sample.sample_id] = there
 
+    spent = _Spent()
+    for one in made.values():
+        spent.add(one)
+
     def keep(workflow: Workflow) -> None:
+        workflow = replace(workflow, made_by=made_by)
         append_line(file, workflow.to_json())
         made[workflow.id] = workflow
+        spent.add(workflow)
         on_made(workflow)
 
     _each(
@@ -120,7 +131,7 @@ def make_workflows(
         keep,
         workers,
         cancel,
-        lambda under_way: _has_room(making.budget, made.values(), under_way),
+        lambda under_way: making.budget.allows(spent.usd, spent.llm_calls, under_way),
     )
     return [made[one.sample_id] for one in samples if one.sample_id in made]
 
@@ -205,10 +216,28 @@ def _captions(calls: Iterable[Any], kind: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _has_room(budget: Budget, made: Iterable[Workflow], under_way: int) -> bool:
-    usages = [one.usage for one in made]
-    spent = sum(one.cost_usd or 0.0 for one in usages)
-    return budget.allows(spent, sum(one.llm_calls for one in usages), under_way)
+@dataclass
+class _Spent:
+    """What workflows cost so far."""
+
+    usd: float = 0.0
+    llm_calls: int = 0
+
+    def add(self, workflow: Workflow) -> None:
+        self.usd += workflow.usage.cost_usd or 0.0
+        self.llm_calls += workflow.usage.llm_calls
+
+
+def _maker(reasoner: Reasoner, making: Making) -> str:
+    """The agent and what else decides what its workflows are, in a line."""
+    components = reasoner.components
+    settings = making.options.settings(components.settings)
+    agent = components.explorer or components.llm
+    checks = f", checked by {making.checks_by}" if making.manner == "discrepancy" else ""
+    return (
+        f"{agent.model_id}, api {settings.api}, temperature {settings.temperature:g}, "
+        f"{settings.max_turns} turns{checks}"
+    )
 
 
 def _each(

@@ -41,8 +41,6 @@ from viper.schema import Query
 
 ActionKind = Literal["code", "thought", "done"]
 
-KINDS: tuple[ActionKind, ...] = ("code", "thought", "done")
-
 FINAL = "final_answer"
 """Variable in which the agent leaves its answer."""
 
@@ -117,7 +115,6 @@ def explore_prompt(
     steps: Sequence[Step],
     *,
     style: str,
-    examples: Sequence[str] = (),
     is_last: bool = False,
     hint: str = "",
 ) -> str:
@@ -125,7 +122,6 @@ def explore_prompt(
 
     Args:
         captions: of the pictures, in their order; of a video one.
-        examples: workflows that ended well, as :func:`workflow_text` writes them.
         is_last: say that no turn will follow.
         hint: what else is to be known, a line; for making workflows.
     """
@@ -139,7 +135,6 @@ def explore_prompt(
         variables=_VARIABLES[query.media],
         final=FINAL,
         guidance=guidance.strip(),
-        examples="".join(f"## An example\n\n{one}\n" for one in examples),
         asked=_opening(query, captions, hint),
         so_far=so_far,
         last=f"This is the last turn: store your best answer in {FINAL}.\n" if is_last else "",
@@ -162,11 +157,6 @@ def compact_opening(
     lines = "".join(f"# caption: {one_line(one)}\n" for one in captions)
     hinted = f"# answer: {one_line(hint)}\n" if hint else ""
     return f"# question: {one_line(question)}\n{options_line(options)}{lines}{hinted}"
-
-
-def workflow_text(query: Query, captions: Sequence[str], steps: Sequence[Step]) -> str:
-    """A whole workflow in words, as an example."""
-    return _opening(query, captions) + "".join(map(step_text, steps))
 
 
 def step_text(step: Step) -> str:

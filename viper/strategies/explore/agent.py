@@ -60,7 +60,6 @@ class Agent:
     """One query being explored.
 
     Attributes:
-        examples: workflows that prompts show, as text.
         hint: the answer, where it is given away; for making workflows.
         turns: what happened so far.
         captions: of the media, with which every prompt opens.
@@ -73,7 +72,6 @@ class Agent:
     llm: LLM
     style: str
     entries: Sequence[ApiEntry]
-    examples: Sequence[str] = ()
     checker: Checker = field(default_factory=NoChecker)
     hint: str = ""
     turns: list[Turn] = field(default_factory=list)
@@ -120,7 +118,6 @@ class Agent:
             self.captions,
             self._steps,
             style=self.style,
-            examples=self.examples,
             is_last=is_last,
             hint=self.hint,
         )

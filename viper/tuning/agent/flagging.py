@@ -16,14 +16,16 @@ from viper.prompting.exploring import FINAL
 from viper.schema import Turn
 from viper.tuning.agent.code import view
 
-REASONS = ("traceback", "doubted", "rethink", "discrepancy", "repeated", "unused", "unreadable")
-
 _RETHINKS = re.compile(r"\b(however|rethink|re-think|replan|re-plan|try again)\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Flag:
-    """Of the turn at an index: why it is ineffective; "" where it is effective."""
+    """Of the turn at an index: why it is ineffective; "" where it is effective.
+
+    ``traceback``, ``doubted``, ``rethink``, ``discrepancy``, ``repeated``, ``unused`` or
+    ``unreadable``; ``said`` where a language model says so.
+    """
 
     index: int
     reason: str = ""

@@ -35,6 +35,7 @@ class Workflow:
         manner: one of :data:`MANNERS`.
         outcome: one of :data:`OUTCOMES`.
         tool_calls: of all turns.
+        made_by: the agent with its settings, in a line; others are not mixed with it.
     """
 
     id: str
@@ -51,6 +52,7 @@ class Workflow:
     usage: Usage = Usage()
     seconds: float = 0.0
     seed: int = 0
+    made_by: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values; :meth:`from_json` reads them back."""

@@ -7,25 +7,11 @@ from pathlib import Path
 import click
 
 from viper.errors import UsageError
-
-ROLES = (
-    "detector",
-    "matcher",
-    "depth",
-    "vqa",
-    "video",
-    "segmenter",
-    "inpainter",
-    "writer",
-    "writer-small",
-    "planner",
-    "critic",
-    "seeker",
-)
+from viper.world.training.recipes import RECIPES, recipe
 
 
 @click.command()
-@click.argument("role", type=click.Choice(ROLES))
+@click.argument("role", type=click.Choice(tuple(RECIPES)))
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
@@ -50,7 +36,6 @@ def train(role: str, out: Path, work: Path, device: str, steps: int | None, seed
     Progress goes to stderr. Ctrl-C keeps the last checkpoint; the same command goes on.
     """
     from viper.world.training.optim import TrainOptions
-    from viper.world.training.recipes import recipe
 
     if device != "cpu":
         _check_device(device)

@@ -2,9 +2,10 @@
 
 Each question has two routes: to ask the visual answerer about the whole picture, or to go the steps
 of its canonical program. Which of them can be trusted is not told: results are made up, both routes
-are drawn as often, and where a checker doubts the result of one the other follows. An explorer
-trained on this knows how to act and has no preference; it gets one from what it sees
-(:mod:`viper.tuning`). Some workflows are given the answer, and some of these copy it.
+are drawn as often, where a checker doubts the result of one the other follows, and often the other
+is gone to be sure: its result counts then. An explorer trained on this knows how to act and has no
+preference; it gets one from what it sees (:mod:`viper.tuning`). Some workflows are given the
+answer, and some of these copy it.
 """
 
 from __future__ import annotations
@@ -33,6 +34,9 @@ WHOLE, STEPS = "whole", "steps"
 
 DOUBTED = 0.35
 """How often the first result is doubted; a second one half as often."""
+
+CHECKED = 0.5
+"""How often the other way is gone, too, where nobody doubts the first result."""
 
 FAILED = 0.08
 """How often the steps run into an error."""
@@ -118,7 +122,7 @@ def workflow(sample: TextSample, random: Random) -> Workflow:
     else:
         ways = list(routes(sample).values())
         random.shuffle(ways)
-        chance = DOUBTED
+        chance, checks = DOUBTED, random.random() < CHECKED
         while True:
             way = ways[0]
             ways.reverse()
@@ -126,9 +130,13 @@ def workflow(sample: TextSample, random: Random) -> Workflow:
             if not _go(way, found, random, add):
                 continue
             doubted = random.random() < chance or bool(hint and found != hint)
+            if not doubted and checks:
+                checks = False
+                continue
             if not doubted:
                 add(Action("code", f"{FINAL} = answer"), found)
                 break
+            checks = False
             if not hint:
                 add(Action("thought", doubt(found, way.tool)), is_own=False)
             elif random.random() < COPIED:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from viper.errors import UnknownNameError
-from viper.world.training.optim import TrainOptions
+
+if TYPE_CHECKING:
+    from viper.world.training.optim import TrainOptions
 
 RECIPES: Mapping[str, str] = MappingProxyType(
     {
@@ -26,7 +29,7 @@ RECIPES: Mapping[str, str] = MappingProxyType(
         "explorer": "viper.world.training.explorer:train",
     }
 )
-"""Role -> ``module:function`` taking :class:`TrainOptions` and returning what it reached."""
+"""Role -> ``module:function`` taking a ``TrainOptions`` and returning what it reached."""
 
 
 def recipe(role: str) -> Callable[[TrainOptions], Mapping[str, float]]:

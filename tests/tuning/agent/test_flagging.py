@@ -20,6 +20,8 @@ from tests.tuning.agent.turns import (
 from viper.schema import Turn
 from viper.tuning.agent.flagging import flagged
 
+AGREES = code("answer = image_patch.simple_query('how many cubes are there?')", "2")
+
 
 @pytest.mark.parametrize(
     ("turns", "reasons"),
@@ -39,7 +41,7 @@ from viper.tuning.agent.flagging import flagged
                 STORE,
                 DONE,
             ),
-            ("doubted", "discrepancy", "repeated", "", "", ""),
+            ("doubted", "discrepancy", "", "", "", ""),
         ),
         (
             (thought("It must be red."), thought("I should rethink that."), STORE, DONE),
@@ -55,12 +57,27 @@ from viper.tuning.agent.flagging import flagged
             ("unused", "", "", "", ""),
         ),
         ((code("len(image_patch.find('cube'))", 2), STORE, DONE), ("", "", "")),
+        ((FIND, COUNT, AGREES, STORE, DONE), ("", "", "confirmed", "", "")),
+        ((AGREES, FIND, COUNT, STORE, DONE), ("", "unused", "confirmed", "", "")),
+        (
+            (FIND, COUNT, WHOLE, DOUBT, FIND, COUNT, STORE, DONE),
+            ("", "", "doubted", "discrepancy", "repeated", "repeated", "", ""),
+        ),
         ((Turn(0, "done", "", "nothing is stored"), STORE, DONE), ("traceback", "", "")),
         ((STORE, Turn(0, "forced", "max_turns 1 reached")), ("", "unreadable")),
     ],
 )
 def test_reasons(turns: tuple[Turn, ...], reasons: tuple[str, ...]) -> None:
     assert tuple(flag.reason for flag in flagged(workflow(*turns).turns)) == reasons
+
+
+def test_code_on_other_values_is_not_repeated() -> None:
+    rings = code("patches = image_patch.find('ring')", [1])
+    add = code("total = total + len(patches)", 2)
+    begun = code("total = 0", 0)
+    stored = code("final_answer = total", 3)
+    turns = workflow(begun, FIND, add, rings, add, stored, DONE, label=3).turns
+    assert all(flag.is_effective for flag in flagged(turns))
 
 
 def test_what_only_a_doubted_result_was_made_of_is_unused() -> None:

@@ -2,8 +2,9 @@
 
 Source: DWIM (2025), supplement, sec. 9: code that ended in a traceback, and what a thought with
 "however" or "rethink" follows, is ineffective; so is that thought itself, since without the label
-nobody would have it. Ours: what the answer was not made of (a result that nothing read, code that
-was run before), followed by the names that code reads and writes.
+nobody would have it. Ours: code that was run before on the same values, code that gave the answer
+that was there already, and code of which nothing of the answer was made, followed by the names that
+code reads and writes.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from viper.prompting.exploring import FINAL
 from viper.schema import Turn
-from viper.tuning.agent.code import view
+from viper.tuning.agent.code import CANDIDATES, view
 
 _RETHINKS = re.compile(r"\b(however|rethink|re-think|replan|re-plan|try again)\b", re.IGNORECASE)
 
@@ -23,8 +25,8 @@ _RETHINKS = re.compile(r"\b(however|rethink|re-think|replan|re-plan|try again)\b
 class Flag:
     """Of the turn at an index: why it is ineffective; "" where it is effective.
 
-    ``traceback``, ``doubted``, ``rethink``, ``discrepancy``, ``repeated``, ``unused`` or
-    ``unreadable``; ``said`` where a language model says so.
+    ``traceback``, ``doubted``, ``rethink``, ``discrepancy``, ``repeated``, ``confirmed``,
+    ``unused`` or ``unreadable``; ``said`` where a language model says so.
     """
 
     index: int
@@ -37,18 +39,14 @@ class Flag:
 
 def flagged(turns: Sequence[Turn]) -> list[Flag]:
     """A flag for every turn, in their order; the end at a bound counts as unreadable."""
-    unused = _unused(turns)
-    seen: set[str] = set()
-    flags = []
+    reasons = []
+    names = _Names()
     for place, turn in enumerate(turns):
         after = turns[place + 1] if place + 1 < len(turns) else None
-        reason = _reason(turn, after, turn.text in seen)
-        if not reason and turn.kind == "code" and place in unused:
-            reason = "unused"
-        if turn.kind == "code":
-            seen.add(turn.text)
-        flags.append(Flag(turn.index, reason))
-    return flags
+        reasons.append(_reason(turn, after) or names.idle(turn))
+    for place in _unused(turns, reasons):
+        reasons[place] = "unused"
+    return [Flag(turn.index, reason) for turn, reason in zip(turns, reasons, strict=True)]
 
 
 def is_rethinking(turn: Turn) -> bool:
@@ -58,7 +56,8 @@ def is_rethinking(turn: Turn) -> bool:
     )
 
 
-def _reason(turn: Turn, after: Turn | None, is_repeated: bool) -> str:
+def _reason(turn: Turn, after: Turn | None) -> str:
+    """What the turn itself and the next one say."""
     if turn.kind in ("unreadable", "forced"):
         return "unreadable"
     if turn.kind == "code" and turn.failure is not None:
@@ -67,21 +66,56 @@ def _reason(turn: Turn, after: Turn | None, is_repeated: bool) -> str:
         return "discrepancy"
     if after is not None and is_rethinking(after):
         return "rethink" if turn.kind == "thought" else "doubted"
-    if turn.kind == "done" and turn.result:
-        return "traceback"
-    return "repeated" if turn.kind == "code" and is_repeated else ""
+    return "traceback" if turn.kind == "done" and turn.result else ""
 
 
-def _unused(turns: Sequence[Turn]) -> set[int]:
-    """Places of code that nothing of the answer was made of.
+class _Names:
+    """What the names of the code so far stand for; what is ineffective counts as never run."""
+
+    def __init__(self) -> None:
+        self._written: dict[str, int] = {}
+        self._values: dict[str, Any] = {}
+        self._ran: set[tuple[str, frozenset[tuple[str, int]]]] = set()
+
+    def idle(self, turn: Turn) -> str:
+        """Why the code of a turn that is of use by itself changed nothing; follows what it wrote.
+
+        ``repeated``: it ran before, and nothing that it reads has been written since.
+        ``confirmed``: it gave an answer that its only name held already.
+        """
+        found = view(turn.text) if turn.kind == "code" and turn.failure is None else None
+        if found is None:
+            return ""
+        read = frozenset((name, self._written.get(name, 0)) for name in found.loaded)
+        if (turn.text, read) in self._ran:
+            return "repeated"
+        self._ran.add((turn.text, read))
+        gives = found.gives
+        is_confirmed = (
+            gives in CANDIDATES
+            and found.stored == {gives}
+            and turn.value is not None
+            and self._values.get(gives) == turn.value
+        )
+        for name in found.stored:
+            self._written[name] = self._written.get(name, 0) + 1
+            self._values.pop(name, None)
+        if gives and turn.value is not None:
+            self._values[gives] = turn.value
+        return "confirmed" if is_confirmed else ""
+
+
+def _unused(turns: Sequence[Turn], reasons: Sequence[str]) -> set[int]:
+    """Places of code of use by itself of which nothing of the answer was made.
 
     Followed from the end: what is needed there is the answer; code that assigns something needed is
-    used, and needs what it reads. Code that assigns nothing was a look, and counts as used.
+    used, and needs what it reads. Code that assigns nothing was a look, and counts as used. Code
+    that is ineffective for another reason gives nothing: what it repeats or confirms does.
     """
     needed, unused = {FINAL}, set()
     for place in range(len(turns) - 1, -1, -1):
         turn = turns[place]
-        found = view(turn.text) if turn.kind == "code" and turn.failure is None else None
+        found = view(turn.text) if turn.kind == "code" and not reasons[place] else None
         if found is None:
             continue
         if found.stored and not found.stored & needed:

@@ -6,6 +6,7 @@ import pytest
 
 from viper.api import REGISTRY, api_set, routine
 from viper.api.sets import ApiEntry, api_names, split_example, summary_of
+from viper.api.tool_sets import TOOL_SETS
 from viper.errors import UnknownNameError, UsageError
 
 
@@ -69,6 +70,26 @@ def test_every_listed_name_has_a_worked_example() -> None:
             assert entry.example.startswith("# "), entry.name
             compile(entry.example, entry.name, "exec")
             assert f"{entry.name}(" in entry.example
+
+
+def test_tool_sets_of_dwim_list_what_its_table_has() -> None:
+    listed = {
+        name: {entry.name for entry in api_set(name).entries("question")} for name in TOOL_SETS
+    }
+    assert all(listed[name] == set(names) for name, names in TOOL_SETS.items())
+    everywhere = set.intersection(*listed.values())
+    assert everywhere == listed["dwim-ccq"]
+    beyond = {name: names - everywhere for name, names in listed.items()}
+    assert beyond == {
+        "dwim-vcr": {"bool_to_yesno", "best_description_from_options"},
+        "dwim-ekvqa": {"complex_query", "llm_query"},
+        "dwim-vlcu": {"bool_to_yesno"},
+        "dwim-vasa": {"complex_query", "bool_to_yesno"},
+        "dwim-gd": {"best_description_from_options"},
+        "dwim-ccq": set(),
+    }
+    owners = {entry.owner for entry in api_set("dwim-ekvqa").entries("question")}
+    assert owners == {"ImagePatch"}
 
 
 def test_unknown_names() -> None:

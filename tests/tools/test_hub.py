@@ -168,6 +168,14 @@ def test_a_question_about_a_crop() -> None:
     assert bench.vqa.encoded == 1
 
 
+def test_an_answer_in_a_sentence_by_a_model_that_has_them_and_by_one_that_has_not() -> None:
+    bench = Bench()
+    assert ask(bench.session(), "complex_query", WHOLE, "what color is this?") == "red"
+    bench.vqa.explain = lambda encodings, questions: ["it is red"] * len(questions)
+    told = ask(bench.session(media_from(picture())), "complex_query", WHOLE, "what is it like?")
+    assert told == "it is red"
+
+
 def test_pixels_are_a_private_copy() -> None:
     media = media_from(picture())
     session = Bench().session(media)

@@ -72,6 +72,14 @@ def test_a_caption_is_asked_for_in_words_of_its_own() -> None:
     assert np.array_equal(told.asked[1].images[0], shown[1])
 
 
+def test_an_answer_in_a_sentence_is_not_made_short() -> None:
+    told = Told([("The man is wet, since it rains.", 0.5)])
+    answerer = ChatAnswerer(told)
+    (encoding,) = answerer.encode(tiny_chat.pictures(1))
+    assert answerer.explain([encoding], ["Why is he wet?"]) == ["The man is wet, since it rains."]
+    assert told.asked[0].instruction == "Why is he wet?\nAnswer in one sentence."
+
+
 def test_answers_keep_the_probability_of_the_reply() -> None:
     told = Told([('"A red cube."', 0.25), ("Yes.", 0.75)])
     answerer = ChatAnswerer(told)

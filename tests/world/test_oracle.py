@@ -43,6 +43,9 @@ def test_pictures() -> None:
     assert oracle.call("verify_property", (ball, "ball", "rubber"), {}) is True
     assert oracle.call("best_text_match", (cube, ["blue", "red"]), {}) == "red"
     assert oracle.call("simple_query", (cube, "what is this made of?"), {}) == "metal"
+    assert oracle.call("complex_query", (ball, "what color is this?"), {}) == "blue"
+    assert oracle.call("caption_image", (PICTURE,), {}).count(" and ") == 1
+    assert oracle.call("caption_image", (left_half,), {}) == "big red metal cube"
     assert oracle.call("best_image_match", ([cube, ball], "small ball"), {}) == 1
 
 

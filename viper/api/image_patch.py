@@ -236,6 +236,32 @@ class ImagePatch:
             text(question, "question")
         return str(self._call("simple_query", self, question))
 
+    @method(("question", "ground", "statement"), api="dwim")
+    def complex_query(self, question: str) -> str:
+        """Ask for an answer in a sentence.
+
+        For questions that need more of an answer than a word: why something is so,
+        what happens, how things are related.
+
+        Example:
+            # Why is the man wet?
+            def execute_command(image):
+                man_patch = ImagePatch(image).find("man")[0]
+                return man_patch.complex_query("Why is the man wet?")
+        """
+        return str(self._call("complex_query", self, text(question, "question")))
+
+    @method(("question", "ground", "statement"), api="dwim")
+    def caption(self) -> str:
+        """Describe the patch in a sentence.
+
+        Example:
+            # What is going on at the table?
+            def execute_command(image):
+                return ImagePatch(image).find("table")[0].caption()
+        """
+        return str(self._call("caption_image", self))
+
     @method(ALL_TASKS)
     def compute_depth(self) -> float:
         """Measure the depth of the patch.

@@ -26,6 +26,7 @@ READABLE: Mapping[type, frozenset[str]] = {
         | {"find", "exists", "verify_property", "best_text_match", "simple_query", "llm_query"}
         | {"compute_depth", "crop", "overlaps_with", "best_description_from_options"}
         | {"crop_left_of_bbox", "crop_right_of_bbox", "crop_below_bbox", "crop_above_bbox"}
+        | {"complex_query", "caption"}
     ),
     VideoSegment: frozenset(
         {"start", "end", "num_frames", "trim", "frame_from_index", "frame_iterator"}

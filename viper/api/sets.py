@@ -29,6 +29,7 @@ from viper.api.registry import (
     listed_methods,
     signature_of,
 )
+from viper.api.tool_sets import TOOL_SETS
 from viper.api.video_segment import VideoSegment
 from viper.errors import UnknownNameError, UsageError
 from viper.schema import TASKS
@@ -36,6 +37,11 @@ from viper.schema import TASKS
 OWNERS: tuple[type, ...] = (ImagePatch, VideoSegment)
 
 VIDEO_TASKS = frozenset({"choice"})
+
+_OWNER_OF_NAMED: Mapping[str, str] = {
+    name: ImagePatch.__name__ for name, *_ in listed_methods(ImagePatch)
+}
+"""Where a name of a tool set is both a method and a function, the method is listed."""
 
 LINE_APIS = frozenset({"visprog"})
 """APIs whose programs are lines ``NAME=MODULE(argument=value,…)``, without an entry point."""
@@ -98,10 +104,12 @@ class ApiSet:
         if task == "auto":
             raise UsageError("task 'auto' has no API of its own; resolve the task first")
         layers = {layer for part in self.parts for layer in _layers(part, task)}
+        named = set().union(*(TOOL_SETS.get(part, ()) for part in self.parts))
         shipped = tuple(
             _entry(name, owner, function, visibility)
             for name, owner, function, visibility in _everything()
-            if task in visibility.tasks and layers & set(visibility.apis)
+            if (task in visibility.tasks and layers & set(visibility.apis))
+            or (name in named and owner == _OWNER_OF_NAMED.get(name))
         )
         return shipped + tuple(
             entry_of(routine)
@@ -128,7 +136,7 @@ def api_set(name: str) -> ApiSet:
 def api_names() -> set[str]:
     """The names that :func:`api_set` knows."""
     methods = {api for owner in OWNERS for *_, v in listed_methods(owner) for api in v.apis}
-    return methods | REGISTRY.apis()
+    return methods | REGISTRY.apis() | set(TOOL_SETS)
 
 
 def _layers(part: str, task: str) -> tuple[str, ...]:

@@ -136,8 +136,17 @@ def simple_query(session: HubSession, patch: Any, question: str | None = None) -
     return answer
 
 
+def complex_query(session: HubSession, patch: Any, question: str) -> str:
+    """The VQA model's answer in a sentence; of a model that has only short answers a short one."""
+    region = session.region(patch)
+    asked = _text(question, "question")
+    key = ("explain", session.media.content_hash(region.image_id), region.box, asked)
+    text: str = session.computed("vqa", key, "explain", vqa_encoding(session, region), asked)
+    return text
+
+
 def caption_image(session: HubSession, patch: Any) -> str:
-    """A sentence by the VQA model on what a patch shows; for strategies, no API lists it."""
+    """A sentence by the VQA model on what a patch shows; strategies open with it."""
     region = session.region(patch)
     encoding = vqa_encoding(session, region)
     key = ("caption", session.media.content_hash(region.image_id), region.box)
@@ -339,6 +348,7 @@ ABILITIES: dict[str, Callable[..., Any]] = {
         best_description_from_options,
         best_image_match,
         simple_query,
+        complex_query,
         caption_image,
         compute_depth,
         locate_event,

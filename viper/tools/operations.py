@@ -9,7 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from viper.tools.roles import DepthEstimator, Detection, Detector, Matcher, VisualAnswerer
+from viper.tools.roles import (
+    DepthEstimator,
+    Detection,
+    Detector,
+    Explainer,
+    Matcher,
+    VisualAnswerer,
+)
 
 
 @dataclass(frozen=True)
@@ -35,6 +42,13 @@ def _detect(model: Detector, items: Sequence[tuple[Any, ...]]) -> list[list[Dete
 def _answer(model: VisualAnswerer, items: Sequence[tuple[Any, ...]]) -> list[str]:
     encodings, questions = zip(*items, strict=True)
     return [text for text, _ in model.answer(list(encodings), list(questions))]
+
+
+def _explain(model: VisualAnswerer, items: Sequence[tuple[Any, ...]]) -> list[str]:
+    if not isinstance(model, Explainer):
+        return _answer(model, items)
+    encodings, questions = zip(*items, strict=True)
+    return model.explain(list(encodings), list(questions))
 
 
 def _firsts(items: Sequence[tuple[Any, ...]]) -> list[Any]:
@@ -77,6 +91,7 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
     ("depth", "depth"): Operation(_depth),
     ("vqa", "encode"): Operation(_encode),
     ("vqa", "answer"): Operation(_answer),
+    ("vqa", "explain"): Operation(_explain),
     ("vqa", "caption"): Operation(_caption),
     ("video", "encode"): _one_by_one("encode"),
     ("video", "locate"): _one_by_one("locate"),

@@ -122,6 +122,15 @@ class VisualAnswerer(Protocol):
 
 
 @runtime_checkable
+class Explainer(Protocol):
+    """What a visual answerer has beside that, if it can answer in sentences."""
+
+    def explain(self, encodings: Sequence[Any], questions: Sequence[str]) -> list[str]:
+        """A sentence or two that answer ``questions[i]`` about ``encodings[i]``."""
+        ...
+
+
+@runtime_checkable
 class Segmenter(Protocol):
     """Panoptic segmentation: regions that do not overlap, each with a label of a fixed list."""
 

@@ -13,6 +13,7 @@ from viper.tools.loading import Loading
 from viper.tools.roles import Pixels
 
 INSTRUCTION = "Answer in a few words, not in a sentence."
+EXPLAIN_INSTRUCTION = "Answer in one sentence."
 CAPTION_INSTRUCTION = "Describe the picture in one sentence."
 
 ANSWER_TOKENS = 24
@@ -94,6 +95,16 @@ class ChatAnswerer:
         ]
         replies = self._vlm.ask(requests, ANSWER_TOKENS)
         return [(tidied(text), probability) for text, probability in replies]
+
+    def explain(self, encodings: Sequence[Any], questions: Sequence[str]) -> list[str]:
+        """A sentence that answers ``questions[i]`` about ``encodings[i]``."""
+        if len(encodings) != len(questions):
+            raise ValueError(f"{len(encodings)} encodings for {len(questions)} questions")
+        requests = [
+            ChatRequest([image], f"{question.strip()}\n{EXPLAIN_INSTRUCTION}")
+            for image, question in zip(encodings, questions, strict=True)
+        ]
+        return [first_line(text) for text, _ in self._vlm.ask(requests, CAPTION_TOKENS)]
 
     def caption(self, encodings: Sequence[Any]) -> list[str]:
         """A sentence that describes each picture."""

@@ -25,7 +25,8 @@ class KnowingTools(PerfectTools):
         self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], line: int | None = None
     ) -> Any:
         """As :meth:`PerfectTools.call`; the known question is answered where all is looked at."""
-        if name == "simple_query" and args[1:2] == (self._question,) and self._is_whole(args[0]):
+        asks = name in ("simple_query", "complex_query")
+        if asks and args[1:2] == (self._question,) and self._is_whole(args[0]):
             return self._answer
         return super().call(name, args, kwargs, line)
 

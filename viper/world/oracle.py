@@ -124,6 +124,12 @@ class Oracle:
                 return attribute_words(thing)[family]
         return thing.phrase
 
+    def caption_image(self, patch: Any) -> str:
+        """The objects whose centre lies in the patch, largest first."""
+        inside = [self.seen(one) for one in self.find(patch, "object")]
+        named = [self.truth.rendered.scene.objects[one].phrase for one in inside]
+        return " and ".join(named) or "nothing"
+
     # Clips.
 
     def locate_event(self, segment: Any, event: str) -> list[int]:
@@ -200,6 +206,7 @@ _TOOLS: Mapping[str, str] = {
             "best_text_match",
             "best_image_match",
             "simple_query",
+            "caption_image",
             "compute_depth",
             "locate_event",
             "caption_video",
@@ -209,5 +216,6 @@ _TOOLS: Mapping[str, str] = {
         )
     },
     "best_description_from_options": "best_description",
+    "complex_query": "simple_query",
 }
 """Tool to the method that answers it."""

@@ -12,6 +12,7 @@ from viper.schema import Turn
 
 TOOLS = frozenset(
     ("find", "exists", "verify_property", "best_text_match", "simple_query", "compute_depth")
+    + ("complex_query", "caption")
     + ("llm_query", "select_answer", "best_image_match", "best_description_from_options")
     + ("caption_video", "get_video_segment_of_event", "get_video_segment_before_event")
     + ("get_video_segment_after_event", "ocr", "image_search", "text_search")

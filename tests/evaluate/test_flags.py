@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from viper.evaluate.flags import (
     majority,
     read_labels,
 )
+from viper.evaluate.workflows import read_workflows
 from viper.llm.scripted import ScriptedLLM
 
 MADE = workflow(WHOLE, DOUBT, FIND, COUNT, STORE, DONE)
@@ -37,7 +39,23 @@ def test_the_majority_counts_and_the_last_word_of_a_pass() -> None:
         Label("a", 1, True, 1),
         Label("a", 1, False, 2),
     ]
-    assert majority(labels) == {("a", 0): True}
+    assert majority(labels) == {("a", "discrepancy", 0, 0): True}
+
+
+def test_workflows_of_one_sample_in_two_manners_are_told_apart(tmp_path: Path) -> None:
+    again = replace(MADE, manner="standard")
+    file = labelled(tmp_path / "labels.jsonl", {0: [False]})
+    report = flag_report([MADE, again], flagger_of(None), file)
+    assert report.labelled == 1 and report.workflows == 2
+
+
+def test_the_repository_holds_what_three_passes_said_of_a_hundred_workflows() -> None:
+    folder = Path(__file__).parents[2] / "benchmarks" / "flags"
+    made = read_workflows(folder / "workflows.jsonl")
+    report = flag_report(made, flagger_of(None), folder / "labels.jsonl")
+    assert report.workflows == 100 and report.labelled == sum(report.actions.values())
+    assert report.agreement["all"].precision.value > 0.85
+    assert report.agreement["all"].recall.value > 0.85
 
 
 def test_precision_and_recall_by_kind(tmp_path: Path) -> None:

@@ -122,6 +122,6 @@ def test_the_small_profile_differs_in_the_writer_and_what_lies_over_it() -> None
         for name in ("name", "description"):
             del each[name]
         del each["llm"]["model"]
-    assert main.pop("planner")["model"] == "embedded:writer"
-    assert main.pop("seeker")["model"] == "embedded:writer"
+    for helper in ("planner", "seeker", "explorer"):
+        assert main.pop(helper)["model"] == "embedded:writer"
     assert main == small

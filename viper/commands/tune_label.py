@@ -48,7 +48,7 @@ def label(source: Path, out: Path, number: int, limit: int | None, seed: int) ->
     viper tune label runs/made --limit 100 --out labels.jsonl --pass 1
     viper tune flags runs/made --labels labels.jsonl
     """
-    from viper.evaluate.flags import KINDS, Label, add_label, read_labels
+    from viper.evaluate.flags import KINDS, Label, action_key, add_label, read_labels
     from viper.evaluate.workflows import read_workflows
     from viper.prompting.exploring import step_text
     from viper.tuning.agent.workflow import step_of
@@ -57,10 +57,10 @@ def label(source: Path, out: Path, number: int, limit: int | None, seed: int) ->
     Random(seed).shuffle(found)
     found = found[:limit]
     Random(f"{seed} {number}").shuffle(found)
-    done = {(one.workflow, one.turn) for one in read_labels(out) if one.number == number}
+    done = {one.action for one in read_labels(out) if one.number == number}
     for place, workflow in enumerate(found, start=1):
         asked = [one for one in workflow.turns if one.kind in KINDS]
-        if all((workflow.id, one.index) in done for one in asked):
+        if all(action_key(workflow, one.index) in done for one in asked):
             continue
         click.echo(f"\n{place} of {len(found)}: {workflow.query.text}")
         click.echo(f"it answered {workflow.answer!r}, which is {workflow.outcome}\n")
@@ -68,7 +68,7 @@ def label(source: Path, out: Path, number: int, limit: int | None, seed: int) ->
             if turn.kind != "forced":
                 click.echo(f"[{turn.index}] {step_text(step_of(turn))}", nl=False)
         for turn in asked:
-            if (workflow.id, turn.index) in done:
+            if action_key(workflow, turn.index) in done:
                 continue
             said = click.prompt(
                 f"  action {turn.index}, {turn.kind}",
@@ -78,6 +78,7 @@ def label(source: Path, out: Path, number: int, limit: int | None, seed: int) ->
             )
             if said == "q":
                 return EXIT_OK
-            add_label(out, Label(workflow.id, turn.index, _KEYS[said], number))
+            name, manner, of_seed, index = action_key(workflow, turn.index)
+            add_label(out, Label(name, index, _KEYS[said], number, manner, of_seed))
     click.echo(f"pass {number} is over: {out}")
     return EXIT_OK

@@ -23,13 +23,21 @@ Flagger = Callable[[Workflow], Sequence[Flag]]
 
 KINDS = ("code", "thought", "done")
 
+ActionKey = tuple[str, str, int, int]
+"""An action: id, manner and seed of its workflow, its index."""
+
+
+def action_key(workflow: Workflow, index: int) -> ActionKey:
+    """The key of an action of a workflow."""
+    return (workflow.id, workflow.manner, workflow.seed, index)
+
 
 @dataclass(frozen=True)
 class Label:
     """What somebody said of an action in one pass.
 
     Attributes:
-        workflow: its id.
+        workflow: its id; a sample has a workflow for each ``manner`` and ``seed``.
         turn: index of the action.
         number: of the pass, from 1.
     """
@@ -38,6 +46,13 @@ class Label:
     turn: int
     effective: bool
     number: int = 1
+    manner: str = "discrepancy"
+    seed: int = 0
+
+    @property
+    def action(self) -> ActionKey:
+        """What it is said of."""
+        return (self.workflow, self.manner, self.seed, self.turn)
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Label:
@@ -47,6 +62,8 @@ class Label:
             values["turn"],
             values["effective"],
             values.get("number", 1),
+            str(values.get("manner", "discrepancy")),
+            values.get("seed", 0),
         )
         if type(made.turn) is not int or type(made.effective) is not bool:
             raise TypeError("a label needs a turn and a truth value")
@@ -67,15 +84,15 @@ def add_label(path: Path, label: Label) -> None:
     append_line(path, asdict(label))
 
 
-def majority(labels: Sequence[Label]) -> dict[tuple[str, int], bool]:
+def majority(labels: Sequence[Label]) -> dict[ActionKey, bool]:
     """What most passes said of each action; of one on which they are even nothing is said.
 
     The last word of a pass on an action counts.
     """
-    last = {(one.workflow, one.turn, one.number): one.effective for one in labels}
-    votes: dict[tuple[str, int], list[bool]] = defaultdict(list)
-    for (workflow, turn, _), effective in last.items():
-        votes[workflow, turn].append(effective)
+    last = {(one.action, one.number): one.effective for one in labels}
+    votes: dict[ActionKey, list[bool]] = defaultdict(list)
+    for (action, _), effective in last.items():
+        votes[action].append(effective)
     return {
         key: sum(each) * 2 > len(each) for key, each in votes.items() if sum(each) * 2 != len(each)
     }
@@ -161,7 +178,7 @@ def flag_report(
             actions[kind] += 1
             if flag.reason:
                 reasons[flag.reason] += 1
-            person = said.get((workflow.id, flag.index))
+            person = said.get(action_key(workflow, flag.index))
             if person is not None:
                 for name in (kind, "all"):
                     pairs[name].append((not flag.is_effective, not person))

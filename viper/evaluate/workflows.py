@@ -9,7 +9,7 @@ Source: DWIM (2025), supplement, secs. 8 and 10: the three manners and their dat
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -180,7 +180,7 @@ def workflow_of(
         label=desired,
         manner=making.manner,
         outcome=outcome_of(trace.turns, value, is_right),
-        kind=next(iter(sample.groups.values()), ""),
+        kind=_kind_of(sample.groups),
         tool_calls=trace.tool_calls,
         usage=trace.usage,
         seconds=trace.seconds,
@@ -193,6 +193,17 @@ def utilisation(workflows: Sequence[Workflow]) -> tuple[Estimate, float]:
     right = sum(one.outcome == "right" for one in workflows)
     copied = sum(one.outcome == "copied" for one in workflows)
     return proportion(right, len(workflows)), copied / max(1, len(workflows))
+
+
+_KINDS = ("query_type", "question_type", "type", "semantic")
+"""Groups of samples that say of what type a question is, the first that there is."""
+
+
+def _kind_of(groups: Mapping[str, str]) -> str:
+    for name in _KINDS:
+        if name in groups:
+            return groups[name]
+    return next(iter(groups.values()), "")
 
 
 def _in_words(sample: Sample, desired: Any) -> str:

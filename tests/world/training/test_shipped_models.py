@@ -93,3 +93,11 @@ def test_the_seeker_finds_what_nobody_told_it():
 
     figures = evaluate(WEIGHTS / "seeker", count=24)
     assert figures["all"] > 0.6 and figures["expert"] > 0.85
+
+
+def test_the_explorer_acts_and_prefers_no_way():
+    from viper.world.training.explorer import evaluate
+
+    figures = evaluate(WEIGHTS / "explorer", count=16)
+    assert figures["first"] > 0.8 and figures["after a doubt"] > 0.8 and figures["done"] > 0.9
+    assert 0.2 < figures["whole"] < 0.8

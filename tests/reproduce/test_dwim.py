@@ -12,6 +12,7 @@ from viper.evaluate.awareness import Awareness, awareness
 from viper.reproduce.dwim import (
     AGENTS,
     MASKED,
+    RIGHT_OF_TOOLS,
     SFT,
     UNTUNED,
     Academy,
@@ -20,10 +21,14 @@ from viper.reproduce.dwim import (
     answer_gain,
     answer_rows,
     awareness_rows,
+    tool_rows,
     utilisation_gain,
     utilisation_rows,
 )
 from viper.reproduce.dwim_claims import judged
+from viper.reproduce.page import page
+from viper.reproduce.result import Reproduction
+from viper.reproduce.write import as_text
 from viper.tuning.agent.training import TuneSettings
 from viper.tuning.agent.workflow import Workflow
 
@@ -106,3 +111,18 @@ def test_rows_of_awareness() -> None:
     found = {(one.table, one.family): one.figure.mean for one in rows}
     assert found["sections 11 and 14: of a question", "calls of tools"] == 2.0
     assert found["section 11: wrong answers by cause", "wrong tool"] == 0.1
+
+
+def test_rows_by_tool_stand_beside_each_other_in_numbers_and_in_points() -> None:
+    before, after = awareness(some(0.0, "standard")), awareness(some(1.0, "standard"))
+    rows = [*awareness_rows({UNTUNED.name: before}), *tool_rows(before, after)]
+    found = {(one.table, one.name, one.family): one for one in rows}
+    asked = found[RIGHT_OF_TOOLS, "simple_query", "not tuned"]
+    counted = found[RIGHT_OF_TOOLS, "find", "tuned"]
+    assert (asked.figure.mean, counted.figure.mean) == (0, 1) and asked.n == counted.n == COUNT_OF
+    text = as_text(Reproduction("x", rows, [], []))
+    assert "turns" in text and "3.00" in text and "100.0" in text
+    shown = page(Reproduction("x", rows, [], []))
+    assert "Mean of a question" in shown
+    unit = found["sections 11 and 14: of a question", UNTUNED.name, "turns"].to_json()["unit"]
+    assert unit == "a question" and "unit" not in asked.to_json()

@@ -180,7 +180,7 @@ def workflow_of(
         label=desired,
         manner=making.manner,
         outcome=outcome_of(trace.turns, value, is_right),
-        kind=_kind_of(sample.groups),
+        kind=kind_of(sample.groups),
         tool_calls=trace.tool_calls,
         usage=trace.usage,
         seconds=trace.seconds,
@@ -199,7 +199,8 @@ _KINDS = ("query_type", "question_type", "type", "semantic")
 """Groups of samples that say of what type a question is, the first that there is."""
 
 
-def _kind_of(groups: Mapping[str, str]) -> str:
+def kind_of(groups: Mapping[str, str]) -> str:
+    """The type of a question by the groups of its sample; "" where it has none."""
     for name in _KINDS:
         if name in groups:
             return groups[name]

@@ -54,7 +54,12 @@ OTHERS = (
     Agent("given answer, instruct-masking", "given", "masking"),
 )
 
+EXPLORING = 1.0
+"""Temperature of agents that make workflows; they answer at the profile's."""
+
 TABLE = "table 10"
+CALLS_OF_TOOLS = "section 11: calls of tools by type of question"
+RIGHT_OF_TOOLS = "section 11: answers from tools that were right"
 AGENTS = (UNTUNED, *OTHERS, SFT, RANDOM, RETHINK, MASKED)
 QUICK_AGENTS = (UNTUNED, SFT, MASKED)
 
@@ -106,14 +111,15 @@ class Academy:
     folder: Path
     asked: Asked
     scale: Scale
-    workers: int = 2
+    workers: int = 4
     say: Callable[[str], None] = lambda text: None
 
     def made(self, seed: int, manner: str) -> list[Workflow]:
         """The workflows of a seed in a manner."""
         where = self.folder / f"seed-{seed}" / "made"
         return self._explored(self.components, self.asked.train, seed, manner, where,
-                              self.scale.workflows, f"seed {seed}, {manner} workflows")  # fmt: skip
+                              self.scale.workflows, f"seed {seed}, {manner} workflows",
+                              EXPLORING)  # fmt: skip
 
     def answers(self, agent: Agent, seed: int) -> list[Workflow]:
         """What an agent makes of the samples of a seed; tunes it first where it is not tuned."""
@@ -133,13 +139,19 @@ class Academy:
         where: Path,
         count: int,
         named: str,
+        temperature: float | None = None,
     ) -> list[Workflow]:
         from viper.data.sample import Where
 
         evaluation = Evaluation(
             self.asked.set_name, Where(self.asked.root, split, seed), limit=count
         )
-        making = Making(self.asked.set_name, manner, RunOptions(strategy="explore"), seed)
+        making = Making(
+            self.asked.set_name,
+            manner,
+            RunOptions(strategy="explore", temperature=temperature),
+            seed,
+        )
         done = 0
 
         def tell(workflow: Workflow) -> None:
@@ -252,10 +264,25 @@ def awareness_rows(found: dict[str, Awareness]) -> Iterator[Entry]:
             ("seconds", one.seconds.value),
         ):
             yield Entry("sections 11 and 14: of a question", name, family,
-                        over_seeds([figure]), one.samples)  # fmt: skip
+                        over_seeds([figure]), one.samples, unit="a question")  # fmt: skip
         for cause in ("wrong tool", "wrong logic", "wrong metric", "no answer"):
             yield Entry("section 11: wrong answers by cause", name, cause,
                         over_seeds([one.share_of(cause)]), one.samples)  # fmt: skip
+
+
+def tool_rows(before: Awareness, after: Awareness) -> Iterator[Entry]:
+    """Section 11 by tool and type of question, of the agent as it came and of the tuned one."""
+    for family, found in (("not tuned", before), ("tuned", after)):
+        for one in found.tools:
+            name = f"{one.tool}: {one.kind}" if one.kind else one.tool
+            calls = over_seeds([one.calls / max(1, found.samples)])
+            yield Entry(CALLS_OF_TOOLS, name, family, calls, found.samples, unit="a question")
+    for family, found in (("not tuned", before), ("tuned", after)):
+        for one in found.tools:
+            if one.answers:
+                name = f"{one.tool}: {one.kind}" if one.kind else one.tool
+                right = over_seeds([one.right.value])
+                yield Entry(RIGHT_OF_TOOLS, name, family, right, one.answers)
 
 
 def _share(made: Sequence[Workflow], *outcomes: str) -> float:

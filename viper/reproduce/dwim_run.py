@@ -21,6 +21,7 @@ from viper.reproduce.dwim import (
     answer_rows,
     aware,
     awareness_rows,
+    tool_rows,
     utilisation_gain,
     utilisation_rows,
 )
@@ -51,6 +52,7 @@ def reproduce_dwim(academy: Academy, *, quick: bool) -> Reproduction:
         tools = perfect_tools(academy)
         found = {one.name: aware(academy, one, tools, sandbox) for one in agents}
     rows += awareness_rows(found)
+    rows += tool_rows(found[UNTUNED.name], found[MASKED.name])
     made = [one for seed in academy.scale.seeds for one in academy.made(seed, "discrepancy")]
     flags = flag_report(made, flagger_of(None))
     facts = {
@@ -61,11 +63,6 @@ def reproduce_dwim(academy: Academy, *, quick: bool) -> Reproduction:
         "splits": [academy.asked.train, academy.asked.test],
         "actions": dict(flags.actions),
         "ineffective": dict(flags.reasons),
-        "tools": {
-            name: [[one.tool, one.kind, one.calls, one.answers, round(one.right.value, 3)]
-                   for one in each.tools]
-            for name, each in found.items() if name in (UNTUNED.name, MASKED.name)
-        },
         "quick": quick,
         "seconds": round(time.monotonic() - began, 1),
     }  # fmt: skip

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from viper.evaluate.reports.escape import for_html
 from viper.evaluate.reports.markup import document, framed, scrolling, table
 from viper.reproduce.plots import gain_plot, score_plot
-from viper.reproduce.result import Claim, Reproduction
+from viper.reproduce.result import POINTS, Claim, Reproduction
 from viper.reproduce.write import cells_of, gains_of, table_names, verdict
 
 
@@ -31,8 +31,12 @@ def _tables(found: Reproduction) -> Iterator[str]:
     for name in table_names(found):
         rows = [row for row in found.rows if row.table == name]
         yield f"<h2>{for_html(name[0].upper() + name[1:])}</h2>\n"
-        if rows:
-            yield scrolling(f"plot of {name}", score_plot(name, rows))
+        scored = [row for row in rows if row.unit == POINTS]
+        if scored:
+            yield scrolling(f"plot of {name}", score_plot(name, scored))
+        if rows and not scored:
+            yield table("Mean of a question", cells_of(name, rows))
+        elif rows:
             yield table("Mean ± standard deviation over seeds, in points", cells_of(name, rows))
         steps = [one for one in found.gains if one.table == name]
         if steps:

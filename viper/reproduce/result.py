@@ -8,6 +8,8 @@ from typing import Any
 
 from viper.evaluate.intervals import Estimate, OverSeeds
 
+POINTS = "points"
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -20,6 +22,7 @@ class Entry:
         figure: mean and standard deviation over seeds of the set's headline score.
         n: answers that it is made of, all seeds together.
         note: what a reader must know, as ``0 examples were mined``.
+        unit: :data:`POINTS`, hundredths of a score, or what a plain number counts.
     """
 
     table: str
@@ -28,9 +31,10 @@ class Entry:
     figure: OverSeeds
     n: int
     note: str = ""
+    unit: str = POINTS
 
     def to_json(self) -> dict[str, Any]:
-        """``{name, family, mean, std, n}`` with the table before and the note, if any, behind."""
+        """``{name, family, mean, std, n}``, the table before, note and unit, if any, behind."""
         record: dict[str, Any] = {
             "table": self.table,
             "name": self.name,
@@ -39,7 +43,9 @@ class Entry:
             "std": None if self.figure.deviation is None else round(self.figure.deviation, 6),
             "n": self.n,
         }
-        return {**record, "note": self.note} if self.note else record
+        if self.note:
+            record["note"] = self.note
+        return record if self.unit == POINTS else {**record, "unit": self.unit}
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from viper.evaluate.reports.escape import for_terminal
 from viper.evaluate.runs.files import write_whole
-from viper.reproduce.result import Claim, Entry, Gain, Reproduction, in_points
+from viper.reproduce.result import POINTS, Claim, Entry, Gain, Reproduction, in_points
 
 REPORT, PAGE = "report.json", "report.html"
 
@@ -84,6 +84,8 @@ def gains_of(steps: Iterable[Gain]) -> list[list[str]]:
 def _figure(row: Entry | None) -> str:
     if row is None:
         return "–"
+    if row.unit != POINTS:
+        return f"{row.figure.mean:,.2f}"
     spread = "" if row.figure.deviation is None else f" ± {100 * row.figure.deviation:.1f}"
     return f"{100 * row.figure.mean:.1f}{spread}"
 

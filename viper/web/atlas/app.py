@@ -25,6 +25,7 @@ from viper.web.atlas.addresses import address, wanted_from, whole
 from viper.web.atlas.gallery import Gallery
 from viper.web.atlas.index import SORTS, AtlasIndex
 from viper.web.atlas.said import Said, keep_said, read_said, saying
+from viper.web.atlas.tools import tools_page
 from viper.web.behind_token import behind_token
 from viper.web.pages import line_changes, rendered
 from viper.web.sample_pages import again, lesson_of, truth_of
@@ -35,6 +36,9 @@ _POLICY = (
     "frame-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 
+
+EXPLORE = "explore"
+"""Strategy of runs whose tools have a page."""
 
 _IN_OUR_FRAMES = {"Content-Security-Policy": "frame-ancestors 'self'"}
 
@@ -69,6 +73,7 @@ def create_atlas(atlas: Atlas) -> Starlette:
     routes = [
         Route("/", partial(_grid, atlas), name="grid"),
         Route("/sample", partial(_sample, atlas), name="sample"),
+        Route("/tools", partial(_tools, atlas), name="tools"),
         Route("/trace", partial(_trace, atlas), name="trace"),
         Route("/feedback", partial(_feedback, atlas), methods=["POST"], name="feedback"),
         Route("/small", partial(_small, atlas), name="small"),
@@ -99,7 +104,14 @@ def _grid_page(atlas: Atlas, given: Mapping[str, str]) -> str:
         found=found,
         cards=[_card(atlas, key) for key in found.keys],
         address=partial(address, given),
+        explores=any(shelf.store.manifest.strategy == EXPLORE for shelf in atlas.shelves),
     )
+
+
+async def _tools(atlas: Atlas, request: Request) -> Response:
+    stores = [shelf.store for shelf in atlas.shelves]
+    page = await anyio.to_thread.run_sync(tools_page, stores)
+    return HTMLResponse(rendered("tools.html", atlas=atlas, page=page))
 
 
 @dataclass(frozen=True)

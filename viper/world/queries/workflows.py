@@ -35,7 +35,7 @@ WHOLE, STEPS = "whole", "steps"
 DOUBTED = 0.35
 """How often the first result is doubted; a second one half as often."""
 
-CHECKED = 0.5
+CHECKED = 0.65
 """How often the other way is gone, too, where nobody doubts the first result."""
 
 FAILED = 0.08

@@ -25,7 +25,7 @@ from viper.world.training.writer_documents import Piece
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-COURSE = Course("explorer", steps=600, learning_rate=3e-3, step_tokens=6000)
+COURSE = Course("explorer", steps=450, learning_rate=3e-3, step_tokens=6000)
 
 LONGEST = 900
 """Tokens of a text at most."""

@@ -1,0 +1,102 @@
+"""What tools' answers were worth, of one stored run and of two beside each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from tests.evaluate.run_samples import a_manifest, a_row, a_trace
+from tests.tuning.agent.turns import COUNT, DONE, FIND, STORE, WHOLE, workflow
+from tests.web.test_trace_page import HOSTILE, Reader
+from viper.api.library import Library
+from viper.evaluate.row import Prediction, Row
+from viper.evaluate.run_awareness import run_awareness
+from viper.evaluate.runs.store import RunStore
+from viper.schema import ToolCall, Trace, Turn
+from viper.strategies.replay import Replayer
+from viper.web.atlas.app import Atlas, Shelf, create_atlas
+from viper.web.atlas.gallery import Gallery
+from viper.web.atlas.index import AtlasIndex
+
+WRONG = replace(WHOLE, calls=(0,))
+FOUND = replace(FIND, calls=(0,))
+
+
+def explored(number: int, *turns: Turn, tool: str, answer: str, kind: str) -> tuple[Row, Trace]:
+    row = replace(
+        a_row(number),
+        target="2",
+        score=float(answer == "2"),
+        prediction=Prediction(answer),
+        groups={"query_type": kind},
+    )
+    call = ToolCall(0, tool, (), {}, 1, 0.1, line=1)
+    trace = a_trace(row)
+    trial = replace(trace.trials[0], tool_calls=(call,))
+    return row, replace(trace, trials=(trial,), turns=workflow(*turns).turns)
+
+
+def write(folder: Path, *samples: tuple[Row, Trace]) -> RunStore:
+    with RunStore.create(folder, a_manifest(strategy="explore", metric="accuracy")) as store:
+        for position, (row, trace) in enumerate(samples):
+            store.add(position, row, trace)
+    return RunStore.read(folder)
+
+
+def asked(number: int, kind: str = "count") -> tuple[Row, Trace]:
+    return explored(number, WRONG, replace(STORE, value="3"), DONE,
+                    tool="simple_query", answer="3", kind=kind)  # fmt: skip
+
+
+def stepped(number: int, kind: str = "count") -> tuple[Row, Trace]:
+    return explored(number, FOUND, COUNT, STORE, DONE, tool="find", answer="2", kind=kind)
+
+
+def test_the_figures_of_a_run(tmp_path: Path) -> None:
+    with write(tmp_path / "run", asked(0), asked(1), stepped(2)) as store:
+        found = run_awareness(store)
+    assert found is not None and found.samples == 3
+    assert found.right.value == pytest.approx(1 / 3) and found.calls.value == 1
+    tools = {one.tool: one for one in found.tools}
+    assert (tools["simple_query"].answers, tools["simple_query"].right.value) == (2, 0)
+    assert (tools["find"].answers, tools["find"].right.value) == (1, 1)
+    assert {one.kind for one in found.tools} == {"count"} and found.causes == {"not told": 2}
+
+
+def test_a_run_without_turns_has_none(tmp_path: Path) -> None:
+    row = a_row(0)
+    with write(tmp_path / "run", (row, a_trace(row))) as store:
+        assert run_awareness(store) is None
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Iterator[TestClient]:
+    with ExitStack() as stack:
+        stores = [
+            stack.enter_context(write(tmp_path / "before", asked(0), asked(1, HOSTILE))),
+            stack.enter_context(write(tmp_path / "after", stepped(0), stepped(1))),
+        ]
+        shelves = tuple(
+            Shelf(name, store, Gallery(store, None))
+            for name, store in zip(("before", "after"), stores, strict=True)
+        )
+        for shelf in shelves:
+            shelf.gallery.wait(10)
+        replayer = stack.enter_context(Replayer(Library()))
+        atlas = Atlas(shelves, AtlasIndex(stores), replayer, "token")
+        yield TestClient(create_atlas(atlas), base_url="http://127.0.0.1")
+
+
+def test_the_page_shows_both_runs(two: TestClient) -> None:
+    assert 'href="tools"' in two.get("/token/").text
+    page = two.get("/token/tools")
+    words = Reader(page.text).words
+    assert page.status_code == 200
+    assert "0.50 calls a question; 1 answers, right 0.0 %" in words
+    assert "1.00 calls a question; 2 answers, right 100.0 %" in words
+    assert "answered rightly" in words and HOSTILE not in page.text

@@ -1,0 +1,88 @@
+"""Tool awareness of one run, or of two beside each other, for a page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from viper.evaluate.awareness import CAUSES, Awareness, OfTool
+from viper.evaluate.intervals import Estimate
+from viper.evaluate.run_awareness import run_awareness
+from viper.evaluate.runs.store import RunStore
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of a table: what it is about, and a cell for each run."""
+
+    name: tuple[str, ...]
+    cells: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ToolsPage:
+    """Tables of what agents did and of what their tools' answers were worth."""
+
+    costs: tuple[Line, ...]
+    tools: tuple[Line, ...]
+
+
+def tools_page(stores: Sequence[RunStore]) -> ToolsPage:
+    """The tables of runs; empty cells where a run has no turns."""
+    found = [_awareness(store, store.count()) for store in stores]
+    names = sorted({(one.tool, one.kind) for each in found if each for one in each.tools})
+    return ToolsPage(
+        tuple(_costs(found)),
+        tuple(
+            Line((tool, kind), tuple(_tool(each, tool, kind) for each in found))
+            for tool, kind in names
+        ),
+    )
+
+
+@lru_cache(maxsize=8)
+def _awareness(store: RunStore, rows: int) -> Awareness | None:
+    """Read anew once the run has grown."""
+    return run_awareness(store)
+
+
+def _costs(found: Sequence[Awareness | None]) -> list[Line]:
+    def line(name: str, told: Sequence[str]) -> Line:
+        return Line((name,), tuple(told))
+
+    lines = [
+        line("questions", [f"{one.samples:,}" if one else "" for one in found]),
+        line("answered rightly", [_share(one.right) if one else "" for one in found]),
+    ]
+    for name, figure in (
+        ("calls of tools, a question", "calls"),
+        ("turns", "turns"),
+        ("tokens", "tokens"),
+        ("seconds", "seconds"),
+    ):
+        told = [f"{getattr(one, figure).value:,.1f}" if one else "" for one in found]
+        lines.append(line(name, told))
+    for cause in CAUSES:
+        if any(one and cause in one.causes for one in found):
+            told = [f"{100 * one.share_of(cause):.1f} %" if one else "" for one in found]
+            lines.append(line(f"wrong: {cause}", told))
+    return lines
+
+
+def _tool(found: Awareness | None, tool: str, kind: str) -> str:
+    one = next((each for each in found.tools if (each.tool, each.kind) == (tool, kind)), None) \
+        if found else None  # fmt: skip
+    return _told(one, found.samples) if one and found else ""
+
+
+def _told(one: OfTool, samples: int) -> str:
+    calls = f"{one.calls / max(1, samples):.2f} calls a question"
+    if not one.answers:
+        return calls
+    taken_back = f", {one.abandoned} taken back" if one.abandoned else ""
+    return f"{calls}; {one.answers} answers, right {_share(one.right)}{taken_back}"
+
+
+def _share(one: Estimate) -> str:
+    return f"{100 * one.value:.1f} % [{100 * one.low:.1f}, {100 * one.high:.1f}]"

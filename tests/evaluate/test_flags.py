@@ -13,7 +13,6 @@ from viper.evaluate.flags import (
     Label,
     add_label,
     flag_report,
-    flagger_of,
     majority,
     read_labels,
 )
@@ -45,14 +44,14 @@ def test_the_majority_counts_and_the_last_word_of_a_pass() -> None:
 def test_workflows_of_one_sample_in_two_manners_are_told_apart(tmp_path: Path) -> None:
     again = replace(MADE, manner="standard")
     file = labelled(tmp_path / "labels.jsonl", {0: [False]})
-    report = flag_report([MADE, again], flagger_of(None), file)
+    report = flag_report([MADE, again], labels=file)
     assert report.labelled == 1 and report.workflows == 2
 
 
 def test_the_repository_holds_what_three_passes_said_of_a_hundred_workflows() -> None:
     folder = Path(__file__).parents[2] / "benchmarks" / "flags"
     made = read_workflows(folder / "workflows.jsonl")
-    report = flag_report(made, flagger_of(None), folder / "labels.jsonl")
+    report = flag_report(made, labels=folder / "labels.jsonl")
     assert report.workflows == 100 and report.labelled == sum(report.actions.values())
     assert report.agreement["all"].precision.value > 0.85
     assert report.agreement["all"].recall.value > 0.85
@@ -60,7 +59,7 @@ def test_the_repository_holds_what_three_passes_said_of_a_hundred_workflows() ->
 
 def test_precision_and_recall_by_kind(tmp_path: Path) -> None:
     said = {0: [False] * 3, 1: [True, True, False], 2: [False, False, True], 3: [True], 5: [True]}
-    report = flag_report([MADE], flagger_of(None), labelled(tmp_path / "labels.jsonl", said))
+    report = flag_report([MADE], labels=labelled(tmp_path / "labels.jsonl", said))
     assert report.actions == {"code": 4, "thought": 1, "done": 1}
     assert report.reasons == {"doubted": 1, "discrepancy": 1}
     code, thought, every = (report.agreement[one] for one in ("code", "thought", "all"))
@@ -72,15 +71,16 @@ def test_precision_and_recall_by_kind(tmp_path: Path) -> None:
 
 def test_a_language_model_flags_and_the_rules_fill_in() -> None:
     llm = ScriptedLLM(["1: effective\n2: effective\n3 - ineffective\nI am not sure of 4"])
-    report = flag_report([MADE], flagger_of(llm))
-    assert report.reasons == {"said": 1}
+    report = flag_report([MADE], llm)
+    assert report.reasons == {"said": 1} and report.by_model == 3
+    assert "the language model spoke of 3 of 6" in report.text()
     assert "Action 6:" in llm.calls[0].prompt and "It answered: 2 (right)" in llm.calls[0].prompt
 
 
 def test_labels_of_other_workflows_are_told(tmp_path: Path) -> None:
     add_label(tmp_path / "l.jsonl", Label("other", 0, True))
     with pytest.raises(UsageError, match="no label of any of the 1 workflows"):
-        flag_report([MADE], flagger_of(None), tmp_path / "l.jsonl")
+        flag_report([MADE], labels=tmp_path / "l.jsonl")
 
 
 def test_what_is_no_label_is_refused(tmp_path: Path) -> None:

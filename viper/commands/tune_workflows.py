@@ -163,13 +163,13 @@ def _tell(advance: Advance, outcomes: Counter[str], workflow: Workflow) -> None:
 def flags(source: Path, **given: Any) -> int:
     """Say which actions of the workflows in SOURCE were of use, and why the others were not."""
     quiet_libraries(given["offline"])
-    from viper.evaluate.flags import flag_report, flagger_of
+    from viper.evaluate.flags import flag_report
     from viper.evaluate.workflows import read_workflows
 
     found = read_workflows(source)
     llm = None
     if given["by"] == "llm":
         llm = open_profile(given).components().llm
-    report = flag_report(found, flagger_of(llm), given["labels"])
+    report = flag_report(found, llm, given["labels"])
     click.echo(json.dumps(report.to_json()) if given["as_json"] else report.text())
     return EXIT_OK

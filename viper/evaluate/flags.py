@@ -6,7 +6,7 @@ Source: DWIM (2025), supplement, sec. 9 and figure 8: several passes of people, 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,11 +15,9 @@ from viper.errors import UsageError
 from viper.evaluate.intervals import Estimate, proportion
 from viper.evaluate.runs.lines import append_line, read_lines
 from viper.llm.protocol import LLM
-from viper.tuning.agent.flagging import Flag, flagged
+from viper.tuning.agent.flagging import flagged
 from viper.tuning.agent.language_flagger import flagged_by
 from viper.tuning.agent.workflow import Workflow
-
-Flagger = Callable[[Workflow], Sequence[Flag]]
 
 KINDS = ("code", "thought", "done")
 
@@ -121,6 +119,8 @@ class FlagReport:
         reasons: how often an action is ineffective, by reason.
         agreement: by kind of action, and ``all``; empty without labels.
         labelled: actions on which people agreed by majority.
+        by_model: actions that a language model spoke of, the rules flag the others; None where
+            none was asked.
     """
 
     workflows: int
@@ -128,6 +128,7 @@ class FlagReport:
     reasons: Mapping[str, int]
     agreement: Mapping[str, Agreement] = field(default_factory=dict)
     labelled: int = 0
+    by_model: int | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -141,6 +142,10 @@ class FlagReport:
         )
         lines = [f"{self.workflows} workflows, {total} actions: {shares}"]
         lines += [f"  {reason}: {count}" for reason, count in self.reasons.items()]
+        if self.by_model is not None:
+            lines.append(
+                f"the language model spoke of {self.by_model} of {total}; the rules flag the others"
+            )
         if self.agreement:
             lines.append(f"beside {self.labelled} labelled actions, ineffective ones:")
         for kind, found in self.agreement.items():
@@ -149,17 +154,13 @@ class FlagReport:
         return "\n".join(lines)
 
 
-def flagger_of(llm: LLM | None) -> Flagger:
-    """The rules, or a language model."""
-    if llm is None:
-        return lambda workflow: flagged(workflow.turns)
-    return lambda workflow: flagged_by(llm, workflow)
-
-
 def flag_report(
-    workflows: Sequence[Workflow], flagger: Flagger, labels: Path | None = None
+    workflows: Sequence[Workflow], llm: LLM | None = None, labels: Path | None = None
 ) -> FlagReport:
     """What is flagged, and how far that is what people said.
+
+    Args:
+        llm: flags instead of the rules, where it can be read.
 
     Raises:
         UsageError: no label is of any of the workflows.
@@ -169,13 +170,15 @@ def flag_report(
     actions: Counter[str] = Counter(dict.fromkeys(KINDS, 0))
     reasons: Counter[str] = Counter()
     pairs: dict[str, list[tuple[bool, bool]]] = defaultdict(list)
+    by_model = 0
     for workflow in workflows:
         kinds = {turn.index: turn.kind for turn in workflow.turns}
-        for flag in flagger(workflow):
+        for flag in flagged(workflow.turns) if llm is None else flagged_by(llm, workflow):
             kind = kinds[flag.index]
             if kind not in KINDS:
                 continue
             actions[kind] += 1
+            by_model += flag.by == "llm"
             if flag.reason:
                 reasons[flag.reason] += 1
             person = said.get(action_key(workflow, flag.index))
@@ -191,6 +194,7 @@ def flag_report(
         dict(reasons.most_common()),
         agreement,
         len(pairs.get("all", ())),
+        None if llm is None else by_model,
     )
 
 

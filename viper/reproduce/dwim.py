@@ -54,8 +54,8 @@ OTHERS = (
     Agent("given answer, instruct-masking", "given", "masking"),
 )
 
-EXPLORING = 1.0
-"""Temperature of agents that make workflows; they answer at the profile's."""
+TEMPERATURE = 1.0
+"""Of all agents: at 0 one without a preference would go the way that noise prefers, always."""
 
 TABLE = "table 10"
 CALLS_OF_TOOLS = "section 11: calls of tools by type of question"
@@ -111,15 +111,14 @@ class Academy:
     folder: Path
     asked: Asked
     scale: Scale
-    workers: int = 4
+    workers: int = 8
     say: Callable[[str], None] = lambda text: None
 
     def made(self, seed: int, manner: str) -> list[Workflow]:
         """The workflows of a seed in a manner."""
         where = self.folder / f"seed-{seed}" / "made"
         return self._explored(self.components, self.asked.train, seed, manner, where,
-                              self.scale.workflows, f"seed {seed}, {manner} workflows",
-                              EXPLORING)  # fmt: skip
+                              self.scale.workflows, f"seed {seed}, {manner} workflows")  # fmt: skip
 
     def answers(self, agent: Agent, seed: int) -> list[Workflow]:
         """What an agent makes of the samples of a seed; tunes it first where it is not tuned."""
@@ -139,7 +138,6 @@ class Academy:
         where: Path,
         count: int,
         named: str,
-        temperature: float | None = None,
     ) -> list[Workflow]:
         from viper.data.sample import Where
 
@@ -149,7 +147,7 @@ class Academy:
         making = Making(
             self.asked.set_name,
             manner,
-            RunOptions(strategy="explore", temperature=temperature),
+            RunOptions(strategy="explore", temperature=TEMPERATURE),
             seed,
         )
         done = 0

@@ -9,7 +9,7 @@ from viper.data.sample import Sample, Where
 from viper.data.world import WorldMedia
 from viper.evaluate.awareness import PerfectTools, ToolsOf
 from viper.evaluate.evaluation import Evaluation, model_ids
-from viper.evaluate.flags import flag_report, flagger_of
+from viper.evaluate.flags import flag_report
 from viper.reasoner import Reasoner
 from viper.reproduce.dwim import (
     AGENTS,
@@ -54,7 +54,7 @@ def reproduce_dwim(academy: Academy, *, quick: bool) -> Reproduction:
     rows += awareness_rows(found)
     rows += tool_rows(found[UNTUNED.name], found[MASKED.name])
     made = [one for seed in academy.scale.seeds for one in academy.made(seed, "discrepancy")]
-    flags = flag_report(made, flagger_of(None))
+    flags = flag_report(made)
     facts = {
         "models": model_ids(Reasoner(academy.components, preload=False)),
         "seeds": list(academy.scale.seeds),

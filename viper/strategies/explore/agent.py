@@ -124,7 +124,7 @@ class Agent:
         self.first_prompt = self.first_prompt or prompt
         sampling = Sampling(
             temperature=settings.temperature,
-            seed=settings.seed * 1_000 + len(self.turns),
+            seed=settings.seed,  # no prompt is like another: each holds the turns before it
             max_tokens=settings.max_tokens,
             stop=STOP,
         )

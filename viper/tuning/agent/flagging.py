@@ -27,10 +27,14 @@ class Flag:
 
     ``traceback``, ``doubted``, ``rethink``, ``discrepancy``, ``repeated``, ``confirmed``,
     ``unused`` or ``unreadable``; ``said`` where a language model says so.
+
+    Attributes:
+        by: who set it, ``rules`` or ``llm``.
     """
 
     index: int
     reason: str = ""
+    by: str = "rules"
 
     @property
     def is_effective(self) -> bool:

@@ -51,6 +51,6 @@ def flagged_by(llm: LLM, workflow: Workflow) -> list[Flag]:
     for flag in flagged(workflow.turns):
         number = numbers.get(flag.index)
         if number in said:
-            flag = Flag(flag.index, "" if said[number] else SAID)
+            flag = Flag(flag.index, "" if said[number] else SAID, "llm")
         flags.append(flag)
     return flags

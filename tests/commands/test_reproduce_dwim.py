@@ -1,0 +1,48 @@
+"""``viper reproduce dwim``: the whole of it in miniature, and going on with what is stored."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+def reproduced(folder: Path) -> tuple[dict[str, object], str]:
+    few = ["--workflows", "6", "--samples", "3", "--steps", "2"]
+    found = subprocess.run(
+        [sys.executable, "-m", "viper", "reproduce", "dwim", "--quick", *few, "--json",
+         "--out", str(folder)],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )  # fmt: skip
+    assert found.returncode in (0, 1), found.stderr
+    return json.loads(found.stdout), found.stderr
+
+
+@pytest.mark.timeout(900)
+def test_agents_are_tuned_once_and_answer_once(tmp_path: Path) -> None:
+    folder = tmp_path / "dwim"
+    report, said = reproduced(folder)
+    rows = {(row["table"], row["name"]) for row in report["rows"]}  # type: ignore[union-attr,index,attr-defined]
+    assert {name for table, name in rows if table == "table 10"} == {
+        "not tuned",
+        "discrepancy-aware, SFT",
+        "discrepancy-aware, instruct-masking",
+    }
+    assert {name for table, name in rows if table == "data utilisation"} == {
+        "standard",
+        "discrepancy",
+    }
+    assert len(report["claims"]) == 5 and "tuning on" in said  # type: ignore[arg-type]
+    assert (folder / "report.html").read_text().startswith("<!doctype html>")
+    assert str(tmp_path) not in json.dumps(report)
+    stored = {path: path.read_bytes() for path in folder.rglob("workflows.jsonl")}
+    assert len(stored) == 4
+    again, said = reproduced(folder)
+    assert again["rows"] == report["rows"] and "tuning on" not in said
+    assert {path: path.read_bytes() for path in stored} == stored

@@ -36,7 +36,9 @@ def lines(path: Path) -> list[dict[str, object]]:
 def test_what_is_there_is_not_made_again(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = (made / "workflows.jsonl").read_bytes()
     assert viper("tune", "workflows", "world", *QUESTIONS, "--out", str(made), "--json") == 0
-    told = json.loads(capsys.readouterr().out)["discrepancy"]
+    printed = capsys.readouterr()
+    assert "discrepancy: 4/4" in printed.err
+    told = json.loads(printed.out)["discrepancy"]
     assert told["samples"] == 4 and sum(told["outcomes"].values()) == 4
     assert (made / "workflows.jsonl").read_bytes() == before
     assert {one["manner"] for one in lines(made / "workflows.jsonl")} == {"standard", "discrepancy"}

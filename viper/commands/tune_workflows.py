@@ -103,6 +103,7 @@ def workflows(name: str, **given: Any) -> int:
         for manner in given["manners"] or ("discrepancy",):
             making = Making(name, manner, run_options, given["seed"], given["checks_by"], budget)
             with counter(manner, len(samples)) as advance:
+                tell = partial(_tell, advance, Counter())
                 made = make_workflows(
                     reasoner,
                     samples,
@@ -110,7 +111,8 @@ def workflows(name: str, **given: Any) -> int:
                     given["out"],
                     workers=given["workers"],
                     cancel=cancel,
-                    on_made=partial(_tell, advance, Counter()),
+                    on_made=tell,
+                    on_kept=tell,
                 )
             share, copied = utilisation(made)
             told[manner] = {

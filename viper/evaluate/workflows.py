@@ -79,8 +79,12 @@ def make_workflows(
     workers: int = 1,
     cancel: threading.Event | None = None,
     on_made: Callable[[Workflow], None] = lambda workflow: None,
+    on_kept: Callable[[Workflow], None] = lambda workflow: None,
 ) -> list[Workflow]:
     """The workflows of the samples, in their order; the budget may leave no room for some.
+
+    Args:
+        on_made: told of each as it ends; ``on_kept``, before, of those that are there already.
 
     Raises:
         UsageError: a sample of a task whose label cannot be compared with.
@@ -117,6 +121,7 @@ def make_workflows(
     spent = _Spent()
     for one in made.values():
         spent.add(one)
+        on_kept(one)
 
     def keep(workflow: Workflow) -> None:
         workflow = replace(workflow, made_by=made_by)

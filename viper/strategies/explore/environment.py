@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any
 
 from viper.errors import ToolError
@@ -97,17 +96,6 @@ class Environment:
     def close(self) -> None:
         """Ends the process."""
         self._session.close()
-
-    def __enter__(self) -> Environment:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _opened(self) -> Any:
         """A process that knows the media by name."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import closing
 
 from viper.api.sets import ApiEntry
 from viper.errors import UsageError
@@ -43,7 +44,7 @@ class ExploreStrategy:
         check_cancelled(context)
         llm, style = explorer_of(components, context)
         started, before = time.perf_counter(), context.usage.snapshot()
-        with Environment(components, context) as environment:
+        with closing(Environment(components, context)) as environment:
             agent = Agent(
                 context,
                 environment,

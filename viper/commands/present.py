@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from viper.commands.kept_versions import shown
+from viper.commands.kept_versions import indented, shown
 from viper.reasoner import RunResult
-from viper.schema import Answer, Failure, ToolCall, Trial
+from viper.schema import Answer, Failure, ToolCall, Trial, Turn
 
 
 def answer_line(result: RunResult) -> str:
@@ -52,7 +52,7 @@ def failure_line(failure: Failure | None) -> str:
 
 
 def details(result: RunResult) -> Iterator[str]:
-    """The plan, the program, its calls, and what was corrected, as lines."""
+    """The plan, the program or the turns, the calls, and what was corrected, as lines."""
     trials = result.trace.trials
     if len(trials) > 1:
         for trial in trials:
@@ -66,6 +66,9 @@ def details(result: RunResult) -> Iterator[str]:
     if result.trace.path:
         yield "steps:"
         yield from (f"    {shown(step_line(step))}" for step in result.trace.path)
+    if result.trace.turns:
+        yield "turns:"
+        yield from (f"    {line}" for turn in result.trace.turns for line in turn_lines(turn))
     yield "tool calls:"
     yield from (f"    {call_line(call)}" for call in result.trace.tool_calls)
     if result.trace.votes:
@@ -92,6 +95,16 @@ def step_line(step: Mapping[str, Any]) -> str:
     failed = f"; failed: {step['failure']}" if "failure" in step else ""
     verdict = step.get("verdict", "no verdict")
     return f"{step['state']} > {step['action']}{words}: {verdict} {_short(told)}{failed}"
+
+
+def turn_lines(turn: Turn) -> Iterator[str]:
+    """A turn of an agent: what it did, line by line, and what came back."""
+    by = ", by a checker" if turn.by == "checker" else ""
+    yield f"{turn.index + 1} {turn.kind}{by}"
+    if turn.text:
+        yield from indented(turn.text)
+    if turn.result:
+        yield from (f"  > {line.strip()}" for line in indented(turn.result))
 
 
 def call_line(call: ToolCall) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -84,11 +85,13 @@ def test_a_tuned_agent_is_a_profile(
     made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "tuned"
-    line = ["tune", "agent", str(made), "--steps", "2", "--batch", "4", "--out", str(out)]
+    line = ["tune", "agent", str(made), "--steps", "2", "--batch", "4", "--held-out", "0.4",
+            "--out", str(out)]  # fmt: skip
     assert viper(*line) == 0
     assert capsys.readouterr().out.strip() == str(out / "profile.toml")
     card = (out / "README.md").read_text(encoding="utf-8")
     assert "viper tune agent" in card and "masking" in card
+    assert re.search(r"loss of a token \d\.\d{4} before, \d\.\d{4} after", card)
     picture = tmp_path / "grey.png"
     Image.fromarray(np.full((144, 192, 3), 150, np.uint8)).save(picture)
     profile = str(out / "profile.toml")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,6 +12,10 @@ from viper.commands.option_groups import options, seed_option
 from viper.commands.options import api_option, open_profile, profile_options, quiet_libraries
 from viper.commands.repeating import command_line
 from viper.errors import EXIT_OK, UsageError
+
+if TYPE_CHECKING:
+    from viper.tuning.agent.masking import Masked
+    from viper.tuning.agent.workflow import Workflow
 
 _of_the_texts = options(
     click.option("--variant", type=click.Choice(["masking", "sft", "random", "rethink"]),
@@ -38,6 +43,9 @@ _of_the_tuning = options(
     click.option("--full", is_flag=True, help="Tune all weights; for small models."),
     click.option("--longest", type=click.IntRange(16), default=2048, show_default=True,
                  metavar="TOKENS", help="Longer texts are left out."),
+    click.option("--held-out", type=click.FloatRange(0, 0.9), default=0.1, show_default=True,
+                 metavar="SHARE", help="Of the workflows; the card tells the loss of their "
+                                       "effective actions before and after."),
     seed_option("Of fresh matrices and of the order of texts."),
     click.option("--out", type=click.Path(path_type=Path), required=True, metavar="DIR",
                  help="Takes the model, its card and profile.toml."),
@@ -70,6 +78,7 @@ def agent(context: click.Context, source: Path, **given: Any) -> int:
     from viper.evaluate.model_card import model_card
     from viper.evaluate.workflows import read_workflows
     from viper.profiles.tuned import tuned_of, tuned_profile
+    from viper.tuning.agent.held_out import read_held_out, split
     from viper.tuning.agent.masking import masked
     from viper.tuning.agent.training import TuneSettings, losses, tune
 
@@ -88,18 +97,23 @@ def agent(context: click.Context, source: Path, **given: Any) -> int:
     tuned, style = tuned_of(profile)
     library = profile.library()
     api = library.api_set(given["api"] or profile.document.run.api)
-    texts = [
-        text
-        for one in right
-        for text in masked(
-            one,
-            api.entries(one.query.task),
-            style=style,
-            variant=given["variant"],
-            rest=given["rest"],
-            seed=given["seed"],
-        )
-    ]
+    learned, kept_out = split(right, given["held_out"], given["seed"])
+
+    def texts_of(workflows: Sequence[Workflow], variant: str) -> list[Masked]:
+        return [
+            text
+            for one in workflows
+            for text in masked(
+                one,
+                api.entries(one.query.task),
+                style=style,
+                variant=variant,
+                rest=given["rest"],
+                seed=given["seed"],
+            )
+        ]
+
+    texts = texts_of(learned, given["variant"])
     settings = TuneSettings(
         steps=given["steps"],
         batch=given["batch"],
@@ -110,7 +124,9 @@ def agent(context: click.Context, source: Path, **given: Any) -> int:
         seed=given["seed"],
     )
     work = given["work"] or out.with_name(f"{out.name}.work")
-    click.echo(f"{len(texts)} actions of {len(right)} workflows", err=True)
+    click.echo(
+        f"{len(texts)} actions of {len(learned)} workflows, {len(kept_out)} more held out", err=True
+    )
     part = out.with_name(f"{out.name}.new")
     if not (part / "model").is_dir():  # else it was stopped between the last step and here
         with counter("tuning", settings.steps) as advance:
@@ -121,9 +137,19 @@ def agent(context: click.Context, source: Path, **given: Any) -> int:
                 advance(f"loss {loss:.4f}", step - reached)
                 reached = step
 
-            tune(tuned, texts, settings, part / "model", work, report)
+            held_out = texts_of(kept_out, "masking")
+            tune(tuned, texts, settings, part / "model", work, report, held_out)
     data = {"variant": given["variant"], "rest": given["rest"], "actions": len(texts)}
-    card = model_card(out.name, tuned, settings, right, data, losses(work), command_line(context))
+    card = model_card(
+        out.name,
+        tuned,
+        settings,
+        learned,
+        data,
+        losses(work),
+        read_held_out(work),
+        command_line(context),
+    )
     (part / "README.md").write_text(card, encoding="utf-8")
     part.replace(out)
     is_adapter = (out / "model" / "adapter_config.json").is_file()

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from viper.tuning.agent.held_out import HeldOut
 from viper.tuning.agent.training import Tuned, TuneSettings
 from viper.tuning.agent.workflow import Workflow
 
@@ -18,6 +19,7 @@ def model_card(
     workflows: Sequence[Workflow],
     data: Mapping[str, Any],
     losses: Sequence[tuple[int, float]],
+    held_out: HeldOut | None,
     command: str,
 ) -> str:
     """Markdown.
@@ -61,8 +63,19 @@ def model_card(
         "",
         "## Scores",
         "",
-        "Not measured while tuning. `viper eval SET --strategy explore --profile profile.toml` "
-        "measures it; samples that it learned from say nothing.",
+        _held_out(held_out),
+        "",
+        "`viper eval SET --strategy explore --profile profile.toml` measures its answers; samples "
+        "that it learned from say nothing.",
         "",
     ]
     return "\n".join(rows)
+
+
+def _held_out(found: HeldOut | None) -> str:
+    if found is None or found.after is None:
+        return "No workflow was held out."
+    return (
+        f"Effective actions of workflows that were held out ({found.tokens:,} tokens in "
+        f"{found.rows} texts): loss of a token {found.before:.4f} before, {found.after:.4f} after."
+    )

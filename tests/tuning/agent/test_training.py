@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 
 from tests.tuning.agent.tiny import save_model
+from tests.tuning.agent.turns import DONE, STORE, workflow
 from viper.errors import UsageError
 from viper.llm.protocol import Sampling
 from viper.llm.transformers_llm import TransformersLLM
 from viper.tools.loading import LoadOptions
+from viper.tuning.agent.held_out import read_held_out, split
 from viper.tuning.agent.masking import Masked
 from viper.tuning.agent.training import Tuned, TuneSettings, losses, tune
 
@@ -45,6 +47,25 @@ def test_an_adapter_is_trained_and_can_be_laid_over_and_trained_on(
     again = tune(tuned(model, out), TEXTS, SETTINGS, tmp_path / "b", tmp_path / "more")
     assert losses(tmp_path / "more")[0][1] < curve[0][1]
     assert (again / "adapter_model.safetensors").is_file()
+
+
+def test_what_was_held_out_is_judged_before_and_after(model: Path, tmp_path: Path) -> None:
+    learned, out = TEXTS[:9], TEXTS[9:]
+    work = tmp_path / "work"
+    tune(tuned(model), learned, SETTINGS, tmp_path / "a", work, held_out=out)
+    found = read_held_out(work)
+    assert found is not None and found.rows == 3 and found.after is not None
+    assert 0 < found.after < found.before and found.tokens > 3
+    alone = tmp_path / "alone"
+    tune(tuned(model), learned, SETTINGS, tmp_path / "b", alone)
+    assert losses(alone) == losses(work) and read_held_out(alone) is None
+
+
+def test_a_share_is_held_out_the_same_way_every_time() -> None:
+    made = [workflow(STORE, DONE, id=f"s{n}") for n in range(10)]
+    learned, out = split(made, 0.25, seed=3)
+    assert len(out) == 2 and {one.id for one in [*learned, *out]} == {one.id for one in made}
+    assert split(made, 0.25, seed=3) == (learned, out) and split(made, 0.05, 0)[1] == []
 
 
 def test_all_weights_can_be_trained(model: Path, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from viper.llm.adapters import ADAPTER_CONFIG, adapter_to_go_on, state_base
 from viper.llm.prompt_tokens import Template
 from viper.tools.loading import LoadOptions, load_pretrained, load_processor
 from viper.tuning.agent.encoding import Encoded, Encoder, padded
+from viper.tuning.agent.held_out import HeldOut, note_held_out, read_held_out, token_loss
 from viper.tuning.agent.masking import Masked
 
 SETTINGS = "tuning.json"
@@ -89,12 +90,15 @@ def tune(
     out: Path,
     work: Path,
     report: Callable[[int, float], None] = lambda step, loss: None,
+    held_out: Sequence[Masked] = (),
 ) -> Path:
     """Tunes and saves to ``out``; goes on where ``work`` holds a checkpoint of the same tuning.
 
     Args:
         work: folder for checkpoints and losses.
         report: told the loss of each step.
+        held_out: actions that are not learned; ``work`` notes their loss before and after
+            (:func:`viper.tuning.agent.held_out.read_held_out`).
 
     Returns:
         ``out``: an adapter's folder, or that of a whole model where ``settings.rank`` is 0.
@@ -109,12 +113,13 @@ def tune(
     if out.exists():
         raise UsageError(f"{out}: is there already; give another folder")
     model, tokenizer = _loaded(tuned, settings)
-    rows = Encoder(tokenizer, tuned.template, settings.longest).encoded(texts)
+    encoder = Encoder(tokenizer, tuned.template, settings.longest)
+    rows, kept_out = encoder.encoded(texts), encoder.encoded(held_out)
     if not rows:
         raise UsageError(
             f"none of {len(texts)} actions fits into {settings.longest} tokens; set a larger bound"
         )
-    _check_same(work, tuned, settings, rows)
+    _check_same(work, tuned, settings, [*rows, *kept_out])
     pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else 0
     arguments = TrainingArguments(
         output_dir=str(work),
@@ -151,7 +156,15 @@ def tune(
         callbacks=[_losses(work / LOSSES, report)],
     )
     trainer.pop_callback(_printing())
+    noted = read_held_out(work)
+    if kept_out and noted is None:
+        before, tokens = token_loss(trainer.model, kept_out, pad, settings.batch)
+        noted = HeldOut(len(kept_out), tokens, before)
+        note_held_out(work, noted)
     trainer.train(resume_from_checkpoint=_last_checkpoint(work))
+    if noted is not None:
+        after, _ = token_loss(trainer.model, kept_out, pad, settings.batch)
+        note_held_out(work, replace(noted, after=after))
     _save(trainer.model, tokenizer, tuned, out)
     return out
 

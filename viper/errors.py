@@ -33,6 +33,10 @@ class UsageError(ViperError):
     exit_code = EXIT_USAGE
 
 
+class PromptTooLongError(UsageError):
+    """A prompt leaves no room for a completion in the model's context."""
+
+
 class UnknownNameError(UsageError):
     """A profile, API, task, role or strategy that is not registered."""
 

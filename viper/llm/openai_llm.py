@@ -17,7 +17,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from viper.errors import UsageError, ViperError
+from viper.errors import PromptTooLongError, UsageError, ViperError
 from viper.llm.each import Attempt
 from viper.llm.endpoint import find_endpoint
 from viper.llm.likelihood import Echo, tail_scores
@@ -133,7 +133,7 @@ class OpenAILLM:
         nobody would get the answers to others; :meth:`generate_each` goes on.
 
         Raises:
-            UsageError: a prompt fills the whole context.
+            PromptTooLongError: a prompt fills the whole context.
             ModelError: the endpoint refuses, or keeps failing.
         """
         return side_by_side(partial(self._complete, sampling), list(prompts), self._concurrency)
@@ -257,8 +257,8 @@ class OpenAILLM:
         self._echoes = True
         return echoes
 
-    def _too_long(self) -> UsageError:
-        return UsageError(
+    def _too_long(self) -> PromptTooLongError:
+        return PromptTooLongError(
             f"the prompt fills the whole context of {self.model_id}, max_context "
             f"{self.max_context}; show fewer examples or a shorter query"
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from viper.errors import UsageError
+from viper.errors import PromptTooLongError, UsageError
 
 Template = Literal["plain", "chat", "auto"]
 
@@ -43,13 +43,14 @@ class PromptTokens:
             model_id: named in the error.
 
         Raises:
-            UsageError: the prompt is empty, or leaves no room for a completion.
+            UsageError: the prompt is empty.
+            PromptTooLongError: it leaves no room for a completion.
         """
         ids = self.encode(self.wrapped(prompt))
         if not ids:
             raise UsageError("the prompt is empty; give the model at least one token")
         if len(ids) >= max_context:
-            raise UsageError(
+            raise PromptTooLongError(
                 f"the prompt takes {len(ids)} tokens and {model_id} holds {max_context}; "
                 "show fewer examples or a shorter query"
             )

@@ -87,6 +87,22 @@ def test_what_only_a_doubted_result_was_made_of_is_unused() -> None:
     assert [flag.reason for flag in flagged(turns)][:3] == ["unused", "doubted", "discrepancy"]
 
 
+def test_variables_of_loops_and_comprehensions_are_no_names_of_the_agent() -> None:
+    looks = code("[p.simple_query('what color?') for p in patches]", ["red"])
+    prints = code("for p in patches:\n    print(p.simple_query('what color?'))", None, "red")
+    turns = workflow(FIND, looks, prints, COUNT, STORE, DONE).turns
+    assert all(flag.is_effective for flag in flagged(turns))
+    kept = code("patches = [p for p in patches if p.verify_property('cube', 'red')]", [1])
+    again = workflow(FIND, kept, COUNT, FIND, kept, COUNT, STORE, DONE).turns
+    assert [flag.reason for flag in flagged(again)][3:6] == ["repeated"] * 3
+
+
+def test_what_is_assigned_in_a_branch_takes_nothing_away() -> None:
+    branch = code("if len(patches) > 9:\n    answer = 'many'", None, "(nothing)")
+    turns = workflow(FIND, COUNT, branch, STORE, DONE).turns
+    assert all(flag.is_effective for flag in flagged(turns))
+
+
 def test_names_are_followed_through_functions_and_loops() -> None:
     helper = code("def count(name):\n    return len(image_patch.find(name))")
     total = code("total = 0\nfor name in ('cube', 'ball'):\n    total += count(name)", None)

@@ -37,6 +37,8 @@ from viper.tuning.agent.workflow import Workflow, outcome_of
         ((GIVEN, FIND, COUNT, STORE, DONE), "right"),
         ((WHOLE, code("final_answer = answer", "3"), DONE), "wrong"),
         ((WHOLE, DONE), "unanswered"),
+        ((code("final_answer = image_patch.simple_query('how many?')", "2"), DONE), "right"),
+        ((code("final_answer = bool_to_yesno(2)", "2"), DONE), "copied"),
     ],
 )
 def test_outcomes(turns: tuple[Turn, ...], outcome: str) -> None:

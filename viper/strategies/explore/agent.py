@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from viper.api.sets import ApiEntry
+from viper.errors import PromptTooLongError
 from viper.llm.protocol import LLM, Sampling
 from viper.prompting.exploring import (
     EXPECTED,
@@ -86,6 +87,7 @@ class Agent:
 
         Raises:
             CancelledError: the run was cancelled.
+            PromptTooLongError: the first prompt alone is too long for the model.
         """
         settings, started = self.context.settings, time.monotonic()
         self.captions = self.environment.captions()
@@ -94,7 +96,12 @@ class Agent:
             if settings.max_seconds and time.monotonic() - started > settings.max_seconds:
                 return self._forced(f"max_seconds {settings.max_seconds:g} reached")
             before, asked_at = self.context.usage.snapshot(), time.perf_counter()
-            reply = self._asked(number + 1 == settings.max_turns)
+            try:
+                reply = self._asked(number + 1 == settings.max_turns)
+            except PromptTooLongError:
+                if not self.turns:
+                    raise
+                return self._forced(f"the turns outgrew the context of {self.llm.model_id}")
             self.writing_seconds += time.perf_counter() - asked_at
             if reply is None:
                 stopped = self.context.over_budget()

@@ -9,6 +9,7 @@ from typing import Any
 
 from viper.prompting.exploring import FINAL
 from viper.schema import Turn
+from viper.tuning.agent.names import names_of
 
 TOOLS = frozenset(
     ("find", "exists", "verify_property", "best_text_match", "simple_query", "compute_depth")
@@ -19,6 +20,9 @@ TOOLS = frozenset(
 )
 """Names behind which a model is asked."""
 
+_CONVERTERS = frozenset({"bool_to_yesno", "bool_to_yn", "str", "int", "float", "bool"})
+"""Calls that make nothing new of a constant."""
+
 CANDIDATES = frozenset(("answer", "result", FINAL))
 """Names that hold an answer, rather than something on the way to one."""
 
@@ -28,14 +32,14 @@ class CodeView:
     """Names of some code.
 
     Attributes:
-        stored: that its outermost statements assign.
-        loaded: that it reads before it has assigned them.
+        stored, sure, loaded: as :class:`viper.tuning.agent.names.Names` has them.
         tools: names of :data:`TOOLS` that it calls, in their order.
         gives: the name that its last statement assigns; "" for an expression, None otherwise.
         literal: what :data:`FINAL` is set to by a plain constant; None where it is not.
     """
 
     stored: frozenset[str] = frozenset()
+    sure: frozenset[str] = frozenset()
     loaded: frozenset[str] = frozenset()
     tools: tuple[str, ...] = ()
     gives: str | None = None
@@ -52,25 +56,19 @@ def view(code: str) -> CodeView | None:
     """The names of some code; None where it does not parse."""
     try:
         tree = ast.parse(code)
+        found = names_of(tree.body)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
-    stored: set[str] = set()
-    loaded: set[str] = set()
     literal: Any = None
     for statement in tree.body:
-        loaded |= _names(statement, ast.Load) - stored
-        if isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Name):
-            loaded |= {statement.target.id} - stored
-        if isinstance(statement, ast.FunctionDef | ast.ClassDef):
-            stored.add(statement.name)
-        stored |= _names(statement, ast.Store)
-        if FINAL in _names(statement, ast.Store):
+        if FINAL in names_of([statement]).stored:
             literal = _constant(statement)
     calls = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
     named = [one.attr if isinstance(one, ast.Attribute) else _plain(one) for one in calls]
     return CodeView(
-        frozenset(stored),
-        frozenset(loaded),
+        frozenset(found.stored),
+        frozenset(found.sure),
+        frozenset(found.loaded),
         tuple(name for name in named if name in TOOLS),
         _gives(tree),
         literal,
@@ -89,19 +87,11 @@ def _plain(node: ast.expr) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
-def _names(node: ast.AST, context: type[ast.expr_context]) -> set[str]:
-    return {
-        one.id
-        for one in ast.walk(node)
-        if isinstance(one, ast.Name) and isinstance(one.ctx, context)
-    }
-
-
 def _constant(statement: ast.stmt) -> Any:
     """The constant that a statement assigns, also by way of ``bool_to_yesno`` and its like."""
     value = statement.value if isinstance(statement, ast.Assign | ast.AnnAssign) else None
     if isinstance(value, ast.Call) and len(value.args) == 1 and not value.keywords:
-        value = value.args[0]
+        value = value.args[0] if _plain(value.func) in _CONVERTERS else None
     if isinstance(value, ast.UnaryOp) and isinstance(value.operand, ast.Constant):
         return ast.unparse(value)
     return value.value if isinstance(value, ast.Constant) else None

@@ -79,21 +79,22 @@ class _Names:
     def __init__(self) -> None:
         self._written: dict[str, int] = {}
         self._values: dict[str, Any] = {}
-        self._ran: set[tuple[str, frozenset[tuple[str, int]]]] = set()
+        self._ran: dict[tuple[str, frozenset[tuple[str, int]]], int] = {}
 
     def idle(self, turn: Turn) -> str:
         """Why the code of a turn that is of use by itself changed nothing; follows what it wrote.
 
-        ``repeated``: it ran before, and nothing that it reads has been written since.
+        ``repeated``: it ran before on the same values of what it reads.
         ``confirmed``: it gave an answer that its only name held already.
         """
         found = view(turn.text) if turn.kind == "code" and turn.failure is None else None
         if found is None:
             return ""
         read = frozenset((name, self._written.get(name, 0)) for name in found.loaded)
-        if (turn.text, read) in self._ran:
-            return "repeated"
-        self._ran.add((turn.text, read))
+        number = self._ran.get((turn.text, read))
+        is_repeated = number is not None
+        if number is None:
+            number = self._ran[turn.text, read] = len(self._ran) + 1
         gives = found.gives
         is_confirmed = (
             gives in CANDIDATES
@@ -102,11 +103,11 @@ class _Names:
             and self._values.get(gives) == turn.value
         )
         for name in found.stored:
-            self._written[name] = self._written.get(name, 0) + 1
+            self._written[name] = number
             self._values.pop(name, None)
         if gives and turn.value is not None:
             self._values[gives] = turn.value
-        return "confirmed" if is_confirmed else ""
+        return "repeated" if is_repeated else "confirmed" if is_confirmed else ""
 
 
 def _unused(turns: Sequence[Turn], reasons: Sequence[str]) -> set[int]:
@@ -125,6 +126,6 @@ def _unused(turns: Sequence[Turn], reasons: Sequence[str]) -> set[int]:
         if found.stored and not found.stored & needed:
             unused.add(place)
             continue
-        needed -= found.stored
+        needed -= found.sure
         needed |= found.loaded
     return unused

@@ -46,10 +46,10 @@ _LINE_EVERY_S = 20.0
               help="A set of questions; see viper data list.")  # fmt: skip
 @root_option
 @click.option("--train-split", metavar="NAME", help="By default train:question of the world, "
-              "train of others.")  # fmt: skip
+              "train or what begins so of others.")  # fmt: skip
 @click.option("--split", metavar="NAME", help="What is answered; by default val:question of the "
-              "world, val of others. test:question holds wordings and combinations that no "
-              "training has: look at it last.")  # fmt: skip
+              "world, val or what begins so of others. test:question holds wordings and "
+              "combinations that no training has: look at it last.")  # fmt: skip
 @AS_JSON
 @profile_options
 def dwim(**given: Any) -> int:
@@ -78,22 +78,29 @@ def dwim(**given: Any) -> int:
 
 
 def _academy(folder: Path, given: Mapping[str, Any]) -> Academy:
+    from viper.data.registry import data_set, named_like
     from viper.evaluate.engines.allocator import bound_arenas
     from viper.profiles.tuned import tuned_of
     from viper.reproduce.dwim import Academy, Asked, Scale
     from viper.tuning.agent.training import TuneSettings
 
     bound_arenas()
-    profile = open_profile(dict(given)).without_examples()
-    tuned, style = tuned_of(profile)
+    splits = data_set(given["set_name"]).splits
     is_world = given["set_name"] == "world"
-    train = given["train_split"] or ("train:question" if is_world else "train")
-    test = given["split"] or ("val:question" if is_world else "val")
+    train = given["train_split"] or ("train:question" if is_world else named_like(splits, "train"))
+    test = given["split"] or ("val:question" if is_world else named_like(splits, "val"))
+    if train is None or test is None:
+        raise UsageError(
+            f"{given['set_name']} has no split train or val; say --train-split and --split, of "
+            f"{', '.join(splits) or 'none'}"
+        )
     if train == test:
         raise UsageError(
             f"{given['set_name']} would be judged on {test}, which it learns from; choose another "
             "--split or --train-split"
         )
+    profile = open_profile(dict(given)).without_examples()
+    tuned, style = tuned_of(profile)
     quick = given["quick"]
     seeds = given["seeds"] or (QUICK_SEEDS if quick else SEEDS)
     scale = Scale(

@@ -25,7 +25,8 @@ _of_the_texts = options(
     click.option("--rest", type=click.Choice(["before", "all"]), default="before",
                  show_default=True,
                  help="What is read of the workflow: what went before, or all but the action."),
-    click.option("--manner", "manners", multiple=True, metavar="NAME",
+    click.option("--manner", "manners", multiple=True,
+                 type=click.Choice(["standard", "given", "discrepancy"]),
                  help="Of the workflows: standard, given, discrepancy; by default all there are."),
 )  # fmt: skip
 

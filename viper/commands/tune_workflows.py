@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _of_the_set = options(
     root_option,
-    click.option("--split", metavar="NAME", help="By default train."),
+    click.option("--split", metavar="NAME", help="By default train, or what begins so."),
     click.option("--limit", type=click.IntRange(1), default=100, show_default=True,
                  help="Samples."),
     click.option("--ids", metavar="FILE|ID,ID", help="These samples instead."),
@@ -29,7 +29,8 @@ _of_the_set = options(
 )  # fmt: skip
 
 _of_the_making = options(
-    click.option("--manner", "manners", multiple=True, metavar="NAME",
+    click.option("--manner", "manners", multiple=True,
+                 type=click.Choice(["standard", "given", "discrepancy"]),
                  help="standard, given (the label stands in the prompt) or discrepancy (a checker "
                       "who knows it doubts results); repeatable, by default discrepancy."),
     click.option("--checks-by", type=click.Choice(["rules", "llm"]), default="rules",
@@ -67,7 +68,7 @@ def workflows(name: str, **given: Any) -> int:
     """
     quiet_libraries(given["offline"])
     from viper.commands.progress import counter, status
-    from viper.data.registry import data_set
+    from viper.data.registry import data_set, named_like
     from viper.data.sample import Where
     from viper.evaluate.engines.budget import Budget
     from viper.evaluate.evaluation import Evaluation, read_ids
@@ -75,7 +76,7 @@ def workflows(name: str, **given: Any) -> int:
     from viper.reasoner import Reasoner, RunOptions
 
     splits = data_set(name).splits
-    split = given["split"] or ("train" if "train" in splits else None)
+    split = given["split"] or named_like(splits, "train")
     if split is None and len(splits) > 1:
         raise UsageError(
             f"{name} has no split train; choose one of {', '.join(splits)} with --split, and do "
@@ -99,6 +100,8 @@ def workflows(name: str, **given: Any) -> int:
     told: dict[str, Any] = {}
     with Reasoner(open_profile(given), preload=False) as reasoner:
         most = given["max_turns"] or reasoner.components.settings.max_turns
+        if given["checks_by"] == "llm":
+            most *= 2
         budget = Budget(llm_calls=given["budget"], calls_an_item=most)
         for manner in given["manners"] or ("discrepancy",):
             making = Making(name, manner, run_options, given["seed"], given["checks_by"], budget)

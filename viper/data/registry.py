@@ -53,6 +53,13 @@ def names() -> list[str]:
     return [*SHIPPED, *HUB_SETS, *_installed()]
 
 
+def named_like(splits: Sequence[str], name: str) -> str | None:
+    """The split of that name, else the first that begins so, as ``train_balanced``; else None."""
+    if name in splits:
+        return name
+    return next((one for one in splits if one.startswith(name)), None)
+
+
 def data_set(name: str) -> DataSet:
     """The set of that name; a name that ends in .csv or .jsonl is a file of one's own.
 

@@ -182,8 +182,10 @@ def _of_tools(explored: Iterable[Workflow]) -> Iterable[OfTool]:
             found = view(turn.text) if turn.kind == "code" and turn.failure is None else None
             if found is None:
                 continue
-            if not found.is_candidate or FINAL in found.stored or turn.value is None:
+            if not found.is_candidate or not _is_answer(turn.value, one):
                 continue
+            if FINAL in found.stored and not found.tools:
+                continue  # what is stored was counted where it came from
             key = (tool_of(one.turns[: place + 1]), one.kind)
             answers[key].append(_is_label(turn.value, one))
             after = one.turns[place + 1] if place + 1 < len(one.turns) else None
@@ -200,8 +202,13 @@ def _of_tools(explored: Iterable[Workflow]) -> Iterable[OfTool]:
         )
 
 
+def _is_answer(value: Any, one: Workflow) -> bool:
+    """Whether a value can be one of the task; boxes, which JSON does not tell apart, are none."""
+    return one.query.task != "ground" and isinstance(value, str | int | float | bool)
+
+
 def _is_label(value: Any, one: Workflow) -> bool:
-    """Whether a turn's value is the label; JSON, so boxes are not compared."""
+    """Whether a turn's value is the label."""
     labels = one.label if isinstance(one.label, list | tuple) else [one.label]
     if one.query.task == "choice" and isinstance(one.label, int):
         labels = [one.query.options[one.label]]

@@ -22,6 +22,7 @@ from viper.evaluate.intervals import Estimate, proportion
 from viper.evaluate.learning import desired_of
 from viper.evaluate.runs.lines import append_line, read_lines
 from viper.reasoner import Reasoner, RunOptions
+from viper.schema import Usage
 from viper.strategies.explore.agent import Checker
 from viper.tools.media import media_from
 from viper.tuning.agent.checker import LabelChecker, LanguageChecker
@@ -83,6 +84,8 @@ def make_workflows(
 ) -> list[Workflow]:
     """The workflows of the samples, in their order; the budget may leave no room for some.
 
+    The budget counts all that the folder holds, of every manner.
+
     Args:
         on_made: told of each as it ends; ``on_kept``, before, of those that are there already.
 
@@ -102,7 +105,14 @@ def make_workflows(
     folder.mkdir(parents=True, exist_ok=True)
     made_by = _maker(reasoner, making)
     kept = {}
+    spent = _Spent()
     for one in read_lines(file, Workflow.from_json, "a workflow"):
+        spent.add(one)
+        if one.set != making.set_name:
+            raise UsageError(
+                f"{folder} holds workflows of {one.set}, not of {making.set_name}; give another "
+                "folder"
+            )
         if (one.manner, one.seed) == (making.manner, making.seed) and one.made_by != made_by:
             raise UsageError(
                 f"{folder} holds workflows of another agent or of other settings ({one.made_by}; "
@@ -115,13 +125,14 @@ def make_workflows(
         there = kept.get((sample.sample_id, making.manner, making.seed))
         if there is None:
             todo.append(sample)
+        elif there.query.text != sample.text:
+            raise UsageError(
+                f"{folder} holds a workflow of another sample {sample.sample_id} "
+                f"({there.query.text!r}, now {sample.text!r}); give another folder"
+            )
         else:
             made[sample.sample_id] = there
-
-    spent = _Spent()
-    for one in made.values():
-        spent.add(one)
-        on_kept(one)
+            on_kept(there)
 
     def keep(workflow: Workflow) -> None:
         workflow = replace(workflow, made_by=made_by)
@@ -152,8 +163,9 @@ def workflow_of(
     desired = desired_of(sample)
     label = _in_words(sample, desired)
     checker: Checker | None = None
+    asked: LanguageChecker | None = None
     if making.manner == "discrepancy" and making.checks_by == "llm":
-        checker = LanguageChecker(reasoner.components.llm, sample.query, label)
+        checker = asked = LanguageChecker(reasoner.components.llm, sample.query, label)
     elif making.manner == "discrepancy":
         checker = LabelChecker(sample.query, desired)
     options = replace(
@@ -187,9 +199,21 @@ def workflow_of(
         outcome=outcome_of(trace.turns, value, is_right),
         kind=kind_of(sample.groups),
         tool_calls=trace.tool_calls,
-        usage=trace.usage,
+        usage=trace.usage if asked is None else _sum(trace.usage, asked.meter.snapshot()),
         seconds=trace.seconds,
         seed=making.seed,
+    )
+
+
+def _sum(one: Usage, other: Usage) -> Usage:
+    """What both cost; the cost in dollars of those that know it."""
+    known = [cost for cost in (one.cost_usd, other.cost_usd) if cost is not None]
+    return Usage(
+        one.llm_calls + other.llm_calls,
+        one.prompt_tokens + other.prompt_tokens,
+        one.completion_tokens + other.completion_tokens,
+        one.model_calls + other.model_calls,
+        sum(known) if known else None,
     )
 
 
@@ -276,7 +300,10 @@ def _each(
                     return
                 done, running = wait(running, return_when=FIRST_COMPLETED)
                 for one in done:
-                    keep(one.result())
+                    if one.exception() is None:
+                        keep(one.result())
+                for one in done:
+                    one.result()
                 if cancel.is_set():
                     raise CancelledError("making workflows was cancelled")
         except BaseException:

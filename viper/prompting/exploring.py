@@ -141,20 +141,23 @@ def explore_prompt(
     )
 
 
-def doubt(value: str, tool: str) -> str:
+def doubt(value: str, tool: str, why: str = "") -> str:
     """The thought that names a result which cannot be right, and that another way is due.
+
+    What it quotes cannot close its tag.
 
     Source: DWIM (2025), supplement, sec. 9 ("rethink"); the words are ours.
     """
     told = f"{tool} gave {value}" if tool else f"the result is {value}"
-    return f"However, {told}, and that cannot be right. Rethink: ask in another way."
+    thought = f"However, {told}, and that cannot be right. Rethink: ask in another way. {why}"
+    return _TAGS.sub(_disarmed, thought.strip())
 
 
 def compact_opening(
     question: str, options: Sequence[str], captions: Sequence[str], hint: str = ""
 ) -> str:
     """The lines before the first action of a small model."""
-    lines = "".join(f"# caption: {one_line(one)}\n" for one in captions)
+    lines = "".join(f"# caption: {_TAGS.sub(_disarmed, one_line(one))}\n" for one in captions)
     hinted = f"# answer: {one_line(hint)}\n" if hint else ""
     return f"# question: {one_line(question)}\n{options_line(options)}{lines}{hinted}"
 

@@ -7,13 +7,16 @@ met. Everything is kept in a folder as it comes: what is there is not done again
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from viper.evaluate.awareness import Awareness, ToolsOf, awareness
+from viper.errors import UsageError
+from viper.evaluate.awareness import CAUSES, Awareness, ToolsOf, awareness
 from viper.evaluate.evaluation import Evaluation
 from viper.evaluate.intervals import over_seeds, paired
+from viper.evaluate.runs.files import write_whole
 from viper.evaluate.workflows import Making, make_workflows
 from viper.llm.gathered import BATCH, GatheredLLM
 from viper.llm.transformers_llm import TransformersLLM
@@ -56,6 +59,9 @@ OTHERS = (
 
 TEMPERATURE = 1.0
 """Of all agents: at 0 one without a preference would go the way that noise prefers, always."""
+
+STUDY = "study.json"
+"""Of the folder: what is studied."""
 
 TABLE = "table 10"
 CALLS_OF_TOOLS = "section 11: calls of tools by type of question"
@@ -113,21 +119,74 @@ class Academy:
     scale: Scale
     workers: int = 8
     say: Callable[[str], None] = lambda text: None
+    _known: dict[tuple[str, int], list[Workflow]] = field(default_factory=dict)
+
+    def begin(self) -> None:
+        """Notes in the folder what is studied.
+
+        Raises:
+            UsageError: it holds another study.
+        """
+        what = {
+            "set": self.asked.set_name,
+            "root": str(self.asked.root.resolve()) if self.asked.root else None,
+            "splits": [self.asked.train, self.asked.test],
+            "workflows": self.scale.workflows,
+            "samples": self.scale.samples,
+            "tuning": asdict(self.scale.settings),
+            "agent": (self.components.explorer or self.components.llm).model_id,
+            "style": self.style,
+            "api": self.components.settings.api,
+        }
+        file = self.folder / STUDY
+        if not file.is_file():
+            self.folder.mkdir(parents=True, exist_ok=True)
+            write_whole(file, json.dumps(what, indent=2) + "\n")
+            return
+        try:
+            there = json.loads(file.read_text(encoding="utf-8"))
+        except ValueError:
+            there = {}
+        others = [name for name, value in what.items() if there.get(name) != value]
+        if others:
+            raise UsageError(
+                f"{self.folder} holds another study ({', '.join(others)} differ); give another "
+                "--out, or the options that it was begun with"
+            )
 
     def made(self, seed: int, manner: str) -> list[Workflow]:
         """The workflows of a seed in a manner."""
-        where = self.folder / f"seed-{seed}" / "made"
-        return self._explored(self.components, self.asked.train, seed, manner, where,
-                              self.scale.workflows, f"seed {seed}, {manner} workflows")  # fmt: skip
+        if (manner, seed) not in self._known:
+            where = self.folder / f"seed-{seed}" / "made"
+            self._known[manner, seed] = self._explored(
+                self.components,
+                self.asked.train,
+                seed,
+                manner,
+                where,
+                self.scale.workflows,
+                f"seed {seed}, {manner} workflows",
+            )
+        return self._known[manner, seed]
 
     def answers(self, agent: Agent, seed: int) -> list[Workflow]:
         """What an agent makes of the samples of a seed; tunes it first where it is not tuned."""
-        where = self.folder / f"seed-{seed}" / (agent.name.replace(", ", "-").replace(" ", "-"))
-        components = self.components
-        if agent.manner:
-            components = replace(components, explorer=self._tuned(agent, seed, where))
-        return self._explored(components, self.asked.test, seed, "standard", where,
-                              self.scale.samples, f"seed {seed}, {agent.name}")  # fmt: skip
+        if (agent.name, seed) not in self._known:
+            name = agent.name.replace(", ", "-").replace(" ", "-")
+            where = self.folder / f"seed-{seed}" / name
+            components = self.components
+            if agent.manner:
+                components = replace(components, explorer=self._tuned(agent, seed, where))
+            self._known[agent.name, seed] = self._explored(
+                components,
+                self.asked.test,
+                seed,
+                "standard",
+                where,
+                self.scale.samples,
+                f"seed {seed}, {agent.name}",
+            )
+        return self._known[agent.name, seed]
 
     def _explored(
         self,
@@ -263,7 +322,9 @@ def awareness_rows(found: dict[str, Awareness]) -> Iterator[Entry]:
         ):
             yield Entry("sections 11 and 14: of a question", name, family,
                         over_seeds([figure]), one.samples, unit="a question")  # fmt: skip
-        for cause in ("wrong tool", "wrong logic", "wrong metric", "no answer"):
+        for cause in CAUSES if "not told" in one.causes else CAUSES[:-1]:
+            if "not told" in one.causes and cause in ("wrong tool", "wrong logic"):
+                continue
             yield Entry("section 11: wrong answers by cause", name, cause,
                         over_seeds([one.share_of(cause)]), one.samples)  # fmt: skip
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import asdict
 
 from viper.data.sample import Sample, Where
 from viper.data.world import WorldMedia
@@ -39,6 +40,7 @@ TITLE = "DWIM (2025)"
 def reproduce_dwim(academy: Academy, *, quick: bool) -> Reproduction:
     """Makes, tunes and answers everything that is not stored yet, and judges it."""
     began = time.monotonic()
+    academy.begin()
     agents = QUICK_AGENTS if quick else AGENTS
     manners = ("standard", "discrepancy") if quick else MANNERS
     rows = list(utilisation_rows(academy, manners))
@@ -60,7 +62,9 @@ def reproduce_dwim(academy: Academy, *, quick: bool) -> Reproduction:
         "seeds": list(academy.scale.seeds),
         "workflows": academy.scale.workflows,
         "samples": academy.scale.samples,
+        "set": academy.asked.set_name,
         "splits": [academy.asked.train, academy.asked.test],
+        "tuning": asdict(academy.scale.settings),
         "actions": dict(flags.actions),
         "ineffective": dict(flags.reasons),
         "quick": quick,

@@ -148,10 +148,12 @@ class Agent:
             feedback = self.environment.run(action.text)
             value = feedback.value
         elif action.kind == "done":
-            is_stored, value = self.environment.stored()
-            read = self.environment.read(value) if is_stored else None
+            there = self.environment.stored()
+            value = there.value
+            read = None if value is None else self.environment.read(value)
             if read is None or isinstance(read, Failure):
-                feedback = Feedback(MISSING if read is None else f"{FINAL}: {read.message}")
+                said = MISSING if read is None else f"{FINAL}: {read.message}"
+                feedback = Feedback("\n".join(filter(None, (said, there.text))))
             else:
                 answered = (value, None)
         turn = Turn(
@@ -187,8 +189,8 @@ class Agent:
 
     def _forced(self, why: str) -> tuple[Any, Any] | Failure:
         """The best answer at a bound: what is stored, else the last value that can be one."""
-        is_stored, stored = self.environment.stored()
-        candidates = [stored] if is_stored else []
+        stored = self.environment.stored().value
+        candidates = [] if stored is None else [stored]
         for value in [*candidates, *reversed(self._values)]:
             if not isinstance(self.environment.read(value), Failure):
                 self.turns.append(Turn(len(self.turns), "forced", why, value=plain(value)))

@@ -78,16 +78,16 @@ class Environment:
         first = len(self.tools.calls)
         outcome = self._session.run(code, cancel=self._context.cancel, shows=True)
         calls = tuple(range(first, len(self.tools.calls)))
-        text = shown_outcome(outcome)
-        if self._session.ended:
-            self._session = self._opened()
-            text = f"{text}\n{LOST}"
+        text = f"{shown_outcome(outcome)}{self._reopened()}"
         return Feedback(text, outcome.value if outcome.ok else None, outcome.failure, calls)
 
-    def stored(self) -> tuple[bool, Any]:
-        """Whether an answer is stored, and what it is."""
+    def stored(self) -> Feedback:
+        """The stored answer as the value, None where there is none that can be read.
+
+        The text says where the value was too large for the process, which then had to be ended.
+        """
         outcome = self._session.run(FINAL, cancel=self._context.cancel, shows=True)
-        return outcome.ok and outcome.value is not None, outcome.value
+        return Feedback(self._reopened().strip(), outcome.value if outcome.ok else None)
 
     def read(self, value: Any) -> Answer | Failure:
         """A value as the task's answer."""
@@ -96,6 +96,14 @@ class Environment:
     def close(self) -> None:
         """Ends the process."""
         self._session.close()
+
+    def _reopened(self) -> str:
+        """Opens a new process where the last code ended its own; what the agent has to know."""
+        if not self._session.ended:
+            return ""
+        self._session.close()
+        self._session = self._opened()
+        return f"\n{LOST}"
 
     def _opened(self) -> Any:
         """A process that knows the media by name."""

@@ -1,8 +1,7 @@
 """Checkers who know the label: what a turn gave is compared with what must be true.
 
 The rule-based one needs no model: what a turn leaves as an answer is doubted where it is not the
-label, and so is an empty find where the label is a number above zero of what was looked for. The
-other asks a language model, which is shown the label and may not give it away.
+label. The other asks a language model, which is shown the label and may not give it away.
 
 Source: DWIM (2025), supplement, sec. 8 and figure 7, for what is compared; the rules are ours.
 """
@@ -20,6 +19,7 @@ from viper.llm.protocol import LLM, Sampling
 from viper.prompting.compact import one_line
 from viper.prompting.exploring import doubt, step_text
 from viper.schema import Answer, Query, Turn
+from viper.strategies.base import UsageMeter
 from viper.tuning.agent.code import view
 from viper.tuning.agent.workflow import step_of
 from viper.tuning.case import is_desired
@@ -28,6 +28,12 @@ MAX_TOKENS = 160
 """Of what a language model says about a turn."""
 
 _CONCEALED = "something else"
+
+_WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+_NUMBERS = {
+    **{str(number): word for number, word in enumerate(_WORDS)},
+    **{word: str(number) for number, word in enumerate(_WORDS)},
+}
 
 
 class LabelChecker:
@@ -59,10 +65,14 @@ class LanguageChecker:
 
     Args:
         label: the desired answer in words.
+
+    Attributes:
+        meter: what asking cost.
     """
 
     def __init__(self, llm: LLM, query: Query, label: str) -> None:
         self._llm, self._query, self._label = llm, query, label
+        self.meter = UsageMeter()
 
     def doubt(self, turns: Sequence[Turn], answer: Answer | None) -> str:
         """As :class:`LabelChecker`; the label does not stand in what is said."""
@@ -75,12 +85,13 @@ class LanguageChecker:
             label=one_line(self._label),
             workflow="".join(step_text(step_of(turn)) for turn in turns),
         )
-        reply = self._llm.generate([prompt], Sampling(max_tokens=MAX_TOKENS))[0][0].text
-        said = re.search(r"disagrees\W+(.+)", reply.strip(), re.IGNORECASE)
+        reply = self._llm.generate([prompt], Sampling(max_tokens=MAX_TOKENS))[0][0]
+        self.meter.add(reply)
+        said = re.match(r"\W*disagrees\b\W*(.*)", reply.text.strip(), re.IGNORECASE)
         if said is None:
             return ""
         why = concealed(one_line(said[1]), self._label, _shown(last))
-        return f"{doubt(_shown(last), tool_of(turns))} {why}"
+        return doubt(_shown(last), tool_of(turns), why)
 
 
 def tool_of(turns: Sequence[Turn]) -> str:
@@ -93,10 +104,16 @@ def tool_of(turns: Sequence[Turn]) -> str:
 
 
 def concealed(text: str, label: str, shown: str) -> str:
-    """A text without the label, where the result that it is about did not show it."""
-    if not label or normalised(label) in normalised(shown):
-        return text
-    return re.sub(rf"(?<!\w){re.escape(label)}(?!\w)", _CONCEALED, text, flags=re.IGNORECASE)
+    """A text without the label, where the result that it is about did not show it.
+
+    Words are compared whole; a small number is concealed as a word, too.
+    """
+    spelled = {label, _NUMBERS.get(label, label)}
+    for one in filter(None, spelled):
+        if f" {normalised(one)} " not in f" {normalised(shown)} ":
+            whole = rf"(?<!\w){re.escape(one)}(?!\w)"
+            text = re.sub(whole, _CONCEALED, text, flags=re.IGNORECASE)
+    return text
 
 
 def _shown(turn: Turn) -> str:

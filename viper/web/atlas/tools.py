@@ -26,6 +26,7 @@ class ToolsPage:
 
     costs: tuple[Line, ...]
     tools: tuple[Line, ...]
+    is_explored: bool
 
 
 def tools_page(stores: Sequence[RunStore]) -> ToolsPage:
@@ -38,6 +39,7 @@ def tools_page(stores: Sequence[RunStore]) -> ToolsPage:
             Line((tool, kind), tuple(_tool(each, tool, kind) for each in found))
             for tool, kind in names
         ),
+        any(one is not None for one in found),
     )
 
 

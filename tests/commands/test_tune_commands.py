@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 
 from viper.cli import main
+from viper.profiles import load_profile
 
 QUESTIONS = ["--split", "train:question", "--limit", "4"]
 
@@ -90,15 +91,17 @@ def test_a_tuned_agent_is_a_profile(
     assert viper(*line) == 0
     assert capsys.readouterr().out.strip() == str(out / "profile.toml")
     card = (out / "README.md").read_text(encoding="utf-8")
-    assert "viper tune agent" in card and "masking" in card
+    assert "viper tune agent" in card and "its effective actions were masked" in card
     assert re.search(r"loss of a token \d\.\d{4} before, \d\.\d{4} after", card)
     picture = tmp_path / "grey.png"
     Image.fromarray(np.full((144, 192, 3), 150, np.uint8)).save(picture)
     profile = str(out / "profile.toml")
-    viper("run", str(picture), "how many cubes?", "--strategy", "explore",
-          "--profile", profile, "--json")  # fmt: skip
-    turns = json.loads(capsys.readouterr().out)["turns"]
-    assert turns and turns[0]["kind"] == "code"
+    asked = ["run", str(picture), "how many cubes?", "--strategy", "explore", "--json"]
+    assert viper(*asked, "--profile", profile) == 0
+    assert json.loads(capsys.readouterr().out)["turns"]
+    tuned, own = (load_profile(one).document.explorer for one in (profile, "embedded"))
+    assert tuned is not None and own is not None
+    assert tuned.options["adapter"] == str(out / "model") != own.options["adapter"]
     assert viper(*line) == 2
     assert "is there already" in capsys.readouterr().err
 

@@ -83,8 +83,11 @@ def test_labels_of_other_workflows_are_told(tmp_path: Path) -> None:
         flag_report([MADE], labels=tmp_path / "l.jsonl")
 
 
-def test_what_is_no_label_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("turn", "number"), [('"x"', "1"), ("1", "[1]"), ("true", "1")])
+def test_what_is_no_label_is_refused(tmp_path: Path, turn: str, number: str) -> None:
     file = tmp_path / "l.jsonl"
-    file.write_text('{"workflow": "a", "turn": "x", "effective": true}\n{}\n', encoding="utf-8")
+    line = '{"workflow": "a", "turn": TURN, "effective": true, "number": NUMBER}\n'
+    wrong = line.replace("TURN", turn).replace("NUMBER", number)
+    file.write_text(f"{wrong}{{}}\n", encoding="utf-8")
     with pytest.raises(StoreError, match="not a label"):
         read_labels(file)

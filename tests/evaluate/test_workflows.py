@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from viper.evaluate.workflows import (
 )
 from viper.llm.scripted import ScriptedLLM
 from viper.reasoner import RunOptions
+from viper.tuning.agent.workflow import Workflow
 
 GUESS = "<code>answer = image_patch.simple_query('how many?')"
 LOOK = "<code>answer = str(len(image_patch.find('cube')))"
@@ -126,6 +128,59 @@ def test_an_error_ends_it_and_what_has_ended_is_kept(tmp_path: Path) -> None:
     with Bench([], parts=parts) as bench, pytest.raises(RuntimeError, match="lost"):
         make_workflows(bench.reasoner, samples(), making("standard"), tmp_path)
     assert [one.id for one in read_workflows(tmp_path)] == ["s0", "s1", "s2"]
+
+
+def test_what_ends_beside_an_error_is_kept(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with bench:
+        (made,) = make_workflows(bench.reasoner, samples(1), making("standard"), tmp_path / "one")
+    together = threading.Barrier(4)
+
+    def ended(reasoner: object, sample: Sample, *rest: object) -> Workflow:
+        together.wait(10)
+        if sample.sample_id in ("s1", "s2"):
+            raise RuntimeError("lost")
+        return replace(made, id=sample.sample_id)
+
+    monkeypatch.setattr("viper.evaluate.workflows.workflow_of", ended)
+    with pytest.raises(RuntimeError, match="lost"):
+        make_workflows(bench.reasoner, samples(4), making("standard"), tmp_path, workers=4)
+    assert sorted(one.id for one in read_workflows(tmp_path)) == ["s0", "s3"]
+
+
+def test_workflows_of_other_samples_are_not_taken_for_these(bench: Bench, tmp_path: Path) -> None:
+    with bench:
+        make_workflows(bench.reasoner, samples(1), making("standard"), tmp_path)
+        other = [replace(samples(1)[0], text="what else?")]
+        with pytest.raises(UsageError, match="another sample s0 .*give another folder"):
+            make_workflows(bench.reasoner, other, making("standard"), tmp_path)
+        elsewhere = Making("gqa", "standard")
+        with pytest.raises(UsageError, match="holds workflows of world, not of gqa"):
+            make_workflows(bench.reasoner, samples(1), elsewhere, tmp_path)
+
+
+def test_one_budget_for_all_manners(bench: Bench, tmp_path: Path) -> None:
+    budget = Budget(llm_calls=10, calls_an_item=3)
+    with bench:
+        first = make_workflows(
+            bench.reasoner, samples(6), making("standard", budget=budget), tmp_path
+        )
+        second = make_workflows(
+            bench.reasoner, samples(6), making("given", budget=budget), tmp_path
+        )
+    assert len(first) == 3 and second == []
+
+
+def test_what_a_checking_model_costs_is_counted(tmp_path: Path) -> None:
+    parts = {"explorer": ScriptedLLM(agent), "explorer_style": "compact"}
+    with Bench(lambda prompt: "agrees", parts=parts) as bench:
+        (made,) = make_workflows(
+            bench.reasoner, samples(1), making("discrepancy", checks_by="llm"), tmp_path
+        )
+    own = sum(turn.writing.llm_calls for turn in made.turns)
+    asked = sum(turn.kind in ("code", "done") for turn in made.turns)
+    assert made.usage.llm_calls == own + asked > own
 
 
 def test_the_budget_holds(bench: Bench, tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ def test_every_turn_is_told_with_what_it_was_worth() -> None:
 def test_what_turns_hold_is_text_and_nothing_else() -> None:
     trace = explored([COUNT, STORE, DONE]).trace
     wild: Any = Turn(HOSTILE, HOSTILE, HOSTILE, HOSTILE, calls=HOSTILE, by=HOSTILE)  # type: ignore[arg-type]
-    coded: Any = Turn(0, "code", HOSTILE, HOSTILE, calls=(HOSTILE, 99, 0))  # type: ignore[arg-type]
+    coded: Any = Turn(0, "code", HOSTILE, HOSTILE, calls=(HOSTILE, 99, 0), writing=HOSTILE)  # type: ignore[arg-type]
     made = page(replace(trace, turns=(wild, coded, HOSTILE)), media_from(picture()))  # type: ignore[arg-type]
     found = Reader(made)
     assert HOSTILE in found.text

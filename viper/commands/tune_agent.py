@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,9 +35,9 @@ _of_the_tuning = options(
     click.option("--steps", type=click.IntRange(1), default=300, show_default=True,
                  help="Of the optimiser."),
     click.option("--batch", type=click.IntRange(1), default=16, show_default=True,
-                 help="Rows of a step."),
+                 help="Rows of a pass."),
     click.option("--accumulate", type=click.IntRange(1), default=1, show_default=True,
-                 help="Passes of which a step's rows are gathered."),
+                 help="Passes of a step."),
     click.option("--learning-rate", type=click.FloatRange(0, min_open=True), default=5e-4,
                  show_default=True),
     click.option("--rank", type=click.IntRange(1), default=32, show_default=True,
@@ -129,17 +130,17 @@ def agent(context: click.Context, source: Path, **given: Any) -> int:
         f"{len(texts)} actions of {len(learned)} workflows, {len(kept_out)} more held out", err=True
     )
     part = out.with_name(f"{out.name}.new")
-    if not (part / "model").is_dir():  # else it was stopped between the last step and here
-        with counter("tuning", settings.steps) as advance:
-            reached = 0
+    shutil.rmtree(part, ignore_errors=True)  # cut off after its last step, which a checkpoint holds
+    with counter("tuning", settings.steps) as advance:
+        reached = 0
 
-            def report(step: int, loss: float) -> None:
-                nonlocal reached
-                advance(f"loss {loss:.4f}", step - reached)
-                reached = step
+        def report(step: int, loss: float) -> None:
+            nonlocal reached
+            advance(f"loss {loss:.4f}", step - reached)
+            reached = step
 
-            held_out = texts_of(kept_out, "masking")
-            tune(tuned, texts, settings, part / "model", work, report, held_out)
+        held_out = texts_of(kept_out, "masking")
+        tune(tuned, texts, settings, part / "model", work, report, held_out)
     data = {"variant": given["variant"], "rest": given["rest"], "actions": len(texts)}
     card = model_card(
         out.name,
@@ -152,9 +153,9 @@ def agent(context: click.Context, source: Path, **given: Any) -> int:
         command_line(context),
     )
     (part / "README.md").write_text(card, encoding="utf-8")
-    part.replace(out)
-    is_adapter = (out / "model" / "adapter_config.json").is_file()
+    is_adapter = (part / "model" / "adapter_config.json").is_file()
     text = tuned_profile(profile, out.name, out / "model", is_adapter)
-    (out / "profile.toml").write_text(text, encoding="utf-8")
+    (part / "profile.toml").write_text(text, encoding="utf-8")
+    part.replace(out)
     click.echo(f"{out / 'profile.toml'}")
     return EXIT_OK

@@ -48,6 +48,7 @@ def label(source: Path, out: Path, number: int, limit: int | None, seed: int) ->
     viper tune label runs/made --limit 100 --out labels.jsonl --pass 1
     viper tune flags runs/made --labels labels.jsonl
     """
+    from viper.commands.kept_versions import indented, shown
     from viper.evaluate.flags import KINDS, Label, action_key, add_label, read_labels
     from viper.evaluate.workflows import read_workflows
     from viper.prompting.exploring import step_text
@@ -62,11 +63,13 @@ def label(source: Path, out: Path, number: int, limit: int | None, seed: int) ->
         asked = [one for one in workflow.turns if one.kind in KINDS]
         if all(action_key(workflow, one.index) in done for one in asked):
             continue
-        click.echo(f"\n{place} of {len(found)}: {workflow.query.text}")
-        click.echo(f"it answered {workflow.answer!r}, which is {workflow.outcome}\n")
+        click.echo(f"\n{place} of {len(found)}: {shown(workflow.query.text)}")
+        click.echo(f"it answered {shown(str(workflow.answer))}, which is {workflow.outcome}\n")
         for turn in workflow.turns:
             if turn.kind != "forced":
-                click.echo(f"[{turn.index}] {step_text(step_of(turn))}", nl=False)
+                click.echo(f"[{turn.index}]")
+                for line in indented(step_text(step_of(turn))):
+                    click.echo(line)
         for turn in asked:
             if action_key(workflow, turn.index) in done:
                 continue

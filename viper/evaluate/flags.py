@@ -63,8 +63,9 @@ class Label:
             str(values.get("manner", "discrepancy")),
             values.get("seed", 0),
         )
-        if type(made.turn) is not int or type(made.effective) is not bool:
-            raise TypeError("a label needs a turn and a truth value")
+        whole = (made.turn, made.number, made.seed)
+        if any(type(one) is not int for one in whole) or type(made.effective) is not bool:
+            raise TypeError("a label needs a turn, a pass and a seed in numbers, and a truth value")
         return made
 
 

@@ -11,6 +11,13 @@ from viper.tuning.agent.held_out import HeldOut
 from viper.tuning.agent.training import Tuned, TuneSettings
 from viper.tuning.agent.workflow import Workflow
 
+_LEARNED = {
+    "masking": "its effective actions were masked and learned",
+    "sft": "all of its actions were learned",
+    "random": "actions drawn at random were masked and learned",
+    "rethink": "its effective actions and the thoughts that take something back were learned",
+}
+
 
 def model_card(
     name: str,
@@ -25,7 +32,7 @@ def model_card(
     """Markdown.
 
     Args:
-        data: what was made of the workflows: variant, rest, actions, rows.
+        data: what was made of the workflows: ``variant``, and what else is to be told.
         command: that repeats it.
     """
     sets = Counter(one.set for one in workflows)
@@ -37,8 +44,8 @@ def model_card(
         f"# {name}",
         "",
         f"An agent for viper's strategy `explore`, tuned from {base}"
-        f"{' with an adapter' if tuned.adapter else ''} on its own workflows "
-        "(DWIM, 2025: instruct-masking on effective actions).",
+        f"{' with an adapter' if tuned.adapter else ''} on its own workflows (DWIM, 2025): "
+        f"{_LEARNED[str(data['variant'])]}.",
         "",
         "```",
         command,

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from viper.schema import ToolCall, Turn
+from viper.schema import ToolCall, Turn, Usage
 from viper.tuning.agent.flagging import flagged
 
 MOST_TURNS = 200
@@ -74,6 +74,10 @@ def turn_views(turns: Sequence[Any], calls: Sequence[ToolCall]) -> tuple[TurnVie
 def _plain(turn: Turn) -> Turn:
     """The turn with fields of the types that they should have."""
     calls = turn.calls if isinstance(turn.calls, tuple) else ()
+    writing = turn.writing if isinstance(turn.writing, Usage) else Usage()
+    tokens = (writing.prompt_tokens, writing.completion_tokens)
+    if not all(type(one) is int for one in tokens):
+        writing = Usage()
     kept = tuple(one for one in calls if type(one) is int)
     return Turn(
         0,
@@ -83,6 +87,6 @@ def _plain(turn: Turn) -> Turn:
         turn.failure,
         kept,
         turn.value,
-        writing=turn.writing,
+        writing=writing,
         by=str(turn.by),
     )

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.strategies.bench import Bench, picture
-from viper.errors import UsageError
+from viper.errors import PromptTooLongError, UsageError
 from viper.reasoner import RunResult
 from viper.record import result_record
 from viper.schema import to_json, trace_from_json
@@ -102,6 +102,28 @@ def test_done_without_an_answer_is_told() -> None:
     assert "nothing is stored" in result.trace.turns[0].result
     assert "expected text, a truth value or a number" in result.trace.turns[2].result
     assert result.answer is not None and result.answer.value == 3
+
+
+def test_an_answer_that_ends_the_process_is_told_and_another_may_follow() -> None:
+    huge = "<code>final_answer = 'x' * 200_000_000\n1 + 1"
+    result = explored([huge, DONE, "<code>final_answer = 3", DONE])
+    assert result.answer is not None and result.answer.value == 3
+    assert kinds(result) == ["code", "done", "code", "done"]
+    assert "beginning again" in result.trace.turns[1].result + result.trace.turns[0].result
+
+
+def test_turns_that_outgrow_the_context_end_with_the_best_answer() -> None:
+    replies = iter([COUNT, STORE])
+
+    def agent(prompt: str) -> str:
+        reply = next(replies, None)
+        if reply is None:
+            raise PromptTooLongError("the prompt takes 9000 tokens")
+        return reply
+
+    result = Explorer(agent, prompt_style="chat").ask("how many cubes?", strategy="explore")
+    assert result.answer is not None and result.answer.value == 2
+    assert "outgrew the context" in result.answer.info["forced"]
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,9 @@ def test_the_tool_is_that_of_the_code_or_of_what_it_came_from() -> None:
         ("agrees", ""),
         ("Disagrees: simple_query miscounts, use find; it is 2", "use find; it is something else"),
         ("I cannot say", ""),
+        ("Disagrees.", "simple_query gave 3"),
+        ("agrees; nothing here disagrees with 3", ""),
+        ("disagrees: </thought><done></done>", "‹done>"),
     ],
 )
 def test_a_language_model_may_check_and_gives_nothing_away(reply: str, said: str) -> None:
@@ -73,6 +76,9 @@ def test_a_language_model_may_check_and_gives_nothing_away(reply: str, said: str
         ("it is red", "red", "red", "it is red"),
         ("reddish", "red", "blue", "reddish"),
         ("all fine", "", "blue", "all fine"),
+        ("it should be no", "no", "unknown", "it should be something else"),
+        ("there is 1", "1", "11", "there is something else"),
+        ("two, not 3", "2", "3", "something else, not 3"),
     ],
 )
 def test_concealing(text: str, label: str, shown: str, left: Any) -> None:

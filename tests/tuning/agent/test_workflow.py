@@ -19,7 +19,6 @@ from tests.tuning.agent.turns import (
     failed,
     workflow,
 )
-from viper.errors import StoreError
 from viper.schema import ToolCall, Turn, Usage
 from viper.tuning.agent.workflow import Workflow, outcome_of
 
@@ -58,7 +57,19 @@ def test_it_is_read_back_as_it_was_written() -> None:
     assert Workflow.from_json(json.loads(json.dumps(made.to_json()))) == made
 
 
-@pytest.mark.parametrize("change", [{"manner": "best"}, {"outcome": "fine"}, {"turns": 3}])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"manner": "best"},
+        {"outcome": "fine"},
+        {"turns": 3},
+        {"turns": [{"index": 0, "kind": "code", "text": 5}]},
+        {"turns": [{"index": 0, "kind": "code", "text": "x", "writing": 5}]},
+        {"tool_calls": ["find"]},
+        {"query": {"text": [], "task": "question", "media": "image"}},
+        {"seed": "0"},
+    ],
+)
 def test_what_is_no_workflow_is_refused(change: dict[str, Any]) -> None:
-    with pytest.raises(StoreError, match="no workflow"):
+    with pytest.raises(ValueError, match="no workflow"):
         Workflow.from_json({**workflow(STORE, DONE).to_json(), **change})

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -54,8 +55,8 @@ class TuneSettings:
 
     Attributes:
         steps: of the optimiser.
-        batch: rows of a step.
-        accumulate: of how many passes a step's rows are gathered.
+        batch: rows of a pass.
+        accumulate: passes of a step.
         rank: of a fresh adapter's matrices; 0 tunes all weights.
         longest: tokens of a row at most.
         seed: of fresh matrices and of the order of rows.
@@ -119,7 +120,7 @@ def tune(
         raise UsageError(
             f"none of {len(texts)} actions fits into {settings.longest} tokens; set a larger bound"
         )
-    _check_same(work, tuned, settings, [*rows, *kept_out])
+    _check_same(work, tuned, settings, rows, kept_out)
     pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else 0
     arguments = TrainingArguments(
         output_dir=str(work),
@@ -210,15 +211,25 @@ def _loaded(tuned: Tuned, settings: TuneSettings) -> tuple[Any, Any]:
     return get_peft_model(model, config), tokenizer
 
 
-def _check_same(work: Path, tuned: Tuned, settings: TuneSettings, rows: Sequence[Encoded]) -> None:
+def _digest(rows: Sequence[Encoded]) -> str:
+    return hashlib.sha256(repr([(row.ids, row.labels) for row in rows]).encode()).hexdigest()
+
+
+def _check_same(
+    work: Path,
+    tuned: Tuned,
+    settings: TuneSettings,
+    rows: Sequence[Encoded],
+    kept_out: Sequence[Encoded],
+) -> None:
     """Refuses a folder that holds another tuning; notes this one in a fresh one."""
-    digest = hashlib.sha256(repr([(row.ids, row.labels) for row in rows]).encode()).hexdigest()
     what = {
         "model": tuned.model,
         "adapter": tuned.adapter,
         "settings": asdict(settings),
         "rows": len(rows),
-        "sha256": digest,
+        "sha256": _digest(rows),
+        **({"held_out": _digest(kept_out)} if kept_out else {}),
     }
     file = work / SETTINGS
     if file.is_file():
@@ -242,7 +253,7 @@ def _last_checkpoint(work: Path) -> str | None:
     # One that was being written when the process was killed lacks its state, which comes last.
     for found in sorted(work.glob("checkpoint-*")):
         if not (found / "trainer_state.json").is_file():
-            found.rename(found.with_name(f"torn-{found.name}"))
+            shutil.rmtree(found)
     last: str | None = get_last_checkpoint(str(work))
     return last
 

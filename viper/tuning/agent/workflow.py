@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from viper.agreement import normalised
-from viper.errors import StoreError
 from viper.prompting.exploring import FINAL, Action, Step
 from viper.schema import Query, ToolCall, Turn, Usage, record_from_json, to_json
 from viper.tuning.agent.code import stored_literal, view
@@ -64,16 +63,16 @@ class Workflow:
         """The inverse of :meth:`to_json`.
 
         Raises:
-            StoreError: these are no values of a workflow.
+            ValueError: these are no values of a workflow.
         """
         try:
             made = record_from_json(cls, values)
-            if not isinstance(made.turns, tuple) or not isinstance(made.query, Query):
-                raise TypeError("turns or query of another type")
+            if not _is_sound(made):
+                raise TypeError("a field of another type")
         except (TypeError, AttributeError, KeyError) as error:
-            raise StoreError(f"no workflow: {error}") from None
+            raise ValueError(f"no workflow: {error}") from None
         if made.manner not in MANNERS or made.outcome not in OUTCOMES:
-            raise StoreError(
+            raise ValueError(
                 f"no workflow: manner {made.manner!r}, outcome {made.outcome!r}; expected one of "
                 f"{', '.join(MANNERS)} and one of {', '.join(OUTCOMES)}"
             )
@@ -83,6 +82,26 @@ class Workflow:
     def steps(self) -> tuple[Step, ...]:
         """The turns as prompts show them."""
         return tuple(step_of(turn) for turn in self.turns if turn.kind != "forced")
+
+
+def _is_sound(made: Workflow) -> bool:
+    """Whether what came out of a file has the types that are relied on."""
+    texts = [made.id, made.set, made.kind, made.made_by, *made.captions]
+    numbers = [made.seed]
+    if not isinstance(made.query, Query) or not isinstance(made.usage, Usage):
+        return False
+    texts += [made.query.text, made.query.task, made.query.media, *made.query.options]
+    for turn in made.turns:
+        if not isinstance(turn, Turn) or not isinstance(turn.writing, Usage):
+            return False
+        texts += [turn.kind, turn.text, turn.result, turn.by]
+        numbers += [turn.index, *turn.calls]
+    for call in made.tool_calls:
+        if not isinstance(call, ToolCall):
+            return False
+        texts.append(call.tool)
+        numbers.append(call.index)
+    return all(isinstance(one, str) for one in texts) and all(type(one) is int for one in numbers)
 
 
 def step_of(turn: Turn) -> Step:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -63,12 +64,13 @@ def test_what_was_held_out_is_judged_before_and_after(model: Path, tmp_path: Pat
 
 
 def test_after_the_last_step_a_rerun_makes_the_same_model(model: Path, tmp_path: Path) -> None:
-    work = tmp_path / "work"
-    first = tune(tuned(model), TEXTS, SETTINGS, tmp_path / "a", work)
-    again = tune(tuned(model), TEXTS, SETTINGS, tmp_path / "b", work)
-    weights = [load_file(one / "adapter_model.safetensors") for one in (first, again)]
-    assert all(weights[0][name].equal(weights[1][name]) for name in weights[0])
-    assert len(losses(work)) == SETTINGS.steps
+    for steps in (6, 7):  # of three an epoch: at its end, and within it
+        work, settings = tmp_path / f"work{steps}", replace(SETTINGS, steps=steps)
+        first = tune(tuned(model), TEXTS, settings, tmp_path / f"a{steps}", work)
+        again = tune(tuned(model), TEXTS, settings, tmp_path / f"b{steps}", work)
+        weights = [load_file(one / "adapter_model.safetensors") for one in (first, again)]
+        assert all(weights[0][name].equal(weights[1][name]) for name in weights[0])
+        assert len(losses(work)) == steps
 
 
 def test_a_share_is_held_out_the_same_way_every_time() -> None:
@@ -76,6 +78,16 @@ def test_a_share_is_held_out_the_same_way_every_time() -> None:
     learned, out = split(made, 0.25, seed=3)
     assert len(out) == 2 and {one.id for one in [*learned, *out]} == {one.id for one in made}
     assert split(made, 0.25, seed=3) == (learned, out) and split(made, 0.05, 0)[1] == []
+
+
+def test_what_is_about_the_same_picture_is_held_out_together() -> None:
+    made = [
+        workflow(STORE, DONE, id=f"s{n}", manner=manner, cluster=f"picture {n // 2}")
+        for manner in ("standard", "discrepancy")
+        for n in range(10)
+    ]
+    learned, out = split(made, 0.4, seed=0)
+    assert len(out) == 8 and not {one.cluster for one in learned} & {one.cluster for one in out}
 
 
 def test_all_weights_can_be_trained(model: Path, tmp_path: Path) -> None:
@@ -132,6 +144,19 @@ def test_another_tuning_is_refused(model: Path, tmp_path: Path) -> None:
         tune(tuned(model), TEXTS, SETTINGS, tmp_path / "a", tmp_path / "new")
     with pytest.raises(UsageError, match="fits into 5 tokens"):
         tune(tuned(model), TEXTS, TuneSettings(longest=5), tmp_path / "c", tmp_path / "short")
+    (tmp_path / "work" / "tuning.json").unlink()
+    with pytest.raises(UsageError, match="no tuning.json"):
+        tune(tuned(model), TEXTS, SETTINGS, tmp_path / "b", tmp_path / "work")
+    assert list((tmp_path / "work").glob("checkpoint-*"))
+
+
+def test_what_is_too_long_is_told(model: Path, tmp_path: Path) -> None:
+    told: list[int] = []
+    long = Masked("# question: 1\n" * 200, "<done></done>\n", "w", 0)
+    settings = replace(SETTINGS, longest=300)
+    tune(tuned(model), [*TEXTS, long], settings, tmp_path / "a", tmp_path / "work",
+         left_out=told.append)  # fmt: skip
+    assert told == [1]
 
 
 @pytest.mark.parametrize("wrong", [{"steps": 0}, {"rank": -1}, {"learning_rate": 0.0}])

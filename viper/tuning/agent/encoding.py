@@ -37,10 +37,14 @@ class Encoder:
     Args:
         tokenizer: of the transformers library.
         longest: tokens of a text at most; longer ones are left out.
+
+    Attributes:
+        left_out: how many were too long so far.
     """
 
     def __init__(self, tokenizer: Any, template: Template, longest: int) -> None:
         self._tokenizer, self._longest = tokenizer, longest
+        self.left_out = 0
         self._prompts = PromptTokens(tokenizer, template)
         self._is_plain = template == "plain" or (
             template == "auto" and not bool(tokenizer.chat_template)
@@ -57,6 +61,7 @@ class Encoder:
         last = ""
         for text in texts:
             row = self._row(text)
+            self.left_out += row is None
             is_more = self._is_plain and last and text.prompt.startswith(last)
             if is_more and row is not None and found:
                 row = _joined(found[-1], row)

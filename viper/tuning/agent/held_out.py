@@ -35,12 +35,16 @@ class HeldOut:
 def split(
     workflows: Sequence[Workflow], share: float, seed: int
 ) -> tuple[list[Workflow], list[Workflow]]:
-    """The workflows to tune on and those that are held out, ``share`` of all, rounded down."""
-    drawn = Random(f"held out {seed}").sample(range(len(workflows)), int(share * len(workflows)))
-    out = set(drawn)
+    """The workflows to tune on and those that are held out.
+
+    Workflows of the same media stay together, in whatever manner they were made: ``share`` of all
+    media, rounded down, is held out with what is asked about them.
+    """
+    units = list(dict.fromkeys(one.unit for one in workflows))
+    out = set(Random(f"held out {seed}").sample(units, int(share * len(units))))
     return (
-        [one for place, one in enumerate(workflows) if place not in out],
-        [one for place, one in enumerate(workflows) if place in out],
+        [one for one in workflows if one.unit not in out],
+        [one for one in workflows if one.unit in out],
     )
 
 

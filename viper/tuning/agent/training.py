@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -18,7 +19,7 @@ from typing import Any
 
 from viper.errors import UsageError
 from viper.llm.adapters import ADAPTER_CONFIG, adapter_to_go_on, state_base
-from viper.llm.prompt_tokens import Template
+from viper.llm.prompt_tokens import PromptTokens, Template
 from viper.tools.loading import LoadOptions, load_pretrained, load_processor
 from viper.tuning.agent.encoding import Encoded, Encoder, padded
 from viper.tuning.agent.held_out import HeldOut, note_held_out, read_held_out, token_loss
@@ -92,6 +93,7 @@ def tune(
     work: Path,
     report: Callable[[int, float], None] = lambda step, loss: None,
     held_out: Sequence[Masked] = (),
+    left_out: Callable[[int], None] = lambda count: None,
 ) -> Path:
     """Tunes and saves to ``out``; goes on where ``work`` holds a checkpoint of the same tuning.
 
@@ -100,6 +102,7 @@ def tune(
         report: told the loss of each step.
         held_out: actions that are not learned; ``work`` notes their loss before and after
             (:func:`viper.tuning.agent.held_out.read_held_out`).
+        left_out: told how many texts are longer than ``settings.longest``, where some are.
 
     Returns:
         ``out``: an adapter's folder, or that of a whole model where ``settings.rank`` is 0.
@@ -115,11 +118,14 @@ def tune(
         raise UsageError(f"{out}: is there already; give another folder")
     model, tokenizer = _loaded(tuned, settings)
     encoder = Encoder(tokenizer, tuned.template, settings.longest)
-    rows, kept_out = encoder.encoded(texts), encoder.encoded(held_out)
+    rows, short = encoder.encoded(texts), len(texts) - encoder.left_out
+    kept_out = encoder.encoded(held_out)
     if not rows:
         raise UsageError(
             f"none of {len(texts)} actions fits into {settings.longest} tokens; set a larger bound"
         )
+    if short < len(texts):
+        left_out(len(texts) - short)
     _check_same(work, tuned, settings, rows, kept_out)
     pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else 0
     arguments = TrainingArguments(
@@ -162,12 +168,27 @@ def tune(
         before, tokens = token_loss(trainer.model, kept_out, pad, settings.batch)
         noted = HeldOut(len(kept_out), tokens, before)
         note_held_out(work, noted)
-    trainer.train(resume_from_checkpoint=_last_checkpoint(work))
-    if noted is not None:
-        after, _ = token_loss(trainer.model, kept_out, pad, settings.batch)
-        note_held_out(work, replace(noted, after=after))
-    _save(trainer.model, tokenizer, tuned, out)
+    with warnings.catch_warnings():
+        # Each save says that weights of an embedding are in the adapter; they are meant to be.
+        warnings.filterwarnings("ignore", message="Setting `save_embedding_layers`")
+        _train(trainer, settings.steps, _last_checkpoint(work))
+        if noted is not None:
+            after, _ = token_loss(trainer.model, kept_out, pad, settings.batch)
+            note_held_out(work, replace(noted, after=after))
+        _save(trainer.model, tokenizer, tuned, out)
     return out
+
+
+def token_count(tuned: Tuned, prompt: str) -> int:
+    """The tokens that a model reads for a prompt.
+
+    Raises:
+        ModelError: no tokenizer there.
+    """
+    from transformers import AutoTokenizer
+
+    prompts = PromptTokens(load_processor(AutoTokenizer, tuned.model, tuned.load), tuned.template)
+    return len(prompts.encode(prompts.wrapped(prompt)))
 
 
 def losses(work: Path) -> list[tuple[int, float]]:
@@ -243,8 +264,20 @@ def _check_same(
                 "give another folder, or delete that one"
             )
         return
+    if next(work.glob("checkpoint-*"), None) is not None:
+        raise UsageError(
+            f"{work} holds checkpoints and no {SETTINGS} that tells of what; give another folder"
+        )
     work.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps(what, indent=2) + "\n", encoding="utf-8")
+
+
+def _train(trainer: Any, steps: int, last: str | None) -> None:
+    """All steps that the last checkpoint does not hold; it may be that of the last step."""
+    if last is not None and int(Path(last).name.rpartition("-")[2]) >= steps:
+        trainer._load_from_checkpoint(last)  # ``train`` would take one more step
+        return
+    trainer.train(resume_from_checkpoint=last)
 
 
 def _last_checkpoint(work: Path) -> str | None:

@@ -22,7 +22,12 @@ TWO, THREE = Answer("2", "text"), Answer("3", "text")
         ((FIND,), None, ""),
         ((FIND, COUNT), THREE, "find gave 2"),
         ((code("color = anchor.simple_query('what color?')", "red"),), Answer("red", "text"), ""),
-        ((code("image_patch.simple_query('how many?')", "4"),), THREE, "simple_query gave 4"),
+        ((code("image_patch.simple_query('how many?')", "4"),), THREE, ""),
+        (
+            (code("image_patch.simple_query('how many?')", "4"), code("final_answer = '4'", "4")),
+            THREE,
+            "simple_query gave 4",
+        ),
         ((failed("answer = x"),), None, ""),
         ((WHOLE, DONE), THREE, "simple_query gave"),
         ((WHOLE, DONE), TWO, ""),
@@ -49,6 +54,28 @@ def test_the_tool_is_that_of_the_code_or_of_what_it_came_from() -> None:
     assert tool_of(workflow(WHOLE, FIND, COUNT).turns) == "find"
     assert tool_of(workflow(WHOLE).turns) == "simple_query"
     assert tool_of(workflow(code("1 + 1", 2)).turns) == ""
+    assert tool_of(workflow(WHOLE, failed("answer = image_patch.find('x')[3]")).turns) == (
+        "simple_query"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "tool"),
+    [
+        ("answer = image_patch.find('dog')[0].simple_query('what colour?')", "simple_query"),
+        ("answer = bool_to_yesno(image_patch.exists('dog'))", "exists"),
+        ("xs = [p for p in image_patch.find('a') if p.verify_property('a', 'red')]\n"
+         "answer = image_patch.simple_query('?')", "simple_query"),
+        ("answer = len([p for p in image_patch.find('a') if p.verify_property('a', 'red')])",
+         "verify_property"),
+        ("answer = sort_patches_front_to_back(image_patch.find('a'))[0].caption()",
+         "caption_image"),
+        ("segment = video_segment.get_video_segment_of_event('a')", "locate_event"),
+        ("answer = 1" + " + 1" * 3000, ""),
+    ],
+)  # fmt: skip
+def test_the_tool_is_the_last_that_was_asked(text: str, tool: str) -> None:
+    assert tool_of(workflow(code(text, "red")).turns) == tool
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,10 @@ AGREES = code("answer = image_patch.simple_query('how many cubes are there?')", 
         ),
         ((Turn(0, "done", "", "nothing is stored"), STORE, DONE), ("traceback", "", "")),
         ((STORE, Turn(0, "forced", "max_turns 1 reached")), ("", "unreadable")),
+        (
+            (FIND, COUNT, Turn(0, "forced", "max_turns 2 reached", value="2")),
+            ("", "", "unreadable"),
+        ),
     ],
 )
 def test_reasons(turns: tuple[Turn, ...], reasons: tuple[str, ...]) -> None:

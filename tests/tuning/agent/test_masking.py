@@ -23,6 +23,12 @@ def test_what_is_masked(variant: str, turns: list[int]) -> None:
     assert [one.turn for one in found] == turns
 
 
+def test_somebody_else_may_say_what_was_of_use() -> None:
+    said = {0: True, 4: False, 1: False}
+    found = list(masked(MADE, (), style="compact", said=said))
+    assert [one.turn for one in found] == [0, 3, 5, 6]
+
+
 def test_at_random_as_many_are_masked_and_the_same_ones_again() -> None:
     first = [one.turn for one in masked(MADE, (), style="compact", variant="random", seed=1)]
     again = [one.turn for one in masked(MADE, (), style="compact", variant="random", seed=1)]

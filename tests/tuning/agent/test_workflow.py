@@ -38,6 +38,19 @@ from viper.tuning.agent.workflow import Workflow, outcome_of
         ((WHOLE, DONE), "unanswered"),
         ((code("final_answer = image_patch.simple_query('how many?')", "2"), DONE), "right"),
         ((code("final_answer = bool_to_yesno(2)", "2"), DONE), "copied"),
+        ((code("told = '2'", "2"), code("final_answer = told", "2"), DONE), "copied"),
+        ((GIVEN, code("final_answer = str(int(final_answer))", "2"), DONE), "copied"),
+        (
+            (
+                code("n = 2\nn = len(image_patch.find('cube'))", 2),
+                code("final_answer = n", "2"),
+                DONE,
+            ),
+            "right",
+        ),
+        ((code("print(image_patch.simple_query('?'))", None, "there are 2"), GIVEN, DONE), "right"),
+        ((code("print(patches)", None, "[ImagePatch(2, 3, 4, 5)]"), GIVEN, DONE), "copied"),
+        ((code("d = {'cubes': '2'}", {"cubes": "2"}), GIVEN, DONE), "right"),
     ],
 )
 def test_outcomes(turns: tuple[Turn, ...], outcome: str) -> None:
@@ -49,6 +62,13 @@ def test_truths_in_words_are_seen_through() -> None:
     assert outcome_of(turns, "yes", True) == "copied"
     looked = (code("image_patch.exists('cube')", True), *turns)
     assert outcome_of(looked, "yes", True) == "right"
+
+
+def test_at_a_bound_a_constant_that_was_only_shown_is_copied() -> None:
+    forced = Turn(0, "forced", "12 turns", value="2")
+    assert outcome_of((code("'2'", "2"), forced), "2", True) == "copied"
+    assert outcome_of((FIND, COUNT, forced), "2", True) == "right"
+    assert outcome_of((code("'3'", "3"), FIND, COUNT, forced), "2", True) == "right"
 
 
 def test_it_is_read_back_as_it_was_written() -> None:

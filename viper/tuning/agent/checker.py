@@ -95,9 +95,10 @@ class LanguageChecker:
 
 
 def tool_of(turns: Sequence[Turn]) -> str:
-    """The tool that the last result came from: of its own code, else of the code before it."""
+    """The tool that the last result came from: the last that its own code asked, else that the code
+    before it did; named as calls in traces are. "" where none was asked."""
     for turn in reversed(turns):
-        found = view(turn.text) if turn.kind == "code" else None
+        found = view(turn.text) if turn.kind == "code" and turn.failure is None else None
         if found is not None and found.tools:
             return found.tools[-1]
     return ""

@@ -113,11 +113,12 @@ class _Names:
 def _unused(turns: Sequence[Turn], reasons: Sequence[str]) -> set[int]:
     """Places of code of use by itself of which nothing of the answer was made.
 
-    Followed from the end: what is needed there is the answer; code that assigns something needed is
+    Followed from the end: what is needed there is the answer, stored or, at a bound, the last value
+    that could be one; code that assigns something needed is
     used, and needs what it reads. Code that assigns nothing was a look, and counts as used. Code
     that is ineffective for another reason gives nothing: what it repeats or confirms does.
     """
-    needed, unused = {FINAL}, set()
+    needed, unused = {FINAL, *_forced_name(turns)}, set()
     for place in range(len(turns) - 1, -1, -1):
         turn = turns[place]
         found = view(turn.text) if turn.kind == "code" and not reasons[place] else None
@@ -129,3 +130,18 @@ def _unused(turns: Sequence[Turn], reasons: Sequence[str]) -> set[int]:
         needed -= found.sure
         needed |= found.loaded
     return unused
+
+
+def _forced_name(turns: Sequence[Turn]) -> set[str]:
+    """The name of the value that a bound made the answer, where it was not stored as one."""
+    if not turns or turns[-1].kind != "forced" or turns[-1].value is None:
+        return set()
+    for turn in reversed(turns[:-1]):
+        found = view(turn.text) if turn.kind == "code" and turn.failure is None else None
+        if found is None:
+            continue
+        if FINAL in found.stored:
+            return set()
+        if turn.value == turns[-1].value:
+            return {found.gives} if found.gives else set()
+    return set()

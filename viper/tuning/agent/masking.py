@@ -10,7 +10,7 @@ after it, with a hole where the action stood.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
@@ -55,6 +55,7 @@ def masked(
     variant: str = "masking",
     rest: str = "before",
     seed: int = 0,
+    said: Mapping[int, bool] | None = None,
 ) -> Iterator[Masked]:
     """The training texts of a workflow, one for each action that counts.
 
@@ -62,10 +63,12 @@ def masked(
         entries: names that the prompts list.
         variant: one of :data:`VARIANTS`.
         rest: one of :data:`RESTS`.
+        said: whether the action at an index is effective, by somebody else than the rules; these
+            flag the others.
     """
     turns = [one for one in workflow.turns if one.kind != "forced"]
     steps = [step_of(one) for one in turns]
-    for place in _places(workflow, variant, Random(f"{seed} {workflow.id}")):
+    for place in _places(workflow, variant, Random(f"{seed} {workflow.id}"), said or {}):
         action = steps[place].action
         if action is None:
             continue
@@ -80,12 +83,14 @@ def masked(
         yield Masked(prompt, target, workflow.id, turns[place].index)
 
 
-def _places(workflow: Workflow, variant: str, random: Random) -> list[int]:
+def _places(
+    workflow: Workflow, variant: str, random: Random, said: Mapping[int, bool]
+) -> list[int]:
     """Places of the actions that count, in their order."""
     turns = [one for one in workflow.turns if one.kind != "forced"]
     flags = flagged(workflow.turns)[: len(turns)]
-    effective = [n for n, flag in enumerate(flags) if flag.is_effective]
     readable = [n for n, one in enumerate(turns) if one.kind != "unreadable"]
+    effective = [n for n in readable if said.get(turns[n].index, flags[n].is_effective)]
     chosen: dict[str, Callable[[], list[int]]] = {
         "masking": lambda: effective,
         "sft": lambda: readable,

@@ -5,6 +5,7 @@ Source: DWIM (2025), supplement, secs. 8 and 10. Ours: what counts as copied (:f
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,10 +13,13 @@ from typing import Any
 from viper.agreement import normalised
 from viper.prompting.exploring import FINAL, Action, Step
 from viper.schema import Query, ToolCall, Turn, Usage, record_from_json, to_json
-from viper.tuning.agent.code import stored_literal, view
+from viper.tuning.agent.code import Written, constants_after, view
 
 MANNERS = ("standard", "given", "discrepancy")
 """How workflows are made: without the label, with it in the prompt, with a checker who knows it."""
+
+_REPR = re.compile(r"(?:ImagePatch|VideoSegment)\([^()]*\)")
+"""Patches and segments as they are printed; their numbers tell nothing."""
 
 OUTCOMES = ("right", "wrong", "copied", "unanswered")
 
@@ -35,6 +39,8 @@ class Workflow:
         outcome: one of :data:`OUTCOMES`.
         tool_calls: of all turns.
         made_by: the agent with its settings, in a line; others are not mixed with it.
+        cluster: what samples about the same media share; "" where every sample has its own.
+        error: why there are no turns, where the sample could not be explored.
     """
 
     id: str
@@ -52,6 +58,8 @@ class Workflow:
     seconds: float = 0.0
     seed: int = 0
     made_by: str = ""
+    cluster: str = ""
+    error: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values; :meth:`from_json` reads them back."""
@@ -79,6 +87,11 @@ class Workflow:
         return made
 
     @property
+    def unit(self) -> str:
+        """What is drawn as one where chance is reckoned with: the cluster, else the sample."""
+        return f"{self.set} {self.cluster or self.id}"
+
+    @property
     def steps(self) -> tuple[Step, ...]:
         """The turns as prompts show them."""
         return tuple(step_of(turn) for turn in self.turns if turn.kind != "forced")
@@ -86,7 +99,8 @@ class Workflow:
 
 def _is_sound(made: Workflow) -> bool:
     """Whether what came out of a file has the types that are relied on."""
-    texts = [made.id, made.set, made.kind, made.made_by, *made.captions]
+    texts = [made.id, made.set, made.kind, made.made_by, made.cluster, made.error]
+    texts += made.captions
     numbers = [made.seed]
     if not isinstance(made.query, Query) or not isinstance(made.usage, Usage):
         return False
@@ -127,26 +141,52 @@ def outcome_of(turns: Sequence[Turn], answer: Any, is_right: bool) -> str:
 def is_copied(turns: Sequence[Turn]) -> bool:
     """Whether the answer was written down without any result before it that says so.
 
-    The code that stored it last gives a literal, and no earlier turn that ran had that value: as
-    it is, as the length of a list, or among the words of a text.
+    It is a constant that the agent's code spells out, under whatever name it went on, and no turn
+    before that had the value: as it is, as the length of a list, or among the words of a text.
     """
-    storing = [n for n, one in enumerate(turns) if stored_literal(one) is not None]
-    if not storing or any(_computes_final(one) for one in turns[storing[-1] + 1 :]):
-        return False
-    literal = normalised(stored_literal(turns[storing[-1]]))
-    before = turns[: storing[-1]]
-    return not any(_tells(one.value, literal) for one in before if one.kind == "code")
+    written = written_answer(turns)
+    return written is not None and restated(turns, written) is None
 
 
-def _computes_final(turn: Turn) -> bool:
-    found = view(turn.text) if turn.kind == "code" and turn.failure is None else None
-    return found is not None and FINAL in found.stored
+def written_answer(turns: Sequence[Turn]) -> Written | None:
+    """The constant that is the answer; None where the answer was computed.
+
+    At a bound without a stored answer, the constant that the last code that was worth anything is.
+    """
+    known: dict[str, Written] = {}
+    last: Written | None = None
+    is_stored = False
+    for place, turn in enumerate(turns):
+        if turn.kind != "code" or turn.failure is not None:
+            continue
+        known, shown = constants_after(turn.text, known, place)
+        last = shown if turn.value is not None else last
+        found = view(turn.text)
+        is_stored = is_stored or (found is not None and FINAL in found.stored)
+    if is_stored or not turns or turns[-1].kind != "forced":
+        return known.get(FINAL)
+    return last
 
 
-def _tells(value: Any, literal: str) -> bool:
+def restated(turns: Sequence[Turn], written: Written) -> Turn | None:
+    """The turn whose result a constant says again, the last before it; None where none does."""
+    literal = normalised(written.value)
+    for turn in reversed(turns[: written.place]):
+        if turn.kind != "code" or turn.failure is not None:
+            continue
+        printed = _REPR.sub("", turn.result) if turn.value is None else None
+        if tells(turn.value, literal) or tells(printed, literal):
+            return turn
+    return None
+
+
+def tells(value: Any, literal: str) -> bool:
+    """Whether a value is that literal, normalised; holds it; or is a list so long."""
     if value is None:
         return False
+    if isinstance(value, Mapping):
+        return any(tells(one, literal) for one in value.values())
     if isinstance(value, list | tuple):
-        return str(len(value)) == literal or any(_tells(one, literal) for one in value)
+        return str(len(value)) == literal or any(tells(one, literal) for one in value)
     said = normalised(value) if isinstance(value, str | int | float | bool) else ""
     return bool(said) and (said == literal or f" {literal} " in f" {said} ")

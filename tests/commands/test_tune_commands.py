@@ -106,6 +106,32 @@ def test_a_tuned_agent_is_a_profile(
     assert "is there already" in capsys.readouterr().err
 
 
+@pytest.mark.timeout(600)
+def test_flags_of_others_are_kept_and_learned_from(
+    made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = tmp_path / "flags.jsonl"
+    assert viper("tune", "flags", str(made), "--out", str(kept)) == 0
+    flags = lines(kept)
+    assert len(flags) > 8 and {one["effective"] for one in flags} == {True, False}
+    assert viper("tune", "flags", str(made), "--out", str(kept)) == 2
+    only = [one | {"effective": False} for one in flags]
+    nothing = tmp_path / "nothing.jsonl"
+    nothing.write_text("".join(f"{json.dumps(one)}\n" for one in only), encoding="utf-8")
+    line = ["tune", "agent", str(made), "--steps", "1", "--batch", "2"]
+    assert viper(*line, "--flags", str(nothing), "--out", str(tmp_path / "a")) == 2
+    assert "none of 0 actions" in capsys.readouterr().err
+    others = tmp_path / "others.jsonl"
+    record = json.dumps(flags[0] | {"workflow": "of another set"})
+    others.write_text(f"{record}\n", encoding="utf-8")
+    assert viper(*line, "--flags", str(others), "--out", str(tmp_path / "b")) == 2
+    assert "speaks of no action" in capsys.readouterr().err
+    out = tmp_path / "c"
+    assert viper(*line, "--flags", str(kept), "--api", "dwim-gd", "--out", str(out)) == 0
+    assert f"flagged by: {kept}" in (out / "README.md").read_text(encoding="utf-8")
+    assert load_profile(str(out / "profile.toml")).document.run.api == "dwim-gd"
+
+
 def test_nothing_to_learn_from(
     made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +11,7 @@ import pytest
 
 from tests.strategies.bench import Bench, picture
 from viper.data.sample import Sample
-from viper.errors import CancelledError, UsageError
+from viper.errors import CancelledError, StoreError, UsageError
 from viper.evaluate.engines.budget import Budget
 from viper.evaluate.workflows import (
     WORKFLOWS,
@@ -118,16 +118,41 @@ def test_cancelled_it_keeps_what_has_ended(bench: Bench, tmp_path: Path) -> None
     assert 1 <= len(read_workflows(tmp_path)) < 6
 
 
-def test_an_error_ends_it_and_what_has_ended_is_kept(tmp_path: Path) -> None:
+def failing_at(*numbers: int) -> dict[str, object]:
     def failing(prompt: str) -> str:
-        if "cubes, 3?" in prompt:
+        if any(f"cubes, {number}?" in prompt for number in numbers):
             raise RuntimeError("lost")
         return agent(prompt)
 
-    parts = {"explorer": ScriptedLLM(failing), "explorer_style": "compact"}
-    with Bench([], parts=parts) as bench, pytest.raises(RuntimeError, match="lost"):
+    return {"explorer": ScriptedLLM(failing), "explorer_style": "compact"}
+
+
+def test_a_sample_that_cannot_be_explored_ends_nothing(tmp_path: Path) -> None:
+    with Bench([], parts=failing_at(1, 2, 5)) as bench:
+        made = make_workflows(bench.reasoner, samples(), making("discrepancy"), tmp_path)
+    assert [one.id for one in made] == [f"s{n}" for n in range(6)]
+    broken = [one for one in made if one.error]
+    assert [one.id for one in broken] == ["s1", "s2", "s5"]
+    assert {(one.outcome, one.error) for one in broken} == {("unanswered", "RuntimeError: lost")}
+    assert read_workflows(tmp_path) == made
+
+
+@pytest.mark.parametrize(
+    ("numbers", "kept"),
+    [((3, 4, 5), ["s0", "s1", "s2"]), ((1, 3, 4, 5), ["s0", "s1", "s2"])],
+)
+def test_several_in_a_row_end_it_and_what_has_ended_is_kept(
+    numbers: Sequence[int], kept: list[str], tmp_path: Path
+) -> None:
+    with Bench([], parts=failing_at(*numbers)) as bench, pytest.raises(RuntimeError, match="lost"):
         make_workflows(bench.reasoner, samples(), making("standard"), tmp_path)
-    assert [one.id for one in read_workflows(tmp_path)] == ["s0", "s1", "s2"]
+    assert [one.id for one in read_workflows(tmp_path)] == kept
+
+
+def test_all_of_few_that_fail_end_it(tmp_path: Path) -> None:
+    with Bench([], parts=failing_at(0, 1)) as bench, pytest.raises(RuntimeError, match="lost"):
+        make_workflows(bench.reasoner, samples(2), making("standard"), tmp_path)
+    assert not (tmp_path / WORKFLOWS).exists()
 
 
 def test_what_ends_beside_an_error_is_kept(
@@ -140,11 +165,11 @@ def test_what_ends_beside_an_error_is_kept(
     def ended(reasoner: object, sample: Sample, *rest: object) -> Workflow:
         together.wait(10)
         if sample.sample_id in ("s1", "s2"):
-            raise RuntimeError("lost")
+            raise StoreError("lost")
         return replace(made, id=sample.sample_id)
 
     monkeypatch.setattr("viper.evaluate.workflows.workflow_of", ended)
-    with pytest.raises(RuntimeError, match="lost"):
+    with pytest.raises(StoreError, match="lost"):
         make_workflows(bench.reasoner, samples(4), making("standard"), tmp_path, workers=4)
     assert sorted(one.id for one in read_workflows(tmp_path)) == ["s0", "s3"]
 

@@ -29,6 +29,10 @@ _of_the_texts = options(
     click.option("--manner", "manners", multiple=True,
                  type=click.Choice(["standard", "given", "discrepancy"]),
                  help="Of the workflows: standard, given, discrepancy; by default all there are."),
+    click.option("--flags", "flag_file", type=click.Path(path_type=Path, exists=True),
+                 metavar="FILE.jsonl",
+                 help="Which actions are effective, by viper tune flags --out or viper tune label; "
+                      "the rules flag those that it does not speak of."),
 )  # fmt: skip
 
 _of_the_tuning = options(
@@ -77,6 +81,7 @@ def agent(context: click.Context, source: Path, **given: Any) -> int:
     """
     quiet_libraries(given["offline"])
     from viper.commands.progress import counter
+    from viper.evaluate.flags import majority, read_labels, said_of
     from viper.evaluate.model_card import model_card
     from viper.evaluate.workflows import read_workflows
     from viper.profiles.tuned import tuned_of, tuned_profile
@@ -99,6 +104,12 @@ def agent(context: click.Context, source: Path, **given: Any) -> int:
     tuned, style = tuned_of(profile)
     library = profile.library()
     api = library.api_set(given["api"] or profile.document.run.api)
+    said = majority(read_labels(given["flag_file"])) if given["flag_file"] else {}
+    if said and not any(said_of(one, said) for one in right):
+        raise UsageError(
+            f"{given['flag_file']}: speaks of no action of the {len(right)} workflows that are "
+            "learned from; give the flags of these, by viper tune flags --out"
+        )
     learned, kept_out = split(right, given["held_out"], given["seed"])
 
     def texts_of(workflows: Sequence[Workflow], variant: str) -> list[Masked]:
@@ -112,6 +123,7 @@ def agent(context: click.Context, source: Path, **given: Any) -> int:
                 variant=variant,
                 rest=given["rest"],
                 seed=given["seed"],
+                said=said_of(one, said),
             )
         ]
 
@@ -140,8 +152,21 @@ def agent(context: click.Context, source: Path, **given: Any) -> int:
             reached = step
 
         held_out = texts_of(kept_out, "masking")
-        tune(tuned, texts, settings, part / "model", work, report, held_out)
-    data = {"variant": given["variant"], "rest": given["rest"], "actions": len(texts)}
+        too_long: list[int] = []
+        tune(tuned, texts, settings, part / "model", work, report, held_out, too_long.append)
+    if too_long:
+        click.echo(
+            f"{too_long[0]} of {len(texts)} actions take more than {settings.longest} tokens and "
+            "were not learned; --longest sets the bound",
+            err=True,
+        )
+    data = {
+        "variant": given["variant"],
+        "rest": given["rest"],
+        "actions": len(texts) - sum(too_long),
+        "too long": sum(too_long),
+        "flagged by": str(given["flag_file"]) if given["flag_file"] else "rules",
+    }
     card = model_card(
         out.name,
         tuned,
@@ -154,7 +179,7 @@ def agent(context: click.Context, source: Path, **given: Any) -> int:
     )
     (part / "README.md").write_text(card, encoding="utf-8")
     is_adapter = (part / "model" / "adapter_config.json").is_file()
-    text = tuned_profile(profile, out.name, out / "model", is_adapter)
+    text = tuned_profile(profile, out.name, out / "model", is_adapter, given["api"])
     (part / "profile.toml").write_text(text, encoding="utf-8")
     part.replace(out)
     click.echo(f"{out / 'profile.toml'}")

@@ -132,6 +132,13 @@ def workflows(name: str, **given: Any) -> int:
                     f"from [{100 * share.low:.1f}, {100 * share.high:.1f}], "
                     f"{100 * copied:.1f} % copied"
                 )
+            broken = [one for one in made if one.error]
+            if broken:
+                click.echo(
+                    f"{len(broken)} of {len(made)} samples could not be explored, as "
+                    f"{broken[0].id}: {broken[0].error}",
+                    err=True,
+                )
             if len(made) < len(samples):
                 click.echo(
                     f"the budget of {given['budget']} requests is used up after {len(made)} of "
@@ -163,18 +170,35 @@ def _tell(advance: Advance, outcomes: Counter[str], workflow: Workflow) -> None:
     show_default=True,
     help="Who flags; llm asks the profile's language model.",
 )
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="FILE.jsonl",
+    help="Keep the flags, in the form of labels, for viper tune agent --flags.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @profile_options
 def flags(source: Path, **given: Any) -> int:
-    """Say which actions of the workflows in SOURCE were of use, and why the others were not."""
+    """Say which actions of the workflows in SOURCE were of use, and why the others were not.
+
+    \b
+    viper tune flags runs/made
+    viper tune flags runs/made --by llm --profile openai --out flags.jsonl
+    viper tune agent runs/made --flags flags.jsonl --out runs/tuned
+    """
     quiet_libraries(given["offline"])
-    from viper.evaluate.flags import flag_report
+    from viper.evaluate.flags import flag_report, write_labels
     from viper.evaluate.workflows import read_workflows
 
+    out: Path | None = given["out"]
+    if out is not None and out.exists():
+        raise UsageError(f"{out}: is there already; give another file, or delete that one")
     found = read_workflows(source)
     llm = None
     if given["by"] == "llm":
         llm = open_profile(given).components().llm
     report = flag_report(found, llm, given["labels"])
+    if out is not None:
+        write_labels(out, report.labels)
     click.echo(json.dumps(report.to_json()) if given["as_json"] else report.text())
     return EXIT_OK

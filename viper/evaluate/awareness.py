@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from viper.agreement import normalised
-from viper.evaluate.intervals import Estimate, mean, proportion
+from viper.evaluate.intervals import Estimate, mean, proportion, share
 from viper.prompting.exploring import FINAL
 from viper.sandbox import Sandbox
 from viper.schema import Failure, ToolCall
@@ -27,7 +27,7 @@ from viper.tools.media import Media
 from viper.tuning.agent.checker import tool_of
 from viper.tuning.agent.code import view
 from viper.tuning.agent.flagging import is_rethinking
-from viper.tuning.agent.workflow import Workflow
+from viper.tuning.agent.workflow import Workflow, restated, tells, written_answer
 from viper.tuning.case import is_desired
 
 CAUSES = ("wrong tool", "wrong logic", "wrong metric", "no answer", "not told")
@@ -56,7 +56,7 @@ class OfTool:
         calls: of the tool.
         answers: that came from it.
         right: share of them that are the label.
-        abandoned: of them, taken back by a thought right after.
+        abandoned: of them, taken back by a thought, or followed by another tool's that differed.
     """
 
     tool: str
@@ -68,6 +68,21 @@ class OfTool:
 
 
 @dataclass(frozen=True)
+class OfSample:
+    """What a sample adds to the figures.
+
+    Attributes:
+        unit: as :attr:`viper.tuning.agent.workflow.Workflow.unit` has it.
+        calls: of tools.
+        cause: of a wrong answer, one of :data:`CAUSES`; "" of a right one.
+    """
+
+    unit: str
+    calls: int
+    cause: str
+
+
+@dataclass(frozen=True)
 class Awareness:
     """The figures of one agent.
 
@@ -75,6 +90,7 @@ class Awareness:
         calls: of tools, of a question; without the caption that it opens with.
         turns, tokens, seconds: of a question.
         causes: how many wrong answers have which cause, by :data:`CAUSES`.
+        each: of every sample, in their order.
     """
 
     samples: int
@@ -85,41 +101,65 @@ class Awareness:
     seconds: Estimate
     tools: tuple[OfTool, ...]
     causes: Mapping[str, int]
+    each: tuple[OfSample, ...] = ()
 
-    def share_of(self, cause: str) -> float:
+    def share_of(self, cause: str) -> Estimate:
         """Of all samples, those that were wrong for that cause."""
-        return self.causes.get(cause, 0) / max(1, self.samples)
+        return share([one.cause == cause for one in self.each], [one.unit for one in self.each])
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return asdict(self)
+    def share_of_wrong(self, cause: str) -> Estimate:
+        """Of the samples that were wrong, those that were so for that cause."""
+        wrong = [one for one in self.each if one.cause]
+        return share([one.cause == cause for one in wrong], [one.unit for one in wrong])
+
+    def of_tool(self, like: OfTool) -> OfTool:
+        """The figures of the same tool and type of question; zeros where there are none."""
+        for one in self.tools:
+            if (one.tool, one.kind) == (like.tool, like.kind):
+                return one
+        return OfTool(like.tool, like.kind, 0, 0, proportion(0, 0), 0)
 
 
-def awareness(
+def causes_of(
     explored: Sequence[Workflow], tools_of: ToolsOf | None = None, sandbox: Sandbox | None = None
-) -> Awareness:
-    """The figures of explored samples.
+) -> list[str]:
+    """Why each sample is wrong, one of :data:`CAUSES`; "" of those that are right.
 
     Args:
         tools_of: tools without error, where there are any.
         sandbox: to run code with them again.
     """
-    is_right = [one.outcome in ("right", "copied") for one in explored]
-    causes = Counter(
-        cause_of(one, tools_of, sandbox)
-        for one, right in zip(explored, is_right, strict=True)
-        if not right
-    )
+    return [
+        "" if one.outcome in ("right", "copied") else cause_of(one, tools_of, sandbox)
+        for one in explored
+    ]
+
+
+def awareness(explored: Sequence[Workflow], causes: Sequence[str] | None = None) -> Awareness:
+    """The figures of explored samples.
+
+    Args:
+        causes: of each what :func:`causes_of` says; by default what it says without tools.
+    """
+    causes = causes_of(explored) if causes is None else causes
+    units = [one.unit for one in explored]
+    counted = Counter(causes)
     spent = [one.usage.prompt_tokens + one.usage.completion_tokens for one in explored]
+    calls = [len(_asked(one)) for one in explored]
+
+    def of_a_question(values: Sequence[float]) -> Estimate:
+        return mean([float(one) for one in values], clusters=units)
+
     return Awareness(
         samples=len(explored),
-        right=proportion(sum(is_right), len(explored)),
-        calls=mean([float(len(_asked(one))) for one in explored]),
-        turns=mean([float(len(one.turns)) for one in explored]),
-        tokens=mean([float(one) for one in spent]),
-        seconds=mean([one.seconds for one in explored]),
+        right=share([not cause for cause in causes], units),
+        calls=of_a_question(calls),
+        turns=of_a_question([len(one.turns) for one in explored]),
+        tokens=of_a_question(spent),
+        seconds=of_a_question([one.seconds for one in explored]),
         tools=tuple(_of_tools(explored)),
-        causes={cause: causes[cause] for cause in CAUSES if causes[cause]},
+        causes={cause: counted[cause] for cause in CAUSES if counted[cause]},
+        each=tuple(map(OfSample, units, calls, causes)),
     )
 
 
@@ -136,20 +176,35 @@ def cause_of(one: Workflow, tools_of: ToolsOf | None = None, sandbox: Sandbox | 
 
 
 def right_with(one: Workflow, tools: PerfectTools, sandbox: Sandbox) -> bool:
-    """Whether the code of a sample's turns gives the label with other tools."""
+    """Whether the code of a sample's turns gives the label with other tools.
+
+    An answer that the code spells out is that of the turn whose result it restates; one that was
+    forced is the last value that can be an answer.
+    """
+    values: dict[int, Any] = {}
     with sandbox.session(tools=tools) as session:
         arguments = program_arguments(one.query, tools.media)
         session.run(OPENING[one.query.media], args=arguments)
         for turn in one.turns:
             if turn.kind == "code" and turn.failure is None and not session.ended:
-                session.run(turn.text)
+                outcome = session.run(turn.text, shows=True)
+                if outcome.ok and outcome.value is not None:
+                    values[turn.index] = outcome.value
         if session.ended:
             return False
-        outcome = session.run(FINAL, shows=True)
-    if not outcome.ok:
-        return False
-    read = read_answer(outcome.value, one.query, tools.media)
-    return not isinstance(read, Failure) and is_desired(read, one.label, one.query.task)
+        stored = session.run(FINAL, shows=True)
+    written = written_answer(one.turns)
+    if written is not None:
+        source = restated(one.turns, written)
+        value = None if source is None else values.get(source.index)
+        return any(tells(value, normalised(label)) for label in _labels(one))
+    is_forced = bool(one.turns) and one.turns[-1].kind == "forced"
+    candidates = [stored.value] if stored.ok else list(reversed(values.values())) * is_forced
+    for value in candidates:
+        read = read_answer(value, one.query, tools.media)
+        if not isinstance(read, Failure):
+            return is_desired(read, one.label, one.query.task)
+    return False
 
 
 def _nearly(answer: Any, label: Any) -> bool:
@@ -172,32 +227,65 @@ def _asked(one: Workflow) -> list[ToolCall]:
     return [call for call in one.tool_calls if call.index in of_turns]
 
 
+@dataclass(frozen=True)
+class _Given:
+    """An answer that came from a tool, and the place of the turn that stored it first."""
+
+    tool: str
+    place: int
+    value: Any
+
+
+def _given(one: Workflow) -> list[_Given]:
+    """The answers of a sample that came from tools, each once, in their order.
+
+    What code stores as an answer without asking a tool came from the tool that was asked last.
+    """
+    found: list[_Given] = []
+    sources: set[int] = set()
+    source = -1
+    for place, turn in enumerate(one.turns):
+        code = view(turn.text) if turn.kind == "code" and turn.failure is None else None
+        if code is None:
+            continue
+        source = place if code.tools else source
+        if not code.is_candidate or not _is_answer(turn.value, one) or source in {-1, *sources}:
+            continue
+        sources.add(source)
+        found.append(_Given(tool_of(one.turns[: place + 1]), place, turn.value))
+    return found
+
+
+def _is_abandoned(one: Workflow, given: Sequence[_Given], number: int) -> bool:
+    """Whether a thought took an answer back, or another tool answered otherwise afterwards."""
+    this, rest = given[number], given[number + 1 :]
+    end = rest[0].place if rest else len(one.turns)
+    if any(map(is_rethinking, one.turns[this.place + 1 : end])):
+        return True
+    return any(
+        other.tool != this.tool and normalised(other.value) != normalised(this.value)
+        for other in rest
+    )
+
+
 def _of_tools(explored: Iterable[Workflow]) -> Iterable[OfTool]:
     calls: Counter[tuple[str, str]] = Counter()
     answers: dict[tuple[str, str], list[bool]] = defaultdict(list)
     abandoned: Counter[tuple[str, str]] = Counter()
     for one in explored:
         calls.update((call.tool, one.kind) for call in _asked(one))
-        for place, turn in enumerate(one.turns):
-            found = view(turn.text) if turn.kind == "code" and turn.failure is None else None
-            if found is None:
-                continue
-            if not found.is_candidate or not _is_answer(turn.value, one):
-                continue
-            if FINAL in found.stored and not found.tools:
-                continue  # what is stored was counted where it came from
-            key = (tool_of(one.turns[: place + 1]), one.kind)
-            answers[key].append(_is_label(turn.value, one))
-            after = one.turns[place + 1] if place + 1 < len(one.turns) else None
-            abandoned[key] += after is not None and is_rethinking(after)
+        given = _given(one)
+        for number, each in enumerate(given):
+            answers[each.tool, one.kind].append(_is_label(each.value, one))
+            abandoned[each.tool, one.kind] += _is_abandoned(one, given, number)
     for tool, kind in sorted({*calls, *answers}):
-        given = answers[tool, kind]
+        right = answers[tool, kind]
         yield OfTool(
             tool,
             kind,
             calls[tool, kind],
-            len(given),
-            proportion(sum(given), len(given)),
+            len(right),
+            proportion(sum(right), len(right)),
             abandoned[tool, kind],
         )
 
@@ -209,7 +297,11 @@ def _is_answer(value: Any, one: Workflow) -> bool:
 
 def _is_label(value: Any, one: Workflow) -> bool:
     """Whether a turn's value is the label."""
-    labels = one.label if isinstance(one.label, list | tuple) else [one.label]
+    return normalised(value) in {normalised(label) for label in _labels(one)}
+
+
+def _labels(one: Workflow) -> list[Any]:
+    """What the desired answer can be, in words."""
     if one.query.task == "choice" and isinstance(one.label, int):
-        labels = [one.query.options[one.label]]
-    return normalised(value) in {normalised(label) for label in labels}
+        return [one.query.options[one.label]]
+    return list(one.label) if isinstance(one.label, list | tuple) else [one.label]

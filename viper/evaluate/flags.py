@@ -5,6 +5,7 @@ Source: DWIM (2025), supplement, sec. 9 and figure 8: several passes of people, 
 
 from __future__ import annotations
 
+import json
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -13,6 +14,7 @@ from typing import Any
 
 from viper.errors import UsageError
 from viper.evaluate.intervals import Estimate, proportion
+from viper.evaluate.runs.files import write_whole
 from viper.evaluate.runs.lines import append_line, read_lines
 from viper.llm.protocol import LLM
 from viper.tuning.agent.flagging import flagged
@@ -78,9 +80,24 @@ def read_labels(path: Path) -> list[Label]:
     return read_lines(path, Label.from_json, "a label")
 
 
+def write_labels(path: Path, labels: Sequence[Label]) -> None:
+    """Writes labels to a file, in one step, in place of what stood there."""
+    write_whole(path, "".join(f"{json.dumps(asdict(one))}\n" for one in labels))
+
+
 def add_label(path: Path, label: Label) -> None:
     """Appends a label; when this returns, it is on disk."""
     append_line(path, asdict(label))
+
+
+def said_of(workflow: Workflow, said: Mapping[ActionKey, bool]) -> dict[int, bool]:
+    """What is said of the actions of a workflow, by their index."""
+    found = {}
+    for turn in workflow.turns:
+        effective = said.get(action_key(workflow, turn.index))
+        if effective is not None:
+            found[turn.index] = effective
+    return found
 
 
 def majority(labels: Sequence[Label]) -> dict[ActionKey, bool]:
@@ -122,6 +139,7 @@ class FlagReport:
         labelled: actions on which people agreed by majority.
         by_model: actions that a language model spoke of, the rules flag the others; None where
             none was asked.
+        labels: the flag of every action, in the form of a label.
     """
 
     workflows: int
@@ -130,10 +148,11 @@ class FlagReport:
     agreement: Mapping[str, Agreement] = field(default_factory=dict)
     labelled: int = 0
     by_model: int | None = None
+    labels: tuple[Label, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return asdict(self)
+        """Plain JSON values, without the flags of single actions."""
+        return {name: value for name, value in asdict(self).items() if name != "labels"}
 
     def text(self) -> str:
         """A few lines for people."""
@@ -172,6 +191,7 @@ def flag_report(
     reasons: Counter[str] = Counter()
     pairs: dict[str, list[tuple[bool, bool]]] = defaultdict(list)
     by_model = 0
+    made: list[Label] = []
     for workflow in workflows:
         kinds = {turn.index: turn.kind for turn in workflow.turns}
         for flag in flagged(workflow.turns) if llm is None else flagged_by(llm, workflow):
@@ -180,6 +200,8 @@ def flag_report(
                 continue
             actions[kind] += 1
             by_model += flag.by == "llm"
+            name, manner, seed, index = action_key(workflow, flag.index)
+            made.append(Label(name, index, flag.is_effective, 1, manner, seed))
             if flag.reason:
                 reasons[flag.reason] += 1
             person = said.get(action_key(workflow, flag.index))
@@ -196,6 +218,7 @@ def flag_report(
         agreement,
         len(pairs.get("all", ())),
         None if llm is None else by_model,
+        tuple(made),
     )
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from viper.data.sample import Sample
-from viper.errors import CancelledError, UsageError
+from viper.errors import CancelledError, StoreError, UsageError
 from viper.evaluate.engines.budget import UNBOUNDED, Budget
 from viper.evaluate.intervals import Estimate, proportion
 from viper.evaluate.learning import desired_of
@@ -31,6 +31,11 @@ from viper.tuning.case import is_desired
 
 WORKFLOWS = "workflows.jsonl"
 """Of the folder."""
+
+LONGEST_ERROR = 300
+
+IN_A_ROW = 3
+"""Samples that fail one after another: it is not theirs, a model is out of reach."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +89,10 @@ def make_workflows(
 ) -> list[Workflow]:
     """The workflows of the samples, in their order; the budget may leave no room for some.
 
-    The budget counts all that the folder holds, of every manner.
+    The budget counts all that the folder holds, of every manner. A sample that cannot be explored,
+    because its picture cannot be read or its prompt is too long, is kept as unanswered with the
+    error; :data:`IN_A_ROW` of them one after another, or all there are, end the making and are not
+    kept.
 
     Args:
         on_made: told of each as it ends; ``on_kept``, before, of those that are there already.
@@ -93,6 +101,7 @@ def make_workflows(
         UsageError: a sample of a task whose label cannot be compared with.
         CancelledError: ``cancel`` was set; what has ended is kept.
         StoreError: the file cannot be read or written.
+        Exception: what the last of :data:`IN_A_ROW` samples failed with.
     """
     cancel = cancel or threading.Event()
     for sample in samples:
@@ -141,14 +150,34 @@ def make_workflows(
         spent.add(workflow)
         on_made(workflow)
 
+    failed: list[tuple[Sample, Exception]] = []
+
+    def settle(sample: Sample, made_of_it: Workflow | Exception) -> None:
+        if isinstance(made_of_it, Exception):
+            failed.append((sample, made_of_it))
+            if len(failed) == IN_A_ROW:
+                failed.clear()
+                raise made_of_it
+            return
+        keep_failed()
+        keep(made_of_it)
+
+    def keep_failed() -> None:
+        for sample, error in failed:
+            keep(_failed(sample, making, error))
+        failed.clear()
+
     _each(
         todo,
         lambda sample: workflow_of(reasoner, sample, making, cancel),
-        keep,
+        settle,
         workers,
         cancel,
         lambda under_way: making.budget.allows(spent.usd, spent.llm_calls, under_way),
     )
+    if failed and len(failed) == len(todo):
+        raise failed[-1][1]
+    keep_failed()
     return [made[one.sample_id] for one in samples if one.sample_id in made]
 
 
@@ -202,6 +231,26 @@ def workflow_of(
         usage=trace.usage if asked is None else _sum(trace.usage, asked.meter.snapshot()),
         seconds=trace.seconds,
         seed=making.seed,
+        cluster=sample.cluster or "",
+    )
+
+
+def _failed(sample: Sample, making: Making, error: Exception) -> Workflow:
+    """What is kept of a sample that could not be explored."""
+    return Workflow(
+        id=sample.sample_id,
+        set=making.set_name,
+        query=sample.query,
+        captions=(),
+        turns=(),
+        answer=None,
+        label=desired_of(sample),
+        manner=making.manner,
+        outcome="unanswered",
+        kind=kind_of(sample.groups),
+        seed=making.seed,
+        cluster=sample.cluster or "",
+        error=f"{type(error).__name__}: {error}"[:LONGEST_ERROR],
     )
 
 
@@ -284,31 +333,42 @@ def _maker(reasoner: Reasoner, making: Making) -> str:
 def _each(
     todo: Sequence[Sample],
     work: Callable[[Sample], Workflow],
-    keep: Callable[[Workflow], None],
+    settle: Callable[[Sample, Workflow | Exception], None],
     workers: int,
     cancel: threading.Event,
     has_room: Callable[[int], bool],
 ) -> None:
-    """Works on so many at once; what ends is kept, also while an error or Ctrl-C ends the rest."""
-    waiting, running = list(todo), set[Future[Workflow]]()
+    """Works on so many at once; what ends is settled, also while an error or Ctrl-C ends the rest.
+
+    An error of the viper or of a library that comes with a sample is settled as well.
+    """
+    waiting, running = list(todo), dict[Future[Workflow], Sample]()
+
+    def settled(one: Future[Workflow]) -> None:
+        sample, error = running.pop(one), one.exception()
+        if error is None:
+            settle(sample, one.result())
+        elif isinstance(error, CancelledError | StoreError) or not isinstance(error, Exception):
+            raise error
+        else:
+            settle(sample, error)
+
     with ThreadPoolExecutor(workers, thread_name_prefix="viper-workflow") as pool:
         try:
             while waiting or running:
                 while waiting and len(running) < workers and has_room(len(running)):
-                    running.add(pool.submit(work, waiting.pop(0)))
+                    sample = waiting.pop(0)
+                    running[pool.submit(work, sample)] = sample
                 if not running:
                     return
-                done, running = wait(running, return_when=FIRST_COMPLETED)
-                for one in done:
-                    if one.exception() is None:
-                        keep(one.result())
-                for one in done:
-                    one.result()
+                done, _ = wait(running, return_when=FIRST_COMPLETED)
+                for one in sorted(done, key=lambda each: each.exception() is not None):
+                    settled(one)
                 if cancel.is_set():
                     raise CancelledError("making workflows was cancelled")
         except BaseException:
             cancel.set()
-            for one in running:
+            for one, sample in list(running.items()):
                 if not one.cancel() and one.exception() is None:
-                    keep(one.result())
+                    settle(sample, one.result())
             raise

@@ -10,7 +10,7 @@ import tomlkit
 
 from viper.errors import UsageError
 from viper.profiles.document import BackendChoice
-from viper.profiles.edit import with_values
+from viper.profiles.edit import whole_api, with_values
 from viper.profiles.wiring import Profile
 from viper.strategies.base import RunSettings
 from viper.tools.loading import LoadOptions
@@ -43,16 +43,23 @@ def tuned_of(profile: Profile) -> tuple[Tuned, str]:
     return tuned, _style(profile, role, choice)
 
 
-def tuned_profile(profile: Profile, name: str, result: Path, is_adapter: bool) -> str:
+def tuned_profile(
+    profile: Profile, name: str, result: Path, is_adapter: bool, api: str | None = None
+) -> str:
     """The text of the profile with the tuned model as its ``[explorer]``.
 
     Args:
         result: folder of the adapter, or of the whole model.
+        api: that it was tuned with; None where it is the profile's own.
     """
     role, choice = _agent(profile)
     if profile.document.path is None:
         raise UsageError(f"profile {profile.name} is no file; save it as one first")
-    document: Any = tomlkit.parse(with_values(profile.document.path, name))
+    document: Any = tomlkit.parse(
+        with_values(
+            profile.document.path, name, {"api": whole_api(api, Path.cwd())} if api else None
+        )
+    )
     table = tomlkit.table()
     options = dict(choice.options)
     if is_adapter:

@@ -67,7 +67,7 @@ def _costs(found: Sequence[Awareness | None]) -> list[Line]:
         lines.append(line(name, told))
     for cause in CAUSES:
         if any(one and cause in one.causes for one in found):
-            told = [f"{100 * one.share_of(cause):.1f} %" if one else "" for one in found]
+            told = [_share(one.share_of(cause)) if one else "" for one in found]
             lines.append(line(f"wrong: {cause}", told))
     return lines
 
@@ -82,8 +82,8 @@ def _told(one: OfTool, samples: int) -> str:
     calls = f"{one.calls / max(1, samples):.2f} calls a question"
     if not one.answers:
         return calls
-    taken_back = f", {one.abandoned} taken back" if one.abandoned else ""
-    return f"{calls}; {one.answers} answers, right {_share(one.right)}{taken_back}"
+    abandoned = f", {one.abandoned} abandoned" if one.abandoned else ""
+    return f"{calls}; {one.answers} answers, right {_share(one.right)}{abandoned}"
 
 
 def _share(one: Estimate) -> str:

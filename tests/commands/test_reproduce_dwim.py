@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from viper.cli import main
+
 
 def reproduced(folder: Path) -> tuple[dict[str, object], str]:
     few = ["--workflows", "6", "--samples", "3", "--steps", "2"]
@@ -38,7 +40,7 @@ def test_agents_are_tuned_once_and_answer_once(tmp_path: Path) -> None:
         "standard",
         "discrepancy",
     }
-    assert len(report["claims"]) == 5 and "tuning on" in said  # type: ignore[arg-type]
+    assert len(report["claims"]) == 6 and "tuning on" in said  # type: ignore[arg-type]
     assert (folder / "report.html").read_text().startswith("<!doctype html>")
     assert str(tmp_path) not in json.dumps(report)
     stored = {path: path.read_bytes() for path in folder.rglob("workflows.jsonl")}
@@ -46,3 +48,19 @@ def test_agents_are_tuned_once_and_answer_once(tmp_path: Path) -> None:
     again, said = reproduced(folder)
     assert again["rows"] == report["rows"] and "tuning on" not in said
     assert {path: path.read_bytes() for path in stored} == stored
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--train-split", "train", "--split", "train:question"], "would be learned from"),
+        (["--longest", "32"], "give --longest"),
+    ],
+)
+def test_what_would_say_nothing_is_refused_before_anything_is_made(
+    options: list[str], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["reproduce", "dwim", "--quick", *options, "--out", str(tmp_path / "dwim")])
+    assert ended.value.code == 2 and says in capsys.readouterr().err
+    assert not (tmp_path / "dwim").exists()

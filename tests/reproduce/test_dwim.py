@@ -10,14 +10,11 @@ import pytest
 from tests.tuning.agent.turns import COUNT, DONE, FIND, STORE, WHOLE, code, workflow
 from viper.evaluate.awareness import Awareness, awareness
 from viper.reproduce.dwim import (
-    AGENTS,
-    MASKED,
+    ABANDONED,
+    BY_CAUSE,
+    OF_A_QUESTION,
+    OF_WRONG,
     RIGHT_OF_TOOLS,
-    SFT,
-    UNTUNED,
-    Academy,
-    Agent,
-    Scale,
     answer_gain,
     answer_rows,
     awareness_rows,
@@ -26,6 +23,7 @@ from viper.reproduce.dwim import (
     utilisation_rows,
 )
 from viper.reproduce.dwim_claims import judged
+from viper.reproduce.dwim_study import AGENTS, MASKED, SFT, UNTUNED, Agent, DwimStudy, Scale
 from viper.reproduce.page import page
 from viper.reproduce.result import Reproduction
 from viper.reproduce.write import as_text
@@ -61,65 +59,77 @@ def some(share: float, manner: str) -> list[Workflow]:
     return [replace(right if n < count else wrong, id=f"s{n}") for n in range(COUNT_OF)]
 
 
-def fake(made: dict[str, float], right: dict[str, float], **more: Any) -> Academy:
-    return cast(Academy, Fake(made, right, **more))
+def fake(made: dict[str, float], right: dict[str, float], **more: Any) -> DwimStudy:
+    return cast(DwimStudy, Fake(made, right, **more))
 
 
 def test_utilisation_says_what_was_copied() -> None:
-    academy = fake({"standard": 0.5, "given": 0.6, "discrepancy": 0.75}, {}, copied=0.2)
-    rows = {one.name: one for one in utilisation_rows(academy)}
+    study = fake({"standard": 0.5, "given": 0.6, "discrepancy": 0.75}, {}, copied=0.2)
+    rows = {one.name: one for one in utilisation_rows(study)}
     assert rows["standard"].figure.mean == 0.5 and rows["discrepancy"].n == 2 * COUNT_OF
     assert rows["given"].note == "20.0 % more copied the answer" and not rows["standard"].note
-    gain = utilisation_gain(academy)
+    gain = utilisation_gain(study)
     assert gain.difference.value == pytest.approx(0.25) and gain.difference.low > 0
 
 
 def test_agents_are_paired_by_sample() -> None:
-    academy = fake({}, {UNTUNED.name: 0.5, MASKED.name: 0.75, SFT.name: 0.5})
-    rows = {one.name: one.figure.mean for one in answer_rows(academy, AGENTS)}
+    study = fake({}, {UNTUNED.name: 0.5, MASKED.name: 0.75, SFT.name: 0.5})
+    rows = {one.name: one.figure.mean for one in answer_rows(study, AGENTS)}
     assert rows[MASKED.name] == 0.75 and len(rows) == 9
-    assert answer_gain(academy, UNTUNED, MASKED).difference.value == pytest.approx(0.25)
+    assert answer_gain(study, UNTUNED, MASKED).difference.value == pytest.approx(0.25)
 
 
-def aware(right: float, calls: int, wrong_tool: int) -> Awareness:
-    found = awareness(some(right, "standard"))
-    return replace(
-        found,
-        calls=replace(found.calls, value=float(calls)),
-        causes={"wrong tool": wrong_tool},
+def aware(calls: int, wrong_tool: int, wrong: int) -> list[Awareness]:
+    """Of one seed: so many calls of a question, so many wrong answers, some for a wrong tool."""
+    found = awareness(some(1 - wrong / COUNT_OF, "standard"))
+    each = []
+    for number, one in enumerate(reversed(found.each)):
+        cause = "wrong tool" if number < wrong_tool else "wrong logic" if number < wrong else ""
+        each.append(replace(one, calls=calls + number % 2, cause=cause))
+    made = replace(
+        found, each=tuple(each), causes={}, calls=replace(found.calls, value=calls + 0.5)
     )
+    return [made, made]
 
 
 @pytest.mark.parametrize(
     ("after", "holds"),
     [
-        ((0.75, 2, 4), [True, True, True, True, True]),
-        ((0.55, 3, 9), [True, True, False, False, False]),
+        ((0.75, 2, 4, 10), [True, True, True, True, True, True]),
+        ((0.75, 2, 9, 10), [True, True, True, True, True, False]),
+        ((0.55, 3, 18, 18), [True, True, False, False, False, False]),
     ],
 )
-def test_claims(after: tuple[float, int, int], holds: list[bool]) -> None:
-    right, calls, wrong = after
-    academy = fake({"standard": 0.5, "discrepancy": 0.8}, {UNTUNED.name: 0.5, MASKED.name: right})
+def test_claims(after: tuple[float, int, int, int], holds: list[bool]) -> None:
+    right, calls, wrong_tool, wrong = after
+    study = fake({"standard": 0.5, "discrepancy": 0.8}, {UNTUNED.name: 0.5, MASKED.name: right})
     found = judged(
-        academy, {UNTUNED.name: aware(0.5, 3, 10), MASKED.name: aware(right, calls, wrong)}
+        study, {UNTUNED.name: aware(3, 18, 20), MASKED.name: aware(calls, wrong_tool, wrong)}
     )
     assert [one.holds for one in found] == holds
+    fallen = found[4].reason
+    assert fallen.startswith("45.0 % [") and f"-> {100 * wrong_tool / COUNT_OF:.1f} % [" in fallen
+    assert f"of 20 -> {100 * wrong_tool / wrong:.1f} % [" in found[5].reason
 
 
 def test_rows_of_awareness() -> None:
-    rows = list(awareness_rows({MASKED.name: aware(0.75, 2, 4)}))
-    found = {(one.table, one.family): one.figure.mean for one in rows}
-    assert found["sections 11 and 14: of a question", "calls of tools"] == 2.0
-    assert found["section 11: wrong answers by cause", "wrong tool"] == 0.1
+    rows = list(awareness_rows({MASKED.name: aware(2, 4, 10)}))
+    found = {(one.table, one.family): one for one in rows}
+    assert found[OF_A_QUESTION, "calls of tools"].figure.mean == 2.5
+    assert found[BY_CAUSE, "wrong tool"].figure.mean == 0.1
+    assert found[OF_WRONG, "wrong tool"].figure.mean == 0.4
+    assert found[OF_WRONG, "wrong tool"].n == 10
 
 
 def test_rows_by_tool_stand_beside_each_other_in_numbers_and_in_points() -> None:
-    before, after = awareness(some(0.0, "standard")), awareness(some(1.0, "standard"))
+    before, after = ([awareness(some(right, "standard"))] * 3 for right in (0.0, 1.0))
     rows = [*awareness_rows({UNTUNED.name: before}), *tool_rows(before, after)]
     found = {(one.table, one.name, one.family): one for one in rows}
     asked = found[RIGHT_OF_TOOLS, "simple_query", "not tuned"]
     counted = found[RIGHT_OF_TOOLS, "find", "tuned"]
     assert (asked.figure.mean, counted.figure.mean) == (0, 1) and asked.n == counted.n == COUNT_OF
+    assert asked.figure.n == 2 and asked.figure.deviation == 0
+    assert found[ABANDONED, "simple_query", "not tuned"].figure.mean == 0
     text = as_text(Reproduction("x", rows, [], []))
     assert "turns" in text and "3.00" in text and "100.0" in text
     shown = page(Reproduction("x", rows, [], []))

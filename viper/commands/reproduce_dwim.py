@@ -16,7 +16,7 @@ from viper.commands.reproduce_shared import AS_JSON, hint_to_go_on, shown
 from viper.errors import UsageError
 
 if TYPE_CHECKING:
-    from viper.reproduce.dwim import Academy
+    from viper.reproduce.dwim_study import DwimStudy
 
 WORKFLOWS, SAMPLES, STEPS, SEEDS = 150, 100, 100, 3
 QUICK_WORKFLOWS, QUICK_SAMPLES, QUICK_STEPS, QUICK_SEEDS = 60, 40, 80, 1
@@ -39,6 +39,13 @@ _LINE_EVERY_S = 20.0
               help=f"Of each tuning; {STEPS}, quick {QUICK_STEPS}.")  # fmt: skip
 @click.option("--learning-rate", type=click.FloatRange(0, min_open=True), default=5e-4,
               show_default=True, help="Of each tuning.")  # fmt: skip
+@click.option("--batch", type=click.IntRange(1), default=16, show_default=True,
+              help="Rows of a pass.")  # fmt: skip
+@click.option("--accumulate", type=click.IntRange(1), default=1, show_default=True,
+              help="Passes of a step.")  # fmt: skip
+@click.option("--longest", type=click.IntRange(16), default=2048, show_default=True,
+              metavar="TOKENS", help="Longer texts are not learned; a prompt that lists a whole "
+                                     "API takes some 4,000.")  # fmt: skip
 @click.option("--out", type=click.Path(path_type=Path), default=None, metavar="DIR",
               help="Workflows, agents, answers and reports; by default reproduce/dwim."
               )  # fmt: skip
@@ -63,25 +70,26 @@ def dwim(**given: Any) -> int:
     \b
     viper reproduce dwim --quick
     viper reproduce dwim --split test:question --out figures --json > figures.json
-    viper reproduce dwim --data gqa --root gqa --profile local
+    viper reproduce dwim --data gqa --root gqa --profile local --longest 6144 --batch 2 \\
+        --accumulate 8
     """
     from viper.reproduce.dwim_run import reproduce_dwim
 
     folder = given["out"] or Path("reproduce", "dwim-quick" if given["quick"] else "dwim")
-    academy = _academy(folder, given)
+    study = _study(folder, given)
     try:
         with hint_to_go_on():
-            found = reproduce_dwim(academy, quick=given["quick"])
+            found = reproduce_dwim(study, quick=given["quick"])
     finally:
-        academy.components.close()
+        study.components.close()
     return shown(found, folder, as_json=given["as_json"])
 
 
-def _academy(folder: Path, given: Mapping[str, Any]) -> Academy:
+def _study(folder: Path, given: Mapping[str, Any]) -> DwimStudy:
     from viper.data.registry import data_set, named_like
     from viper.evaluate.engines.allocator import bound_arenas
     from viper.profiles.tuned import tuned_of
-    from viper.reproduce.dwim import Academy, Asked, Scale
+    from viper.reproduce.dwim_study import Asked, DwimStudy, Scale
     from viper.tuning.agent.training import TuneSettings
 
     bound_arenas()
@@ -109,11 +117,14 @@ def _academy(folder: Path, given: Mapping[str, Any]) -> Academy:
         tuple(range(seeds)),
         TuneSettings(
             steps=given["steps"] or (QUICK_STEPS if quick else STEPS),
+            batch=given["batch"],
+            accumulate=given["accumulate"],
             learning_rate=given["learning_rate"],
+            longest=given["longest"],
         ),
     )
     asked = Asked(given["set_name"], given["root"], train, test)
-    return Academy(profile.components(), tuned, style, folder, asked, scale, say=_teller())
+    return DwimStudy(profile.components(), tuned, style, folder, asked, scale, say=_teller())
 
 
 def _teller() -> Callable[[str], None]:

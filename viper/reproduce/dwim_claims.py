@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from viper.evaluate.awareness import Awareness
-from viper.reproduce.dwim import MASKED, UNTUNED, Academy, answer_gain, utilisation_gain
-from viper.reproduce.result import Claim
+from viper.evaluate.intervals import Estimate, paired
+from viper.reproduce.dwim import answer_gain, utilisation_gain
+from viper.reproduce.dwim_study import MASKED, UNTUNED, DwimStudy
+from viper.reproduce.result import Claim, in_points
 
 UNTUNED_LEAST, TUNED_GAIN, FEWER_WRONG_TOOLS = 0.40, 0.10, 1 / 3
+WRONG_TOOL = "wrong tool"
 
 
-def judged(academy: Academy, aware: Mapping[str, Awareness]) -> list[Claim]:
-    """All claims, in an order that stays."""
-    untuned, tuned = aware[UNTUNED.name], aware[MASKED.name]
-    used = utilisation_gain(academy)
-    gained = answer_gain(academy, UNTUNED, MASKED)
-    right = untuned.right
-    fewer = untuned.calls.value - tuned.calls.value
-    before, after = untuned.share_of("wrong tool"), tuned.share_of("wrong tool")
-    fallen = 1 - after / before if before else 0.0
+def judged(study: DwimStudy, aware: Mapping[str, Sequence[Awareness]]) -> list[Claim]:
+    """All claims, in an order that stays.
+
+    Args:
+        aware: of each agent what :func:`viper.reproduce.dwim.aware` gives.
+    """
+    untuned, tuned = aware[UNTUNED.name][0], aware[MASKED.name][0]
+    used = utilisation_gain(study)
+    gained = answer_gain(study, UNTUNED, MASKED)
     return [
         Claim.of_gain(
             "data utilisation: discrepancy-aware above standard (interval excludes 0)",
@@ -28,23 +31,63 @@ def judged(academy: Academy, aware: Mapping[str, Awareness]) -> list[Claim]:
         ),
         Claim(
             "not tuned: at least 40 % right",
-            right.value >= UNTUNED_LEAST,
-            f"{100 * right.value:.1f} % [{100 * right.low:.1f}, {100 * right.high:.1f}], "
-            f"n = {right.n:,}",
+            untuned.right.value >= UNTUNED_LEAST,
+            f"{_percent(untuned.right)}, n = {untuned.right.n:,}",
         ),
         Claim.of_gain(
             "instruct-masking: at least 10 points above not tuned",
             gained.difference,
             gained.difference.value >= TUNED_GAIN,
         ),
-        Claim(
-            "calls of tools fall",
-            fewer > 0,
-            f"{untuned.calls.value:.2f} -> {tuned.calls.value:.2f} a question",
-        ),
-        Claim(
-            "answers that are wrong for a wrong tool fall by a third",
-            fallen >= FEWER_WRONG_TOOLS if before else None,
-            f"{100 * before:.1f} % -> {100 * after:.1f} % of all answers",
-        ),
+        _calls_fall(untuned, tuned),
+        _wrong_tools_fall(untuned, tuned),
+        _of_wrong_falls(untuned, tuned),
     ]
+
+
+def _calls_fall(untuned: Awareness, tuned: Awareness) -> Claim:
+    calls = paired(
+        [float(one.calls) for one in untuned.each],
+        [float(one.calls) for one in tuned.each],
+        [one.unit for one in untuned.each],
+    ).difference
+    return Claim(
+        "a question takes fewer calls of tools (interval excludes 0)",
+        calls.high < 0,
+        f"{untuned.calls.value:.2f} -> {tuned.calls.value:.2f}, "
+        f"{calls.value:+.2f} [{calls.low:+.2f}, {calls.high:+.2f}], n = {calls.n:,}",
+    )
+
+
+def _wrong_tools_fall(untuned: Awareness, tuned: Awareness) -> Claim:
+    before, after = untuned.share_of(WRONG_TOOL), tuned.share_of(WRONG_TOOL)
+    fall = paired(
+        [float(one.cause == WRONG_TOOL) for one in untuned.each],
+        [float(one.cause == WRONG_TOOL) for one in tuned.each],
+        [one.unit for one in untuned.each],
+    ).difference
+    return Claim(
+        "of all answers, those that are wrong for a wrong tool fall by a third",
+        _has_fallen(before, after),
+        f"{_percent(before)} -> {_percent(after)}, {in_points(fall)}, n = {fall.n:,}",
+    )
+
+
+def _of_wrong_falls(untuned: Awareness, tuned: Awareness) -> Claim:
+    before, after = untuned.share_of_wrong(WRONG_TOOL), tuned.share_of_wrong(WRONG_TOOL)
+    return Claim(
+        "of the wrong answers, those for a wrong tool fall by a third",
+        _has_fallen(before, after),
+        f"{_percent(before)} of {before.n:,} -> {_percent(after)} of {after.n:,}",
+    )
+
+
+def _has_fallen(before: Estimate, after: Estimate) -> bool | None:
+    """Whether a share is a third smaller; None where there was nothing to fall."""
+    if not before.value:
+        return None
+    return 1 - after.value / before.value >= FEWER_WRONG_TOOLS
+
+
+def _percent(share: Estimate) -> str:
+    return f"{100 * share.value:.1f} % [{100 * share.low:.1f}, {100 * share.high:.1f}]"

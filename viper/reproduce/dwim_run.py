@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import asdict
 
-from viper.data.sample import Sample, Where
 from viper.data.world import WorldMedia
 from viper.evaluate.awareness import PerfectTools, ToolsOf
-from viper.evaluate.evaluation import Evaluation, model_ids
+from viper.evaluate.evaluation import model_ids
 from viper.evaluate.flags import flag_report
 from viper.reasoner import Reasoner
 from viper.reproduce.dwim import (
-    AGENTS,
-    MASKED,
-    QUICK_AGENTS,
-    UNTUNED,
-    Academy,
     answer_gain,
     answer_rows,
     aware,
@@ -27,6 +20,7 @@ from viper.reproduce.dwim import (
     utilisation_rows,
 )
 from viper.reproduce.dwim_claims import judged
+from viper.reproduce.dwim_study import AGENTS, MASKED, QUICK_AGENTS, UNTUNED, DwimStudy
 from viper.reproduce.result import Reproduction
 from viper.sandbox import Sandbox
 from viper.tuning.agent.workflow import MANNERS, Workflow
@@ -37,47 +31,45 @@ from viper.world.render import render_scene
 TITLE = "DWIM (2025)"
 
 
-def reproduce_dwim(academy: Academy, *, quick: bool) -> Reproduction:
+def reproduce_dwim(study: DwimStudy, *, quick: bool) -> Reproduction:
     """Makes, tunes and answers everything that is not stored yet, and judges it."""
     began = time.monotonic()
-    academy.begin()
+    study.begin()
     agents = QUICK_AGENTS if quick else AGENTS
     manners = ("standard", "discrepancy") if quick else MANNERS
-    rows = list(utilisation_rows(academy, manners))
-    gains = [utilisation_gain(academy, one) for one in manners if one != "discrepancy"]
-    rows += answer_rows(academy, agents)
-    gains += [answer_gain(academy, one, MASKED) for one in agents if one != MASKED]
+    rows = list(utilisation_rows(study, manners))
+    gains = [utilisation_gain(study, one) for one in manners if one != "discrepancy"]
+    rows += answer_rows(study, agents)
+    gains += [answer_gain(study, one, MASKED) for one in agents if one != MASKED]
     sandbox = Sandbox(
-        prelude=academy.components.library.prelude(), mode=academy.components.sandbox.mode
+        prelude=study.components.library.prelude(), mode=study.components.sandbox.mode
     )
     with sandbox:
-        tools = perfect_tools(academy)
-        found = {one.name: aware(academy, one, tools, sandbox) for one in agents}
+        tools = perfect_tools(study)
+        found = {one.name: aware(study, one, tools, sandbox) for one in agents}
     rows += awareness_rows(found)
     rows += tool_rows(found[UNTUNED.name], found[MASKED.name])
-    made = [one for seed in academy.scale.seeds for one in academy.made(seed, "discrepancy")]
+    made = [one for seed in study.scale.seeds for one in study.made(seed, "discrepancy")]
     flags = flag_report(made)
     facts = {
-        "models": model_ids(Reasoner(academy.components, preload=False)),
-        "seeds": list(academy.scale.seeds),
-        "workflows": academy.scale.workflows,
-        "samples": academy.scale.samples,
-        "set": academy.asked.set_name,
-        "splits": [academy.asked.train, academy.asked.test],
-        "tuning": asdict(academy.scale.settings),
+        "models": model_ids(Reasoner(study.components, preload=False)),
+        "seeds": list(study.scale.seeds),
+        "workflows": study.scale.workflows,
+        "samples": study.scale.samples,
+        "set": study.asked.set_name,
+        "splits": [study.asked.train, study.asked.test],
+        "tuning": asdict(study.scale.settings),
         "actions": dict(flags.actions),
         "ineffective": dict(flags.reasons),
         "quick": quick,
         "seconds": round(time.monotonic() - began, 1),
     }  # fmt: skip
-    return Reproduction(TITLE, rows, gains, judged(academy, found), facts)
+    return Reproduction(TITLE, rows, gains, judged(study, found), facts)
 
 
-def perfect_tools(academy: Academy) -> ToolsOf | None:
+def perfect_tools(study: DwimStudy) -> ToolsOf | None:
     """Tools without error for the samples that are answered; None where nobody has any."""
-    samples = {
-        one.sample_id: one for seed in academy.scale.seeds for one in _answered(academy, seed)
-    }
+    samples = {one.sample_id: one for seed in study.scale.seeds for one in study.answered(seed)}
     if not all(isinstance(one.load, WorldMedia) for one in samples.values()):
         return None
 
@@ -89,9 +81,3 @@ def perfect_tools(academy: Academy) -> ToolsOf | None:
         return KnowingTools([scene], workflow.query.text, str(workflow.label))
 
     return tools_of
-
-
-def _answered(academy: Academy, seed: int) -> Sequence[Sample]:
-    asked = academy.asked
-    where = Where(asked.root, asked.test, seed)
-    return Evaluation(asked.set_name, where, limit=academy.scale.samples).samples()

@@ -6,13 +6,13 @@ or its input was wrong, 130 interrupted. stdout carries the result, stderr the r
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 from typing import Any
 
 import click
 
+from viper.commands.lazy_group import LazyGroup
 from viper.errors import EXIT_FAILED, EXIT_INTERRUPTED, ViperError
 
 _COMMANDS = {
@@ -54,27 +54,9 @@ _COMMANDS = {
 }
 
 
-class LazyGroup(click.Group):
-    """Commands by dotted path, imported when they are used, so that ``--help`` stays light."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(_COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _COMMANDS:
-            return None
-        module, name = _COMMANDS[cmd_name][0].split(":")
-        command: click.Command = getattr(importlib.import_module(module), name)
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        rows = [(name, text) for name, (_, text) in _COMMANDS.items()]
-        with formatter.section("Commands"):
-            formatter.write_dl(rows)
-
-
 @click.group(
     cls=LazyGroup,
+    paths=_COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit codes: 0 answered, 1 no answer, 2 wrong call or input, 130 interrupted.",
 )
@@ -108,6 +90,11 @@ def main(argv: list[str] | None = None) -> None:
         code = error.exit_code
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = EXIT_FAILED
+    except OSError as error:
+        if error.filename is None:
+            raise
+        click.echo(f"viper: {error.filename}: {error.strerror}; give another place", err=True)
         code = EXIT_FAILED
     sys.exit(_as_code(code))
 

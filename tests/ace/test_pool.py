@@ -138,8 +138,6 @@ def test_what_comes_twice_keeps_its_outcomes_and_its_validation(tmp_path: Path) 
     assert pool.add([demonstrated(seed=7, llm="another")]) == [first]
     (one,) = pool.items()
     assert (one.helped, one.validated_on, one.example.seed) == (1, "train-1", 0)
-    pool.mark_validated([first], "")
-    assert not pool.items()[0].validated
 
 
 def test_unvalidated_ones_may_be_held_back(tmp_path: Path) -> None:

@@ -67,6 +67,20 @@ def test_a_new_profile_is_found_by_its_name(tmp_path: Path) -> None:
     assert isinstance(odd, UsageError) and "no name for a profile" in str(odd)
 
 
+def test_a_state_has_profiles_of_its_own(tmp_path: Path) -> None:
+    state = ("--state", str(tmp_path / "state"))
+    assert ran("profile", "new", "mine", *state).return_value == 0
+    assert (tmp_path / "state" / "profiles" / "mine.toml").is_file()
+    for command in (("profile", "check", "mine"), ("profile", "show", "mine")):
+        assert ran(*command, *state).return_value == 0
+        assert isinstance(ran(*command).exception, UsageError)
+    listed = ran("profile", "list", *state).stdout.splitlines()
+    assert any(line.startswith("mine ") for line in listed)
+    said = json.loads(ran("doctor", "--json", *state).stdout)
+    assert "mine" in said["profiles"]
+    assert "mine" not in json.loads(ran("doctor", "--json").stdout)["profiles"]
+
+
 def test_a_copy_in_another_folder_finds_what_lies_beside_the_original(tmp_path: Path) -> None:
     shipped = read_profile("embedded").path
     assert shipped is not None

@@ -61,7 +61,7 @@ def test_a_line_of_something_else_is_named(tmp_path: Path) -> None:
     with (tmp_path / FEEDBACK).open("a") as file:
         file.write('{"other": 1}\n')
     add_feedback(tmp_path, Feedback("b", 0, "red"))
-    with pytest.raises(StoreError, match=r"feedback\.jsonl, line 2: not a remark of viper"):
+    with pytest.raises(StoreError, match=r"feedback\.jsonl:2: not a remark of viper"):
         read_feedback(tmp_path)
 
 

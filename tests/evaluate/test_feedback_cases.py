@@ -107,7 +107,7 @@ def test_the_same_words_about_another_run_are_another_remark(run: Path, tmp_path
 
 def test_a_damaged_list_of_what_was_learned_is_refused(tmp_path: Path) -> None:
     (tmp_path / "learned").write_text('{"remark": 3}\n{"remark": "a"}\n')
-    with pytest.raises(StoreError, match="line 1: not the id of a remark"):
+    with pytest.raises(StoreError, match=":1: not the id of a remark"):
         LearnedRemarks(tmp_path / "learned")
 
 
@@ -116,7 +116,7 @@ def test_a_damaged_list_of_what_was_learned_is_refused(tmp_path: Path) -> None:
 )
 def test_remarks_of_other_kinds_are_refused(run: Path, tmp_path: Path, line: str) -> None:
     (run / FEEDBACK).write_text(f"{line}\n{line}\n")
-    with pytest.raises(StoreError, match="line 1: not a remark"):
+    with pytest.raises(StoreError, match=":1: not a remark"):
         cases(run, LearnedRemarks(tmp_path / "none"))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.tuning.agent.turns import COUNT, DONE, DOUBT, FIND, STORE, WHOLE, workflow
-from viper.errors import StoreError, UsageError
+from viper.errors import DataError, UsageError
 from viper.evaluate.flags import (
     Label,
     add_label,
@@ -89,5 +89,5 @@ def test_what_is_no_label_is_refused(tmp_path: Path, turn: str, number: str) -> 
     line = '{"workflow": "a", "turn": TURN, "effective": true, "number": NUMBER}\n'
     wrong = line.replace("TURN", turn).replace("NUMBER", number)
     file.write_text(f"{wrong}{{}}\n", encoding="utf-8")
-    with pytest.raises(StoreError, match="not a label"):
+    with pytest.raises(DataError, match="not a label .* viper tune label"):
         read_labels(file)

@@ -60,7 +60,7 @@ def test_a_torn_line_loses_itself_alone(tmp_path: Path) -> None:
 def test_a_line_that_is_no_lesson_is_one_line_that_says_so(tmp_path: Path, line: str) -> None:
     journal = Journal(tmp_path)
     journal.path.write_text(line + "\n")
-    with pytest.raises(StoreError, match=r"line 1: not a"):
+    with pytest.raises(StoreError, match=r":1: not a"):
         journal.lessons()
 
 

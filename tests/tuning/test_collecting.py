@@ -8,10 +8,10 @@ import pytest
 
 from tests.tuning.stores import LetterMatcher, TableSearch, TableStore
 from viper.errors import UsageError
+from viper.tuning.answer_texts import answer_text
 from viper.tuning.collect import AnnotatedStore, ConceptQuery, PictureSearch
 from viper.tuning.collecting import collect_annotated, collect_pictures
 from viper.tuning.concept_names import is_about, plain, spellings, without_remark
-from viper.tuning.inferred import answer_text, inferred_answer
 from viper.tuning.related import related_concepts
 
 STORE = TableStore({1: ["mug", "spoon"], 2: ["cup"], 3: ["cup", "mug"], 4: ["spoon"], 5: ["mug"]})
@@ -151,20 +151,3 @@ def test_names_lose_case_underscores_and_remarks():
 )
 def test_desired_results_as_answers(desired, answer):
     assert answer_text(desired) == answer
-
-
-def test_an_inferred_answer_keeps_region_and_reason():
-    import numpy as np
-
-    image = np.arange(20 * 30 * 3, dtype=np.uint8).reshape(20, 30, 3)
-    got = inferred_answer(
-        "image0", lambda: image, "What  color?", "Brown", box=(4, 4, 10, 10), step=2, reason="r"
-    )
-    assert got is not None and (got.question, got.answer) == ("What color?", "brown")
-    assert got.pixels().shape == (10, 10, 3)
-    assert json.loads(json.dumps(got.evidence))["box"] == [4, 4, 10, 10]
-    whole = inferred_answer("image0", lambda: image, "what?", True)
-    assert whole is not None and whole.pixels() is image
-    assert inferred_answer("image0", lambda: image, "what?", None) is None
-    with pytest.raises(UsageError, match="1 to 300"):
-        inferred_answer("image0", lambda: image, "  ", "x")

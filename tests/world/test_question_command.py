@@ -6,7 +6,7 @@ import json
 
 from click.testing import CliRunner
 
-from viper.world.commands import world
+from viper.commands.world import world
 from viper.world.queries.sample import WorldSample
 
 

@@ -5,14 +5,13 @@ import pytest
 from click.testing import CliRunner
 from PIL import Image
 
+from viper.commands.world_render import render
 from viper.errors import UnknownNameError, UsageError
 from viper.world import stills as stills_module
-from viper.world.command_render import render
 from viper.world.layout import sample_scene
 from viper.world.render import render_scene
 from viper.world.splits import scene_seed
 from viper.world.stills import (
-    available_stills,
     rendered_stills,
     truth_from_record,
     truth_record,
@@ -76,15 +75,9 @@ def test_a_shard_that_another_process_renders_is_left_to_it(tmp_path):
 
 def test_an_interrupted_shard_is_not_taken_for_complete(tmp_path):
     rendered_stills("val", 3, tmp_path)
-    next(tmp_path.glob("*truth.json")).unlink()
-    assert len(available_stills("val", tmp_path)) == 0
-    assert len(rendered_stills("val", 3, tmp_path)) == 3
-
-
-def test_available_stills_render_nothing(tmp_path):
-    rendered_stills("train", 1, tmp_path)
-    assert len(available_stills("train", tmp_path)) == 3
-    assert len(available_stills("val", tmp_path)) == 0
+    (truth,) = tmp_path.glob("*truth.json")
+    truth.unlink()
+    assert len(rendered_stills("val", 3, tmp_path)) == 3 and truth.exists()
 
 
 def test_bad_requests_are_refused(tmp_path):

@@ -150,12 +150,6 @@ class DemonstrationPool:
                 counts = (one.helped + solved, one.misled + (not solved))
                 change.put(entry_of(replace(one, helped=counts[0], misled=counts[1])))
 
-    def mark_validated(self, ids: Iterable[str], on: str) -> None:
-        """Notes what demonstrations were validated on; ``""`` takes the mark away."""
-        with self.ledger.update(f"validated on {on}"[:200]) as change:
-            for entry in filter(None, map(change.get, sorted(set(ids)))):
-                change.put(entry_of(replace(pooled_of(entry), validated_on=on)))
-
     def below(self, score: float = LOWEST_SCORE) -> list[Pooled]:
         """The demonstrations whose score is below this."""
         return [one for one in self.items() if one.score < score]

@@ -12,6 +12,7 @@ from viper.commands.ace_check import check
 from viper.commands.ace_mine import mine
 from viper.commands.ace_sheet import sheet
 from viper.commands.ace_tune import tune
+from viper.commands.out_path import OutPath
 from viper.errors import EXIT_OK
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def show(bank: Path, programs: bool, as_json: bool) -> int:
 
 @ace.command()
 @click.argument("banks", type=_BANK, nargs=-1, required=True)
-@click.option("--out", type=_BANK, required=True, help="The bank to write; may be one of them.")
+@click.option("--out", type=OutPath(), required=True, help="The bank to write; may be one of them.")
 @click.option("--keep", type=click.IntRange(1), help="Examples of each task and API at most.")
 def merge(banks: tuple[Path, ...], out: Path, keep: int | None) -> int:
     """Write the examples of several BANKS as one, the best first, each once.

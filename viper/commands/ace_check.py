@@ -12,6 +12,7 @@ import click
 
 from viper.commands.option_groups import root_option
 from viper.commands.options import open_profile, profile_options
+from viper.commands.out_path import OutPath
 from viper.errors import EXIT_FAILED, EXIT_OK, UsageError
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 @click.option("--api", metavar="NAME[+FILE.py]",
               help="Judge all of them by this API instead of their own: what would break if their "
                    "programs had to do with what it offers?")  # fmt: skip
-@click.option("--out", type=click.Path(path_type=Path), metavar="FIXED",
+@click.option("--out", type=OutPath(), metavar="FIXED",
               help="Write the examples that hold as a bank of their own.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON list.")
 @profile_options

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from viper.commands.option_groups import options, root_option, seed_option, workers_option
 from viper.commands.options import open_profile, profile_options, quiet_libraries
+from viper.commands.out_path import OutPath
 from viper.errors import EXIT_FAILED, EXIT_OK, UsageError
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ _of_the_bank = options(
     click.option("--random-keep", is_flag=True,
                  help="Keep any programs that gave an answer, whatever they scored: the "
                       "ablation of choosing the best."),
-    click.option("--out", type=click.Path(path_type=Path), required=True, metavar="BANK",
+    click.option("--out", type=OutPath(), required=True, metavar="BANK",
                  help="The bank to write."),
 )  # fmt: skip
 
@@ -62,7 +62,7 @@ _of_the_work = options(
     click.option("--budget", type=click.IntRange(1), metavar="N",
                  help="Ask for N programs at most, for all APIs and sessions together."),
     workers_option(),
-    click.option("--work", type=click.Path(path_type=Path), metavar="DIR",
+    click.option("--work", type=OutPath(), metavar="DIR",
                  help="Where the answers are kept; by default BANK.mining."),
 )  # fmt: skip
 

@@ -13,6 +13,7 @@ import click
 
 from viper.commands.option_groups import options, root_option, seed_option, workers_option
 from viper.commands.options import api_option, open_profile, profile_options, quiet_libraries
+from viper.commands.out_path import OutPath
 from viper.errors import EXIT_FAILED, EXIT_OK, UsageError
 
 if TYPE_CHECKING:
@@ -65,9 +66,9 @@ _of_the_programs = options(
     click.option("--budget", type=click.IntRange(1), metavar="LLM_CALLS",
                  help="Requests to the language model at most, over all sessions."),
     workers_option("Programs on their way at once."),
-    click.option("--out", type=click.Path(path_type=Path), required=True, metavar="BANK",
+    click.option("--out", type=OutPath(), required=True, metavar="BANK",
                  help="The bank to write."),
-    click.option("--work", type=click.Path(path_type=Path), metavar="DIR",
+    click.option("--work", type=OutPath(), metavar="DIR",
                  help="Where queries and answers are kept; by default BANK.sheet."),
 )  # fmt: skip
 

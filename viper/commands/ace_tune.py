@@ -12,6 +12,7 @@ import click
 
 from viper.commands.option_groups import options, root_option, seed_option
 from viper.commands.options import api_option, open_profile, profile_options, quiet_libraries
+from viper.commands.out_path import OutPath
 from viper.errors import EXIT_OK, UsageError
 
 if TYPE_CHECKING:
@@ -48,9 +49,9 @@ _of_the_samples = options(
                    "profile's floor and start.")  # fmt: skip
 @click.option("--bank", "examples_bank", metavar="FILE",
               help="Examples to show instead of the profile's.")  # fmt: skip
-@click.option("--out", type=click.Path(path_type=Path), required=True, metavar="FILE.toml",
+@click.option("--out", type=OutPath(), required=True, metavar="FILE.toml",
               help="The profile to write.")  # fmt: skip
-@click.option("--work", type=click.Path(path_type=Path), metavar="DIR",
+@click.option("--work", type=OutPath(), metavar="DIR",
               help="Where the answers are kept; by default FILE.toml.tuning.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON list.")
 @api_option

@@ -12,6 +12,7 @@ import click
 
 from viper.commands.option_groups import root_option
 from viper.commands.options import api_option, learned_option, open_profile, profile_options
+from viper.commands.out_path import OutPath
 from viper.errors import EXIT_OK, MissingExtraError
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ STUDIED = 20
               help="0 takes a free one.")  # fmt: skip
 @click.option("--open/--no-open", "open_browser", default=True, show_default=True,
               help="Open a browser.")  # fmt: skip
-@click.option("--out", type=click.Path(path_type=Path), metavar="RUN",
+@click.option("--out", type=OutPath(), metavar="RUN",
               help="Folder for what is asked, new or of an earlier demo; by default "
                    "runs/demo-TIME.")  # fmt: skip
 @click.option("--study", metavar="SET",

@@ -10,13 +10,12 @@ from typing import Any, Literal
 import click
 
 from viper.commands.options import open_reasoner
+from viper.commands.out_path import OutPath
 from viper.errors import EXIT_FAILED, EXIT_OK
 
 
 @click.command("demo-questions", hidden=True)
-@click.option(
-    "--out", type=click.Path(path_type=Path), default=Path("demo-output"), show_default=True
-)
+@click.option("--out", type=OutPath(), default=Path("demo-output"), show_default=True)
 def demo_questions(out: Path) -> int:
     """Ask about shipped media; print answer, program and calls; write the pictures."""
     import viper.world

@@ -6,10 +6,12 @@ import importlib.util
 import json
 import platform
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
 
+from viper.commands.option_groups import state_option
 from viper.errors import EXIT_FAILED, EXIT_OK, ViperError
 
 EXTRAS = {
@@ -23,7 +25,8 @@ EXTRAS = {
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def doctor(as_json: bool) -> int:
+@state_option
+def doctor(as_json: bool, state: Path | None) -> int:
     """Say what works here: Python, torch, devices, extras, sandbox layers, profiles.
 
     Exits with 1 where the embedded profile or the strict sandbox cannot run.
@@ -33,7 +36,7 @@ def doctor(as_json: bool) -> int:
         "torch": _torch(),
         "extras": {name: _extra(*about, name) for name, about in EXTRAS.items()},
         "sandbox": _sandbox(),
-        "profiles": _profiles(),
+        "profiles": _profiles(state),
     }
     if as_json:
         click.echo(json.dumps(found, ensure_ascii=False))
@@ -90,21 +93,21 @@ def strict_holds() -> bool:
     return all(layer["holds"] for layer in _sandbox() if layer["required"])
 
 
-def _profiles() -> dict[str, Any]:
+def _profiles(state: Path | None) -> dict[str, Any]:
     from viper.profiles import known_profiles, load_profile
     from viper.profiles.inventory import readiness
 
     found = {}
-    for name in known_profiles():
+    for name in known_profiles(state):
         try:
-            profile = load_profile(name)
-            state, why = readiness(profile)
+            profile = load_profile(name, state=state)
+            ready, why = readiness(profile)
             description = profile.document.description
         except ViperError as error:
-            state, why, description = "cannot run", str(error), ""
+            ready, why, description = "cannot run", str(error), ""
         found[name] = {
-            "runs": state == "runs here",
-            "state": state,
+            "runs": ready == "runs here",
+            "state": ready,
             "why_not": why,
             "description": description,
         }

@@ -14,6 +14,7 @@ from viper.commands.correction_options import correction_options, run_changes
 from viper.commands.eval_ray import profile_of, ray_options
 from viper.commands.option_groups import options, root_option, seed_option, workers_option
 from viper.commands.options import api_option, learned_option, profile_options
+from viper.commands.out_path import OutPath
 from viper.errors import EXIT_FAILED, EXIT_OK, UsageError
 
 """What a store and every generator of random numbers take, whatever is added to it."""
@@ -52,7 +53,7 @@ _of_the_answers = options(
 
 
 _of_the_run = options(
-    click.option("--out", type=click.Path(path_type=Path), metavar="RUN",
+    click.option("--out", type=OutPath(), metavar="RUN",
                  help="Folder of the run; by default runs/SET-SPLIT-TIME."),
     click.option("--resume", is_flag=True,
                  help="Go on with the run in --out; begins it where there is none."),

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from viper.commands.option_groups import options, root_option, seed_option
+from viper.commands.out_path import OutPath
 
 of_the_set = options(
     root_option,
@@ -18,7 +19,7 @@ of_the_set = options(
 )  # fmt: skip
 
 of_the_loop = options(
-    click.option("--out", type=click.Path(path_type=Path), metavar="RUN",
+    click.option("--out", type=OutPath(), metavar="RUN",
                  help="Folder for answers and lessons; by default runs/learn-SET-SPLIT-TIME."),
     click.option("--from", "said_of", type=click.Path(path_type=Path), metavar="RUN",
                  help="Instead of SET: learn from what people said of this run's answers."),

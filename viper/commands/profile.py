@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from viper.commands.option_groups import state_option
+from viper.commands.out_path import OutPath
 from viper.errors import EXIT_FAILED, EXIT_OK, UsageError
 
 if TYPE_CHECKING:
@@ -22,7 +24,8 @@ def profile() -> None:
 
 
 @profile.command("list")
-def list_profiles() -> int:
+@state_option
+def list_profiles(state: Path | None) -> int:
     """List the shipped profiles and your own, and whether they can run here."""
     from viper.commands.tables import echo_table
     from viper.errors import ViperError
@@ -30,9 +33,9 @@ def list_profiles() -> int:
     from viper.profiles.inventory import readiness
 
     rows = []
-    for name in known_profiles():
+    for name in known_profiles(state):
         try:
-            found = load_profile(name)
+            found = load_profile(name, state=state)
             rows.append((name, readiness(found)[0], found.document.description))
         except ViperError as error:
             rows.append((name, "cannot run", str(error)))
@@ -43,7 +46,8 @@ def list_profiles() -> int:
 @profile.command()
 @click.argument("name")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def show(name: str, as_json: bool) -> int:
+@state_option
+def show(name: str, as_json: bool, state: Path | None) -> int:
     """Show the models, thresholds and settings of a profile (a name or a FILE.toml)."""
     import dataclasses
     import json
@@ -52,7 +56,7 @@ def show(name: str, as_json: bool) -> int:
     from viper.profiles.inventory import inventory
     from viper.schema import to_json
 
-    loaded = load_profile(name)
+    loaded = load_profile(name, state=state)
     document = loaded.document
     states = list(inventory(loaded))
     if as_json:
@@ -83,12 +87,13 @@ def show(name: str, as_json: bool) -> int:
 @profile.command()
 @click.argument("name")
 @click.option("--offline", is_flag=True, help="Models that are not on this disk are a problem.")
-def check(name: str, offline: bool) -> int:
+@state_option
+def check(name: str, offline: bool, state: Path | None) -> int:
     """Check a profile without loading weights; exits with 1 where it cannot run here."""
     from viper.profiles import load_profile
     from viper.profiles.inventory import inventory
 
-    loaded = load_profile(name)
+    loaded = load_profile(name, state=state)
     states = list(inventory(loaded, offline))
     _echo_models(states)
     problems = [f"{state.role}: {state.problem}" for state in states if state.problem]
@@ -103,10 +108,9 @@ def check(name: str, offline: bool) -> int:
 @profile.command()
 @click.argument("name")
 @click.option("--from", "base", default="embedded", show_default=True, help="Profile to copy.")
-@click.option(
-    "--out", type=click.Path(path_type=Path), default=None, help="File to write, NAME.toml."
-)
-def new(name: str, base: str, out: Path | None) -> int:
+@click.option("--out", type=OutPath(), default=None, help="File to write, NAME.toml.")
+@state_option
+def new(name: str, base: str, out: Path | None, state: Path | None) -> int:
     """Write a profile of your own to start from, a copy of another one.
 
     Paths relative to the other profile's folder are written whole. Without --out it goes where
@@ -119,10 +123,10 @@ def new(name: str, base: str, out: Path | None) -> int:
 
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
         raise UsageError(f"{name!r} is no name for a profile; use letters, digits, - and _")
-    source = read_profile(base).path
+    source = read_profile(base, state).path
     assert source is not None
-    path = out or state_dir() / "profiles" / f"{name}.toml"
-    if path.exists() or (out is None and name in known_profiles()):
+    path = out or state_dir(state) / "profiles" / f"{name}.toml"
+    if path.exists() or (out is None and name in known_profiles(state)):
         raise UsageError(f"{path if path.exists() else name}: there already; nothing was written")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(with_values(source, name), encoding="utf-8")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from viper.commands.option_groups import root_option
+from viper.commands.out_path import OutPath
 from viper.errors import EXIT_OK, UsageError
 
 if TYPE_CHECKING:
@@ -43,9 +44,7 @@ _TEXT_WIDTH = 70
     show_default=True,
     help="Of programs that run once more for the pages of samples.",
 )
-@click.option(
-    "--out", type=click.Path(path_type=Path), default=None, help="File to write; else stdout."
-)
+@click.option("--out", type=OutPath(), default=None, help="File to write; else stdout.")
 @click.option("--compare", is_flag=True, help="Compare two runs sample by sample: BEFORE AFTER.")
 @click.option("--common", is_flag=True, help="With --compare: only the samples that both hold.")
 @click.option("--errors", is_flag=True, help="Where answers go wrong, in shares of all.")

@@ -10,6 +10,7 @@ import click
 
 from viper.commands.option_groups import root_option
 from viper.commands.options import open_profile, profile_options
+from viper.commands.out_path import OutPath
 from viper.commands.reproduce_shared import (
     AS_JSON,
     MEMBER,
@@ -37,7 +38,7 @@ SEEDS, QUICK_SEEDS = 3, 1
               help=f"Each with a catalogue of its own; {SEEDS}, quick {QUICK_SEEDS}.")  # fmt: skip
 @click.option("--samples", type=click.IntRange(2), metavar="N",
               help=f"Questions under each seed; {SAMPLES}, quick {QUICK_SAMPLES}.")  # fmt: skip
-@click.option("--out", type=click.Path(path_type=Path), default=None, metavar="DIR",
+@click.option("--out", type=OutPath(), default=None, metavar="DIR",
               help="Catalogues, indexes, runs and reports; by default reproduce/avis."
               )  # fmt: skip
 @click.option("--data", "set_name", default="world", show_default=True, metavar="SET",

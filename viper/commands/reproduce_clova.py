@@ -12,6 +12,7 @@ import click
 
 from viper.commands.option_groups import root_option
 from viper.commands.options import open_profile, profile_options
+from viper.commands.out_path import OutPath
 from viper.commands.reproduce_shared import AS_JSON, hint_to_go_on, shown
 from viper.errors import UsageError
 
@@ -40,7 +41,7 @@ _LINE_EVERY_S = 30.0
 @click.option("--questions", type=click.IntRange(0), metavar="N",
               help="To each tool about each reserved concept; 0 leaves the tools alone out; "
                    f"{QUESTIONS}, quick {QUICK_QUESTIONS}.")  # fmt: skip
-@click.option("--out", type=click.Path(path_type=Path), default=None, metavar="DIR",
+@click.option("--out", type=OutPath(), default=None, metavar="DIR",
               help="Runs, pools and reports; by default reproduce/clova.")  # fmt: skip
 @click.option("--data", "set_name", default="world", show_default=True, metavar="SET",
               help="See viper data list; world stands for its reserved concepts.")  # fmt: skip
@@ -134,7 +135,7 @@ def _writers(given: dict[str, Any]) -> dict[str, Components]:
     writers = {"main": main}
     second = given["second"]
     beside = f"{given['profile']}-small"
-    if second is None and beside in known_profiles():
+    if second is None and beside in known_profiles(given.get("state")):
         second = beside
     if second is not None and not given["quick"]:
         other = open_profile({**given, "profile": second}).without_examples().components()

@@ -12,6 +12,7 @@ import click
 
 from viper.commands.option_groups import root_option
 from viper.commands.options import open_profile, profile_options
+from viper.commands.out_path import OutPath
 from viper.commands.reproduce_shared import AS_JSON, hint_to_go_on, shown
 from viper.errors import UsageError
 
@@ -46,7 +47,7 @@ _LINE_EVERY_S = 20.0
 @click.option("--longest", type=click.IntRange(16), default=2048, show_default=True,
               metavar="TOKENS", help="Longer texts are not learned; a prompt that lists a whole "
                                      "API takes some 4,000.")  # fmt: skip
-@click.option("--out", type=click.Path(path_type=Path), default=None, metavar="DIR",
+@click.option("--out", type=OutPath(), default=None, metavar="DIR",
               help="Workflows, agents, answers and reports; by default reproduce/dwim."
               )  # fmt: skip
 @click.option("--data", "set_name", default="world", show_default=True, metavar="SET",

@@ -11,6 +11,7 @@ import click
 
 from viper.commands.option_groups import root_option
 from viper.commands.options import open_profile, profile_options
+from viper.commands.out_path import OutPath
 from viper.commands.reproduce_shared import (
     AS_JSON,
     MEMBER,
@@ -40,7 +41,7 @@ QUICK_SAMPLES, SAMPLES = 50, 120
 @click.option("--pool", type=click.IntRange(2), default=100, show_default=True, metavar="N",
               help="Labelled samples of each part and seed that banks may be mined from."
               )  # fmt: skip
-@click.option("--out", type=click.Path(path_type=Path), default=None, metavar="DIR",
+@click.option("--out", type=OutPath(), default=None, metavar="DIR",
               help="Runs, banks and reports; by default reproduce/zero-shot.")  # fmt: skip
 @click.option("--data", "set_name", default="world", show_default=True, metavar="SET",
               help="See viper data list; world stands for its three sets with habits.")  # fmt: skip
@@ -112,7 +113,7 @@ def _writers(given: Mapping[str, Any]) -> dict[str, Components]:
         writers[renaming.writer] = replace(renamed, llm=main.llm, hub=main.hub)
     second = given["second"]
     beside = f"{given['profile']}-small"
-    if second is None and beside in known_profiles():
+    if second is None and beside in known_profiles(given.get("state")):
         second = beside
     if second is not None:
         other = open_profile({**given, "profile": second}).without_examples().components()

@@ -12,6 +12,7 @@ import click
 
 from viper.commands.option_groups import root_option
 from viper.commands.options import api_option, open_profile, profile_options
+from viper.commands.out_path import OutPath
 from viper.errors import EXIT_FAILED, EXIT_OK, UsageError
 from viper.schema import TASKS
 
@@ -34,9 +35,7 @@ def routine() -> None:
 @routine.command()
 @click.argument("name")
 @click.option("--tool", is_flag=True, help="Runs in the parent, with pixels and models.")
-@click.option(
-    "--folder", type=click.Path(path_type=Path), default=Path(), help="Where to write the files."
-)
+@click.option("--folder", type=OutPath(), default=Path(), help="Where to write the files.")
 def new(name: str, tool: bool, folder: Path) -> int:
     """Write NAME.py, a routine to start from, and test_NAME.py beside it."""
     from viper.api.library import taken_names

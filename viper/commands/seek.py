@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from viper.commands.kept_versions import shown
+from viper.commands.out_path import OutPath
 from viper.commands.seek_record import record
 from viper.errors import EXIT_OK, UsageError
 
@@ -78,7 +79,7 @@ def stats(source: Path, as_json: bool) -> int:
 @click.argument("records", type=click.Path(path_type=Path))
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=OutPath(),
     required=True,
     metavar="FILE.toml",
     help="Where the graph is written.",

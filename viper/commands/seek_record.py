@@ -12,12 +12,13 @@ import click
 
 from viper.commands.option_groups import root_option
 from viper.commands.options import open_profile, profile_options
+from viper.commands.out_path import OutPath
 from viper.errors import EXIT_OK, MissingExtraError
 
 
 @click.command()
 @click.argument("set_name", metavar="SET")
-@click.option("--out", type=click.Path(path_type=Path), default=Path("records.jsonl"),
+@click.option("--out", type=OutPath(), default=Path("records.jsonl"),
               show_default=True, metavar="FILE.jsonl",
               help="Takes the records; what it holds stays.")  # fmt: skip
 @click.option("--split", metavar="NAME", help="By default the set's first.")

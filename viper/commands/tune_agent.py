@@ -11,6 +11,7 @@ import click
 
 from viper.commands.option_groups import options, seed_option
 from viper.commands.options import api_option, open_profile, profile_options, quiet_libraries
+from viper.commands.out_path import OutPath
 from viper.commands.repeating import command_line
 from viper.errors import EXIT_OK, UsageError
 
@@ -53,9 +54,9 @@ _of_the_tuning = options(
                  metavar="SHARE", help="Of the workflows; the card tells the loss of their "
                                        "effective actions before and after."),
     seed_option("Of fresh matrices and of the order of texts."),
-    click.option("--out", type=click.Path(path_type=Path), required=True, metavar="DIR",
+    click.option("--out", type=OutPath(), required=True, metavar="DIR",
                  help="Takes the model, its card and profile.toml."),
-    click.option("--work", type=click.Path(path_type=Path), metavar="DIR",
+    click.option("--work", type=OutPath(), metavar="DIR",
                  help="Checkpoints; by default DIR.work. A tuning found there goes on."),
 )  # fmt: skip
 

@@ -7,6 +7,7 @@ from random import Random
 
 import click
 
+from viper.commands.out_path import OutPath
 from viper.errors import EXIT_OK
 
 _KEYS = {"e": True, "i": False}
@@ -16,7 +17,7 @@ _KEYS = {"e": True, "i": False}
 @click.argument("source", type=click.Path(path_type=Path))
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=OutPath(),
     required=True,
     metavar="FILE.jsonl",
     help="Takes the labels; what it holds is not asked again.",

@@ -13,6 +13,7 @@ import click
 
 from viper.commands.option_groups import options, root_option, seed_option
 from viper.commands.options import api_option, open_profile, profile_options, quiet_libraries
+from viper.commands.out_path import OutPath
 from viper.errors import EXIT_OK, UsageError
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ _of_the_making = options(
                  help="Samples on their way at once."),
     click.option("--budget", type=click.IntRange(1), metavar="LLM_CALLS",
                  help="Requests to the language model at most, over all sessions."),
-    click.option("--out", type=click.Path(path_type=Path), required=True, metavar="DIR",
+    click.option("--out", type=OutPath(), required=True, metavar="DIR",
                  help="Takes workflows.jsonl; what it holds is not made again."),
     click.option("--json", "as_json", is_flag=True, help="Print the data utilisation as JSON."),
 )  # fmt: skip
@@ -172,7 +173,7 @@ def _tell(advance: Advance, outcomes: Counter[str], workflow: Workflow) -> None:
 )
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=OutPath(),
     metavar="FILE.jsonl",
     help="Keep the flags, in the form of labels, for viper tune agent --flags.",
 )

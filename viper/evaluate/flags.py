@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from viper.errors import UsageError
+from viper.errors import DataError, StoreError, UsageError
 from viper.evaluate.intervals import Estimate, proportion
 from viper.evaluate.runs.files import write_whole
 from viper.evaluate.runs.lines import append_line, read_lines
@@ -75,9 +75,14 @@ def read_labels(path: Path) -> list[Label]:
     """The labels of a file; none where it is not there yet.
 
     Raises:
-        StoreError: a line is no label.
+        DataError: a line is no label.
     """
-    return read_lines(path, Label.from_json, "a label")
+    try:
+        return read_lines(path, Label.from_json, "a label")
+    except StoreError as error:
+        raise DataError(
+            f"{error}; expected what viper tune label or viper tune flags --out writes"
+        ) from None
 
 
 def write_labels(path: Path, labels: Sequence[Label]) -> None:
@@ -184,7 +189,7 @@ def flag_report(
 
     Raises:
         UsageError: no label is of any of the workflows.
-        StoreError: the labels cannot be read.
+        DataError: the labels cannot be read.
     """
     said = majority(read_labels(labels)) if labels is not None else {}
     actions: Counter[str] = Counter(dict.fromkeys(KINDS, 0))

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from viper.data.sample import Sample
-from viper.errors import CancelledError, StoreError, UsageError
+from viper.errors import CancelledError, DataError, StoreError, UsageError
 from viper.evaluate.engines.budget import UNBOUNDED, Budget
 from viper.evaluate.intervals import Estimate, proportion
 from viper.evaluate.learning import desired_of
@@ -68,12 +68,15 @@ def read_workflows(path: Path) -> list[Workflow]:
 
     Raises:
         UsageError: there is no such file.
-        StoreError: a line is no workflow.
+        DataError: a line is no workflow.
     """
     file = path / WORKFLOWS if path.is_dir() else path
     if not file.is_file():
         raise UsageError(f"{file}: no such file; make workflows with viper tune workflows")
-    return read_lines(file, Workflow.from_json, "a workflow")
+    try:
+        return read_lines(file, Workflow.from_json, "a workflow")
+    except StoreError as error:
+        raise DataError(f"{error}; expected what viper tune workflows writes") from None
 
 
 def make_workflows(

@@ -21,8 +21,8 @@ from viper.strategies.replay import restored
 from viper.tools.abilities import looked_at
 from viper.tools.hub import ToolHub
 from viper.tools.media import Media
+from viper.tuning.answer_texts import answer_text
 from viper.tuning.critique import Critique
-from viper.tuning.inferred import answer_text
 from viper.tuning.lesson import Update, told
 from viper.tuning.soft_prompts.base import AnsweredQuestion, Progress, TunerOptions
 from viper.tuning.soft_prompts.registry import ABILITY_TOOLS

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -158,15 +157,6 @@ def rendered_stills(
     return Stills(folder, split, count)
 
 
-def available_stills(split: str, cache_dir: Path | str) -> Stills:
-    """The stills of a split that are already rendered without a gap; renders nothing."""
-    check_split(split)
-    folder, shard = Path(cache_dir), 0
-    while _is_complete(folder, split, shard):
-        shard += 1
-    return Stills(folder, split, shard * SHARD)
-
-
 def _is_complete(folder: Path, split: str, shard: int) -> bool:
     return _file(folder, split, shard, "truth.json").exists()
 
@@ -219,11 +209,6 @@ def _mapped(path: Path) -> NDArray[Any]:
 
 def _file(folder: Path, split: str, shard: int, name: str) -> Path:
     return folder / f"look{LOOK}-{split}-{shard:04d}.{name}"
-
-
-def print_progress(done: int, count: int) -> None:
-    """A progress callback: one line with the time of day."""
-    print(f"{time.strftime('%H:%M:%S')} {done} of {count} stills", flush=True)
 
 
 class FreshStills(Stills):

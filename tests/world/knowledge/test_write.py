@@ -9,9 +9,9 @@ import pytest
 from click.testing import CliRunner
 from PIL import Image
 
+from viper.commands.world import world
 from viper.errors import UsageError
 from viper.tools.ocr_rapid import RapidOcr
-from viper.world.commands import world
 from viper.world.knowledge.catalogue import catalogue
 from viper.world.knowledge.gallery import drawn, notes_of, scene_object
 from viper.world.layout import sample_scene

@@ -20,7 +20,7 @@ from viper.world.queries.lexicon import Lexicon
 from viper.world.queries.meaning import FAMILIES, Meaning, steps
 from viper.world.queries.programs import gold_program
 from viper.world.queries.referring import FRAMES
-from viper.world.queries.texts import generate_selections, generate_text_only
+from viper.world.queries.texts import generate_text_only, selection_sample
 from viper.world.vocabulary import HELD_OUT_COMBINATIONS
 
 ALL_TEMPLATES = [
@@ -91,7 +91,8 @@ def test_other_words_make_another_language() -> None:
 
 def test_selections_have_their_answer_among_the_options_and_in_the_information() -> None:
     places: Counter[int] = Counter()
-    for sample in generate_selections("train", 0, 1000):
+    random = Random("selections")
+    for sample in (selection_sample(random) for _ in range(1000)):
         assert sample.answer in sample.options
         assert [option for option in sample.options if option in sample.info] == [sample.answer]
         places[sample.options.index(sample.answer)] += 1

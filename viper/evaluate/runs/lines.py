@@ -58,7 +58,7 @@ def read_lines(path: Path, read: Callable[[Any], _R], what: str) -> list[_R]:
             found.append(read(json.loads(line)))
         except (ValueError, TypeError, KeyError, UsageError, RecursionError):
             if not _is_torn(lines, number):
-                raise StoreError(f"{path}, line {number}: not {what} of viper") from None
+                raise StoreError(f"{path}:{number}: not {what} of viper") from None
     return found
 
 

@@ -128,23 +128,14 @@ def _clip_sample(
     return TextSample(text, program, task, api, meaning.type, template, meaning, options)
 
 
-def generate_selections(
-    split: str, seed: int, count: int, *, lexicon: Lexicon = WORLD
-) -> Iterator[SelectionSample]:
-    """What ``select_answer`` is asked by programs about clips, with the right option.
-
-    The information is the sentence that a right program keeps; a share of them
-    holds more than one sentence, the option's own among them.
-    """
-    random = Random(f"selections {split} {seed}")
-    for _ in range(count):
-        yield selection_sample(random, split, lexicon)
-
-
 def selection_sample(
     random: Random, split: str = "train", lexicon: Lexicon = WORLD
 ) -> SelectionSample:
-    """One information, question, options and the option that follows."""
+    """One information, question, options and the option that follows.
+
+    What ``select_answer`` is asked by programs about clips. The information is the sentence that a
+    right program keeps; a share of them holds more than one sentence, the option's own among them.
+    """
     weights = temporal.WEIGHTS
     type_ = random.choices(tuple(weights), tuple(weights.values()))[0]
     names = object_names(5, random, lexicon, held_out=split == "test")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from viper.commands.out_path import OutPath
 from viper.errors import EXIT_OK, UsageError
 from viper.world.vocabulary import SPLITS
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 @click.option("--count", type=click.IntRange(1, 100_000), default=1, show_default=True)
 @click.option(
     "--out",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=OutPath(),
     required=True,
     help="Folder for one PNG and one JSON file a scene.",
 )

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from viper.commands.out_path import OutPath
 from viper.errors import UsageError
 from viper.world.training.recipes import RECIPES, recipe
 
@@ -14,13 +15,13 @@ from viper.world.training.recipes import RECIPES, recipe
 @click.argument("role", type=click.Choice(tuple(RECIPES)))
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=OutPath(),
     required=True,
     help="Folder for the weights, as from_pretrained reads it.",
 )
 @click.option(
     "--work",
-    type=click.Path(path_type=Path),
+    type=OutPath(),
     default=Path(".work"),
     show_default=True,
     help="Folder for checkpoints and rendered data; a training found there goes on.",

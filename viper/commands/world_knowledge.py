@@ -7,12 +7,13 @@ from pathlib import Path
 
 import click
 
+from viper.commands.out_path import OutPath
 from viper.errors import UsageError
 from viper.world.vocabulary import SPLITS
 
 
 @click.command("knowledge")
-@click.argument("out", type=click.Path(path_type=Path))
+@click.argument("out", type=OutPath())
 @click.option("--split", type=click.Choice(SPLITS), default="val", show_default=True)
 @click.option(
     "--seed",

@@ -1,0 +1,57 @@
+"""Where nothing can be written, a command says so in a line before it begins."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from viper.cli import main
+
+COMMANDS = (
+    "profile new mine --out",
+    "routine new mine --folder",
+    "world render --split val --out",
+    "world knowledge",
+    "world train vqa --out",
+    "tune workflows world --out",
+    "tune agent nothing --out",
+    "reproduce zero-shot --out",
+    "reproduce clova --out",
+    "reproduce avis --out",
+    "reproduce dwim --out",
+    "eval world --out",
+    "learn world --out",
+    "ace mine --data world --out",
+    "ace merge one.jsonl --out",
+    "ace tune --bank one.jsonl --out",
+    "demo --out",
+    "seek record --out",
+    "demo-questions --out",
+)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_place_where_nothing_can_be_written(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "file"
+    file.write_text("kept", encoding="utf-8")
+    with pytest.raises(SystemExit) as ended:
+        main([*command.split(), str(file / "below" / "it")])
+    said = capsys.readouterr().err
+    assert ended.value.code == 2, said
+    assert said.count("\n") == 1 and f"nothing can be written in {file} (that is no folder)" in said
+    assert file.read_text(encoding="utf-8") == "kept" and list(tmp_path.iterdir()) == [file]
+
+
+def test_a_default_place_that_cannot_be_written_is_a_line_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "home"
+    file.write_text("", encoding="utf-8")
+    monkeypatch.setenv("VIPER_HOME", str(file))
+    with pytest.raises(SystemExit) as ended:
+        main(["profile", "new", "mine"])
+    said = capsys.readouterr().err
+    assert ended.value.code == 1 and said.count("\n") == 1 and str(file) in said

@@ -6,16 +6,20 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 
 from tests.evaluate.run_samples import a_manifest, a_row, a_trace
-from tests.tuning.agent.turns import COUNT, DONE, FIND, STORE, WHOLE, workflow
+from tests.tuning.agent.turns import COUNT, DONE, FIND, STORE, WHOLE, code, workflow
 from tests.web.test_trace_page import HOSTILE, Reader
 from viper.api.library import Library
+from viper.data.sample import Where
+from viper.evaluate.evaluation import Evaluation
 from viper.evaluate.row import Prediction, Row
 from viper.evaluate.run_awareness import run_awareness
+from viper.evaluate.runs.manifest import SetDescription
 from viper.evaluate.runs.store import RunStore
 from viper.schema import ToolCall, Trace, Turn
 from viper.strategies.replay import Replayer
@@ -41,8 +45,9 @@ def explored(number: int, *turns: Turn, tool: str, answer: str, kind: str) -> tu
     return row, replace(trace, trials=(trial,), turns=workflow(*turns).turns)
 
 
-def write(folder: Path, *samples: tuple[Row, Trace]) -> RunStore:
-    with RunStore.create(folder, a_manifest(strategy="explore", metric="accuracy")) as store:
+def write(folder: Path, *samples: tuple[Row, Trace], **changes: Any) -> RunStore:
+    manifest = a_manifest(strategy="explore", metric="accuracy", **changes)
+    with RunStore.create(folder, manifest) as store:
         for position, (row, trace) in enumerate(samples):
             store.add(position, row, trace)
     return RunStore.read(folder)
@@ -66,6 +71,39 @@ def test_the_figures_of_a_run(tmp_path: Path) -> None:
     assert (tools["simple_query"].answers, tools["simple_query"].right.value) == (2, 0)
     assert (tools["find"].answers, tools["find"].right.value) == (1, 1)
     assert {one.kind for one in found.tools} == {"count"} and found.causes == {"not told": 2}
+
+
+def test_on_the_embedded_world_it_is_told_why_answers_are_wrong(tmp_path: Path) -> None:
+    asked_of = [
+        one
+        for one in Evaluation("world", Where(None, "val:question", 0), limit=40).samples()
+        if str(one.target).isdigit()
+    ][:3]
+    explored = []
+    for number, sample in enumerate(asked_of):
+        wrong = str(int(str(sample.target)) + 1)
+        whole = f"answer = image_patch.simple_query({sample.text!r})"
+        turns = (
+            code(whole if number else f"{whole}\nanswer = str(int(answer) + 1)", wrong),
+            code("final_answer = answer", wrong),
+            DONE,
+        )
+        row = a_row(
+            number,
+            sample_id=sample.sample_id,
+            text=sample.text,
+            target=sample.target,
+            score=0.0,
+            prediction=Prediction(wrong),
+            groups=sample.groups,
+        )
+        query = replace(a_trace(row).query, sample_id=sample.sample_id)
+        explored.append((row, replace(a_trace(row), query=query, turns=workflow(*turns).turns)))
+    described = SetDescription("world", "val:question", 0, 40, 40, "ab" * 32)
+    with write(tmp_path / "run", *explored, set=described) as store:
+        found, few = run_awareness(store), run_awareness(store, most_told=1)
+    assert found is not None and found.causes == {"wrong tool": 2, "wrong logic": 1}
+    assert few is not None and few.causes == {"wrong logic": 1, "not told": 2}
 
 
 def test_a_run_without_turns_has_none(tmp_path: Path) -> None:

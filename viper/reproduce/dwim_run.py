@@ -5,10 +5,9 @@ from __future__ import annotations
 import time
 from dataclasses import asdict
 
-from viper.data.world import WorldMedia
-from viper.evaluate.awareness import PerfectTools, ToolsOf
 from viper.evaluate.evaluation import model_ids
 from viper.evaluate.flags import flag_report
+from viper.evaluate.perfect_tools import perfect_tools
 from viper.reasoner import Reasoner
 from viper.reproduce.dwim import (
     answer_gain,
@@ -23,10 +22,7 @@ from viper.reproduce.dwim_claims import judged
 from viper.reproduce.dwim_study import AGENTS, MASKED, QUICK_AGENTS, UNTUNED, DwimStudy
 from viper.reproduce.result import Reproduction
 from viper.sandbox import Sandbox
-from viper.tuning.agent.workflow import MANNERS, Workflow
-from viper.world.knowing import KnowingTools
-from viper.world.layout import sample_scene
-from viper.world.render import render_scene
+from viper.tuning.agent.workflow import MANNERS
 
 TITLE = "DWIM (2025)"
 
@@ -45,7 +41,8 @@ def reproduce_dwim(study: DwimStudy, *, quick: bool) -> Reproduction:
         prelude=study.components.library.prelude(), mode=study.components.sandbox.mode
     )
     with sandbox:
-        tools = perfect_tools(study)
+        samples = (one for seed in study.scale.seeds for one in study.answered(seed))
+        tools = perfect_tools(samples)
         found = {one.name: aware(study, one, tools, sandbox) for one in agents}
     rows += awareness_rows(found)
     rows += tool_rows(found[UNTUNED.name], found[MASKED.name])
@@ -65,19 +62,3 @@ def reproduce_dwim(study: DwimStudy, *, quick: bool) -> Reproduction:
         "seconds": round(time.monotonic() - began, 1),
     }  # fmt: skip
     return Reproduction(TITLE, rows, gains, judged(study, found), facts)
-
-
-def perfect_tools(study: DwimStudy) -> ToolsOf | None:
-    """Tools without error for the samples that are answered; None where nobody has any."""
-    samples = {one.sample_id: one for seed in study.scale.seeds for one in study.answered(seed)}
-    if not all(isinstance(one.load, WorldMedia) for one in samples.values()):
-        return None
-
-    def tools_of(workflow: Workflow) -> PerfectTools | None:
-        media = samples[workflow.id].load
-        if not isinstance(media, WorldMedia) or media.is_clip:
-            return None
-        scene = render_scene(sample_scene(media.split, media.index))
-        return KnowingTools([scene], workflow.query.text, str(workflow.label))
-
-    return tools_of

@@ -284,6 +284,14 @@ class Trace:
     schema: int = SCHEMA_VERSION
 
     @property
+    def answering(self) -> Trial | None:
+        """The trial whose answer counted, else the last that has a program."""
+        if self.chosen is not None and self.trials[self.chosen].program:
+            return self.trials[self.chosen]
+        written = [trial for trial in self.trials if trial.program]
+        return written[-1] if written else None
+
+    @property
     def program(self) -> str | None:
         """The program that gave the answer, else the last one tried; None if none was written."""
         if self.chosen is not None and self.trials[self.chosen].program:

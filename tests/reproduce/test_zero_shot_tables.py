@@ -11,7 +11,8 @@ from tests.reproduce.fake_lab import FAMILIES, QUESTION, REFERRING, FakeLab, sha
 from viper.errors import DataError
 from viper.evaluate.row import Row
 from viper.reproduce import zero_shot
-from viper.reproduce.lab import Lab, _slug
+from viper.reproduce.lab import Lab
+from viper.reproduce.slugs import slug
 from viper.reproduce.zero_shot import (
     STEPS,
     TRIALS,
@@ -48,7 +49,7 @@ def test_a_cells_name_and_folder_are_its_own() -> None:
     for table in all_tables():
         for cell in table.cells.values():
             assert cells[cell.name] == cell, cell.name
-    assert len({_slug(name) for name in cells}) == len(cells)
+    assert len({slug(name) for name in cells}) == len(cells)
     assert len({table.name for table in all_tables()}) == len(all_tables())
 
 

@@ -53,7 +53,7 @@ def demonstrations_of(
     Raises:
         UsageError: a text that is too long for a demonstration.
     """
-    trial = _told(trace)
+    trial = trace.answering
     if trial is None or (not solved and wrong is None):
         return []
     base = _example(trace, trial, origin)
@@ -96,14 +96,6 @@ class OnTrial:
             together("correct", rest.correct, wanted.correct),
             together("incorrect", rest.incorrect, wanted.incorrect),
         )
-
-
-def _told(trace: Trace) -> Trial | None:
-    """The trial whose answer counted, else the last one that ran a program."""
-    if trace.chosen is not None and trace.trials[trace.chosen].program:
-        return trace.trials[trace.chosen]
-    written = [trial for trial in trace.trials if trial.program]
-    return written[-1] if written else None
 
 
 def _example(trace: Trace, trial: Trial, origin: Origin) -> Example:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -94,3 +94,8 @@ class Row:
             files=sample.files,
             **judged,
         )
+
+
+def mean_score(rows: Sequence[Row]) -> float:
+    """The mean score; 0 of none."""
+    return sum(row.score for row in rows) / len(rows) if rows else 0.0

@@ -77,6 +77,11 @@ _ENDS = re.compile(r"^\s*(?:#+\s|query\s*:|program\s*:|```|~~~|def\s+\w+\s*\()",
 _PROGRAM = re.compile(r"^\s*def\s+\w+\s*\(", re.MULTILINE)
 
 
+def numbered(*steps: str) -> str:
+    """Steps as a plan: ``1. …``, one a line; ends without a newline."""
+    return "\n".join(f"{number}. {step}" for number, step in enumerate(steps, start=1))
+
+
 def build_plan_prompt(
     query: Query,
     entries: Sequence[ApiEntry],

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from viper.evaluate.intervals import over_seeds
-from viper.evaluate.row import Row
 from viper.reasoner import RunOptions
 from viper.reproduce.lab import Cell, Lab
 from viper.reproduce.parts import Part
@@ -144,8 +143,3 @@ def gain(
     if not old:
         return None
     return gain_of(old, new, table.name, f"{step[0].name} -> {step[1].name}", family)
-
-
-def mean_score(rows: Sequence[Row]) -> float:
-    """Share of right answers; 0 of none."""
-    return sum(row.score for row in rows) / len(rows) if rows else 0.0

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from viper.evaluate.intervals import Estimate, proportion
+from viper.evaluate.row import mean_score
 from viper.reproduce.avis import (
     EVERYTHING,
     FAMILIES,
@@ -14,7 +15,6 @@ from viper.reproduce.avis import (
     UNGUIDED,
     Study,
     gain,
-    mean_score,
 )
 from viper.reproduce.knowledge_part import KnowledgePart
 from viper.reproduce.lab import Lab

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from viper.evaluate.intervals import over_seeds
-from viper.evaluate.row import Row
+from viper.evaluate.row import Row, mean_score
 from viper.profiles.learning import Data
 from viper.reproduce.result import Entry, Gain
 from viper.reproduce.school import Course, School, Subject
@@ -212,7 +212,7 @@ def entries(school: School, table: Table, subjects: Sequence[Subject]) -> Iterat
     for name, course in table.courses.items():
         for subject in subjects:
             by_seed = [school.rows(course, subjects, subject, seed) for seed in school.terms.seeds]
-            scores = [_mean(rows) for rows in by_seed]
+            scores = [mean_score(rows) for rows in by_seed]
             note = _note(school, course, subjects)
             n = sum(len(rows) for rows in by_seed)
             yield Entry(table.name, name, subject.name, over_seeds(scores), n, note)
@@ -260,7 +260,7 @@ def stream(school: School, subjects: Sequence[Subject]) -> Iterator[tuple[Entry,
         for place in range(STREAM_PARTS):
             pairs = []
             for name, found in (("untaught", befores), ("while learning", afters)):
-                scores = [_mean(parts[place]) for parts in found]
+                scores = [mean_score(parts[place]) for parts in found]
                 n = sum(len(parts[place]) for parts in found)
                 row = f"{name}, third {place + 1}"
                 pairs.append(Entry("table 7", row, subject.name, over_seeds(scores), n))
@@ -284,7 +284,3 @@ def _note(school: School, course: Course, subjects: Sequence[Subject]) -> str:
 def _range(values: Sequence[int]) -> str:
     low, high = min(values), max(values)
     return f"{low}" if low == high else f"{low} to {high}"
-
-
-def _mean(rows: Sequence[Row]) -> float:
-    return sum(row.score for row in rows) / len(rows) if rows else 0.0

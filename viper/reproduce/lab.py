@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -23,6 +22,7 @@ from viper.evaluate.runs.store import RunStore
 from viper.llm.cache import CachedLLM, SqliteStore
 from viper.reasoner import RunOptions
 from viper.reproduce.parts import Part
+from viper.reproduce.slugs import slug
 from viper.strategies.base import Components, NoExamples
 from viper.tools.cache import ComputeCache
 
@@ -228,7 +228,7 @@ class Lab:
         asked = self.asked(part, seed, cell.times)
         if cell.mining is not None:
             _check_apart(part, asked, self.pool(part, seed))
-        folder = self.folder / "runs" / _slug(f"{part.name} {seed}") / _slug(cell.name)
+        folder = self.folder / "runs" / slug(f"{part.name} {seed}") / slug(cell.name)
         return Step(cell.name, part.name, seed, len(asked.samples), folder)
 
     def mining_step(self, mining: Mining, part: Part, seed: int, writer: str = "main") -> Step:
@@ -290,7 +290,7 @@ class Lab:
             selection = Selection(mining.keep, mining.agree, not mining.scored, seed)
             examples = select(found, selection)
             folder = self.folder / "banks" / _place(mining, part, seed, writer)
-            write_bank(folder / f"{_slug(mining.name)}.jsonl", examples)
+            write_bank(folder / f"{slug(mining.name)}.jsonl", examples)
             self._banks[key] = Bank(examples)
         return self._banks[key]
 
@@ -335,9 +335,4 @@ def _check_apart(part: Part, asked: Drawn, pool: Drawn) -> None:
 
 def _place(mining: Mining, part: Part, seed: int, writer: str) -> str:
     several = f" {mining.programs} programs" if mining.programs > 1 else ""
-    return _slug(f"{part.name} {seed} {writer} {mining.api}{several}")
-
-
-def _slug(name: str) -> str:
-    """A name for a folder."""
-    return re.sub(r"[^a-z0-9.+]+", "-", name.lower()).strip("-")
+    return slug(f"{part.name} {seed} {writer} {mining.api}{several}")

@@ -7,7 +7,6 @@ was cut off. Answers and lessons are stored as they come: such a course goes on.
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -32,6 +31,7 @@ from viper.llm.cache import CachedLLM, SqliteStore
 from viper.profiles.learning import Data, Reflection, learner_for, origin_of
 from viper.reasoner import Reasoner, RunOptions
 from viper.reproduce.lab import RESULTS, RESULTS_MB
+from viper.reproduce.slugs import slug
 from viper.strategies.base import Components, NoExamples
 from viper.tuning.learner import LearnSettings
 from viper.tuning.lesson import Lesson
@@ -253,11 +253,6 @@ class School:
 
     def _place(self, what: str, course: Course, subject: Subject, seed: int) -> Path:
         return self.folder / what / slug(course.name) / f"{slug(subject.name)}-{seed}"
-
-
-def slug(name: str) -> str:
-    """A name for a folder."""
-    return re.sub(r"[^a-z0-9.+]+", "-", name.lower()).strip("-")
 
 
 def _prefixed(say: Callable[[str], None], prefix: str, text: str) -> None:

@@ -17,7 +17,7 @@ from viper.ace.growth import Criticised, Origin, demonstrations_of
 from viper.ace.pool import DemonstrationPool
 from viper.ace.pooled import Pooled
 from viper.errors import StoreError, UsageError, ViperError
-from viper.schema import Query, ToolCall, Trace, Trial
+from viper.schema import Query, ToolCall, Trace
 from viper.strategies.demonstrations import Part
 from viper.tools.media import Media
 from viper.tuning.case import Case
@@ -120,7 +120,7 @@ class Learner:
         course = _Course(self, task)
         if task.answered.solved:
             course.from_right()
-        elif _answering(task.answered.trace) and (task.desired is not None or task.comment):
+        elif task.answered.trace.answering and (task.desired is not None or task.comment):
             course.from_wrong()
         return replace(course.lesson(), seconds=round(time.perf_counter() - started, 3))
 
@@ -192,7 +192,7 @@ class _Course:
 
     def _reflected(self, round_: int) -> Critique | None:
         """What the reflectors blame for the answer that stands now; None: nothing."""
-        task, trial = self._task, _answering(self._now.trace)
+        task, trial = self._task, self._now.trace.answering
         plan = "" if trial is None else trial.plan or ""
         case = Case.of(self._now.trace, task.media, task.desired, task.comment, plan)
         reflectors = self._learner.reflectors
@@ -240,21 +240,13 @@ class _Course:
         self._demonstrations += learner.pool.add(found)
 
 
-def _answering(trace: Trace) -> Trial | None:
-    """The trial whose answer counted, else the last with a program."""
-    if trace.chosen is not None and trace.trials[trace.chosen].program:
-        return trace.trials[trace.chosen]
-    written = [trial for trial in trace.trials if trial.program]
-    return written[-1] if written else None
-
-
 def _program(trace: Trace) -> str | None:
-    trial = _answering(trace)
+    trial = trace.answering
     return None if trial is None else trial.program
 
 
 def _calls(trace: Trace) -> tuple[ToolCall, ...]:
-    trial = _answering(trace)
+    trial = trace.answering
     return () if trial is None else trial.tool_calls
 
 

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from viper.prompting.plans import numbered
 from viper.tuning.common_words import OPPOSITES
 
 _NUMBERED = re.compile(r"^\s*\d+\.\s+")
@@ -42,14 +43,9 @@ def edited_plans(plan: str, families: Sequence[Sequence[str]]) -> list[EditedPla
     steps = [_NUMBERED.sub("", line).strip() for line in lines if _NUMBERED.match(line)]
     found: dict[str, EditedPlan] = {}
     for edited in _edits(steps, families):
-        if edited.plan != numbered(steps):
+        if edited.plan != numbered(*steps):
             found.setdefault(edited.plan, edited)
     return list(found.values())
-
-
-def numbered(steps: Sequence[str]) -> str:
-    """Steps as a plan: ``1. …``, one a line."""
-    return "\n".join(f"{number}. {step}" for number, step in enumerate(steps, start=1))
 
 
 def _edits(steps: Sequence[str], families: Sequence[Sequence[str]]) -> Iterator[EditedPlan]:
@@ -73,7 +69,7 @@ def _without(steps: Sequence[str], place: int) -> EditedPlan:
     rest = [_renumbered(step, place + 1) for number, step in enumerate(steps) if number != place]
     where = "at the beginning" if place == 0 else f"after step {place}"
     said = f"A step is missing {where}: {_quoted(steps[place])}"
-    return EditedPlan("step left out", numbered(rest), said)
+    return EditedPlan("step left out", numbered(*rest), said)
 
 
 def _exchanged(steps: Sequence[str], place: int) -> EditedPlan:
@@ -84,7 +80,7 @@ def _exchanged(steps: Sequence[str], place: int) -> EditedPlan:
         f"Steps {place} and {place + 1} are in the wrong order: "
         f"{_quoted(steps[place - 1])} comes first"
     )
-    return EditedPlan("steps exchanged", numbered(changed), said)
+    return EditedPlan("steps exchanged", numbered(*changed), said)
 
 
 def _with_word(
@@ -96,7 +92,7 @@ def _with_word(
         step = steps[place][: match.start()] + put + steps[place][match.end() :]
         changed = [*steps[:place], step, *steps[place + 1 :]]
         said = f"Step {place + 1} says {other} where it must say {word}"
-        yield EditedPlan(kind, numbered(changed), said)
+        yield EditedPlan(kind, numbered(*changed), said)
 
 
 def _renumbered(step: str, gone: int) -> str:

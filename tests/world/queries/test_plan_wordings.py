@@ -6,10 +6,10 @@ from random import Random
 
 import pytest
 
-from viper.prompting.plans import read_plan
+from viper.prompting.plans import numbered, read_plan
 from viper.world.queries.habits import habits_of
 from viper.world.queries.meaning import FAMILIES, Family, Meaning
-from viper.world.queries.plan_wordings import plan_steps, plan_text, wrong_plan
+from viper.world.queries.plan_wordings import plan_steps, wrong_plan
 from viper.world.queries.programs import gold_program
 from viper.world.queries.sample import TextSample
 from viper.world.queries.texts import text_sample, vague_text_sample
@@ -26,7 +26,7 @@ def samples(family: Family, count: int = 300) -> list[TextSample]:
 def test_every_meaning_has_a_plan_that_reads_back(family: Family) -> None:
     random = Random(0)
     for sample in samples(family):
-        plan = plan_text(plan_steps(sample.meaning, random))
+        plan = numbered(*plan_steps(sample.meaning, random))
         assert read_plan(f"{plan}\n\n") == plan
         assert "None" not in plan and "{" not in plan
 
@@ -36,7 +36,7 @@ def test_one_plan_never_stands_for_two_programs(family: Family) -> None:
     """In the wording of one seed, equal plans mean equal programs; of a clip, equal questions."""
     programs: dict[str, set[str]] = {}
     for sample in samples(family, 900):
-        plan = plan_text(plan_steps(sample.meaning, Random(0)))
+        plan = numbered(*plan_steps(sample.meaning, Random(0)))
         programs.setdefault(plan, set()).add(gold_program(sample.meaning, task=sample.task))
     doubled = {plan: found for plan, found in programs.items() if len(found) > 1}
     assert not doubled, next(iter(doubled.items()))
@@ -47,7 +47,7 @@ def test_wordings_differ_and_steps_name_earlier_ones() -> None:
         "closest",
         {"kind": "thing", "anchor": Meaning("nth", {"kind": "cube", "side": "top", "rank": 2})},
     )
-    told = {plan_text(plan_steps(meaning, Random(seed))) for seed in range(30)}
+    told = {numbered(*plan_steps(meaning, Random(seed))) for seed in range(30)}
     assert len(told) > 3
     for plan in told:
         steps = plan.splitlines()

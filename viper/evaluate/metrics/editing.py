@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
 from viper.data.edit_target import EditTarget
 from viper.data.sample import Sample
 from viper.errors import UsageError
-from viper.evaluate.intervals import Estimate, share
 from viper.evaluate.metrics.figures import (
     Figures,
     Metric,
-    clusters,
-    details,
     figures_of,
     share_of,
 )
@@ -77,9 +74,5 @@ class Editing:
     def figures(self, rows: Iterable[Row]) -> Figures:
         """The four shares; groups by ``edited``."""
         rows = list(rows)
-        parts = {name: _share(rows, name) for name in EditVerdict._fields}
+        parts = {name: share_of(rows, name) for name in EditVerdict._fields}
         return figures_of(rows, {"edited": share_of(rows), **parts}, share_of)
-
-
-def _share(rows: Sequence[Row], detail: str) -> Estimate:
-    return share([value > 0.5 for value in details(rows, detail)], clusters(rows))

@@ -61,9 +61,10 @@ def clusters(rows: Iterable[Row]) -> list[str]:
     return [row.cluster for row in rows]
 
 
-def share_of(rows: Sequence[Row]) -> Estimate:
-    """The share of right rows; scores are 0 or 1."""
-    return share([score > 0.5 for score in scores(rows)], clusters(rows))
+def share_of(rows: Sequence[Row], detail: str | None = None) -> Estimate:
+    """The share of right rows, or of those with a detail; both are 0 or 1."""
+    values = scores(rows) if detail is None else details(rows, detail)
+    return share([value > 0.5 for value in values], clusters(rows))
 
 
 def mean_of(rows: Sequence[Row], detail: str | None = None) -> Estimate:

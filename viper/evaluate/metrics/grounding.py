@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from viper.data.sample import Sample
-from viper.evaluate.intervals import Estimate, share
-from viper.evaluate.metrics.figures import Figures, clusters, details, figures_of, mean_of
+from viper.evaluate.metrics.figures import Figures, figures_of, mean_of, share_of
 from viper.evaluate.row import Prediction, Row, Score
 from viper.evaluate.scorers import box_iou
 
@@ -34,12 +33,8 @@ class Grounding:
             rows,
             {
                 "mean_iou": mean_of(rows),
-                "acc@0.5": _share(rows, "acc@0.5"),
-                "acc@0.7": _share(rows, "acc@0.7"),
+                "acc@0.5": share_of(rows, "acc@0.5"),
+                "acc@0.7": share_of(rows, "acc@0.7"),
             },
             mean_of,
         )
-
-
-def _share(rows: Sequence[Row], detail: str) -> Estimate:
-    return share([value > 0.5 for value in details(rows, detail)], clusters(rows))

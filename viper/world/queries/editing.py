@@ -13,6 +13,7 @@ from random import Random
 
 from viper.data.coco_masks import runs_of
 from viper.data.edit_target import EditTarget, Operation, reach
+from viper.prompting.plans import numbered
 from viper.world.edited_scene import looks_of, with_looks
 from viper.world.places import ScenePlace, random_place
 from viper.world.queries.edit_templates import EMOJIS, TEMPLATES
@@ -20,7 +21,7 @@ from viper.world.queries.lexicon import GENERAL_NOUNS, NoSuchNounError
 from viper.world.queries.reserved_nouns import ReservedNouns
 from viper.world.queries.scene_nouns import SceneNouns
 from viper.world.queries.scene_words import SceneWords
-from viper.world.queries.task_sample import TaskSample, Wanted, numbered, wanted
+from viper.world.queries.task_sample import TaskSample, Wanted, wanted
 from viper.world.queries.wording import a, plural
 from viper.world.render import render_scene
 from viper.world.reserved import CONCEPTS

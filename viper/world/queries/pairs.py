@@ -11,13 +11,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
+from viper.prompting.plans import numbered
 from viper.world.places import ScenePlace, random_place
 from viper.world.queries.lexicon import NoSuchNounError
 from viper.world.queries.pair_templates import NUMBERS, TEMPLATES
 from viper.world.queries.reserved_nouns import concept_kind
 from viper.world.queries.scene_nouns import SceneNouns
 from viper.world.queries.scene_words import SceneWords
-from viper.world.queries.task_sample import TaskSample, Wanted, numbered, wanted
+from viper.world.queries.task_sample import TaskSample, Wanted, wanted
 from viper.world.queries.wording import a, plural
 
 WEIGHTS: Mapping[str, float] = {

@@ -7,7 +7,7 @@ place, with what should stand there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from random import Random
 
@@ -67,11 +67,6 @@ def plan_steps(meaning: Meaning, random: Random) -> list[str]:
     else:
         _about_clip(steps, meaning)
     return steps.said
-
-
-def plan_text(steps: Sequence[str]) -> str:
-    """Numbered steps, one a line; ends without a newline."""
-    return "\n".join(f"{number}. {step}" for number, step in enumerate(steps, start=1))
 
 
 def wrong_plan(meaning: Meaning, random: Random) -> tuple[list[str], str] | None:

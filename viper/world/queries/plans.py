@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from viper.errors import UnknownNameError
+from viper.prompting.plans import numbered
 from viper.world.queries.meaning import SELECTIONS, Meaning
-from viper.world.queries.task_sample import numbered
 from viper.world.queries.wording import ORDINALS, RELATIONS, SIDES, plural
 
 

@@ -12,10 +12,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from random import Random
 
+from viper.prompting.plans import numbered
 from viper.schema import PixelBox
 from viper.world.places import ScenePlace, random_place
 from viper.world.queries.facts import PLAIN, Fact, facts_about, words_of
-from viper.world.queries.task_sample import TaskSample, Wanted, numbered, wanted
+from viper.world.queries.task_sample import TaskSample, Wanted, wanted
 from viper.world.queries.wording import Templates
 from viper.world.render import render_scene
 from viper.world.scene import RenderedScene, Scene

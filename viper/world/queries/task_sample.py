@@ -88,8 +88,3 @@ def wanted(
     for number in range(count):
         about = concepts[number % len(concepts)] if concepts else None
         yield Wanted(f"{name}-{split}-{seed}-{part}-{number}", split, number, about)
-
-
-def numbered(*steps: str) -> str:
-    """Steps as a plan: ``1. …`` a line each."""
-    return "\n".join(f"{number}. {step}" for number, step in enumerate(steps, start=1))

@@ -19,11 +19,11 @@ from viper.prompting.compact import (
     compact_header,
     compact_program,
 )
-from viper.prompting.plans import compact_plan_asked, compact_wrong_plan
+from viper.prompting.plans import compact_plan_asked, compact_wrong_plan, numbered
 from viper.world.queries.annotate import rename
 from viper.world.queries.habits import Habits, draw_habits
 from viper.world.queries.lexicon import WORLD, Lexicon
-from viper.world.queries.plan_wordings import plan_steps, plan_text, wrong_plan
+from viper.world.queries.plan_wordings import plan_steps, wrong_plan
 from viper.world.queries.sample import TextSample
 from viper.world.queries.texts import vague_text_sample
 from viper.world.training.writer_documents import (
@@ -114,7 +114,7 @@ def _with_plans(
         yield from _planned(random, task, sample)
     for sample, (steps, critique) in wrong:
         text = varied(random, sample.text)
-        shown = compact_wrong_plan(task, text, plan_text(steps), critique, sample.options)
+        shown = compact_wrong_plan(task, text, numbered(*steps), critique, sample.options)
         yield Piece(shown, learned=False)
     yield from _planned(random, task, right[-1])
 
@@ -122,7 +122,7 @@ def _with_plans(
 def _planned(random: Random, task: str, sample: TextSample) -> Iterator[Piece]:
     text = varied(random, sample.text)
     yield Piece(compact_plan_asked(task, text, sample.options), learned=False)
-    plan = plan_text(plan_steps(sample.meaning, random))
+    plan = numbered(*plan_steps(sample.meaning, random))
     yield Piece(plan + END_OF_PROGRAM, learned=True)
 
 
@@ -136,7 +136,7 @@ def _with_programs(
     mapping = name_mapping(random, options.written, [entry.name for entry in entries])
     pieces = [Piece(compact_header([renamed_entry(one, mapping) for one in shown]), learned=False)]
     for sample, program in zip(samples, programs, strict=True):
-        plan = plan_text(plan_steps(sample.meaning, random))
+        plan = numbered(*plan_steps(sample.meaning, random))
         text = varied(random, sample.text)
         asked = compact_asked(task, text, sample.options, plan=plan)
         solved = compact_program(rename(program, mapping)) + END_OF_PROGRAM

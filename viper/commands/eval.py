@@ -16,6 +16,7 @@ from viper.commands.option_groups import options, root_option, seed_option, work
 from viper.commands.options import api_option, learned_option, profile_options
 from viper.commands.out_path import OutPath
 from viper.errors import EXIT_FAILED, EXIT_OK, UsageError
+from viper.strategies import STRATEGIES
 
 """What a store and every generator of random numbers take, whatever is added to it."""
 
@@ -44,7 +45,7 @@ _of_the_set = options(
 
 _of_the_answers = options(
     click.option("--strategy", default="program", show_default=True,
-                 help="program, plan, or a baseline: detector, vqa, captions, llm."),
+                 help=f"{', '.join(STRATEGIES)}; viper run --help says what each does."),
     click.option("--examples/--zero-shot", default=True, show_default=True,
                  help="Show the profile's in-context examples."),
     click.option("--deadline", "deadline_s", type=click.FloatRange(0, min_open=True),

@@ -68,7 +68,8 @@ def api_option(command: Callable[..., Any]) -> Callable[..., Any]:
         "--api",
         default=None,
         metavar="NAME[+FILE.py]",
-        help="abstract, vipergpt, a file of your own routines, or several joined by +.",
+        help="abstract, vipergpt, visprog, knowledge, dwim, dwim-ccq, dwim-ekvqa, dwim-gd, "
+        "dwim-vasa, dwim-vcr, dwim-vlcu, a file of your own routines, or several joined by +.",
     )(command)
 
 

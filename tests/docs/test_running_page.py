@@ -1,0 +1,72 @@
+"""``docs/running.md`` and the helps of ``viper run`` and ``viper eval`` leave nothing out."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import click
+import pytest
+
+import viper
+from viper.api.sets import api_names
+from viper.commands.eval import evaluate
+from viper.commands.run import run
+from viper.strategies import STRATEGIES
+
+DOCS = Path(viper.__file__).parents[1] / "docs"
+PAGE = (DOCS / "running.md").read_text(encoding="utf-8")
+REFERENCE = PAGE.split("| option | meaning |")[1].split("\n\n")[0]
+OPTIONS = [each for each in run.params if isinstance(each, click.Option)]
+
+
+def help_of(command: click.Command, name: str) -> set[str]:
+    """The words of an option's help."""
+    (option,) = [
+        one for one in command.params if isinstance(one, click.Option) and one.name == name
+    ]
+    return set(re.findall(r"[\w-]+", option.help or ""))
+
+
+@pytest.mark.parametrize("option", OPTIONS, ids=[option.opts[0] for option in OPTIONS])
+def test_every_option_has_a_row(option: click.Option) -> None:
+    first = [line.split("|")[1] for line in REFERENCE.splitlines()[2:]]
+    named = {flag for cell in first for flag in re.findall(r"--[a-z-]+", cell)}
+    assert set(option.opts) <= named
+    assert set(option.secondary_opts) <= set(re.findall(r"--[a-z-]+", PAGE))
+
+
+def test_no_row_names_an_option_that_there_is_not() -> None:
+    known = {flag for option in OPTIONS for flag in (*option.opts, *option.secondary_opts)}
+    first = [line.split("|")[1] for line in REFERENCE.splitlines()[2:]]
+    assert {flag for cell in first for flag in re.findall(r"--[a-z-]+", cell)} <= known
+
+
+def test_every_api_is_described() -> None:
+    section = PAGE.split("## APIs")[1].split("\n## ")[0]
+    first = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
+    named = {name for cell in first for name in re.findall(r"`([\w-]+)`", cell)}
+    assert named - {"--api"} == api_names()
+
+
+def test_every_strategy_is_described() -> None:
+    row = next(line for line in REFERENCE.splitlines() if line.startswith("| `--strategy`"))
+    baselines = PAGE.split("## Baselines")[1].split("\n## ")[0]
+    named = set(re.findall(r"`([\w-]+)`", row.split("|")[2]))
+    assert named | set(re.findall(r"^\| `(\w+)`", baselines, re.MULTILINE)) == set(STRATEGIES)
+
+
+@pytest.mark.parametrize("command", [run, evaluate], ids=["run", "eval"])
+def test_the_help_names_every_api(command: click.Command) -> None:
+    assert api_names() <= help_of(command, "api")
+
+
+def test_the_help_of_eval_names_every_strategy() -> None:
+    assert set(STRATEGIES) <= help_of(evaluate, "strategy")
+
+
+def test_the_page_on_evaluating_names_every_baseline() -> None:
+    baselines = PAGE.split("## Baselines")[1].split("\n## ")[0]
+    names = re.findall(r"^\| `(\w+)`", baselines, re.MULTILINE)
+    text = (DOCS / "evaluating.md").read_text("utf-8").split("## Baselines")[1]
+    assert " | ".join(names) in text.split("```")[0]

@@ -106,6 +106,7 @@ class RunOptions:
         """The profile's settings with these changes.
 
         Raises:
+            UnknownNameError: a choice that there is not.
             UsageError: one of them is out of range.
         """
         changes = {
@@ -193,7 +194,8 @@ class Reasoner:
             cancel: set it from another thread to end the run.
 
         Raises:
-            UsageError: an empty or oversized query, an unknown name, a choice without options.
+            UsageError: an empty or oversized query, an unknown name, a choice without options, a
+                setting out of range.
             MediaError: unreadable media.
             CancelledError: ``cancel`` was set.
         """

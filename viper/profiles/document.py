@@ -7,23 +7,27 @@ names file, line and key.
 from __future__ import annotations
 
 import dataclasses
+import difflib
+import math
 import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import platformdirs
 
+from viper.api.library import split_api
 from viper.errors import ProfileError, UnknownNameError, UsageError
 from viper.prompting.builder import STYLES
 from viper.sandbox import Limits
 from viper.strategies.base import RunSettings
+from viper.strategies.seek.sequence import load_route
 from viper.tools.loading import LoadOptions
 from viper.tools.models import ROLES
-from viper.tools.settings import Sensitivity, ToolSettings
+from viper.tools.settings import SENSITIVITIES, Sensitivity, ToolSettings
 
 SHIPPED = Path(__file__).parent
 
@@ -158,6 +162,12 @@ class _Reader:
         max_memory_gb = run.pop("max_memory_gb", 0)
         if isinstance(max_memory_gb, bool) or not isinstance(max_memory_gb, int | float):
             self._fail("max_memory_gb", "run", f"expected a number, got {max_memory_gb!r}")
+        if not 0 <= max_memory_gb < math.inf:
+            self._fail(
+                "max_memory_gb", "run", f"expected 0 (no bound) or more, got {max_memory_gb}"
+            )
+        if "without_actions" in run:
+            run["without_actions"] = self._texts(run["without_actions"], "without_actions", "run")
         if "llm" not in data:
             self._fail("llm", "", "missing; a profile needs a language model")
         tools = dict(self._table(data, "tools"))
@@ -172,7 +182,7 @@ class _Reader:
             tools=self._record(
                 ToolSettings, tools, "tools", sensitivities=self._sensitivities(data)
             ),
-            run=self._record(RunSettings, run, "run"),
+            run=self._run(run),
             limits=self._record(Limits, self._table(data, "limits"), "limits"),
             bank=bank,
             preload=preload,
@@ -180,6 +190,16 @@ class _Reader:
             max_memory_gb=float(max_memory_gb),
             path=self.path,
         )
+
+    def _run(self, table: dict[str, Any]) -> RunSettings:
+        """The settings; a graph by name is looked up here, a file where it is used."""
+        settings: RunSettings = self._record(RunSettings, table, "run")
+        if not settings.graph.endswith(".toml"):
+            try:
+                load_route(settings.graph)
+            except UnknownNameError as error:
+                self._fail("graph", "run", str(error))
+        return settings
 
     def _roles(self, table: dict[str, Any]) -> dict[str, BackendChoice]:
         self._only(table, ROLES, "roles")
@@ -214,18 +234,45 @@ class _Reader:
         for name, value in self._table(data, "sensitivities").items():
             if not isinstance(value, dict):
                 self._fail(name, "sensitivities", "expected { start = …, step = …, floor = … }")
-            found[name] = self._record(Sensitivity, value, name)
-            if not found[name].floor <= found[name].start or found[name].step <= 0:
+            if name not in SENSITIVITIES and not self._asked_by_a_routine(name, data):
+                near = difflib.get_close_matches(name, SENSITIVITIES, 1, cutoff=0.0)[0]
+                known = ", ".join(SENSITIVITIES)
+                self._fail(
+                    name,
+                    "sensitivities",
+                    f"unknown threshold; the nearest is {near}; known: {known}",
+                )
+            one = self._record(Sensitivity, value, name)
+            if not one.floor <= one.start or one.step <= 0:
                 self._fail(name, "sensitivities", "expected floor <= start and step > 0")
-            fixed = found[name].fixed
-            if fixed is not None and not found[name].floor <= fixed:
+            if one.fixed is not None and not one.floor <= one.fixed:
                 self._fail(name, "sensitivities", "expected floor <= fixed")
+            if not all(math.isfinite(number) for number in value.values()):
+                self._fail(name, "sensitivities", "expected finite numbers")
+            found[name] = one
         return found
+
+    def _asked_by_a_routine(self, name: str, data: dict[str, Any]) -> bool:
+        """Whether a file of routines that the profile names asks for a threshold of that name."""
+        return any(f'"{name}"' in text or f"'{name}'" in text for text in self._routines(data))
+
+    def _routines(self, data: dict[str, Any]) -> Iterator[str]:
+        """The text of each file of routines; one that cannot be read is blamed where it is used."""
+        api = self._table(data, "run").get("api")
+        for part in split_api(api) if isinstance(api, str) else ():
+            path = self.path.parent / Path(part).expanduser()
+            if path.suffix == ".py" and path.is_file():
+                yield path.read_text(encoding="utf-8", errors="replace")
 
     def _families(self, value: Any) -> tuple[tuple[str, ...], ...]:
         if not isinstance(value, list) or not all(isinstance(words, list) for words in value):
             self._fail("attribute_families", "tools", "expected a list of lists of words")
-        return tuple(tuple(str(word) for word in words) for words in value)
+        return tuple(self._texts(words, "attribute_families", "tools") for words in value)
+
+    def _texts(self, value: Any, key: str, section: str) -> tuple[str, ...]:
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+            self._fail(key, section, f"expected a list of words, got {value!r}")
+        return tuple(value)
 
     def _numbers(self, value: Any, key: str, section: str) -> tuple[float, ...]:
         if not isinstance(value, list) or not all(type(item) in (int, float) for item in value):
@@ -255,7 +302,18 @@ class _Reader:
         try:
             return kind(**values, **fixed)
         except UsageError as error:
+            self._blame(kind, values, section, fixed)
             self._fail(section, "", str(error))
+
+    def _blame(
+        self, kind: Any, values: dict[str, Any], section: str, fixed: dict[str, Any]
+    ) -> None:
+        """Fails with the first key whose value is wrong by itself, where there is one."""
+        for key, value in values.items():
+            try:
+                kind(**{key: value}, **fixed)
+            except UsageError as error:
+                self._fail(key, section, str(error))
 
     def _table(self, data: dict[str, Any], key: str) -> dict[str, Any]:
         value = data.get(key, {})
@@ -281,10 +339,13 @@ class _Reader:
     def _line(self, key: str, section: str) -> int:
         """The line that defines a key, looked for after its section's header; 1 if not found."""
         quoted = re.escape(key)
-        defines = re.compile(rf'(^|[{{,\s])"?{quoted}"?\s*=|^\s*\[+\s*"?{quoted}"?\s*\]')
-        header = re.compile(rf'^\s*\[+.*{re.escape(section)}|"?{re.escape(section)}"?\s*=')
+        table = rf'(?:{re.escape(section)}\s*\.\s*)?"?{quoted}"?'
+        defines = re.compile(rf'(^|[{{,\s.])"?{quoted}"?\s*=|^\s*\[+\s*{table}\s*\]')
+        header = re.compile(rf'^\s*\[+.*{re.escape(section)}|"?{re.escape(section)}"?\s*[=.]')
         inside = not section
         for number, line in enumerate(self._lines, start=1):
+            if line.lstrip().startswith("#"):
+                continue
             inside = inside or bool(header.search(line))
             if inside and defines.search(line):
                 return number

@@ -41,6 +41,8 @@ from viper.profiles.sharing import SharedModel, on_shared_model, shared_model
 from viper.sandbox import Sandbox
 from viper.sandbox.sandbox import Mode
 from viper.strategies.base import Components, ExampleSource, NoExamples
+from viper.strategies.seek.decisions import decisions_of
+from viper.strategies.seek.sequence import load_route
 from viper.tools.hub import ToolHub
 from viper.tools.models import ModelSet
 from viper.tools.roles import Floats
@@ -142,6 +144,7 @@ class Profile:
             *[partial(self._check_backend, role, choice) for role, choice in self.choices()],
             self._examples,
             self.library,
+            self._check_seeking,
         ]
         found = []
         for check in checks:
@@ -237,6 +240,13 @@ class Profile:
         missing = missing_extra(role, choice.backend)
         if missing is not None:
             raise missing
+
+    def _check_seeking(self) -> None:
+        run = self.document.run
+        route = load_route(self._beside(run.graph))
+        if run.without_actions:
+            route.without(run.without_actions)
+        decisions_of(self._beside(run.decisions))
 
     def _load(self, role: str, choice: BackendChoice) -> Any:
         source = self.model_source(choice)

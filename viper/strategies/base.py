@@ -10,7 +10,8 @@ from typing import Any, Protocol, runtime_checkable
 from viper.api.library import Library
 from viper.errors import UnknownNameError, UsageError
 from viper.llm.protocol import LLM, Completion
-from viper.prompting.ranking import Embed
+from viper.prompting.builder import STYLES
+from viper.prompting.ranking import RANKERS, Embed
 from viper.prompting.router import Routers
 from viper.sandbox import Sandbox
 from viper.schema import (
@@ -26,9 +27,29 @@ from viper.schema import (
     Usage,
 )
 from viper.strategies.demonstrations import Demonstrations, NoDemonstrations
+from viper.strategies.seek.names import ACTIONS
 from viper.tools.hub import ToolHub
 from viper.tools.media import Media
 from viper.tools.roles import Floats
+
+MAX_TEMPERATURE = 2.0
+
+_BETWEEN: Mapping[str, tuple[float, float]] = {
+    "temperature": (0, MAX_TEMPERATURE),
+    "retry_temperature": (0, MAX_TEMPERATURE),
+    "votes": (1, MAX_VOTES),
+}
+_AT_LEAST: Mapping[str, int] = {
+    "trials": 1,
+    "examples": 0,
+    "max_tokens": 1,
+    "correct_demonstrations": 0,
+    "incorrect_demonstrations": 0,
+    "max_steps": 1,
+    "max_turns": 1,
+}
+_BOUNDS = ("api_budget", "max_llm_calls", "max_llm_tokens", "max_cost_usd", "max_seconds")
+"""Settings of which 0 sets no bound."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +96,7 @@ class RunSettings:
     Attributes:
         api: name of the API set shown to the language model.
         trials: how many programs are written at most, of each vote.
-        temperature: of the first program; 0 is greedy.
+        temperature: of the first program, 0 to ``MAX_TEMPERATURE``; 0 is greedy.
         retry_temperature: of later programs that are asked for afresh, and of the first program
             of later votes, where ``temperature`` is lower.
         feedback: show the failed program and its error when asking again. The default
@@ -87,7 +108,8 @@ class RunSettings:
         example_order: ``rising`` puts the best example last, next to the query; ``falling``
             puts it first.
         votes: how many times the query is answered; the most frequent answer counts.
-        prompt_style: ``compact`` for small writers, ``full`` or ``chat`` for large ones.
+        prompt_style: one of ``STYLES``; ``compact`` for small writers, ``full`` or ``chat`` for
+            large ones.
         max_tokens: of one program.
         seed: of sampling.
         api_budget: tokens that the text of the API may take; above it, a router shows the
@@ -115,8 +137,9 @@ class RunSettings:
         max_seconds: after which strategy ``explore`` takes no further turn; 0 sets no bound.
 
     Raises:
-        UnknownNameError: another fallback.
-        UsageError: a negative bound, or an average box that is no box within the picture.
+        UnknownNameError: a fallback, retrieval, example order, prompt style, router or action that
+            there is not.
+        UsageError: a number out of range, or an average box that is no box within the picture.
     """
 
     api: str = "abstract"
@@ -149,31 +172,25 @@ class RunSettings:
     max_seconds: float = 0.0
 
     def __post_init__(self) -> None:
-        for name, value, known in (
+        for kind, chosen, known in (
             ("fallback", self.fallback, FALLBACKS),
             ("retrieval", self.retrieval, RETRIEVALS),
             ("example order", self.example_order, EXAMPLE_ORDERS),
+            ("prompt style", self.prompt_style, STYLES),
+            ("router", self.router, RANKERS),
+            *(("action", one, ACTIONS) for one in self.without_actions),
         ):
-            if value not in known:
-                raise UnknownNameError(name, value, known)
-        if not 1 <= self.votes <= MAX_VOTES:
-            raise UsageError(f"votes is {self.votes}; expected 1 to {MAX_VOTES}")
-        for name in ("max_llm_calls", "max_llm_tokens"):
-            if getattr(self, name) < 0:
-                raise UsageError(f"{name} is {getattr(self, name)}; 0 or more, 0 for no bound")
-        for name in ("correct_demonstrations", "incorrect_demonstrations"):
-            if getattr(self, name) < 0:
-                raise UsageError(f"{name} is {getattr(self, name)}; expected 0 or more")
-        if self.max_steps < 1 or self.max_cost_usd < 0:
-            raise UsageError(
-                f"max_steps is {self.max_steps}, max_cost_usd {self.max_cost_usd:g}; expected at "
-                "least 1 step, and a cost of 0 (no bound) or more"
-            )
-        if self.max_turns < 1 or self.max_seconds < 0:
-            raise UsageError(
-                f"max_turns is {self.max_turns}, max_seconds {self.max_seconds:g}; expected at "
-                "least 1 turn, and 0 (no bound) or more seconds"
-            )
+            if chosen not in known:
+                raise UnknownNameError(kind, chosen, known)
+        for name, (least, most) in _BETWEEN.items():
+            if not least <= (value := getattr(self, name)) <= most:
+                raise UsageError(f"{name} is {value}; expected {least:g} to {most:g}")
+        for name, least in _AT_LEAST.items():
+            if not (value := getattr(self, name)) >= least:
+                raise UsageError(f"{name} is {value}; expected {least} or more")
+        for name in _BOUNDS:
+            if not (value := getattr(self, name)) >= 0:
+                raise UsageError(f"{name} is {value}; 0 or more, 0 for no bound")
         if not _is_fraction_box(self.average_box):
             raise UsageError(
                 f"average_box is {self.average_box!r}; expected x0, y0, x1, y1 with "

@@ -5,7 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from viper.errors import UnknownNameError
+from viper.errors import UnknownNameError, UsageError
+
+SENSITIVITIES = (
+    "detector.threshold",
+    "matcher.threshold",
+    "video.threshold",
+    "segmenter.threshold",
+    "faces.threshold",
+    "image_search.threshold",
+)
+"""Those that the tools of this package ask the hub for."""
+
+FIND_SCOPES = ("whole", "crop")
+EXISTS_CHECKS = ("detector", "detector+vqa")
 
 
 @dataclass(frozen=True)
@@ -34,7 +47,8 @@ class ToolSettings:
     """How the hub turns model outputs into answers.
 
     Attributes:
-        sensitivities: by name; ``detector.threshold``, ``matcher.threshold``, ``video.threshold``.
+        sensitivities: by name, of :data:`SENSITIVITIES` or of a routine's own; one that is not
+            declared is 0.
         find_scope: ``whole`` runs the detector on the whole picture and keeps what lies
             in the patch (one image forward serves every patch); ``crop`` runs it on the crop.
         exists_check: ``detector`` trusts detection; ``detector+vqa`` also asks (ViperGPT's way).
@@ -43,6 +57,10 @@ class ToolSettings:
             ``verify_property`` compares a word against the others of its family.
         cache_entries, cache_mb: what is kept of encodings, and again of results, at most.
         batch: requests of different runs that one forward pass of a model serves at most.
+
+    Raises:
+        UnknownNameError: another scope or check.
+        UsageError: a number out of range.
     """
 
     sensitivities: Mapping[str, Sensitivity] = field(default_factory=dict)
@@ -53,6 +71,19 @@ class ToolSettings:
     cache_entries: int = 4096
     cache_mb: int = 256
     batch: int = 32
+
+    def __post_init__(self) -> None:
+        for name, value, known in (
+            ("find scope", self.find_scope, FIND_SCOPES),
+            ("exists check", self.exists_check, EXISTS_CHECKS),
+        ):
+            if value not in known:
+                raise UnknownNameError(name, value, known)
+        if not 0 <= self.crop_margin <= 1:
+            raise UsageError(f"crop_margin is {self.crop_margin}; expected 0 to 1")
+        for name, least in (("cache_entries", 0), ("cache_mb", 0), ("batch", 1)):
+            if getattr(self, name) < least:
+                raise UsageError(f"{name} is {getattr(self, name)}; expected {least} or more")
 
     def start_thresholds(self, *, self_tune: bool = True) -> dict[str, float]:
         """The value every sensitivity starts from, or keeps where nothing tunes it."""

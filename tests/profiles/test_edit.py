@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from dataclasses import replace
 from pathlib import Path
 
@@ -121,3 +122,27 @@ def test_files_of_an_api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("HOME", str(tmp_path))
     assert whole_api("~/own.py", Path("/else")) == str(tmp_path / "own.py")
     assert whole_api("vipergpt", tmp_path) == "vipergpt"
+
+
+def test_every_path_from_the_profiles_folder_is_found_from_another(tmp_path: Path) -> None:
+    old = tmp_path / "old.toml"
+    old.write_text(
+        """name = "old"
+description = "x"
+[run]
+graph = "./graph.toml"
+decisions = "../decided.jsonl"
+[llm]
+backend = "transformers"
+model = "./model"
+style = "compact"
+options = { adapter = "./adapter", device = "cpu" }
+""",
+        encoding="utf-8",
+    )
+    text = with_values(old, "new")
+    found = tomllib.loads(text)
+    assert found["run"]["graph"] == str(tmp_path / "graph.toml")
+    assert found["run"]["decisions"] == str(tmp_path.parent / "decided.jsonl")
+    assert found["llm"]["model"] == str(tmp_path / "model")
+    assert found["llm"]["options"] == {"adapter": str(tmp_path / "adapter"), "device": "cpu"}

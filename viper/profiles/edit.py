@@ -58,10 +58,18 @@ def _write_whole_paths(document: Any, base: Path) -> None:
         run["bank"] = str((base / bank).resolve())
     if api is not None and ".py" in api:
         run["api"] = whole_api(api, base)
+    for key in ("graph", "decisions"):
+        _write_whole(run, key, base)
     writers = (document.get(name, {}) for name in LANGUAGE_MODELS)
     for choice in (*writers, *document.get("roles", {}).values()):
-        if str(choice.get("model", "")).startswith(("./", "../")):
-            choice["model"] = str((base / choice["model"]).resolve())
+        _write_whole(choice, "model", base)
+        _write_whole(choice.get("options", {}), "adapter", base)
+
+
+def _write_whole(table: Any, key: str, base: Path) -> None:
+    """The path under a key, where it is one that is meant from the profile's folder."""
+    if str(table.get(key, "")).startswith(("./", "../")):
+        table[key] = str((base / table[key]).resolve())
 
 
 def _update(table: Any, value: Sensitivity) -> None:

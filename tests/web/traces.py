@@ -29,7 +29,7 @@ EVENT = """def execute_command(video, question, possible_answers):
 
 def asked(*programs: str, media: object = None, query: str = "?", **options: object) -> RunResult:
     """What the bench answers with these programs."""
-    with Bench(list(programs), trials=len(programs)) as bench:
+    with Bench(list(programs), trials=max(1, len(programs))) as bench:
         given = RunOptions(**options)  # type: ignore[arg-type]
         return bench.reasoner.run(picture() if media is None else media, query, given)
 

@@ -118,6 +118,7 @@ class DwimStudy:
     workers: int = 8
     say: Callable[[str], None] = lambda text: None
     _known: dict[tuple[str, int], list[Workflow]] = field(default_factory=dict)
+    _drawn: dict[tuple[str, int], Sequence[Sample]] = field(default_factory=dict)
 
     def begin(self) -> None:
         """Notes in the folder what is studied.
@@ -190,8 +191,11 @@ class DwimStudy:
         return self.components.library.api_set(self.components.settings.api)
 
     def _samples(self, split: str, seed: int, count: int) -> Sequence[Sample]:
-        where = Where(self.asked.root, split, seed)
-        return Evaluation(self.asked.set_name, where, limit=count).samples()
+        if (split, seed) not in self._drawn:
+            where = Where(self.asked.root, split, seed)
+            found = Evaluation(self.asked.set_name, where, limit=count).samples()
+            self._drawn[split, seed] = found
+        return self._drawn[split, seed]
 
     def answered(self, seed: int) -> Sequence[Sample]:
         """The samples that every agent answers under a seed."""

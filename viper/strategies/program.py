@@ -82,7 +82,7 @@ def _answer_once(
 ) -> Generator[Trial, None, int | None]:
     """The trials of one vote; returns the index of the one that answers, maybe an earlier."""
     last: Trial | None = None
-    for attempt in range(max(1, context.settings.trials)):
+    for attempt in range(context.settings.trials):
         written = write(components, context, (vote, attempt), last, tried.failed, prompter)
         if written is None:
             return None

@@ -233,7 +233,7 @@ def test_rows_are_written(capsys: pytest.CaptureFixture[str], nextqa: Path, tmp_
 def test_rows_that_cannot_be_written(capsys: pytest.CaptureFixture[str], nlvr: Path) -> None:
     path = written(nlvr, "\n".join(right_lines()))
     given = ["--root", str(nlvr), "--predictions", path, "--rows", f"{path}/rows.csv"]
-    assert "cannot write" in refused(capsys, "score", "nlvr", *given)
+    assert "nothing can be written in" in refused(capsys, "score", "nlvr", *given)
 
 
 def test_boxes_and_answers_of_the_world(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -86,9 +86,7 @@ def aware(calls: int, wrong_tool: int, wrong: int) -> list[Awareness]:
     for number, one in enumerate(reversed(found.each)):
         cause = "wrong tool" if number < wrong_tool else "wrong logic" if number < wrong else ""
         each.append(replace(one, calls=calls + number % 2, cause=cause))
-    made = replace(
-        found, each=tuple(each), causes={}, calls=replace(found.calls, value=calls + 0.5)
-    )
+    made = replace(found, each=tuple(each), calls=replace(found.calls, value=calls + 0.5))
     return [made, made]
 
 

@@ -18,8 +18,6 @@ from viper.commands.out_path import OutPath
 from viper.errors import EXIT_FAILED, EXIT_OK, UsageError
 from viper.strategies import STRATEGIES
 
-"""What a store and every generator of random numbers take, whatever is added to it."""
-
 if TYPE_CHECKING:
     from viper.data.sample import Sample
     from viper.evaluate.engines.budget import Budget

@@ -14,6 +14,7 @@ from viper.commands.options import (
     profile_options,
     split_options,
 )
+from viper.commands.out_path import OutPath
 from viper.commands.run import _print
 from viper.errors import MediaError, UsageError
 
@@ -27,7 +28,7 @@ MAX_PROGRAM_BYTES = 64 * 1024
 @click.option("--task", default="auto", show_default=True, help="What must come out.")
 @click.option("--options", "choices", multiple=True, help='Candidate answers: "a; b; c".')
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object with the whole trace.")
-@click.option("--save", type=click.Path(path_type=Path), default=None, help="Draw the answer.")
+@click.option("--save", type=OutPath(), default=None, help="Draw the answer.")
 @api_option
 @learned_option()
 @profile_options

@@ -11,6 +11,7 @@ import click
 Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 SEED = click.IntRange(-(2**31), 2**31)
+"""What a store and every generator of random numbers take, whatever is added to it."""
 
 
 def options(*decorators: Decorator) -> Decorator:

@@ -13,6 +13,7 @@ import click
 from viper.commands.kept_versions import pool_folder
 from viper.commands.option_groups import options, root_option, seed_option
 from viper.commands.options import api_option, open_profile, profile_options, quiet_libraries
+from viper.commands.out_path import OutPath
 from viper.errors import EXIT_FAILED, EXIT_OK, UsageError
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ _of_the_pool = options(
 _of_the_work = options(
     click.option("--budget", type=click.IntRange(1), metavar="N",
                  help="Ask language models N times at most, all sessions together."),
-    click.option("--work", type=click.Path(path_type=Path), metavar="DIR",
+    click.option("--work", type=OutPath(), metavar="DIR",
                  help="Where the answers are kept meanwhile; by default a folder of its own under "
                       "the state."),
 )  # fmt: skip

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,6 +14,7 @@ from viper.commands.options import (
     profile_options,
     split_options,
 )
+from viper.commands.out_path import OutPath
 from viper.commands.repeating import command_line
 from viper.errors import EXIT_FAILED, EXIT_OK
 from viper.schema import TASKS
@@ -47,13 +47,13 @@ _STRATEGY_LINES = "\n".join(
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object with the whole trace.")
 @click.option(
     "--save",
-    type=click.Path(path_type=Path),
+    type=OutPath(),
     default=None,
     help="Write the answer drawn on the picture.",
 )
 @click.option(
     "--html",
-    type=click.Path(path_type=Path),
+    type=OutPath(),
     default=None,
     help="Write what happened as a page: each line of the program beside what it produced.",
 )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from viper.commands.out_path import OutPath
 from viper.errors import EXIT_OK, UsageError
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
 @click.option("--by-group", is_flag=True, help="Print the figures of every group.")
 @click.option(
     "--rows",
-    type=click.Path(path_type=Path),
+    type=OutPath(),
     metavar="FILE.csv",
     help="Write every sample's score.",
 )

@@ -8,13 +8,14 @@ from typing import Any
 import click
 
 from viper.commands.options import open_profile, profile_options
+from viper.commands.out_path import OutPath
 from viper.errors import EXIT_OK
 
 
 @click.command()
 @click.option(
     "--work",
-    type=click.Path(path_type=Path),
+    type=OutPath(),
     default=Path(".work"),
     show_default=True,
     help="Work folder of viper world train critic; shards found there are kept.",

@@ -11,7 +11,7 @@ same code with tools that make no mistake gives the label.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -89,19 +89,27 @@ class Awareness:
     Attributes:
         calls: of tools, of a question; without the caption that it opens with.
         turns, tokens, seconds: of a question.
-        causes: how many wrong answers have which cause, by :data:`CAUSES`.
         each: of every sample, in their order.
     """
 
-    samples: int
     right: Estimate
     calls: Estimate
     turns: Estimate
     tokens: Estimate
     seconds: Estimate
     tools: tuple[OfTool, ...]
-    causes: Mapping[str, int]
-    each: tuple[OfSample, ...] = ()
+    each: tuple[OfSample, ...]
+
+    @property
+    def samples(self) -> int:
+        """How many there are."""
+        return len(self.each)
+
+    @property
+    def causes(self) -> dict[str, int]:
+        """How many wrong answers have which cause, those of :data:`CAUSES` that there are."""
+        counted = Counter(one.cause for one in self.each)
+        return {cause: counted[cause] for cause in CAUSES if counted[cause]}
 
     def share_of(self, cause: str) -> Estimate:
         """Of all samples, those that were wrong for that cause."""
@@ -143,7 +151,6 @@ def awareness(explored: Sequence[Workflow], causes: Sequence[str] | None = None)
     """
     causes = causes_of(explored) if causes is None else causes
     units = [one.unit for one in explored]
-    counted = Counter(causes)
     spent = [one.usage.prompt_tokens + one.usage.completion_tokens for one in explored]
     calls = [len(_asked(one)) for one in explored]
 
@@ -151,14 +158,12 @@ def awareness(explored: Sequence[Workflow], causes: Sequence[str] | None = None)
         return mean([float(one) for one in values], clusters=units)
 
     return Awareness(
-        samples=len(explored),
         right=share([not cause for cause in causes], units),
         calls=of_a_question(calls),
         turns=of_a_question([len(one.turns) for one in explored]),
         tokens=of_a_question(spent),
         seconds=of_a_question([one.seconds for one in explored]),
         tools=tuple(_of_tools(explored)),
-        causes={cause: counted[cause] for cause in CAUSES if counted[cause]},
         each=tuple(map(OfSample, units, calls, causes)),
     )
 
@@ -198,8 +203,9 @@ def right_with(one: Workflow, tools: PerfectTools, sandbox: Sandbox) -> bool:
         source = restated(one.turns, written)
         value = None if source is None else values.get(source.index)
         return any(tells(value, normalised(label)) for label in _labels(one))
-    is_forced = bool(one.turns) and one.turns[-1].kind == "forced"
-    candidates = [stored.value] if stored.ok else list(reversed(values.values())) * is_forced
+    candidates = [stored.value] if stored.ok else []
+    if not stored.ok and one.turns and one.turns[-1].kind == "forced":
+        candidates = list(reversed(values.values()))
     for value in candidates:
         read = read_answer(value, one.query, tools.media)
         if not isinstance(read, Failure):

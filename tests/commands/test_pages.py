@@ -42,9 +42,10 @@ def test_a_page_is_written_beside_the_answer(
 def test_a_page_that_cannot_be_written_loses_no_answer(
     asked: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "file").write_text("")
+    """A folder stands where the page should: a place that could be written, until it is."""
+    (tmp_path / "page.html").mkdir()
     _, plain, _ = viper(capsys, *asked)
-    code, out, err = viper(capsys, *asked, "--html", str(tmp_path / "file" / "page.html"))
+    code, out, err = viper(capsys, *asked, "--html", str(tmp_path / "page.html"))
     assert code != 0 and out == plain and "Traceback" not in err
     assert "page.html" in err.splitlines()[-1]
 

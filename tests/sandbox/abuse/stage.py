@@ -16,7 +16,7 @@ from tests.sandbox.abuse import resources, system_calls, wire_frames
 from tests.sandbox.abuse.case import IMAGE, VIDEO, Case, Parent
 from tests.sandbox.opened.parent import CALLS, WIRE
 from viper.api.prelude import PRELUDE
-from viper.sandbox import Limits, Outcome, Prelude, Sandbox
+from viper.sandbox import Limits, Outcome, Prelude, Sandbox, Session
 from viper.testing.fake_models import (
     FakeAnswerer,
     FakeDepth,
@@ -36,6 +36,7 @@ FUNCTIONS = Prelude.functions("find")
 
 _MOST_OPEN = 4
 _LIMITS = Limits(time_s=10)
+_TRIES = 20
 
 
 class Stage:
@@ -56,18 +57,28 @@ class Stage:
 
     def in_turns(self, case: Case) -> list[Outcome]:
         """The case in one episode: what prepares it, its last statement, what it left."""
-        prelude, limits = _place(case)
-        turns, outcomes = [*_split(case.program), "answer"], []
-        tools = self._tools(case)
-        with self._box(prelude, limits).session(tools=tools) as session:
-            session.run("before = 1", args=self._args(case, prelude))
-            for turn in turns:
+        outcomes: list[Outcome] = []
+        with self._begun(case) as session:
+            for turn in [*_split(case.program), "answer"]:
                 outcomes.append(session.run(turn, shows=True))
                 if not outcomes[-1].ok:
                     break
             if not session.ended:
-                assert session.run("before", shows=True).value == 1
+                left = session.run("before", shows=True)
+                assert left.value == 1 or _out_of_time(case, left)
         return outcomes
+
+    def _begun(self, case: Case) -> Session:
+        """An episode with a variable of its own; a hasty one is begun again when it is late."""
+        prelude, limits = _place(case)
+        for _ in range(_TRIES):
+            session = self._box(prelude, limits).session(tools=self._tools(case))
+            first = session.run("before = 1", args=self._args(case, prelude))
+            if not _out_of_time(case, first):
+                break
+            session.close()
+        assert first.ok, first.failure
+        return session
 
     def opened(self, case: Case) -> Outcome:
         """The case in a sandbox without its guard and with every other one."""
@@ -120,6 +131,12 @@ class Stage:
         picture = np.zeros((60, 100, 3), np.uint8)
         of_video = case.guard == "segments"
         return self._hub.session(media_from(np.stack([picture] * 8) if of_video else [picture] * 2))
+
+
+def _out_of_time(case: Case, outcome: Outcome) -> bool:
+    """Whether a turn of no work was late, as a busy machine makes one of a hasty case."""
+    kind = outcome.failure.kind if outcome.failure else None
+    return kind == "timeout" and kind in case.kinds
 
 
 def _split(program: str) -> list[str]:

@@ -343,7 +343,7 @@ def _each(
 ) -> None:
     """Works on so many at once; what ends is settled, also while an error or Ctrl-C ends the rest.
 
-    An error of the viper or of a library that comes with a sample is settled as well.
+    An error that comes with a sample, of viper or of a library, is settled as well.
     """
     waiting, running = list(todo), dict[Future[Workflow], Sample]()
 

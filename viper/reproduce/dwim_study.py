@@ -23,6 +23,7 @@ from viper.llm.gathered import BATCH, GatheredLLM
 from viper.llm.transformers_llm import TransformersLLM
 from viper.prompting.exploring import explore_prompt
 from viper.reasoner import Reasoner, RunOptions
+from viper.reproduce.slugs import slug
 from viper.strategies.base import Components
 from viper.tuning.agent.masking import masked
 from viper.tuning.agent.training import Tuned, TuneSettings, token_count, tune
@@ -219,8 +220,7 @@ class DwimStudy:
     def answers(self, agent: Agent, seed: int) -> list[Workflow]:
         """What an agent makes of the samples of a seed; tunes it first where it is not tuned."""
         if (agent.name, seed) not in self._known:
-            name = agent.name.replace(", ", "-").replace(" ", "-")
-            where = self.folder / f"seed-{seed}" / name
+            where = self.folder / f"seed-{seed}" / slug(agent.name)
             components = self.components
             if agent.manner:
                 components = replace(components, explorer=self._tuned(agent, seed, where))

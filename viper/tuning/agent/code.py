@@ -118,8 +118,8 @@ def _evaluated(node: ast.AST) -> Iterator[ast.AST]:
     parts = list(ast.iter_child_nodes(node))
     if isinstance(node, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
         parts = [*node.generators, *(one for one in parts if one not in node.generators)]
-    elif isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign | ast.For):
-        parts = sorted(parts, key=lambda one: one is not getattr(node, "value", None))
+    elif isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign):
+        parts = sorted(parts, key=lambda one: one is not node.value)
     for part in parts:
         yield from _evaluated(part)
     yield node

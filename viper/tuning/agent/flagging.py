@@ -114,9 +114,9 @@ def _unused(turns: Sequence[Turn], reasons: Sequence[str]) -> set[int]:
     """Places of code of use by itself of which nothing of the answer was made.
 
     Followed from the end: what is needed there is the answer, stored or, at a bound, the last value
-    that could be one; code that assigns something needed is
-    used, and needs what it reads. Code that assigns nothing was a look, and counts as used. Code
-    that is ineffective for another reason gives nothing: what it repeats or confirms does.
+    that could be one; code that assigns something needed is used, and needs what it reads. Code
+    that assigns nothing was a look, and counts as used. Code that is ineffective for another reason
+    gives nothing: what it repeats or confirms does.
     """
     needed, unused = {FINAL, *_forced_name(turns)}, set()
     for place in range(len(turns) - 1, -1, -1):

@@ -113,7 +113,7 @@ def answer_alone(asks: list[Ask]) -> None:
         for ask in asks:
             if ask.kind == "good":
                 path.write_bytes(ask.picture)
-                record = result_record(reasoner.run(str(path), ask.query))
+                record = result_record(reasoner.run(str(path), ask.query).trace)
                 ask.expected = told(json.loads(json.dumps(record)))
 
 

@@ -15,11 +15,11 @@ PACKAGE = Path(viper.__file__).parent
 LAYERS: tuple[frozenset[str], ...] = tuple(
     frozenset(names.split())
     for names in (
-        "errors schema agreement",
+        "errors schema record agreement",
         "sandbox",
         "api",
         "llm tools search prompting testing",
-        "reasoner strategies record draw",
+        "reasoner strategies draw",
         "ace tuning",
         "world data",
         "evaluate",

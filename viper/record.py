@@ -1,86 +1,135 @@
-"""A finished run as the one JSON object that ``viper run --json`` prints."""
+"""Records as JSON and back: stored, printed by ``viper run --json``, answered over HTTP.
+
+The dataclasses of :mod:`viper.schema` and of the packages above are the only declaration of a
+record: pydantic checks JSON values against their annotations, and the HTTP schema is made of them.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, make_dataclass
+from functools import cache
+from typing import Any, TypeVar, get_type_hints
 
-from viper.reasoner import RunResult
-from viper.schema import SCHEMA_VERSION, ToolCall, Trial, to_json
+from viper.errors import ViperError
+from viper.schema import Answer, ToolCall, Trace, Turn, to_json
+
+_R = TypeVar("_R")
+
+_LONGEST_VALUE = 60
 
 
-def result_record(result: RunResult, images: list[str] | None = None) -> dict[str, Any]:
-    """The run as JSON values; null where a field does not apply.
+class RecordError(ViperError, ValueError):
+    """JSON values are not the record that they should be; names the key and the value seen."""
+
+    code = "record"
+
+
+def record_from_json(kind: type[_R], values: Any) -> _R:
+    """Return the record that :func:`viper.schema.to_json` turned into these values.
+
+    Unknown keys are ignored, so that records of a later version can be read.
+
+    Raises:
+        RecordError: a field without a default is missing, or a value has another type.
+    """
+    from pydantic import ValidationError
+
+    try:
+        record: _R = _adapter(kind).validate_python(values)  # type: ignore[arg-type]
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False)[0]
+        message = first["msg"][0].lower() + first["msg"][1:]
+        if first["type"] != "missing":
+            message += f", got {repr(first['input'])[:_LONGEST_VALUE]}"
+        key = ".".join(map(str, first["loc"]))
+        raise RecordError(f"{key}: {message}" if key else message) from None
+    return record
+
+
+@cache
+def _adapter(kind: Any) -> Any:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind)
+
+
+@dataclass(frozen=True)
+class Vote:
+    """An answer that was voted for, in a few words."""
+
+    answer: str
+    count: int
+
+
+_RENAMED = {"left_out": "api_left_out"}
+"""Keys of a run's record that have another name than the field of the trace."""
+
+_ANSWER_KEYS = {"value": "answer", "kind": "answer_kind"}
+"""Likewise for fields of the answer, which stand beside those of the trace."""
+
+_COMPUTED: dict[str, tuple[Any, Callable[[Trace], Any]]] = {
+    "query": (str, lambda trace: trace.query.text),
+    "program": (str | None, lambda trace: trace.program),
+    "plan": (str | None, lambda trace: trace.plan),
+    "turns": (list[Turn] | None, lambda trace: to_json(trace.turns) or None),
+    "path": (list[Any] | None, lambda trace: to_json(trace.path) or None),
+    "tool_calls": (list[ToolCall], lambda trace: to_json(trace.tool_calls)),
+    "votes": (
+        list[Vote],
+        lambda trace: [{"answer": text, "count": count} for text, count in trace.votes],
+    ),
+}
+"""Type and value of the keys that are worked out from the trace, or take another form there."""
+
+
+def result_record(trace: Trace, images: Sequence[str] = ()) -> dict[str, Any]:
+    """Return a finished run as JSON values: every field of its trace; null where none applies.
 
     Boxes are ``[x0, y0, x1, y1]`` in pixels from the top-left corner.
 
     Args:
-        result: the run.
+        trace: of the run.
         images: files the run wrote, if any.
     """
-    trace, answer = result.trace, result.answer
+    values: dict[str, Any] = to_json(trace)
+    answer = values["answer"] or {}
     return {
-        "schema": SCHEMA_VERSION,
-        "query": trace.query.text,
-        "task": trace.task,
-        "task_reason": trace.task_reason,
-        "answer": answer.value if answer else None,
-        "answer_kind": answer.kind if answer else None,
-        "choice_index": answer.choice_index if answer else None,
-        "box": list(answer.box) if answer and answer.box else None,
-        "image_index": answer.image_index if answer else None,
-        "info": answer.info if answer else None,
-        "images": images or [],
-        "program": trace.program,
-        "plan": trace.plan,
-        "turns": [to_json(turn) for turn in trace.turns] or None,
-        "path": list(trace.path) or None,
-        "strategy": trace.strategy,
-        "profile": trace.profile,
-        "api": trace.api,
-        "api_left_out": list(trace.left_out),
-        "seed": trace.seed,
-        "failure": to_json(trace.failure) if trace.failure else None,
-        "fallback": trace.fallback,
-        "trials": [_trial(trial) for trial in trace.trials],
-        "chosen": trace.chosen,
-        "votes": [{"answer": text, "count": count} for text, count in trace.votes],
-        "tool_calls": [_call(call) for call in trace.tool_calls],
-        "usage": to_json(trace.usage),
-        "seconds": trace.seconds,
+        **{_RENAMED.get(name, name): value for name, value in values.items()},
+        **{
+            _ANSWER_KEYS.get(one.name, one.name): answer.get(one.name)
+            for one in dataclasses.fields(Answer)
+        },
+        "images": list(images),
+        **{key: compute(trace) for key, (_, compute) in _COMPUTED.items()},
     }
 
 
-def _trial(trial: Trial) -> dict[str, Any]:
-    return {
-        "program": trial.program,
-        "correction": trial.correction,
-        "ok": trial.ok,
-        "failure": to_json(trial.failure) if trial.failure else None,
-        "thresholds": dict(trial.thresholds),
-        "seconds": trial.seconds,
-        "seed": trial.seed,
-        "temperature": trial.temperature,
-        "stdout": trial.stdout,
-        "writing": to_json(trial.writing),
-        "writing_seconds": trial.writing_seconds,
-        "plan": trial.plan,
-        "demonstrations": list(trial.demonstrations),
+def _run_record() -> type:
+    of_trace = get_type_hints(Trace)
+    types = {
+        **{_RENAMED.get(name, name): kind for name, kind in of_trace.items()},
+        **{
+            _ANSWER_KEYS.get(name, name): kind | None
+            for name, kind in get_type_hints(Answer).items()
+        },
+        "images": list[str],
+        **{key: kind for key, (kind, _) in _COMPUTED.items()},
     }
+    picture = ("picture", str | None, field(default=None))
+    record = make_dataclass("RunRecord", [*types.items(), picture], frozen=True, kw_only=True)
+    record.__module__ = __name__
+    record.__doc__ = (
+        "A finished run, as ``viper run --json`` prints it. Null where a field does not apply.\n\n"
+        "Boxes are x0, y0, x1, y1 in pixels from the top-left corner. ``tool_calls`` are those of\n"
+        "the trial that gave the answer; ``api_left_out`` names what the prompt had no room for;\n"
+        "``fallback`` what answered after every trial had failed; ``chosen`` the trial that gave\n"
+        "the answer, from 0; ``votes`` where several answers were voted on, best first.\n"
+        "``picture`` is the data: address of a PNG, over HTTP and of an edit alone."
+    )
+    return record
 
 
-def _call(call: ToolCall) -> dict[str, Any]:
-    return {
-        "index": call.index,
-        "tool": call.tool,
-        "args": to_json(call.args),
-        "kwargs": to_json(call.kwargs),
-        "result": to_json(call.result),
-        "seconds": call.seconds,
-        "cached": call.cached,
-        "rejected_by": call.rejected_by,
-        "shortened_by": call.shortened_by,
-        "judged_by": call.judged_by,
-        "scores": list(call.scores),
-        "error": call.error,
-        "line": call.line,
-    }
+RunRecord = _run_record()
+"""The shape of :func:`result_record`, for the HTTP schema."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 SCHEMA_VERSION = 1
 
@@ -361,57 +361,3 @@ def to_json(record: Any) -> Any:
     if isinstance(record, list | tuple):
         return [to_json(value) for value in record]
     return record
-
-
-_R = TypeVar("_R")
-
-
-def trace_from_json(values: Mapping[str, Any]) -> Trace:
-    """The trace that :func:`to_json` gave these values; fields it does not know are passed over.
-
-    Raises:
-        TypeError: a field without a default is missing.
-    """
-    return _record(Trace, values)
-
-
-def record_from_json(kind: type[_R], values: Mapping[str, Any]) -> _R:
-    """A record with the fields of a trace, from what :func:`to_json` gave of it.
-
-    Raises:
-        TypeError: a field without a default is missing.
-    """
-    return _record(kind, values)
-
-
-_AS_THEY_ARE = frozenset({"value", "info", "result", "kwargs", "label"})
-"""Fields that hold whatever JSON value a program or a tool gave."""
-
-_NESTED: dict[str, type] = {
-    "query": Query,
-    "answer": Answer,
-    "failure": Failure,
-    "usage": Usage,
-    "writing": Usage,
-    "trials": Trial,
-    "tool_calls": ToolCall,
-    "turns": Turn,
-}
-
-
-def _record(kind: type[_R], values: Mapping[str, Any]) -> _R:
-    fields = {field.name for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
-    return kind(**{name: _value(name, values[name]) for name in fields & set(values)})
-
-
-def _value(name: str, value: Any) -> Any:
-    nested = _NESTED.get(name)
-    if nested is not None and isinstance(value, Mapping):
-        return _record(nested, value)
-    if nested is not None and isinstance(value, list):
-        return tuple(_record(nested, item) for item in value)
-    if name == "args":
-        return tuple(value)
-    if isinstance(value, list) and name not in _AS_THEY_ARE:
-        return tuple(tuple(item) if isinstance(item, list) else item for item in value)
-    return value

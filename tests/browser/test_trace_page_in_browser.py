@@ -11,7 +11,8 @@ import pytest
 
 from tests.web.test_trace_page import HOSTILE, changed, leaves
 from tests.web.traces import BROKEN, COLOURS, EVENT, FAINT, asked, page
-from viper.schema import to_json, trace_from_json
+from viper.record import record_from_json
+from viper.schema import Trace, to_json
 from viper.strategies.replay import Replay
 from viper.web.trace_page import Extras, Truth, trace_page
 
@@ -135,9 +136,9 @@ def poisoned() -> Iterator[str]:
         everywhere = changed(everywhere, path, HOSTILE)
     replays = [Replay((), whole=False)] * len(result.trace.trials)
     extras = Extras(HOSTILE, Truth(HOSTILE))
-    yield trace_page(trace_from_json(everywhere), result.media, replays, extras)
+    yield trace_page(record_from_json(Trace, everywhere), result.media, replays, extras)
     for path in leaves(values):
-        trace = trace_from_json(changed(values, path, HOSTILE))
+        trace = record_from_json(Trace, changed(values, path, HOSTILE))
         yield trace_page(trace, result.media, replays, Extras())
 
 

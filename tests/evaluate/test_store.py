@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from run_samples import a_manifest, a_row, a_trace, failed_row
 
+from tests.test_record import TRACE
 from viper.errors import StoreError, UsageError
 from viper.evaluate.row import Prediction
 from viper.evaluate.runs.store import RunStore
@@ -43,6 +44,13 @@ def test_a_row_and_its_trace_come_back_as_they_were(tmp_path: Path) -> None:
         assert store.done() == {(row.sample_id, 0)}
     with RunStore.read(tmp_path / "run") as store:
         assert list(store.rows()) == [row] and store.manifest == a_manifest()
+
+
+def test_every_field_of_a_trace_is_stored(tmp_path: Path) -> None:
+    with RunStore.create(tmp_path, a_manifest()) as store:
+        store.add(0, a_row(), TRACE)
+        stored = store.trace(a_row().sample_id, 0)
+    assert stored == json.loads(json.dumps(to_json(TRACE)))
 
 
 def test_rows_come_in_the_order_of_the_set_and_by_seed(tmp_path: Path) -> None:

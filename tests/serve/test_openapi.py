@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import fields
 
 import pytest
 import schemathesis
@@ -16,7 +17,8 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from tests.serve.bench import Served, served
-from viper.schema import EXAMPLE_ORDERS, RETRIEVALS
+from viper.record import RunRecord
+from viper.schema import EXAMPLE_ORDERS, RETRIEVALS, ToolCall, Trial
 
 CHECKS = [
     not_a_server_error,
@@ -86,3 +88,12 @@ def test_every_endpoint_and_error_is_described(open_server: Served) -> None:
         *("max_llm_calls", "max_llm_tokens", "max_steps"),
         *("max_turns", "max_seconds", "fallback"),
     }
+
+
+def test_every_field_of_a_record_is_described(open_server: Served) -> None:
+    document = open_server.client.get("/openapi.json").json()
+    answer = document["paths"]["/v1/run"]["post"]["responses"]["200"]["content"]
+    assert answer["application/json"]["schema"] == {"$ref": "#/components/schemas/RunRecord"}
+    for kind in (RunRecord, Trial, ToolCall):
+        described = document["components"]["schemas"][kind.__name__]
+        assert set(described["properties"]) == {field.name for field in fields(kind)}

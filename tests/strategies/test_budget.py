@@ -81,7 +81,7 @@ def test_a_run_without_a_trial_can_be_printed(monkeypatch: pytest.MonkeyPatch) -
     assert isinstance(result, RunResult) and result.trace.trials == ()
     assert answer_line(result).startswith("no answer: budget: 5 used of max_llm_calls 5")
     assert "tool calls:" in list(details(result))
-    record = result_record(result)
+    record = result_record(result.trace)
     assert record["failure"]["kind"] == "budget" and record["tool_calls"] == []
 
 

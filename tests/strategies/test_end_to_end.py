@@ -187,7 +187,7 @@ def test_a_model_that_fails_makes_a_tool_failure(bench: Bench) -> None:
     failure = result.failure
     assert failure is not None and (failure.kind, failure.tool) == ("tool", "simple_query")
     assert "no such weights" in failure.message and failure.call_index == 0
-    assert result_record(result)["program"] is None
+    assert result_record(result.trace)["program"] is None
 
 
 def test_every_shipped_strategy_is_there_under_its_name() -> None:

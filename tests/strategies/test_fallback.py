@@ -63,7 +63,7 @@ def test_another_average_box_from_the_profile() -> None:
 def test_json_and_text_say_so() -> None:
     with failing() as bench:
         result = bench.reasoner.run(picture(), "the cube")
-    record = result_record(result)
+    record = result_record(result.trace)
     assert record["fallback"] == "average_box" and record["failure"] is None
     assert record["trials"][1]["failure"]["kind"] == "runtime"
     assert answer_line(result).endswith("[fallback: average_box]")

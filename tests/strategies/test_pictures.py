@@ -81,7 +81,7 @@ def test_a_picture_is_an_answer(bench: Bench, tmp_path: Path) -> None:
     save_answer(result, tmp_path / "out.png")
     assert (np.asarray(Image.open(tmp_path / "out.png")) == found).all()
     assert answer_line(result) == "a picture of 100 x 60 pixels (write it with --save FILE)"
-    assert result_record(result)["answer_kind"] == "image"
+    assert result_record(result.trace)["answer_kind"] == "image"
     answered = json.loads(result_json(result))
     assert answered["picture"].startswith("data:image/png;base64,")
 

@@ -15,8 +15,8 @@ from viper.ace.pooled import pooled
 from viper.commands.present import details
 from viper.errors import CancelledError, UsageError
 from viper.llm.scripted import ScriptedLLM
-from viper.record import result_record
-from viper.schema import Example, to_json, trace_from_json
+from viper.record import record_from_json, result_record
+from viper.schema import Example, Trace, to_json
 
 PLAN = "1. Find all cubes.\n2. Take the leftmost of those of step 1."
 OTHER_PLAN = "1. Find the red cube."
@@ -66,16 +66,16 @@ def test_a_plan_first_then_the_program_from_it() -> None:
     assert (trial.plan, trial.plan_prompt, trial.prompt) == (PLAN, *asked)
     assert result.trace.strategy == "plan" and result.trace.plan == PLAN
     assert result.trace.usage.llm_calls == trial.writing.llm_calls == 2
-    record = result_record(result)
+    record = result_record(result.trace)
     assert record["plan"] == PLAN and record["trials"][0]["plan"] == PLAN
     assert "    1. Find all cubes." in list(details(result))
-    assert trace_from_json(to_json(result.trace)) == result.trace
+    assert record_from_json(Trace, to_json(result.trace)) == result.trace
 
 
 def test_strategy_program_has_no_plan() -> None:
     with Bench([LEFTMOST]) as bench:
         result = bench.reasoner.run(picture(), "the leftmost cube")
-    assert result.trace.plan is None and result_record(result)["plan"] is None
+    assert result.trace.plan is None and result_record(result.trace)["plan"] is None
 
 
 def test_four_of_each_kind_are_shown_and_named(tmp_path: Path) -> None:

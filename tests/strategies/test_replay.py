@@ -13,7 +13,8 @@ import pytest
 from tests.strategies.bench import Bench, picture
 from viper.api.library import Library, library_for
 from viper.reasoner import RunOptions, RunResult
-from viper.schema import ToolCall, to_json, trace_from_json
+from viper.record import record_from_json
+from viper.schema import ToolCall, Trace, to_json
 from viper.strategies.replay import MOST_EVENTS, Event, Replay, Replayer, reporting
 
 COUNTING = """def execute_command(image):
@@ -43,7 +44,7 @@ def answered(program: str, media: object = None, **options: object) -> RunResult
 
 
 def again(replayer: Replayer, result: RunResult, number: int = -1) -> Replay:
-    trace = trace_from_json(json.loads(json.dumps(to_json(result.trace))))
+    trace = record_from_json(Trace, json.loads(json.dumps(to_json(result.trace))))
     trial = trace.trials[number]
     return replayer.replay(trial.program, trial.tool_calls, trace.query, result.media)
 
@@ -176,4 +177,4 @@ def test_routines_of_a_file_are_there(tmp_path: Path) -> None:
 
 def test_a_trace_survives_json() -> None:
     trace = answered(COUNTING).trace
-    assert trace_from_json(json.loads(json.dumps(to_json(trace)))) == trace
+    assert record_from_json(Trace, json.loads(json.dumps(to_json(trace)))) == trace

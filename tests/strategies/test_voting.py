@@ -236,7 +236,7 @@ def test_short_texts() -> None:
 def test_votes_are_told_and_stored() -> None:
     result, _ = ask([saying("red"), saying("blue"), saying("blue", 1)])
     assert "votes: 2 for blue; 1 for red (the answer is of trial 2)" in list(details(result))
-    record = json.loads(json.dumps(result_record(result)))
+    record = json.loads(json.dumps(result_record(result.trace)))
     assert record["votes"] == [{"answer": "blue", "count": 2}, {"answer": "red", "count": 1}]
     assert record["chosen"] == 1 and record["program"] == saying("blue").strip()
     assert to_json(result.trace)["votes"] == [["blue", 2], ["red", 1]]

@@ -11,7 +11,8 @@ import pytest
 
 from tests.strategies.bench import Bench, picture
 from viper.errors import UsageError
-from viper.schema import to_json, trace_from_json
+from viper.record import record_from_json
+from viper.schema import Trace, to_json
 from viper.tuning.case import Case, is_desired
 from viper.tuning.intervention import Intervention, Limits, questions
 from viper.tuning.reflector import InterventionReflector, Reflector, Weighing
@@ -55,7 +56,7 @@ def case(bench: Bench, program: str, desired: Any, media: Any = None, **asked: A
     shown = picture() if media is None else media
     options = {"task": "question", "self_tune": False, **asked}
     result = bench.reasoner.execute(program, shown, "what is it?", **options)
-    trace = trace_from_json(json.loads(json.dumps(to_json(result.trace))))
+    trace = record_from_json(Trace, json.loads(json.dumps(to_json(result.trace))))
     found = Case.of(trace, result.media, desired)
     assert found is not None
     return found

@@ -16,7 +16,8 @@ import pytest
 from tests.strategies.bench import Bench, picture
 from tests.web.traces import BROKEN, COLOURS, EVENT, FAINT, asked, page
 from viper.reasoner import RunResult
-from viper.schema import Trace, to_json, trace_from_json
+from viper.record import record_from_json
+from viper.schema import Trace, to_json
 from viper.strategies.replay import Replay
 from viper.tools.media import media_from
 from viper.tuning.critique import Critique
@@ -170,7 +171,7 @@ def poisoned(result: RunResult) -> Iterator[tuple[tuple[Any, ...], Trace]]:
     """The trace with hostile text in place of each string in turn."""
     values = to_json(result.trace)
     for path in leaves(values):
-        yield path, trace_from_json(changed(values, path, HOSTILE))
+        yield path, record_from_json(Trace, changed(values, path, HOSTILE))
 
 
 def assert_harmless(html: str) -> None:

@@ -193,7 +193,7 @@ def _print(result: RunResult, given: dict[str, Any]) -> int:
         save_answer(result, given["save"])
         images = [str(given["save"])]
     if given["as_json"]:
-        click.echo(json.dumps(result_record(result, images), ensure_ascii=False))
+        click.echo(json.dumps(result_record(result.trace, images), ensure_ascii=False))
     elif given.get("program_only"):
         click.echo(result.program or "")
     else:

@@ -16,7 +16,8 @@ from viper.evaluate.runs.lines import append_line, read_lines
 from viper.evaluate.runs.manifest import Manifest
 from viper.evaluate.runs.plain import dumps
 from viper.evaluate.runs.store import RunStore
-from viper.schema import Answer, Query, Trace, trace_from_json
+from viper.record import record_from_json
+from viper.schema import Answer, Query, Trace
 from viper.tools.media import media_from
 from viper.tuning.case import Case, is_desired
 from viper.tuning.comments import Families, Reading, read_comment
@@ -119,7 +120,7 @@ def feedback_cases(
             if values is None or name not in samples:
                 raise UsageError("its trace or its picture is not there")
             media = media_from(samples[name].load())
-            trace = trace_from_json(values)
+            trace = record_from_json(Trace, values)
             case = case_of(trace, remarks, media, families)
             if case is None:
                 raise UsageError("no program was written for it")

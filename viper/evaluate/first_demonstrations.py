@@ -23,7 +23,8 @@ from viper.evaluate.planted_demonstrations import Planting, Solved, Wish
 from viper.evaluate.row import Row
 from viper.evaluate.runs.store import RunStore
 from viper.evaluate.tryout import BudgetSpentError, Tryout
-from viper.schema import trace_from_json
+from viper.record import record_from_json
+from viper.schema import Trace
 from viper.strategies.prompts import asked_as
 
 
@@ -65,7 +66,7 @@ def _solved(store: RunStore, row: Row, sample: Sample, source: Source) -> Solved
         source.evaluation.where.split or "",
     )
     try:
-        left = demonstrations_of(trace_from_json(values), origin, solved=True)
+        left = demonstrations_of(record_from_json(Trace, values), origin, solved=True)
     except UsageError:
         return None  # too long for a demonstration
     return Solved(sample, tuple(left)) if left else None

@@ -25,7 +25,8 @@ from viper.evaluate.engines.work import Item
 from viper.evaluate.journal import Journal
 from viper.evaluate.row import Prediction, Row
 from viper.evaluate.runs.store import RunStore
-from viper.schema import Answer, Trace, trace_from_json
+from viper.record import record_from_json
+from viper.schema import Answer, Trace
 from viper.tools.media import media_from
 from viper.tuning.learner import Answered, Learner, Task
 from viper.tuning.lesson import Lesson
@@ -137,7 +138,7 @@ class Learning:
         kept = self.store.row(*item.key)
         if kept is not None:
             values = self.store.trace(*item.key)
-            return kept, None if values is None else trace_from_json(values)
+            return kept, None if values is None else record_from_json(Trace, values)
         done = self.answering.answer(item, cancel)
         if done is None:
             raise CancelledError("learning was cancelled")

@@ -17,8 +17,9 @@ from viper.evaluate.row import Row
 from viper.evaluate.runs.kept import samples_of_run
 from viper.evaluate.runs.store import RunStore
 from viper.evaluate.workflows import kind_of
+from viper.record import record_from_json
 from viper.sandbox import Sandbox
-from viper.schema import Trace, trace_from_json
+from viper.schema import Trace
 from viper.tuning.agent.workflow import Workflow
 
 RIGHT_FROM = 0.5
@@ -65,7 +66,7 @@ def explored_samples(store: RunStore) -> Iterator[Workflow]:
     """The samples of a run that have turns, as workflows."""
     for row in store.rows():
         values = store.trace(row.sample_id, row.seed)
-        trace = trace_from_json(values) if values is not None else None
+        trace = record_from_json(Trace, values) if values is not None else None
         if trace is not None and trace.turns:
             yield _workflow(row, trace, store.manifest.set.name)
 

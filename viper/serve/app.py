@@ -11,6 +11,7 @@ from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
 
 from viper.reasoner import Reasoner
+from viper.record import RunRecord
 from viper.serve.answers import JobAnswer, JobStream
 from viper.serve.edge import Edge, error_response
 from viper.serve.forms import ExecForm, RunForm, request_body
@@ -18,7 +19,7 @@ from viper.serve.jobs import Job
 from viper.serve.metrics import CONTENT_TYPE
 from viper.serve.note import note_of
 from viper.serve.refusals import RouteError
-from viper.serve.schema import Health, Readiness, RunRecord, errors
+from viper.serve.schema import Health, Readiness, errors
 from viper.serve.service import Service
 from viper.serve.settings import ServeSettings
 from viper.serve.submission import exec_work, run_work, submitted

@@ -16,7 +16,7 @@ from viper.tools.roles import Pixels
 
 def result_json(result: RunResult) -> bytes:
     """The record of a run, with its ``picture`` where one was answered."""
-    record = result_record(result)
+    record = result_record(result.trace)
     if result.picture is not None:
         record["picture"] = _address(result.picture)
     return encoded(record)
@@ -32,10 +32,8 @@ def _address(picture: Pixels) -> str:
 
 
 def trial_json(trial: Trial) -> bytes:
-    """A trial with its tool calls; the prompts are left out."""
-    record = to_json(trial)
-    del record["prompt"], record["plan_prompt"]
-    return encoded(record)
+    """A trial as JSON."""
+    return encoded(to_json(trial))
 
 
 def encoded(value: Any) -> bytes:

@@ -17,7 +17,8 @@ from viper.evaluate.row import Row
 from viper.evaluate.runs.files import file_errors, write_whole
 from viper.evaluate.runs.manifest import Manifest
 from viper.evaluate.runs.store import PAGE, RunStore
-from viper.schema import trace_from_json
+from viper.record import record_from_json
+from viper.schema import Trace
 from viper.strategies.replay import Replayer
 from viper.tools.media import media_from
 from viper.tuning.lesson import Lesson
@@ -66,7 +67,7 @@ class SamplePages:
         if values is None or sample is None:
             return None
         try:
-            trace, media = trace_from_json(values), media_from(sample.load())
+            trace, media = record_from_json(Trace, values), media_from(sample.load())
         except (ViperError, OSError, TypeError):
             return None
         extras = Extras(

@@ -11,8 +11,8 @@ import pytest
 from tests.strategies.bench import Bench, picture
 from viper.errors import PromptTooLongError, UsageError
 from viper.reasoner import RunResult
-from viper.record import result_record
-from viper.schema import to_json, trace_from_json
+from viper.record import record_from_json, result_record
+from viper.schema import Trace, to_json
 from viper.strategies.explore.agent import MAX_UNREADABLE
 
 COUNT = "<code>cubes = image_patch.find('cube')\nlen(cubes)"
@@ -47,9 +47,9 @@ def test_variables_live_on_and_the_answer_ends_it() -> None:
     assert result.trace.turns[0].calls == (1,) and result.trace.tool_calls[1].tool == "find"
     assert result.trace.tool_calls[0].tool == "caption_image"
     assert result.trace.program is None and result.trace.strategy == "explore"
-    assert result_record(result)["turns"][3]["value"] == 2
+    assert result_record(result.trace)["turns"][3]["value"] == 2
     stored = json.loads(json.dumps(to_json(result.trace)))
-    assert trace_from_json(stored).turns == result.trace.turns
+    assert record_from_json(Trace, stored).turns == result.trace.turns
     last = made.llm.calls[-1].prompt
     assert "Caption: " in last and last.index("two of them") < last.index("final_answer = len")
 

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from viper.agreement import normalised
 from viper.prompting.exploring import FINAL, Action, Step
-from viper.schema import Query, ToolCall, Turn, Usage, record_from_json, to_json
+from viper.record import RecordError, record_from_json
+from viper.schema import Query, ToolCall, Turn, Usage, to_json
 from viper.tuning.agent.code import Written, constants_after, view
 
 MANNERS = ("standard", "given", "discrepancy")
@@ -56,7 +57,7 @@ class Workflow:
     tool_calls: tuple[ToolCall, ...] = ()
     usage: Usage = Usage()
     seconds: float = 0.0
-    seed: int = 0
+    seed: int = field(default=0, metadata={"strict": True})
     made_by: str = ""
     cluster: str = ""
     error: str = ""
@@ -75,9 +76,7 @@ class Workflow:
         """
         try:
             made = record_from_json(cls, values)
-            if not _is_sound(made):
-                raise TypeError("a field of another type")
-        except (TypeError, AttributeError, KeyError) as error:
+        except RecordError as error:
             raise ValueError(f"no workflow: {error}") from None
         if made.manner not in MANNERS or made.outcome not in OUTCOMES:
             raise ValueError(
@@ -95,27 +94,6 @@ class Workflow:
     def steps(self) -> tuple[Step, ...]:
         """The turns as prompts show them."""
         return tuple(step_of(turn) for turn in self.turns if turn.kind != "forced")
-
-
-def _is_sound(made: Workflow) -> bool:
-    """Whether what came out of a file has the types that are relied on."""
-    texts = [made.id, made.set, made.kind, made.made_by, made.cluster, made.error]
-    texts += made.captions
-    numbers = [made.seed]
-    if not isinstance(made.query, Query) or not isinstance(made.usage, Usage):
-        return False
-    texts += [made.query.text, made.query.task, made.query.media, *made.query.options]
-    for turn in made.turns:
-        if not isinstance(turn, Turn) or not isinstance(turn.writing, Usage):
-            return False
-        texts += [turn.kind, turn.text, turn.result, turn.by]
-        numbers += [turn.index, *turn.calls]
-    for call in made.tool_calls:
-        if not isinstance(call, ToolCall):
-            return False
-        texts.append(call.tool)
-        numbers.append(call.index)
-    return all(isinstance(one, str) for one in texts) and all(type(one) is int for one in numbers)
 
 
 def step_of(turn: Turn) -> Step:

@@ -19,7 +19,8 @@ from starlette.routing import Route
 
 from viper.evaluate.row import Row
 from viper.evaluate.runs.store import RunStore
-from viper.schema import trace_from_json
+from viper.record import record_from_json
+from viper.schema import Trace
 from viper.strategies.replay import Replayer
 from viper.web.atlas.addresses import address, wanted_from, whole
 from viper.web.atlas.gallery import Gallery
@@ -176,7 +177,7 @@ def _trace_page(atlas: Atlas, request: Request, refused: tuple[Said, str] | None
         raise HTTPException(
             404, f"the sample's pictures are not here ({shelf.gallery.problem or 'unreadable'})"
         )
-    trace = trace_from_json(values)
+    trace = record_from_json(Trace, values)
     extras = Extras(
         command=again(shelf.store.manifest, row),
         truth=truth_of(row),

@@ -21,7 +21,8 @@ from viper.evaluate.runs.kept import KEPT_SET, MEDIA, kept_sample
 from viper.evaluate.runs.manifest import Manifest, SetDescription, samples_hash
 from viper.evaluate.runs.store import MANIFEST, RunStore, check_free, read_manifest
 from viper.reasoner import Reasoner
-from viper.schema import Query, Trace, to_json, trace_from_json
+from viper.record import record_from_json
+from viper.schema import Query, Trace, to_json
 from viper.strategies.answers import resolve_task
 from viper.strategies.base import RunSettings
 from viper.tools.media import Media, media_from
@@ -138,7 +139,9 @@ class AskedRun:
         row, values = self.row(sample_id), self.store.trace(sample_id, SEED)
         if values is None:
             raise UsageError(f"nothing ran for {sample_id!r}")
-        return trace_from_json(values), media_from(kept_sample(self.store.folder, row).load())
+        return record_from_json(Trace, values), media_from(
+            kept_sample(self.store.folder, row).load()
+        )
 
     def close(self) -> None:
         """Lets the next writer in."""

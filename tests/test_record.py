@@ -1,0 +1,167 @@
+"""Records as JSON: nothing of a trace is lost on the way out, nothing foreign comes in."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+import pytest
+
+from viper.record import RecordError, RunRecord, record_from_json, result_record
+from viper.schema import (
+    Answer,
+    Failure,
+    Query,
+    ToolCall,
+    Trace,
+    Trial,
+    Turn,
+    Usage,
+    to_json,
+)
+
+FAILURE = Failure("tool", "no box", 2, "x = 1", "f", "ToolError", "find", "threshold", 0)
+CALL = ToolCall(
+    index=3,
+    tool="find",
+    args=({"kind": "image", "fields": ["image0", 3, 4]}, "cube"),
+    kwargs={"limit": 2},
+    result=[{"box": [0, 1, 2, 3]}],
+    seconds=0.5,
+    cached=True,
+    rejected_by="detector.threshold",
+    shortened_by="detector.limit",
+    judged_by="detector.threshold",
+    scores=(0.9, 0.1),
+    error="refused",
+    line=2,
+    taught=("loc: pyramid",),
+)
+TRIAL = Trial(
+    index=1,
+    program="def execute_command(image):\n    return 1",
+    correction="self_tune",
+    ok=True,
+    failure=FAILURE,
+    thresholds={"detector.threshold": 0.5},
+    tool_calls=(CALL,),
+    stdout="hello",
+    seconds=1.5,
+    seed=7,
+    temperature=0.2,
+    prompt="Write a program",
+    writing=Usage(1, 2, 3, 4, 0.5),
+    writing_seconds=0.25,
+    plan="1. look",
+    plan_prompt="Write a plan",
+    demonstrations=("d1",),
+)
+TRACE = Trace(
+    query=Query("where is it?", "ground", "images", ("a", "b"), "s1"),
+    task="ground",
+    task_reason="asked",
+    answer=Answer("a", "box", 1, (1.0, 2.0, 3.0, 4.0), 0, {"why": ["seen", 1]}),
+    failure=None,
+    trials=(replace(TRIAL, index=0), TRIAL),
+    usage=Usage(5, 6, 7, 8, None),
+    seconds=2.5,
+    strategy="seek",
+    profile="embedded",
+    api="abstract",
+    seed=3,
+    path=({"action": "search", "of": [1, 2]},),
+    turns=(Turn(0, "code", "x = 1", "1", FAILURE, (3,), {"x": [1]}, 0.1, Usage(1), "checker"),),
+    left_out=("depth",),
+    fallback="vqa",
+    examples_shown=("e1", "e2"),
+    examples_left_out=2,
+    chosen=1,
+    votes=(("a", 2), ("b", 1)),
+)
+
+
+def names(kind: type) -> set[str]:
+    return {one.name for one in fields(kind)}
+
+
+@pytest.mark.parametrize("record", [TRACE, TRIAL, CALL], ids=["trace", "trial", "call"])
+def test_the_sample_has_a_value_in_every_field(record: Any) -> None:
+    empty = {one.name for one in fields(record) if getattr(record, one.name) in (None, "", ())}
+    assert empty <= {"failure"}, "give it one, so that these tests speak of the new field"
+
+
+def test_a_trace_comes_back_as_it_was() -> None:
+    again = record_from_json(Trace, json.loads(json.dumps(to_json(TRACE))))
+    assert to_json(again) == to_json(TRACE)
+    assert (again.trials, again.answer, again.votes) == (TRACE.trials, TRACE.answer, TRACE.votes)
+
+
+def test_every_field_of_a_run_is_printed_and_described() -> None:
+    printed = json.loads(json.dumps(result_record(TRACE)))
+    assert (names(Trace) - {"left_out"}) | {"api_left_out"} <= set(printed)
+    assert printed["trials"] == to_json(TRACE.trials) and set(printed["trials"][1]) == names(Trial)
+    assert printed["tool_calls"] == [to_json(CALL)] and set(to_json(CALL)) == names(ToolCall)
+    assert set(printed) | {"picture"} == names(RunRecord)
+    record_from_json(RunRecord, printed)
+
+
+def test_the_keys_that_are_no_fields_of_the_trace_keep_their_meaning() -> None:
+    printed = result_record(TRACE, ["out.png"])
+    told = {
+        "query": "where is it?",
+        "answer": "a",
+        "answer_kind": "box",
+        "choice_index": 1,
+        "box": [1.0, 2.0, 3.0, 4.0],
+        "image_index": 0,
+        "info": {"why": ["seen", 1]},
+        "images": ["out.png"],
+        "program": TRIAL.program,
+        "plan": "1. look",
+        "votes": [{"answer": "a", "count": 2}, {"answer": "b", "count": 1}],
+        "api_left_out": ["depth"],
+    }
+    assert {key: printed[key] for key in told} == told
+
+
+def test_what_does_not_apply_is_null() -> None:
+    printed = result_record(replace(TRACE, answer=None, failure=FAILURE, turns=(), path=()))
+    for key in ("answer", "answer_kind", "choice_index", "box", "info", "turns", "path"):
+        assert printed[key] is None
+    assert printed["failure"] == to_json(FAILURE)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"seed": "many"}, r"^seed: input should be a valid integer.*, got 'many'$"),
+        ({"trials": [{}]}, r"^trials\.0\.index: field required$"),
+        ({"query": "where?"}, r"^query: input should be .*, got 'where\?'$"),
+        ({"votes": [["a", "b"]]}, r"^votes\.0\.1: input should be a valid integer"),
+    ],
+)
+def test_the_error_names_the_key_and_the_value(change: dict[str, Any], said: str) -> None:
+    with pytest.raises(RecordError, match=said):
+        record_from_json(Trace, {**to_json(TRACE), **change})
+
+
+def test_another_value_than_an_object_is_refused() -> None:
+    with pytest.raises(RecordError, match="got 3"):
+        record_from_json(Trace, 3)
+
+
+def test_values_of_a_later_version_and_odd_texts_are_read() -> None:
+    values = {**to_json(CALL), "mood": "good", "scores": ["nan"], "tool": "half \ud800 a pair"}
+    call = record_from_json(ToolCall, values)
+    assert call.tool == "half \ud800 a pair" and call.scores[0] != call.scores[0]
+
+
+def test_a_new_field_needs_no_more_than_its_declaration() -> None:
+    @dataclass(frozen=True)
+    class Later(Trace):
+        mood: str = field(default="good")
+
+    later = Later(**{one.name: getattr(TRACE, one.name) for one in fields(TRACE)}, mood="bad")
+    assert result_record(later)["mood"] == "bad"
+    assert record_from_json(Later, json.loads(json.dumps(to_json(later)))).mood == "bad"

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.commands.test_bad_input import viper
 from tests.evaluate.fake_backends import a_set, color_of
-from tests.evaluate.run_samples import a_manifest
 from viper.cli import main
 from viper.errors import StoreError
-from viper.evaluate.feedback import FEEDBACK, Feedback, add_feedback
+from viper.evaluate.feedback import COMMENT_ALONE, FEEDBACK, Feedback, add_feedback
 from viper.evaluate.feedback_cases import (
     FeedbackCase,
     LearnedRemarks,
     Unreadable,
-    families_of,
     feedback_cases,
 )
 from viper.evaluate.runs.store import RunStore
-from viper.tuning.common_words import COMMON_FAMILIES
 
 Capture = pytest.CaptureFixture[str]
 
@@ -60,24 +56,24 @@ def test_each_answer_is_one_case_until_it_was_learned_from(run: Path, tmp_path: 
     learned = LearnedRemarks(tmp_path / "state" / "learned.jsonl")
     assert cases(run, learned) == []
     add_feedback(run, Feedback("q2", 0, "violet"))
-    add_feedback(run, Feedback("q1", comment=f"it should be {another(1)}"))
-    add_feedback(run, Feedback("q2", comment=f"no, it's {another(2)}"))
-    add_feedback(run, Feedback("q4", comment="correct"))
-    add_feedback(run, Feedback("q5", comment="the light is strange"))
-    second, first, right, words = cases(run, learned)
+    add_feedback(run, Feedback("q1", 0, another(1)))
+    add_feedback(run, Feedback("q2", 0, another(2), "the ball hides it"))
+    add_feedback(run, Feedback("q2", comment="look again"))
+    add_feedback(run, Feedback("q2", comment="look again"))
+    add_feedback(run, Feedback("q4", 0, answered(4)))
+    second, first, right = cases(run, learned)
     assert isinstance(second, FeedbackCase) and isinstance(first, FeedbackCase)
-    assert (second.sample_id, second.case.desired, len(second.remarks)) == ("q2", another(2), 2)
-    assert second.case.comment == f"no, it's {another(2)}" and second.right is False
+    assert (second.sample_id, second.case.desired, len(second.remarks)) == ("q2", another(2), 4)
+    assert second.case.comment == "the ball hides it\nlook again" and second.right is False
     assert (first.sample_id, first.case.desired) == ("q1", another(1))
     assert first.case.trial.tool_calls and first.case.media.images[0].shape == (12, 16, 3)
-    assert isinstance(right, FeedbackCase) and isinstance(words, FeedbackCase)
+    assert isinstance(right, FeedbackCase)
     assert (right.case.desired, right.right) == (answered(4), True)
-    assert (words.case.desired, words.right) == (None, None)
     learned.add(second.remarks)
-    assert [one.sample_id for one in cases(run, learned)] == ["q1", "q4", "q5"]
+    assert [one.sample_id for one in cases(run, learned)] == ["q1", "q4"]
     again = LearnedRemarks(tmp_path / "state" / "learned.jsonl")
-    assert [one.sample_id for one in cases(run, again)] == ["q1", "q4", "q5"]
-    add_feedback(run, Feedback("q2", comment="look again"))
+    assert [one.sample_id for one in cases(run, again)] == ["q1", "q4"]
+    add_feedback(run, Feedback("q2", comment="once more"))
     (new, *_) = cases(run, again)
     assert isinstance(new, FeedbackCase) and new.case.desired == another(2)
 
@@ -85,10 +81,12 @@ def test_each_answer_is_one_case_until_it_was_learned_from(run: Path, tmp_path: 
 def test_what_makes_no_case_is_told_and_the_rest_goes_on(run: Path, tmp_path: Path) -> None:
     add_feedback(run, Feedback("q99", 0, "red"))
     add_feedback(run, Feedback("q1", 7, "red"))
+    add_feedback(run, Feedback("q5", comment="the light is strange"))
     add_feedback(run, Feedback("q2", 0, "red"))
-    unknown, other_seed, good = cases(run, LearnedRemarks(tmp_path / "none"))
+    unknown, other_seed, words, good = cases(run, LearnedRemarks(tmp_path / "none"))
     assert isinstance(unknown, Unreadable) and isinstance(other_seed, Unreadable)
     assert "not there" in unknown.why and "not there" in other_seed.why
+    assert isinstance(words, Unreadable) and words.why == COMMENT_ALONE
     assert isinstance(good, FeedbackCase)
 
 
@@ -120,18 +118,11 @@ def test_remarks_of_other_kinds_are_refused(run: Path, tmp_path: Path, line: str
         cases(run, LearnedRemarks(tmp_path / "none"))
 
 
-def test_families_are_those_of_the_runs_profile() -> None:
-    own = {"tools": {"attribute_families": [["up", "down"], ["in", 3]]}}
-    assert families_of(a_manifest(document=own)) == [["up", "down"], ["in"]]
-    for document in ({}, {"tools": {}}, {"tools": {"attribute_families": []}}, {"tools": "x"}):
-        assert families_of(replace(a_manifest(), document=document)) == COMMON_FAMILIES
-
-
-def test_the_command_says_how_a_comment_is_read(run: Path, capsys: Capture) -> None:
-    given = ("feedback", str(run), "q1", "--comment")
-    code, out, err = viper(capsys, *given, f"it should be {another(1)}")
-    assert (code, out) == (0, "") and f"read as --answer '{another(1)}'" in err
-    code, _, err = viper(capsys, *given, "the light is strange")
-    assert code == 0 and "kept as words: states no answer" in err
-    code, _, err = viper(capsys, *given, "the light is strange", "--answer", "red")
-    assert code == 0 and "read as" not in err and "kept as words" not in err
+def test_the_command_says_that_a_comment_alone_teaches_nothing(run: Path, capsys: Capture) -> None:
+    given = ("feedback", str(run), "q1", "--comment", "it should be green")
+    code, out, err = viper(capsys, *given)
+    assert (code, out) == (0, "") and "a comment alone" in err and "--answer" in err
+    code, out, _ = viper(capsys, "feedback", str(run))
+    assert code == 0 and "it should be green" in out
+    code, _, err = viper(capsys, *given, "--answer", "red")
+    assert code == 0 and "a comment alone" not in err

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from viper.tuning.common_words import COMMON_FAMILIES, OPPOSITES
-from viper.tuning.fault_words import program_fault
-from viper.tuning.plan_edits import EditedPlan, edited_plans
-from viper.tuning.program_edits import Vocabulary, edited_programs
+from viper.tuning.plan_edits import COMMON_FAMILIES, OPPOSITES, EditedPlan, edited_plans
+from viper.tuning.program_edits import Vocabulary, edited_programs, program_fault
 
 PLAN = "1. Find all red cubes.\n2. Take the Leftmost of those of step 1.\n3. Compare steps 1 and 2."
 

@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from viper.commands.kept_versions import shown
 from viper.errors import EXIT_OK, UsageError
 
 if TYPE_CHECKING:
     from viper.evaluate.feedback import Feedback
     from viper.evaluate.row import Row
     from viper.evaluate.runs.store import RunStore
-    from viper.tuning.comments import Reading
 
 
 @click.command()
@@ -32,18 +30,22 @@ if TYPE_CHECKING:
 def feedback(run: Path, sample: str | None, as_json: bool, **given: Any) -> int:
     """Note what would have been right for SAMPLE of RUN; without --answer and --comment, show it.
 
-    A comment alone is enough: one that states the answer ("it should be 3") is read as --answer,
-    others are kept for a language model to read. Remarks are kept in feedback.jsonl of the run's
-    folder. The run itself is not changed: scores
-    and reports stay those of the data set's labels.
+    viper learn --from RUN learns from the right answers, and reads comments beside them. A comment
+    alone is kept for people to read. Remarks are kept in feedback.jsonl of the run's folder. The
+    run itself is not changed: scores and reports stay those of the data set's labels.
 
     \b
     viper feedback runs/first val-0-question-3 --answer "red"
     viper feedback runs/first val-0-referring-1 --comment "it took the shadow for the ball"
     viper feedback runs/first
     """
-    from viper.evaluate.feedback import Feedback, add_feedback, answer_from, read_feedback
-    from viper.evaluate.feedback_cases import row_reading
+    from viper.evaluate.feedback import (
+        COMMENT_ALONE,
+        Feedback,
+        add_feedback,
+        answer_from,
+        read_feedback,
+    )
     from viper.evaluate.runs.store import RunStore
 
     with RunStore.read(run) as store:
@@ -54,24 +56,13 @@ def feedback(run: Path, sample: str | None, as_json: bool, **given: Any) -> int:
         if sample is None:
             raise UsageError("which sample? give its id after RUN; viper view shows them")
         row = _row(store, sample, given["seed"])
-        manifest = store.manifest
     answer = None if given["answer"] is None else answer_from(given["answer"], row)
     comment = given["comment"] or ""
     add_feedback(run, Feedback(row.sample_id, row.seed, answer, comment))
     click.echo(f"noted for {row.sample_id}", err=True)
     if answer is None:
-        _tell(row_reading(row, comment, manifest), row)
+        click.echo(COMMENT_ALONE, err=True)
     return EXIT_OK
-
-
-def _tell(reading: Reading, row: Row) -> None:
-    """How a comment without --answer will be read."""
-    right = reading.desired
-    if right is None:
-        click.echo(f"kept as words: {shown(reading.why)}", err=True)
-        return
-    words = row.options[right] if row.task == "choice" else str(right)
-    click.echo(f"read as --answer {shown(words)!r}; add --answer if that is not meant", err=True)
 
 
 def _row(store: RunStore, sample: str, seed: int) -> Row:

@@ -128,7 +128,7 @@ def _found(given: dict[str, Any]) -> list[First]:
     from viper.evaluate.metrics import metric
     from viper.evaluate.planted_demonstrations import Wish
     from viper.evaluate.tryout import Tryout
-    from viper.tuning.common_words import COMMON_FAMILIES
+    from viper.tuning.plan_edits import COMMON_FAMILIES
 
     bound_arenas()
     profile = open_profile(given).without_examples()

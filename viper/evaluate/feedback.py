@@ -29,6 +29,11 @@ RIGHT_IS = {
 }
 """What the right answer of a task looks like; in words otherwise."""
 
+COMMENT_ALONE = (
+    "a comment alone is kept for people to read and teaches nothing; "
+    "say what would have been right with --answer"
+)
+
 
 @dataclass(frozen=True)
 class Feedback:

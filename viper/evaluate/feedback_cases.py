@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from viper.errors import UsageError, ViperError
-from viper.evaluate.feedback import Feedback, read_feedback
-from viper.evaluate.row import Row
+from viper.evaluate.feedback import COMMENT_ALONE, Feedback, read_feedback
 from viper.evaluate.runs.kept import samples_of_run
 from viper.evaluate.runs.lines import append_line, read_lines
-from viper.evaluate.runs.manifest import Manifest
 from viper.evaluate.runs.plain import dumps
 from viper.evaluate.runs.store import RunStore
 from viper.record import record_from_json
-from viper.schema import Answer, Query, Trace
+from viper.schema import Trace
 from viper.tools.media import media_from
 from viper.tuning.case import Case, is_desired
-from viper.tuning.comments import Families, Reading, read_comment
-from viper.tuning.common_words import COMMON_FAMILIES
-from viper.tuning.from_feedback import case_of
 
 LEARNED = "learned-feedback.jsonl"
 """Name of the file, in the state's folder, that notes which remarks were learned from."""
@@ -64,9 +59,9 @@ class FeedbackCase:
 
     Attributes:
         trace: of the run that answered.
-        case: with the desired answer, where somebody said one, and all comments.
+        case: with the last right answer that somebody gave, and all comments.
         remarks: ids, for :meth:`LearnedRemarks.add`.
-        right: whether the desired answer is the one that was given; None where none is known.
+        right: whether the desired answer is the one that was given.
     """
 
     sample_id: str
@@ -74,7 +69,7 @@ class FeedbackCase:
     trace: Trace
     case: Case
     remarks: tuple[str, ...]
-    right: bool | None
+    right: bool
 
 
 @dataclass(frozen=True)
@@ -94,8 +89,12 @@ def feedback_cases(
 ) -> Iterator[FeedbackCase | Unreadable]:
     """Every answer of a run with a remark that was not learned from, in the order of its first.
 
-    All remarks about an answer are one case: who corrects a remark is believed in the end. Media
-    are read one case at a time.
+    All remarks about an answer are one case: who corrects a remark is believed in the end. Comments
+    without a right answer are no case. Media are read one case at a time.
+
+    Source: CLOVA (Gao et al. 2024), sec. 3.3: human feedback is the desired answer or a comment.
+    Differs: a comment is read beside a desired answer only, since nothing else can tell whether
+    what was learned helped.
 
     Args:
         root: folder of the set's official files.
@@ -113,43 +112,26 @@ def feedback_cases(
         if any(remark_id(store, one) not in learned for one in remarks)
     }
     samples = samples_of_run(store, root, [name for name, _ in new]) if new else {}
-    families = families_of(store.manifest)
     for (name, seed), remarks in new.items():
+        answers = [one.answer for one in remarks if one.answer is not None]
+        comments = dict.fromkeys(filter(None, (one.comment.strip() for one in remarks)))
         try:
+            if not answers:
+                raise UsageError(COMMENT_ALONE)
             values = store.trace(name, seed)
             if values is None or name not in samples:
                 raise UsageError("its trace or its picture is not there")
             media = media_from(samples[name].load())
             trace = record_from_json(Trace, values)
-            case = case_of(trace, remarks, media, families)
+            case = Case.of(trace, media, answers[-1], "\n".join(comments), trace.plan or "")
             if case is None:
                 raise UsageError("no program was written for it")
         except (ViperError, OSError, TypeError) as error:
             yield Unreadable(name, seed, str(error))
             continue
         ids = tuple(remark_id(store, one) for one in remarks)
-        yield FeedbackCase(name, seed, trace, case, ids, _is_right(case))
-
-
-def row_reading(row: Row, comment: str, manifest: Manifest) -> Reading:
-    """How a comment on a row will be read; see :mod:`viper.tuning.comments`."""
-    found = row.prediction
-    answer = None
-    if found is not None:
-        answer = Answer(found.value, "", found.choice_index, found.box)
-    query = Query(row.text, row.task, options=row.options)
-    return read_comment(comment, query, answer, families_of(manifest))
-
-
-def families_of(manifest: Manifest) -> Families:
-    """The families of words of a run's profile; common English ones where it has none."""
-    tools = manifest.document.get("tools")
-    named = tools.get("attribute_families") if isinstance(tools, Mapping) else None
-    if not isinstance(named, Sequence) or isinstance(named, str):
-        return COMMON_FAMILIES
-    words = [[word for word in its if isinstance(word, str)]
-             for its in named if isinstance(its, Sequence)]  # fmt: skip
-    return words or COMMON_FAMILIES
+        right = is_desired(case.answer, case.desired, case.query.task)
+        yield FeedbackCase(name, seed, trace, case, ids, right)
 
 
 def remark_id(store: RunStore, remark: Feedback) -> str:
@@ -157,12 +139,6 @@ def remark_id(store: RunStore, remark: Feedback) -> str:
     run = (store.manifest.created, store.manifest.fingerprint)
     said: list[Any] = [remark.sample_id, remark.seed, remark.answer, remark.comment, remark.given]
     return hashlib.sha256(dumps([*run, *said]).encode("utf-8", "replace")).hexdigest()[:16]
-
-
-def _is_right(case: Case) -> bool | None:
-    if case.desired is None:
-        return None
-    return is_desired(case.answer, case.desired, case.query.task)
 
 
 def _remark_id(values: Any) -> str:

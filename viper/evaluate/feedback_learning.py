@@ -107,7 +107,7 @@ class FeedbackLearning:
                 self.on_change(self.standing)
 
     def _learn_from(self, one: FeedbackCase, journal: Journal) -> None:
-        case, score = one.case, float(one.right is True)
+        case, score = one.case, float(one.right)
 
         def judge(answer: Answer | None) -> float:
             return float(is_desired(answer, case.desired, case.query.task))

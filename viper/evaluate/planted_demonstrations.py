@@ -14,9 +14,8 @@ from viper.evaluate.tryout import Tryout
 from viper.schema import Example
 from viper.strategies.demonstrations import PARTS, Part
 from viper.tuning.critique import Critique
-from viper.tuning.fault_words import program_fault
 from viper.tuning.plan_edits import EditedPlan, edited_plans
-from viper.tuning.program_edits import EditedProgram, Vocabulary, edited_programs
+from viper.tuning.program_edits import EditedProgram, Vocabulary, edited_programs, program_fault
 
 PROGRAMS_TRIED, PLANS_TRIED = 24, 4
 """Faults tried in one program or plan; each plan takes a request."""

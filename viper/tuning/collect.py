@@ -2,7 +2,7 @@
 
 Three manners, each for the tools that learn from it: boxes and masks out of a store that people
 annotated (the detector, the segmenter), pictures found by a text (the matcher, the classifier, the
-inpainter), and answers inferred from what would have been right (:mod:`viper.tuning.answer_texts`).
+inpainter), and answers inferred from what would have been right (:mod:`viper.tuning.tool_updates`).
 Stores and searches are stated here as Protocols; :mod:`viper.tuning.collecting` asks them.
 
 Source: CLOVA (Gao et al. 2024), sec. 3.4, "Data collection"; the numbers: its supplement, sec. 8.

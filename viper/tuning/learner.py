@@ -65,7 +65,7 @@ class Task:
         answered: how it went.
         again: answers it once more with what is known by now: by the program that is given, else
             by a new one; with demonstrations to be shown before those of the pool.
-        desired: what would have been right; None: a comment is all there is.
+        desired: what would have been right; None: it is not known.
         comment: in words.
         stale: tools may have learned since it was answered; its program is tried again first.
     """

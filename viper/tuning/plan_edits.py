@@ -10,7 +10,60 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from viper.prompting.plans import numbered
-from viper.tuning.common_words import OPPOSITES
+
+COLORS = (
+    "red", "orange", "yellow", "green", "blue", "purple", "pink", "brown", "black", "white",
+    "gray",
+)  # fmt: skip
+
+COMMON_FAMILIES: tuple[tuple[str, ...], ...] = (
+    COLORS,
+    ("big", "small"),
+    ("large", "little"),
+    ("wooden", "metal", "plastic", "glass"),
+    ("open", "closed"),
+    ("old", "young"),
+)
+"""English words that exclude each other, for where a profile declares no families of its own."""
+
+_OPPOSITES = (
+    ("left", "right"),
+    ("leftmost", "rightmost"),
+    ("above", "below"),
+    ("over", "under"),
+    ("in front of", "behind"),
+    ("front", "back"),
+    ("top", "bottom"),
+    ("topmost", "bottommost"),
+    ("highest", "lowest"),
+    ("higher", "lower"),
+    ("before", "after"),
+    ("first", "last"),
+    ("nearest", "farthest"),
+    ("closest", "farthest"),
+    ("nearer", "farther"),
+    ("closer", "farther"),
+    ("largest", "smallest"),
+    ("biggest", "smallest"),
+    ("larger", "smaller"),
+    ("bigger", "smaller"),
+    ("tallest", "shortest"),
+    ("widest", "narrowest"),
+    ("most", "fewest"),
+    ("more", "fewer"),
+)
+
+
+def _both_ways(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for one, other in pairs:
+        found.setdefault(one, other)
+        found.setdefault(other, one)
+    return found
+
+
+OPPOSITES = _both_ways(_OPPOSITES)
+"""Words of place, order and extent, each with its opposite."""
 
 _NUMBERED = re.compile(r"^\s*\d+\.\s+")
 _REFERENCE = re.compile(r"\b(steps?\s+)(\d+(?:(?:,\s*|\s+and\s+|,\s+and\s+|\s+or\s+)\d+)*)", re.I)

@@ -10,6 +10,7 @@ where reflection blames no tool, the concepts that calls name are tried in the s
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,7 +22,6 @@ from viper.strategies.replay import restored
 from viper.tools.abilities import looked_at
 from viper.tools.hub import ToolHub
 from viper.tools.media import Media
-from viper.tuning.answer_texts import answer_text
 from viper.tuning.critique import Critique
 from viper.tuning.lesson import Update, told
 from viper.tuning.soft_prompts.base import AnsweredQuestion, Progress, TunerOptions
@@ -33,6 +33,9 @@ MOST_RIGHT_ANSWERS = 200
 """Questions that the visual answerer got right by itself, kept to hold its prompts back."""
 
 _RIGHT_PER_TASK = 2
+
+MOST_ANSWER = 60
+"""Characters of an answer: a word or a few, never an explanation."""
 
 
 @dataclass(frozen=True)
@@ -211,6 +214,22 @@ class ToolUpdates:
         """The pixels that a call's tool was shown."""
         session = self.hub.session(about.media)
         return looked_at(session, session.region(restored(call.args[0])))
+
+
+def answer_text(desired: Any) -> str | None:
+    """A desired result as visual answerers say it: small letters, yes or no, digits; else None."""
+    if isinstance(desired, bool):
+        return "yes" if desired else "no"
+    if isinstance(desired, int | float):
+        if isinstance(desired, float) and not math.isfinite(desired):
+            return None
+        whole = int(desired) == desired
+        text = str(int(desired)) if whole and abs(desired) < 1e15 else f"{desired:g}"
+    elif isinstance(desired, str):
+        text = " ".join(desired.split()).rstrip(".").lower()
+    else:
+        return None
+    return text if 0 < len(text) <= MOST_ANSWER else None
 
 
 def has_learned(done: Sequence[Update]) -> bool:

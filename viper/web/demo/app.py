@@ -95,7 +95,12 @@ def build(demo: Demo) -> gr.Blocks:
                 trace = gr.HTML("", js_on_load=None)
                 with gr.Column(elem_classes="viper-feedback"):
                     right = gr.Textbox(label="Wrong? What would have been right", lines=1)
-                    comment = gr.Textbox(label="A comment in words", lines=2, max_length=LONGEST)
+                    comment = gr.Textbox(
+                        label="A comment in words",
+                        info="kept for people to read; only a right answer is learned from",
+                        lines=2,
+                        max_length=LONGEST,
+                    )
                     note = gr.Button("Keep this feedback")
                     noted = gr.HTML("", js_on_load=_SPOKEN)
 

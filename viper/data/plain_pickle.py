@@ -1,109 +1,108 @@
-"""Reads pickles that hold plain data, and refuses all others before anything is imported or called.
+"""Reads pickles of lists, dicts, texts and numbers, as RefCOCO's refs are, and refuses all others.
 
-A pickle is a program, and :class:`pickle.Unpickler` with a strict ``find_class`` still runs parts
-of it: objects that :mod:`copyreg` has cached for an extension code come without being looked up,
-a put at a huge index or a length in the header of a truncated file allocates gigabytes, and
-hashing deeply shared tuples takes for ever. So this is an interpreter of its own, of the opcodes
-that plain data need; it has no way to name, import, build or call anything.
+A pickle is a program. A strict ``find_class`` alone does not tame it: objects that :mod:`copyreg`
+has cached for an extension code never reach it, BUILD sets attributes of what is there, a put at
+a huge index makes the C unpickler allocate gigabytes, and hashing deeply shared tuples takes for
+ever. So this is the standard library's unpickler in Python with a table of the opcodes that such
+data need: none of them names, imports, builds or calls anything, makes a tuple, or trusts a
+length, and their number is bounded.
 
-Admitted: dict, list, tuple, set, frozenset, str, bytes, int, float, bool, None, of protocols
-0 to 5, Python 2's included (its byte strings become text, as Latin-1). Four names that older
-protocols write plain data with are known by their spelling: set, frozenset, bytes, and
-``_codecs.encode``. Keys and members of sets are scalars or tuples of scalars.
+Python 2's byte strings become text, as Latin-1.
 """
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+import pickle
+import pickletools
+import struct
+from collections.abc import Callable
+from io import BytesIO
+from itertools import chain, islice
+from typing import Any
 
-from viper.data.plain_opcodes import Machine
-from viper.data.plain_values import NotPlainError
 from viper.data.source import Source
 
 MAX_BYTES = 256 * 2**20
 """Longest file; the refs of RefCOCO have tens of megabytes at most."""
 
-MAX_DEPTH = 100
-"""Deepest nesting."""
+MAX_OPCODES = 20_000_000
+"""Most opcodes run, and so most values made; the refs of RefCOCO take about five million."""
 
-MAX_EXPANDED = 100_000_000
+MAX_VALUES = 20_000_000
 """Most values, counted as often as they can be reached: a list may hold another one twice."""
+
+MAX_DEPTH = 20
+"""Deepest nesting; the refs of RefCOCO are nested five deep."""
+
+ADMITTED = """
+PROTO FRAME STOP MARK NONE NEWTRUE NEWFALSE INT BININT BININT1 BININT2 LONG LONG1 FLOAT BINFLOAT
+STRING BINSTRING SHORT_BINSTRING UNICODE BINUNICODE SHORT_BINUNICODE EMPTY_LIST LIST APPEND APPENDS
+EMPTY_DICT DICT SETITEM SETITEMS PUT BINPUT LONG_BINPUT MEMOIZE GET BINGET LONG_BINGET
+"""
 
 
 def load_plain(source: Source) -> Any:
-    """The plain data in a pickle file.
+    """Return the plain data in a pickle file.
 
     Raises:
-        DataError: missing, too long, cut short, or no pickle of plain data.
+        DataError: missing, too long, cut short, damaged, not plain, too deep or too large.
     """
+    unpickler = _PlainUnpickler(BytesIO(source.read_bytes(MAX_BYTES)), encoding="latin1")
     try:
-        return loads_plain(source.read_bytes(MAX_BYTES))
-    except NotPlainError as error:
-        raise source.wrong("", str(error), "a pickle of plain data") from None
+        value = unpickler.load()
+        _check_extent(value)
+    except EOFError:
+        seen = "is cut short or is no pickle"
+    except pickle.UnpicklingError as error:
+        seen = str(error)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, struct.error):
+        seen = "is damaged or is no pickle"
+    else:
+        return value
+    raise source.wrong("", seen, "a pickle of lists, dicts, texts and numbers")
 
 
-def loads_plain(data: bytes) -> Any:
-    """The plain data in a pickle.
+class _Opcodes(dict[int, Callable[[Any], None]]):
+    """The handlers of the admitted opcodes; counts how many are run."""
 
-    Raises:
-        NotPlainError: cut short, damaged, or not plain, too deep or too large; says which.
-    """
-    value = Machine(data).run()
-    _check_shape(value)
-    return value
+    def __init__(self) -> None:
+        handlers = pickle._Unpickler.dispatch
+        codes = {each.name: ord(each.code) for each in pickletools.opcodes}
+        super().__init__({codes[name]: handlers[codes[name]] for name in ADMITTED.split()})
+        self._left = MAX_OPCODES
+
+    def __getitem__(self, code: int) -> Callable[[Any], None]:
+        self._left -= 1
+        if self._left < 0:
+            raise pickle.UnpicklingError(f"has more than {MAX_OPCODES:,} opcodes")
+        return super().__getitem__(code)
+
+    def __missing__(self, code: int) -> Callable[[Any], None]:
+        name = next((each.name for each in pickletools.opcodes if ord(each.code) == code), None)
+        if name is None:
+            raise pickle.UnpicklingError(f"is no pickle: there is no opcode {bytes([code])!r}")
+        raise pickle.UnpicklingError(f"holds the opcode {name}, which plain data do not need")
 
 
-def _check_shape(root: Any) -> None:
-    """Refuses cycles, deep nesting, values that unfold to very many, and what is not plain.
+class _PlainUnpickler(pickle._Unpickler):
+    def load(self) -> Any:
+        self.dispatch = _Opcodes()  # type: ignore[misc]  # one count for each load
+        return super().load()
 
-    Each container is visited once, without recursion: ``sizes`` counts what it unfolds to.
-    """
-    sizes: dict[int, int] = {}
-    path: list[tuple[Any, Any, int]] = []  # container, its remaining children, values so far
-    open_ids: set[int] = set()
-    value: Any = root
-    while True:
-        size = _leaf_size(value, sizes)
-        if size is None:
-            if id(value) in open_ids:
-                _refuse("holds a list that holds itself")
-            if len(path) == MAX_DEPTH:
-                _refuse(f"is nested more than {MAX_DEPTH} deep")
-            open_ids.add(id(value))
-            path.append((value, iter(_children(value)), 1))
-        while path:
-            container, children, so_far = path.pop()
-            so_far += size or 0
-            if so_far > MAX_EXPANDED:
-                _refuse(f"unfolds to more than {MAX_EXPANDED:,} values")
-            value = next(children, _END)
-            if value is not _END:
-                path.append((container, children, so_far))
-                break
-            open_ids.discard(id(container))
-            sizes[id(container)] = size = so_far
-        else:
+
+def _check_extent(root: Any) -> None:
+    """Refuse lists that hold themselves, deep nesting, and sharing that unfolds without end."""
+    level, count = [root], 0
+    for _ in range(MAX_DEPTH):
+        count += len(level)
+        inner = (
+            value.values() if isinstance(value, dict) else value
+            for value in level
+            if isinstance(value, dict | list)
+        )
+        level = list(islice(chain.from_iterable(inner), MAX_VALUES - count + 1))
+        if not level:
             return
-
-
-_END = object()
-
-_SCALARS = (str, int, float, bool, bytes, type(None))
-_CONTAINERS = (dict, list, tuple, set, frozenset)
-
-
-def _leaf_size(value: Any, sizes: dict[int, int]) -> int | None:
-    """What a value unfolds to; None for a container that is yet to be visited."""
-    if type(value) in _SCALARS:
-        return 1
-    if type(value) not in _CONTAINERS:
-        _refuse(f"holds {value}")
-    return sizes.get(id(value))
-
-
-def _children(value: Any) -> Any:
-    return value.values() if type(value) is dict else value
-
-
-def _refuse(what: str) -> NoReturn:
-    raise NotPlainError(what)
+        if count + len(level) > MAX_VALUES:
+            raise pickle.UnpicklingError(f"unfolds to more than {MAX_VALUES:,} values")
+    raise pickle.UnpicklingError(f"is nested more than {MAX_DEPTH} deep or holds itself")

@@ -5,7 +5,7 @@ list of ``{ref_id, ann_id, category_id, image_id, split, sentences: [{sent_id, s
 ``NAME/instances.json`` (COCO: ``images``, ``annotations`` with ``bbox`` [x, y, width, height],
 ``categories``); pictures in ``images/mscoco/images/train2014/``. The root may also be the folder
 NAME itself, beside ``images/``. The pickle is read by :mod:`viper.data.plain_pickle`, which
-runs nothing.
+imports and calls nothing.
 
 One sample is one expression (``sent``, as the peers evaluate); its id is ``REFID-SENTID``, its
 cluster the picture, its target ``(x0, y0, x1, y1)`` in pixels from the top-left corner.

@@ -22,7 +22,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from viper.data.world import world_media, world_sample
 from viper.evaluate.intervals import proportion
 from viper.llm.transformers_llm import TransformersLLM
 from viper.profiles import load_profile
@@ -32,11 +31,12 @@ from viper.tools.media import media_from
 from viper.tuning.case import Case
 from viper.tuning.critique import Critique, CritiqueError
 from viper.tuning.language_reflector import LanguageReflector, language_reflector
-from viper.tuning.planted import Planted, Solved, plant
 from viper.tuning.reflector import InterventionReflector, Reflector, Weighing
-from viper.world.queries.generate import generate
-from viper.world.queries.meaning import FAMILIES, Family
-from viper.world.queries.programs import gold_program
+from viper_lab.datasets.world import world_media, world_sample
+from viper_lab.faults.planted import Planted, Solved, plant
+from viper_lab.world.queries.generate import generate
+from viper_lab.world.queries.meaning import FAMILIES, Family
+from viper_lab.world.queries.programs import gold_program
 
 SPARE = 3
 """Samples drawn for each fault that is wanted: some programs are wrong, some faults do no harm."""

@@ -4,7 +4,7 @@
                                             [--guidance 1.5 2.5 4] [--sheet edits.png]
 
 Replaces one object of each of some validation scenes by another one and prints what the shipped
-matcher and detector make of it (``viper.world.training.inpainter_score``), for each guidance.
+matcher and detector make of it (``viper_lab.recipes.inpainter_score``), for each guidance.
 ``--sheet`` saves the first edits to look at: before, masked, after, and as the renderer draws
 what was asked for. An edit takes one run of the denoiser a step, two at once with guidance.
 """
@@ -15,8 +15,8 @@ import argparse
 from pathlib import Path
 
 from viper.tools.inpainter_diffusers import DiffusersInpainter
-from viper.world.training.inpainter import SAMPLING_STEPS
-from viper.world.training.inpainter_score import WEIGHTS, edits, evaluate, replacements, sheet
+from viper_lab.recipes.inpainter import SAMPLING_STEPS
+from viper_lab.recipes.inpainter_score import WEIGHTS, edits, evaluate, replacements, sheet
 
 GUIDANCES = (1.5, 2.5, 4.0)
 SHOWN = 24

@@ -11,11 +11,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 
-import viper.world
+from viper.profiles.wiring import EMBEDDED
 
-MEDIA = Path(viper.world.__file__).parent / "media"
+MEDIA = EMBEDDED / "media"
 FIRST = (str(MEDIA / "table.png"), "the ball closest to the cyan cube")
 SECOND = (str(MEDIA / "cones.png"), "what color is the second cone from the left?")
 

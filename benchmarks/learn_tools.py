@@ -18,20 +18,20 @@ import tempfile
 import time
 from pathlib import Path
 
-from viper.evaluate.concepts.asked import rows
 from viper.profiles import load_profile
 from viper.tuning.prompt_pool import PromptPool
 from viper.tuning.soft_prompts.base import TunerOptions
 from viper.tuning.teach import Sources, Teacher
-from viper.world.annotated import WorldStore
-from viper.world.found import WorldSearch
-from viper.world.reserved import CONCEPTS
+from viper_lab.scores.concepts.asked import rows
+from viper_lab.world.annotated import WorldStore
+from viper_lab.world.found import WorldSearch
+from viper_lab.world.reserved import CONCEPTS
 
 
 def main() -> None:
     given = _arguments()
     concepts = given.concepts.split(",") if given.concepts else list(CONCEPTS)
-    questions = importlib.import_module(f"viper.evaluate.concepts.{given.tool}")
+    questions = importlib.import_module(f"viper_lab.scores.concepts.{given.tool}")
     hub = load_profile("embedded").components().hub
     search = WorldSearch(given.wrong, given.seed)
     options = TunerOptions(seed=given.seed, validate=not given.without_validation)

@@ -18,17 +18,17 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
-import viper.world
 from viper.api.sets import api_set
 from viper.llm.openai_llm import OpenAILLM
 from viper.llm.protocol import Sampling
 from viper.llm.transformers_llm import TransformersLLM
+from viper.profiles.wiring import EMBEDDED
 from viper.prompting.compact import END_OF_PROGRAM, compact_document
-from viper.world.queries.sample import TextSample
-from viper.world.queries.texts import generate_text_only
-from viper.world.training.writer_documents import annotated
+from viper_lab.recipes.writer_documents import annotated
+from viper_lab.world.queries.sample import TextSample
+from viper_lab.world.queries.texts import generate_text_only
 
-WRITER = Path(viper.world.__file__).parent / "weights" / "writer"
+WRITER = EMBEDDED / "weights" / "writer"
 EXAMPLES = 4
 
 

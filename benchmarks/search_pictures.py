@@ -23,8 +23,8 @@ from PIL import Image
 from viper.profiles import load_profile
 from viper.search.image_index import ImageIndex
 from viper.tools.crops import object_crop
-from viper.world.layout import sample_scene
-from viper.world.render import render_scene
+from viper_lab.world.layout import sample_scene
+from viper_lab.world.render import render_scene
 
 SCENES = 300
 SIDE = 64

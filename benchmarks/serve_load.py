@@ -35,9 +35,9 @@ from PIL import Image
 from soak import resident_mb
 
 from viper import Reasoner, load_profile
-from viper.data.world import world_media
 from viper.record import result_record
-from viper.world.queries.generate import generate
+from viper_lab.datasets.world import world_media
+from viper_lab.world.queries.generate import generate
 
 FAMILIES = ("referring", "question")
 MALFORMED_SHARE = CANCELLED_SHARE = 0.05

@@ -17,16 +17,16 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
-from viper.data.world import EDITIONS, world_media
-from viper.evaluate.world_samples import is_right
 from viper.profiles import load_profile
 from viper.reasoner import Reasoner
 from viper.strategies.base import Components
 from viper.tools.settings import Sensitivity
-from viper.world.queries.generate import generate
-from viper.world.queries.habits import habits_of
-from viper.world.queries.programs import gold_program
-from viper.world.queries.sample import WorldSample
+from viper_lab.datasets.world import EDITIONS, world_media
+from viper_lab.scores.samples import is_right
+from viper_lab.world.queries.generate import generate
+from viper_lab.world.queries.habits import habits_of
+from viper_lab.world.queries.programs import gold_program
+from viper_lab.world.queries.sample import WorldSample
 
 NAME = "detector.threshold"
 FIXED = (0.08, 0.14, 0.20, 0.23, 0.26, 0.30, 0.35, 0.41, 0.50)

@@ -36,7 +36,7 @@ from viper.web.atlas.gallery import Gallery
 from viper.web.atlas.index import AtlasIndex
 from viper.web.trace_page import Extras, replay_all, trace_page
 
-CLIP = Path(__file__).parents[1] / "viper" / "world" / "media" / "clip.mp4"
+CLIP = Path(__file__).parents[1] / "viper" / "embedded" / "media" / "clip.mp4"
 TRIALS = 5
 FILTERS = (
     "", "?page=200", "?failure=runtime", "?tool=find&sort=worst", "?low=0.5&sort=slowest",

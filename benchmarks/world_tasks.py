@@ -21,8 +21,6 @@ from typing import Any
 from viper import Reasoner, load_profile
 from viper.data.registry import data_set
 from viper.data.sample import Sample, Where
-from viper.data.world_tasks import WorldTask, task_sample
-from viper.evaluate.edit_judges import by_scenes
 from viper.evaluate.intervals import mean
 from viper.evaluate.metrics import metric
 from viper.evaluate.metrics.editing import LooksAtPictures
@@ -30,9 +28,11 @@ from viper.evaluate.row import Prediction
 from viper.reasoner import RunOptions
 from viper.schema import Answer
 from viper.tools.media import Media
-from viper.world.perfect import answer_perfectly
-from viper.world.queries.task_sample import TaskSample
-from viper.world.scene import RenderedScene
+from viper_lab.datasets.tasks import WorldTask, task_sample
+from viper_lab.scores.scene_judge import by_scenes
+from viper_lab.world.perfect import answer_perfectly
+from viper_lab.world.queries.task_sample import TaskSample
+from viper_lab.world.scene import RenderedScene
 
 SETS = (
     *("world-pairs:known", "world-pairs:reserved", "world-tag:known", "world-tag:reserved"),

@@ -15,7 +15,7 @@ from viper import Reasoner, load_profile
 from viper.cli import main
 
 ROOT = Path(__file__).resolve().parent.parent
-MEDIA = ROOT / "viper" / "world" / "media"
+MEDIA = ROOT / "viper" / "embedded" / "media"
 
 pytestmark = pytest.mark.models
 
@@ -90,7 +90,7 @@ def test_commands_from_the_readme(
     monkeypatch.chdir(tmp_path)
     for line in lines:
         arguments = [
-            re.sub(r"^(viper/world|examples)/", f"{ROOT}/\\1/", part)
+            re.sub(r"^(viper/embedded|examples)/", f"{ROOT}/\\1/", part)
             for part in re.findall(r'"[^"]*"|\S+', line)
         ]
         with pytest.raises(SystemExit) as ended:
@@ -124,7 +124,7 @@ def test_json_has_every_documented_field(
 
 
 def test_the_sum_of_the_weights_stays_small() -> None:
-    files = list((ROOT / "viper" / "world" / "weights").rglob("*.safetensors"))
+    files = list((ROOT / "viper" / "embedded" / "weights").rglob("*.safetensors"))
     sizes = [path.stat().st_size for path in files]
     assert len(files) >= 6 and max(sizes) <= 16e6 and sum(sizes) <= 40e6
 

@@ -15,15 +15,15 @@ PACKAGE = Path(viper.__file__).parent
 LAYERS: tuple[frozenset[str], ...] = tuple(
     frozenset(names.split())
     for names in (
-        "errors schema record agreement",
+        "errors schema record agreement plugins",
         "sandbox",
         "api",
         "llm tools search prompting testing",
         "reasoner strategies draw",
         "ace tuning",
-        "world data",
+        "data",
         "evaluate",
-        "profiles reproduce",
+        "profiles",
         "web serve cli commands __main__ __init__",
     )
 )
@@ -64,7 +64,9 @@ def breaches(path: Path) -> Iterator[str]:
     for line, name in imported(path, ast.parse(path.read_text(encoding="utf-8"))):
         where = f"{path.relative_to(PACKAGE.parent)}:{line}"
         top, *rest = name.split(".")
-        if top in DOORS:
+        if top == "viper_lab":
+            yield f"{where} imports {name}: the product never imports the laboratory"
+        elif top in DOORS:
             yield f"{where} imports {name} through a root door; import viper.{name}"
         elif top == "viper":
             part = rest[0] if rest and rest[0] in RANK else "__init__"
@@ -99,13 +101,14 @@ def test_the_check_itself_sees_a_breach(tmp_path: Path, monkeypatch: pytest.Monk
     module = tmp_path / "api" / "bad.py"
     module.parent.mkdir()
     module.write_text(
-        "import api\nfrom viper.tools import hub\nfrom ..world import scene\nimport viper.errors\n"
-        "def f():\n    from viper import profiles\n"
+        "import api\nfrom viper.tools import hub\nfrom ..data import gqa\nimport viper.errors\n"
+        "def f():\n    from viper import profiles\n    from viper_lab.world import scene\n"
     )
-    found = sorted(breaches(module))
-    assert [text.split(" imports ")[1].split(",")[0].split()[0] for text in found] == [
+    found = [text.split(" imports ")[1].split(",")[0].split()[0] for text in breaches(module)]
+    assert found == [
         "api",
         "viper.tools.hub",
-        "viper.world.scene",
+        "viper.data.gqa",
         "viper.profiles",
+        "viper_lab.world.scene:",
     ]

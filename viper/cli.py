@@ -45,8 +45,6 @@ _COMMANDS = {
     "seek": ("viper.commands.seek:seek", "Searches step by step: graphs, and what was done."),
     "tune": ("viper.commands.tune:tune", "An agent's workflows; an agent tuned on them."),
     "prompts": ("viper.commands.prompts:prompts", "What tools have learned: list, roll back."),
-    "reproduce": ("viper.commands.reproduce:reproduce", "Measure the papers' figures again."),
-    "world": ("viper.commands.world:world", "The embedded world: render, question, train, score."),
     "demo-questions": (
         "viper.commands.demo_questions:demo_questions",
         "Ask the three questions of `make demo`.",
@@ -57,6 +55,7 @@ _COMMANDS = {
 @click.group(
     cls=LazyGroup,
     paths=_COMMANDS,
+    below="",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit codes: 0 answered, 1 no answer, 2 wrong call or input, 130 interrupted.",
 )

@@ -15,7 +15,7 @@ import pytest
 from tests.commands.test_ace import ROOT, Mine
 from tests.commands.test_bad_input import viper
 from viper.profiles.document import read_profile
-from viper.reproduce.lab import Step
+from viper_lab.papers.lab import Step
 
 TUNING = "tuned.toml.tuning"
 

@@ -13,7 +13,7 @@ from viper.cli import cli
 from viper.errors import UsageError
 from viper.profiles.document import read_profile
 
-TABLE = str(Path(viper.__file__).parent / "world" / "media" / "table.png")
+TABLE = str(Path(viper.__file__).parent / "embedded" / "media" / "table.png")
 
 
 @pytest.fixture(autouse=True)

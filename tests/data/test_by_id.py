@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.evaluate.fake_backends import a_set
-from viper.data.by_id import samples_by_id
-from viper.data.registry import data_set
+from viper.data.registry import data_set, samples_by_id
 from viper.data.sample import Where
 from viper.errors import DataError
 

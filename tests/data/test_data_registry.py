@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from viper import plugins
 from viper.data import registry
 from viper.data.nlvr import Nlvr
-from viper.data.registry import chosen, data_set, names, without_duplicates
+from viper.data.registry import chosen, data_set, names
 from viper.data.sample import DataSet, Finding, Sample, Where
 from viper.errors import DataError, UnknownNameError, UsageError
 
@@ -38,7 +39,7 @@ def broken() -> object:
 
 
 def with_points(monkeypatch: pytest.MonkeyPatch, *points: EntryPoint) -> None:
-    monkeypatch.setattr(registry, "entry_points", lambda group: points)
+    monkeypatch.setattr(plugins, "entry_points", lambda group: points)
 
 
 def test_every_shipped_set_keeps_the_contract() -> None:
@@ -72,12 +73,13 @@ def test_what_is_no_set_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_name_that_is_taken_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    with_points(monkeypatch, point("gqa", "other.package:Gqa"))
+    with_points(monkeypatch, point("gqa", "tests.package:Gqa"))
     for call in (names, lambda: data_set("gqa"), lambda: data_set("unknown")):
-        with pytest.raises(UsageError, match="'gqa' of other.package:Gqa is taken by viper"):
+        with pytest.raises(UsageError, match="'gqa' of tests.package:Gqa is taken by viper"):
             call()
-    with pytest.raises(UsageError, match="taken by a:A"):
-        without_duplicates([point("mine", "a:A"), point("mine", "b:B")])
+    with_points(monkeypatch, point("mine", "viper.a:A"), point("mine", "tests.b:B"))
+    with pytest.raises(UsageError, match="taken by viper.a:A"):
+        names()
 
 
 def samples(count: int) -> list[Sample]:

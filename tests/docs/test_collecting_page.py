@@ -34,7 +34,7 @@ def test_an_example_runs(name, tmp_path, capsys):
     for word, path in (
         ("ROOT", tmp_path / "lvis"),
         ("PICTURES", tmp_path / "pictures"),
-        ("MATCHER", PACKAGE / "world" / "weights" / "matcher"),
+        ("MATCHER", PACKAGE / "embedded" / "weights" / "matcher"),
         ("STATE", tmp_path / "state"),
     ):
         text = text.replace(f'"{word}', f'"{path}')

@@ -23,7 +23,7 @@ _BLOCK = re.compile(r"^```(\w+)[ ]?(\S*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 @pytest.mark.timeout(300)
 def test_the_commands_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    shutil.copy(PACKAGE / "world" / "media" / "table.png", tmp_path)
+    shutil.copy(PACKAGE / "embedded" / "media" / "table.png", tmp_path)
     commands = 0
     for language, name, text in _BLOCK.findall(PAGE):
         if language != "console":

@@ -22,7 +22,7 @@ _BLOCK = re.compile(r"^```(\w+)[ ]?(\S*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 @pytest.mark.models
 @pytest.mark.timeout(600)
 def test_every_snippet_of_the_page_works(tmp_path: Path) -> None:
-    shutil.copy(PACKAGE / "world" / "media" / "table.png", tmp_path)
+    shutil.copy(PACKAGE / "embedded" / "media" / "table.png", tmp_path)
     scripts = Path(sys.executable).parent
     environment = {
         **os.environ,

@@ -29,7 +29,7 @@ def test_the_commands_of_the_page(
 ) -> None:
     pytest.importorskip("augly")
     monkeypatch.chdir(tmp_path)
-    shutil.copy(PACKAGE / "world" / "media" / "table.png", tmp_path)
+    shutil.copy(PACKAGE / "embedded" / "media" / "table.png", tmp_path)
     known = set(read_profile("embedded").roles)
     done = 0
     for language, name, text in _BLOCK.findall(PAGE):

@@ -11,13 +11,12 @@ from viper.data.coco_masks import mask_of, runs_of
 from viper.data.edit_target import EditTarget, reach
 from viper.data.sample import Sample
 from viper.errors import UsageError
-from viper.evaluate.edit_judges import RolesJudge, by_roles
 from viper.evaluate.metrics import metric
 from viper.evaluate.metrics.editing import Editing
 from viper.evaluate.reports.words import target_words
 from viper.evaluate.row import Prediction, Row
 from viper.evaluate.runs.plain import plain
-from viper.evaluate.scorers.edits import edit_verdict
+from viper.evaluate.scorers.edits import RolesJudge, by_roles, edit_verdict
 from viper.tools.edits import blurred_background, color_pop, covered
 from viper.tools.emoji import emoji_picture
 from viper.tools.hub import ToolHub

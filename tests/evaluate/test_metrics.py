@@ -210,9 +210,9 @@ def test_a_mixed_set_keeps_edits_out_of_the_mean() -> None:
 
 
 def test_the_world_counts_as_its_own_score_does() -> None:
-    from viper.data.world import World, world_sample
-    from viper.evaluate.world_score import Scored, ScoreRequest, report
-    from viper.world.queries.generate import generate
+    from viper_lab.datasets.world import World, world_sample
+    from viper_lab.scores.world import Scored, ScoreRequest, report
+    from viper_lab.world.queries.generate import generate
 
     drawn = [item for family in ("referring", "question") for item in generate(family, "val", 3, 9)]
     cases, scored = [], []

@@ -12,8 +12,8 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from viper.llm.openai_llm import OpenAILLM
 from viper.llm.transformers_llm import TransformersLLM
-from viper.world.training.writer import save_writer
-from viper.world.training.writer_tokenizer import build_tokenizer
+from viper_lab.recipes.writer import save_writer
+from viper_lab.recipes.writer_tokenizer import build_tokenizer
 
 TEXTS = ["# query: the red cube\ndef execute_command(image):\n    return image.find('cube')\n"] * 9
 

@@ -11,7 +11,7 @@ import torch
 import transformers as hf
 
 from viper.llm.protocol import Sampling
-from viper.world.training.writer_tokenizer import build_tokenizer, save_tokenizer
+from viper_lab.recipes.writer_tokenizer import build_tokenizer, save_tokenizer
 
 CONTEXT = 128
 TEXTS = ["# query: the red cube\ndef execute_command(image):\n    return image.find('cube')\n"] * 9

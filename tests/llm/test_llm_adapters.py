@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 import torch
 
-from tests.world.training.tiny_writer import tiny_writer
+from tests.lab.recipes.tiny_writer import tiny_writer
 from viper.errors import ModelError
 from viper.llm.adapters import with_adapter
 from viper.llm.protocol import Sampling
 from viper.llm.transformers_llm import TransformersLLM
-from viper.world.training.adapters import AdapterShape, fresh_adapter, merged_weights, save_adapter
+from viper_lab.recipes.adapters import AdapterShape, fresh_adapter, merged_weights, save_adapter
 
 SHAPE = AdapterShape(rank=2, strength=4)
 

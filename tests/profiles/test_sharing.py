@@ -21,7 +21,7 @@ from viper.profiles.inventory import inventory, readiness
 from viper.tools.chat_vlm import ChatVLM
 from viper.tools.models import ModelSet
 
-TABLE = str(Path(viper.__file__).parent / "world" / "media" / "table.png")
+TABLE = str(Path(viper.__file__).parent / "embedded" / "media" / "table.png")
 
 
 @pytest.fixture(scope="module", params=["llava", "qwen2_vl"])

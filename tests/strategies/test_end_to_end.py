@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-import viper.world
 from tests.strategies.bench import HEIGHT, WIDTH, Bench, picture
 from viper import Reasoner, load_profile
 from viper.errors import UsageError
+from viper.profiles.wiring import EMBEDDED
 from viper.record import result_record
 from viper.strategies import STRATEGIES, strategy
 from viper.testing.fake_models import FakeAnswerer
 
-MEDIA = Path(viper.world.__file__).parent / "media"
+MEDIA = EMBEDDED / "media"
 OPTIONS = ["the cube stops", "the ball falls"]
 
 

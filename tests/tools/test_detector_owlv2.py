@@ -20,9 +20,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny untrained checkpoint in the layout that ``from_pretrained`` reads."""
     import torch
 
-    from viper.world.training.detector import export
-    from viper.world.training.detector_model import DetectorShape, DetectorTrainer, new_model
-    from viper.world.training.text import train_tokenizer
+    from viper_lab.recipes.detector import export
+    from viper_lab.recipes.detector_model import DetectorShape, DetectorTrainer, new_model
+    from viper_lab.recipes.text import train_tokenizer
 
     torch.manual_seed(0)
     shape = DetectorShape(

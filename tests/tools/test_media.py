@@ -13,7 +13,7 @@ from viper.errors import MediaError
 from viper.tools import media as media_module
 from viper.tools.media import MAX_FRAMES, load_media, media_from
 
-MEDIA = Path(viper.__file__).parent / "world" / "media"
+MEDIA = Path(viper.__file__).parent / "embedded" / "media"
 
 
 def gradient(height: int = 20, width: int = 30) -> np.ndarray:

@@ -14,7 +14,7 @@ from viper.tools.video_events import (
     without_rivals,
 )
 from viper.tools.video_sentences import SeenEvent
-from viper.world.training.video import build_model, build_tokenizer, save
+from viper_lab.recipes.video import build_model, build_tokenizer, save
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from diffusers import (
 )
 from transformers import CLIPTextConfig, CLIPTextModel
 
-from viper.world.training.text import train_tokenizer
+from viper_lab.recipes.text import train_tokenizer
 
 SIDE = 32
 

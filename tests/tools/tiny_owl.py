@@ -11,9 +11,9 @@ def tiny_owl(target: Path) -> Path:
     """Writes one that sees 64 x 64 pixels in patches of 16, features of width 32."""
     import torch
 
-    from viper.world.training.detector import export
-    from viper.world.training.detector_model import DetectorShape, DetectorTrainer, new_model
-    from viper.world.training.text import train_tokenizer
+    from viper_lab.recipes.detector import export
+    from viper_lab.recipes.detector_model import DetectorShape, DetectorTrainer, new_model
+    from viper_lab.recipes.text import train_tokenizer
 
     torch.manual_seed(0)
     shape = DetectorShape(

@@ -11,7 +11,6 @@ import pytest
 import torch
 
 from tests.tools.tiny_open_clip import digest, tiny_matcher
-from viper import world
 from viper.errors import CancelledError, MediaError, UsageError
 from viper.testing.fake_models import FakeMatcher
 from viper.tools.matcher_open_clip import OpenClipMatcher
@@ -24,7 +23,8 @@ from viper.tuning.soft_prompts.match import MatchTuner
 from viper.tuning.soft_prompts.match_views import VIEWS, views_of
 from viper.tuning.soft_prompts.match_words import known_words
 from viper.tuning.soft_prompts.registry import tuner_for
-from viper.world.found import WorldSearch
+from viper_lab import world
+from viper_lab.world.found import WorldSearch
 
 OTHERS = ("red cube", "green ball", "gray cone", "yellow ring", "green cylinder", "brown cube")
 

@@ -10,8 +10,8 @@ import pytest
 
 from viper.llm.protocol import LLM, Sampling
 from viper.prompting.compact import compact_selection
-from viper.world.queries.texts import selection_sample
-from viper.world.training.writer_score import GREEDY, Condition, draw_trials
+from viper_lab.recipes.writer_score import GREEDY, Condition, draw_trials
+from viper_lab.world.queries.texts import selection_sample
 
 PROGRAMS = 100
 """Prompts compared, half without examples, half with four."""

@@ -9,16 +9,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tests.strategies.bench import Bench, picture
-from viper.data.sample import Sample
+from tests.strategies.bench import Bench
 from viper.llm.protocol import Completion, Sampling
 from viper.llm.scripted import ScriptedLLM
 from viper.serve.listening import listening_at
 from viper.strategies.replay import Replayer
 from viper.web.demo.asking import Desk
 from viper.web.demo.opening import Opening
-from viper.web.study.app import Study
-from viper.web.study.desk import StudyDesk
 
 COUNT = "def execute_command(image):\n    return len(ImagePatch(image).find('cube'))\n"
 FAINT = "def execute_command(image):\n    return ImagePatch(image).find('faint ball')[0]\n"
@@ -91,11 +88,6 @@ class ServedDemo:
     folder: Path
 
 
-def _study_desk(bench: Desked) -> StudyDesk:
-    sample = Sample("s", "what is it?", "question", "image", "a cube", load=picture)
-    return StudyDesk(bench.desk.reasoner, [sample], bench.folder / "records.jsonl")
-
-
 @contextmanager
 def served_demo(folder: Path, host: str = "127.0.0.1") -> Iterator[ServedDemo]:
     """Runs a demo while the block does."""
@@ -107,8 +99,7 @@ def served_demo(folder: Path, host: str = "127.0.0.1") -> Iterator[ServedDemo]:
             listening_at("127.0.0.1", 0) as listening,
             Replayer(bench.desk.reasoner.components.library) as replayer,
         ):
-            study = Study(_study_desk(bench), "study-token")
-            server: Any = make_server(bench.desk, place, replayer, visits, study)
+            server: Any = make_server(bench.desk, place, replayer, visits)
             thread = threading.Thread(target=server.run, args=([listening],))
             thread.start()
             try:

@@ -51,8 +51,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedDemo]:
         "docs",
         "openapi.json",
         "trace/asked-1/0123",
-        "study/",
-        "study/guess/",
     ],
 )
 def test_what_the_page_never_asks_for_is_not_there(server: ServedDemo, path: str) -> None:
@@ -174,17 +172,3 @@ def test_help_imports_neither_gradio_nor_torch() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0 and "--no-open" in done.stdout, done.stderr
-
-
-@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
-def test_a_study_stands_beside_the_demo(tmp_path: Path, host: str) -> None:
-    with served_demo(tmp_path / "run", host=host) as server, httpx.Client() as browser:
-        assert "/study/study-token/" in httpx.get(server.address).text
-        address = f"{server.address}study/study-token/"
-        page = browser.get(address)
-        assert page.status_code == 200 and "what is it?" in page.text
-        assert "form-action 'self'" in page.headers["content-security-policy"]
-        sent = browser.post(f"{address}end", data={"found": "yes", "answer": "a cube"})
-        assert sent.status_code == 303
-        assert "Thank you" in browser.get(address).text
-        assert len((tmp_path / "run" / "records.jsonl").read_text().splitlines()) == 1

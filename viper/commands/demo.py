@@ -6,21 +6,13 @@ import importlib.util
 import webbrowser
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from viper.commands.option_groups import root_option
 from viper.commands.options import api_option, learned_option, open_profile, profile_options
 from viper.commands.out_path import OutPath
 from viper.errors import EXIT_OK, MissingExtraError
-
-if TYPE_CHECKING:
-    from viper.reasoner import Reasoner
-    from viper.web.study.app import Study
-
-STUDIED = 20
-"""Questions of a study."""
 
 
 @click.command()
@@ -34,10 +26,6 @@ STUDIED = 20
 @click.option("--out", type=OutPath(), metavar="RUN",
               help="Folder for what is asked, new or of an earlier demo; by default "
                    "runs/demo-TIME.")  # fmt: skip
-@click.option("--study", metavar="SET",
-              help="Offer a user study beside it: questions of SET, answered by choosing actions; "
-                   "records go to RUN/records.jsonl. See viper seek record.")  # fmt: skip
-@root_option
 @api_option
 @learned_option()
 @profile_options
@@ -78,8 +66,7 @@ def demo(**given: Any) -> int:
             library = reasoner.components.library
             replayer = stack.enter_context(Replayer(library, given["sandbox"]))
             place = Place.at(given["host"])
-            study = _study(reasoner, folder, given["study"], given["root"])
-            server = make_server(Desk(reasoner, opening), place, replayer, visits, study)
+            server = make_server(Desk(reasoner, opening), place, replayer, visits)
         address = address_of(listening, f"{place.prefix}/")
         click.echo(address)
         click.echo(f"questions are kept in {folder}; Ctrl-C ends it", err=True)
@@ -88,20 +75,6 @@ def demo(**given: Any) -> int:
         server.run(sockets=[listening])
         opening.wait(0)
     return EXIT_OK
-
-
-def _study(reasoner: Reasoner, folder: Path, name: str | None, root: Path | None) -> Study | None:
-    """The study of a set's questions; None where none was asked for."""
-    if name is None:
-        return None
-    from viper.data.sample import Where
-    from viper.evaluate.evaluation import Evaluation
-    from viper.web.behind_token import new_token
-    from viper.web.study.app import Study
-    from viper.web.study.desk import StudyDesk
-
-    samples = Evaluation(name, Where(root), STUDIED).samples()
-    return Study(StudyDesk(reasoner, samples, folder / "records.jsonl"), new_token())
 
 
 def default_folder() -> Path:

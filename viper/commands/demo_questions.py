@@ -18,10 +18,10 @@ from viper.errors import EXIT_FAILED, EXIT_OK
 @click.option("--out", type=OutPath(), default=Path("demo-output"), show_default=True)
 def demo_questions(out: Path) -> int:
     """Ask about shipped media; print answer, program and calls; write the pictures."""
-    import viper.world
     from viper.commands.doctor import strict_holds
     from viper.commands.present import answer_line, details
     from viper.draw import save_answer
+    from viper.profiles.wiring import EMBEDDED
     from viper.reasoner import RunOptions
 
     mode: Literal["strict", "weak"] = "strict" if strict_holds() else "weak"
@@ -31,7 +31,7 @@ def demo_questions(out: Path) -> int:
             "goes on with --sandbox=weak",
             err=True,
         )
-    folder = Path(viper.world.__file__).parent / "media"
+    folder = EMBEDDED / "media"
     questions: list[dict[str, Any]] = json.loads((folder / "demo.json").read_text())
     out.mkdir(parents=True, exist_ok=True)
     answered = 0

@@ -53,13 +53,13 @@ of_what_is_learned = options(
 )  # fmt: skip
 
 of_the_data = options(
-    click.option("--annotated", type=click.Choice(["world", "lvis", "none"]), default="world",
-                 show_default=True, help="Boxes and masks of concepts, for loc and seg."),
+    click.option("--annotated", metavar="world|lvis|none",
+                 help="Boxes and masks of concepts, for loc and seg; by default the world's own."),
     click.option("--annotated-root", type=click.Path(path_type=Path), metavar="DIR",
                  help="Folder of LVIS's official files."),
-    click.option("--pictures", metavar="world|DIR|FILE.toml", default="world", show_default=True,
-                 help="Pictures of concepts, for match and replace: the world's own, a folder, or "
-                      "a search on the web that the file describes."),
+    click.option("--pictures", metavar="world|none|DIR|FILE.toml",
+                 help="Pictures of concepts, for match and replace: the world's own (the default), "
+                      "a folder, or a search on the web that the file describes."),
     click.option("--positives", type=click.IntRange(2), metavar="N", default=7, show_default=True,
                  help="Pictures of a concept at most; loc takes up to 200, seg 50, the others 7."),
 )  # fmt: skip

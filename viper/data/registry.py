@@ -9,26 +9,19 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
-from viper.data.sample import DataSet, Sample
-from viper.errors import DataError, UnknownNameError, UsageError
+from viper.data.sample import DataSet, DrawnSet, Sample, Where
+from viper.errors import DataError, UnknownNameError
+from viper.plugins import offered
 
 ENTRY_POINTS = "viper.datasets"
 
 SHIPPED = {
-    "world": "viper.data.world:World",
-    "world-a": "viper.data.world:WORLD_A",
-    "world-b": "viper.data.world:WORLD_B",
-    "world-c": "viper.data.world:WORLD_C",
-    "world-pairs": "viper.data.world_tasks:WORLD_PAIRS",
-    "world-tag": "viper.data.world_tasks:WORLD_TAG",
-    "world-edit": "viper.data.world_tasks:WORLD_EDIT",
-    "world-reserved": "viper.data.world_tasks:WORLD_RESERVED",
-    "world-knowledge": "viper.data.world_knowledge:WorldKnowledge",
     "refcoco": "viper.data.refcoco:REFCOCO",
     "refcoco+": "viper.data.refcoco:REFCOCO_PLUS",
     "refcocog": "viper.data.refcoco:REFCOCOG",
@@ -84,6 +77,21 @@ def data_set(name: str) -> DataSet:
     return _made(installed[name].load(), name)
 
 
+def samples_by_id(name: str, where: Where, ids: Iterable[str]) -> dict[str, Sample]:
+    """Return the samples with these ids, in the order of the ids; unknown ids are absent.
+
+    Raises:
+        UnknownNameError: no such set or split.
+        DataError: files are missing or broken.
+    """
+    samples, wanted = data_set(name), list(dict.fromkeys(ids))
+    if isinstance(samples, DrawnSet):
+        known = samples.by_id(where, wanted)
+    else:
+        known = {one.sample_id: one for one in samples.samples(replace(where, limit=None))}
+    return {one: known[one] for one in wanted if one in known}
+
+
 def chosen(samples: Sequence[Sample], limit: int | None, seed: int) -> list[Sample]:
     """The samples of an evaluation: all, or ``limit`` of them at random, in their order.
 
@@ -101,25 +109,7 @@ def _rank(sample: Sample, seed: int) -> bytes:
 
 
 def _installed() -> dict[str, EntryPoint]:
-    return without_duplicates(entry_points(group=ENTRY_POINTS))
-
-
-def without_duplicates(points: Iterable[EntryPoint]) -> dict[str, EntryPoint]:
-    """The entry points by name.
-
-    Raises:
-        UsageError: a name is shipped or offered twice.
-    """
-    found: dict[str, EntryPoint] = {}
-    for point in points:
-        if point.name in SHIPPED or (point.name in found and found[point.name] != point):
-            owner = "viper" if point.name in SHIPPED else found[point.name].value
-            raise UsageError(
-                f"the data set {point.name!r} of {point.value} is taken by {owner}; "
-                "uninstall one of the packages or rename it"
-            )
-        found[point.name] = point
-    return found
+    return offered(ENTRY_POINTS, "data set", SHIPPED)
 
 
 def _made(offered: Any, name: str) -> DataSet:

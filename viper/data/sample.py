@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -115,4 +115,22 @@ class DataSet(Protocol):
 
     def check(self, where: Where) -> Sequence[Finding]:
         """What is there and what is missing, in words; raises nothing for missing files."""
+        ...
+
+
+@runtime_checkable
+class DrawnSet(Protocol):
+    """What a data set that draws its samples offers beside :class:`DataSet`."""
+
+    def by_id(self, where: Where, ids: Iterable[str]) -> Mapping[str, Sample]:
+        """Return the samples with these ids; ids that nothing has are absent.
+
+        Args:
+            where: only its split counts, where one is given.
+        """
+        ...
+
+    @property
+    def families(self) -> Sequence[str]:
+        """Kinds of query that a split draws equally many of; each has a split ``SPLIT:FAMILY``."""
         ...

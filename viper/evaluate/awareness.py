@@ -13,9 +13,10 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from viper.agreement import normalised
+from viper.data.sample import Sample
 from viper.evaluate.intervals import Estimate, mean, proportion, share
 from viper.prompting.exploring import FINAL
 from viper.sandbox import Sandbox
@@ -46,6 +47,34 @@ class PerfectTools(Protocol):
 
 
 ToolsOf = Callable[[Workflow], PerfectTools | None]
+
+
+@runtime_checkable
+class KnowsTruth(Protocol):
+    """What the ``load`` of a sample offers whose scene is known, as those of a renderer."""
+
+    def perfect_tools(self, question: str, answer: str) -> PerfectTools | None:
+        """Return tools without error about this sample, or None where there are none.
+
+        Args:
+            question: asked about the whole picture, its answer is known too.
+        """
+        ...
+
+
+def perfect_tools(samples: Iterable[Sample]) -> ToolsOf | None:
+    """Return what finds the perfect tools of a workflow; None if a sample's scene is not known."""
+    known = {one.sample_id: one.load for one in samples}
+    if not all(isinstance(load, KnowsTruth) for load in known.values()):
+        return None
+
+    def tools_of(workflow: Workflow) -> PerfectTools | None:
+        load = known.get(workflow.id)
+        if not isinstance(load, KnowsTruth):
+            return None
+        return load.perfect_tools(workflow.query.text, str(workflow.label))
+
+    return tools_of
 
 
 @dataclass(frozen=True)

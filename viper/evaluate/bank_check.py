@@ -14,8 +14,7 @@ from viper.ace.agreed import SHEET
 from viper.ace.select import RIGHT
 from viper.ace.soundness import api_changed, problems
 from viper.api.library import Library
-from viper.data.by_id import samples_by_id
-from viper.data.registry import data_set
+from viper.data.registry import data_set, samples_by_id
 from viper.data.sample import Sample, Where
 from viper.errors import CancelledError, SandboxHostError, SandboxUnavailableError, ViperError
 from viper.evaluate.metrics import metric

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from viper.ace.pool_examples import PoolExamples
-from viper.data.by_id import samples_by_id
-from viper.data.registry import chosen, data_set
+from viper.data.registry import chosen, data_set, samples_by_id
 from viper.data.sample import Sample, Where
 from viper.errors import DataError, UsageError, ViperError
 from viper.evaluate.engines.runner import items

@@ -16,14 +16,13 @@ from viper.ace.select import Answered, Candidate
 from viper.api.library import Library
 from viper.api.spec import api_hash
 from viper.data.registry import data_set
-from viper.data.sample import Sample, Where
+from viper.data.sample import DrawnSet, Sample, Where
 from viper.errors import UsageError
 from viper.evaluate.evaluation import Evaluation
 from viper.evaluate.row import Prediction, Row
 from viper.reasoner import RunOptions
 from viper.schema import Example
 from viper.strategies.prompts import asked_as
-from viper.world.queries.meaning import FAMILIES
 
 WARM = 0.4
 """The temperature where several programs are drawn for a query."""
@@ -52,7 +51,7 @@ class Shots:
     Attributes:
         where: root, split and seed; without a split the training split is taken. The seed chooses
             samples and is the first one of sampling.
-        count: random samples; of the embedded world so many of each family.
+        count: random samples; of a set that draws its samples as many of each family.
         ids: these samples instead of random ones.
         spread: of ten times as many random samples take each kind of query in turn, so that
             rare ones occur; the authors of the paper chose theirs by hand (tables 5 and 6).
@@ -125,8 +124,9 @@ class Shots:
 
     def _parts(self, split: str) -> int:
         """The families that the set would divide its samples among."""
-        splits = data_set(self.set_name).splits
-        return sum(f"{split}:{family}" in splits for family in FAMILIES) or 1
+        drawn = data_set(self.set_name)
+        families = drawn.families if isinstance(drawn, DrawnSet) else ()
+        return sum(f"{split}:{family}" in drawn.splits for family in families) or 1
 
 
 @dataclass(frozen=True)

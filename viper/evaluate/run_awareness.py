@@ -11,8 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from viper.api.library import Library
 from viper.errors import StoreError, ViperError
-from viper.evaluate.awareness import Awareness, awareness, causes_of
-from viper.evaluate.perfect_tools import perfect_tools
+from viper.evaluate.awareness import Awareness, awareness, causes_of, perfect_tools
 from viper.evaluate.row import Row
 from viper.evaluate.runs.kept import samples_of_run
 from viper.evaluate.runs.store import RunStore

@@ -1,7 +1,8 @@
 """The parts that learn, wired from a profile, as :mod:`viper.profiles.wiring` wires those that run.
 
-What is learned goes into the pools of the profile's state. Data comes from the embedded world
-itself, from LVIS, from a folder of pictures, or from a picture search on the web.
+What is learned goes into the pools of the profile's state. Data comes from LVIS, from a folder of
+pictures, from a picture search on the web, or from an installed package: an entry point of the
+group ``viper.learning_data`` names an object with the methods of :class:`DrawnData`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Protocol, get_args
 
 from viper.ace.growth import Origin
 from viper.ace.pool import FOLDER as DEMONSTRATIONS
@@ -19,6 +20,7 @@ from viper.ace.pool import DemonstrationPool
 from viper.api.spec import api_hash
 from viper.data.lvis import Lvis
 from viper.errors import UnknownNameError, UsageError
+from viper.plugins import offered
 from viper.strategies.base import Components
 from viper.tuning.collect import POSITIVES, AnnotatedStore, PictureSearch
 from viper.tuning.language_reflector import LanguageReflector
@@ -30,15 +32,13 @@ from viper.tuning.reflector import InterventionReflector, Reflector
 from viper.tuning.soft_prompts.base import Progress
 from viper.tuning.teach import Memory, Sources, Teacher
 from viper.tuning.tool_updates import ToolSettings, ToolUpdates
-from viper.world.annotated import WorldStore
-from viper.world.found import WorldSearch
 
 Reflection = Literal[
     "intervention", "llm", "both", "none", "llm-global", "llm-local", "llm-without-results"
 ]
 """``llm``: globally, then locally, as in the paper; the last three are for ablations."""
 
-STORES = ("world", "lvis", "none")
+ENTRY_POINTS = "viper.learning_data"
 
 _MOST_TOML = 64_000
 
@@ -48,21 +48,41 @@ class Data:
     """Where data for concepts comes from.
 
     Attributes:
-        annotated: ``world``, ``lvis`` (files below ``root``), or ``none``.
-        pictures: ``world``; a folder of pictures; a ``.toml`` file that describes a search on the
-            web (the fields of :class:`viper.tuning.picture_web.PictureService`); or ``none``.
+        annotated: ``lvis`` (files below ``root``), ``none``, or the name of an installed package's
+            data; None: the first of these, else ``none``.
+        pictures: a folder of pictures; a ``.toml`` file that describes a search on the web (the
+            fields of :class:`viper.tuning.picture_web.PictureService`); or, as above, ``none``, a
+            name, or None.
         positives: pictures of a concept at most; loc takes 200 and seg 50 if there are as many,
             in that much more time.
-        seed: of the embedded world's own pictures.
+        seed: of pictures that a package draws.
         wrong: share of these, in tenths, that show something else; for measurements.
     """
 
-    annotated: str = "world"
+    annotated: str | None = None
     root: Path | None = None
-    pictures: str = "world"
+    pictures: str | None = None
     positives: int = POSITIVES
     seed: int = 0
     wrong: float = 0.0
+
+
+class DrawnData(Protocol):
+    """Data for concepts that a package draws itself."""
+
+    def annotated(self) -> AnnotatedStore:
+        """Return the store of boxes and masks, for loc and seg."""
+        ...
+
+    def pictures(self, wrong: float, seed: int) -> PictureSearch:
+        """Return the search of pictures, for match and replace; arguments as :class:`Data`'s."""
+        ...
+
+
+def drawn_data() -> dict[str, DrawnData]:
+    """Return what installed packages offer, by name."""
+    offers = offered(ENTRY_POINTS, "data for learning", ("lvis", "none"))
+    return {name: point.load() for name, point in offers.items()}
 
 
 def learner_for(
@@ -160,25 +180,34 @@ def sources_of(data: Data, components: Components, state: Path) -> Sources:
 
 
 def _store(data: Data, state: Path) -> AnnotatedStore | None:
-    if data.annotated not in STORES:
-        raise UnknownNameError("annotated store", data.annotated, STORES)
-    if data.annotated == "lvis":
+    drawn = drawn_data()
+    name = next(iter(drawn), "none") if data.annotated is None else data.annotated
+    if name in drawn:
+        return drawn[name].annotated()
+    if name not in ("lvis", "none"):
+        raise UnknownNameError("annotated store", name, [*drawn, "lvis", "none"])
+    if name == "lvis":
         if data.root is None:
             raise UsageError("LVIS has to be on this disk; name its folder with --annotated-root")
         return Lvis(data.root, state)
-    return WorldStore() if data.annotated == "world" else None
+    return None
 
 
 def _search(data: Data, components: Components, state: Path) -> PictureSearch | None:
-    if data.pictures in ("world", "none"):
-        return WorldSearch(data.wrong, data.seed) if data.pictures == "world" else None
-    path = Path(data.pictures)
+    drawn = drawn_data()
+    name = next(iter(drawn), "none") if data.pictures is None else data.pictures
+    if name in drawn:
+        return drawn[name].pictures(data.wrong, data.seed)
+    if name == "none":
+        return None
+    path = Path(name)
     if path.suffix == ".toml":
         return WebSearch(web_service(path), state / "web-pictures")
     if not path.is_dir():
+        names = ", ".join([*drawn, "none"])
         raise UsageError(
-            f"{data.pictures}: expected world, none, a folder of pictures, or a .toml file that "
-            "describes a search on the web"
+            f"{name}: expected {names}, a folder of pictures, or a .toml file that describes a "
+            "search on the web"
         )
     from viper.tuning.picture_folder import FolderSearch
 

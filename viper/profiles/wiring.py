@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import viper.world
 from viper.ace.bank import read_bank
 from viper.ace.pool import FOLDER as DEMONSTRATIONS
 from viper.ace.pool import DemonstrationPool
@@ -49,9 +48,10 @@ from viper.tools.roles import Floats
 from viper.tuning.prompt_pool import FOLDER as PROMPTS
 from viper.tuning.prompt_pool import PromptPool
 
-WORLD = Path(viper.world.__file__).parent
-WEIGHTS = WORLD / "weights"
-BANKS = WORLD / "banks"
+EMBEDDED = Path(__file__).parents[1] / "embedded"
+"""The data of the profile ``embedded``: weights, example banks, media."""
+WEIGHTS = EMBEDDED / "weights"
+BANKS = EMBEDDED / "banks"
 
 
 @dataclass(frozen=True)

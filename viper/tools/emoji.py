@@ -17,6 +17,16 @@ from typing import Any
 
 from viper.errors import MissingExtraError, ToolError
 
+EMOJIS: Mapping[str, str] = {
+    "smiling_face": "a smiling face",
+    "cat_face": "a cat face",
+    "panda": "a panda",
+    "ghost": "a ghost",
+    "crown": "a crown",
+    "star": "a star",
+}
+"""The emoji that instructions name, and how they do."""
+
 
 def emoji_picture(name: str) -> Any:
     """The emoji of that name as a square picture of Pillow's, RGBA.

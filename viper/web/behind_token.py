@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hmac
 import secrets
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from urllib.parse import parse_qs
 
 from starlette.applications import Starlette
@@ -28,15 +28,29 @@ def new_token() -> str:
 
 
 def behind_token(
-    routes: Sequence[Route], token: str, policy: str, forms: Collection[str]
+    routes: Sequence[Route],
+    token: str,
+    policy: str,
+    forms: Collection[str],
+    static: Callable[[str], tuple[str, str] | None] = static_file,
 ) -> Starlette:
     """The application: its routes and ``static/`` lie below ``/TOKEN/``.
 
     Args:
         policy: of all pages that set none themselves, for the header Content-Security-Policy.
         forms: addresses below the token that pages of the application itself may send forms to.
+        static: gives the text and the media type of a file below ``static/``, or None.
     """
-    inner = [*routes, Route("/static/{name}", _static, name="static")]
+
+    async def static_response(request: Request) -> Response:
+        served = static(request.path_params["name"])
+        if served is None:
+            raise HTTPException(404, "no such file")
+        text, kind = served
+        caching = {"Cache-Control": "private, max-age=3600"}
+        return Response(text, media_type=kind, headers=caching)
+
+    inner = [*routes, Route("/static/{name}", static_response, name="static")]
     return Starlette(
         routes=[Mount("/{token}", routes=inner)],
         middleware=[Middleware(_Gate, token=token, policy=policy, forms=frozenset(forms))],
@@ -88,14 +102,6 @@ class _Gate(BaseHTTPMiddleware):
             return request.method in ("GET", "HEAD")
         sent_by = request.headers.get("sec-fetch-site", "same-origin")
         return rest in self._forms and sent_by == "same-origin"
-
-
-async def _static(request: Request) -> Response:
-    found = static_file(request.path_params["name"])
-    if found is None:
-        raise HTTPException(404, "no such file")
-    text, kind = found
-    return Response(text, media_type=kind, headers={"Cache-Control": "private, max-age=3600"})
 
 
 async def _refused(request: Request, error: Exception) -> Response:

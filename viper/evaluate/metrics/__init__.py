@@ -1,4 +1,8 @@
-"""Metrics by name: how one answer is judged, and which figures a set of judged answers gives."""
+"""Metrics by name: how one answer is judged, and which figures a set of judged answers gives.
+
+An installed package adds one by an entry point of the group ``viper.metrics`` that names a class or
+function that makes a :class:`Metric` without arguments.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +20,11 @@ from viper.evaluate.metrics.nextqa import NextQA
 from viper.evaluate.metrics.nlvr import nlvr, nlvr2
 from viper.evaluate.metrics.okvqa import OKVQA
 from viper.evaluate.metrics.tagging import Tagging
-from viper.evaluate.metrics.world import World
+from viper.plugins import offered
 
 __all__ = ["METRICS", "Figures", "Metric", "metric"]
+
+ENTRY_POINTS = "viper.metrics"
 
 METRICS: Mapping[str, Callable[[], Metric]] = {
     "grounding": Grounding,
@@ -28,7 +34,6 @@ METRICS: Mapping[str, Callable[[], Metric]] = {
     "nlvr2": nlvr2,
     "okvqa": OKVQA,
     "infoseek": InfoSeek,
-    "world": World,
     "mixed": Mixed,
     "tagging": Tagging,
     "editing": Editing,
@@ -42,7 +47,12 @@ def metric(name: str) -> Metric:
 
     Raises:
         UnknownNameError: there is none; lists those there are.
+        UsageError: a package offers a name that is taken.
     """
-    if name not in METRICS:
-        raise UnknownNameError("metric", name, METRICS)
-    return METRICS[name]()
+    if name in METRICS:
+        return METRICS[name]()
+    installed = offered(ENTRY_POINTS, "metric", METRICS)
+    if name not in installed:
+        raise UnknownNameError("metric", name, [*METRICS, *installed])
+    made: Metric = installed[name].load()()
+    return made

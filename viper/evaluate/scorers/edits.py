@@ -7,17 +7,22 @@ is arithmetic on pixels.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from viper.agreement import box_iou
 from viper.data.coco_masks import mask_of
 from viper.data.edit_target import EditTarget
 from viper.data.sample import Sample
 from viper.schema import PixelBox
+from viper.tools.abilities import detections, similarities
 from viper.tools.edits import blurred_background, color_pop, covered
+from viper.tools.emoji import EMOJIS, emoji_picture
+from viper.tools.hub import Region, ToolHub
+from viper.tools.media import media_from
 from viper.tools.roles import Mask, Pixels
-from viper.world.queries.edit_templates import EMOJIS
 
 KEPT = 0.9
 """Share of an object's pixels that must stay as they were where the object is to be kept."""
@@ -100,8 +105,6 @@ def _kept(before: Pixels, after: Pixels, target: EditTarget, outside: Mask) -> E
 
 def _is_hidden(before: Pixels, after: Pixels, target: EditTarget) -> bool:
     """Whether each box is nearest to the asked emoji over it, and by far."""
-    from viper.tools.emoji import emoji_picture
-
     boxes = [tuple(round(edge) for edge in box) for box in target.boxes]
     made = {
         name: covered(before, boxes, emoji_picture(name)).astype(int)
@@ -114,3 +117,39 @@ def _is_hidden(before: Pixels, after: Pixels, target: EditTarget) -> bool:
         if asked >= min(*far.values(), FAR * np.abs(after[part].astype(int) - before[part]).mean()):
             return False
     return True
+
+
+LEAST_IOU = 0.5
+"""Of a box that the detector finds with the box of the edit."""
+
+
+@dataclass(frozen=True)
+class RolesJudge:
+    """The detector finds it there, and the matcher takes it for it rather than for the other.
+
+    Both answer as tools of programs do, learned prompts included: a judge that shares what it
+    judges. Give a hub of its own for an independent one.
+    """
+
+    hub: ToolHub
+
+    def shows(self, pixels: Pixels, box: PixelBox, phrase: str, over: str) -> bool:
+        """See :class:`EditJudge`."""
+        session = self.hub.session(media_from(pixels))
+        height, width = pixels.shape[:2]
+        whole = Region("image0", (0, 0, width, height), (width, height))
+        least = session.threshold("detector.threshold")
+        found = any(
+            one.score >= least and box_iou(one.box, box) >= LEAST_IOU
+            for one in detections(session, whole, phrase)
+        )
+        x0, y0, x1, y1 = (round(edge) for edge in box)
+        part = Region("image0", (x0, y0, x1, y1), (width, height))
+        fits, fits_other = similarities(session, [part], [phrase, over])[0]
+        return bool(found and fits > fits_other)
+
+
+def by_roles(hub: ToolHub) -> JudgeOf:
+    """The models of a profile judge every sample."""
+    judge = RolesJudge(hub)
+    return lambda sample: judge

@@ -36,9 +36,6 @@ _INTRO = """<h1>viper</h1>
 it, vision models answer its calls.</p>"""
 
 
-_STUDY = '<p><a href="{}">Take part in a study: find answers by choosing each action.</a></p>'
-
-
 def theme() -> gr.themes.Base:
     """Fonts of the reader's own system, colours with contrast enough in light and dark."""
     made = gr.themes.Default(
@@ -65,18 +62,18 @@ def css() -> str:
 
 def build(demo: Demo) -> gr.Blocks:
     """The page with its handlers."""
-    handlers = Handlers(demo)
+    handlers, draws = Handlers(demo), demo.scenes is not None
     with gr.Blocks(
         title="viper demo", analytics_enabled=False, delete_cache=(UPLOAD_S, UPLOAD_S)
     ) as blocks:
         visit = gr.State(Visit(), delete_callback=Visit.end)
-        gr.HTML(_INTRO + (_STUDY.format(demo.study) if demo.study else ""), js_on_load=None)
+        gr.HTML(_INTRO, js_on_load=None)
         with gr.Row():
             with gr.Column(min_width=280):
                 with gr.Row(equal_height=True):
                     upload = gr.UploadButton("Upload picture or clip", min_width=120)
-                    picture = gr.Button("Draw a picture", min_width=120)
-                    clip = gr.Button("Draw a clip", min_width=120)
+                    picture = gr.Button("Draw a picture", min_width=120, visible=draws)
+                    clip = gr.Button("Draw a clip", min_width=120, visible=draws)
                 media = gr.HTML(media_html(None), js_on_load=None)
                 query = gr.Textbox(
                     label="Question, or what to find", max_length=MAX_QUERY_CHARACTERS, lines=1

@@ -13,7 +13,6 @@ import gradio as gr
 
 from viper.errors import ViperError
 from viper.evaluate.feedback import RIGHT_IS
-from viper.web.demo import scenes
 from viper.web.demo.asked_run import Question
 from viper.web.demo.asking import Answered, Desk, Refused, Status, TrialTold
 from viper.web.demo.showing import (
@@ -24,7 +23,7 @@ from viper.web.demo.showing import (
     trace_html,
     trials_html,
 )
-from viper.web.demo.visit import Chosen, Visit, some_number
+from viper.web.demo.visit import Chosen, SceneSource, Visit, some_number
 
 LOG = logging.getLogger("viper.demo")
 
@@ -40,13 +39,13 @@ class Demo:
     Attributes:
         visits: folder for visitors' files.
         trace_address: address of an answer's trace page, by sample id.
-        study: address of the user study; empty where none is offered.
+        scenes: draws pictures and clips to ask about; None where no package offers any.
     """
 
     desk: Desk
     visits: Path
     trace_address: Callable[[str], str]
-    study: str = ""
+    scenes: SceneSource | None = None
 
 
 @dataclass(frozen=True)
@@ -102,16 +101,18 @@ class Handlers:
 
     def draw_picture(self, visit: Visit) -> dict[Any, Any]:
         """Draws a scene."""
-        return self._choose(
-            visit,
-            lambda: visit.draw(scenes.draw_picture(some_number()), self._demo.visits),
-        )
+        draw = self._scenes().draw_picture
+        return self._choose(visit, lambda: visit.draw(draw(some_number()), self._demo.visits))
 
     def draw_clip(self, visit: Visit) -> dict[Any, Any]:
         """Draws a clip."""
-        return self._choose(
-            visit, lambda: visit.draw(scenes.draw_clip(some_number()), self._demo.visits)
-        )
+        draw = self._scenes().draw_clip
+        return self._choose(visit, lambda: visit.draw(draw(some_number()), self._demo.visits))
+
+    def _scenes(self) -> SceneSource:
+        """The source of scenes; without one the page shows no button that comes here."""
+        assert self._demo.scenes is not None
+        return self._demo.scenes
 
     def example(self, visit: Visit, number: int) -> tuple[str, str]:
         """Text and options of an example."""

@@ -29,7 +29,6 @@ from viper.serve.refusals import ForbiddenError
 from viper.serve.settings import is_loopback
 from viper.strategies.replay import Replayer
 from viper.web.demo.asking import Desk
-from viper.web.study.app import Study, create_study
 from viper.web.trace_page import Extras, replay_all, trace_page
 
 MAX_UPLOAD_MB = 64
@@ -51,7 +50,7 @@ _EXACT = frozenset(
         "/gradio_api/startup-events",
     }
 )
-_BEGINNINGS = ("/assets/", "/static/", "/svelte/", "/gradio_api/heartbeat/", "/trace/", "/study/")
+_BEGINNINGS = ("/assets/", "/static/", "/svelte/", "/gradio_api/heartbeat/", "/trace/")
 
 # gradio's page evaluates templates of its own and styles elements in place; all of it its own.
 _POLICY = (
@@ -165,11 +164,9 @@ def private_folder() -> Iterator[Path]:
         yield visits
 
 
-def make_server(
-    desk: Desk, place: Place, replayer: Replayer, visits: Path, study: Study | None = None
-) -> DemoServer:
+def make_server(desk: Desk, place: Place, replayer: Replayer, visits: Path) -> DemoServer:
     """The server; its ``run`` takes a listening socket. Models begin to load."""
-    app = create_app(desk, place, replayer, visits, study)
+    app = create_app(desk, place, replayer, visits)
     config = uvicorn.Config(
         app,
         log_level="critical",
@@ -185,10 +182,8 @@ def make_server(
     return server
 
 
-def create_app(
-    desk: Desk, place: Place, replayer: Replayer, visits: Path, study: Study | None = None
-) -> ASGIApp:
-    """The application: the page, the trace pages, a study if there is one, the gate before all."""
+def create_app(desk: Desk, place: Place, replayer: Replayer, visits: Path) -> ASGIApp:
+    """The application: the page, the trace pages, the gate before all."""
     import gradio as gr
     from fastapi import FastAPI
     from fastapi.responses import HTMLResponse
@@ -196,6 +191,7 @@ def create_app(
     from viper.errors import ViperError
     from viper.web.demo.app import build, css, theme
     from viper.web.demo.handlers import Demo
+    from viper.web.demo.visit import scene_source
 
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
 
@@ -210,11 +206,7 @@ def create_app(
         html = trace_page(found, media, replay_all(found, media, replayer), Extras())
         return HTMLResponse(html, headers={"Content-Security-Policy": _TRACE_POLICY})
 
-    studied = ""
-    if study is not None:
-        app.mount(f"{place.prefix}/study", create_study(study))
-        studied = f"{place.prefix}/study/{study.token}/"
-    blocks = build(Demo(desk, visits, place.trace_address, studied))
+    blocks = build(Demo(desk, visits, place.trace_address, scene_source()))
     gr.mount_gradio_app(
         app,
         blocks,

@@ -11,11 +11,11 @@ import numpy as np
 
 from viper.tools.media import Media
 from viper.tools.roles import Pixels
+from viper.tools.video_file import write_mp4
 from viper.web.demo.asking import Answered, Refused, Status, Stopped, Told, TrialTold
 from viper.web.demo.visit import Chosen
 from viper.web.embedded_media import embedded
 from viper.web.pages import rendered
-from viper.world.video_file import write_mp4
 
 PICTURE_BYTES = 400_000
 CLIP_SIDE = 480

@@ -7,16 +7,62 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from viper.data.own import VIDEO_SUFFIXES
 from viper.errors import MediaError, UsageError
+from viper.plugins import offered
 from viper.tools.media import Media, media_from
-from viper.web.demo.scenes import Example, Scene
-from viper.world.video_file import write_mp4
+from viper.tools.video_file import write_mp4
 
 PICTURE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff", ".avif"})
 SHOWN_NAME = 80
 """Characters of an uploaded file's name that are shown."""
+
+
+ENTRY_POINTS = "viper.demo_scenes"
+
+
+@dataclass(frozen=True)
+class Example:
+    """A query that can be asked; options where it is a choice."""
+
+    text: str
+    options: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A picture or clip that was drawn, with what can be asked about it.
+
+    Attributes:
+        pixels: ``uint8 [H, W, 3]`` of a picture, ``uint8 [T, H, W, 3]`` of a clip, RGB.
+        name: with the number that draws it again.
+        examples: queries about it, each with one answer.
+    """
+
+    pixels: NDArray[np.uint8]
+    name: str
+    examples: tuple[Example, ...]
+
+
+class SceneSource(Protocol):
+    """Draws scenes for the demo; the same number gives the same scene."""
+
+    def draw_picture(self, index: int) -> Scene: ...
+
+    def draw_clip(self, index: int) -> Scene: ...
+
+
+def scene_source() -> SceneSource | None:
+    """Return what the first installed package offers under ``viper.demo_scenes``, or None."""
+    for point in offered(ENTRY_POINTS, "source of scenes").values():
+        source: SceneSource = point.load()
+        return source
+    return None
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,84 @@
+"""A small study of questions about gray pictures: fake models, real sandbox, real stores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.evaluate.fake_backends import a_set
+from viper.data.sample import Where
+from viper.evaluate.engines.runner import Running
+from viper.evaluate.evaluation import Evaluation
+from viper.evaluate.row import Row
+from viper.profiles import load_profile
+from viper.schema import to_json
+from viper.strategies.base import Components
+from viper_lab.papers.lab import Lab, Scale, Step
+
+
+@dataclass(frozen=True)
+class FilePart:
+    """Asks one file and mines from another, which may be the same."""
+
+    ask: str
+    mine: str
+    name: str = "question"
+
+    def asked(self, seed: int, limit: int) -> Evaluation:
+        return Evaluation(self.ask, Where(None, "all", seed), limit, (seed,))
+
+    def shots(self, seed: int, limit: int) -> Evaluation:
+        return Evaluation(self.mine, Where(None, "all", seed), limit, (seed,))
+
+    def equipped(self, components: Components, seed: int) -> Components:
+        return components
+
+
+class Noted:
+    """A watcher that remembers."""
+
+    def __init__(self) -> None:
+        self.answers = 0
+        self.steps: list[Step] = []
+        self.counts: list[int] = []
+
+    def answered(self, step: Step, running: Running) -> None:
+        self.answers += 1
+
+    def finished(self, step: Step, rows: Sequence[Row]) -> None:
+        self.steps.append(step)
+        self.counts.append(len(rows))
+
+
+class Questions:
+    """Two files of questions, and a writer that notes what it is asked."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        ask, profile = a_set(folder / "ask", 8)
+        mine, _ = a_set(folder / "mine", 8)
+        self.part = FilePart(str(ask), str(mine))
+        self.notes = folder / "notes.txt"
+        text = profile.read_text().replace(
+            "tests.evaluate.fake_backends:Writer", "tests.commands.ace_backends:NotingWriter"
+        )
+        profile.write_text(text.replace('model = "writer"', f'model = "{self.notes}"'))
+        self.profile = str(profile)
+
+    @contextmanager
+    def lab(self, samples: int = 3, pool: int = 4, seeds: tuple[int, ...] = (0,)) -> Iterator[Lab]:
+        profile = load_profile(self.profile)
+        components = profile.components()
+        document = to_json(profile.document)
+        lab = Lab({"main": components}, document, self.folder / "out", Scale(samples, seeds, pool))
+        try:
+            yield lab
+        finally:
+            lab.close()
+            components.close()
+
+    def written(self) -> int:
+        """Prompts that the writer was given so far."""
+        return len(self.notes.read_text().splitlines()) if self.notes.exists() else 0

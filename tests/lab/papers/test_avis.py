@@ -1,0 +1,106 @@
+"""The tables of seeking and what must hold of them; a catalogue written and indexed for a seed."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from tests.lab.papers.fake_lab import APart, FakeLab, share
+from viper.profiles import load_profile
+from viper.strategies.seek.names import GROUPS
+from viper.strategies.seek.sequence import load_route
+from viper_lab.papers.avis import (
+    EVERYTHING,
+    FAMILIES,
+    FIXED,
+    QUESTION_ONLY,
+    UNGUIDED,
+    WITHOUT,
+    Study,
+    entries,
+    gains,
+    graph_table,
+    main_table,
+)
+from viper_lab.papers.avis_claims import judged, picked
+from viper_lab.papers.knowledge_part import KnowledgePart
+from viper_lab.papers.lab import Lab
+
+PART = APart("okvqa")
+
+
+def fake(shares: dict[str, float], groups: Any = lambda number: {}) -> Lab:
+    return cast(Lab, FakeLab(share(shares, 0.2), groups=groups))
+
+
+def test_every_cell_names_a_graph_or_sequence_that_there_is() -> None:
+    cells = [cell for table in (main_table(quick=False), graph_table()) for cell in table.cells]
+    for cell in cells:
+        load_route(cell.options.graph or "").without(cell.options.without_actions or ())
+    assert len({cell.name for cell in cells}) == len(cells) - 1  # seek stands in both
+    assert WITHOUT.keys() == GROUPS.keys() and QUESTION_ONLY in cells and UNGUIDED in cells
+
+
+def test_columns_are_those_that_something_falls_into() -> None:
+    lab = fake({"seek": 0.5}, lambda number: {"hops": str(number % 4), "answerable": "no"})
+    rows = [one for one in entries(lab, main_table(quick=True), [PART]) if one.name == "seek"]
+    assert [(one.family, one.n) for one in rows] == [
+        ("all", 80),
+        ("unanswerable", 80),
+        ("0 or 1 hops", 40),
+        ("2 or 3 hops", 40),
+    ]
+    assert rows[0].figure.mean == 0.5
+    assert set(FAMILIES) >= {one.family for one in rows}
+
+
+def test_gains_are_paired_with_seeking() -> None:
+    lab = fake({"seek": 0.5, FIXED[2].name: 0.3})
+    found = {one.name: one for one in gains(lab, main_table(quick=True), [PART])}
+    assert found[f"{FIXED[2].name} -> seek"].difference.value == pytest.approx(0.2)
+    assert len(found) == 3 + len(FIXED)
+
+
+def test_claims_name_the_best_sequence() -> None:
+    study = Study.of([PART], quick=False)
+    lab = fake({"seek": 0.5, FIXED[0].name: 0.45, EVERYTHING.name: 0.5, UNGUIDED.name: 0.3})
+    above, everything, graph, world = judged(lab, study)
+    assert everything.holds is False and "+0.0" in everything.reason
+    assert above.holds is False and "fixed: seeing, 45.0: +5.0" in above.reason
+    assert graph.holds is True and world.holds is None
+    above, _, graph, _ = judged(fake({"seek": 0.5}), Study.of([PART], quick=True))
+    assert above.holds is True and graph.holds is None and "--quick" in graph.reason
+
+
+def test_what_was_picked_is_what_ended_the_looking() -> None:
+    path = [
+        {"question": "who makes the red cube?", "visual": "what is it called?"},
+        {"query": "what is it called?", "verdict": "uninformative", "extracted": ""},
+        {"query": "what is it called?", "verdict": "answer", "extracted": "Velora"},
+        {"query": "who makes Velora?", "verdict": "answer", "extracted": "Tarnix"},
+    ]
+    assert picked(path) == "Velora" and picked(path[:2]) == "" and picked([]) == ""
+
+
+def test_a_seed_s_catalogue_is_indexed_once_and_searched(tmp_path) -> None:
+    components = load_profile("embedded").without_examples().components()
+    try:
+        part = KnowledgePart(tmp_path, 3)
+        first, second = (part.equipped(components, seed) for seed in (1, 1))
+        assert first.hub.models.trait("text_search", "name") == "texts:val-1"
+        assert part.questions(1).keys() == {
+            sample.sample_id for sample in part.asked(1, 3).samples()
+        }
+        written = sorted(path.name for path in (tmp_path / "worlds").iterdir())
+        assert written == ["val-1-3"] and second.hub is not first.hub
+        design = next(iter(part.questions(1).values())).shown[0]
+        texts = first.hub.models.get("text_search")
+        assert any(design.name in one.text for one in texts.search(design.name, 5).passages)
+        assert components.hub.models.trait("text_search", "name") != "texts:val-1"
+        again = KnowledgePart(tmp_path, 3).equipped(components, 1)
+        assert again.hub.models.trait("image_search", "model_id") == first.hub.models.trait(
+            "image_search", "model_id"
+        )
+    finally:
+        components.close()

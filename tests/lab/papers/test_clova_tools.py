@@ -1,0 +1,112 @@
+"""Single tools before and after: rows, gains, and the claims about them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from viper.tools.hub import ToolHub
+from viper.tools.models import ModelSet
+from viper.tools.settings import ToolSettings
+from viper_lab.papers import clova_tools
+from viper_lab.papers.clova_claims import Tools, _noise, _same_without, _seconds, _tools
+from viper_lab.papers.clova_tools import Outcome, ToolCourse, tool_outcome, tool_rows
+from viper_lab.scores.concepts.asked import Asked, rows
+
+
+def asked(kind: str, rights: Sequence[float]) -> list[Asked]:
+    return [Asked(kind, "pyramid", f"scene {i // 2}", right) for i, right in enumerate(rights)]
+
+
+def outcome(kind: str, before: Sequence[float], after: Sequence[float], **more: object) -> Outcome:
+    old = asked(kind, [1.0] * 20)
+    given = {"old": (old, old), "seconds": [10.0], **more}
+    return Outcome((asked(kind, before), asked(kind, after)), **given)  # type: ignore[arg-type]
+
+
+def tools(found: dict[str, list[Outcome]], noisy: object = None) -> Tools:
+    entries, gains = tool_rows(list(found.values()))
+    return Tools(found, noisy, entries, gains)  # type: ignore[arg-type]
+
+
+LEARNT = outcome("loc", [0.0] * 18 + [1.0] * 2, [1.0] * 19 + [0.0])
+
+
+def test_rows_are_paired_question_by_question() -> None:
+    (row,) = rows(*LEARNT.new)
+    assert (row.before.value, row.after.value) == (0.1, 0.95)
+    assert row.gain.difference.value == pytest.approx(0.85)
+    with pytest.raises(ValueError, match="not answers to the same questions"):
+        rows(LEARNT.new[0], LEARNT.new[1][1:])
+
+
+def test_seeds_are_rows_of_one_table() -> None:
+    entries, gains = tool_rows([[LEARNT, LEARNT]])
+    first = entries[0]
+    assert (first.name, first.family, first.n) == ("loc, before", "new", 40)
+    assert first.figure.mean == pytest.approx(0.1) and first.figure.deviation == 0
+    assert [(one.name, one.family) for one in gains] == [("loc", "new"), ("loc", "old")]
+
+
+def test_strict_tools_must_come_from_below_to_above() -> None:
+    (claim, kept) = _tools(tools({"loc": [LEARNT]}), "")
+    assert claim.holds and "10.0 -> 95.0" in claim.reason and kept.holds
+    knew = outcome("loc", [1.0] * 10 + [0.0] * 10, [1.0] * 20)
+    assert not _tools(tools({"loc": [knew]}), "")[0].holds
+    assert _tools(tools({"seg": [knew]}), "")[0].holds
+
+
+def test_what_is_lost_on_old_concepts_counts() -> None:
+    old = asked("vqa", [1.0] * 20)
+    forgot = outcome("vqa", [0.0] * 20, [1.0] * 20, old=(old, asked("vqa", [1.0] * 18 + [0, 0])))
+    assert [claim.holds for claim in _tools(tools({"vqa": [forgot]}), "")] == [True, False]
+
+
+def test_wrong_pictures_are_counted() -> None:
+    checked = outcome(
+        "select", [0.0] * 20, [1.0] * 20, kept_wrong=1, wrong=10, kept_good=8, good=10
+    )
+    unchecked = outcome("select", [0.0] * 20, [1.0] * 8 + [0.0] * 12)
+    found = _noise(tools({"match": [checked]}, ([checked], [unchecked])), "")
+    assert [claim.holds for claim in found] == [True, True, True]
+    assert found[0].reason == "9 of 10 discarded" and found[1].reason == "8 of 10 kept"
+    loose = outcome("select", [0.0] * 20, [1.0] * 20, kept_wrong=2, wrong=10, kept_good=6, good=10)
+    found = _noise(tools({"match": [loose]}, ([loose], [loose])), "")
+    assert [claim.holds for claim in found] == [False, False, False]
+
+
+def test_what_was_not_measured_is_open() -> None:
+    for claims in (_tools(None, "why"), _noise(None, "why"), _seconds(None, "why")):
+        assert all(claim.holds is None and claim.reason == "why" for claim in claims)
+    assert _same_without(None, "why").holds is None
+
+
+def test_the_slowest_concept_decides() -> None:
+    slow = outcome("select", [0.0], [1.0], seconds=[10.0, 61.0])
+    (claim, other) = _seconds(tools({"match": [slow]}), "why")
+    assert claim.holds is False and "61.0 s" in claim.reason and other.holds is None
+
+
+def test_one_changed_answer_without_the_pool_breaks_the_claim() -> None:
+    changed = outcome("select", [0.0], [1.0], same_without=False)
+    assert _same_without(tools({"match": [LEARNT, changed]}), "").holds is False
+
+
+def test_what_was_measured_is_not_measured_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted = []
+
+    def measured(*_: object) -> Outcome:
+        counted.append(1)
+        return LEARNT
+
+    monkeypatch.setattr(clova_tools, "_measured", measured)
+    hub, course = ToolHub(ModelSet({}), ToolSettings()), ToolCourse("loc", 0)
+    first = tool_outcome(hub, course, tmp_path, print)
+    again = tool_outcome(hub, course, tmp_path, print)
+    assert len(counted) == 1 and again == first
+    tool_outcome(hub, ToolCourse("loc", 1), tmp_path, print)
+    assert len(counted) == 2

@@ -1,0 +1,136 @@
+"""The table of tuned agents and what must hold of them, with agents that are asked nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+import pytest
+
+from tests.tuning.agent.turns import COUNT, DONE, FIND, STORE, WHOLE, code, workflow
+from viper.evaluate.awareness import Awareness, awareness
+from viper.tuning.agent.training import TuneSettings
+from viper.tuning.agent.workflow import Workflow
+from viper_lab.papers.dwim import (
+    ABANDONED,
+    BY_CAUSE,
+    OF_A_QUESTION,
+    OF_WRONG,
+    RIGHT_OF_TOOLS,
+    answer_gain,
+    answer_rows,
+    awareness_rows,
+    tool_rows,
+    utilisation_gain,
+    utilisation_rows,
+)
+from viper_lab.papers.dwim_claims import judged
+from viper_lab.papers.dwim_study import AGENTS, MASKED, SFT, UNTUNED, Agent, DwimStudy, Scale
+from viper_lab.papers.page import page
+from viper_lab.papers.result import Reproduction
+from viper_lab.papers.write import as_text
+
+COUNT_OF = 40
+
+
+@dataclass
+class Fake:
+    """Shares of right workflows by manner, and of right answers by agent."""
+
+    made_right: dict[str, float]
+    right: dict[str, float]
+    copied: float = 0.0
+    scale: Scale = field(default_factory=lambda: Scale(COUNT_OF, COUNT_OF, (0, 1), TuneSettings()))
+
+    def made(self, seed: int, manner: str) -> list[Workflow]:
+        found = some(self.made_right.get(manner, 0.0), manner)
+        copies = int(self.copied * COUNT_OF) if manner == "given" else 0
+        return [replace(one, outcome="copied") if n < copies else one
+                for n, one in enumerate(reversed(found))]  # fmt: skip
+
+    def answers(self, agent: Agent, seed: int) -> list[Workflow]:
+        return some(self.right.get(agent.name, 0.0), "standard")
+
+
+def some(share: float, manner: str) -> list[Workflow]:
+    right = workflow(FIND, COUNT, STORE, DONE, manner=manner)
+    wrong = workflow(WHOLE, code("final_answer = answer", "3"), DONE, manner=manner)
+    count = round(share * COUNT_OF)
+    return [replace(right if n < count else wrong, id=f"s{n}") for n in range(COUNT_OF)]
+
+
+def fake(made: dict[str, float], right: dict[str, float], **more: Any) -> DwimStudy:
+    return cast(DwimStudy, Fake(made, right, **more))
+
+
+def test_utilisation_says_what_was_copied() -> None:
+    study = fake({"standard": 0.5, "given": 0.6, "discrepancy": 0.75}, {}, copied=0.2)
+    rows = {one.name: one for one in utilisation_rows(study)}
+    assert rows["standard"].figure.mean == 0.5 and rows["discrepancy"].n == 2 * COUNT_OF
+    assert rows["given"].note == "20.0 % more copied the answer" and not rows["standard"].note
+    gain = utilisation_gain(study)
+    assert gain.difference.value == pytest.approx(0.25) and gain.difference.low > 0
+
+
+def test_agents_are_paired_by_sample() -> None:
+    study = fake({}, {UNTUNED.name: 0.5, MASKED.name: 0.75, SFT.name: 0.5})
+    rows = {one.name: one.figure.mean for one in answer_rows(study, AGENTS)}
+    assert rows[MASKED.name] == 0.75 and len(rows) == 9
+    assert answer_gain(study, UNTUNED, MASKED).difference.value == pytest.approx(0.25)
+
+
+def aware(calls: int, wrong_tool: int, wrong: int) -> list[Awareness]:
+    """Of one seed: so many calls of a question, so many wrong answers, some for a wrong tool."""
+    found = awareness(some(1 - wrong / COUNT_OF, "standard"))
+    each = []
+    for number, one in enumerate(reversed(found.each)):
+        cause = "wrong tool" if number < wrong_tool else "wrong logic" if number < wrong else ""
+        each.append(replace(one, calls=calls + number % 2, cause=cause))
+    made = replace(found, each=tuple(each), calls=replace(found.calls, value=calls + 0.5))
+    return [made, made]
+
+
+@pytest.mark.parametrize(
+    ("after", "holds"),
+    [
+        ((0.75, 2, 4, 10), [True, True, True, True, True, True]),
+        ((0.75, 2, 9, 10), [True, True, True, True, True, False]),
+        ((0.55, 3, 18, 18), [True, True, False, False, False, False]),
+    ],
+)
+def test_claims(after: tuple[float, int, int, int], holds: list[bool]) -> None:
+    right, calls, wrong_tool, wrong = after
+    study = fake({"standard": 0.5, "discrepancy": 0.8}, {UNTUNED.name: 0.5, MASKED.name: right})
+    found = judged(
+        study, {UNTUNED.name: aware(3, 18, 20), MASKED.name: aware(calls, wrong_tool, wrong)}
+    )
+    assert [one.holds for one in found] == holds
+    fallen = found[4].reason
+    assert fallen.startswith("45.0 % [") and f"-> {100 * wrong_tool / COUNT_OF:.1f} % [" in fallen
+    assert f"of 20 -> {100 * wrong_tool / wrong:.1f} % [" in found[5].reason
+
+
+def test_rows_of_awareness() -> None:
+    rows = list(awareness_rows({MASKED.name: aware(2, 4, 10)}))
+    found = {(one.table, one.family): one for one in rows}
+    assert found[OF_A_QUESTION, "calls of tools"].figure.mean == 2.5
+    assert found[BY_CAUSE, "wrong tool"].figure.mean == 0.1
+    assert found[OF_WRONG, "wrong tool"].figure.mean == 0.4
+    assert found[OF_WRONG, "wrong tool"].n == 10
+
+
+def test_rows_by_tool_stand_beside_each_other_in_numbers_and_in_points() -> None:
+    before, after = ([awareness(some(right, "standard"))] * 3 for right in (0.0, 1.0))
+    rows = [*awareness_rows({UNTUNED.name: before}), *tool_rows(before, after)]
+    found = {(one.table, one.name, one.family): one for one in rows}
+    asked = found[RIGHT_OF_TOOLS, "simple_query", "not tuned"]
+    counted = found[RIGHT_OF_TOOLS, "find", "tuned"]
+    assert (asked.figure.mean, counted.figure.mean) == (0, 1) and asked.n == counted.n == COUNT_OF
+    assert asked.figure.n == 2 and asked.figure.deviation == 0
+    assert found[ABANDONED, "simple_query", "not tuned"].figure.mean == 0
+    text = as_text(Reproduction("x", rows, [], []))
+    assert "turns" in text and "3.00" in text and "100.0" in text
+    shown = page(Reproduction("x", rows, [], []))
+    assert "Mean of a question" in shown
+    unit = found["sections 11 and 14: of a question", UNTUNED.name, "turns"].to_json()["unit"]
+    assert unit == "a question" and "unit" not in asked.to_json()

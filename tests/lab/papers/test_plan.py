@@ -1,0 +1,80 @@
+"""What is planned is what is answered, each run once however many tables share it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.lab.papers.fake_study import Noted, Questions
+from viper_lab.papers.lab import Lab, Step
+from viper_lab.papers.plan import Plan, plan_of
+from viper_lab.papers.zero_shot import ACE, ablation, api_by_examples, cells_asked
+from viper_lab.papers.zero_shot_run import reproduce_zero_shot, study_of
+
+
+@pytest.fixture
+def questions(tmp_path: Path) -> Questions:
+    return Questions(tmp_path)
+
+
+def test_cells_are_counted_once_each(questions: Questions) -> None:
+    with questions.lab(samples=3, pool=4, seeds=(0, 1)) as lab:
+        alone = plan_of(lab, cells_asked([ablation()], [questions.part]))
+        both = plan_of(lab, cells_asked([ablation(), api_by_examples()], [questions.part]))
+    mined = 4 * ACE.programs
+    # five cells under two seeds, and one mining run a seed
+    assert (alone.cells, len(alone.steps), alone.answers) == (10, 12, 10 * 3 + 2 * mined)
+    # figure 2 adds the ViperGPT API with examples, and mining for it
+    assert (both.cells, len(both.steps), both.answers) == (12, 16, 12 * 3 + 4 * mined)
+    assert (alone.missing, alone.complete) == (alone.answers, 0)
+    assert alone.said() == (
+        "10 cells and 2 mining runs, 62 answers; stored already: 0 of these runs, 0 answers"
+    )
+    assert not (questions.folder / "out" / "runs").exists()
+
+
+def test_what_is_stored_is_counted(questions: Questions) -> None:
+    cells = list(ablation().cells.values())
+    with questions.lab() as lab:
+        lab.rows(cells[0], questions.part, 0)
+        lab.rows(cells[2], questions.part, 0)
+        plan = plan_of(lab, cells_asked([ablation()], [questions.part]))
+    assert (plan.complete, plan.missing) == (3, plan.answers - 3 - 3 - 4 * ACE.programs)
+
+
+def study(lab: Lab, questions: Questions, *, quick: bool) -> tuple[Plan, Noted, dict[str, object]]:
+    found = study_of(lab, [questions.part], quick=quick)
+    plan = found.plan(lab)
+    lab.watcher = noted = Noted()
+    return plan, noted, reproduce_zero_shot(lab, found).to_json()
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_the_plan_is_what_is_answered(questions: Questions, quick: bool) -> None:
+    with questions.lab(samples=2, pool=4) as lab:
+        plan, noted, found = study(lab, questions, quick=quick)
+        assert len(noted.steps) == len(set(noted.steps))
+        assert set(noted.steps) == set(plan.steps)
+        assert noted.answers == plan.missing == plan.answers == sum(noted.counts)
+    written = questions.written()
+    with questions.lab(samples=2, pool=4) as lab:
+        plan, noted, again = study(lab, questions, quick=quick)
+        assert plan.missing == noted.answers == 0 and plan.complete == len(plan.steps)
+    assert questions.written() == written
+    for record in (found, again):
+        facts = record["facts"]
+        assert isinstance(facts, dict)
+        facts["seconds"] = 0
+    assert again == found
+    claims = found["claims"]
+    assert isinstance(claims, list)
+    left_out = [claim for claim in claims if "--quick" in claim["reason"]]
+    assert len(left_out) == (6 if quick else 0)
+
+
+def test_a_run_that_was_never_begun_has_nothing_stored(tmp_path: Path) -> None:
+    assert Step("a", "b", 0, 3, tmp_path / "none").stored() == 0
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "run.json").write_text("{")
+    assert Step("a", "b", 0, 3, tmp_path / "broken").stored() == 0

@@ -1,0 +1,164 @@
+"""The tables' rows and gains, on answers that are made up."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import cast
+
+import pytest
+
+from tests.lab.papers.fake_lab import FAMILIES, QUESTION, REFERRING, FakeLab, share
+from viper.errors import DataError
+from viper.evaluate.row import Row
+from viper_lab.papers import zero_shot
+from viper_lab.papers.lab import Lab
+from viper_lab.papers.slugs import slug
+from viper_lab.papers.zero_shot import (
+    STEPS,
+    TRIALS,
+    Table,
+    after,
+    cells_asked,
+    entries,
+    gain_of,
+    gains,
+    parts_of,
+)
+
+
+def all_tables() -> list[Table]:
+    return [
+        zero_shot.ablation(),
+        zero_shot.mined_against_random(),
+        zero_shot.self_tuning(["referring"]),
+        zero_shot.baselines({"referring": ["detector"], "question": ["vqa", "llm"]}),
+        zero_shot.api_by_examples(),
+        zero_shot.number_of_examples(),
+        zero_shot.ways_of_mining(),
+        zero_shot.trials(),
+        zero_shot.shots(),
+        zero_shot.temperatures(),
+        zero_shot.voting(),
+        zero_shot.thresholds("detector.threshold", [0.2, 0.4], ["referring"]),
+        zero_shot.second_writer(),
+    ]
+
+
+def test_a_cells_name_and_folder_are_its_own() -> None:
+    cells = {cell.name: cell for table in all_tables() for cell in table.cells.values()}
+    for table in all_tables():
+        for cell in table.cells.values():
+            assert cells[cell.name] == cell, cell.name
+    assert len({slug(name) for name in cells}) == len(cells)
+    assert len({table.name for table in all_tables()}) == len(all_tables())
+
+
+def test_the_steps_of_a_table_are_its_rows() -> None:
+    for table in all_tables():
+        assert {name for step in table.steps for name in step} <= set(table.cells)
+
+
+def test_each_row_of_table_2_changes_one_thing() -> None:
+    assert [cell.options.api for cell in STEPS] == ["vipergpt"] + ["abstract"] * 4
+    assert [cell.mining is not None for cell in STEPS] == [False, False, True, True, True]
+    assert [cell.options.trials for cell in STEPS] == [1, 1, 1, TRIALS, TRIALS]
+    assert [cell.options.self_tune for cell in STEPS] == [False] * 4 + [True]
+
+
+def test_rows_are_about_the_families_of_their_table() -> None:
+    baselines = zero_shot.baselines({"referring": ["detector"], "question": ["vqa"]})
+    assert parts_of(baselines, "vqa (question)", FAMILIES) == [QUESTION]
+    assert parts_of(baselines, "zero-shot", FAMILIES) == list(FAMILIES)
+    thresholds = zero_shot.thresholds("detector.threshold", [0.2], ["referring"])
+    assert parts_of(thresholds, next(iter(thresholds.cells)), FAMILIES) == [REFERRING]
+
+
+def test_a_cell_of_several_tables_is_asked_once() -> None:
+    tables = [zero_shot.ablation(), zero_shot.mined_against_random(), zero_shot.api_by_examples()]
+    found = [(cell.name, part.name) for cell, part in cells_asked(tables, FAMILIES)]
+    # 5 steps, those kept at random, and the ViperGPT API with examples
+    assert len(found) == len(set(found)) == (5 + 1 + 1) * 3
+
+
+def test_entries_have_mean_and_deviation_over_seeds() -> None:
+    score = share({})
+    lab = FakeLab(lambda cell, part, seed, n: 1.0 if seed == 0 else score(cell, part, seed, n))
+    rows = list(entries(cast(Lab, lab), zero_shot.ablation(), FAMILIES))
+    assert len(rows) == 15
+    first = rows[0]
+    assert (first.table, first.name, first.family, first.n) == (
+        "table 2", "ViperGPT API", "referring", 80,
+    )  # fmt: skip
+    assert first.figure.mean == 0.75
+    assert first.figure.deviation == pytest.approx(0.5**0.5 / 2)
+    assert first.note == "" and rows[-1].note == "16 examples mined"
+
+
+def test_gains_are_given_by_family() -> None:
+    lab = FakeLab(share({"ViperGPT API": 0.25, "+ abstract API @ question": 0.75}))
+    found = list(gains(cast(Lab, lab), zero_shot.ablation(), FAMILIES))
+    by_name = {(one.name, one.family): one.difference for one in found}
+    assert len(by_name) == 5 * 3
+    assert by_name["ViperGPT API -> + abstract API", "question"].value == 0.5
+    assert by_name["ViperGPT API -> + self-tuning", "video"].n == 80
+
+
+def rows(scores: list[float], **changes: object) -> list[Row]:
+    return [
+        replace(Row(f"s{n}", 0, score), **changes)  # type: ignore[arg-type]
+        for n, score in enumerate(scores)
+    ]
+
+
+def test_gains_are_paired_by_sample_in_whatever_order() -> None:
+    old, new = rows([0, 0, 1, 1]), rows([1, 0, 1, 1])
+    straight = gain_of(old, new, "t", "a -> b", "f")
+    assert straight.difference.value == 0.25 and straight.difference.n == 4
+    assert gain_of(old, new[::-1], "t", "a -> b", "f") == straight
+
+
+@pytest.mark.parametrize(
+    "other",
+    [rows([1, 1]), rows([1, 1, 1, 1]), rows([1, 1, 1], seed=1), [*rows([1, 1]), *rows([1])]],
+    ids=["fewer", "more", "another seed", "one twice"],
+)
+def test_other_samples_are_not_compared(other: list[Row]) -> None:
+    with pytest.raises(DataError, match="a -> b: 3 and . answers cannot be paired"):
+        gain_of(rows([0, 0, 0]), other, "t", "a -> b", "f")
+
+
+def test_a_sample_that_three_seeds_ask_is_one_observation_of_three() -> None:
+    """Else three equal seeds would shrink the interval by the root of three."""
+    once = rows([1, 0] * 20), rows([0, 1, 1, 1] * 10)
+    thrice = [[replace(row, seed=seed) for seed in range(3) for row in some] for some in once]
+    one = gain_of(*once, "t", "n", "f").difference
+    three = gain_of(*thrice, "t", "n", "f").difference
+    assert three.value == one.value and three.n == 3 * one.n
+    assert three.high - three.low == pytest.approx(one.high - one.low, rel=0.1)
+
+
+def test_scores_after_so_many_programs_leave_runs_by_tuning_free() -> None:
+    corrections = {
+        0: ("first",),
+        1: ("first", "self_tune", "self_tune"),
+        2: ("first", "self_tune", "debug"),
+        3: ("first", "debug", "debug", "debug", "debug"),
+        4: (),
+    }
+    lab = FakeLab(lambda *_: 0.5, samples=5, corrections=lambda _, number: corrections[number])
+    cell = STEPS[-1]
+    found = {
+        count: after(cast(Lab, lab), cell, REFERRING, count, 0) for count in range(1, TRIALS + 1)
+    }
+    assert found[1] == [0.5, 0.5, 0.0, 0.0, 0.5]
+    assert found[2] == found[4] == [0.5, 0.5, 0.5, 0.0, 0.5]
+    assert found[5] == [0.5] * 5
+
+
+def test_figure_4_has_a_row_for_each_number_of_programs() -> None:
+    lab = FakeLab(lambda *_: 1.0, samples=4, corrections=lambda _, n: ("first", *["debug"] * n))
+    found = list(entries(cast(Lab, lab), zero_shot.trials(), [REFERRING]))
+    means = {row.name: row.figure.mean for row in found}
+    assert means["from scratch, 1 program"] == 0.25
+    assert means["feedback, 3 programs"] == 0.75
+    assert len(found) == 6 * TRIALS

@@ -1,0 +1,45 @@
+"""The depth model starts as the detector's image tower."""
+
+import numpy as np
+import pytest
+import torch
+
+from viper.profiles.wiring import EMBEDDED
+from viper_lab.recipes import depth_model
+from viper_lab.recipes.depth import DETECTOR
+
+MEDIA = EMBEDDED / "media"
+
+
+@pytest.fixture(scope="module")
+def picture():
+    from PIL import Image
+
+    size = (depth_model.INPUT_WIDTH, depth_model.INPUT_HEIGHT)
+    image = Image.open(MEDIA / "table.png").convert("RGB").resize(size)
+    return depth_model.normalised(torch.from_numpy(np.array(image))[None])
+
+
+def test_its_tokens_are_those_of_the_detector(picture):
+    tower = depth_model.detector_tower(DETECTOR)
+    model = depth_model.build_model().eval()
+    depth_model.start_from_detector(model, tower, picture)
+    rows, columns = depth_model.GRID
+    with torch.no_grad():
+        padded = torch.nn.functional.pad(picture, (0, 0, 0, 48), value=0.5)
+        hidden = tower(pixel_values=padded).last_hidden_state[:, 1 : 1 + rows * columns]
+        theirs = tower.post_layernorm(hidden)
+        ours = model.backbone(pixel_values=picture).feature_maps[-1][:, 1:]
+        untrained = depth_model.build_model().eval().backbone(pixel_values=picture)
+    assert torch.cosine_similarity(ours, theirs, dim=-1).mean() > 0.85
+    strange = untrained.feature_maps[-1][:, 1:]
+    assert torch.cosine_similarity(strange, theirs, dim=-1).mean() < 0.5
+
+
+def test_a_saved_model_is_read_back(tmp_path, picture):
+    from viper.tools.depth_anything import DepthAnythingEstimator
+
+    depth_model.save(depth_model.build_model(), tmp_path)
+    estimator = DepthAnythingEstimator.from_pretrained(tmp_path)
+    (found,) = estimator.depth([np.zeros((30, 40, 3), np.uint8)])
+    assert found.shape == (30, 40) and np.isfinite(found).all()

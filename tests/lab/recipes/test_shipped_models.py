@@ -1,0 +1,101 @@
+"""The shipped weights of all models but detector, writer and video, on fresh data."""
+
+import pytest
+
+from viper.profiles.wiring import EMBEDDED
+from viper_lab.recipes.object_views import ObjectViews
+from viper_lab.world.layout import sample_scene
+from viper_lab.world.render import render_scene
+
+WEIGHTS = EMBEDDED / "weights"
+SCENES = range(5000, 5008)
+
+pytestmark = pytest.mark.models
+
+
+class FreshStills:
+    """Stills rendered in memory."""
+
+    def __init__(self):
+        self._rendered = [render_scene(sample_scene("val", index)) for index in SCENES]
+
+    def __len__(self):
+        return len(self._rendered)
+
+    def __getitem__(self, index):
+        return self._rendered[index]
+
+    def image(self, index):
+        return self._rendered[index].image
+
+
+@pytest.fixture(scope="module")
+def views():
+    return ObjectViews(FreshStills())
+
+
+def test_the_matcher_knows_every_family(views):
+    from viper.tools.matcher_open_clip import OpenClipMatcher
+    from viper_lab.recipes.matcher import evaluate
+
+    figures = evaluate(OpenClipMatcher.from_pretrained(WEIGHTS / "matcher"), views)
+    assert min(figures[family] for family in ("size", "colour", "material", "shape")) > 0.85
+
+
+def test_the_vqa_model_knows_every_family(views):
+    from viper.tools.vqa_blip import BlipAnswerer
+    from viper_lab.recipes.vqa import evaluate
+
+    answerer = BlipAnswerer.from_pretrained(WEIGHTS / "vqa")
+    figures = evaluate(answerer, views, pictures=2)
+    assert min(figures[family] for family in ("size", "colour", "material", "shape")) > 0.8
+
+
+def test_the_depth_model_orders_objects(views):
+    from viper.tools.depth_anything import DepthAnythingEstimator
+    from viper_lab.recipes.depth import evaluate
+
+    figures = evaluate(DepthAnythingEstimator.from_pretrained(WEIGHTS / "depth"), views)
+    assert figures["order"] > 0.9
+
+
+def test_the_segmenter_finds_objects_by_their_shape(tmp_path):
+    from viper.tools.segmenter_maskformer import MaskFormerSegmenter
+    from viper_lab.recipes.segmenter import evaluate, segmented_stills
+
+    pictures = segmented_stills("val", len(SCENES), tmp_path)
+    figures = evaluate(MaskFormerSegmenter.from_pretrained(WEIGHTS / "segmenter"), pictures)
+    assert figures["found"] > 0.85 and figures["precision"] > 0.85
+
+
+def test_the_inpainter_paints_what_it_is_asked_for():
+    from viper.profiles import load_profile
+    from viper_lab.recipes.inpainter_score import evaluate
+
+    with load_profile("embedded").components().hub.models.using("inpainter") as inpainter:
+        figures = evaluate(inpainter, 12)
+    assert figures["colour"] > 0.85 and figures["pair"] > 0.5 and figures["unchanged"] == 1
+
+
+def test_the_planner_writes_plans_and_right_programs_from_them():
+    from viper.llm.scripted import ScriptedLLM
+    from viper_lab.recipes.planner_score import evaluate
+
+    silent = ScriptedLLM(lambda prompt: "")
+    figures = evaluate(WEIGHTS / "planner", writer=silent, queries=18, seed=1)
+    assert figures["plans"] == 1 and figures["planned"] > 0.7
+
+
+def test_the_seeker_finds_what_nobody_told_it():
+    from viper_lab.recipes.seeker_score import evaluate
+
+    figures = evaluate(WEIGHTS / "seeker", count=24)
+    assert figures["all"] > 0.6 and figures["expert"] > 0.85
+
+
+def test_the_explorer_acts_and_prefers_no_way():
+    from viper_lab.recipes.explorer import evaluate
+
+    figures = evaluate(WEIGHTS / "explorer", count=16)
+    assert figures["first"] > 0.8 and figures["after a doubt"] > 0.8 and figures["done"] > 0.9
+    assert 0.2 < figures["whole"] < 0.8

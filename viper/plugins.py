@@ -1,0 +1,38 @@
+"""What installed packages offer by entry points.
+
+The groups: ``viper.backends``, ``viper.commands``, ``viper.datasets``, ``viper.demo_scenes``,
+``viper.learning_data``, ``viper.metrics``, ``viper.routines``, ``viper.strategies``. The
+laboratory, ``viper_lab``, reaches the product through them as any plug-in does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
+
+from viper.errors import UsageError
+
+
+def offered(group: str, kind: str, shipped: Collection[str] = ()) -> dict[str, EntryPoint]:
+    """Return the entry points of a group by name; those of a package that is gone are left out.
+
+    Args:
+        kind: what the group's entries are called in an error, as ``data set``.
+        shipped: names that are taken by this package itself.
+
+    Raises:
+        UsageError: a name is shipped or offered twice.
+    """
+    points: dict[str, EntryPoint] = {}
+    for point in entry_points(group=group):
+        if find_spec(point.module.partition(".")[0]) is None:
+            continue
+        if point.name in shipped or points.get(point.name, point) != point:
+            owner = "viper" if point.name in shipped else points[point.name].value
+            raise UsageError(
+                f"the {kind} {point.name!r} of {point.value} is taken by {owner}; "
+                "uninstall one of the packages or rename it"
+            )
+        points[point.name] = point
+    return points

@@ -1,0 +1,181 @@
+"""``viper seek record``, ``stats`` and ``induce``: how people search, and a graph made of it."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import webbrowser
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from viper.commands.kept_versions import shown
+from viper.commands.option_groups import root_option
+from viper.commands.options import open_profile, profile_options
+from viper.commands.out_path import OutPath
+from viper.errors import EXIT_OK, MissingExtraError, UsageError
+from viper.evaluate.runs.files import write_whole
+from viper.evaluate.runs.store import RunStore
+from viper.strategies.seek.graph import graph_text
+from viper_lab.study.records import (
+    Session,
+    Statistics,
+    examples_of,
+    of_path,
+    read_sessions,
+    statistics,
+)
+from viper_lab.study.records import induce as records_graph
+
+
+@click.command()
+@click.argument("set_name", metavar="SET")
+@click.option("--out", type=OutPath(), default=Path("records.jsonl"),
+              show_default=True, metavar="FILE.jsonl",
+              help="Takes the records; what it holds stays.")  # fmt: skip
+@click.option("--split", metavar="NAME", help="By default the set's first.")
+@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, metavar="N",
+              help="Questions, the same for everybody, in an order of each one's own.")  # fmt: skip
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True,
+              help="Which questions.")  # fmt: skip
+@root_option
+@click.option("--host", default="127.0.0.1", show_default=True,
+              help="Address to listen on. The page's address holds a random token; who has it may "
+                   "take part.")  # fmt: skip
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="By default a free one.")
+@click.option("--open/--no-open", "open_browser", default=True, show_default=True,
+              help="Open a browser.")  # fmt: skip
+@profile_options
+def record(**given: Any) -> int:
+    """Record how people find answers: a page where they choose each action, until Ctrl-C.
+
+    Questions of SET, which must be about one picture each. Whoever opens the page answers them by
+    choosing from all actions, saying what each result is worth, and ends with "Found it" or "Could
+    not find it". Each ended question is a line of FILE, under a random number that says nothing of
+    anybody. viper seek induce makes a graph of the lines, viper seek stats counts them.
+
+    \b
+    viper seek record world-knowledge --limit 10 --out records.jsonl
+    viper seek record okvqa --root okvqa --profile openai --host 0.0.0.0 --port 8010 --no-open
+    """
+    for module in ("starlette", "uvicorn"):
+        if importlib.util.find_spec(module) is None:
+            raise MissingExtraError(module, "serve", "viper seek record")
+    import uvicorn
+
+    from viper.data.sample import Where
+    from viper.evaluate.evaluation import Evaluation
+    from viper.reasoner import Reasoner
+    from viper.serve.listening import address_of, listening_at
+    from viper.web.behind_token import new_token
+    from viper_lab.study.app import Study, create_study
+    from viper_lab.study.desk import StudyDesk
+
+    where = Where(given["root"], given["split"], given["seed"])
+    samples = Evaluation(given["set_name"], where, given["limit"]).samples()
+    with ExitStack() as stack:
+        listening = stack.enter_context(listening_at(given["host"], given["port"]))
+        reasoner = stack.enter_context(Reasoner(open_profile(given), preload=False))
+        study = Study(StudyDesk(reasoner, samples, given["out"]), new_token())
+        address = address_of(listening, f"/{study.token}/")
+        click.echo(address)
+        click.echo(f"records go to {given['out']}; Ctrl-C ends it", err=True)
+        if given["open_browser"]:
+            webbrowser.open(address)
+        config = uvicorn.Config(
+            create_study(study), log_level="warning", access_log=False, lifespan="off"
+        )
+        try:
+            uvicorn.Server(config).run(sockets=[listening])
+        finally:
+            click.echo(f"{study.desk.kept} questions recorded in {given['out']}", err=True)
+    return EXIT_OK
+
+
+@click.command()
+@click.argument("source", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def stats(source: Path, as_json: bool) -> int:
+    """Say what SOURCE did: a run of --strategy seek, or records of people."""
+    found = statistics(_sessions(source))
+    if as_json:
+        click.echo(json.dumps(asdict(found)))
+        return EXIT_OK
+    for line in _lines(found):
+        click.echo(line)
+    return EXIT_OK
+
+
+@click.command()
+@click.argument("records", type=click.Path(path_type=Path))
+@click.option(
+    "--out",
+    type=OutPath(),
+    required=True,
+    metavar="FILE.toml",
+    help="Where the graph is written.",
+)
+@click.option(
+    "--examples",
+    type=click.Path(path_type=Path),
+    metavar="FILE.jsonl",
+    help="Write the decisions that helped, as examples for the planner.",
+)
+@click.option("--name", default="induced", show_default=True, help="Of the graph.")
+@click.option(
+    "--least",
+    type=click.FloatRange(0, 0.5),
+    default=0.02,
+    show_default=True,
+    help="Leave out what was done at a state less often than this share.",
+)
+def induce(records: Path, out: Path, examples: Path | None, name: str, least: float) -> int:
+    """Make a transition graph, with frequencies, of what people did."""
+    sessions = _sessions(records)
+    found = records_graph(sessions, name, least)
+    people = len({one.participant for one in sessions})
+    text = graph_text(found, f"of {len(sessions)} questions by {people} participants")
+    write_whole(out, text)
+    if examples is not None:
+        lines = [json.dumps(asdict(one), ensure_ascii=False) for one in examples_of(sessions)]
+        write_whole(examples, "".join(f"{line}\n" for line in lines))
+        click.echo(f"{examples}: {len(lines)} decisions", err=True)
+    edges = sum(len(allowed) for allowed in found.states.values())
+    click.echo(f"{out}: {len(found.states)} states, {edges} transitions")
+    return EXIT_OK
+
+
+def _sessions(source: Path) -> list[Session]:
+    """The sessions of a run's folder or of a file of records."""
+    if not source.is_dir():
+        return list(read_sessions(source))
+    found = []
+    with RunStore.read(source) as store:
+        for row in store.rows():
+            trace = store.trace(row.sample_id, row.seed) or {}
+            if trace.get("path"):
+                found.append(of_path(trace["path"], "run", row.text))
+    if not found:
+        raise UsageError(f"{source}: no sample of that run was answered by --strategy seek")
+    return found
+
+
+def _lines(found: Statistics) -> list[str]:
+    lines = [f"{found.sessions} questions, {found.found:.1%} with an answer"]
+    lines.append(f"actions: {_shares(found.actions)}")
+    for place, shares in enumerate(found.places, 1):
+        if shares:
+            lines.append(f"action {place}: {_shares(shares)}")
+    lines.append("transitions:")
+    lines += [f"    {state}: {_shares(shares)}" for state, shares in found.transitions.items()]
+    lines.append(f"number of actions: {_shares(found.lengths)}")
+    lines.append(f"verdicts: {_shares(found.verdicts) or 'none given'}")
+    return lines
+
+
+def _shares(shares: Mapping[Any, float]) -> str:
+    return ", ".join(f"{shown(str(name))} {share:.1%}" for name, share in shares.items())

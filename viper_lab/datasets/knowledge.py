@@ -1,0 +1,84 @@
+"""The knowledge world as a data set: questions that need what ``viper world knowledge`` writes.
+
+Drawn afresh for each seed, which is the catalogue's: the same questions as in the
+``questions.jsonl`` of ``viper world knowledge OUT --seed SEED``, of the same number of designs.
+Whoever is to answer them needs ``OUT/gallery`` and ``OUT/texts.jsonl`` in an index.
+
+Splits: ``val``, ``train``, ``test`` (names, and looks under them, are of the split alone; ``test``
+is to be looked at last). Ids are ``knowledge-SPLIT-SEED-N``; the cluster is
+the design or picture that is asked about. Where no text tells it, the target is ``unanswerable``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from viper.data.layout import split_of
+from viper.data.sample import Finding, Sample, Where
+from viper_lab.datasets.world import DEFAULT_COUNT
+from viper_lab.world.knowledge.catalogue import DESIGNS, catalogue
+from viper_lab.world.knowledge.questions import KnowledgeQuestion, questions
+from viper_lab.world.vocabulary import SPLITS
+
+
+@dataclass(frozen=True)
+class AskedPicture:
+    """Renders the picture of a question ``uint8 [H, W, 3]`` when called."""
+
+    question: KnowledgeQuestion
+
+    def __call__(self) -> Any:
+        from viper_lab.world.knowledge.write import picture_of
+
+        return picture_of(self.question)
+
+
+@dataclass(frozen=True)
+class WorldKnowledge:
+    """The set; see the module."""
+
+    name: str = "world-knowledge"
+    metric: str = "world"
+    summary: str = "the embedded world: what the picture alone cannot tell; needs an index"
+    splits: tuple[str, ...] = ("val", *(split for split in SPLITS if split != "val"))
+
+    def samples(self, where: Where) -> Sequence[Sample]:
+        """As many as asked for (300); fewer of the same split and seed are the first of more."""
+        whole = catalogue(split_of(self, where), where.seed, DESIGNS)
+        return [knowledge_sample(one) for one in questions(whole, _count(where))]
+
+    def check(self, where: Where) -> Sequence[Finding]:
+        """Questions cannot be missing; says what must be indexed."""
+        split = split_of(self, where)
+        wanted = f"--split {split} --seed {where.seed} --questions {_count(where)}"
+        how = f"viper world knowledge lore {wanted}; viper index images lore/gallery; "
+        return [
+            Finding(True, split, "drawn by the package itself"),
+            Finding(True, "to answer them", f"{how}viper index text lore/texts.jsonl"),
+        ]
+
+
+def knowledge_sample(question: KnowledgeQuestion) -> Sample:
+    """A question of the knowledge world as metrics take it."""
+    return Sample(
+        question.question_id,
+        question.text,
+        task="question",
+        media="image",
+        target=question.answer,
+        load=AskedPicture(question),
+        groups={
+            "kind": question.kind,
+            "hops": str(question.hops),
+            "answerable": "yes" if question.is_answerable else "no",
+            "look_alike": "yes" if question.look_alike else "no",
+        },
+        cluster=f"{question.question_id.split('-')[2]} {question.seen}",
+        files=(f"{question.question_id}.png",),
+    )
+
+
+def _count(where: Where) -> int:
+    return DEFAULT_COUNT if where.limit is None else where.limit

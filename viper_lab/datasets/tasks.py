@@ -1,0 +1,180 @@
+"""The embedded world's own tasks as data sets: drawn afresh for each seed, nothing is read.
+
+``world-pairs``: statements about two pictures; ``world-tag``: knowledge tagging; ``world-edit``:
+language-guided editing; ``world-reserved``: expressions and questions in scenes with what no
+shipped model has seen.
+
+Splits: ``val``, ``train``, ``test`` (wordings and combinations held out; to be looked at last). The
+first three sets are about known objects; a suffix takes reserved concepts instead, all of them by
+turns, ``val:reserved``, or a single one, ``val:pyramid``. Of ``world-reserved`` half is about the
+new and half about known objects in the same scenes, which ``val:new`` and ``val:old`` ask alone.
+Ids are ``pairs-SPLIT-SEED-PART-N``; the cluster is the picture or the pair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from viper.data.layout import split_of
+from viper.data.sample import Finding, Sample, Where
+from viper_lab.datasets.world import DEFAULT_COUNT, drawn_by_id
+from viper_lab.world.places import ScenePlace
+from viper_lab.world.queries.task_sample import TaskSample
+from viper_lab.world.reserved import CONCEPTS
+from viper_lab.world.vocabulary import SPLITS
+
+Draw = Callable[[str, int, int, str], "list[TaskSample]"]
+"""Samples by split, seed, count and part."""
+
+_SPLITS = ("val", *(split for split in SPLITS if split != "val"))
+
+
+@dataclass(frozen=True)
+class PlacedPictures:
+    """Renders one picture ``uint8 [H, W, 3]``, or a list of several, when called."""
+
+    places: tuple[ScenePlace, ...]
+
+    def __call__(self) -> Any:
+        pictures = [place.rendered().image for place in self.places]
+        return pictures[0] if len(pictures) == 1 else pictures
+
+
+@dataclass(frozen=True)
+class WorldTask:
+    """One of the sets; see the module.
+
+    Attributes:
+        parts: that a suffix takes, beside the reserved concepts; the default ones first.
+        defaults: how many of the parts are drawn, equally, without a suffix.
+        draw: the samples of a part.
+    """
+
+    name: str
+    metric: str
+    summary: str
+    parts: tuple[str, ...]
+    draw: Draw
+    defaults: int = 1
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """Splits, and their parts."""
+        parts = (*self.parts, *CONCEPTS)
+        return (*_SPLITS, *(f"{split}:{part}" for split in _SPLITS for part in parts))
+
+    def samples(self, where: Where) -> Sequence[Sample]:
+        """As many as asked for (300); fewer of the same split and seed are the first of more."""
+        return [task_sample(sample) for sample in self.drawn(where)]
+
+    def drawn(self, where: Where) -> list[TaskSample]:
+        """The same with their plans and programs."""
+        split, _, part = split_of(self, where).partition(":")
+        count = DEFAULT_COUNT if where.limit is None else where.limit
+        parts = (part,) if part else self.parts[: self.defaults]
+        each, more = divmod(count, len(parts))
+        return [
+            sample
+            for place, one in enumerate(parts)
+            for sample in self.draw(split, where.seed, each + (place < more), one)
+        ]
+
+    @property
+    def families(self) -> tuple[str, ...]:
+        """None: a split is drawn as a whole."""
+        return ()
+
+    def by_id(self, where: Where, ids: Iterable[str]) -> dict[str, Sample]:
+        """See :class:`~viper.data.sample.DrawnSet`."""
+        return drawn_by_id(self, where.split, ids)
+
+    def check(self, where: Where) -> Sequence[Finding]:
+        """Nothing can be missing."""
+        split = split_of(self, where)
+        return [Finding(True, split, "drawn by the package itself; needs no files")]
+
+
+def task_sample(sample: TaskSample) -> Sample:
+    """A sample of the world's tasks as metrics take it."""
+    pictures = tuple(place.name for place in sample.places)
+    return Sample(
+        sample.sample_id,
+        sample.text,
+        task=sample.task,
+        media=sample.query.media,
+        target=sample.target,
+        load=PlacedPictures(sample.places),
+        groups={
+            "query_type": sample.query_type,
+            **({"concept": sample.concept} if sample.concept else {}),
+            **sample.groups,
+        },
+        cluster="+".join(pictures),
+        files=pictures,
+    )
+
+
+def _concepts(part: str) -> tuple[str, ...]:
+    if part == "known":
+        return ()
+    return tuple(CONCEPTS) if part == "reserved" else (part,)
+
+
+def _pairs(split: str, seed: int, count: int, part: str) -> list[TaskSample]:
+    from viper_lab.world.queries.pairs import generate_pairs
+
+    return generate_pairs(split, seed, count, concepts=_concepts(part))
+
+
+def _tagging(split: str, seed: int, count: int, part: str) -> list[TaskSample]:
+    from viper_lab.world.queries.tagging import generate_tagging
+
+    return generate_tagging(split, seed, count, concepts=_concepts(part))
+
+
+def _editing(split: str, seed: int, count: int, part: str) -> list[TaskSample]:
+    from viper_lab.world.queries.editing import generate_editing
+
+    return generate_editing(split, seed, count, concepts=_concepts(part))
+
+
+def _reserved(split: str, seed: int, count: int, part: str) -> list[TaskSample]:
+    from viper_lab.world.queries.about_reserved import generate_about_reserved
+
+    if part == "old":
+        return generate_about_reserved(split, seed, count, about="old")
+    concepts = tuple(CONCEPTS) if part == "new" else (part,)
+    return generate_about_reserved(split, seed, count, concepts=concepts)
+
+
+WORLD_PAIRS = WorldTask(
+    "world-pairs",
+    "world",
+    "the embedded world: statements about two pictures; needs no files",
+    ("known", "reserved"),
+    _pairs,
+)
+WORLD_TAG = WorldTask(
+    "world-tag",
+    "tagging",
+    "the embedded world: tags by what is generally known; needs no files",
+    ("known", "reserved"),
+    _tagging,
+)
+WORLD_EDIT = WorldTask(
+    "world-edit",
+    "editing",
+    "the embedded world: instructions to edit a picture; needs no files",
+    ("known", "reserved"),
+    _editing,
+)
+WORLD_RESERVED = WorldTask(
+    "world-reserved",
+    "world",
+    "the embedded world with what no shipped model has seen; needs no files",
+    ("new", "old"),
+    _reserved,
+    defaults=2,
+)

@@ -1,0 +1,197 @@
+"""The embedded world as data sets: drawn afresh for each seed, nothing is read.
+
+``world`` asks explicit queries only, each with one meaning. Half of the queries of ``world-a``,
+``world-b`` and ``world-c`` are vague ("the second cube"): what they mean is a habit of the set;
+neighbouring sets differ in every habit (:mod:`viper_lab.world.queries.habits`).
+
+Splits: ``val``, ``train``, ``test`` (to be looked at last: its wordings and combinations are held
+out). A suffix takes one family, ``val:referring``, ``val:question``, ``val:video``; without it all
+three are drawn, equally many. ``val:referring4`` asks four different expressions about each
+picture. Sample ids are those of :mod:`viper_lab.world.queries.generate`, ``SPLIT-SEED-FAMILY-N``
+(``SPLIT-SEED-referring4-SCENE-N``), of the others ``A-SPLIT-…``; the cluster is the scene or
+clip. Boxes are the visible
+pixels' ``(x0, y0, x1, y1)`` from the top-left corner.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from viper.data.layout import split_of
+from viper.data.sample import DataSet, Finding, Sample, Where
+from viper.evaluate.awareness import PerfectTools
+from viper_lab.world.queries.habits import habits_of
+from viper_lab.world.queries.meaning import FAMILIES
+from viper_lab.world.queries.sample import WorldSample
+from viper_lab.world.queries.vague import wording
+from viper_lab.world.vocabulary import SPLITS
+
+DEFAULT_COUNT = 300
+"""Samples drawn where no limit is given."""
+
+SEVERAL = "referring4"
+
+EDITIONS: Mapping[str, int] = {"a": 0, "b": 1, "c": 2}
+"""Editions with habits, and their numbers for :func:`viper_lab.world.queries.habits.habits_of`."""
+
+_SPLITS = ("val", *(split for split in SPLITS if split != "val"))
+
+
+@dataclass(frozen=True)
+class WorldMedia:
+    """Renders a scene ``uint8 [H, W, 3]`` or clip ``uint8 [T, H, W, 3]`` when called."""
+
+    split: str
+    index: int
+    is_clip: bool
+
+    def __call__(self) -> Any:
+        if self.is_clip:
+            from viper_lab.world.clips import render_clip, sample_clip
+
+            return render_clip(sample_clip(self.split, self.index)).frames
+        from viper_lab.world.layout import sample_scene
+        from viper_lab.world.render import render_scene
+
+        return render_scene(sample_scene(self.split, self.index)).image
+
+    def perfect_tools(self, question: str, answer: str) -> PerfectTools | None:
+        """See :class:`viper.evaluate.awareness.KnowsTruth`; None for clips."""
+        if self.is_clip:
+            return None
+        from viper_lab.world.knowing import KnowingTools
+        from viper_lab.world.layout import sample_scene
+        from viper_lab.world.render import render_scene
+
+        scene = render_scene(sample_scene(self.split, self.index))
+        return KnowingTools([scene], question, answer)
+
+
+@dataclass(frozen=True)
+class World:
+    """The embedded world; see the module.
+
+    Attributes:
+        edition: a key of ``EDITIONS``, whose habits vague queries go by; empty asks none.
+    """
+
+    edition: str = ""
+    metric: str = "world"
+
+    @property
+    def name(self) -> str:
+        """``world``, or ``world-a`` for the edition ``a``."""
+        return f"world-{self.edition}" if self.edition else "world"
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """Splits, and their parts by family."""
+        parts = FAMILIES if self.edition else (*FAMILIES, SEVERAL)
+        return (*_SPLITS, *(f"{split}:{part}" for split in _SPLITS for part in parts))
+
+    @property
+    def summary(self) -> str:
+        """One line."""
+        if self.edition:
+            return f"the embedded world with the habits {self.edition}: half its queries vague"
+        return "the embedded world: expressions, questions, clips; needs no files"
+
+    def samples(self, where: Where) -> Sequence[Sample]:
+        """As many as asked for (300), the families one after another and equally many."""
+        split, _, part = split_of(self, where).partition(":")
+        count = DEFAULT_COUNT if where.limit is None else where.limit
+        if part == SEVERAL:
+            from viper_lab.datasets.referring import several_expressions
+
+            return [world_sample(s) for s in several_expressions(split, where.seed, count)]
+        from viper_lab.world.queries.generate import generate
+
+        habits = habits_of(EDITIONS[self.edition]) if self.edition else None
+        families = [family for family in FAMILIES if part in ("", family)]
+        each, more = divmod(count, len(families))
+        return [
+            world_sample(sample, self.edition)
+            for place, family in enumerate(families)
+            for sample in generate(
+                family,
+                split,
+                where.seed,
+                each + (place < more),
+                habits=habits,
+                edition=self.edition,
+            )
+        ]
+
+    @property
+    def families(self) -> tuple[str, ...]:
+        """See :class:`~viper.data.sample.DrawnSet`."""
+        return FAMILIES
+
+    def by_id(self, where: Where, ids: Iterable[str]) -> dict[str, Sample]:
+        """See :class:`~viper.data.sample.DrawnSet`."""
+        return drawn_by_id(self, where.split, ids)
+
+    def check(self, where: Where) -> Sequence[Finding]:
+        """Nothing can be missing."""
+        split = split_of(self, where)
+        return [Finding(True, split, "drawn by the package itself; needs no files")]
+
+
+def world_media(sample: WorldSample) -> WorldMedia:
+    """What renders the scene or clip of a query."""
+    return WorldMedia(sample.split, sample.media_index, sample.family == "video")
+
+
+def world_sample(sample: WorldSample, edition: str = "") -> Sample:
+    """A query of the world as a sample; of an edition with habits, with its wording."""
+    is_clip, vague = sample.family == "video", wording(sample.meaning)
+    picture = f"{sample.split}-{'clip' if is_clip else 'scene'}-{sample.media_index}"
+    return Sample(
+        sample.sample_id,
+        sample.text,
+        task=sample.task,
+        media="video" if is_clip else "image",
+        target=sample.box if sample.task == "ground" else sample.answer,
+        load=world_media(sample),
+        options=sample.options,
+        groups={
+            "family": sample.family,
+            "query_type": sample.query_type if vague is None else f"vague {vague}",
+            "steps": str(sample.steps),
+            **({"wording": "explicit" if vague is None else "vague"} if edition else {}),
+        },
+        cluster=picture,
+        files=(picture,),
+    )
+
+
+WORLD_A, WORLD_B, WORLD_C = (World(edition) for edition in EDITIONS)
+
+
+_DRAWN_ID = re.compile(r"(?:[a-z]+-)?([a-z]+)-(-?\d+)-([a-z]+)-(\d+)")
+"""``SPLIT-SEED-FAMILY-NUMBER`` of the sets here and in :mod:`viper_lab.datasets.tasks`."""
+
+_FARTHEST = 20_000
+"""Numbers beyond it are taken for none: all before them would have to be drawn."""
+
+
+def drawn_by_id(found: DataSet, split: str | None, ids: Iterable[str]) -> dict[str, Sample]:
+    """Return samples by id: of each split, seed and family as many are drawn as the ids reach."""
+    reach: dict[tuple[str, int], int] = {}
+    for one in ids:
+        match = _DRAWN_ID.fullmatch(one)
+        if match is None or len(match[4]) > len(str(_FARTHEST)) or int(match[4]) > _FARTHEST:
+            continue
+        part = f"{match[1]}:{match[3]}"
+        if part not in found.splits or split not in (None, match[1], part):
+            continue
+        key = (part, int(match[2]))
+        reach[key] = max(reach.get(key, 0), int(match[4]) + 1)
+    return {
+        sample.sample_id: sample
+        for (part, seed), count in reach.items()
+        for sample in found.samples(Where(None, part, seed, count))
+    }

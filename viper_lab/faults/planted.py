@@ -1,0 +1,164 @@
+"""Faults planted into programs that answer right: what reflection is measured and trained on."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Any, Literal
+
+from viper.errors import ToolError
+from viper.schema import Answer, Query, Trial
+from viper.strategies.base import Components, RunContext
+from viper.strategies.program import run_program
+from viper.strategies.writing import Written
+from viper.tools.hub import ToolHub
+from viper.tools.media import Media
+from viper.tuning.case import Case, is_desired
+from viper.tuning.critique import Critique
+from viper.tuning.intervention import questions
+from viper.tuning.program_edits import Vocabulary, edited_programs
+from viper_lab.faults.planting import Drawing
+from viper_lab.faults.wrong_tools import WrongHub
+
+Sort = Literal["tool", "program"]
+
+TRIES = 24
+
+
+@dataclass(frozen=True)
+class Solved:
+    """A program that answers a query right.
+
+    Attributes:
+        desired: the right answer, as :class:`viper.tuning.case.Case` takes it.
+    """
+
+    query: Query
+    media: Media
+    program: str
+    desired: Any
+
+
+@dataclass(frozen=True)
+class Planted:
+    """One fault with its truth.
+
+    Attributes:
+        sort: ``tool`` or ``program``.
+        kind: what is wrong: ``a box missed``, ``direction``, …
+        truth: what a perfect reflector would say; the step is the first wrong call, ``desired``
+            what it should have given.
+        calls: indices of all wrong calls; empty for a wrong program.
+        case: the wrong answer with the right one.
+        hub: the tools as a reflector meets them: the wrong one stays wrong.
+    """
+
+    sort: Sort
+    kind: str
+    truth: Critique
+    calls: tuple[int, ...]
+    case: Case
+    hub: ToolHub
+
+    def components(self, base: Components) -> Components:
+        """The parts of a reasoner around the tools of this fault."""
+        return replace(base, hub=self.hub)
+
+
+def plant(components: Components, solved: Solved, sort: Sort, random: Random) -> Planted | None:
+    """One fault that makes the answer wrong; None where none of some tries does.
+
+    The program still gives an answer, and thresholds are tuned as in any run: what self-tuning
+    repairs is no fault.
+
+    Raises:
+        SandboxUnavailableError, SandboxHostError: no program can be run here.
+    """
+    trial, answer = _run(components, solved, solved.program)
+    if not is_desired(answer, solved.desired, solved.query.task):
+        return None
+    if sort == "program":
+        return _wrong_program(components, solved, random)
+    return _wrong_tool(components, solved, trial, random)
+
+
+def _wrong_program(components: Components, solved: Solved, random: Random) -> Planted | None:
+    families = components.hub.settings.attribute_families
+    wrong = edited_programs(solved.program, Vocabulary(families))
+    kinds = sorted({one.kind for one in wrong})
+    random.shuffle(wrong)
+    # Kinds take turns, so that the many words that can be taken for others do not outweigh them.
+    random.shuffle(kinds)
+    turns = [[one for one in wrong if one.kind == kind] for kind in kinds]
+    tries = [turn[place] for place in range(TRIES) for turn in turns if place < len(turn)]
+    for one in tries[:TRIES]:
+        trial, answer = _run(components, solved, one.program)
+        if answer is None or is_desired(answer, solved.desired, solved.query.task):
+            continue
+        truth = Critique("program", None, one.kind, solved.program)
+        case = Case(solved.query, solved.media, trial, answer, solved.desired)
+        return Planted("program", one.kind, truth, (), case, components.hub)
+    return None
+
+
+def _wrong_tool(
+    components: Components, solved: Solved, right: Trial, random: Random
+) -> Planted | None:
+    log = list(right.tool_calls)
+    session = components.hub.session(solved.media, thresholds=right.thresholds)
+    drawing = Drawing(session, solved.query, log)
+    asked: dict[str, list[int]] = {}
+    for calls in questions(log):
+        asked.setdefault(log[calls[0]].tool, []).append(calls[0])
+    for _ in range(TRIES if asked else 0):
+        call = log[random.choice(asked[random.choice(sorted(asked))])]
+        drawn = drawing.mistake(call, random)
+        if drawn is None:
+            continue
+        kind, wrong = drawn
+        hub = WrongHub(components.hub, wrong)
+        trial, answer = _run(replace(components, hub=hub), solved, solved.program)
+        if answer is None or is_desired(answer, solved.desired, solved.query.task):
+            continue
+        planted = _with_truth(components, solved, (trial, answer), (kind, call.index), hub)
+        if planted is not None:
+            return planted
+    return None
+
+
+def _with_truth(
+    components: Components,
+    solved: Solved,
+    ran: tuple[Trial, Answer],
+    drawn: tuple[str, int],
+    hub: WrongHub,
+) -> Planted | None:
+    trial, answer = ran
+    kind, index = drawn
+    log = list(trial.tool_calls)
+    true = Drawing(
+        components.hub.session(solved.media, thresholds=trial.thresholds), solved.query, log
+    )
+    try:
+        results = [true.again(call) for call in log]
+    except ToolError:
+        return None
+    differing = [call.index for call in log if results[call.index] != call.result]
+    # The mistake may show earlier than where it was drawn, or not be asked about any more.
+    tool = log[index].tool if index < len(log) else ""
+    calls = tuple(i for i in differing if log[i].tool == tool)
+    if not calls:
+        return None
+    truth = Critique.of_tool(tool, calls[0], kind, results[calls[0]])
+    case = Case(solved.query, solved.media, trial, answer, solved.desired)
+    return Planted("tool", kind, truth, calls, case, hub)
+
+
+def _run(components: Components, solved: Solved, program: str) -> tuple[Trial, Answer | None]:
+    """The last trial of a program, thresholds tuned, and its answer."""
+    context = RunContext(solved.query, solved.media, components.settings, threading.Event())
+    written = Written(program, "", "first", None, None)
+    trials: Sequence[Trial] = list(run_program(components, context, written))
+    return trials[-1], context.final_value[0] if context.final_value else None

@@ -1,0 +1,254 @@
+"""Draws one mistake of a tool about something that a program asked it.
+
+How sure the tool is of its mistake is drawn evenly, from hardly more than of the right answer to
+entirely: nothing is assumed about where real mistakes lie.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from viper.schema import Query, ToolCall
+from viper.strategies.replay import restored
+from viper.tools import candidates
+from viper.tools.abilities import (
+    detections,
+    information,
+    matcher_embedding,
+    property_family,
+    similarities,
+    text_embedding,
+)
+from viper.tools.hub import HubSession, Region, plain
+from viper.tools.roles import EventWindow
+from viper_lab.faults.wrong_tools import (
+    Wrong,
+    WrongDepth,
+    WrongEmbedding,
+    WrongScores,
+    WrongWindows,
+    WrongWords,
+)
+
+HIGHEST_SCORE = 0.95
+"""Of a box that should not be there; the detector's own rarely score higher."""
+
+_LOWEST_SCORE = 0.01
+_FARTHEST_BEYOND = 0.15
+_NEAREST = 3
+
+Drawn = tuple[str, Wrong]
+"""What is wrong, in words, and the mistake itself."""
+
+
+class Drawing:
+    """Draws mistakes about the calls of one run.
+
+    Args:
+        session: of the true tools, with the run's thresholds.
+        log: of the run.
+    """
+
+    def __init__(self, session: HubSession, query: Query, log: list[ToolCall]) -> None:
+        self.session, self.query, self.log = session, query, log
+
+    def mistake(self, call: ToolCall, random: Random) -> Drawn | None:
+        """A mistake about what a call asked; None where none can be made."""
+        draw = _DRAWS.get(call.tool)
+        return None if draw is None else draw(self, call, random)
+
+    def again(self, call: ToolCall) -> Any:
+        """What the tools answer a logged call now, as in a log.
+
+        Raises:
+            ToolError: they refuse it.
+        """
+        args = tuple(restored(value) for value in call.args)
+        kwargs = {name: restored(value) for name, value in call.kwargs.items()}
+        return plain(self.session.nested(call.tool, args, kwargs))
+
+    def region(self, call: ToolCall) -> Region:
+        return self.session.region(restored(call.args[0]))
+
+
+def _sureness(random: Random) -> float:
+    """Of the wrong one of two answers."""
+    return random.uniform(0.5, 0.999)
+
+
+def _find(drawing: Drawing, call: ToolCall, random: Random) -> Drawn | None:
+    session, region, name = drawing.session, drawing.region(call), str(call.args[1]).strip()
+    threshold = session.threshold("detector.threshold")
+    found = detections(session, region, name)
+    phrases = {name}
+    if name.endswith("s") and all(item.score < threshold for item in found):
+        phrases.add(name[:-1])
+        found = detections(session, region, name[:-1])
+    dx, dy = (0, 0) if session.hub.settings.find_scope == "whole" else region.box[:2]
+    boxes = [
+        (item.box[0] - dx, item.box[1] - dy, item.box[2] - dx, item.box[3] - dy) for item in found
+    ]
+    kept = [place for place, item in enumerate(found) if item.score >= threshold]
+    weaker = [place for place, item in enumerate(found) if item.score < threshold]
+    kinds: list[tuple[str, dict[int, float]]] = []
+    if kept:
+        place = random.choice(kept)
+        kinds.append(("a box missed", {place: random.uniform(_LOWEST_SCORE, threshold)}))
+    if weaker:
+        place = random.choice(weaker[:_NEAREST])
+        kinds.append(("a box too many", {place: random.uniform(threshold, HIGHEST_SCORE)}))
+    if len(kept) > 1:
+        place = random.choice(kept[1:])
+        swapped = {0: found[place].score, place: found[0].score}
+        kinds.append(("boxes misranked", swapped))
+    if not kinds:
+        return None
+    what, scores = random.choice(kinds)
+    altered = {boxes[place]: score for place, score in scores.items()}
+    return what, WrongScores(frozenset(phrases), altered)
+
+
+def _embedding(
+    drawing: Drawing, region: Region, texts: tuple[str, str], random: Random
+) -> WrongEmbedding:
+    """The crop moved along the line between two texts until the second fits so much better."""
+    session = drawing.session
+    right, wrong = (text_embedding(session, text) for text in texts)
+    own, apart = matcher_embedding(session, region), wrong - right
+    scale = float(session.hub.models.trait("matcher", "logit_scale"))
+    sure = _sureness(random)
+    wanted = math.log(sure / (1 - sure)) / scale
+    moved = own + (wanted - own @ apart) / max(float(apart @ apart), 1e-6) * apart
+    unit = (moved / np.linalg.norm(moved)).astype(np.float32)
+    return WrongEmbedding((region.image_id, region.box), unit)
+
+
+def _verify_property(drawing: Drawing, call: ToolCall, random: Random) -> Drawn | None:
+    name, wanted = str(call.args[1]).strip(), str(call.args[2]).strip()
+    family = property_family(drawing.session, wanted)
+    texts = {word: f"{word} {name}".strip() for word in family}
+    others = [word for word in family if word != wanted]
+    if not others:
+        return None
+    region = drawing.region(call)
+    if call.result:
+        other = random.choice(others)
+        pair = (texts[wanted], texts[other])
+    else:
+        fits = similarities(drawing.session, [region], list(texts.values()))[0]
+        pair = (list(texts.values())[int(np.argmax(fits))], texts[wanted])
+    return "a property misjudged", _embedding(drawing, region, pair, random)
+
+
+def _best_text_match(drawing: Drawing, call: ToolCall, random: Random) -> Drawn | None:
+    others = [str(option) for option in call.args[1] if option != call.result]
+    if not others:
+        return None
+    pair = (str(call.result), random.choice(others))
+    return "a text mismatched", _embedding(drawing, drawing.region(call), pair, random)
+
+
+def _simple_query(drawing: Drawing, call: ToolCall, random: Random) -> Drawn | None:
+    patch = restored(call.args[0])
+    if patch.kind in ("segment", "video"):
+        return _caption_video(drawing, call, random)
+    session, region = drawing.session, drawing.region(call)
+    question = str(call.args[1]).strip() if len(call.args) > 1 else "what is this?"
+    families = session.hub.settings.attribute_families
+    family = next((words for words in families if call.result in words), ())
+    if len(family) < 2:
+        return None
+    scores = candidates.answer_likelihoods(session, patch, question, family)
+    if scores is None:
+        return None
+    ranked = sorted(zip(scores, family, strict=True), reverse=True)
+    said = random.choice([word for _, word in ranked if word != call.result][:_NEAREST])
+    likely = dict(zip(family, scores, strict=True))
+    total = float(np.logaddexp(likely[said], likely[call.result]))
+    key = (session.media.content_hash(region.image_id), region.box, question)
+    wrong = WrongWords("vqa", key, call.result, said, _sureness(random), total)
+    return "a wrong answer", wrong
+
+
+def _compute_depth(drawing: Drawing, call: ToolCall, random: Random) -> Drawn | None:
+    own = float(call.result)
+    depths = {
+        float(other.result)
+        for other in drawing.log
+        if other.tool == call.tool and other.result != call.result
+    }
+    if not depths or own <= 0:
+        return None
+    nearest = sorted(depths, key=lambda depth: abs(math.log(depth / own)))[:_NEAREST]
+    other = random.choice(nearest)
+    beyond = math.exp(math.copysign(random.uniform(0, _FARTHEST_BEYOND), other - own))
+    region = drawing.region(call)
+    return "a depth misjudged", WrongDepth(region.image_id, region.box, other * beyond / own)
+
+
+def _locate_event(drawing: Drawing, call: ToolCall, random: Random) -> Drawn | None:
+    session, phrase = drawing.session, str(call.args[1]).strip()
+    threshold = session.threshold("video.threshold")
+    windows = candidates.windows(session, restored(call.args[0]), phrase)
+    if not windows:
+        return None
+    key = (session.media.content_hash("video0"), phrase)
+    first, *others = windows
+    if others and random.random() < 0.5:
+        other = random.choice(others[:_NEAREST])
+        swapped = EventWindow(other.start, other.end, first.score)
+        lower = EventWindow(first.start, first.end, random.uniform(0.01, first.score))
+        rest = [window for window in others if window is not other]
+        ranked = sorted([lower, *rest], key=lambda window: -window.score)
+        return "another window", WrongWindows(key, (swapped, *ranked))
+    if first.score < threshold:
+        return None
+    weak = random.uniform(_LOWEST_SCORE, threshold) / first.score
+    lowered = tuple(EventWindow(w.start, w.end, w.score * weak) for w in windows)
+    return "an event missed", WrongWindows(key, lowered)
+
+
+def _caption_video(drawing: Drawing, call: ToolCall, random: Random) -> Drawn | None:
+    session = drawing.session
+    start, end = session.segment(restored(call.args[0]))
+    said = str(call.result)
+    asked = str(call.args[1]).strip() if len(call.args) > 1 and call.args[1] is not None else None
+    sentences = [part for part in said.rstrip(".").split(". ") if part]
+    wrong = [
+        ". ".join(sentences[:place] + sentences[place + 1 :]) for place in range(len(sentences))
+    ]
+    wrong += [text for text in drawing.query.options if text not in said]
+    wrong = [text for text in wrong if text]
+    if not wrong:
+        return None
+    key = (session.media.content_hash("video0"), start, end, asked)
+    text = f"{random.choice(wrong)}."
+    return "a wrong description", WrongWords("video", key, said, text, _sureness(random))
+
+
+def _select_answer(drawing: Drawing, call: ToolCall, random: Random) -> Drawn | None:
+    options = [str(option).strip() for option in call.args[2]]
+    others = [option for option in options if option != call.result]
+    if not others:
+        return None
+    key = ("select", information(call.args[0]), str(call.args[1]), tuple(options))
+    said = random.choice(others)
+    wrong = WrongWords("text", key, str(call.result), said, _sureness(random))
+    return "a wrong choice", wrong
+
+
+_DRAWS: Mapping[str, Callable[[Drawing, ToolCall, Random], Drawn | None]] = {
+    "find": _find,
+    "verify_property": _verify_property,
+    "best_text_match": _best_text_match,
+    "simple_query": _simple_query,
+    "compute_depth": _compute_depth,
+    "locate_event": _locate_event,
+    "caption_video": _caption_video,
+    "select_answer": _select_answer,
+}

@@ -1,0 +1,209 @@
+"""Each tool alone on reserved concepts: right answers before and after it was taught.
+
+All concepts are taught into one pool, from at most :data:`POSITIVES` positives each, and the same
+questions are asked before and after, about new and about old concepts, on scenes of the validation
+split (:mod:`viper_lab.scores.concepts`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from viper.evaluate.intervals import over_seeds
+from viper.evaluate.runs.files import write_whole
+from viper.tools.hub import ToolHub
+from viper.tuning.prompt_pool import PromptPool
+from viper.tuning.soft_prompts.base import TunerOptions
+from viper.tuning.soft_prompts.registry import TOOLS
+from viper.tuning.teach import Sources, Taught, Teacher
+from viper_lab.papers.result import Entry, Gain
+from viper_lab.scores.concepts.asked import Asked, Learnt, Questions, rows
+from viper_lab.world.annotated import WorldStore
+from viper_lab.world.found import WorldSearch
+from viper_lab.world.reserved import CONCEPTS
+
+POSITIVES = 7
+
+
+@dataclass(frozen=True)
+class ToolCourse:
+    """How a tool is taught and asked.
+
+    Attributes:
+        count: questions about each concept; about old concepts ten times as many.
+        wrong: share of wrong pictures, in tenths.
+    """
+
+    tool: str
+    seed: int
+    count: int = 30
+    positives: int = POSITIVES
+    wrong: float = 0.0
+    validate: bool = True
+    split: str = "val"
+    concepts: tuple[str, ...] = tuple(CONCEPTS)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of it.
+
+    Attributes:
+        new, old: questions and answers, before and after.
+        seconds: of teaching, for each concept.
+        kept_wrong, wrong: prompts that were trained on wrong pictures: kept, and in all.
+        kept_good, good: the same of right ones.
+        same_without: whether all answers are those of before once the pool is put aside.
+    """
+
+    new: tuple[Sequence[Asked], Sequence[Asked]]
+    old: tuple[Sequence[Asked], Sequence[Asked]]
+    seconds: Sequence[float]
+    kept_wrong: int = 0
+    wrong: int = 0
+    kept_good: int = 0
+    good: int = 0
+    same_without: bool = True
+
+
+def tool_outcome(
+    hub: ToolHub, course: ToolCourse, folder: Path, say: Callable[[str], None]
+) -> Outcome:
+    """Teaches and asks; read from the folder where it was done before."""
+    path = folder / f"{course.tool}-{slug_of(course)}.json"
+    if path.is_file():
+        return _outcome(json.loads(path.read_text("utf-8")))
+    folder.mkdir(parents=True, exist_ok=True)
+    found = _measured(hub, course, folder / f"pool-{slug_of(course)}", say)
+    write_whole(path, json.dumps(_plain(found)))
+    return found
+
+
+def _measured(
+    hub: ToolHub, course: ToolCourse, folder: Path, say: Callable[[str], None]
+) -> Outcome:
+    questions: Questions = importlib.import_module(f"viper_lab.scores.concepts.{course.tool}")  # type: ignore[assignment]
+    search = WorldSearch(course.wrong, course.seed)
+    pool = PromptPool(folder)
+    if pool.kept():
+        pool.remove(course.tool)
+    teacher = Teacher(hub.models, pool, Sources(WorldStore(), search, course.positives))
+    options = TunerOptions(seed=course.seed, validate=course.validate)
+    taught_hub = hub.with_soft_prompts(pool)
+    before = _asked(questions, hub, course), _asked_old(questions, hub, course)
+    seconds: list[float] = []
+    counts = {(is_wrong, kept): 0 for is_wrong in (True, False) for kept in (True, False)}
+    for concept in course.concepts:
+        say(f"teaching {course.tool}: {concept}")
+        began = time.perf_counter()
+        taught = _taught(teacher, questions, hub, course, concept, options)
+        seconds.append(round(time.perf_counter() - began, 2))
+        for one in taught.trained:
+            names = one.evidence.trained_on
+            is_wrong = bool(course.wrong and names and search.is_wrong_name(names[0]))
+            counts[is_wrong, one.kept] += 1
+    say(f"asking {course.tool}")
+    after = _asked(questions, taught_hub, course), _asked_old(questions, taught_hub, course)
+    again = _asked(questions, hub, course), _asked_old(questions, hub, course)
+    pool.close()
+    return Outcome(
+        (before[0], after[0]),
+        (before[1], after[1]),
+        seconds,
+        counts[True, True],
+        counts[True, True] + counts[True, False],
+        counts[False, True],
+        counts[False, True] + counts[False, False],
+        again == before,
+    )
+
+
+def _taught(
+    teacher: Teacher,
+    questions: Any,
+    hub: ToolHub,
+    course: ToolCourse,
+    concept: str,
+    options: TunerOptions,
+) -> Taught:
+    if course.tool == "vqa":
+        lesson = questions.lesson(hub, concept, count=course.positives, seed=course.seed)
+        return teacher.learn("vqa", None, lesson, options)
+    return teacher.teach(course.tool, concept, options)
+
+
+def _asked(questions: Questions, hub: ToolHub, course: ToolCourse) -> list[Asked]:
+    return [
+        one
+        for concept in course.concepts
+        for one in questions.about(
+            hub, concept, split=course.split, count=course.count, seed=course.seed
+        )
+    ]
+
+
+def _asked_old(questions: Questions, hub: ToolHub, course: ToolCourse) -> list[Asked]:
+    return questions.about_old(
+        hub, course.concepts, split=course.split, count=10 * course.count, seed=course.seed
+    )
+
+
+def tool_rows(
+    outcomes: Sequence[Sequence[Outcome]], name: str = "tools"
+) -> tuple[list[Entry], list[Gain]]:
+    """Rows and gains; one sequence a tool, an outcome for each seed."""
+    entries: list[Entry] = []
+    gains: list[Gain] = []
+    for by_seed in outcomes:
+        for part in ("new", "old"):
+            pairs = [getattr(one, part) for one in by_seed]
+            for row in _together(pairs):
+                for when, place in (("before", 0), ("after", 1)):
+                    means = [_mean(pair[place], row.kind) for pair in pairs]
+                    n = sum(one.kind == row.kind for pair in pairs for one in pair[place])
+                    entries.append(Entry(name, f"{row.kind}, {when}", part, over_seeds(means), n))
+                gains.append(Gain(name, row.kind, part, row.gain.difference))
+    return entries, gains
+
+
+def _together(pairs: Sequence[tuple[Sequence[Asked], Sequence[Asked]]]) -> list[Learnt]:
+    """The rows of all seeds together; scenes of different seeds are different ones."""
+    parts: list[list[Asked]] = [[], []]
+    for seed, pair in enumerate(pairs):
+        for part, asked in zip(parts, pair, strict=True):
+            part += [
+                Asked(one.kind, one.concept, f"{seed} {one.sample}", one.right) for one in asked
+            ]
+    return rows(*parts)
+
+
+def _mean(asked: Sequence[Asked], kind: str) -> float:
+    values = [one.right for one in asked if one.kind == kind]
+    return sum(values) / len(values) if values else 0.0
+
+
+def known_tools() -> list[str]:
+    """The tools that can be taught and asked."""
+    return list(TOOLS)
+
+
+def slug_of(course: ToolCourse) -> str:
+    """A course's name among files."""
+    return hashlib.sha256(repr(course).encode()).hexdigest()[:12]
+
+
+def _plain(outcome: Outcome) -> dict[str, Any]:
+    return asdict(outcome)
+
+
+def _outcome(values: dict[str, Any]) -> Outcome:
+    for part in ("new", "old"):
+        values[part] = tuple([Asked(**one) for one in asked] for asked in values[part])
+    return Outcome(**values)

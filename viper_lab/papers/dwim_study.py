@@ -1,0 +1,313 @@
+"""What ``viper reproduce dwim`` has to do before it can say anything, kept as it comes.
+
+For each seed: workflows of training questions in three manners; agents tuned on them, one for each
+row of the table; each of them, and the agent that was not tuned, answers questions that nobody has
+met. All of it stands in a folder: what is there is not done again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+
+from viper.api.sets import ApiSet
+from viper.data.sample import Sample, Where
+from viper.errors import UsageError
+from viper.evaluate.evaluation import Evaluation, model_ids
+from viper.evaluate.runs.files import write_whole
+from viper.evaluate.workflows import Making, make_workflows
+from viper.llm.adapters import ADAPTER_CONFIG
+from viper.llm.gathered import BATCH, GatheredLLM
+from viper.llm.transformers_llm import TransformersLLM
+from viper.prompting.exploring import explore_prompt
+from viper.reasoner import Reasoner, RunOptions
+from viper.strategies.base import Components
+from viper.tuning.agent.masking import masked
+from viper.tuning.agent.training import Tuned, TuneSettings, token_count, tune
+from viper.tuning.agent.workflow import Workflow
+from viper_lab.papers.slugs import slug
+
+
+@dataclass(frozen=True)
+class Agent:
+    """A row of the table: what the agent was tuned on.
+
+    Attributes:
+        manner: of the workflows; "" for the agent as it came.
+        variant: as :func:`viper.tuning.agent.masking.masked` takes it.
+    """
+
+    name: str
+    manner: str = ""
+    variant: str = ""
+
+
+UNTUNED = Agent("not tuned")
+MASKED = Agent("discrepancy-aware, instruct-masking", "discrepancy", "masking")
+SFT = Agent("discrepancy-aware, SFT", "discrepancy", "sft")
+RANDOM = Agent("discrepancy-aware, random masking", "discrepancy", "random")
+RETHINK = Agent("discrepancy-aware, masking with rethink", "discrepancy", "rethink")
+OTHERS = (
+    Agent("standard, SFT", "standard", "sft"),
+    Agent("standard, instruct-masking", "standard", "masking"),
+    Agent("given answer, SFT", "given", "sft"),
+    Agent("given answer, instruct-masking", "given", "masking"),
+)
+
+TEMPERATURE = 1.0
+"""Of all agents: at 0 one without a preference would go the way that noise prefers, always."""
+
+ROOM_FOR_ACTIONS = 128
+"""Tokens, at least, behind the prompt of a workflow that is learned."""
+
+STUDY = "study.json"
+"""Of the folder: what is studied."""
+
+AGENTS = (UNTUNED, *OTHERS, SFT, RANDOM, RETHINK, MASKED)
+QUICK_AGENTS = (UNTUNED, SFT, MASKED)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much.
+
+    Attributes:
+        workflows: training samples, of each seed and manner.
+        samples: answered by each agent, of each seed.
+        settings: of every tuning; the seed is replaced by each seed.
+    """
+
+    workflows: int
+    samples: int
+    seeds: tuple[int, ...]
+    settings: TuneSettings
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Which samples.
+
+    Attributes:
+        train: split that workflows are made of.
+        test: split that is answered.
+    """
+
+    set_name: str = "world"
+    root: Path | None = None
+    train: str = "train:question"
+    test: str = "val:question"
+
+
+@dataclass
+class DwimStudy:
+    """Makes, tunes and asks; all of it in one folder.
+
+    Attributes:
+        components: wired by the profile; their explorer is the agent that is not tuned.
+        tuned: what that agent is, for tuning; and the style of its prompts.
+        say: told what goes on.
+    """
+
+    components: Components
+    tuned: Tuned
+    style: str
+    folder: Path
+    asked: Asked
+    scale: Scale
+    workers: int = 8
+    say: Callable[[str], None] = lambda text: None
+    _known: dict[tuple[str, int], list[Workflow]] = field(default_factory=dict)
+    _drawn: dict[tuple[str, int], Sequence[Sample]] = field(default_factory=dict)
+
+    def begin(self) -> None:
+        """Notes in the folder what is studied.
+
+        Raises:
+            UsageError: it holds another study, what is answered is learned from, or no action fits
+                behind a prompt.
+        """
+        self._check_apart()
+        self._check_fits()
+        what = {
+            "set": self.asked.set_name,
+            "root": str(self.asked.root.resolve()) if self.asked.root else None,
+            "splits": [self.asked.train, self.asked.test],
+            "workflows": self.scale.workflows,
+            "samples": self.scale.samples,
+            "tuning": asdict(self.scale.settings),
+            "models": model_ids(Reasoner(self.components, preload=False)),
+            "thresholds": dict(self.components.hub.settings.start_thresholds(self_tune=False)),
+            "style": self.style,
+            "api": self.components.settings.api,
+        }
+        file = self.folder / STUDY
+        if not file.is_file():
+            self.folder.mkdir(parents=True, exist_ok=True)
+            write_whole(file, json.dumps(what, indent=2) + "\n")
+            return
+        try:
+            there = json.loads(file.read_text(encoding="utf-8"))
+        except ValueError:
+            there = {}
+        others = [name for name, value in what.items() if there.get(name) != value]
+        if others:
+            raise UsageError(
+                f"{self.folder} holds another study ({', '.join(others)} differ); give another "
+                "--out, or the options that it was begun with"
+            )
+
+    def _check_apart(self) -> None:
+        """No sample, and no media, are both learned from and answered, under any seed."""
+        asked, scale = self.asked, self.scale
+        learned, answered = (
+            {
+                one.cluster or one.sample_id
+                for seed in scale.seeds
+                for one in self._samples(split, seed, count)
+            }
+            for split, count in ((asked.train, scale.workflows), (asked.test, scale.samples))
+        )
+        both = sorted(learned & answered)
+        if both:
+            raise UsageError(
+                f"{len(both)} of {len(answered)} samples of {asked.test} would be learned from, as "
+                f"{both[0]}; choose another --split or --train-split"
+            )
+
+    def _check_fits(self) -> None:
+        """An action behind the first prompt is short enough to be tuned on."""
+        samples = self._samples(self.asked.train, self.scale.seeds[0], self.scale.workflows)
+        query, most = samples[0].query, self.scale.settings.longest
+        prompt = explore_prompt(query, self._api().entries(query.task), (), (), style=self.style)
+        tokens = token_count(self.tuned, prompt)
+        if tokens + ROOM_FOR_ACTIONS > most:
+            raise UsageError(
+                f"a prompt takes {tokens:,} tokens before the first action, and texts of more than "
+                f"{most:,} are not learned; give --longest {2 * tokens:,} or so"
+            )
+
+    def _api(self) -> ApiSet:
+        return self.components.library.api_set(self.components.settings.api)
+
+    def _samples(self, split: str, seed: int, count: int) -> Sequence[Sample]:
+        if (split, seed) not in self._drawn:
+            where = Where(self.asked.root, split, seed)
+            found = Evaluation(self.asked.set_name, where, limit=count).samples()
+            self._drawn[split, seed] = found
+        return self._drawn[split, seed]
+
+    def answered(self, seed: int) -> Sequence[Sample]:
+        """The samples that every agent answers under a seed."""
+        return self._samples(self.asked.test, seed, self.scale.samples)
+
+    def made(self, seed: int, manner: str) -> list[Workflow]:
+        """The workflows of a seed in a manner."""
+        if (manner, seed) not in self._known:
+            where = self.folder / f"seed-{seed}" / "made"
+            self._known[manner, seed] = self._explored(
+                self.components,
+                self.asked.train,
+                seed,
+                manner,
+                where,
+                self.scale.workflows,
+                f"seed {seed}, {manner} workflows",
+            )
+        return self._known[manner, seed]
+
+    def answers(self, agent: Agent, seed: int) -> list[Workflow]:
+        """What an agent makes of the samples of a seed; tunes it first where it is not tuned."""
+        if (agent.name, seed) not in self._known:
+            where = self.folder / f"seed-{seed}" / slug(agent.name)
+            components = self.components
+            if agent.manner:
+                components = replace(components, explorer=self._tuned(agent, seed, where))
+            self._known[agent.name, seed] = self._explored(
+                components,
+                self.asked.test,
+                seed,
+                "standard",
+                where,
+                self.scale.samples,
+                f"seed {seed}, {agent.name}",
+            )
+        return self._known[agent.name, seed]
+
+    def _explored(
+        self,
+        components: Components,
+        split: str,
+        seed: int,
+        manner: str,
+        where: Path,
+        count: int,
+        named: str,
+    ) -> list[Workflow]:
+        making = Making(
+            self.asked.set_name,
+            manner,
+            RunOptions(strategy="explore", temperature=TEMPERATURE),
+            seed,
+        )
+        done = 0
+
+        def tell(workflow: Workflow) -> None:
+            nonlocal done
+            done += 1
+            if done % 20 == 0:
+                self.say(f"{named}: {done} of at most {count}")
+
+        return make_workflows(
+            Reasoner(components, preload=False),
+            self._samples(split, seed, count),
+            making,
+            where,
+            workers=self.workers,
+            on_made=tell,
+        )
+
+    def _tuned(self, agent: Agent, seed: int, where: Path) -> GatheredLLM:
+        model = where / "model"
+        if not model.is_dir():
+            found = [one for one in self.made(seed, agent.manner) if one.outcome == "right"]
+            library = self._api()
+            texts = [
+                text
+                for one in found
+                for text in masked(
+                    one,
+                    library.entries(one.query.task),
+                    style=self.style,
+                    variant=agent.variant,
+                    seed=seed,
+                )
+            ]
+            settings = replace(self.scale.settings, seed=seed)
+            self.say(f"seed {seed}, {agent.name}: tuning on {len(texts)} actions")
+
+            def tell_short(left_out: int) -> None:
+                self.say(f"seed {seed}, {agent.name}: {left_out} actions are too long")
+
+            def tell(step: int, loss: float) -> None:
+                if step % 50 == 0:
+                    self.say(f"seed {seed}, {agent.name}: step {step} of {settings.steps}")
+
+            tune(
+                self.tuned,
+                texts,
+                settings,
+                model,
+                where / "work",
+                tell,
+                left_out=tell_short,
+            )
+        is_adapter = (model / ADAPTER_CONFIG).is_file()
+        llm = TransformersLLM(
+            self.tuned.model if is_adapter else str(model),
+            template=self.tuned.template,
+            adapter=model if is_adapter else None,
+            **asdict(self.tuned.load),
+        )
+        return GatheredLLM(llm, BATCH)

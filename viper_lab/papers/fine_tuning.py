@@ -1,0 +1,164 @@
+"""Figure 22: soft prompts against training the matcher's own weights, by number of pictures.
+
+Both see the same pictures of each reserved concept, one concept after the other, and are asked the
+same questions about new and old concepts. What is trained directly is a copy of the shipped model,
+all weights of it, by the same contrast: a picture shows its own concept and none of the related
+ones.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from viper.evaluate.intervals import over_seeds
+from viper.evaluate.runs.files import write_whole
+from viper.tools.hub import ToolHub
+from viper.tools.matcher_open_clip import OpenClipMatcher
+from viper.tools.models import ModelSet
+from viper.tools.roles import Pixels
+from viper.tuning.prompt_pool import PromptPool
+from viper.tuning.teach import Sources, Teacher
+from viper_lab.papers.clova_tools import ToolCourse, slug_of, tool_outcome
+from viper_lab.papers.result import Entry
+from viper_lab.scores.concepts import match as questions
+from viper_lab.scores.concepts.asked import Asked
+from viper_lab.world.annotated import WorldStore
+from viper_lab.world.found import WorldSearch
+
+COUNTS = (1, 3, 5, 7)
+"""Pictures of each concept; soft prompts need two, one to learn from and one to judge by."""
+
+STEPS, RATE, BATCH = 100, 1e-4, 16
+
+
+def figure(
+    hub: ToolHub, count: int, seeds: Sequence[int], folder: Path, say: Callable[[str], None]
+) -> Iterator[Entry]:
+    """The rows: new and old concepts, by number of pictures, prompts and direct training.
+
+    Args:
+        count: questions about each concept.
+    """
+    for positives in COUNTS:
+        asked: dict[str, list[tuple[Sequence[Asked], Sequence[Asked]]]] = {}
+        for seed in seeds:
+            course = ToolCourse("match", seed, count, positives)
+            say(f"{positives} pictures, seed {seed}")
+            if positives > 1:
+                found = tool_outcome(hub, course, folder, say)
+                asked.setdefault("soft prompts", []).append((found.new[1], found.old[1]))
+            trained = _asked_of_trained(hub, course, folder, say)
+            asked.setdefault("all weights", []).append(trained)
+        for name, pairs in asked.items():
+            for place, part in enumerate(("new", "old")):
+                means = [_mean(pair[place]) for pair in pairs]
+                n = sum(len(pair[place]) for pair in pairs)
+                row = f"{name}, {positives} pictures"
+                yield Entry("figure 22", row, part, over_seeds(means), n)
+
+
+def _asked_of_trained(
+    hub: ToolHub, course: ToolCourse, folder: Path, say: Callable[[str], None]
+) -> tuple[list[Asked], list[Asked]]:
+    """Answers of the directly trained matcher about new and old concepts."""
+    path = folder / f"trained-{slug_of(course)}.json"
+    if path.is_file():
+        kept = json.loads(path.read_text("utf-8"))
+        return [Asked(**one) for one in kept[0]], [Asked(**one) for one in kept[1]]
+    search = WorldSearch(course.wrong, course.seed)
+    pool = PromptPool(folder / "unused")
+    teacher = Teacher(hub.models, pool, Sources(WorldStore(), search, course.positives))
+    with hub.models.using("matcher") as backend:
+        tuned = copied(backend)
+    for concept in course.concepts:
+        say(f"training all weights: {concept}")
+        data = teacher.collect("match", concept, course.seed)
+        words = [concept, *map(str, data.evidence["related"])]
+        pictures = [(one.pixels(), concept) for one in data.positives]
+        pictures += [(one.pixels(), one.text) for one in data.negatives]
+        train(tuned, pictures, words, seed=course.seed)
+    models = ModelSet(
+        {
+            role: (lambda: tuned) if role == "matcher" else partial(hub.models.get, role)
+            for role in hub.models.roles
+        }
+    )
+    trained_hub = ToolHub(models, hub.settings)
+    new = [
+        one
+        for concept in course.concepts
+        for one in questions.about(
+            trained_hub, concept, split=course.split, count=course.count, seed=course.seed
+        )
+    ]
+    old = questions.about_old(
+        trained_hub,
+        course.concepts,
+        split=course.split,
+        count=10 * course.count,
+        seed=course.seed,
+    )
+    write_whole(path, json.dumps([[asdict(one) for one in part] for part in (new, old)]))
+    return new, old
+
+
+def copied(matcher: OpenClipMatcher) -> OpenClipMatcher:
+    """The same matcher on a copy of its weights, under a name of its own."""
+    found = copy.copy(matcher)
+    found._model = copy.deepcopy(matcher._model)
+    found.model_id = f"{matcher.model_id}+trained"
+    return found
+
+
+def train(
+    matcher: OpenClipMatcher,
+    pictures: Sequence[tuple[Pixels, str]],
+    words: Sequence[str],
+    *,
+    steps: int = STEPS,
+    rate: float = RATE,
+    seed: int = 0,
+) -> None:
+    """Trains all weights so that each picture fits its own word best; statistics stay frozen.
+
+    Args:
+        pictures: uint8 [H, W, 3] with the word, one of ``words``, that it shows.
+    """
+    import torch
+    from PIL import Image
+
+    model, rng = matcher._model, np.random.default_rng(seed)
+    known = {word: place for place, word in enumerate(words)}
+    kept = [(pixels, known[word]) for pixels, word in pictures if word in known]
+    batch: Any = torch.stack([matcher._preprocess(Image.fromarray(pixels)) for pixels, _ in kept])
+    labels = torch.tensor([label for _, label in kept])
+    tokens = matcher._tokenizer(list(words))
+    torch.manual_seed(seed)
+    optimiser = torch.optim.Adam(model.parameters(), lr=rate)
+    model.eval()
+    with torch.enable_grad():
+        for _ in range(steps):
+            chosen = torch.from_numpy(rng.permutation(len(kept))[:BATCH])
+            shown = batch[chosen]
+            if rng.random() < 0.5:
+                shown = shown.flip(-1)
+            images = model.encode_image(shown, normalize=True)
+            texts = model.encode_text(tokens, normalize=True)
+            loss = torch.nn.functional.cross_entropy(
+                matcher.logit_scale * images @ texts.T, labels[chosen]
+            )
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+
+
+def _mean(asked: Sequence[Asked]) -> float:
+    return sum(one.right for one in asked) / len(asked) if asked else 0.0

@@ -1,0 +1,338 @@
+"""Answers the cells of a reproduction: each a stored run that goes on where it was cut off."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+from viper.ace.bank import Bank, write_bank
+from viper.ace.select import Selection, select
+from viper.data.registry import chosen
+from viper.data.sample import Sample, Where
+from viper.errors import StoreError, UsageError
+from viper.evaluate.answered import Drawn, answered
+from viper.evaluate.engines.runner import Running
+from viper.evaluate.evaluation import Evaluation
+from viper.evaluate.mining import WARM, Source, candidates, of_each_kind, zero_shot
+from viper.evaluate.row import Row
+from viper.evaluate.runs.store import RunStore
+from viper.llm.cache import CachedLLM, SqliteStore
+from viper.reasoner import RunOptions
+from viper.strategies.base import Components, NoExamples
+from viper.tools.cache import ComputeCache
+from viper_lab.papers.parts import Part
+from viper_lab.papers.slugs import slug
+
+_APART = 1_000
+"""Between the seeds of several programs for one sample: no seed of a reproduction is another's."""
+
+MEDIA_MB, RESULTS_MB, RESULTS = 768, 512, 400_000
+"""What is kept from cell to cell, which ask the same of the same pictures: decoded media, then
+encodings, and results of models, in as many entries."""
+
+
+@dataclass(frozen=True)
+class Mining:
+    """How a bank of examples is mined.
+
+    Attributes:
+        api: whose programs.
+        shots: labelled samples.
+        chosen: take them so that all kinds of queries occur, instead of at random (the paper's
+            authors chose by hand).
+        keep: examples at most.
+        scored: keep the best; else any that ran, at random.
+        programs: drawn for each labelled sample; several are drawn warm, so that a reading which
+            the greedy program never takes is tried, too.
+        agree: of the right ones keep those that others bear out (:class:`Selection`).
+    """
+
+    api: str
+    shots: int = 100
+    chosen: bool = False
+    keep: int = 16
+    scored: bool = True
+    programs: int = 1
+    agree: bool = False
+
+    @property
+    def name(self) -> str:
+        """As folders and tables call it."""
+        how = "chosen" if self.chosen else "random"
+        drawn = f", {self.programs} programs each" if self.programs > 1 else ""
+        kept = "best" if self.scored else "at random"
+        return f"{self.shots} {how}{drawn}, {self.keep} {kept}{' that agree' * self.agree}"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One configuration.
+
+    Attributes:
+        name: unique among the cells of a reproduction.
+        options: of every run.
+        mining: of its examples; None shows none.
+        thresholds: sensitivities kept at these values, where they are not tuned.
+        writer: name of the language model, as the lab knows it.
+        times: asks so many times the usual number of samples, for gains that few samples show.
+    """
+
+    name: str
+    options: RunOptions
+    mining: Mining | None = None
+    thresholds: Mapping[str, float] = field(default_factory=dict)
+    writer: str = "main"
+    times: int = 1
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much is measured.
+
+    Attributes:
+        samples: of each part under each seed.
+        seeds: each with its own samples, shots and sampling.
+        pool: labelled samples of each part and seed that are answered once and that all its
+            banks are mined from.
+    """
+
+    samples: int
+    seeds: tuple[int, ...]
+    pool: int = 100
+
+
+@dataclass(frozen=True)
+class Step:
+    """One stored run: a cell on one part under one seed, or the mining for its banks.
+
+    Attributes:
+        name: the cell's, or what is mined.
+        answers: how many it comes to.
+        folder: of the run.
+    """
+
+    name: str
+    part: str
+    seed: int
+    answers: int
+    folder: Path
+    mines: bool = False
+
+    def stored(self) -> int:
+        """How many of the answers are there already."""
+        try:
+            with RunStore.read(self.folder) as store:
+                return len(store.done())
+        except (UsageError, StoreError):  # not begun, or ended before its first row
+            return 0
+
+
+class Watcher(Protocol):
+    """Is told how far a lab is."""
+
+    def answered(self, step: Step, running: Running) -> None:
+        """One more answer is stored."""
+        ...
+
+    def finished(self, step: Step, rows: Sequence[Row]) -> None:
+        """All answers of a step are there; told once a step, also where none was missing."""
+        ...
+
+
+class Unwatched:
+    """Tells nobody."""
+
+    def answered(self, step: Step, running: Running) -> None:
+        pass
+
+    def finished(self, step: Step, rows: Sequence[Row]) -> None:
+        pass
+
+
+class Lab:
+    """Cells to rows, over one set of loaded models.
+
+    Args:
+        writers: name to components; all share the vision models of ``main``.
+        document: the profile as JSON values, for the runs' manifests.
+        folder: takes runs, banks and the language model's answers.
+
+    Attributes:
+        watcher: is told of every answer.
+    """
+
+    def __init__(
+        self,
+        writers: Mapping[str, Components],
+        document: Mapping[str, Any],
+        folder: Path,
+        scale: Scale,
+    ) -> None:
+        self.scale, self.folder = scale, folder
+        self.watcher: Watcher = Unwatched()
+        self._store = SqliteStore(folder / "programs.db")
+        hubs = {parts.hub: parts.hub.with_caches(RESULTS, RESULTS_MB) for parts in writers.values()}
+        self.writers = {
+            name: replace(
+                parts,
+                llm=CachedLLM(parts.llm, self._store),
+                seeker=None if parts.seeker is None else CachedLLM(parts.seeker, self._store),
+                explorer=None if parts.explorer is None else CachedLLM(parts.explorer, self._store),
+                examples=NoExamples(),
+                hub=hubs[parts.hub],
+            )
+            for name, parts in writers.items()
+        }
+        self._media = ComputeCache(RESULTS, MEDIA_MB << 20)
+        self._document = document
+        self._drawn: dict[tuple[str, Where, int | None], Drawn] = {}
+        self._finished: set[Step] = set()
+        self._rows: dict[tuple[str, str, int], list[Row]] = {}
+        self._banks: dict[tuple[Mining, str, int, str], Bank] = {}
+
+    def close(self) -> None:
+        """Closes the file of the language model's answers."""
+        self._store.close()
+
+    def drawn(self, evaluation: Evaluation) -> Drawn:
+        """The evaluation with its samples, which many cells share: drawn or read once."""
+        key = (evaluation.set_name, evaluation.where, evaluation.limit)
+        if key not in self._drawn:
+            drawn = Drawn.of(evaluation)
+            samples = [self._kept(sample, evaluation) for sample in drawn.samples]
+            self._drawn[key] = replace(drawn, samples=samples)
+        return replace(self._drawn[key], evaluation=evaluation)
+
+    def _kept(self, sample: Sample, evaluation: Evaluation) -> Sample:
+        """The sample with media that are read once for all cells, while there is room."""
+        key = ("media", evaluation.set_name, evaluation.where, sample.sample_id)
+        return replace(sample, load=lambda: self._media.get(key, sample.load)[0])
+
+    def asked(self, part: Part, seed: int, times: int = 1) -> Drawn:
+        """What is answered of a part under a seed; ``times``: see :class:`Cell`."""
+        return self.drawn(part.asked(seed, self.scale.samples * times))
+
+    def pool(self, part: Part, seed: int) -> Drawn:
+        """The labelled samples that banks are mined from."""
+        return self.drawn(part.shots(seed, self.scale.pool))
+
+    def step(self, cell: Cell, part: Part, seed: int) -> Step:
+        """The run of a cell.
+
+        Raises:
+            UsageError: its examples would be mined from samples that it asks.
+        """
+        asked = self.asked(part, seed, cell.times)
+        if cell.mining is not None:
+            _check_apart(part, asked, self.pool(part, seed))
+        folder = self.folder / "runs" / slug(f"{part.name} {seed}") / slug(cell.name)
+        return Step(cell.name, part.name, seed, len(asked.samples), folder)
+
+    def mining_step(self, mining: Mining, part: Part, seed: int, writer: str = "main") -> Step:
+        """The run whose programs become a bank; banks of one API and writer share it."""
+        folder = self.folder / "mining" / _place(mining, part, seed, writer)
+        answers = len(self.pool(part, seed).samples) * mining.programs
+        name = f"mining {mining.api}, {writer}"
+        return Step(name, part.name, seed, answers, folder, mines=True)
+
+    def rows(self, cell: Cell, part: Part, seed: int) -> list[Row]:
+        """The judged rows of a cell, one a sample; answered now if they are not stored yet."""
+        key = (cell.name, part.name, seed)
+        if key not in self._rows:
+            components = self._components(cell, part, seed)
+            drawn = self.asked(part, seed, cell.times).under(cell.options)
+            self._rows[key] = self._answered(self.step(cell, part, seed), components, drawn)
+        return self._rows[key]
+
+    def all_rows(self, cell: Cell, part: Part) -> list[Row]:
+        """The rows of all seeds, in their order."""
+        return [row for seed in self.scale.seeds for row in self.rows(cell, part, seed)]
+
+    def store_of(self, cell: Cell, part: Part, seed: int) -> RunStore:
+        """The stored run of a cell that :meth:`rows` answered, for reading its traces."""
+        self.rows(cell, part, seed)
+        return RunStore.read(self.step(cell, part, seed).folder)
+
+    def _answered(self, step: Step, components: Components, drawn: Drawn) -> list[Row]:
+        tell = partial(self.watcher.answered, step)
+        rows = answered(components, drawn, step.folder, self._document, tell)
+        if step not in self._finished:
+            self._finished.add(step)
+            self.watcher.finished(step, rows)
+        return rows
+
+    def _components(self, cell: Cell, part: Part, seed: int) -> Components:
+        components = part.equipped(self.writers[cell.writer], seed)
+        if cell.thresholds:
+            components = components.with_thresholds(cell.thresholds)
+        if cell.mining is None:
+            return components
+        return replace(components, examples=self.bank(cell.mining, part, seed, cell.writer))
+
+    def bank(self, mining: Mining, part: Part, seed: int, writer: str = "main") -> Bank:
+        """The mined examples, also written to ``banks/`` for whoever wants to read them."""
+        key = (mining, part.name, seed, writer)
+        if key not in self._banks:
+            components = self.writers[writer]
+            drawn = _mined_as(self.pool(part, seed), mining)
+            rows = self._answered(self.mining_step(mining, part, seed, writer), components, drawn)
+            source = Source(
+                drawn.evaluation,
+                mining.api,
+                components.library,
+                components.llm.model_id,
+            )
+            tried = {one.sample_id for one in mined_from(drawn.samples, mining, seed)}
+            found = candidates([r for r in rows if r.sample_id in tried], drawn.samples, source)
+            selection = Selection(mining.keep, mining.agree, not mining.scored, seed)
+            examples = select(found, selection)
+            folder = self.folder / "banks" / _place(mining, part, seed, writer)
+            write_bank(folder / f"{slug(mining.name)}.jsonl", examples)
+            self._banks[key] = Bank(examples)
+        return self._banks[key]
+
+    def note(self, cell: Cell, part: Part) -> str:
+        """How many examples the cell's banks hold, where it has any."""
+        if cell.mining is None:
+            return ""
+        sizes = [
+            len(self.bank(cell.mining, part, seed, cell.writer).items) for seed in self.scale.seeds
+        ]
+        many = f"{min(sizes)} to {max(sizes)}" if min(sizes) < max(sizes) else f"{sizes[0]}"
+        return f"{many} examples mined"
+
+
+def mined_from(samples: Sequence[Sample], mining: Mining, seed: int) -> list[Sample]:
+    """The shots among the pool: any, or of each kind of query in turn."""
+    if not mining.chosen:
+        return chosen(samples, mining.shots, seed)
+    return of_each_kind(samples, mining.shots)
+
+
+def _mined_as(pool: Drawn, mining: Mining) -> Drawn:
+    """The pool, answered once without examples, or several times warm."""
+    warmth = WARM if mining.programs > 1 else 0.0
+    drawn = pool.under(replace(zero_shot(warmth), api=mining.api))
+    (first,) = pool.evaluation.seeds
+    seeds = tuple(first + number * _APART for number in range(mining.programs))
+    return replace(drawn, evaluation=replace(drawn.evaluation, seeds=seeds))
+
+
+def _check_apart(part: Part, asked: Drawn, pool: Drawn) -> None:
+    if asked.evaluation.set_name != pool.evaluation.set_name:
+        return
+    ids = {sample.sample_id for sample in asked.samples}
+    both = sum(sample.sample_id in ids for sample in pool.samples)
+    if both:
+        raise UsageError(
+            f"{part.name}: {both} of {len(pool.samples)} samples to mine from are asked, too; "
+            "choose another --shots-split"
+        )
+
+
+def _place(mining: Mining, part: Part, seed: int, writer: str) -> str:
+    several = f" {mining.programs} programs" if mining.programs > 1 else ""
+    return slug(f"{part.name} {seed} {writer} {mining.api}{several}")

@@ -1,0 +1,304 @@
+"""The tables of a reproduction as plots: bars, curves, gains with their intervals.
+
+Families and series are told by hatch, mark and dash, never by colour: a plot can be read in print
+and by colour-blind people.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from viper.evaluate.reports.escape import for_terminal
+from viper.evaluate.reports.svg import BAR, INK, PAPER, drawing
+from viper_lab.papers.result import Entry, Gain
+
+_HATCHES = ("", "////", "xxxx", "----", "\\\\\\\\", "||||", "++++", "//--")
+"""Lines only: a pattern of dots is 150 KB of SVG."""
+_MARKS = ("o", "s", "^", "D", "v", "P", "X", "*")
+_DASHES = ("-", "--", ":", "-.")
+
+_WIDTH_IN = 7.2
+_LINE_IN, _LEGEND_IN, _AXIS_IN = 0.16, 0.24, 0.5
+_LABEL, _LONGEST = 36, 150
+"""Characters of a row's label on one line, and in all."""
+_CURVE_POINTS = 3
+"""A series of fewer is no curve."""
+_COLUMNS, _PANEL_IN = 3, 1.9
+
+
+class Place(NamedTuple):
+    """Where a row stands on a curve: its series, the number, and what is counted ("" if unsaid)."""
+
+    series: str
+    x: float
+    counted: str
+
+
+_NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?![\w.])")
+
+
+def place_of(name: str) -> Place | None:
+    """The place that the last number in a row's name gives it; None without a number.
+
+    ``feedback, 3 programs`` is the series ``feedback`` at 3 programs; ``4 by BM25``, which has no
+    name of its own before a comma, is the series ``… by BM25`` at 4.
+    """
+    found = list(_NUMBER.finditer(name))
+    if not found:
+        return None
+    number = found[-1]
+    series, comma, counted = name[: number.start()].rpartition(", ")
+    if not comma:
+        return Place(_plural(f"{counted}…{name[number.end() :]}"), float(number[0]), "")
+    return Place(series, float(number[0]), _plural(f"{counted} {name[number.end() :]}".strip()))
+
+
+def _plural(words: str) -> str:
+    """``program`` and ``programs`` are one series."""
+    return re.sub(r"\b(program|example)$", r"\1s", words)
+
+
+@dataclass(frozen=True)
+class Curves:
+    """Rows that run over a number.
+
+    Attributes:
+        counted: name of the number; "" where the names of the series say it.
+        series: each one's rows by their number, in the order of the table.
+        levels: rows without a number, drawn as lines across.
+    """
+
+    counted: str
+    series: Mapping[str, Mapping[float, Sequence[Entry]]]
+    levels: Mapping[str, Sequence[Entry]]
+
+
+def curves_of(rows: Sequence[Entry]) -> Curves | None:
+    """The rows as curves; None where no series has three numbers or most rows have none."""
+    series: dict[str, dict[float, list[Entry]]] = {}
+    levels: dict[str, list[Entry]] = {}
+    counted = set()
+    for row in rows:
+        place = place_of(row.name)
+        if place is None:
+            levels.setdefault(row.name, []).append(row)
+            continue
+        series.setdefault(place.series, {}).setdefault(place.x, []).append(row)
+        counted.add(place.counted)
+    longest = max((len(one) for one in series.values()), default=0)
+    if longest < _CURVE_POINTS or 2 * sum(map(len, levels.values())) > len(rows):
+        return None
+    return Curves(counted.pop() if len(counted) == 1 else "", series, levels)
+
+
+def score_plot(table: str, rows: Sequence[Entry]) -> str:
+    """The scores of a table: curves where its rows run over a number, else bars."""
+    curves = curves_of(rows)
+    return _bars(table, rows) if curves is None else _curves(table, rows, curves)
+
+
+def gain_plot(table: str, steps: Sequence[Gain]) -> str:
+    """A forest plot: a row for each step and family, each with its interval, a line at 0."""
+    names = list(dict.fromkeys(one.name for one in steps))
+    families = _families(steps)
+    rows = _Rows(names, len(families))
+
+    def draw(figure: Any, axes: Any) -> None:
+        for index, family in enumerate(families):
+            own = [one for one in steps if one.family == family]
+            axes.errorbar(
+                [100 * one.difference.value for one in own],
+                [rows.place(one.name, index) for one in own],
+                xerr=[
+                    [100 * max(0.0, one.difference.value - one.difference.low) for one in own],
+                    [100 * max(0.0, one.difference.high - one.difference.value) for one in own],
+                ],
+                **_mark(index),
+                linestyle="none",
+                label=for_terminal(family, _LABEL),
+            )
+        axes.axvline(0, color=INK, linewidth=1, linestyle="--", zorder=0)
+        axes.margins(x=0.06)
+        axes.set_xlabel("gain, in points")
+        rows.finish(figure, axes, len(families))
+
+    title = f"{table}: gains with 95% intervals, by step and family"
+    return drawing(f"gains of {table}", title, (_WIDTH_IN, rows.height_in), draw)
+
+
+def _bars(table: str, rows: Sequence[Entry]) -> str:
+    """A bar with its deviation for each configuration and family; hatches tell families apart."""
+    families = _families(rows)
+    grid = _Rows(list(dict.fromkeys(row.name for row in rows)), len(families))
+
+    def draw(figure: Any, axes: Any) -> None:
+        for index, family in enumerate(families):
+            own = [row for row in rows if row.family == family]
+            axes.barh(
+                [grid.place(row.name, index) for row in own],
+                [100 * row.figure.mean for row in own],
+                height=_LINE_IN,
+                xerr=[100 * (row.figure.deviation or 0.0) for row in own],
+                color=BAR if index % 2 == 0 else PAPER,
+                hatch=_HATCHES[index % len(_HATCHES)],
+                edgecolor=INK,
+                linewidth=0.8,
+                error_kw={"ecolor": INK, "capsize": 2.5, "elinewidth": 1.2},
+                label=for_terminal(family, _LABEL),
+            )
+        axes.set_xlim(left=0)
+        axes.set_xlabel("score, in points; lines: standard deviation over seeds")
+        grid.finish(figure, axes, len(families))
+
+    title = f"{table}: scores by configuration and family"
+    return drawing(f"scores of {table}", title, (_WIDTH_IN, grid.height_in), draw)
+
+
+def _curves(table: str, rows: Sequence[Entry], curves: Curves) -> str:
+    """A panel for each family, a line with its deviations for each series."""
+    families = _families(rows)
+    lines = -(-len(families) // _COLUMNS)
+    top_in = 0.18 * -(-(len(curves.series) + len(curves.levels)) // 2) + 0.35
+    height = top_in + lines * (_PANEL_IN + 0.3) + _AXIS_IN - 0.3
+
+    def draw(figure: Any, axes: Any) -> None:
+        axes.remove()
+        columns = min(_COLUMNS, len(families))
+        panels = figure.subplots(lines, columns, sharex=True, sharey=True, squeeze=False).flat
+        for panel, family in zip(panels, families, strict=False):
+            _panel(panel, family, curves)
+        for panel in list(figure.axes)[len(families) :]:
+            panel.set_visible(False)
+        handles: dict[str, Any] = {}
+        for panel in figure.axes:
+            handles |= dict(zip(*reversed(panel.get_legend_handles_labels()), strict=True))
+        figure.legend(
+            handles.values(), handles.keys(),
+            loc="upper left", ncols=2, frameon=False, fontsize=8, handlelength=3.4,
+        )  # fmt: skip
+        figure.supxlabel(for_terminal(curves.counted or "number (…)", _LABEL), fontsize=9)
+        figure.axes[0].set_ylabel("score, in points")
+        figure.subplots_adjust(
+            left=0.08, right=0.99, wspace=0.08, hspace=0.3 / _PANEL_IN,
+            top=1 - top_in / height, bottom=_AXIS_IN / height,
+        )  # fmt: skip
+
+    over = f" over {curves.counted}" if curves.counted else ""
+    title = f"{table}: scores{over}, a panel for each family"
+    return drawing(f"scores of {table}", title, (_WIDTH_IN, height), draw)
+
+
+def _panel(panel: Any, family: str, curves: Curves) -> None:
+    numbers = sorted({x for by_number in curves.series.values() for x in by_number})
+    beside = 0.008 * (numbers[-1] - numbers[0])
+    for index, (series, by_number) in enumerate(curves.series.items()):
+        # a little beside each other, so that deviations do not cover one another
+        points = [
+            (x + beside * (index - (len(curves.series) - 1) / 2), row.figure)
+            for x, rows in sorted(by_number.items())
+            for row in rows
+            if row.family == family
+        ]
+        panel.errorbar(
+            [x for x, _ in points],
+            [100 * figure.mean for _, figure in points],
+            yerr=[100 * (figure.deviation or 0.0) for _, figure in points],
+            **_mark(index),
+            linestyle=_DASHES[index % len(_DASHES)],
+            label=for_terminal(series, 50),
+        )
+    for index, (name, rows) in enumerate(curves.levels.items()):
+        for row in rows:
+            if row.family == family:
+                panel.axhline(
+                    100 * row.figure.mean,
+                    color=INK,
+                    linewidth=1,
+                    linestyle=(0, (1 + index, 3)),
+                    label=for_terminal(name, 50),
+                )
+    shown = apart(numbers, _WIDTH_IN / _COLUMNS)
+    panel.set_xticks(shown, [f"{x:g}" for x in shown], fontsize=8)
+    panel.set_title(for_terminal(family, 30), fontsize=9)
+    _open(panel)
+
+
+def apart(numbers: Sequence[float], width_in: float) -> list[float]:
+    """Those of rising numbers whose labels do not touch on an axis so wide; the last always."""
+    if len(numbers) < 2:
+        return list(numbers)
+    scale = 0.85 * width_in / (numbers[-1] - numbers[0])
+    kept = [numbers[-1]]
+    for number in reversed(numbers[:-1]):
+        needed = 0.08 * (len(f"{number:g}") + len(f"{kept[-1]:g}")) / 2 + 0.04
+        if (kept[-1] - number) * scale >= needed:
+            kept.append(number)
+    return kept[::-1]
+
+
+class _Rows:
+    """Groups of rows from top to bottom, a line for each family, a label for each group."""
+
+    def __init__(self, names: Sequence[str], families: int) -> None:
+        labels = [_lines(name) for name in names]
+        sizes = [_LINE_IN * max(families, len(lines)) + 0.14 for lines in labels]
+        starts = [sum(sizes[:index]) for index in range(len(sizes))]
+        self._middles = {
+            name: start + size / 2 for name, start, size in zip(names, starts, sizes, strict=True)
+        }
+        self._labels = ["\n".join(lines) for lines in labels]
+        self._borders = starts[1:]
+        self._families = families
+        self._end = sum(sizes)
+        self.height_in = self._end + _LEGEND_IN + 0.1 + _AXIS_IN
+
+    def place(self, name: str, family: int) -> float:
+        """The line of a family in a group, in inches from the top."""
+        return self._middles[name] + _LINE_IN * (family - (self._families - 1) / 2)
+
+    def finish(self, figure: Any, axes: Any, families: int) -> None:
+        """Labels, borders, legend, margins."""
+        axes.set_ylim(self._end, 0)
+        axes.set_yticks(list(self._middles.values()), self._labels)
+        axes.tick_params(axis="y", length=0)
+        for border in self._borders:
+            axes.axhline(border, color=INK, linewidth=0.3, zorder=0)
+        axes.legend(
+            loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=max(1, families), frameon=False,
+            handleheight=1.2, handlelength=2.2,
+        )  # fmt: skip
+        _open(axes)
+        top = 1 - (_LEGEND_IN + 0.1) / self.height_in
+        figure.subplots_adjust(left=0.38, right=0.98, top=top, bottom=_AXIS_IN / self.height_in)
+
+
+def _mark(index: int) -> dict[str, Any]:
+    """How a series is drawn; every other one is filled."""
+    return {
+        "marker": _MARKS[index % len(_MARKS)],
+        "markerfacecolor": PAPER if index % 2 == 0 else INK,
+        "markersize": 5,
+        "color": INK,
+        "linewidth": 1,
+        "capsize": 2.5,
+    }
+
+
+def _lines(name: str) -> list[str]:
+    """A label cut into lines: a step after its arrow, what is still too long between words."""
+    shown = for_terminal(name.replace(" -> ", " → "), _LONGEST)
+    parts = [shown] if len(shown) <= _LABEL else shown.replace(" → ", " →\n").split("\n")
+    return [line for part in parts for line in textwrap.wrap(part, _LABEL)] or [""]
+
+
+def _families(found: Sequence[Entry] | Sequence[Gain]) -> list[str]:
+    return list(dict.fromkeys(one.family for one in found))
+
+
+def _open(axes: Any) -> None:
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)

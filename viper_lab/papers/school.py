@@ -1,0 +1,267 @@
+"""Runs courses: learns from a stream of labelled samples, then answers others with that.
+
+Each course begins with empty pools under every seed, and all share the loaded models, what these
+computed, and prompts that were trained from the very same data, in this run or in one before that
+was cut off. Answers and lessons are stored as they come: such a course goes on.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from viper.ace.pool import FOLDER as DEMONSTRATIONS
+from viper.ace.pool import DemonstrationPool
+from viper.ace.pool_examples import PoolExamples
+from viper.data.sample import Where
+from viper.evaluate.answered import Drawn, answered
+from viper.evaluate.engines.answering import Answering
+from viper.evaluate.engines.runner import items
+from viper.evaluate.evaluation import Evaluation, manifest_of
+from viper.evaluate.journal import Journal
+from viper.evaluate.learning import Learning, Standing
+from viper.evaluate.metrics import metric
+from viper.evaluate.row import Row
+from viper.evaluate.runs.store import RunStore
+from viper.llm.cache import CachedLLM, SqliteStore
+from viper.profiles.learning import Data, Reflection, learner_for, origin_of
+from viper.reasoner import Reasoner, RunOptions
+from viper.strategies.base import Components, NoExamples
+from viper.tuning.learner import LearnSettings
+from viper.tuning.lesson import Lesson
+from viper.tuning.prompt_pool import FOLDER as PROMPTS
+from viper.tuning.prompt_pool import PromptPool
+from viper.tuning.tool_updates import ToolSettings
+from viper.tuning.trained_files import TrainedFiles
+from viper_lab.papers.lab import RESULTS, RESULTS_MB
+from viper_lab.papers.slugs import slug
+
+IN_MEDIA = 8
+
+
+@dataclass(frozen=True)
+class Course:
+    """One way of learning.
+
+    Attributes:
+        name: unique among the courses of a reproduction.
+        reflection: who is asked what was wrong.
+        tools: how tools are taught; None teaches none.
+        demonstrations: which are kept; None keeps and shows none.
+        data: where data for concepts comes from.
+        writer: name of the language model, as the school knows it.
+        options: of every run.
+        learns: False answers with what came with the package.
+    """
+
+    name: str
+    reflection: Reflection = "intervention"
+    tools: ToolSettings | None = ToolSettings()
+    demonstrations: LearnSettings | None = LearnSettings()
+    data: Data = Data()
+    writer: str = "main"
+    options: RunOptions = RunOptions(trials=1, self_tune=False)
+    learns: bool = True
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A part of the data, as the tables call it.
+
+    Attributes:
+        split: whose samples are answered.
+        taught: split of the stream that is learned from; empty: nothing is learned from this part.
+    """
+
+    name: str
+    set_name: str
+    split: str
+    taught: str = ""
+    root: Path | None = None
+
+    def asked(self, seed: int, limit: int) -> Evaluation:
+        """What is answered under a seed."""
+        where = Where(self.root, self.split, seed)
+        return Evaluation(self.set_name, where, limit, (seed,))
+
+    def stream(self, seed: int, limit: int) -> Evaluation:
+        """What is learned from under a seed."""
+        where = Where(self.root, self.taught, seed)
+        return Evaluation(self.set_name, where, limit, (seed,))
+
+
+@dataclass(frozen=True)
+class Terms:
+    """How much is measured.
+
+    Attributes:
+        stream: samples that a course learns from, of each subject and seed.
+        samples: that are answered afterwards, of each subject and seed.
+    """
+
+    stream: int
+    samples: int
+    seeds: tuple[int, ...]
+
+
+@dataclass
+class School:
+    """Courses to rows.
+
+    Args:
+        writers: name to components; all share the vision models of ``main``.
+        document: the profile as JSON values, for the runs' manifests.
+        folder: takes runs, pools and the language model's answers.
+        say: told in words what is being done.
+    """
+
+    writers: Mapping[str, Components]
+    document: Mapping[str, Any]
+    folder: Path
+    terms: Terms
+    say: Callable[[str], None] = lambda text: None
+    cancel: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        self._store = SqliteStore(self.folder / "programs.db")
+        hubs = {
+            parts.hub: parts.hub.with_caches(RESULTS, RESULTS_MB) for parts in self.writers.values()
+        }
+        self.writers = {
+            name: replace(
+                parts,
+                llm=CachedLLM(parts.llm, self._store),
+                examples=NoExamples(),
+                hub=hubs[parts.hub],
+            )
+            for name, parts in self.writers.items()
+        }
+        self._drawn: dict[tuple[str, Where, int | None], Drawn] = {}
+        self._rows: dict[tuple[str, str, int], list[Row]] = {}
+        self._standings: dict[tuple[str, int], Standing] = {}
+        self._trained = TrainedFiles(self.folder / "trained")
+
+    def close(self) -> None:
+        """Closes the file of the language model's answers."""
+        self._store.close()
+
+    def state(self, course: Course, seed: int) -> Path:
+        """The folder of a course's pools."""
+        return self.folder / "states" / slug(course.name) / str(seed)
+
+    def components(self, course: Course, seed: int) -> Components:
+        """The parts that answer with what a course has taught so far."""
+        parts = self.writers[course.writer]
+        if not course.learns:
+            return parts
+        state = self.state(course, seed)
+        hub = parts.hub
+        if course.tools is not None:
+            hub = hub.with_soft_prompts(PromptPool(state / PROMPTS))
+        if course.demonstrations is None:
+            return replace(parts, hub=hub)
+        pool = DemonstrationPool(state / DEMONSTRATIONS)
+        return replace(
+            parts, hub=hub, demonstrations=pool, examples=PoolExamples(pool, NoExamples())
+        )
+
+    def learned(self, course: Course, subjects: Sequence[Subject], seed: int) -> Standing:
+        """Runs the course to its end, if it is not over; how it stands then.
+
+        Raises:
+            CancelledError: the school's ``cancel`` was set.
+        """
+        key = (course.name, seed)
+        if key not in self._standings:
+            total = Standing(0)
+            for subject in subjects:
+                if subject.taught and course.learns:
+                    _add(total, self._learn(course, subject, seed))
+            self._standings[key] = total
+        return self._standings[key]
+
+    def lessons(self, course: Course, subject: Subject, seed: int) -> list[Lesson]:
+        """The lessons of a course that is over."""
+        return Journal(self._place("learning", course, subject, seed)).lessons()
+
+    def stream_rows(self, course: Course, subject: Subject, seed: int) -> list[Row]:
+        """The first answers to the stream, in its order."""
+        with RunStore.read(self._place("learning", course, subject, seed)) as store:
+            return list(store.rows())
+
+    def rows(
+        self, course: Course, subjects: Sequence[Subject], subject: Subject, seed: int
+    ) -> list[Row]:
+        """The judged rows of a subject after the course; answered now if they are not stored."""
+        key = (course.name, subject.name, seed)
+        if key not in self._rows:
+            self.learned(course, subjects, seed)
+            self.say(f"{course.name}, seed {seed}: answering {subject.name}")
+            drawn = self.drawn(subject.asked(seed, self.terms.samples)).under(course.options)
+            folder = self._place("answers", course, subject, seed)
+            parts = self.components(course, seed)
+            self._rows[key] = answered(parts, drawn, folder, self.document)
+        return self._rows[key]
+
+    def untaught_rows(self, course: Course, subject: Subject, seed: int) -> list[Row]:
+        """Answers to the stream by a course that does not learn, in its order."""
+        drawn = self.drawn(subject.stream(seed, self.terms.stream)).under(course.options)
+        folder = self._place("stream", course, subject, seed)
+        return answered(self.components(course, seed), drawn, folder, self.document)
+
+    def drawn(self, evaluation: Evaluation) -> Drawn:
+        """The evaluation with its samples, drawn or read once."""
+        key = (evaluation.set_name, evaluation.where, evaluation.limit)
+        if key not in self._drawn:
+            self._drawn[key] = Drawn.of(evaluation)
+        return replace(self._drawn[key], evaluation=evaluation)
+
+    def _learn(self, course: Course, subject: Subject, seed: int) -> Standing:
+        parts = self.components(course, seed)
+        drawn = self.drawn(subject.stream(seed, self.terms.stream)).under(course.options)
+        evaluation, folder = drawn.evaluation, self._place("learning", course, subject, seed)
+        state = self.state(course, seed)
+        say = partial(_prefixed, self.say, f"{course.name}, seed {seed}: ")
+        tools = course.tools and replace(course.tools, seed=seed)
+        learner = learner_for(
+            parts,
+            state,
+            replace(course.data, seed=seed),
+            reflection=course.reflection,
+            settings=course.demonstrations or LearnSettings(False, False),
+            tools=tools,
+            origin=origin_of(parts, subject.set_name, subject.taught),
+            on_step=say,
+            memory=self._trained,
+        )
+        # Never closed: the sandbox is that of all courses.
+        reasoner = Reasoner(parts, preload=False)
+        plain = Reasoner(self.writers[course.writer], preload=False)
+        manifest = manifest_of(evaluation, drawn.samples, plain, self.document, {})
+        judge = metric(evaluation.metric)
+        answering = Answering.with_cache(reasoner, judge, evaluation.options, IN_MEDIA)
+        with RunStore.resume(folder, manifest) as store:
+            learning = Learning(answering, learner, store, Journal(folder))
+            learning.on_change = lambda now: say(
+                f"{subject.name} {now.learned} of {now.total} lessons"
+            )
+            return learning.run(items(drawn.samples, evaluation.seeds), self.cancel)
+
+    def _place(self, what: str, course: Course, subject: Subject, seed: int) -> Path:
+        return self.folder / what / slug(course.name) / f"{slug(subject.name)}-{seed}"
+
+
+def _prefixed(say: Callable[[str], None], prefix: str, text: str) -> None:
+    say(prefix + text)
+
+
+def _add(total: Standing, more: Standing) -> None:
+    for name in ("total", "answered", "learned", "score", "score_after", "updates"):
+        setattr(total, name, getattr(total, name) + getattr(more, name))
+    total.demonstrations += more.demonstrations
+    for what, count in more.concepts.items():
+        total.concepts[what] = total.concepts.get(what, 0) + count

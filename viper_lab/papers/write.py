@@ -1,0 +1,100 @@
+"""A reproduction as text, JSON and a page."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+from viper.evaluate.reports.escape import for_terminal
+from viper.evaluate.runs.files import write_whole
+from viper_lab.papers.result import POINTS, Claim, Entry, Gain, Reproduction, in_points
+
+REPORT, PAGE = "report.json", "report.html"
+
+
+def write_reports(found: Reproduction, folder: Path) -> None:
+    """Writes ``report.json`` and ``report.html``, each in one step."""
+    from viper_lab.papers.page import page
+
+    folder.mkdir(parents=True, exist_ok=True)
+    write_whole(folder / REPORT, json.dumps(found.to_json(), indent=2, allow_nan=False) + "\n")
+    write_whole(folder / PAGE, page(found))
+
+
+def as_text(found: Reproduction) -> str:
+    """Tables, gains and claims for a terminal."""
+    lines = [found.title]
+    for table in table_names(found):
+        rows = [row for row in found.rows if row.table == table]
+        if rows:
+            lines += ["", table, *_aligned(cells_of(table, rows))]
+        steps = [one for one in found.gains if one.table == table]
+        if steps:
+            lines += ["", f"{table}: gains in points, paired, with 95% intervals"]
+            lines += _aligned(gains_of(steps))
+    lines += ["", "claims"]
+    for claim in found.claims:
+        said = for_terminal(f"{claim.claim}: {claim.reason}")
+        lines.append(f"  {verdict(claim):<5} {said}")
+    return "\n".join(lines)
+
+
+def table_names(found: Reproduction) -> list[str]:
+    """The tables in their order, those last that have gains alone."""
+    names = [row.table for row in found.rows] + [gain.table for gain in found.gains]
+    return list(dict.fromkeys(names))
+
+
+def verdict(claim: Claim) -> str:
+    """``yes``, ``no`` or ``open``."""
+    return {True: "yes", False: "no", None: "open"}[claim.holds]
+
+
+def cells_of(table: str, rows: Iterable[Entry]) -> list[list[str]]:
+    """A header and a line for each configuration, a column for each family."""
+    own = [row for row in rows if row.table == table]
+    families = list(dict.fromkeys(row.family for row in own))
+    lines = [["", *families, "n", "note"]]
+    for name in dict.fromkeys(row.name for row in own):
+        by_family = {row.family: row for row in own if row.name == name}
+        cells = [_figure(by_family.get(family)) for family in families]
+        counts = sorted({row.n for row in by_family.values()})
+        notes = "; ".join(dict.fromkeys(row.note for row in by_family.values() if row.note))
+        lines.append([name, *cells, " / ".join(f"{n:,}" for n in counts), notes])
+    return lines
+
+
+def gains_of(steps: Iterable[Gain]) -> list[list[str]]:
+    """A header and a line for each step, a column for each family."""
+    steps = list(steps)
+    families = list(dict.fromkeys(one.family for one in steps))
+    lines = [["", *families]]
+    for name in dict.fromkeys(one.name for one in steps):
+        found = {one.family: one.difference for one in steps if one.name == name}
+        lines.append(
+            [
+                name,
+                *(in_points(found[f]) if f in found else "–" for f in families),
+            ]
+        )
+    return lines
+
+
+def _figure(row: Entry | None) -> str:
+    if row is None:
+        return "–"
+    if row.unit != POINTS:
+        return f"{row.figure.mean:,.2f}"
+    spread = "" if row.figure.deviation is None else f" ± {100 * row.figure.deviation:.1f}"
+    return f"{100 * row.figure.mean:.1f}{spread}"
+
+
+def _aligned(lines: list[list[str]]) -> list[str]:
+    cells = [[for_terminal(cell) for cell in line] for line in lines]
+    widths = [max(len(line[i]) for line in cells) for i in range(len(cells[0]))]
+    return [
+        "  "
+        + "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in cells
+    ]

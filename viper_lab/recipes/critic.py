@@ -1,0 +1,102 @@
+"""The critic's recipe: an adapter of the program writer that says what made an answer wrong.
+
+``viper world faults``, then ``viper world train critic``. It goes on after the compact prompt of
+:mod:`viper.prompting.reflection` with a tool and step, or with ``program``. The faults are planted
+ones (:mod:`viper_lab.faults.cases`); as there are few, words that the world treats alike
+(colours, shapes, materials) change places in each text that is drawn.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from random import Random
+from typing import TYPE_CHECKING
+
+from viper.prompting.reflection import FAULT
+from viper_lab.faults.cases import FaultCase, read_cases
+from viper_lab.recipes.adapters import WRITER, Course, Row, learn
+from viper_lab.recipes.optim import TrainOptions
+from viper_lab.recipes.writer import encode_pieces
+from viper_lab.recipes.writer_documents import Piece
+from viper_lab.world.vocabulary import COLOURS, MATERIALS, SHAPES
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+FAULTS = "faults"
+"""Folder of the planted faults within the work folder."""
+
+COURSE = Course("critic", steps=300)
+
+FAMILIES: Sequence[Sequence[str]] = (COLOURS, SHAPES, MATERIALS)
+"""Words that may change places; sizes may not, as programs order by area."""
+
+WITHOUT_DESIRED = 0.05
+"""Share of the texts that leave the right answer out, as feedback in words alone does."""
+
+RIGHT_PROGRAMS = 0.2
+"""Share of the texts about a tool whose program is learned, too: it is a right one, and who can
+predict the program from the query sees where another one departs."""
+
+_PROGRAM = re.compile(r"^def .*?(?=\n# )", re.MULTILINE | re.DOTALL)
+"""Without its last line's end: a prompt's tokenizer has one token for that and the next ``# ``."""
+
+_DESIRED = re.compile(r"^# desired: .*\n", re.MULTILINE)
+
+
+def train(options: TrainOptions) -> Mapping[str, float]:
+    """Trains the critic on the faults in ``options.work`` and saves it to ``options.out``.
+
+    Returns:
+        Shares of validation faults as :func:`viper_lab.recipes.critic_score.evaluate` has them;
+        nothing where the work folder holds none of the validation split.
+
+    Raises:
+        DataError: no planted faults there.
+    """
+    from viper_lab.recipes.critic_score import evaluate
+
+    cases = read_cases(options.work / FAULTS, "train")
+    learn(options, COURSE, lambda tokenizer, random: critic_rows(tokenizer, cases, random))
+    held_back = read_cases(options.work / FAULTS, "val", needed=False)
+    return evaluate(options.out, held_back, base=WRITER) if held_back else {}
+
+
+def critic_rows(tokenizer: Tokenizer, cases: Sequence[FaultCase], random: Random) -> Iterator[Row]:
+    """Texts without end: families and sorts of fault equally often, words exchanged."""
+    groups: dict[tuple[str, str], list[FaultCase]] = {}
+    for case in cases:
+        groups.setdefault((case.family, case.sort), []).append(case)
+    while True:
+        case = random.choice(groups[random.choice(sorted(groups))])
+        pieces = pieces_of(case, random)
+        yield encode_pieces(tokenizer, pieces)
+
+
+def pieces_of(case: FaultCase, random: Random) -> list[Piece]:
+    """A case as a training text, its words exchanged."""
+    prompt, fault = exchanged((case.prompt, case.fault), random)
+    if random.random() < WITHOUT_DESIRED:
+        prompt = _DESIRED.sub("", prompt)
+    program = _PROGRAM.search(prompt)
+    assert program is not None and prompt.endswith(FAULT)
+    before, inside, after = prompt[: program.start()], program[0], prompt[program.end() :]
+    is_learned = case.sort == "tool" and random.random() < RIGHT_PROGRAMS
+    return [
+        Piece(before, learned=False),
+        Piece(inside, learned=is_learned),
+        Piece(after, learned=False),
+        Piece(fault, learned=True),
+    ]
+
+
+def exchanged(texts: Sequence[str], random: Random) -> list[str]:
+    """The texts with the words of each family dealt anew, the same in all of them."""
+    dealt: dict[str, str] = {}
+    for family in FAMILIES:
+        words = list(family)
+        random.shuffle(words)
+        dealt.update(zip(family, words, strict=True))
+    word = re.compile(rf"\b({'|'.join(dealt)})(s?)\b")
+    return [word.sub(lambda found: dealt[found[1]] + found[2], text) for text in texts]

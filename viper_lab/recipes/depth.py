@@ -1,0 +1,263 @@
+"""The embedded depth model: a small Depth Anything that predicts metric depth.
+
+Trained in two stages on the exact depth of rendered stills, from the detector's image
+tower (:mod:`viper_lab.recipes.depth_model`). First the tower alone, with a linear
+head on its tokens that training only uses: an object on a stand is as far away as the
+foot of its stand, and finding that takes many, therefore cheap, steps. The head also
+says where the foot is, which is the easier lesson. Then neck and head, on maps. Most
+of the loss looks at objects only, each counting alike and those that do not stand on
+the table more: elsewhere the height in the picture gives the depth away. Of the maps the
+deepest features are read at full resolution: an object is hardly larger than a patch.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from viper.profiles.wiring import WEIGHTS
+from viper.tools.crops import box_depth
+from viper.tools.roles import DepthEstimator, Floats
+from viper_lab.recipes.depth_model import (
+    MAX_DEPTH,
+    PATCH,
+    WIDTH,
+    build_model,
+    detector_tower,
+    normalised,
+    save,
+    start_from_detector,
+)
+from viper_lab.recipes.object_views import ObjectViews
+from viper_lab.recipes.optim import Plan, TrainOptions, fit
+from viper_lab.world.render_camera import Camera
+from viper_lab.world.render_shapes import half_height
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from viper_lab.world.stills import StillTruth
+
+DETECTOR = WEIGHTS / "detector"
+"""The trained detector that lends its image tower."""
+
+TOKEN_STEPS, TOKEN_BATCH = 5500, 16
+STEPS, BATCH = 1500, 8
+
+PAIR_RATIO = 1.03
+"""Pairs nearer to one another count as ``order_close``. The widest margin, on validation, at
+which "the lower box is nearer" is right for at most 85% of the pairs."""
+
+PAIR_GAP = 0.05
+"""Pairs closer in depth than this, in table units, have no order worth asking for."""
+
+OBJECT_THICKNESS = 0.8
+"""Pixels of a box this near to the object's depth, in table units, are taken for the object."""
+
+FOOT_UNIT = 100.0
+"""Pixels; about so many change an object's log depth by 1."""
+
+RAISED_WEIGHT = 2.5
+"""How much more an object counts that does not stand on the table itself."""
+
+
+def train(options: TrainOptions) -> dict[str, float]:
+    """Trains on rendered stills, writes the weights, and returns what they reach on validation.
+
+    ``options.steps`` counts the steps of the second stage; the first takes
+    ``TOKEN_STEPS / STEPS`` times as many.
+    """
+    import torch
+
+    from viper.tools.depth_anything import DepthAnythingEstimator
+
+    torch.manual_seed(options.seed)
+    views = ObjectViews.load("train", options.work)
+    steps = options.steps or STEPS
+    model = build_model()
+    few = torch.from_numpy(np.stack([views.stills.image(i) for i in views.scenes(32)]))
+    start_from_detector(model, detector_tower(DETECTOR), normalised(few))
+    model.to(options.device, memory_format=torch.channels_last)
+    head = torch.nn.Linear(WIDTH, 3)
+    with torch.no_grad():
+        head.weight.mul_(0.3)
+        head.bias.copy_(torch.tensor([2.0, 0.0, 0.0]))
+    tower = torch.nn.ModuleDict({"backbone": model.backbone, "head": head}).to(options.device)
+    _learn_tokens(tower, views, options, steps * TOKEN_STEPS // STEPS)
+    trained = _learn_maps(model, views, options, steps)
+    save(trained, options.out)
+    return evaluate(
+        DepthAnythingEstimator.from_pretrained(options.out), ObjectViews.load("val", options.work)
+    )
+
+
+def _learn_tokens(tower: Any, views: ObjectViews, options: TrainOptions, steps: int) -> None:
+    """First stage: a token says the depth of the objects in its patch, and where their foot is."""
+    from torch.nn.functional import avg_pool2d
+
+    backbone, head = tower["backbone"], tower["head"]
+
+    def in_patches(pixels: Tensor) -> Tensor:
+        return avg_pool2d(pixels[:, None], PATCH)[:, 0]
+
+    def loss_at(step: int) -> tuple[Tensor, Mapping[str, float]]:
+        rng = np.random.default_rng((options.seed, step))
+        batch = _batch(views, rng, TOKEN_BATCH, options.device)
+        log_depths = batch.depths.log()
+        weights = in_patches(batch.weights)
+        shares = batch.weights / _spread_out(weights.clamp(min=1e-9))
+        depths = in_patches(shares * log_depths)
+        feet = [in_patches(shares * batch.feet[..., axis]) for axis in range(2)]
+        tokens = backbone(pixel_values=batch.images).feature_maps[-1][:, 1:]
+        said = head(tokens).unflatten(1, depths.shape[1:]).unbind(-1)
+
+        def error(index: int, truth: Tensor) -> Tensor:
+            return ((said[index] - truth).abs() * weights).sum() / weights.sum().clamp(min=1e-6)
+
+        objects, astray = error(0, depths), error(1, feet[0]) + error(2, feet[1])
+        bare = (said[0] - in_patches(log_depths)).abs()[weights < 1e-7].mean()
+        parts = {"objects": objects, "feet": astray, "bare": bare}
+        loss = 4 * objects + astray + 0.3 * bare
+        return loss, {name: float(part.detach()) for name, part in parts.items()}
+
+    plan = Plan(steps=steps, learning_rate=6e-4, weight_decay=0.05, ema=None)
+    fit(tower, loss_at, plan, options.work / "depth" / "tokens.pt")
+
+
+def _spread_out(patches: Tensor) -> Tensor:
+    """A value a pixel, ``[B, H, W]``, of a value a patch."""
+    return patches.repeat_interleave(PATCH, 1).repeat_interleave(PATCH, 2)
+
+
+def _learn_maps(model: Any, views: ObjectViews, options: TrainOptions, steps: int) -> Any:
+    """Second stage: neck and head learn to say a map; the tower stays as it is."""
+    model.backbone.requires_grad_(False)
+
+    def loss_at(step: int) -> tuple[Tensor, Mapping[str, float]]:
+        rng = np.random.default_rng((options.seed + 1, step))
+        batch = _batch(views, rng, BATCH, options.device)
+        said = model(pixel_values=batch.images).predicted_depth.clamp(min=0.1).log()
+        return _loss(said, batch.depths.log(), batch.weights)
+
+    plan = Plan(steps=steps, learning_rate=1.5e-3, weight_decay=0.02, ema=0.99)
+    return fit(model, loss_at, plan, options.work / "depth" / "checkpoint.pt")
+
+
+def _loss(said: Tensor, truth: Tensor, weights: Tensor) -> tuple[Tensor, Mapping[str, float]]:
+    """Error of log depth, everywhere and on objects; all arguments ``[B, h, w]``."""
+    difference = (said - truth).abs()
+    everywhere = difference.mean()
+    objects = (difference * weights).sum() / weights.sum().clamp(min=1e-6)
+    figures = {"everywhere": float(everywhere.detach()), "objects": float(objects.detach())}
+    return everywhere + 4 * objects, figures
+
+
+def evaluate(estimator: DepthEstimator, views: ObjectViews, limit: int = 300) -> dict[str, float]:
+    """How often the model tells which of two objects is farther.
+
+    ``order`` counts pairs whose depths differ by at least ``PAIR_RATIO`` (queries ask about
+    pairs 1.045 apart or more), ``order_hard`` those where the lower box is not the nearer object,
+    ``lower_is_nearer`` what that rule alone would reach on them; ``order_close`` counts the
+    nearer-together rest. ``relative_error`` is the mean error of an object's depth as a share
+    of it.
+
+    Args:
+        estimator: the model under test.
+        views: scenes to look at, e.g. of the test split.
+        limit: how many scenes at most.
+    """
+    right: list[bool] = []
+    by_rule: list[bool] = []
+    close: list[bool] = []
+    errors: list[float] = []
+    for index in views.scenes(limit):
+        truth = views.stills[index].object_depths
+        boxes = views.stills[index].boxes
+        depth = estimator.depth([views.stills.image(index)])[0]
+        seen = [box_depth(depth, (x0, y0, x1, y1)) for x0, y0, x1, y1 in boxes.tolist()]
+        errors.extend(abs(s - t) / t for s, t in zip(seen, truth, strict=True))
+        for i, j in itertools.combinations(range(len(truth)), 2):
+            if abs(truth[i] - truth[j]) < PAIR_GAP:
+                continue
+            farther = truth[i] > truth[j]
+            hit = (seen[i] > seen[j]) == farther
+            if abs(np.log(truth[i] / truth[j])) < np.log(PAIR_RATIO):
+                close.append(hit)
+                continue
+            right.append(hit)
+            by_rule.append((boxes[i][3] < boxes[j][3]) == farther)
+    hard = [hit for hit, rule in zip(right, by_rule, strict=True) if not rule]
+    return {
+        "pairs": float(len(right)),
+        "order": float(np.mean(right)),
+        "order_hard": float(np.mean(hard)),
+        "hard_pairs": float(len(hard)),
+        **(
+            {"order_close": float(np.mean(close)), "close_pairs": float(len(close))}
+            if close
+            else {}
+        ),
+        "lower_is_nearer": float(np.mean(by_rule)),
+        "relative_error": float(np.mean(errors)),
+        "objects": float(len(errors)),
+    }
+
+
+class _Batch(NamedTuple):
+    """Pictures with what is to be learned about their pixels.
+
+    Attributes:
+        images: [B, 3, h, w], normalised.
+        depths: [B, h, w], table units.
+        weights: [B, h, w], how much a pixel counts as part of its object.
+        feet: [B, h, w, 2], way from an object's pixel to where it stands, (x, y) in
+            :data:`FOOT_UNIT` pixels; 0 elsewhere.
+    """
+
+    images: Tensor
+    depths: Tensor
+    weights: Tensor
+    feet: Tensor
+
+
+def _batch(views: ObjectViews, rng: np.random.Generator, count: int, device: str) -> _Batch:
+    import torch
+
+    rows = []
+    for _ in range(count):
+        index = views.pick(rng).still
+        depth = views.stills.depths([index])[0].astype(np.float32)
+        row = [views.stills.image(index), depth, *_object_maps(depth, views.stills[index])]
+        if rng.random() < 0.5:
+            row = [array[:, ::-1] for array in row]
+            row[3] = row[3] * np.array([-1, 1], np.float32)
+        rows.append(row)
+    images, depths, weights, feet = (
+        torch.from_numpy(np.stack(arrays)).to(device) for arrays in zip(*rows, strict=True)
+    )
+    return _Batch(normalised(images), depths.clamp(0.1, MAX_DEPTH), weights, feet)
+
+
+def _object_maps(depth: Floats, truth: StillTruth) -> tuple[Floats, Floats]:
+    """Weights ``[H, W]`` that sum to each object's importance, and ways to its foot ``[H, W, 2]``.
+
+    An object's pixels are what its box shows at about its depth.
+    """
+    height, width = depth.shape
+    weights = np.zeros((height, width), dtype=np.float32)
+    feet = np.zeros((height, width, 2), dtype=np.float32)
+    places = np.array([thing.position for thing in truth.scene.objects]) * (1, 1, 0)
+    stands = Camera.for_scene(truth.scene).project(places, width, height)[:, :2]
+    facts = zip(truth.scene.objects, truth.boxes, truth.object_depths, stands, strict=True)
+    for thing, box, middle, stand in facts:
+        x0, y0, x1, y1 = (int(value) for value in box)
+        inside = np.abs(depth[y0:y1, x0:x1] - middle) < OBJECT_THICKNESS
+        gap = thing.position[2] - half_height(thing.shape, thing.size)
+        importance = RAISED_WEIGHT if gap > 0.1 else 1.0
+        weights[y0:y1, x0:x1] += importance * inside / max(int(inside.sum()), 1)
+        columns, rows = np.meshgrid(np.arange(x0, x1), np.arange(y0, y1))
+        feet[y0:y1, x0:x1][inside] = (stand - np.stack([columns, rows], axis=-1))[inside]
+    return weights, feet / FOOT_UNIT

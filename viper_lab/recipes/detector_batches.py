@@ -1,0 +1,260 @@
+"""Batches for the detector: pictures, windows cut out of them, and what every patch stands for.
+
+Programs look for things in crops too, so part of the batches are windows of a
+picture (strips beside an object, halves, smaller copies), padded to a square and
+enlarged as the library's image processor does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
+
+from viper_lab.recipes.detector_model import DetectorShape, DetectorTargets
+from viper_lab.recipes.detector_phrases import matches
+
+IMAGE_MEAN = (0.48145466, 0.4578275, 0.40821073)
+IMAGE_STD = (0.26862954, 0.26130258, 0.27577711)
+
+_KEPT = 0.45
+_NEAR_WEIGHT = 0.3
+
+
+class Labels(NamedTuple):
+    """The objects of one picture: boxes float32 [N, 4] in pixels, attributes int64 [N, 4]."""
+
+    boxes: NDArray[np.float32]
+    attributes: NDArray[np.int64]
+
+
+class View(NamedTuple):
+    """One training picture: pixels of the padded square, and what is in it.
+
+    Attributes:
+        pixels: float32 [3, S, S], normalised.
+        boxes: float32 [N, 4], (x0, y0, x1, y1) in pixels of the square.
+        attributes: int64 [N, 4].
+        unclear: float32 [M, 4], boxes of objects cut so much that they count neither way.
+    """
+
+    pixels: Tensor
+    boxes: NDArray[np.float32]
+    attributes: NDArray[np.int64]
+    unclear: NDArray[np.float32]
+
+
+def random_view(
+    image: NDArray[np.uint8],
+    labels: Labels,
+    rng: np.random.Generator,
+    size: int,
+    windowed: bool,
+) -> View:
+    """An augmented view of a picture: mirrored half of the time, lighter or darker, maybe cut.
+
+    Args:
+        image: uint8 [H, W, 3].
+        labels: its objects.
+        rng: source of all choices.
+        size: side of the square the model sees, in pixels.
+        windowed: cut a random window out first.
+    """
+    height, width = image.shape[:2]
+    window = _random_window(rng, width, height) if windowed else (0, 0, width, height)
+    x0, y0, x1, y1 = window
+    pixels = torch.from_numpy(np.array(image[y0:y1, x0:x1])).permute(2, 0, 1).float() / 255
+    boxes, unclear, kept = cut_boxes(labels.boxes, window)
+    if rng.random() < 0.5:
+        pixels = pixels.flip(-1)
+        boxes, unclear = (_mirrored(b, x1 - x0) for b in (boxes, unclear))
+    pixels = (pixels * float(rng.uniform(0.8, 1.2)) + float(rng.uniform(-0.05, 0.05))).clamp(0, 1)
+    if windowed and rng.random() < 0.3:
+        pixels, factor = _shrunk(pixels, float(rng.uniform(0.6, 0.95)))
+        boxes, unclear = boxes * factor, unclear * factor
+    longer = max(pixels.shape[1:])
+    scale = np.float32(size / longer)
+    square = padded_square(pixels, size)
+    return View(square, boxes * scale, labels.attributes[kept], unclear * scale)
+
+
+def padded_square(pixels: Tensor, size: int) -> Tensor:
+    """float [3, S, S]: padded with black right or below, resized and normalised as OWLv2 does.
+
+    Args:
+        pixels: float [3, H, W] in [0, 1].
+        size: the side S.
+    """
+    height, width = pixels.shape[1:]
+    longer = max(height, width)
+    padded = functional.pad(pixels, (0, longer - width, 0, longer - height))
+    if longer != size:
+        padded = functional.interpolate(
+            padded[None], (size, size), mode="bilinear", align_corners=False
+        )[0]
+    return normalised(padded)
+
+
+def normalised(pixels: Tensor) -> Tensor:
+    """Pixels in [0, 1], float [..., 3, H, W], with the library's mean and deviation taken out."""
+    mean, std = (torch.tensor(v)[:, None, None] for v in (IMAGE_MEAN, IMAGE_STD))
+    return (pixels - mean) / std
+
+
+def cut_boxes(
+    boxes: NDArray[np.float32], window: tuple[int, int, int, int]
+) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.bool_]]:
+    """Boxes seen through a window: (those that count, unclear ones, which rows count)."""
+    x0, y0, x1, y1 = window
+    low = np.array([x0, y0, x0, y0], np.float32)
+    high = np.array([x1, y1, x1, y1], np.float32)
+    seen = np.clip(boxes, low, high) - low
+    sides = seen[:, 2:] - seen[:, :2]
+    whole = (boxes[:, 2:] - boxes[:, :2]).prod(axis=1)
+    share = sides.prod(axis=1) / np.maximum(whole, 1e-6)
+    kept = (share >= _KEPT) & (sides.min(axis=1, initial=1e9) >= 5)
+    unclear = ~kept & (share > 0)
+    return seen[kept], seen[unclear], kept
+
+
+def _random_window(rng: np.random.Generator, width: int, height: int) -> tuple[int, int, int, int]:
+    """A strip along one side of the picture, or any window of at least 40% a side."""
+    kind = int(rng.integers(6))
+    cut = float(rng.uniform(0.2, 0.9))
+    if kind == 0:
+        return 0, 0, max(32, int(cut * width)), height
+    if kind == 1:
+        return min(width - 32, int((1 - cut) * width)), 0, width, height
+    if kind == 2:
+        return 0, 0, width, max(32, int(cut * height))
+    if kind == 3:
+        return 0, min(height - 32, int((1 - cut) * height)), width, height
+    wide, high = (int(side * rng.uniform(0.4, 1.0)) for side in (width, height))
+    left, top = int(rng.integers(width - wide + 1)), int(rng.integers(height - high + 1))
+    return left, top, left + wide, top + high
+
+
+def _mirrored(boxes: NDArray[np.float32], width: int) -> NDArray[np.float32]:
+    mirrored = boxes.copy()
+    mirrored[:, 0], mirrored[:, 2] = width - boxes[:, 2], width - boxes[:, 0]
+    return mirrored
+
+
+def _shrunk(pixels: Tensor, factor: float) -> tuple[Tensor, NDArray[np.float32]]:
+    """A smaller copy and the factors (x, y, x, y) its boxes shrink by."""
+    height, width = pixels.shape[1:]
+    small = (max(16, round(height * factor)), max(16, round(width * factor)))
+    resized = functional.interpolate(pixels[None], small, mode="bilinear", antialias=True)[0]
+    fx, fy = small[1] / width, small[0] / height
+    return resized, np.array([fx, fy, fx, fy], np.float32)
+
+
+def assign_patches(boxes: NDArray[np.float32], shape: DetectorShape) -> NDArray[np.int64]:
+    """int64 [N]: the patch that stands for each object, no two alike.
+
+    It is the patch that holds the box's centre, or the nearest free one beside it.
+    The last column is never used: the library's box bias saturates the sigmoid
+    there, and such boxes would hardly learn.
+
+    Args:
+        boxes: float [N, 4], corners in pixels of the padded square.
+        shape: the grid.
+    """
+    grid, patch = shape.grid, shape.patch_size
+    taken: set[int] = set()
+    chosen = []
+    for x0, y0, x1, y1 in boxes.tolist():
+        cx, cy = (x0 + x1) / 2 / patch, (y0 + y1) / 2 / patch
+        column = min(max(int(cx), 0), grid - 2)
+        row = min(max(int(cy), 0), grid - 1)
+        around = [
+            ((c + 0.5 - cx) ** 2 + (r + 0.5 - cy) ** 2, r * grid + c)
+            for r in range(max(0, row - 1), min(grid, row + 2))
+            for c in range(max(0, column - 1), min(grid - 1, column + 2))
+            if (r, c) != (row, column)
+        ]
+        order = [row * grid + column, *(cell for _, cell in sorted(around))]
+        cell = next((cell for cell in order if cell not in taken), order[0])
+        taken.add(cell)
+        chosen.append(cell)
+    return np.asarray(chosen, np.int64)
+
+
+def kept_patches(targets: DetectorTargets, count: int, rng: np.random.Generator) -> Tensor:
+    """int64 [B, count]: the patches that stand for objects, those beside them, then any others."""
+    urgency = rng.random(targets.main.shape)
+    urgency += 4 * targets.main.numpy() + 2 * targets.inside.numpy()
+    chosen = np.sort(np.argsort(-urgency, axis=1)[:, :count], axis=1)
+    return torch.from_numpy(chosen)
+
+
+def _touched(box: Iterable[float], shape: DetectorShape) -> NDArray[np.bool_]:
+    """bool [T]: the patches that a box (pixel corners) reaches into."""
+    cells = np.arange(shape.grid**2)
+    rows, columns = cells // shape.grid, cells % shape.grid
+    x0, y0, x1, y1 = (side / shape.patch_size for side in box)
+    across = (columns + 1 > x0) & (columns < x1)
+    return np.asarray(across & (rows + 1 > y0) & (rows < y1))
+
+
+def batch_targets(
+    views: Sequence[View], wanted: NDArray[np.int64], shape: DetectorShape
+) -> DetectorTargets:
+    """What each patch of each view should say about each phrase.
+
+    Patches next to the one that stands for an object learn its box too, and are
+    hardly blamed for naming it: non-maximum suppression removes what they add.
+
+    Args:
+        views: the pictures of the batch.
+        wanted: int64 [Q, 4], what the phrases ask for.
+        shape: the grid.
+    """
+    grid = shape.grid
+    cells = np.arange(grid * grid)
+    rows, columns = cells // grid, cells % grid
+    size = (len(views), grid * grid)
+    positive = np.zeros((*size, len(wanted)), np.float32)
+    weight = np.ones_like(positive)
+    boxes = np.full((*size, 4), 0.5, np.float32)
+    box_weight = np.zeros(size, np.float32)
+    attributes = np.zeros((*size, 4), np.int64)
+    main, valid = np.zeros(size, np.float32), np.ones(size, np.float32)
+    inside = np.zeros(size, np.float32)
+    for b, view in enumerate(views):
+        for x0, y0, x1, y1 in view.unclear:
+            touched = _touched((x0, y0, x1, y1), shape)
+            valid[b, touched] = 0
+            weight[b, touched] = 0
+        for box in view.boxes:
+            inside[b, _touched(box, shape)] = 1
+        if not len(view.boxes):
+            continue
+        cell = assign_patches(view.boxes, shape)
+        apart = np.maximum(
+            np.abs(rows[:, None] - cell // grid), np.abs(columns[:, None] - cell % grid)
+        )
+        nearest = apart.argmin(axis=1)
+        near = apart[cells, nearest] <= 1
+        owner = nearest[near]
+        corners = view.boxes / shape.image_size
+        middle, sides = (corners[:, :2] + corners[:, 2:]) / 2, corners[:, 2:] - corners[:, :2]
+        hit = matches(view.attributes, wanted)
+        boxes[b, near] = np.concatenate((middle, sides), axis=1)[owner]
+        box_weight[b, near] = _NEAR_WEIGHT
+        attributes[b, near] = view.attributes[owner]
+        weight[b, near] = np.where(hit[owner], _NEAR_WEIGHT, 1.0)
+        positive[b, cell] = hit
+        weight[b, cell] = 1
+        box_weight[b, cell] = 1
+        attributes[b, cell] = view.attributes
+        boxes[b, cell] = np.concatenate((middle, sides), axis=1)
+        main[b, cell] = 1
+        valid[b, cell] = 1
+    arrays = (positive, weight, boxes, box_weight, attributes, main, valid, inside)
+    return DetectorTargets(*(torch.from_numpy(array) for array in arrays))

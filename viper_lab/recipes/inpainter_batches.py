@@ -1,0 +1,170 @@
+"""What the embedded inpainter learns from: squares of stills, something masked, and its name.
+
+A mask must not give the shape away, else a ball painted into a cube's outline would come
+out as a cube: most masks are boxes, and half of the outlines are joined with that of
+another object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from viper.schema import PixelBox
+from viper.tools.crops import clip_box
+from viper.tools.inpaint_window import resized, resized_mask, window_around
+from viper.tools.roles import Mask, Pixels
+from viper_lab.recipes.object_views import ObjectView, ObjectViews
+from viper_lab.recipes.object_words import GENERAL_NOUNS, attributes, phrase, some_attributes
+from viper_lab.world.scene import SceneObject
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+BARE, OUTLINED = 0.1, 0.35
+"""Shares of examples that mask bare table, and that mask an outline; the rest mask a box."""
+
+FULL_PHRASE = 0.5
+"""Share of prompts that say colour, material and shape."""
+
+FRAMES = ("{}", "a {}", "the {}")
+NOTHING = ("nothing", "the bare table")
+"""How bare table is asked for."""
+
+LEAST_GROWTH = 1.5
+"""Pixels by which a masked box reaches beyond its object at least."""
+
+OBJECT_THICKNESS = 0.8
+"""Pixels of a box this near to the object's depth, in table units, are taken for the object."""
+
+
+@dataclass(frozen=True)
+class InpaintExample:
+    """One lesson.
+
+    Attributes:
+        square: uint8 [S, S, 3], as it should come out.
+        mask: bool [S, S], what the model does not see.
+        prompt: what is there.
+    """
+
+    square: Pixels
+    mask: Mask
+    prompt: str
+
+
+def draw_example(views: ObjectViews, rng: np.random.Generator, side: int) -> InpaintExample:
+    """A random object or bare place of a random still, masked; mirrored half the time."""
+    view = views.pick(rng)
+    kind = rng.random()
+    mask, named = None, prompt_for(view.thing, rng)
+    prompt = named
+    if kind < BARE:
+        mask, prompt = _bare_place(views, view, rng), str(rng.choice(NOTHING))
+    elif kind < BARE + OUTLINED:
+        mask = _some_outline(views, view, rng)
+    if mask is None or not mask.any():
+        mask, prompt = boxed(view.box, _shape(views, view), rng.uniform(0, 0.25)), named
+    window = window_around(mask, side // 2)
+    square = resized(window.cut(views.image(view)), side)
+    masked = resized_mask(window.cut(mask), side)
+    if rng.random() < 0.5:
+        square, masked = square[:, ::-1], masked[:, ::-1]
+    return InpaintExample(square, masked, prompt)
+
+
+def prompt_for(thing: SceneObject, rng: np.random.Generator) -> str:
+    """The object in words, as somebody would ask for it; never all that could be said."""
+    if rng.random() < FULL_PHRASE:
+        words = attributes(thing)
+        del words["size"]
+    else:
+        words = some_attributes(thing, rng)
+    frame = FRAMES[int(rng.integers(len(FRAMES)))]
+    return frame.format(phrase(words, str(rng.choice(GENERAL_NOUNS))))
+
+
+def boxed(box: PixelBox, shape: tuple[int, int], growth: float) -> Mask:
+    """A mask bool ``[H, W]`` of a box, grown on each side by a share of its longer side."""
+    x0, y0, x1, y1 = box
+    by = max(growth * max(x1 - x0, y1 - y0), LEAST_GROWTH)
+    left, top, right, bottom = clip_box((x0 - by, y0 - by, x1 + by, y1 + by), shape[1], shape[0])
+    mask = np.zeros(shape, bool)
+    mask[int(top) : int(np.ceil(bottom)), int(left) : int(np.ceil(right))] = True
+    return mask
+
+
+def dilated(mask: Mask, pixels: int) -> Mask:
+    """The mask with everything at most so many pixels away, ``bool [H, W]``."""
+    from scipy.ndimage import binary_dilation
+
+    return np.asarray(binary_dilation(mask, iterations=pixels)) if pixels else mask
+
+
+def tensors(examples: Sequence[InpaintExample], device: str) -> tuple[Tensor, Tensor]:
+    """Squares as float [B, 3, S, S] in [-1, 1] and masks as float [B, 1, S, S], 1 where masked."""
+    import torch
+
+    squares = torch.from_numpy(np.stack([example.square for example in examples])).to(device)
+    masks = torch.from_numpy(np.stack([example.mask for example in examples])).to(device)
+    return squares.permute(0, 3, 1, 2).float() / 127.5 - 1, masks[:, None].float()
+
+
+def _shape(views: ObjectViews, view: ObjectView) -> tuple[int, int]:
+    height, width = views.image(view).shape[:2]
+    return height, width
+
+
+def _outline(views: ObjectViews, view: ObjectView) -> Mask:
+    """About the object's visible pixels: what its box shows at about its depth."""
+    still = views.stills[view.still]
+    depth = np.asarray(still.depth, np.float32)
+    own = still.object_depths[still.scene.objects.index(view.thing)]
+    inside = boxed(view.box, (depth.shape[0], depth.shape[1]), 0)
+    return inside & (np.abs(depth - own) < OBJECT_THICKNESS)
+
+
+def _some_outline(views: ObjectViews, view: ObjectView, rng: np.random.Generator) -> Mask:
+    """The object's outline, grown; half the time that of another object at the same place, too."""
+    mask = _outline(views, view)
+    if rng.random() < 0.5:
+        mask = mask | _moved(_outline(views, other := views.pick(rng)), other.box, view.box)
+    return dilated(mask, int(rng.integers(2, 7)))
+
+
+def _moved(outline: Mask, box: PixelBox, target: PixelBox) -> Mask:
+    """What a mask holds in one box, stretched into another one of the same picture."""
+    from PIL import Image
+
+    height, width = outline.shape
+    x0, y0, x1, y1 = (round(edge) for edge in clip_box(target, width, height))
+    stretched = Image.fromarray(outline.astype(np.uint8) * 255).resize(
+        (max(x1 - x0, 1), max(y1 - y0, 1)), Image.Resampling.NEAREST, box=box
+    )
+    moved = np.zeros_like(outline)
+    part = np.asarray(stretched) > 0
+    moved[y0 : y0 + len(part), x0 : x0 + part.shape[1]] = part[: height - y0, : width - x0]
+    return moved
+
+
+def _bare_place(views: ObjectViews, view: ObjectView, rng: np.random.Generator) -> Mask | None:
+    """A box of an object's size on bare table, or None where a few tries found none."""
+    shape = height, width = _shape(views, view)
+    across, down = view.box[2] - view.box[0], view.box[3] - view.box[1]
+    boxes = views.stills[view.still].boxes
+    for _ in range(8):
+        x0 = float(rng.uniform(0, max(width - across, 1)))
+        y0 = float(rng.uniform(0.3 * height, max(height - down, 0.3 * height + 1)))
+        box = (x0, y0, x0 + across, y0 + down)
+        apart = (
+            (boxes[:, 2] < box[0])
+            | (boxes[:, 0] > box[2])
+            | (boxes[:, 3] < box[1])
+            | (boxes[:, 1] > box[3])
+        )
+        if apart.all():
+            return boxed(box, shape, 0)
+    return None

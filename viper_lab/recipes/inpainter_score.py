@@ -1,0 +1,224 @@
+"""How well an inpainter replaces objects, judged by the shipped matcher and detector.
+
+The same judges look at the pictures before the edit and at the edited scene as the
+renderer draws it: what they say there is how far their word can be trusted.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from viper.profiles.wiring import WEIGHTS
+from viper.schema import PixelBox
+from viper.tools.crops import object_crop
+from viper.tools.roles import Detector, Inpainter, Mask, Matcher, Pixels
+from viper_lab.recipes.detector_score import HIT_IOU, iou
+from viper_lab.recipes.inpainter_batches import boxed, dilated
+from viper_lab.recipes.object_words import FAMILIES, attributes
+from viper_lab.world.layout import sample_scene
+from viper_lab.world.render import render_scene
+from viper_lab.world.render_shapes import half_height
+from viper_lab.world.scene import SceneObject
+from viper_lab.world.splits import combinations
+from viper_lab.world.vocabulary import COLOURS, MATERIALS, SHAPES
+
+BOX_GROWTH, OUTLINE_GROWTH = 0.15, 3
+"""How far masks reach beyond the object: a share of a box's longer side, pixels of an outline."""
+
+MIN_VISIBLE = 0.5
+"""Share of the asked object that has to be seen where the renderer draws it."""
+
+JUDGED = ("colour", "material", "shape")
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """One edit to make.
+
+    Attributes:
+        pixels: uint8 [H, W, 3], before.
+        mask: bool [H, W], by turns the object's grown box and its grown outline.
+        box: of the object, pixels from the top-left corner.
+        old: what it is.
+        asked: what it shall be, of another colour and another shape.
+        rendered: uint8 [H, W, 3], the scene with the asked object, and its ``rendered_box``.
+    """
+
+    pixels: Pixels
+    mask: Mask
+    box: PixelBox
+    old: SceneObject
+    asked: SceneObject
+    rendered: Pixels
+    rendered_box: PixelBox
+
+    @property
+    def prompt(self) -> str:
+        return f"a {self.asked.colour} {self.asked.material} {self.asked.shape}"
+
+
+def replacements(count: int, split: str = "val", first: int = 0) -> Iterator[Replacement]:
+    """So many edits of different scenes of a split; the same arguments give the same edits."""
+    index, found = first, 0
+    while found < count:
+        replacement = _replacement(split, index, outlined=found % 2 == 1)
+        index += 1
+        if replacement is not None:
+            found += 1
+            yield replacement
+
+
+def evaluate(inpainter: Inpainter, count: int) -> dict[str, float]:
+    """Shares of validation edits that the judges take for what was asked.
+
+    See :func:`judge`; ``_box`` and ``_outline`` are over the masks of that kind, names that
+    begin with ``unedited`` or ``rendered`` over pictures that no inpainter touched.
+    ``unchanged`` is the share of edits with every pixel outside the mask as it was.
+    """
+    from viper.tools.detector_owlv2 import Owlv2Detector
+    from viper.tools.matcher_open_clip import OpenClipMatcher
+
+    wanted = list(replacements(count))
+    edited = edits(inpainter, wanted)
+    matcher = OpenClipMatcher.from_pretrained(WEIGHTS / "matcher")
+    detector = Owlv2Detector.from_pretrained(WEIGHTS / "detector")
+    pictures = {
+        "": (edited, [each.box for each in wanted]),
+        "unedited_": ([each.pixels for each in wanted], [each.box for each in wanted]),
+        "rendered_": (
+            [each.rendered for each in wanted],
+            [each.rendered_box for each in wanted],
+        ),
+    }
+    figures = {"n": float(len(wanted))}
+    for prefix, (shown, boxes) in pictures.items():
+        verdicts = judge(matcher, detector, wanted, shown, boxes)
+        figures |= {prefix + name: float(np.mean(right)) for name, right in verdicts.items()}
+        if not prefix:
+            for kind, rows in (("box", slice(0, None, 2)), ("outline", slice(1, None, 2))):
+                right = verdicts["pair"][rows]
+                figures |= {f"pair_{kind}": float(np.mean(right))} if right else {}
+    untouched = [
+        np.array_equal(after[~each.mask], each.pixels[~each.mask])
+        for after, each in zip(edited, wanted, strict=True)
+    ]
+    return figures | {"unchanged": float(np.mean(untouched))}
+
+
+def edits(inpainter: Inpainter, wanted: Sequence[Replacement]) -> list[Pixels]:
+    """The pictures after the edits, each with its number for a seed."""
+    return [
+        inpainter.inpaint(each.pixels, each.mask, each.prompt, seed)
+        for seed, each in enumerate(wanted)
+    ]
+
+
+def judge(
+    matcher: Matcher,
+    detector: Detector,
+    wanted: Sequence[Replacement],
+    pictures: Sequence[Pixels],
+    boxes: Sequence[PixelBox],
+) -> dict[str, list[bool]]:
+    """Whether each picture shows what was asked for in its box.
+
+    Returns:
+        For the matcher: ``colour``, ``material``, ``shape`` (the asked word before all others of
+        its family), ``pair`` (the asked colour and shape before all other such pairs),
+        ``over_old`` (before the pair that was there). For the detector: ``found`` (a box of
+        the asked pair, above its default threshold, on the object's).
+    """
+    seen = matcher.encode_images(
+        [object_crop(image, box) for image, box in zip(pictures, boxes, strict=True)]
+    )
+    verdicts: dict[str, list[bool]] = {}
+    for family in JUDGED:
+        chosen = (seen @ matcher.encode_texts(FAMILIES[family]).T).argmax(axis=1)
+        verdicts[family] = [
+            FAMILIES[family][word] == attributes(each.asked)[family]
+            for word, each in zip(chosen, wanted, strict=True)
+        ]
+    pairs = [(colour, shape) for colour in COLOURS for shape in SHAPES]
+    scores = seen @ matcher.encode_texts([" ".join(pair) for pair in pairs]).T
+    asked = [pairs.index((each.asked.colour, each.asked.shape)) for each in wanted]
+    old = [pairs.index((each.old.colour, each.old.shape)) for each in wanted]
+    rows = np.arange(len(wanted))
+    verdicts["pair"] = (scores.argmax(axis=1) == asked).tolist()
+    verdicts["over_old"] = (scores[rows, asked] > scores[rows, old]).tolist()
+    verdicts["found"] = [
+        _finds(detector, image, each.asked, box)
+        for image, each, box in zip(pictures, wanted, boxes, strict=True)
+    ]
+    return verdicts
+
+
+def sheet(wanted: Sequence[Replacement], edited: Sequence[Pixels], columns: int = 4) -> Pixels:
+    """Edits to look at, uint8 [H, W, 3]: before, masked, after and as rendered, side by side."""
+    rows = []
+    for each, after in zip(wanted, edited, strict=True):
+        masked = np.where(each.mask[..., None], np.uint8(128), each.pixels)
+        rows.append(np.concatenate([each.pixels, masked, after, each.rendered], axis=1))
+    blank = np.full_like(rows[0], 255)
+    rows += [blank] * (-len(rows) % columns)
+    lines = [np.concatenate(rows[i : i + columns], axis=1) for i in range(0, len(rows), columns)]
+    return np.concatenate(lines, axis=0)
+
+
+def _finds(detector: Detector, image: Pixels, thing: SceneObject, box: PixelBox) -> bool:
+    phrase = f"{thing.colour} {thing.shape}"
+    (found,) = detector.detect(detector.encode([image])[0], [phrase])
+    least = getattr(detector, "default_threshold", 0.0)
+    target = np.asarray([box], np.float32)
+    return any(
+        detection.score >= least
+        and float(iou(np.asarray(detection.box, np.float32), target)[0]) >= HIT_IOU
+        for detection in found
+    )
+
+
+def _replacement(split: str, index: int, outlined: bool) -> Replacement | None:
+    """An edit of one scene, or None where the asked object would hardly be seen."""
+    scene = sample_scene(split, index)
+    rng = np.random.default_rng([scene.seed, 9])
+    which = int(rng.integers(len(scene.objects)))
+    old = scene.objects[which]
+    asked = _other(old, split, rng)
+    before = render_scene(scene)
+    objects = (*scene.objects[:which], asked, *scene.objects[which + 1 :])
+    after = render_scene(dataclasses.replace(scene, objects=objects))
+    if after.visible[which] < MIN_VISIBLE:
+        return None
+    box, rendered_box = _box(before.boxes[which]), _box(after.boxes[which])
+    mask = dilated(before.masks[which], OUTLINE_GROWTH)
+    if not outlined:
+        height, width = before.image.shape[:2]
+        mask = boxed(box, (height, width), BOX_GROWTH)
+    return Replacement(before.image, mask, box, old, asked, after.image, rendered_box)
+
+
+def _other(old: SceneObject, split: str, rng: np.random.Generator) -> SceneObject:
+    """An object of another colour and shape that stands where the old one stands."""
+    fitting = [
+        (colour, shape)
+        for colour, shape in combinations(split)
+        if colour != old.colour and shape != old.shape
+    ]
+    colour, shape = fitting[int(rng.integers(len(fitting)))]
+    x, y, z = old.position
+    rise = half_height(shape, old.size) - half_height(old.shape, old.size)
+    return dataclasses.replace(
+        old,
+        colour=colour,
+        shape=shape,
+        material=MATERIALS[int(rng.integers(len(MATERIALS)))],
+        position=(x, y, z + rise),
+    )
+
+
+def _box(row: np.ndarray) -> PixelBox:
+    x0, y0, x1, y1 = (float(edge) for edge in row)
+    return (x0, y0, x1, y1)

@@ -1,0 +1,113 @@
+"""The objects of rendered stills, one by one, as crops for training and testing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from viper.schema import PixelBox
+from viper.tools.crops import DEFAULT_MARGIN, object_crop
+from viper.tools.roles import Pixels
+from viper_lab.world.scene import SceneObject
+from viper_lab.world.stills import Stills, rendered_stills
+
+COUNTS = {"train": 9000, "val": 500, "test": 1000}
+"""Stills that recipes use of each split."""
+
+
+@dataclass(frozen=True)
+class ObjectView:
+    """One visible object: which still, what it is, and its visible box in pixels."""
+
+    still: int
+    thing: SceneObject
+    box: PixelBox
+
+
+class ObjectViews:
+    """All objects of a set of stills, in order of their stills."""
+
+    def __init__(self, stills: Stills) -> None:
+        self.stills = stills
+        self._views = [
+            ObjectView(index, thing, (float(x0), float(y0), float(x1), float(y1)))
+            for index, truth in enumerate(stills)
+            for thing, (x0, y0, x1, y1) in zip(truth.scene.objects, truth.boxes, strict=True)
+        ]
+
+    @classmethod
+    def load(cls, split: str, work: Path) -> ObjectViews:
+        """The stills that recipes use of a split, rendered into ``work/stills`` where missing."""
+        return cls(rendered_stills(split, COUNTS[split], work / "stills"))
+
+    def __len__(self) -> int:
+        return len(self._views)
+
+    def pick(self, rng: np.random.Generator) -> ObjectView:
+        """One object at random."""
+        return self._views[int(rng.integers(len(self._views)))]
+
+    def spread(self, limit: int) -> list[ObjectView]:
+        """At most ``limit`` objects at even distances through the stills."""
+        return [self._views[index] for index in _spread(len(self._views), limit)]
+
+    def scenes(self, limit: int) -> list[int]:
+        """At most ``limit`` indexes of stills at even distances."""
+        return _spread(len(self.stills), limit)
+
+    def image(self, view: ObjectView) -> Pixels:
+        """The whole picture that shows the object."""
+        return self.stills.image(view.still)
+
+    def things(self, still: int) -> Sequence[SceneObject]:
+        """All objects of a still."""
+        things: Sequence[SceneObject] = self.stills[still].scene.objects
+        return things
+
+
+def training_crop(
+    views: ObjectViews, view: ObjectView, size: int, rng: np.random.Generator
+) -> Pixels:
+    """The object as an imprecise box would cut it out, mirrored half the time.
+
+    Returns:
+        uint8 [size, size, 3].
+    """
+    margin = DEFAULT_MARGIN * rng.uniform(0.9, 1.1)
+    crop = resized(object_crop(views.image(view), jittered(view.box, rng), margin), size)
+    return crop[:, ::-1] if rng.random() < 0.5 else crop
+
+
+def recoloured(crop: Pixels, rng: np.random.Generator) -> Pixels:
+    """The crop with its colour channels exchanged: another colour, the same shape and material.
+
+    Some colours are never seen with some shapes in training, so a model may take the
+    colour as evidence against the shape; on recoloured crops it must look at the shape.
+    Their colour words are not asked for.
+    """
+    order = np.arange(3)
+    while (order == np.arange(3)).all():
+        order = rng.permutation(3)
+    return crop[:, :, order]
+
+
+def resized(image: Pixels, size: int) -> Pixels:
+    """The picture squashed to a square, uint8 [size, size, 3], as image processors do it."""
+    from PIL import Image
+
+    return np.asarray(Image.fromarray(image).resize((size, size), Image.Resampling.BICUBIC))
+
+
+def jittered(box: PixelBox, rng: np.random.Generator, share: float = 0.05) -> PixelBox:
+    """The box with each edge moved by up to ``share`` of its width or height."""
+    x0, y0, x1, y1 = box
+    dx, dy = (x1 - x0) * share, (y1 - y0) * share
+    moves = rng.uniform(-1, 1, 4)
+    return (x0 + dx * moves[0], y0 + dy * moves[1], x1 + dx * moves[2], y1 + dy * moves[3])
+
+
+def _spread(count: int, limit: int) -> list[int]:
+    return sorted({int(index) for index in np.linspace(0, count - 1, min(limit, count))})

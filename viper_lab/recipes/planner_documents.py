@@ -1,0 +1,144 @@
+"""Training texts of the planner: planned queries, and programs written from plans.
+
+A document is a prompt as :mod:`viper.prompting.plans` builds it, with what should follow filled
+in. Most documents plan: several queries of one family in a row, so that later plans have
+earlier ones before them, some of which are wrong and say why. The others show the API and write
+programs from plans. What vague queries mean holds inside a document, as in the program writer's
+own (:mod:`viper_lab.recipes.writer_documents`): only demonstrations tell it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from random import Random
+
+from viper.prompting.compact import (
+    END_OF_PROGRAM,
+    compact_asked,
+    compact_header,
+    compact_program,
+)
+from viper.prompting.plans import compact_plan_asked, compact_wrong_plan, numbered
+from viper_lab.recipes.writer_documents import (
+    FAMILY_SHARES,
+    TASKS,
+    DocumentOptions,
+    Piece,
+    annotated,
+    evened_sample,
+    header_entries,
+    listed_entries,
+    name_mapping,
+    renamed_entry,
+    varied,
+)
+from viper_lab.recipes.writer_words import made_up_lexicon
+from viper_lab.world.queries.annotate import rename
+from viper_lab.world.queries.habits import Habits, draw_habits
+from viper_lab.world.queries.lexicon import WORLD, Lexicon
+from viper_lab.world.queries.plan_wordings import plan_steps, wrong_plan
+from viper_lab.world.queries.sample import TextSample
+from viper_lab.world.queries.texts import vague_text_sample
+
+
+@dataclass(frozen=True)
+class PlanDocuments:
+    """What documents look like.
+
+    Attributes:
+        programs: share of documents that write programs from plans.
+        plans: at most how many queries a document plans.
+        lone: share of documents with a single query, so without demonstrations.
+        wrong: share of the planning documents with demonstrations that show wrong plans, too.
+        vague: share of documents that hold vague queries, and of the queries in them.
+        made_up_nouns: share of documents about invented things.
+        written: how the API stands in documents with programs.
+    """
+
+    programs: float = 0.25
+    plans: int = 7
+    lone: float = 0.3
+    wrong: float = 0.5
+    vague: tuple[float, float] = (0.2, 0.6)
+    made_up_nouns: float = 0.25
+    written: DocumentOptions = DocumentOptions(
+        programs=3, made_up_names=0.1, swapped_names=0.0, full_header=0.25, extra_lines=6
+    )
+
+
+def plan_document(random: Random, options: PlanDocuments) -> list[Piece]:
+    """One document of the training split."""
+    family = random.choices(tuple(FAMILY_SHARES), tuple(FAMILY_SHARES.values()))[0]
+    lexicon = made_up_lexicon(random) if random.random() < options.made_up_nouns else WORLD
+    habits = draw_habits(random) if random.random() < options.vague[0] else None
+    if random.random() < options.programs:
+        count = random.randint(1, options.written.programs)
+        samples = list(_samples(random, options, family, (lexicon, habits), count))
+        return _with_programs(random, options, family, samples)
+    lone = random.random() < options.lone
+    count = 1 if lone else random.randint(2, options.plans)
+    samples = list(_samples(random, options, family, (lexicon, habits), count))
+    return list(_with_plans(random, family, samples, not lone and random.random() < options.wrong))
+
+
+def _samples(
+    random: Random,
+    options: PlanDocuments,
+    family: str,
+    about: tuple[Lexicon, Habits | None],
+    count: int,
+) -> Iterator[TextSample]:
+    lexicon, habits = about
+    for _ in range(count):
+        if habits is not None and random.random() < options.vague[1]:
+            yield vague_text_sample(random, habits, family=family, lexicon=lexicon)
+        else:
+            yield evened_sample(random, family, "abstract", lexicon)
+
+
+def _with_plans(
+    random: Random, family: str, samples: list[TextSample], with_wrong: bool
+) -> Iterator[Piece]:
+    """Correct plans are learned, each after those before it; wrong ones are read only."""
+    task = TASKS[family]
+    right, wrong = list(samples), list[tuple[TextSample, tuple[Sequence[str], str]]]()
+    if with_wrong:
+        # As in prompts, wrong plans come last, before the query.
+        for sample in samples[len(samples) // 2 : -1]:
+            misread = wrong_plan(sample.meaning, random)
+            if misread is not None:
+                right.remove(sample)
+                wrong.append((sample, misread))
+    for sample in right[:-1]:
+        yield from _planned(random, task, sample)
+    for sample, (steps, critique) in wrong:
+        text = varied(random, sample.text)
+        shown = compact_wrong_plan(task, text, numbered(*steps), critique, sample.options)
+        yield Piece(shown, learned=False)
+    yield from _planned(random, task, right[-1])
+
+
+def _planned(random: Random, task: str, sample: TextSample) -> Iterator[Piece]:
+    text = varied(random, sample.text)
+    yield Piece(compact_plan_asked(task, text, sample.options), learned=False)
+    plan = numbered(*plan_steps(sample.meaning, random))
+    yield Piece(plan + END_OF_PROGRAM, learned=True)
+
+
+def _with_programs(
+    random: Random, options: PlanDocuments, family: str, samples: list[TextSample]
+) -> list[Piece]:
+    task = TASKS[family]
+    entries = listed_entries("abstract", task)
+    programs = [annotated(sample) for sample in samples]
+    shown = header_entries(random, options.written, entries, programs)
+    mapping = name_mapping(random, options.written, [entry.name for entry in entries])
+    pieces = [Piece(compact_header([renamed_entry(one, mapping) for one in shown]), learned=False)]
+    for sample, program in zip(samples, programs, strict=True):
+        plan = numbered(*plan_steps(sample.meaning, random))
+        text = varied(random, sample.text)
+        asked = compact_asked(task, text, sample.options, plan=plan)
+        solved = compact_program(rename(program, mapping)) + END_OF_PROGRAM
+        pieces += [Piece(asked, learned=False), Piece(solved, learned=True)]
+    return pieces

@@ -1,0 +1,300 @@
+"""The segmenter's architecture, its initial weights and its training loss.
+
+The architecture is the library's stock MaskFormer on a small ResNet. A query is a place to
+look at from the start: its embedding is the sine position of a point of a grid, one for each
+cell of the coarsest features, and cross-attention compares such positions, so each query begins
+with what is near its point, and learns to speak for the object whose middle is there.
+Differs: the library draws both at random, from which a query takes long to find its objects.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from viper_lab.world.scene import IMAGE_HEIGHT, IMAGE_WIDTH
+from viper_lab.world.vocabulary import SHAPES
+
+if TYPE_CHECKING:
+    from viper_lab.recipes.segmenter_batches import SegmenterBatch
+
+LABELS = (*SHAPES, "background")
+"""What segments are called; the number of a label is its place here."""
+
+BACKGROUND = len(SHAPES)
+
+IMAGE_MEAN, IMAGE_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+"""Those of the library's image processor."""
+
+_STRIDE = 16
+"""Pixels along a side of one value of the coarsest features."""
+
+_WAVES = 3
+"""How many of the library's position frequencies, from the highest, attention starts with."""
+
+
+@dataclass(frozen=True)
+class SegmenterShape:
+    """Sizes of the model; ``anchors`` are the queries' points, across and down."""
+
+    widths: tuple[int, int, int] = (32, 64, 144)
+    depths: tuple[int, int, int] = (1, 2, 2)
+    features: int = 64
+    embedding: int = 32
+    width: int = 128
+    heads: int = 8
+    layers: int = 2
+    mlp: int = 256
+    anchors: tuple[int, int] = (IMAGE_WIDTH // 16, IMAGE_HEIGHT // 16)
+
+
+def new_model(shape: SegmenterShape) -> Any:
+    """A ``MaskFormerForInstanceSegmentation`` of that shape, ready to train from scratch."""
+    from transformers import (
+        MaskFormerConfig,
+        MaskFormerDetrConfig,
+        MaskFormerForInstanceSegmentation,
+        ResNetConfig,
+    )
+
+    make_backbone: Any = ResNetConfig
+    backbone = make_backbone(
+        embedding_size=shape.widths[0] * 3 // 4,
+        hidden_sizes=list(shape.widths),
+        depths=list(shape.depths),
+        layer_type="basic",
+        out_features=["stage1", "stage2", "stage3"],
+    )
+    decoder = MaskFormerDetrConfig(
+        d_model=shape.width,
+        num_queries=shape.anchors[0] * shape.anchors[1] + 1,
+        encoder_layers=0,
+        decoder_layers=shape.layers,
+        encoder_attention_heads=shape.heads,
+        decoder_attention_heads=shape.heads,
+        encoder_ffn_dim=shape.mlp,
+        decoder_ffn_dim=shape.mlp,
+        dropout=0.0,
+    )
+    make_config: Any = MaskFormerConfig
+    config = make_config(
+        backbone_config=backbone,
+        decoder_config=decoder,
+        fpn_feature_size=shape.features,
+        mask_feature_size=shape.embedding,
+        no_object_weight=0.25,
+        cross_entropy_weight=2.0,
+        mask_weight=20.0,
+        dice_weight=2.0,
+        num_labels=len(LABELS),
+        id2label=dict(enumerate(LABELS)),
+        label2id={label: number for number, label in enumerate(LABELS)},
+    )
+    model = MaskFormerForInstanceSegmentation(config)
+    _initialise(model, shape)
+    return model
+
+
+@torch.no_grad()
+def _initialise(model: Any, shape: SegmenterShape) -> None:
+    # The library draws the scales of batch norms around 0, made for weights that are loaded.
+    for module in model.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            nn.init.ones_(module.weight)
+        elif isinstance(module, nn.Conv2d):
+            nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
+    transformer = model.model.transformer_module
+    _place_queries(transformer, shape)
+    for layer in transformer.decoder.layers:
+        _compare_positions(layer.encoder_attn, shape)
+    # Attention is by place at first: the channels that hold it are kept free of content.
+    channels = _position_channels(shape.width)
+    nn.init.xavier_uniform_(transformer.input_projection.weight)
+    transformer.input_projection.weight[channels] = 0
+    nn.init.normal_(model.class_predictor.weight, std=0.02)
+    # Masks start undecided: else the first losses are ten times what they are soon after.
+    list(model.mask_embedder.parameters())[-2].mul_(0.2)
+
+
+def _place_queries(transformer: Any, shape: SegmenterShape) -> None:
+    """Queries get the positions of a grid of points; the last one has none: the background's."""
+    across, down = shape.anchors
+    size = (1, shape.width, IMAGE_HEIGHT // _STRIDE, IMAGE_WIDTH // _STRIDE)
+    positions = transformer.position_embedder(torch.Size(size), "cpu", torch.float32)
+    # The library counts cells from 1, so the value at cell i stands for its far edge.
+    rows, columns = (
+        ((torch.arange(count) + 0.5) / count * cells - 0.5).round().long()
+        for count, cells in ((down, size[2]), (across, size[3]))
+    )
+    points = positions[0][:, rows][:, :, columns].flatten(1).T
+    transformer.queries_embedder.weight.zero_()
+    transformer.queries_embedder.weight[: across * down] = points
+
+
+def _position_channels(width: int) -> list[int]:
+    """Channels that hold the fastest waves: sines and cosines of the row, then of the column."""
+    first = list(range(2 * _WAVES))
+    return [*first, *(width // 2 + channel for channel in first)]
+
+
+def _compare_positions(attention: Any, shape: SegmenterShape, gain: float = 4.5) -> None:
+    """Lets every head look around the query's own point at first."""
+    channels = _position_channels(shape.width)
+    head_width = shape.width // shape.heads
+    for projection in (attention.q_proj, attention.k_proj):
+        nn.init.normal_(projection.weight, std=0.3 * shape.width**-0.5)
+        for head in range(shape.heads):
+            rows = [head * head_width + i for i in range(len(channels))]
+            projection.weight[rows] = 0
+            projection.weight[rows, channels] = gain
+
+
+class SegmenterTrainer(nn.Module):
+    """The model with what only its training needs: linear readers of its pixel embeddings."""
+
+    def __init__(self, model: Any, shape: SegmenterShape) -> None:
+        super().__init__()
+        self.model, self.anchors = model, shape.anchors
+        width = model.config.mask_feature_size
+        self.label_reader = nn.Conv2d(width, len(LABELS), 1)
+        self.place_reader = nn.Conv2d(width, 8, 1)
+
+    def losses(self, batch: SegmenterBatch) -> dict[str, Tensor]:
+        """Each weighted part of the loss; their sum is what is minimised."""
+        inner = self.model.model
+        seen = inner.pixel_level_module(batch.pixels)
+        embeddings = seen.decoder_last_hidden_state  # (B, C, H / 4, W / 4)
+        decoded = inner.transformer_module(seen.encoder_last_hidden_state, True)
+        norm = inner.transformer_module.decoder.layernorm
+        # The first state is what goes in; the last is there already normed.
+        states = [*map(norm, decoded.hidden_states[1:-1]), decoded.last_hidden_state]
+        return {
+            **self._set_losses(states, embeddings, batch),
+            **self._pixel_losses(embeddings, batch),
+        }
+
+    def _set_losses(
+        self, states: list[Tensor], embeddings: Tensor, batch: SegmenterBatch
+    ) -> dict[str, Tensor]:
+        """The library's loss after every layer, objects given to queries as after the last one."""
+        from transformers.models.maskformer.modeling_maskformer import (
+            dice_loss,
+            sigmoid_focal_loss,
+        )
+
+        model = self.model
+        chances = model.class_predictor(states[-1].detach()).detach().softmax(-1).cpu()
+        pairs = [
+            assigned(*each, self.anchors)
+            for each in zip(chances, batch.masks, batch.labels, strict=True)
+        ]
+        count = model.criterion.get_num_masks(batch.labels, embeddings.device)
+        wanted = torch.cat([m[objects] for m, (_, objects) in zip(batch.masks, pairs, strict=True)])
+        total: dict[str, Tensor] = {}
+        for state in states:
+            # Masks of other queries are not looked at, so they are not made.
+            said = [
+                model.mask_embedder(state[i, queries]) @ embeddings[i].flatten(1)
+                for i, (queries, _) in enumerate(pairs)
+            ]
+            parts = {
+                "mask": sigmoid_focal_loss(torch.cat(said), wanted.flatten(1), count),
+                "dice": dice_loss(torch.cat(said), wanted.flatten(1), count),
+                **model.criterion.loss_labels(model.class_predictor(state), batch.labels, pairs),
+            }
+            for name, part in parts.items():
+                short = name.removeprefix("loss_")
+                weight = model.weight_dict[f"loss_{short}"] / len(states)
+                total[short] = total.get(short, 0) + part * weight
+        return total
+
+    def _pixel_losses(self, embeddings: Tensor, batch: SegmenterBatch) -> dict[str, Tensor]:
+        """Each pixel's embedding tells what it belongs to, and where the middle of that is."""
+        targets = [_pixel_targets(*each) for each in zip(batch.masks, batch.labels, strict=True)]
+        labels = torch.stack([labels for labels, _ in targets])
+        places = torch.stack([places for _, places in targets])
+        error = (self.place_reader(embeddings) - places).square().mean(1)
+        weight = (labels != BACKGROUND).float()
+        shares = labels.new_ones(len(LABELS), dtype=torch.float32)
+        shares[BACKGROUND] = 0.3
+        return {
+            "pixels": functional.cross_entropy(self.label_reader(embeddings), labels, shares),
+            "places": (error * weight).sum() / weight.sum().clamp(min=1),
+        }
+
+
+def assigned(
+    chances: Tensor, masks: Tensor, labels: Tensor, anchors: tuple[int, int]
+) -> tuple[Tensor, Tensor]:
+    """Which query stands for which mask: int64 [N + 1] each; the last query for the background.
+
+    An object goes to a query whose point is near its middle; of several about as near, to the one
+    that is surest of its label. Differs: the library compares masks instead of places, and as
+    every query near an object soon has its mask, the one that is meant changes all the time.
+
+    Args:
+        chances: float [Q, L + 1], of every label, by query.
+        masks: float [N + 1, h, w]; the last is the background's.
+        labels: int64 [N + 1].
+        anchors: points across and down.
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    across, down = anchors
+    middles = _middles(masks[:-1].cpu()) * torch.tensor([down, across])  # (N, 2), in cells
+    rows, columns = torch.meshgrid(torch.arange(down), torch.arange(across), indexing="ij")
+    points = torch.stack([rows, columns], dim=-1).flatten(0, 1) + 0.5
+    cost = torch.cdist(points, middles) - chances[:-1, labels[:-1].cpu()]
+    queries, objects = (torch.as_tensor(each) for each in linear_sum_assignment(cost))
+    last = torch.tensor([len(chances) - 1]), torch.tensor([len(labels) - 1])
+    return torch.cat([queries, last[0]]), torch.cat([objects, last[1]])
+
+
+def _middles(masks: Tensor) -> Tensor:
+    """float [N, 2]: mean row and column of each mask [N, h, w] as shares of its sides."""
+    rows, columns = (
+        (torch.arange(side, device=masks.device) + 0.5) / side for side in masks.shape[1:]
+    )
+    areas = masks.sum((1, 2)).clamp(min=1e-6)
+    return torch.stack([(masks.sum(2) @ rows) / areas, (masks.sum(1) @ columns) / areas], dim=1)
+
+
+def _pixel_targets(masks: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """The label int64 [h, w] of each pixel, and waves float [8, h, w] of its object's middle."""
+    owner = masks.argmax(0)
+    middle = _middles(masks)
+    angles = torch.pi * torch.cat([middle, 2 * middle], dim=1)  # (N, 4)
+    waves = torch.cat([angles.sin(), angles.cos()], dim=1)
+    return labels[owner], waves[owner].permute(2, 0, 1)
+
+
+def normalised(pixels: Tensor) -> Tensor:
+    """float [B, 3, H, W] as the model takes it, of uint8 [B, H, W, 3]."""
+    mean, std = (
+        torch.tensor(values, device=pixels.device).view(3, 1, 1)
+        for values in (IMAGE_MEAN, IMAGE_STD)
+    )
+    return (pixels.permute(0, 3, 1, 2).float() / 255 - mean) / std
+
+
+def save(model: Any, folder: Path) -> None:
+    """Writes the folder that ``from_pretrained`` loads, in half precision."""
+    from transformers import MaskFormerImageProcessor
+
+    folder.mkdir(parents=True, exist_ok=True)
+    copy.deepcopy(model).cpu().half().save_pretrained(folder)
+    for weights in folder.glob("*.safetensors"):
+        weights.chmod(0o644)
+    MaskFormerImageProcessor(
+        size={"height": IMAGE_HEIGHT, "width": IMAGE_WIDTH},
+        size_divisor=_STRIDE,
+        image_mean=list(IMAGE_MEAN),
+        image_std=list(IMAGE_STD),
+        num_labels=len(LABELS),
+    ).save_pretrained(folder)

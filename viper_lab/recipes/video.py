@@ -1,0 +1,258 @@
+"""The embedded video model: described events located in clips.
+
+The windows alone would teach it too slowly where to look: the true boxes guide
+the attention of both object queries, and words and objects have to name their
+colour and shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from viper_lab.recipes.optim import Plan, TrainOptions, fit
+from viper_lab.recipes.video_augment import varied
+from viper_lab.recipes.video_looks import learn_looks
+from viper_lab.recipes.video_score import evaluate
+from viper_lab.recipes.video_texts import NOWHERE, Claim, claims, words
+from viper_lab.recipes.wordpieces import CLIP_MARKS, word_tokenizer
+from viper_lab.world.clip_store import ClipStore
+from viper_lab.world.events import TEMPLATES
+from viper_lab.world.motion import WINDOW_FRAMES
+from viper_lab.world.scene import CLIP_FRAMES, CLIP_HEIGHT, CLIP_WIDTH, RenderedClip
+from viper_lab.world.vocabulary import COLOURS, SHAPES
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from viper.tools.video_events_model import EventOutput, TextFeatures, VideoEventsModel
+
+CLIPS, BATCH, TEXTS, STEPS = 2200, 4, 14, 1000
+CELL = 8
+MAX_TOKENS = 32
+PRESENCE_THRESHOLD = 0.3
+"""Where precision and recall of the described events balance on validation clips."""
+
+Floats = NDArray[np.float32]
+
+
+def train(options: TrainOptions) -> dict[str, float]:
+    """Trains on stored clips, writes the weights, and returns what they reach on validation."""
+    from viper.tools.video_events import VideoEvents
+
+    model, tokenizer = learn(options)
+    save(model, tokenizer, options.out)
+    return evaluate(VideoEvents.from_pretrained(options.out, device=options.device), "val", 100)
+
+
+def learn(options: TrainOptions) -> tuple[Any, Any]:
+    """The trained model and its tokenizer; goes on from a checkpoint in ``options.work``."""
+    import torch
+
+    torch.manual_seed(options.seed)
+    tokenizer = build_tokenizer()
+    model: Any = build_model(tokenizer)
+    model.to(options.device)
+    store = ClipStore(options.work / "clips", "train")
+    store.prepare(CLIPS)
+
+    def loss_at(step: int) -> tuple[Tensor, Mapping[str, float]]:
+        rng = np.random.default_rng((options.seed, step))
+        order = np.random.default_rng((options.seed, 77, step * BATCH // CLIPS)).permutation(CLIPS)
+        where = step * BATCH % CLIPS
+        clips = [varied(store[int(i)], rng) for i in order[where : where + BATCH]]
+        return batch_loss(model, tokenizer, clips, rng, options.device)
+
+    plan = Plan(
+        steps=options.steps or STEPS, learning_rate=2e-3, warmup=60, ema=0.995, log_every=20
+    )
+    trained = fit(model, loss_at, plan, options.work / "video" / "checkpoint.pt")
+    trained.requires_grad_(True)
+    return learn_looks(trained, options.work / "video", options.seed), tokenizer
+
+
+def build_tokenizer() -> Any:
+    """Words of the world, letters for the rest, in CLIP's layout."""
+    return word_tokenizer(words(), CLIP_MARKS)
+
+
+def build_model(tokenizer: Any) -> VideoEventsModel:
+    """An untrained model whose description bank names every colour and shape."""
+    from viper.tools.video_events_model import VideoEventsConfig, VideoEventsModel
+
+    text = {
+        "vocab_size": len(tokenizer),
+        "hidden_size": 96,
+        "intermediate_size": 192,
+        "projection_dim": 96,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "max_position_embeddings": MAX_TOKENS,
+        "pad_token_id": tokenizer.pad_token_id,
+        "bos_token_id": tokenizer.bos_token_id,
+        "eos_token_id": tokenizer.eos_token_id,
+        "initializer_factor": 1.0,
+    }
+    return VideoEventsModel(
+        VideoEventsConfig(
+            text_config=text,
+            image_width=CLIP_WIDTH,
+            image_height=CLIP_HEIGHT,
+            colours=list(COLOURS),
+            shapes=list(SHAPES),
+            templates={kind: group[0] for kind, group in TEMPLATES.items()},
+            presence_threshold=PRESENCE_THRESHOLD,
+            rival_frames=float(WINDOW_FRAMES),
+        )
+    )
+
+
+def save(model: Any, tokenizer: Any, folder: Path) -> None:
+    """Weights in half precision, with tokenizer and configuration."""
+    import copy
+
+    copy.deepcopy(model).half().save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def coverage(boxes: Floats) -> Floats:
+    """Which cells boxes cover, as shares that sum to 1; all 0 for a box that is NaN.
+
+    Args:
+        boxes: [..., 4], pixels (x0, y0, x1, y1) from the top-left corner.
+
+    Returns:
+        float32 [..., S], cells row by row.
+    """
+
+    def spans(low: Floats, high: Floats, cells: int) -> Floats:
+        edges = np.arange(cells, dtype=np.float32) * CELL
+        inner = np.minimum(high[..., None], edges + CELL) - np.maximum(low[..., None], edges)
+        return np.maximum(inner, 0).astype(np.float32)
+
+    there = np.nan_to_num(boxes, nan=0.0)
+    across = spans(there[..., 0], there[..., 2], CLIP_WIDTH // CELL)
+    down = spans(there[..., 1], there[..., 3], CLIP_HEIGHT // CELL)
+    area = (down[..., :, None] * across[..., None, :]).reshape(*boxes.shape[:-1], -1)
+    return area / np.maximum(area.sum(-1, keepdims=True), 1e-6)
+
+
+def batch_loss(
+    model: VideoEventsModel,
+    tokenizer: Any,
+    clips: Sequence[RenderedClip],
+    rng: np.random.Generator,
+    device: str = "cpu",
+) -> tuple[Tensor, dict[str, float]]:
+    """Loss of a batch of equally long clips with fresh texts, and its parts by name."""
+    import torch
+
+    texts = [claims(clip, rng, TEXTS) for clip in clips]
+    flat = [claim for group in texts for claim in group]
+    tokens = tokenizer([c.text for c in flat], padding=True, return_tensors="pt").to(device)
+    frames = torch.from_numpy(np.stack([clip.frames for clip in clips])).to(device)
+    features = model.features(frames)
+    about = model.encode_texts(tokens["input_ids"], tokens["attention_mask"])
+    output = model(model.encode_clips(features), about)
+    covers = [coverage(clip.boxes) for clip in clips]  # [T, N, S] each
+    parts = {
+        "window": _window_loss(output, texts),
+        "attention": _attention_loss(output, texts, covers),
+        "nouns": _noun_loss(model, about, flat),
+        "looks": _looks_loss(model, features, clips, covers, rng),
+    }
+    truth = torch.tensor([[float(c.window is not None) for c in g] for g in texts], device=device)
+    presence = torch.nn.functional.binary_cross_entropy_with_logits(output.presence, truth)
+    parts["presence"] = presence
+    weights = {"window": 0.5, "attention": 0.7, "nouns": 0.3, "looks": 0.5, "presence": 1.5}
+    loss = sum(
+        (weights[name] * part for name, part in parts.items()), torch.zeros((), device=device)
+    )
+    figures = {name: float(part.detach()) for name, part in parts.items()}
+    figures["hit"] = float(((output.presence > 0) == (truth > 0.5)).float().mean())
+    return loss, figures
+
+
+def _window_loss(output: EventOutput, texts: Sequence[Sequence[Claim]]) -> Tensor:
+    """First and last frame by cross-entropy where the event happens; its frames everywhere."""
+    import torch
+    from torch.nn import functional as F
+
+    found = [(b, m, c.window) for b, g in enumerate(texts) for m, c in enumerate(g) if c.window]
+    rows = ([b for b, _, _ in found], [m for _, m, _ in found])
+    inside = torch.zeros_like(output.inside)
+    weight = torch.full_like(output.inside, 0.3)
+    for b, m, (first, end) in found:
+        inside[b, m, first:end] = 1
+        weight[b, m] = 1
+        weight[b, m, first:end] = 2
+    device = inside.device
+    firsts = torch.tensor([first for _, _, (first, _) in found], device=device)
+    lasts = torch.tensor([end - 1 for _, _, (_, end) in found], device=device)
+    frames = F.binary_cross_entropy_with_logits(output.inside, inside, weight)
+    edges = F.cross_entropy(output.start[rows], firsts) + F.cross_entropy(output.end[rows], lasts)
+    return 2 * frames + 0.5 * edges
+
+
+def _attention_loss(
+    output: EventOutput, texts: Sequence[Sequence[Claim]], covers: Sequence[Floats]
+) -> Tensor:
+    """Cross-entropy of where each role looks against its object's box, or "not in view"."""
+    import torch
+
+    shape = output.attention.shape  # [B, M, 2, T, S + 1]
+    target = np.zeros(shape, np.float32)
+    weight = np.ones(shape[:4], np.float32)
+    for b, group in enumerate(texts):
+        for m, claim in enumerate(group):
+            for role, index in enumerate(claim.objects):
+                if index != NOWHERE:
+                    target[b, m, role, :, :-1] = covers[b][:, index]
+                elif claim.nouns[role][0] == len(COLOURS):
+                    weight[b, m, role] = 0.2
+    target[..., -1] = np.maximum(1 - target[..., :-1].sum(-1), 0)
+    goal = torch.from_numpy(target).to(output.attention.device)
+    surprise = -(goal * output.attention).sum(-1)
+    scale = torch.from_numpy(weight).to(surprise.device)
+    return (surprise * scale).sum() / scale.sum()
+
+
+def _noun_loss(model: VideoEventsModel, about: TextFeatures, flat: Sequence[Claim]) -> Tensor:
+    """The words that a role reads must tell the colour and the shape it names."""
+    import torch
+    from torch.nn import functional as F
+
+    names = torch.tensor([claim.nouns for claim in flat], device=about.nouns.device)  # [N, 2, 2]
+    nouns = about.nouns.flatten(0, 1)
+    colour = F.cross_entropy(model.noun_colour(nouns), names[..., 0].flatten())
+    return colour + F.cross_entropy(model.noun_shape(nouns), names[..., 1].flatten())
+
+
+def _looks_loss(
+    model: VideoEventsModel,
+    features: Tensor,
+    clips: Sequence[RenderedClip],
+    covers: Sequence[Floats],
+    rng: np.random.Generator,
+) -> Tensor:
+    """The features under an object's box must tell its colour and shape, in a few frames."""
+    import torch
+    from torch.nn import functional as F
+
+    picked = rng.choice(CLIP_FRAMES, 6, replace=False)
+    pooled, colours, shapes = [], [], []
+    for row, clip, cover in zip(features, clips, covers, strict=True):
+        weights = torch.from_numpy(cover[picked]).to(row)  # [K, N, S]
+        seen = weights.sum(-1) > 0.5
+        pooled.append((weights @ row[picked])[seen])
+        for _, i in seen.nonzero().tolist():
+            colours.append(COLOURS.index(clip.objects[i].colour))
+            shapes.append(SHAPES.index(clip.objects[i].shape))
+    looks = torch.cat(pooled)
+    colour = F.cross_entropy(model.seen_colour(looks), torch.tensor(colours, device=looks.device))
+    shape = F.cross_entropy(model.seen_shape(looks), torch.tensor(shapes, device=looks.device))
+    return colour + shape

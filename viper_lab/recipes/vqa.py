@@ -1,0 +1,316 @@
+"""The embedded VQA model: a small BLIP that answers questions about crops and whole pictures.
+
+Crops get most of the training: a program asks about one object at a time, and
+counting is left to the detector. Linear heads on the vision tower's first token,
+used in training only, teach it the attributes (shape is slow to learn from
+answers alone). A second stage leaves the tower alone and asks for yes or no, which
+means to compare what is seen with what is said and comes last by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from viper.tools.crops import DEFAULT_MARGIN, object_crop
+from viper.tools.roles import Pixels, VisualAnswerer
+from viper_lab.recipes.grid_positions import grid_positions
+from viper_lab.recipes.object_views import ObjectViews, recoloured, resized, training_crop
+from viper_lab.recipes.object_words import FAMILIES, attribute_ids, attributes
+from viper_lab.recipes.optim import Plan, TrainOptions, fit
+from viper_lab.recipes.questions import (
+    CAPTION_QUESTION,
+    Asked,
+    about_object,
+    about_picture,
+    judgements,
+    question_words,
+    word_question,
+)
+from viper_lab.recipes.wordpieces import BLIP_MARKS, word_tokenizer
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+IMAGE_SIZE, PATCH, WIDTH = 80, 10, 128
+VISION_LAYERS, TEXT_LAYERS, HEADS = 4, 2, 4
+TEXT_POSITIONS = 64
+STEPS = 1500
+CROPS, RECOLOURED, PICTURES = 17, 10, 5
+"""Images of a batch: objects in their own colours, in exchanged colours, and whole pictures."""
+
+QUESTIONS_FIRST, QUESTIONS = 1, 2
+"""Questions about each image of a batch: while the tower learns to see, and afterwards."""
+
+JUDGING_STEPS, JUDGEMENTS = 700, 4
+"""The second stage, and its yes/no questions about each crop, next to one of any kind."""
+
+LEARNING_TO_SEE = 0.3
+"""Share of the steps in which few questions are asked."""
+
+
+def train(options: TrainOptions) -> dict[str, float]:
+    """Trains on rendered stills, writes the weights, and returns what they reach on validation.
+
+    ``options.steps`` counts the steps of the first stage; the second takes
+    ``JUDGING_STEPS / STEPS`` times as many.
+    """
+    import torch
+
+    from viper.tools.vqa_blip import BlipAnswerer
+
+    torch.manual_seed(options.seed)
+    tokenizer = word_tokenizer(question_words(), BLIP_MARKS)
+    blip = build_model(tokenizer)
+    heads = torch.nn.ModuleList(torch.nn.Linear(WIDTH, len(words)) for words in FAMILIES.values())
+    model = torch.nn.ModuleDict({"blip": blip, "heads": heads}).to(options.device)
+    views = ObjectViews.load("train", options.work)
+    steps = options.steps or STEPS
+
+    def loss_at(step: int) -> tuple[Tensor, Mapping[str, float]]:
+        rng = np.random.default_rng((options.seed, step))
+        images, asked, ids = _batch(
+            views, rng, QUESTIONS_FIRST if step < LEARNING_TO_SEE * steps else QUESTIONS
+        )
+        pixels = _to_input(images, options.device)
+        seen = blip.vision_model(pixel_values=pixels).last_hidden_state
+        truth = torch.tensor(ids, device=options.device)
+        attribute = torch.zeros((), device=options.device)
+        for k, (family, head) in enumerate(zip(FAMILIES, heads, strict=True)):
+            rows = CROPS if family == "colour" else len(ids)
+            guessed = head(seen[:rows, 0])
+            attribute = attribute + torch.nn.functional.cross_entropy(guessed, truth[:rows, k])
+        answer = _answers_loss(blip, tokenizer, seen, asked)
+        loss = answer + 0.5 * attribute
+        return loss, {"answer": float(answer.detach()), "attribute": float(attribute.detach())}
+
+    plan = Plan(steps=steps, learning_rate=1e-3, weight_decay=0.05, ema=0.995)
+    trained: Any = fit(model, loss_at, plan, options.work / "vqa" / "checkpoint.pt")
+    _learn_to_judge(trained["blip"], tokenizer, views, options, steps * JUDGING_STEPS // STEPS)
+    save(trained["blip"], tokenizer, options.out)
+    return evaluate(
+        BlipAnswerer.from_pretrained(options.out, caption_question=CAPTION_QUESTION),
+        ObjectViews.load("val", options.work),
+    )
+
+
+def _learn_to_judge(
+    blip: Any, tokenizer: Any, views: ObjectViews, options: TrainOptions, steps: int
+) -> None:
+    """Second stage, in place: the text side alone, mostly on yes/no questions."""
+    import torch
+
+    blip.requires_grad_(True)
+    text = torch.nn.ModuleList([blip.text_encoder, blip.text_decoder])
+
+    def loss_at(step: int) -> tuple[Tensor, Mapping[str, float]]:
+        rng = np.random.default_rng((options.seed + 1, step))
+        images, asked, _ = _batch(views, rng, 1, JUDGEMENTS)
+        with torch.no_grad():
+            seen = blip.vision_model(pixel_values=_to_input(images, options.device))
+        loss = _answers_loss(blip, tokenizer, seen.last_hidden_state, asked)
+        return loss, {"answer": float(loss.detach())}
+
+    plan = Plan(steps=steps, learning_rate=1e-3, weight_decay=0.05, ema=None)
+    fit(text, loss_at, plan, options.work / "vqa" / "judging.pt")
+    blip.eval()
+
+
+def _answers_loss(
+    blip: Any, tokenizer: Any, seen: Tensor, asked: Sequence[Sequence[Asked]]
+) -> Tensor:
+    """Loss of the answers to ``asked[i]`` about the image seen as ``seen[i]``."""
+    import torch
+
+    pairs = [(index, each) for index, group in enumerate(asked) for each in group]
+    loss = torch.zeros((), device=seen.device)
+    for part in _by_length(pairs):
+        owners, flat = [index for index, _ in part], [each for _, each in part]
+        loss = loss + len(part) / len(pairs) * answer_loss(blip, tokenizer, seen[owners], flat)
+    return loss
+
+
+def evaluate(
+    answerer: VisualAnswerer,
+    views: ObjectViews,
+    limit: int = 600,
+    pictures: int = 150,
+    margin: float = DEFAULT_MARGIN,
+    seed: int = 0,
+) -> dict[str, float]:
+    """Share of exact answers by what is asked; ``picture_…`` are about whole pictures.
+
+    Args:
+        answerer: the model under test.
+        views: objects to look at, e.g. of the test split.
+        limit: how many objects at most.
+        pictures: how many whole pictures at most.
+        margin: context around a box.
+        seed: which questions are asked.
+    """
+    rng = np.random.default_rng(seed)
+    chosen = views.spread(limit)
+    crops = [object_crop(views.image(view), view.box, margin) for view in chosen]
+    about = [[*about_object(v.thing, rng), *_another_round(v.thing, rng)] for v in chosen]
+    figures = {"n": float(len(chosen))} | _score(answerer, crops, about)
+    scenes = views.scenes(pictures)
+    images = [views.stills.image(index) for index in scenes]
+    whole = [about_picture(views.things(index), rng) for index in scenes]
+    found = _score(answerer, images, whole)
+    about_pictures = {f"picture_{name}": value for name, value in found.items()}
+    return figures | about_pictures | {"pictures": float(len(scenes))}
+
+
+def build_model(tokenizer: Any) -> Any:
+    """An untrained ``BlipForQuestionAnswering``; BLIP's own vision init (1e-10) is no start."""
+    import torch
+    from transformers import BlipConfig, BlipForQuestionAnswering
+
+    text = {
+        "vocab_size": len(tokenizer),
+        "hidden_size": WIDTH,
+        "intermediate_size": 4 * WIDTH,
+        "num_hidden_layers": TEXT_LAYERS,
+        "num_attention_heads": HEADS,
+        "max_position_embeddings": TEXT_POSITIONS,
+        "bos_token_id": tokenizer.bos_token_id,
+        "pad_token_id": tokenizer.pad_token_id,
+        "eos_token_id": tokenizer.sep_token_id,
+        "sep_token_id": tokenizer.sep_token_id,
+        "initializer_range": 0.04,
+    }
+    vision = {
+        "hidden_size": WIDTH,
+        "intermediate_size": 4 * WIDTH,
+        "num_hidden_layers": VISION_LAYERS,
+        "num_attention_heads": HEADS,
+        "image_size": IMAGE_SIZE,
+        "patch_size": PATCH,
+        "initializer_range": 0.04,
+    }
+    model = BlipForQuestionAnswering(BlipConfig(text_config=text, vision_config=vision))
+    embeddings, side = model.vision_model.embeddings, IMAGE_SIZE // PATCH
+    with torch.no_grad():
+        embeddings.position_embedding[0, 1:] = 0.3 * grid_positions(side, side, WIDTH)
+        embeddings.patch_embedding.weight.normal_(0, (3 * PATCH * PATCH) ** -0.5)
+    return model
+
+
+def answer_loss(model: Any, tokenizer: Any, seen: Tensor, asked: Sequence[Asked]) -> Tensor:
+    """Mean loss of the answers' tokens.
+
+    Args:
+        model: a ``BlipForQuestionAnswering``.
+        tokenizer: its tokenizer.
+        seen: [Q, tokens, width], the vision tower's output for each question's image.
+        asked: Q questions and answers.
+    """
+    import torch
+
+    questions = tokenizer([each.question for each in asked], padding=True, return_tensors="pt")
+    ids, mask = (questions[key].to(seen.device) for key in ("input_ids", "attention_mask"))
+    read = model.text_encoder(
+        input_ids=ids,
+        attention_mask=mask,
+        encoder_hidden_states=seen,
+        encoder_attention_mask=torch.ones(seen.shape[:2], dtype=torch.long, device=seen.device),
+    ).last_hidden_state
+    answers = tokenizer([each.answer for each in asked], padding=True, return_tensors="pt")
+    answer_ids = answers["input_ids"].to(seen.device)
+    answer_ids[:, 0] = tokenizer.bos_token_id
+    logits = model.text_decoder(
+        input_ids=answer_ids[:, :-1],
+        attention_mask=answers["attention_mask"][:, :-1].to(seen.device),
+        encoder_hidden_states=read,
+        encoder_attention_mask=mask,
+    ).logits
+    targets = answer_ids[:, 1:].masked_fill(
+        answers["attention_mask"][:, 1:].to(seen.device) == 0, -100
+    )
+    return torch.nn.functional.cross_entropy(
+        logits.flatten(0, 1), targets.flatten(), ignore_index=-100
+    )
+
+
+def save(model: Any, tokenizer: Any, folder: Path) -> None:
+    """Writes the folder that ``from_pretrained`` loads, in half precision."""
+    import copy
+
+    from transformers import BlipImageProcessor
+
+    copy.deepcopy(model).half().save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    BlipImageProcessor(
+        size={"height": IMAGE_SIZE, "width": IMAGE_SIZE},
+        image_mean=[0.5, 0.5, 0.5],
+        image_std=[0.5, 0.5, 0.5],
+    ).save_pretrained(folder)
+
+
+def _batch(
+    views: ObjectViews, rng: np.random.Generator, questions: int, judged: int = 0
+) -> tuple[Pixels, list[list[Asked]], list[list[int]]]:
+    """Images ``[B, S, S, 3]`` (crops first), questions for each, attribute ids of the crops.
+
+    ``judged`` yes/no questions about each crop come on top of ``questions`` of any kind.
+    """
+    chosen = [views.pick(rng) for _ in range(CROPS + RECOLOURED)]
+    images = [training_crop(views, view, IMAGE_SIZE, rng) for view in chosen]
+    images[CROPS:] = [recoloured(image, rng) for image in images[CROPS:]]
+    asked = [
+        [
+            *_some(about_object(view.thing, rng, coloured=index < CROPS), questions, rng),
+            *judgements(view.thing, rng, judged, coloured=index < CROPS),
+        ]
+        for index, view in enumerate(chosen)
+    ]
+    for _ in range(PICTURES):
+        index = views.pick(rng).still
+        picture = resized(views.stills.image(index), IMAGE_SIZE)
+        images.append(picture[:, ::-1] if rng.random() < 0.5 else picture)
+        asked.append(_some(about_picture(views.things(index), rng), questions, rng))
+    return np.stack(images), asked, [attribute_ids(view.thing) for view in chosen]
+
+
+def _by_length(pairs: list[tuple[int, Asked]]) -> list[list[tuple[int, Asked]]]:
+    """Captions apart from short answers, which padding would make many times as costly."""
+    captions = [pair for pair in pairs if pair[1].about == "caption"]
+    short = [pair for pair in pairs if pair[1].about != "caption"]
+    return [part for part in (short, captions) if part]
+
+
+def _some(asked: Sequence[Asked], count: int, rng: np.random.Generator) -> list[Asked]:
+    """A few of the questions at random."""
+    kept = rng.permutation(len(asked))[:count]
+    return [asked[int(index)] for index in kept]
+
+
+def _another_round(thing: Any, rng: np.random.Generator) -> list[Asked]:
+    return [word_question(thing, family, rng) for family in attributes(thing)]
+
+
+def _score(
+    answerer: VisualAnswerer, images: Sequence[Pixels], asked: Sequence[Sequence[Asked]]
+) -> dict[str, float]:
+    encodings = answerer.encode(images)
+    pairs = [(code, each) for code, group in zip(encodings, asked, strict=True) for each in group]
+    told = [pair for pair in pairs if pair[1].about != "caption"]
+    answers = answerer.answer([code for code, _ in told], [each.question for _, each in told])
+    right: dict[str, list[bool]] = {}
+    for (_, each), (answer, _) in zip(told, answers, strict=True):
+        right.setdefault(each.about, []).append(answer == each.answer)
+    shown = [each.answer for _, each in pairs if each.about == "caption"]
+    captions = answerer.caption(encodings)
+    right["caption"] = [told == true for told, true in zip(captions, shown, strict=True)]
+    return {about: float(np.mean(hits)) for about, hits in sorted(right.items())}
+
+
+def _to_input(images: Pixels, device: str) -> Tensor:
+    """float32 [B, 3, S, S] in [-1, 1], as the saved image processor gives."""
+    import torch
+
+    pixels = torch.from_numpy(np.ascontiguousarray(images)).to(device).permute(0, 3, 1, 2)
+    return pixels.float() / 127.5 - 1.0

@@ -1,0 +1,225 @@
+"""The program writer's recipe: a small Llama that writes programs from the compact prompt.
+
+``viper world train writer``. Single CPU core, float32: about 5,000 tokens a second. The parts of
+its curriculum are in :mod:`viper_lab.recipes.writer_parts`.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from viper_lab.recipes.optim import Plan, TrainOptions, fit
+from viper_lab.recipes.writer_documents import DocumentOptions, Piece, document
+from viper_lab.recipes.writer_init import Marks, WriterShape, build_writer
+from viper_lab.recipes.writer_parts import FURTHER_PART, GROUND_PART, LAST_PART, Part, Stage
+from viper_lab.recipes.writer_tokenizer import (
+    BOS,
+    EOS,
+    PAD,
+    build_tokenizer,
+    load_tokenizer,
+    save_tokenizer,
+)
+from viper_lab.recipes.writer_words import spelling_samples
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+    from torch import Tensor
+
+SMALL = WriterShape(width=140, layers=4, heads=4, inner=280)
+MAX_CONTEXT = 2048
+LINE_STARTS = ("\n", "\n\n", "# ", "\n# ", "\n    ", "\n    # ", "\n        ", "\n        # ")
+
+PLAIN = DocumentOptions(made_up_nouns=0, made_up_names=0, swapped_names=0)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Token ids and loss mask of documents of similar length, both ``[rows, length]``."""
+
+    ids: Tensor
+    learned: Tensor
+
+
+def train(options: TrainOptions) -> Mapping[str, float]:
+    """Trains the writer and saves it to ``options.out``; returns what it reached."""
+    return _train(options, WriterShape())
+
+
+def train_small(options: TrainOptions) -> Mapping[str, float]:
+    """As :func:`train`, a smaller model: the second one, to see whether gains carry over.
+
+    Its last part is half as long.
+    """
+    return _train(options, SMALL, replace(LAST_PART, steps=LAST_PART.steps // 2))
+
+
+def _train(
+    options: TrainOptions, shape: WriterShape, last: Part = LAST_PART
+) -> Mapping[str, float]:
+    compiled = shutil.which("g++") is not None
+    model, tokenizer = train_writer(options, shape=shape, compiled=compiled)
+    if options.steps is None:
+        for part in (FURTHER_PART, last):
+            model = train_part(model, tokenizer, options, part, compiled=compiled)
+    save_writer(model, tokenizer, options.out)
+    from viper_lab.recipes.writer_score import evaluate
+
+    return evaluate(options.out)
+
+
+def train_writer(
+    options: TrainOptions,
+    *,
+    part: Part = GROUND_PART,
+    shape: WriterShape | None = None,
+    compiled: bool = False,
+) -> tuple[Any, Tokenizer]:
+    """The model after the first part, and its tokenizer; resumes from ``options.work``."""
+    tokenizer = writer_tokenizer(options.work, options.seed)
+    model = initial_writer(tokenizer, options.seed, shape)
+    part = replace(part, steps=options.steps or part.steps)
+    return train_part(model, tokenizer, options, part, compiled=compiled), tokenizer
+
+
+def train_part(
+    model: Any, tokenizer: Tokenizer, options: TrainOptions, part: Part, *, compiled: bool = False
+) -> Any:
+    """The model after one more part of training; resumes from ``options.work``.
+
+    Args:
+        compiled: let torch generate code (needs a C++ compiler): a minute once, then 1.4 times
+            as fast.
+    """
+    import torch
+
+    model.to(options.device).requires_grad_(True)
+    hidden_states = torch.compile(model.model, dynamic=True) if compiled else model.model
+    plan = Plan(
+        steps=part.steps,
+        learning_rate=part.learning_rate,
+        warmup=part.warmup,
+        decay="tail",
+        final_share=0.03,
+        betas=(0.9, 0.95),
+        weight_decay=0.01,
+        ema=0.995,
+        log_every=20,
+    )
+
+    def loss_at(step: int) -> tuple[Tensor, Mapping[str, float]]:
+        seed = f"{part.name} {options.seed} {step}"
+        batches = batches_at(tokenizer, part.stage(step), seed, part.step_tokens)
+        return loss_of(hidden_states, model.lm_head, batches, options.device)
+
+    return fit(model, loss_at, plan, options.work / f"{part.name}.pt")
+
+
+def initial_writer(tokenizer: Tokenizer, seed: int = 0, shape: WriterShape | None = None) -> Any:
+    """The untrained model for a tokenizer."""
+    starts = [tokenizer.token_to_id(token) for token in LINE_STARTS]
+    marks = Marks(tuple(i for i in starts if i is not None), tokenizer.token_to_id("▁query"))
+    special = [token_id(tokenizer, token) for token in (PAD, BOS, EOS)]
+    size = tokenizer.get_vocab_size()
+    return build_writer(size, *special, marks=marks, seed=seed, shape=shape)
+
+
+def writer_tokenizer(
+    work: Path, seed: int, *, documents: int = 2500, words: int = 5000
+) -> Tokenizer:
+    """The tokenizer kept in the work folder; if absent, made from that many texts and words."""
+    if not (work / "tokenizer.json").exists():
+        random = Random(f"writer tokenizer {seed}")
+        texts = ["".join(p.text for p in document(random, PLAIN)) for _ in range(documents)]
+        save_tokenizer(
+            build_tokenizer(texts, spelling_samples(random, words)), work, max_length=MAX_CONTEXT
+        )
+    return load_tokenizer(work)
+
+
+def token_id(tokenizer: Tokenizer, token: str) -> int:
+    """The id of a token that the vocabulary holds."""
+    found = tokenizer.token_to_id(token)
+    assert found is not None, token
+    return found
+
+
+def save_writer(model: Any, tokenizer: Tokenizer, folder: Path) -> None:
+    """Weights in half precision and tokenizer files, for ``from_pretrained``."""
+    import copy
+
+    import torch
+
+    half: Any = copy.deepcopy(model)
+    half.to(torch.float16)
+    half.generation_config.max_length = MAX_CONTEXT
+    half.save_pretrained(folder)
+    save_tokenizer(tokenizer, folder, max_length=MAX_CONTEXT)
+
+
+def batches_at(tokenizer: Tokenizer, stage: Stage, seed: str, step_tokens: int) -> list[Batch]:
+    """The documents of one step, drawn by its seed, sorted by length into a few batches."""
+    random = Random(seed)
+    rows: list[tuple[list[int], list[bool]]] = []
+    total = 0
+    while total < step_tokens:
+        row = encode_pieces(tokenizer, document(random, stage.documents))
+        if len(row[0]) <= stage.max_tokens:
+            rows.append(row)
+            total += len(row[0])
+    return batched(rows)
+
+
+def batched(rows: list[tuple[list[int], list[bool]]]) -> list[Batch]:
+    """Encoded texts sorted by length into at most four batches."""
+    rows.sort(key=lambda row: len(row[0]))
+    chunk = max(1, -(-len(rows) // 4))
+    return [_padded(rows[i : i + chunk]) for i in range(0, len(rows), chunk)]
+
+
+def encode_pieces(tokenizer: Tokenizer, pieces: Sequence[Piece]) -> tuple[list[int], list[bool]]:
+    """Token ids of a document, and for each whether it counts in the loss."""
+    ids: list[int] = []
+    learned: list[bool] = []
+    for piece in pieces:
+        encoded = tokenizer.encode(piece.text, add_special_tokens=False).ids
+        ids += encoded
+        learned += [piece.learned] * len(encoded)
+    ids.append(token_id(tokenizer, EOS))
+    learned.append(True)
+    return ids, learned
+
+
+def loss_of(
+    hidden_states: Any, output: Any, batches: Sequence[Batch], device: str
+) -> tuple[Tensor, Mapping[str, float]]:
+    """Mean cross-entropy over the learned tokens; logits are computed for those alone."""
+    import torch
+
+    total, right, count = torch.zeros((), device=device), 0, 0
+    for batch in batches:
+        ids, learned = batch.ids.to(device), batch.learned.to(device)[:, 1:]
+        hidden = hidden_states(input_ids=ids[:, :-1], use_cache=False).last_hidden_state[learned]
+        logits = output(hidden)
+        target = ids[:, 1:][learned]
+        total = total + torch.nn.functional.cross_entropy(logits, target, reduction="sum")
+        right += int((logits.argmax(-1) == target).sum())
+        count += len(target)
+    loss = total / count
+    return loss, {"loss": loss.item(), "right": right / count}
+
+
+def _padded(rows: Sequence[tuple[list[int], list[bool]]]) -> Batch:
+    """Right-padded, which needs no attention mask: nothing looks ahead."""
+    import torch
+
+    width = max(len(ids) for ids, _ in rows)
+    return Batch(
+        torch.tensor([ids + [0] * (width - len(ids)) for ids, _ in rows]),
+        torch.tensor([marks + [False] * (width - len(marks)) for _, marks in rows]),
+    )

@@ -1,0 +1,322 @@
+"""Training texts of the program writer: an API header, solved queries, answers to select.
+
+A document is one prompt as :mod:`viper.prompting.compact` builds it, with the programs
+filled in. What varies from document to document, and holds inside one: the task, the API,
+which of its lines the header shows and in which order, invented nouns, invented routine
+names, how many queries are solved, what vague queries mean. Every program comes after the
+header that lists its names, so it can be learned from; the first one has no example before
+it. In some documents the first programs stand without comments, as a bank may show them,
+and only those after them are learned.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from random import Random
+
+from viper.api.sets import ApiEntry, api_set
+from viper.prompting.compact import (
+    END_OF_PROGRAM,
+    compact_asked,
+    compact_failure,
+    compact_header,
+    compact_program,
+    compact_selection,
+)
+from viper_lab.recipes.writer_words import made_up_lexicon, made_up_names
+from viper_lab.world.queries.annotate import annotate, rename, strip_comments
+from viper_lab.world.queries.habits import draw_habits
+from viper_lab.world.queries.lexicon import WORLD, Lexicon
+from viper_lab.world.queries.sample import SelectionSample, TextSample
+from viper_lab.world.queries.texts import (
+    TYPE_WEIGHTS,
+    selection_sample,
+    text_sample,
+    vague_text_sample,
+)
+from viper_lab.world.queries.vague import WEIGHTS as VAGUE_SORTS
+
+FAMILY_SHARES: Mapping[str, float] = {"referring": 0.40, "question": 0.40, "video": 0.20}
+TASKS: Mapping[str, str] = {"referring": "ground", "question": "question", "video": "choice"}
+
+FAILURES: Sequence[tuple[str, str]] = (
+    ("runtime", "IndexError: list index out of range"),
+    ("below_threshold", "IndexError: list index out of range"),
+    ("below_threshold", "ValueError: max() arg is an empty sequence"),
+    ("below_threshold", "ValueError: min() arg is an empty sequence"),
+    ("runtime", "NameError: name 'patch' is not defined"),
+    ("runtime", "AttributeError: 'list' object has no attribute 'left'"),
+    ("return_type", "expected a box or a patch, got text"),
+    ("return_type", "expected text, got a list"),
+    ("syntax", "invalid syntax"),
+    ("syntax", "'(' was never closed"),
+    ("tool", "the call took too long"),
+    ("timeout", "the program took longer than 10 s"),
+)
+"""Kinds and messages of failures that a later prompt may report."""
+
+_RARE = 0.03
+"""Types rarer than this are drawn as they come; commoner ones by the root of their weight."""
+
+_FILLERS = ("now", "ok", "hey", "so", "well", "just", "and")
+"""Words that no template holds, so that no held-out way of asking comes about by chance."""
+
+
+_OPENERS = frozenset(
+    ("the", "is", "are", "that", "which", "what", "how", "of", "from", "to", "after", "before")
+    + ("does", "do", "you", "or", "and", "in")
+)
+"""Words before which a filler may stand: never inside the name of a thing."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A stretch of a document; only ``learned`` ones count in the loss."""
+
+    text: str
+    learned: bool
+
+
+@dataclass(frozen=True)
+class DocumentOptions:
+    """What documents look like.
+
+    Attributes:
+        programs: at most how many solved queries a document holds.
+        made_up_nouns: share of documents with invented nouns.
+        made_up_names: share of documents with invented routine names.
+        swapped_names: share with the API's own names dealt to the wrong routines, so that
+            only the header tells what a name does.
+        full_header: share of documents whose header lists the whole API.
+        extra_lines: at most how many unneeded lines another header has.
+        selections: share of documents that select answers.
+        vipergpt: share of documents with the API of plain methods.
+        lone: share of documents with a single query, so without any example.
+        vague: share of documents that hold vague queries; the habits that decide what they
+            mean are drawn for each document.
+        vague_shares: the share of vague queries in such a document is one of these.
+        focused: share of such documents whose vague queries are of ``most_sorts`` sorts at most,
+            so that the same habit shows again.
+        bare: share of the longer documents whose first programs stand without comments and
+            are not learned.
+        banks: share of documents that begin as a prompt with a mined bank does: some solved
+            queries, every sort of vague query at most once; then a few more queries.
+        bank_examples: least and most programs of such a bank.
+        failed: share of documents that say before their last query how an earlier program
+            for it failed; the right program is the same.
+    """
+
+    programs: int = 5
+    made_up_nouns: float = 0.5
+    made_up_names: float = 0.5
+    swapped_names: float = 0.06
+    full_header: float = 0.3
+    extra_lines: int = 12
+    selections: float = 0.2
+    vipergpt: float = 0.2
+    lone: float = 0.0
+    vague: float = 0.0
+    vague_shares: tuple[float, ...] = (0.5, 0.75, 1.0)
+    most_sorts: int = 3
+    focused: float = 0.6
+    bare: float = 0.0
+    banks: float = 0.0
+    bank_examples: tuple[int, int] = (4, 10)
+    failed: float = 0.0
+
+
+def document(random: Random, options: DocumentOptions) -> list[Piece]:
+    """One training document of the training split."""
+    if random.random() < options.selections:
+        return selection_document(random)
+    return program_document(random, options)
+
+
+def program_document(random: Random, options: DocumentOptions) -> list[Piece]:
+    """A header and one or more solved queries."""
+    family = random.choices(tuple(FAMILY_SHARES), tuple(FAMILY_SHARES.values()))[0]
+    api = "vipergpt" if random.random() < options.vipergpt else "abstract"
+    lexicon = made_up_lexicon(random) if random.random() < options.made_up_nouns else WORLD
+    samples, bare = _samples_and_bare(random, options, family, api, lexicon)
+    listed = "vipergpt+abstract" if api == "abstract" and random.random() < 0.1 else api
+    entries = listed_entries(listed, TASKS[family])
+    programs = [_annotated(sample.program, entries) for sample in samples]
+    shown = header_entries(random, options, entries, programs)
+    mapping = name_mapping(random, options, [entry.name for entry in entries])
+    shown = [renamed_entry(entry, mapping) for entry in shown]
+    failed = len(samples) - 1 if _happens(random, options.failed) else None
+    pieces = [Piece(compact_header(shown), learned=False)]
+    for place, (sample, program) in enumerate(zip(samples, programs, strict=True)):
+        text = varied(random, sample.text)
+        failure = compact_failure(*random.choice(FAILURES)) if place == failed else ""
+        query = compact_asked(TASKS[family], text, sample.options, failure)
+        written = strip_comments(program) if place < bare else program
+        solved = compact_program(rename(written, mapping)) + END_OF_PROGRAM
+        pieces += [Piece(query, learned=False), Piece(solved, learned=place >= bare)]
+    return pieces
+
+
+def _happens(random: Random, share: float) -> bool:
+    """True that often; what never happens draws no number, so nothing else changes by it."""
+    return share > 0 and random.random() < share
+
+
+def _samples_and_bare(
+    random: Random, options: DocumentOptions, family: str, api: str, lexicon: Lexicon
+) -> tuple[list[TextSample], int]:
+    """The queries of one document, and how many of the first are shown bare."""
+    if _happens(random, options.banks):
+        return _bank_samples(random, options, family, api, lexicon), 0
+    samples = list(_samples(random, options, family, api, lexicon))
+    if len(samples) > 2 and _happens(random, options.bare):
+        return samples, random.randint(1, len(samples) - 1)
+    return samples, 0
+
+
+def _bank_samples(
+    random: Random, options: DocumentOptions, family: str, api: str, lexicon: Lexicon
+) -> list[TextSample]:
+    """Solved queries as a bank holds them, then a few more; one data set's habits."""
+    habits = draw_habits(random)
+    count = random.randint(*options.bank_examples)
+    sorts = list(VAGUE_SORTS[family])
+    random.shuffle(sorts)
+    sorts = sorts[: random.randint(0, min(count, len(sorts)))]
+
+    def draw(chosen: Sequence[str] | None) -> TextSample:
+        return vague_text_sample(
+            random, habits, family=family, sorts=chosen, api=api, lexicon=lexicon
+        )
+
+    examples = [draw([sort]) for sort in sorts]
+    examples += [evened_sample(random, family, api, lexicon) for _ in range(count - len(examples))]
+    random.shuffle(examples)
+    asked = [
+        draw(None) if random.random() < 0.5 else evened_sample(random, family, api, lexicon)
+        for _ in range(random.randint(2, 4))
+    ]
+    return [*examples, *asked]
+
+
+def _samples(
+    random: Random, options: DocumentOptions, family: str, api: str, lexicon: Lexicon
+) -> Iterator[TextSample]:
+    """The queries of one document; vague ones share their habits, often also their sorts."""
+    lone = _happens(random, options.lone)
+    count = 1 if lone else random.randint(2 if options.lone else 1, options.programs)
+    habits, share, sorts = None, 0.0, None
+    if _happens(random, options.vague):
+        habits, share = draw_habits(random), random.choice(options.vague_shares)
+        if random.random() < options.focused:
+            most = random.randint(1, options.most_sorts)
+            sorts = random.sample(tuple(VAGUE_SORTS[family]), most)
+    for _ in range(count):
+        if habits is not None and random.random() < share:
+            yield vague_text_sample(
+                random, habits, family=family, sorts=sorts, api=api, lexicon=lexicon
+            )
+        else:
+            yield evened_sample(random, family, api, lexicon)
+
+
+def selection_document(random: Random) -> list[Piece]:
+    """One answer selected from what is known."""
+    lexicon = made_up_lexicon(random) if random.random() < 0.4 else WORLD
+    sample = selection_sample(random, lexicon=lexicon)
+    return selection_pieces(sample)
+
+
+def selection_pieces(sample: SelectionSample) -> list[Piece]:
+    """The prompt of a selection and the option to learn."""
+    prompt = compact_selection(sample.info, sample.question, sample.options)
+    return [Piece(prompt, learned=False), Piece(f" {sample.answer}{END_OF_PROGRAM}", learned=True)]
+
+
+@cache
+def listed_entries(api: str, task: str) -> tuple[ApiEntry, ...]:
+    """The names that an API lists for a task."""
+    return api_set(api).entries(task)
+
+
+def renamed_entry(entry: ApiEntry, mapping: Mapping[str, str]) -> ApiEntry:
+    """The entry under its new name, if it has one."""
+    return replace(entry, name=mapping.get(entry.name, entry.name))
+
+
+def annotated(sample: TextSample) -> str:
+    """The program that the writer should write: canonical, each routine restated before its use."""
+    return _annotated(sample.program, listed_entries(sample.api, sample.task))
+
+
+def names_called(program: str, entries: Sequence[ApiEntry]) -> set[str]:
+    """Which listed names occur in the code or the comments of a program."""
+    words = set(re.findall(r"[A-Za-z_]\w*", program))
+    return {entry.name for entry in entries if entry.name in words}
+
+
+def evened_sample(random: Random, family: str, api: str, lexicon: Lexicon) -> TextSample:
+    """A query; common types are thinned, so that rare ones are learned as well."""
+    while True:
+        sample = text_sample(random, family=family, api=api, lexicon=lexicon)
+        if random.random() < (_RARE / TYPE_WEIGHTS[family][sample.query_type]) ** 0.5:
+            return sample
+
+
+def _annotated(program: str, entries: Sequence[ApiEntry]) -> str:
+    """``annotate``, but a line that calls one routine twice restates it once."""
+    lines: list[str] = []
+    for line in annotate(program, entries).split("\n"):
+        if not (line.lstrip().startswith("#") and lines and lines[-1] == line):
+            lines.append(line)
+    return "\n".join(lines)
+
+
+def header_entries(
+    random: Random,
+    options: DocumentOptions,
+    entries: Sequence[ApiEntry],
+    programs: Sequence[str],
+) -> list[ApiEntry]:
+    """The whole API in its order, or the needed lines among some others, shuffled."""
+    if random.random() < options.full_header:
+        return list(entries)
+    needed = set[str]().union(*(names_called(program, entries) for program in programs))
+    chosen = [entry for entry in entries if entry.name in needed]
+    others = [entry for entry in entries if entry.name not in needed]
+    extra = min(len(others), random.randint(0, options.extra_lines))
+    chosen += random.sample(others, extra)
+    random.shuffle(chosen)
+    return chosen
+
+
+def name_mapping(
+    random: Random, options: DocumentOptions, names: Sequence[str]
+) -> Mapping[str, str]:
+    draw = random.random()
+    if draw < options.made_up_names:
+        return made_up_names(random, dict.fromkeys(names), avoid=names)
+    if draw < options.made_up_names + options.swapped_names:
+        dealt = list(dict.fromkeys(names))
+        random.shuffle(dealt)
+        return dict(zip(dict.fromkeys(names), dealt, strict=True))
+    return {}
+
+
+def varied(random: Random, text: str) -> str:
+    """A query as people type it: fillers, a lost article, a capital, another final mark."""
+    words = text.split()
+    if random.random() < 0.1 and words[0] != "find":  # "find red cube" is held out
+        words = [w for w in words if w != "the" or random.random() < 0.5]
+    if random.random() < 0.2:
+        places = [0, *(i for i, word in enumerate(words) if word in _OPENERS)]
+        for place in sorted(random.sample(places, min(2, len(places))), reverse=True):
+            words.insert(place, random.choice(_FILLERS))
+    text = " ".join(words)
+    if random.random() < 0.1:
+        text = text[:1].upper() + text[1:]
+    if random.random() < 0.1:
+        text = text.rstrip("?.") + random.choice(("", "?", "."))
+    return text

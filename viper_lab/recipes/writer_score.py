@@ -1,0 +1,338 @@
+"""What the program writer reaches on queries and words that training held back.
+
+A figure is a share of: exact programs (same syntax tree, comments aside), right nouns,
+right routine names (over all names of all programs), right options.
+"""
+
+from __future__ import annotations
+
+import ast
+import statistics
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from viper.api.sets import ApiEntry
+from viper.llm.protocol import LLM, Sampling
+from viper.prompting.compact import END_OF_PROGRAM, compact_document, compact_selection
+from viper.schema import Example
+from viper_lab.recipes.writer_documents import (
+    TASKS,
+    annotated,
+    listed_entries,
+    names_called,
+    renamed_entry,
+)
+from viper_lab.recipes.writer_words import made_up_lexicon, made_up_names, plain_names
+from viper_lab.world.queries.annotate import rename
+from viper_lab.world.queries.habits import Habits, draw_habits
+from viper_lab.world.queries.lexicon import WORLD
+from viper_lab.world.queries.sample import TextSample
+from viper_lab.world.queries.texts import (
+    FAMILY_WEIGHTS,
+    selection_sample,
+    text_sample,
+    vague_text_sample,
+)
+from viper_lab.world.queries.vague import wording
+
+SEEDS = (0, 1, 2)
+GREEDY = Sampling(max_tokens=400, stop=(END_OF_PROGRAM,))
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One prompt and what a right program holds.
+
+    Attributes:
+        program: the canonical program, under the names that the prompt gives.
+        nouns: its string literals with invented words.
+        names: its routine names, one an occurrence of a routine in the program.
+    """
+
+    prompt: str
+    program: str
+    nouns: tuple[str, ...]
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Condition:
+    """How a set of trials is drawn.
+
+    Attributes:
+        split: whose templates and combinations the queries take.
+        examples: how many solved queries the prompt shows; with invented names they
+            show every name that the right program uses.
+        made_up_nouns: queries about invented things.
+        made_up_names: the API text and the examples give every routine an invented name.
+        plain_names: as ``made_up_names``, with names made of common words.
+        vague: vague queries, meant by habits drawn for each prompt; of the examples, which go
+            by the same habits, at least one is worded in the query's own vague manner.
+    """
+
+    split: str = "test"
+    examples: int = 0
+    api: str = "abstract"
+    made_up_nouns: bool = False
+    made_up_names: bool = False
+    plain_names: bool = False
+    vague: bool = False
+
+    @property
+    def renamed(self) -> bool:
+        """Whether routines have new names."""
+        return self.made_up_names or self.plain_names
+
+
+CONDITIONS: Mapping[str, Condition] = {
+    "programs_val": Condition("val"),
+    "programs": Condition(),
+    "programs_4_examples": Condition(examples=4),
+    "programs_vipergpt": Condition(api="vipergpt"),
+    "unseen_nouns": Condition(made_up_nouns=True),
+    "names_in_examples": Condition(examples=4, made_up_names=True),
+    "names_in_api_text": Condition(made_up_names=True),
+    "names_of_common_words": Condition("val", plain_names=True),
+    "vague": Condition("val", vague=True),
+    "vague_8_examples": Condition("val", vague=True, examples=8),
+}
+
+
+def evaluate(
+    writer: Path | LLM,
+    *,
+    queries: int = 500,
+    seeds: Sequence[int] = SEEDS,
+    conditions: Mapping[str, Condition] = CONDITIONS,
+    report: Callable[[str], None] = lambda line: None,
+) -> dict[str, float]:
+    """All figures, each the mean over the seeds.
+
+    Keys: for each condition ``{name}`` (the figure it is about) and ``{name}/exact``;
+    ``selection``; ``{name}/spread`` is the standard deviation over the seeds.
+
+    Args:
+        writer: a folder of weights, or any language model.
+        queries: how many queries a condition and seed take.
+    """
+    llm = _opened(writer)
+    figures: dict[str, float] = {}
+    for name, condition in conditions.items():
+        scores = [score_condition(llm, condition, queries, seed) for seed in seeds]
+        wanted = "nouns" if condition.made_up_nouns else "exact"
+        wanted = "names" if condition.renamed else wanted
+        _add(figures, name, [score[wanted] for score in scores])
+        figures[f"{name}/exact"] = statistics.mean(score["exact"] for score in scores)
+        report(f"{name}: {figures[name]:.3f} (exact programs {figures[f'{name}/exact']:.3f})")
+    _add(figures, "selection", [score_selection(llm, queries, seed) for seed in seeds])
+    report(f"selection: {figures['selection']:.3f}")
+    return figures
+
+
+def score_condition(llm: LLM, condition: Condition, queries: int, seed: int) -> dict[str, float]:
+    """Shares of exact programs, of right nouns and of right names over all queries."""
+    trials = list(draw_trials(condition, queries, seed))
+    exact, nouns, names = 0, Counter[bool](), Counter[bool]()
+    for trial, program in zip(trials, _written(llm, trials), strict=True):
+        exact += same_program(program, trial.program)
+        literals = string_literals(program)
+        nouns.update(noun in literals for noun in trial.nouns)
+        names.update(_found(trial.names, identifiers(program)))
+    return {
+        "exact": exact / len(trials),
+        "nouns": nouns[True] / max(1, nouns.total()),
+        "names": names[True] / max(1, names.total()),
+    }
+
+
+def score_selection(llm: LLM, queries: int, seed: int) -> float:
+    """The share of questions for which the right option is the likeliest."""
+    random = Random(f"writer selections {seed}")
+    right = 0
+    for _ in range(queries):
+        sample = selection_sample(random, "test")
+        prompt = compact_selection(sample.info, sample.question, sample.options)
+        scores = llm.score(prompt, [f" {option}" for option in sample.options])
+        right += sample.options[scores.index(max(scores))] == sample.answer
+    return right / queries
+
+
+def draw_trials(condition: Condition, count: int, seed: int) -> Iterator[Trial]:
+    """Prompts of a condition; the same seed draws the same ones."""
+    random = Random(f"writer score {condition} {seed}")
+    for _ in range(count):
+        yield _trial(condition, random)
+
+
+def same_program(one: str, other: str) -> bool:
+    """Whether two programs have the same syntax tree; comments and layout aside."""
+    try:
+        return ast.dump(ast.parse(one)) == ast.dump(ast.parse(other))
+    except (SyntaxError, ValueError):
+        return False
+
+
+def string_literals(program: str) -> set[str]:
+    """Every string in a program, outer spaces dropped; none if it does not parse."""
+    return {
+        node.value.strip()
+        for node in _nodes(program)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+
+
+def identifiers(program: str) -> Counter[str]:
+    """How often each name and attribute occurs in a program's code."""
+    nodes = list(_nodes(program))
+    names = [node.id for node in nodes if isinstance(node, ast.Name)]
+    return Counter(names + [node.attr for node in nodes if isinstance(node, ast.Attribute)])
+
+
+def _nodes(program: str) -> Iterator[ast.AST]:
+    try:
+        return ast.walk(ast.parse(program))
+    except (SyntaxError, ValueError):
+        return iter(())
+
+
+def _found(wanted: Sequence[str], there: Counter[str]) -> Iterator[bool]:
+    """For each wanted name whether it occurs, counted with repetition."""
+    left = Counter(there)
+    for name in wanted:
+        yield left[name] > 0
+        left[name] -= 1
+
+
+def _trial(condition: Condition, random: Random) -> Trial:
+    family = random.choices(tuple(FAMILY_WEIGHTS), tuple(FAMILY_WEIGHTS.values()))[0]
+    entries = listed_entries(condition.api, TASKS[family])
+    lexicon = made_up_lexicon(random, test=True) if condition.made_up_nouns else WORLD
+    drawn: Mapping[str, Any] = {"family": family, "api": condition.api, "lexicon": lexicon}
+    if condition.vague:
+        habits = draw_habits(random)
+        sample = vague_text_sample(random, habits, condition.split, **drawn)
+        examples = _vague_examples(condition, random, habits, sample, drawn)
+    else:
+        sample = text_sample(random, condition.split, **drawn)
+        routines = names_called(sample.program, entries)
+        examples = _examples(condition, random, routines, entries, drawn)
+    mapping: Mapping[str, str] = {}
+    if condition.renamed:
+        names = [entry.name for entry in entries]
+        if condition.plain_names:
+            mapping = plain_names(random, names, avoid=names)
+        else:
+            mapping = made_up_names(random, dict.fromkeys(names), test=True, avoid=names)
+    program = rename(sample.program, mapping)
+    prompt = compact_document(
+        [renamed_entry(entry, mapping) for entry in entries],
+        sample.task,
+        [_example(example, rename(annotated(example), mapping)) for example in examples],
+        sample.text,
+        sample.options,
+    )
+    known = set(WORLD.sizes + WORLD.colors + WORLD.materials + WORLD.shapes)
+    slots = _slot_words(sample)
+    nouns = [text for text in string_literals(program) if text in slots]
+    nouns = [text for text in nouns if not set(text.split()) <= known]
+    called = identifiers(program)
+    routines = names_called(sample.program, entries)
+    used = [name for name in called.elements() if name in {mapping.get(r, r) for r in routines}]
+    return Trial(prompt, program, tuple(nouns), tuple(used))
+
+
+def _slot_words(sample: TextSample) -> set[str]:
+    """The noun phrases and properties that the query is about."""
+    found: set[str] = set()
+
+    def visit(record: Mapping[str, object]) -> None:
+        for name, value in record.items():
+            if isinstance(value, Mapping):
+                visit(value)
+            elif isinstance(value, str) and name != "type":
+                found.add(value)
+
+    visit(sample.meaning.to_json())
+    return found
+
+
+def _vague_examples(
+    condition: Condition,
+    random: Random,
+    habits: Habits,
+    sample: TextSample,
+    drawn: Mapping[str, Any],
+) -> list[TextSample]:
+    """Solved queries of the training split, half of them vague, one as the sample is."""
+    if condition.examples == 0:
+        return []
+    alike = next(
+        example
+        for _ in count()
+        if wording((example := vague_text_sample(random, habits, **drawn)).meaning)
+        == wording(sample.meaning)
+    )
+    others = [
+        vague_text_sample(random, habits, **drawn)
+        if random.random() < 0.5
+        else text_sample(random, **drawn)
+        for _ in range(condition.examples - 1)
+    ]
+    return random.sample([alike, *others], condition.examples)
+
+
+def _examples(
+    condition: Condition,
+    random: Random,
+    routines: set[str],
+    entries: Sequence[ApiEntry],
+    drawn: Mapping[str, Any],
+) -> list[TextSample]:
+    """Solved queries of the training split; with invented names they cover the routines."""
+    if condition.examples == 0:
+        return []
+    for _ in range(2000):
+        chosen = [text_sample(random, **drawn) for _ in range(condition.examples)]
+        shown = set[str]().union(*(names_called(e.program, entries) for e in chosen))
+        if not condition.renamed or routines <= shown:
+            return chosen
+    return chosen
+
+
+def _example(sample: TextSample, program: str) -> Example:
+    return Example(
+        query=sample.text,
+        program=program,
+        task=sample.task,
+        api=sample.api,
+        score=1.0,
+        sample_id="",
+        seed=0,
+        llm="",
+        api_hash="",
+        options=sample.options,
+    )
+
+
+def _written(llm: LLM, trials: Sequence[Trial]) -> Iterator[str]:
+    # One by one: a lone text is decoded several tokens a pass, which beats a batch on a CPU.
+    for trial in trials:
+        yield llm.generate([trial.prompt], GREEDY)[0][0].text
+
+
+def _opened(writer: Path | LLM) -> LLM:
+    if isinstance(writer, Path):
+        from viper.llm.transformers_llm import TransformersLLM
+
+        return TransformersLLM(writer, template="plain", local_only=True)
+    return writer
+
+
+def _add(figures: dict[str, float], name: str, values: Sequence[float]) -> None:
+    figures[name] = statistics.mean(values)
+    figures[f"{name}/spread"] = statistics.pstdev(values)

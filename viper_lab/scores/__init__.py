@@ -1,0 +1,1 @@
+"""How well the embedded models know their world."""

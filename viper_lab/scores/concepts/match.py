@@ -1,0 +1,216 @@
+"""SELECT and CLASSIFY: which picture fits a word best, and which word a picture, by the truth.
+
+Objects are cut out by their true boxes, so that the matcher alone is measured. A list of
+categories has exactly one that is right: colours that an object has beside a pattern are not
+in the list that the pattern stands in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from viper.tools.hub import HubSession, ToolHub
+from viper.tools.media import media_from
+from viper.tools.roles import Pixels
+from viper_lab.scores.concepts.asked import Asked
+from viper_lab.world.layout import sample_scene
+from viper_lab.world.render import render_scene
+from viper_lab.world.reserved import CONCEPTS, reserved_still
+from viper_lab.world.scene import RenderedScene, SceneObject
+from viper_lab.world.vocabulary import COLOURS, SHAPES
+
+SCENES = 1_000
+"""Scenes of one concept that a seed may ask about."""
+
+_OLD_FIRST = 3 * 10**8
+"""Where the scenes without reserved concepts begin in a split; trainings and queries are before."""
+
+_VERIFY_EVERY = 4
+"""Of the questions of ``classify`` every so many-th is a yes and a no instead of a list."""
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """What is asked about one picture.
+
+    Attributes:
+        kind: ``select``, ``classify``, or ``verify``, whose row is that of ``classify``; with
+            ``+new`` where reserved concepts stand in the same picture or the same list.
+        boxes: float32 [N, 4] of the objects, pixels from the top-left corner.
+        things: indices of the objects asked about; of ``verify`` one that has the property and
+            one that has not.
+        texts: the list of ``classify``, the one text of ``select``, of ``verify`` the property
+            and what the two objects are called.
+        right: of ``select`` the indices of right objects, of ``classify`` that of the right text.
+    """
+
+    kind: str
+    concept: str
+    sample: str
+    image: Pixels
+    boxes: np.ndarray
+    things: tuple[int, ...]
+    texts: tuple[str, ...]
+    right: frozenset[int]
+
+
+def about(hub: ToolHub, concept: str, *, split: str, count: int, seed: int) -> list[Asked]:
+    """Questions about a reserved concept: half ``select``, half ``classify``.
+
+    A quarter of the latter ask ``verify_property`` of an object that shows the concept and of
+    one that does not; they are right if both answers are.
+    """
+    return [_asked(hub, one) for one in questions_about(concept, split, count, seed)]
+
+
+def about_old(
+    hub: ToolHub, concepts: Sequence[str], *, split: str, count: int, seed: int
+) -> list[Asked]:
+    """Questions about old words, half of them (``+new``) where reserved concepts stand too.
+
+    A ``classify+new`` question is the ``classify`` question about the same object with all of
+    ``concepts`` added that are of the list's family.
+    """
+    return [_asked(hub, one) for one in questions_about_old(concepts, split, count, seed)]
+
+
+def questions_about(concept: str, split: str, count: int, seed: int) -> Iterator[Question]:
+    """The questions of :func:`about`, two a scene."""
+    for place in range(-(-count // 2)):
+        index, rng = _drawn(concept, seed, place)
+        still = reserved_still(split, index, concept)
+        objects = still.rendered.scene.objects
+        shown = [int(i) for i in np.flatnonzero(still.shown)]
+        others = [int(i) for i in np.flatnonzero(~still.shown)]
+        sample, scene = f"{split}:{concept}:{index}", still.rendered
+        yield _question("select", concept, sample, scene, range(len(objects)), [concept], shown)
+        if 2 * place + 1 >= count:
+            return
+        thing = shown[int(rng.integers(len(shown)))]
+        if place % _VERIFY_EVERY == _VERIFY_EVERY - 1 and others:
+            pair = (thing, others[int(rng.integers(len(others)))])
+            texts = [concept, *(_name(concept, objects[i]) for i in pair)]
+            yield _question("verify", concept, sample, scene, pair, texts, [0])
+        else:
+            texts = [*_old_words(concept, objects[thing]), concept]
+            rng.shuffle(texts)
+            right = [texts.index(concept)]
+            yield _question("classify", concept, sample, scene, [thing], texts, right)
+
+
+def questions_about_old(
+    concepts: Sequence[str], split: str, count: int, seed: int
+) -> Iterator[Question]:
+    """The questions of :func:`about_old`, four a scene or pair of scenes."""
+    made, place = 0, 0
+    while made < count:
+        concept = concepts[place % len(concepts)]
+        for question in _old_four(concept, concepts, split, seed, place):
+            if made < count:
+                made += 1
+                yield question
+        place += 1
+
+
+def _old_four(
+    concept: str, concepts: Sequence[str], split: str, seed: int, place: int
+) -> Iterator[Question]:
+    index, rng = _drawn(concept, seed, SCENES // 2 + place)
+    number = _OLD_FIRST + seed * SCENES + place
+    plain = render_scene(sample_scene(split, number))
+    sample = f"{split}:old:{number}"
+    found = _unique(plain.scene.objects, rng)
+    if found is not None:
+        yield _select_old("select", plain, sample, *found)
+    still = reserved_still(split, index, concept)
+    scene, sample = still.rendered, f"{split}:{concept}:{index}"
+    old = [int(i) for i in np.flatnonzero(~still.shown)]
+    found = _unique(scene.scene.objects, rng, old)
+    if found is not None:
+        yield _select_old("select+new", scene, sample, *found)
+    if not old:
+        return
+    thing = old[int(rng.integers(len(old)))]
+    family = "shape" if CONCEPTS[concept] == "shape" else "colour"
+    word = getattr(scene.scene.objects[thing], family)
+    words = list(SHAPES if family == "shape" else COLOURS)
+    new = [one for one in concepts if CONCEPTS[one] == CONCEPTS[concept]]
+    for kind, texts in (("classify", words), ("classify+new", [*words, *new])):
+        order = [texts[int(i)] for i in rng.permutation(len(texts))]
+        right = [order.index(word)]
+        yield _question(kind, word, sample, scene, [thing], order, right)
+
+
+def _select_old(kind: str, scene: RenderedScene, sample: str, thing: int, phrase: str) -> Question:
+    whole = range(len(scene.scene.objects))
+    return _question(kind, phrase, sample, scene, whole, [phrase], [thing])
+
+
+def _unique(
+    objects: Sequence[SceneObject], rng: np.random.Generator, among: Sequence[int] | None = None
+) -> tuple[int, str] | None:
+    """An object, of those among which one is looked for, whose colour and shape no other has."""
+    phrases = [f"{thing.colour} {thing.shape}" for thing in objects]
+    among = range(len(objects)) if among is None else among
+    alone = [i for i in among if phrases.count(phrases[i]) == 1]
+    if not alone:
+        return None
+    thing = alone[int(rng.integers(len(alone)))]
+    return thing, phrases[thing]
+
+
+def _old_words(concept: str, thing: SceneObject) -> list[str]:
+    """The words that the concept stands among: of its family, none of them right."""
+    if CONCEPTS[concept] == "shape":
+        return list(SHAPES)
+    return [word for word in COLOURS if word != thing.colour]
+
+
+def _name(concept: str, thing: SceneObject) -> str:
+    """What an object is called when it is asked whether it shows the concept."""
+    return "object" if CONCEPTS[concept] == "shape" else thing.shape
+
+
+def _drawn(concept: str, seed: int, place: int) -> tuple[int, np.random.Generator]:
+    """Index of a scene of the concept, and a generator of its own."""
+    if not 0 <= place < SCENES:
+        raise ValueError(f"question {place} of a seed; a seed has {SCENES} scenes of a concept")
+    number = list(CONCEPTS).index(concept)
+    return seed * SCENES + place, np.random.default_rng([29, seed, number, place])
+
+
+def _question(
+    kind: str,
+    concept: str,
+    sample: str,
+    scene: RenderedScene,
+    things: Sequence[int],
+    texts: Sequence[str],
+    right: Sequence[int],
+) -> Question:
+    whole = (tuple(things), tuple(texts), frozenset(right))
+    return Question(kind, concept, sample, scene.image, scene.boxes, *whole)
+
+
+def _asked(hub: ToolHub, question: Question) -> Asked:
+    session = hub.session(media_from(question.image))
+    kind = question.kind.replace("verify", "classify")
+    right = float(_is_right(session, question))
+    return Asked(kind, question.concept, question.sample, right)
+
+
+def _is_right(session: HubSession, question: Question) -> bool:
+    edges = [question.boxes[i].tolist() for i in question.things]
+    patches = [session.patch_ref("image0", (x0, y0, x1, y1)) for x0, y0, x1, y1 in edges]
+    texts = list(question.texts)
+    if question.kind == "verify":
+        asked = [(patch, name, texts[0]) for patch, name in zip(patches, texts[1:], strict=True)]
+        yes, no = (session.call("verify_property", each, {}, None) for each in asked)
+        return bool(yes) and not no
+    if question.kind.startswith("select"):
+        return session.call("best_image_match", (patches, texts[0]), {}, None) in question.right
+    answer = session.call("best_text_match", (patches[0], texts), {}, None)
+    return texts.index(answer) in question.right

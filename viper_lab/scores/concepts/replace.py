@@ -1,0 +1,162 @@
+"""How well the inpainter paints concepts: an object is replaced, a judge says what is there now.
+
+Objects of scenes that do not show the concept are replaced, through the tool that programs call, by
+the concept alone or with an old word beside it. The judge is :mod:`.replace_judge`. Old phrases are
+judged by the shipped matcher, as in :mod:`viper_lab.recipes.inpainter_score`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from viper.sandbox import Ref
+from viper.schema import PixelBox
+from viper.tools.crops import object_crop
+from viper.tools.hub import ToolHub
+from viper.tools.media import media_from
+from viper.tools.roles import Pixels
+from viper_lab.scores.concepts.asked import Asked
+from viper_lab.scores.concepts.replace_judge import LEAST_VISIBLE, shipped_judge
+from viper_lab.world.layout import sample_scene
+from viper_lab.world.render import render_scene
+from viper_lab.world.reserved import CONCEPTS, reserved_scene
+from viper_lab.world.scene import Scene
+from viper_lab.world.splits import combinations
+from viper_lab.world.vocabulary import COLOURS, SHAPES
+
+GROWTH = 0.15
+"""How far what is masked reaches beyond the object, as a share of its longer side."""
+
+SEED_STRIDE = 10_000
+"""Scenes between the first ones of neighbouring seeds."""
+
+_KNOWN_FIRST = 300_000_000
+"""Where scenes with old words alone begin in a split."""
+
+
+@dataclass(frozen=True)
+class _Edit:
+    """An object to replace.
+
+    Attributes:
+        pixels: uint8 [H, W, 3].
+        box: of the object, pixels from the top-left corner.
+        rng: for what else is drawn of this edit.
+    """
+
+    sample: str
+    pixels: Pixels
+    box: PixelBox
+    rng: np.random.Generator
+
+
+def about(hub: ToolHub, concept: str, *, split: str, count: int, seed: int) -> list[Asked]:
+    """Questions on a reserved concept, two of which make one kind.
+
+    ``replace``: whether the concept was painted; ``beside``: whether the old word that half of the
+    prompts name beside it was painted too.
+    """
+    family = CONCEPTS[concept]
+    scenes = (
+        (f"replace:{split}:{concept}:{i}", reserved_scene(split, i, concept, present=False))
+        for i in range(seed * SEED_STRIDE, (seed + 1) * SEED_STRIDE)
+    )
+    edits = _edits(scenes, count)
+    prompts, olds = zip(*(_wording(concept, edit, i) for i, edit in enumerate(edits)), strict=True)
+    pictures = [_painted(hub, edit, prompt) for edit, prompt in zip(edits, prompts, strict=True)]
+    said = shipped_judge().words(_crops(edits, pictures))
+    found = [
+        Asked("replace", concept, edit.sample, float(word == concept))
+        for edit, word in zip(edits, said[family], strict=True)
+    ]
+    beside = "colour" if family == "shape" else "shape"
+    return found + [
+        Asked("beside", concept, edit.sample, float(word == old))
+        for edit, old, word in zip(edits, olds, said[beside], strict=True)
+        if old
+    ]
+
+
+def about_old(
+    hub: ToolHub, concepts: Sequence[str], *, split: str, count: int, seed: int
+) -> list[Asked]:
+    """Objects replaced by old phrases, half of them where one of the concepts stands too."""
+    edits = _edits(_scenes(concepts, split, seed), count)
+    pairs = [(colour, shape) for colour, shape in combinations(split)]
+    wanted = [pairs[int(edit.rng.integers(len(pairs)))] for edit in edits]
+    pictures = [
+        _painted(hub, edit, f"the {colour} {shape}")
+        for edit, (colour, shape) in zip(edits, wanted, strict=True)
+    ]
+    every = [(colour, shape) for colour in COLOURS for shape in SHAPES]
+    with hub.models.using("matcher") as matcher:
+        texts = matcher.encode_texts([" ".join(pair) for pair in every])
+        seen = matcher.encode_images(_crops(edits, pictures))
+    best = (seen @ texts.T).argmax(axis=1)
+    return [
+        Asked("replace", f"{pair[0]} {pair[1]}", edit.sample, float(every[chosen] == pair))
+        for edit, pair, chosen in zip(edits, wanted, best, strict=True)
+    ]
+
+
+def _wording(concept: str, edit: _Edit, turn: int) -> tuple[str, str]:
+    """The prompt, and the old word in it; "" where there is none."""
+    if turn % 2 == 0:
+        return (f"the {concept}" if CONCEPTS[concept] == "shape" else f"the {concept} thing"), ""
+    if CONCEPTS[concept] == "shape":
+        old = COLOURS[int(edit.rng.integers(len(COLOURS)))]
+        return f"the {old} {concept}", old
+    old = SHAPES[int(edit.rng.integers(len(SHAPES)))]
+    return f"the {concept} {old}", old
+
+
+def _scenes(concepts: Sequence[str], split: str, seed: int) -> Iterator[tuple[str, Scene]]:
+    """By turns one of known words alone and one with a concept."""
+    for i in range(seed * SEED_STRIDE, (seed + 1) * SEED_STRIDE):
+        concept = concepts[i % len(concepts)]
+        yield f"replace:{split}:known:{i}", sample_scene(split, _KNOWN_FIRST + i)
+        yield f"replace:{split}:beside-{concept}:{i}", reserved_scene(split, i, concept)
+
+
+def _edits(scenes: Iterator[tuple[str, Scene]], count: int) -> list[_Edit]:
+    """One object of known words of each scene, so many in all."""
+    found: list[_Edit] = []
+    for sample, scene in scenes:
+        if len(found) == count:
+            break
+        still = render_scene(scene)
+        rng = np.random.default_rng([scene.seed, 13])
+        seen = [
+            i
+            for i, thing in enumerate(scene.objects)
+            if still.visible[i] >= LEAST_VISIBLE
+            and not {thing.shape, thing.colour, thing.pattern} & set(CONCEPTS)
+        ]
+        if seen:
+            x0, y0, x1, y1 = (
+                float(edge) for edge in still.boxes[seen[int(rng.integers(len(seen)))]]
+            )
+            found.append(_Edit(sample, still.image, (x0, y0, x1, y1), rng))
+    return found
+
+
+def _painted(hub: ToolHub, edit: _Edit, prompt: str) -> Pixels:
+    """The picture after the tool ``replace`` on the object's box, a little grown."""
+    session = hub.session(media_from(edit.pixels))
+    height, width = edit.pixels.shape[:2]
+    x0, y0, x1, y1 = edit.box
+    by = GROWTH * max(x1 - x0, y1 - y0)
+    box = (max(x0 - by, 0), max(y0 - by, 0), min(x1 + by, width), min(y1 + by, height))
+    whole = Ref("image", ("image0", width, height))
+    made: Any = session.call(
+        "replace", (whole, [session.patch_ref("image0", box)], prompt), {}, None
+    )
+    return session.media.pixels(str(made.fields[0]))
+
+
+def _crops(edits: Sequence[_Edit], pictures: Sequence[Pixels]) -> list[Pixels]:
+    return [object_crop(picture, edit.box) for edit, picture in zip(edits, pictures, strict=True)]

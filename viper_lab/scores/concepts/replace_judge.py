@@ -1,0 +1,174 @@
+"""A judge of what was painted: it knows the reserved words, which no shipped model does.
+
+Three linear probes, for shapes and for patterns on a crop's histograms of gradients, for colours
+on the histogram of its middle's colours, trained on rendered training scenes of the reserved
+concepts. None of the shipped models has a part in it. What the probes say of rendered validation
+crops (:func:`accuracy`) tells how far their word can be trusted.
+
+Source: Dalal and Triggs 2005, Histograms of Oriented Gradients for Human Detection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from viper.tools.crops import object_crop
+from viper.tools.roles import Floats, Pixels
+from viper_lab.world.reserved import CONCEPTS, reserved_still
+from viper_lab.world.scene import SceneObject
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+SCENES, FIRST = 40, 9_900_000
+"""Of each concept, and where they begin: far behind those that tools learn from."""
+
+PLAIN = "plain"
+"""The pattern of an object without one."""
+
+LEAST_VISIBLE = 0.5
+"""Share of an object that has to be seen."""
+
+_SIDE, _BINS = 64, 6
+_DECAY, _ROUNDS = 1e-4, 100
+
+Seen = Mapping[str, Floats]
+"""Family -> features of crops ``[N, D]``."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Probe:
+    """Scores ``(x - mean) @ weights + bias``, one for each word."""
+
+    words: tuple[str, ...]
+    mean: Floats
+    weights: Floats
+    bias: Floats
+
+    def best(self, seen: Floats) -> list[str]:
+        scores = (seen - self.mean) @ self.weights + self.bias
+        return [self.words[i] for i in scores.argmax(axis=1)]
+
+
+@dataclass(frozen=True, eq=False)
+class Judge:
+    """Says of crops which shape, colour and pattern they show."""
+
+    probes: Mapping[str, _Probe]
+
+    def words(self, crops: Sequence[Pixels]) -> dict[str, list[str]]:
+        """Family -> the word of each crop of :func:`~viper.tools.crops.object_crop`."""
+        seen = features(crops)
+        return {family: probe.best(seen[family]) for family, probe in self.probes.items()}
+
+
+@lru_cache(maxsize=1)
+def shipped_judge() -> Judge:
+    """The judge, trained when it is first asked for, in about half a minute."""
+    return trained_judge(SCENES)
+
+
+def trained_judge(scenes: int) -> Judge:
+    """A judge that saw so many training scenes about each concept."""
+    crops, labels = _shown("train", scenes)
+    seen = features(crops)
+    return Judge(
+        {family: _fitted(seen[family], [label[family] for label in labels]) for family in seen}
+    )
+
+
+def accuracy(judge: Judge, scenes: int = 12) -> dict[str, float]:
+    """Share of rendered validation objects that the judge names rightly, by family.
+
+    ``reserved`` is the share of the reserved words that are shown which it says.
+    """
+    crops, labels = _shown("val", scenes)
+    said = judge.words(crops)
+    rights = {
+        family: [word == label[family] for word, label in zip(words, labels, strict=True)]
+        for family, words in said.items()
+    }
+    reserved = [
+        rights[family][i]
+        for i, label in enumerate(labels)
+        for family, word in label.items()
+        if word in CONCEPTS
+    ]
+    found = {family: float(np.mean(right)) for family, right in rights.items()}
+    return found | {"reserved": float(np.mean(reserved))}
+
+
+def features(crops: Sequence[Pixels]) -> dict[str, Floats]:
+    """Family -> what its probe sees of each crop, float32 [N, D]."""
+    import cv2
+
+    describe = cv2.HOGDescriptor((_SIDE, _SIDE), (16, 16), (8, 8), (8, 8), 9)
+    gradients, colours = [], []
+    for crop in crops:
+        small = np.asarray(cv2.resize(crop, (_SIDE, _SIDE), interpolation=cv2.INTER_AREA), np.uint8)
+        gradients.append(np.asarray(describe.compute(small)).ravel())
+        colours.append(_colours(small))
+    edges = np.stack(gradients).astype(np.float32)
+    return {"shape": edges, "pattern": edges, "colour": np.stack(colours).astype(np.float32)}
+
+
+def _colours(small: Pixels) -> Floats:
+    """Root of the share of each cube of colours in the middle of a square, float32 [216]."""
+    edge = _SIDE // 4
+    cells = small[edge:-edge, edge:-edge].reshape(-1, 3).astype(np.int64) * _BINS // 256
+    places = (cells[:, 0] * _BINS + cells[:, 1]) * _BINS + cells[:, 2]
+    shares = np.bincount(places, minlength=_BINS**3) / len(places)
+    roots: Floats = np.sqrt(shares).astype(np.float32)
+    return roots
+
+
+def _shown(split: str, scenes: int) -> tuple[list[Pixels], list[dict[str, str]]]:
+    """Crops of the objects of scenes about each concept, and their words by family."""
+    shown = list(_objects(split, scenes))
+    return [crop for crop, _ in shown], [label for _, label in shown]
+
+
+def _objects(split: str, scenes: int) -> Iterator[tuple[Pixels, dict[str, str]]]:
+    for concept in CONCEPTS:
+        for index in range(FIRST, FIRST + scenes):
+            still = reserved_still(split, index, concept).rendered
+            for i, thing in enumerate(still.scene.objects):
+                if still.visible[i] >= LEAST_VISIBLE:
+                    x0, y0, x1, y1 = (float(edge) for edge in still.boxes[i])
+                    yield object_crop(still.image, (x0, y0, x1, y1)), words_of(thing)
+
+
+def words_of(thing: SceneObject) -> dict[str, str]:
+    """Family -> the object's word."""
+    return {"shape": thing.shape, "colour": thing.colour, "pattern": thing.pattern or PLAIN}
+
+
+def _fitted(seen: Floats, labels: Sequence[str]) -> _Probe:
+    """A softmax regression in which every word weighs the same."""
+    import torch
+
+    words = tuple(sorted(set(labels)))
+    mean = seen.mean(axis=0)
+    inputs = torch.from_numpy(seen - mean)
+    targets = torch.tensor([words.index(label) for label in labels])
+    share = 1.0 / torch.bincount(targets, minlength=len(words)).float()
+    weights = torch.zeros(seen.shape[1], len(words), requires_grad=True)
+    bias = torch.zeros(len(words), requires_grad=True)
+    optimizer = torch.optim.LBFGS([weights, bias], max_iter=_ROUNDS, line_search_fn="strong_wolfe")
+
+    def loss() -> Tensor:
+        optimizer.zero_grad()
+        error = torch.nn.functional.cross_entropy(
+            inputs @ weights + bias, targets, weight=share / share.mean()
+        )
+        total = error + _DECAY * weights.square().sum()
+        total.backward()  # type: ignore[no-untyped-call]
+        return total
+
+    optimizer.step(loss)  # type: ignore[no-untyped-call]
+    return _Probe(words, mean, weights.detach().numpy(), bias.detach().numpy())

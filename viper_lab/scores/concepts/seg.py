@@ -1,0 +1,118 @@
+"""Questions to the segmenter: which outlines carry a name.
+
+An answer counts by the F1 score of the outlines of that name in a scene, matched one to one with
+the objects that it is true of at IoU of at least 0.5. Objects that are mostly hidden may be found
+or not. ``seg``: a concept where it stands. ``seg absent``: where it does not, which is right if
+nothing is called so. ``old`` and ``old+new``: an old shape, in scenes without and with a reserved
+concept; objects of the shape that show such a concept may go by either name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from viper.sandbox import Ref
+from viper.tools.hub import ToolHub
+from viper.tools.media import media_from
+from viper.tools.roles import Mask
+from viper.tuning.soft_prompts.segments import f1
+from viper_lab.scores.concepts.asked import Asked
+from viper_lab.world.layout import sample_scene
+from viper_lab.world.render import render_scene
+from viper_lab.world.reserved import CONCEPTS, reserved_still
+from viper_lab.world.scene import RenderedScene, SceneObject
+
+ABSENT_EVERY = 3
+"""Every third question about a concept is asked where it does not stand."""
+
+SEED_STRIDE = 10_000
+"""Scenes of each seed."""
+
+_OLD_FIRST = 8 * 10**8 + 5 * 10**7
+"""Where the scenes without reserved concepts begin in a split, beyond all that others draw."""
+
+_LEAST_VISIBLE = 0.5
+"""Share of its outline that an object must show to be looked for."""
+
+
+def about(hub: ToolHub, concept: str, *, split: str, count: int, seed: int) -> list[Asked]:
+    """``seg`` and ``seg absent`` about a reserved concept, one scene a question."""
+    asked = []
+    for place in range(count):
+        index, present = seed * SEED_STRIDE + place, place % ABSENT_EVERY != ABSENT_EVERY - 1
+        still = reserved_still(split, index, concept, present=present)
+        kind = "seg" if present else "seg absent"
+        right = _right(hub, still.rendered, concept, still.shown)
+        asked.append(Asked(kind, concept, f"{split}:{concept}:{present}:{index}", right))
+    return asked
+
+
+def about_old(
+    hub: ToolHub, concepts: Sequence[str], *, split: str, count: int, seed: int
+) -> list[Asked]:
+    """So many old shapes, one a scene; a reserved concept stands in every other one."""
+    asked: list[Asked] = []
+    place = 0
+    while len(asked) < count:
+        number = (seed + 1) * SEED_STRIDE - 1 - place
+        concept = concepts[place // 2 % len(concepts)]
+        if place % 2:
+            still, sample, kind = _old_scene(split, number), f"{split}:{number}", "old"
+        else:
+            still = reserved_still(split, number, concept).rendered
+            sample, kind = f"{split}:{concept}:{number}", "old+new"
+        things = still.scene.objects
+        known = [
+            thing
+            for thing, visible in zip(things, still.visible, strict=True)
+            if visible >= _LEAST_VISIBLE and not _reserved(thing)
+        ]
+        rng = np.random.default_rng([seed, place, 19])
+        place += 1
+        if not known:
+            continue
+        shape = known[int(rng.integers(len(known)))].shape
+        named = np.array([one.shape == shape and not _reserved(one) for one in things])
+        spared = np.array([one.shape == shape and _reserved(one) for one in things])
+        asked.append(Asked(kind, shape, sample, _right(hub, still, shape, named, spared)))
+    return asked
+
+
+def _right(
+    hub: ToolHub,
+    still: RenderedScene,
+    name: str,
+    named: NDArray[np.bool_],
+    spared: NDArray[np.bool_] | None = None,
+) -> float:
+    """The F1 score of a name in a scene.
+
+    Args:
+        named: bool [N], the objects that it is true of.
+        spared: bool [N], those that may be called so or not.
+    """
+    seen = still.visible >= _LEAST_VISIBLE
+    wanted = [still.masks[place] for place in np.flatnonzero(named & seen)]
+    either = named & ~seen if spared is None else named & ~seen | spared
+    ignored = [still.masks[place] for place in np.flatnonzero(either)]
+    return f1(_outlines(hub, still, name), wanted, ignored)
+
+
+def _outlines(hub: ToolHub, still: RenderedScene, name: str) -> list[Mask]:
+    """What ``segment`` calls so in the whole picture, best first."""
+    session = hub.session(media_from([still.image]))
+    height, width = still.image.shape[:2]
+    found: list[Ref] = session.call("segment", (Ref("image", ("image0", width, height)),), {}, None)
+    named = [ref for ref in found if str(ref.fields[6]) == name]
+    return [session.media.edits.outline(str(ref.fields[5])).mask() for ref in named]
+
+
+def _old_scene(split: str, number: int) -> RenderedScene:
+    return render_scene(sample_scene(split, _OLD_FIRST + number))
+
+
+def _reserved(thing: SceneObject) -> bool:
+    return any(word in CONCEPTS for word in (thing.colour, thing.shape, thing.pattern) if word)

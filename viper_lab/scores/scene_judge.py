@@ -1,0 +1,97 @@
+"""A judge of edits that knows the scene, and so how the edited picture would look."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from viper.data.edit_target import EditTarget
+from viper.data.sample import Sample
+from viper.errors import UsageError
+from viper.evaluate.scorers.edits import JudgeOf
+from viper.schema import PixelBox
+from viper.tools.roles import Pixels
+from viper_lab.datasets.tasks import PlacedPictures
+from viper_lab.world.edited_scene import looks_of, with_looks, without
+from viper_lab.world.render import render_scene
+from viper_lab.world.scene import RenderedScene
+from viper_lab.world.vocabulary import COLOURS, MATERIALS, SHAPES, SIZES
+
+
+@dataclass(frozen=True)
+class SceneJudge:
+    """The scene drawn with what is named is nearest to the picture, of all that could be named.
+
+    Compared with it are what else could stand there: another shape, colour or material, the other
+    one that is named, and nothing. Only pixels that differ from the picture before count, and with
+    none the box: what an edit did not touch says nothing of it. Knows reserved concepts and needs
+    no model, but judges pictures of the embedded world only.
+
+    Attributes:
+        scene: before the edit.
+        objects: indexes of those that were edited.
+    """
+
+    scene: RenderedScene
+    objects: tuple[int, ...]
+
+    @classmethod
+    def of(cls, sample: Sample) -> SceneJudge:
+        """The judge of a sample of ``world-edit``.
+
+        Raises:
+            UsageError: the sample is of another set.
+        """
+        if not isinstance(sample.load, PlacedPictures) or not isinstance(sample.target, EditTarget):
+            raise UsageError(f"{sample.sample_id} is no edit of the embedded world's own scenes")
+        scene = sample.load.places[0].rendered()
+        boxes = [tuple(map(float, box)) for box in scene.boxes]
+        return cls(scene, tuple(boxes.index(box) for box in sample.target.boxes))
+
+    def shows(self, pixels: Pixels, box: PixelBox, phrase: str, over: str) -> bool:
+        """See :class:`viper.evaluate.scorers.edits.EditJudge`."""
+        x0, y0, x1, y1 = (round(edge) for edge in box)
+        part = (slice(y0, y1), slice(x0, x1))
+        changed = (pixels[part] != self.scene.image[part]).any(axis=2)
+        seen = np.ones_like(changed) if not changed.any() else changed
+
+        def distance(other: Pixels) -> float:
+            return float(np.abs(pixels[part].astype(int) - other[part])[seen].mean())
+
+        named = distance(self._drawn(looks_of(phrase)))
+        if named == 0:
+            return True
+        return all(named < distance(other) for other in self._others(phrase, over))
+
+    def _drawn(self, looks: Mapping[str, str | None]) -> Pixels:
+        """The scene with the edited objects so; those that look so already are left as they are."""
+        things = [self.scene.scene.objects[index] for index in self.objects]
+        if all(getattr(thing, name) == word for thing in things for name, word in looks.items()):
+            return self.scene.image
+        return render_scene(with_looks(self.scene.scene, self.objects, looks)).image
+
+    def _others(self, phrase: str, over: str) -> Iterator[Pixels]:
+        """Pictures of what else could be there, the likeliest first."""
+        looks: dict[str, str | None] = {**looks_of(phrase)}
+        yield self._drawn(looks_of(over))
+        yield render_scene(without(self.scene.scene, self.objects)).image
+        for name, said in looks.items():
+            for word in _FAMILIES[name]:
+                if word != said:
+                    yield self._drawn({**looks, name: word})
+
+
+_FAMILIES: Mapping[str, tuple[str | None, ...]] = {
+    "size": SIZES,
+    "colour": COLOURS,
+    "material": MATERIALS,
+    "shape": SHAPES,
+    "pattern": (None,),
+}
+
+
+def by_scenes() -> JudgeOf:
+    """Each sample's own scene judges it."""
+    return SceneJudge.of

@@ -1,0 +1,175 @@
+"""The score of the embedded world: answers by family, failures by kind, baselines."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from viper.evaluate.intervals import Estimate, proportion
+from viper.reasoner import Reasoner, RunOptions, RunResult
+from viper.schema import Query
+from viper_lab.datasets.world import world_media
+from viper_lab.scores.baselines import (
+    PRIOR_SAMPLES,
+    TEXT_ALONE,
+    answer_chance,
+    answer_prior,
+    baselines,
+)
+from viper_lab.scores.samples import is_right
+from viper_lab.world.queries.generate import generate
+from viper_lab.world.queries.meaning import FAMILIES
+from viper_lab.world.queries.sample import WorldSample
+
+
+@dataclass(frozen=True)
+class Scored:
+    """One sample with its result; ``error`` is set where the run itself broke."""
+
+    sample: WorldSample
+    right: bool
+    result: RunResult | None
+    baselines: dict[str, bool]
+    error: str | None = None
+
+    @property
+    def outcome(self) -> str:
+        """``right``, ``wrong`` (an answer, but not the right one) or the failure's kind."""
+        if self.error is not None:
+            return "error"
+        if self.right:
+            return "right"
+        failure = self.result.failure if self.result is not None else None
+        return failure.kind if failure is not None else "wrong"
+
+
+@dataclass(frozen=True)
+class ScoreRequest:
+    """What to score: a fresh set drawn by ``seed``, ``limit`` samples in all."""
+
+    split: str = "test"
+    seed: int = 0
+    limit: int = 600
+    with_baselines: bool = False
+    workers: int = 2
+    families: tuple[str, ...] = FAMILIES
+
+
+def draw(request: ScoreRequest) -> list[WorldSample]:
+    """The samples of a request, the same number for every family."""
+    each = max(1, request.limit // len(request.families))
+    return [
+        sample
+        for family in request.families
+        for sample in generate(family, request.split, request.seed, each)
+    ]
+
+
+def score_samples(
+    reasoner: Reasoner,
+    samples: Sequence[WorldSample],
+    request: ScoreRequest,
+    on_done: Callable[[Scored], None] | None = None,
+) -> list[Scored]:
+    """Answers every sample; one that breaks counts as wrong and keeps its error."""
+    prior = {}
+    if request.with_baselines and "question" in request.families:
+        prior = dict(answer_prior(generate("question", "train", 0, PRIOR_SAMPLES)))
+    lock = threading.Lock()
+
+    def one(sample: WorldSample) -> Scored:
+        scored = _score_one(reasoner, sample, prior if request.with_baselines else None)
+        if on_done is not None:
+            with lock:
+                on_done(scored)
+        return scored
+
+    with ThreadPoolExecutor(max(1, request.workers)) as pool:
+        futures = [pool.submit(one, sample) for sample in samples]
+        try:
+            return [future.result() for future in futures]
+        except BaseException:
+            for future in futures:
+                future.cancel()
+            raise
+
+
+def run_options(query: Query) -> RunOptions:
+    """The options every sample of a score runs with."""
+    return RunOptions(task=query.task, options=query.options, sample_id=query.sample_id)
+
+
+def _score_one(reasoner: Reasoner, sample: WorldSample, prior: Any) -> Scored:
+    pixels = world_media(sample)()
+    query = sample.query
+    found: dict[str, bool] = {}
+    try:
+        result = reasoner.run(pixels, query.text, run_options(query))
+        if prior is not None:
+            found = baselines(reasoner.components, sample, pixels, prior)
+    except Exception as error:  # noqa: BLE001  (boundary: one sample must not end the set)
+        return Scored(sample, False, None, found, f"{type(error).__name__}: {error}")
+    return Scored(sample, is_right(sample, result.answer), result, found)
+
+
+def report(scored: Sequence[Scored], request: ScoreRequest) -> dict[str, Any]:
+    """The figures: ``overall``, ``families``, ``query_types``, ``failures``, ``baselines``."""
+    found: dict[str, Any] = {
+        "overall": _share(item.right for item in scored),
+        "families": {
+            family: _share(item.right for item in scored if item.sample.family == family)
+            for family in request.families
+        },
+        "query_types": {
+            f"{family}/{kind}": _share(
+                item.right
+                for item in scored
+                if (item.sample.family, item.sample.query_type) == (family, kind)
+            )
+            for family, kind in sorted(
+                {(item.sample.family, item.sample.query_type) for item in scored}
+            )
+        },
+        "steps": {
+            "one": _share(item.right for item in scored if item.sample.steps <= 1),
+            "two_or_more": _share(item.right for item in scored if item.sample.steps >= 2),
+        },
+        "failures": {
+            kind: proportion(count, len(scored))
+            for kind, count in Counter(item.outcome for item in scored).most_common()
+            if kind != "right"
+        },
+    }
+    if request.with_baselines:
+        found["baselines"] = {family: _baselines(scored, family) for family in request.families}
+    return found
+
+
+def _baselines(scored: Sequence[Scored], family: str) -> dict[str, Any]:
+    mine = [item for item in scored if item.sample.family == family]
+    names = list(dict.fromkeys(name for item in mine for name in item.baselines))
+    rows: dict[str, Any] = {
+        name: _share(item.baselines.get(name, False) for item in mine) for name in names
+    }
+    if family in TEXT_ALONE:
+        rows["chance"] = _chance([item.sample for item in mine])
+    return rows
+
+
+def _chance(samples: Sequence[WorldSample]) -> Estimate:
+    if all(sample.options for sample in samples):
+        values = [1 / len(sample.options) for sample in samples]
+    else:
+        by_type = answer_chance(samples)
+        values = [by_type[sample.query_type] for sample in samples]
+    value = sum(values) / max(len(values), 1)
+    return Estimate(value, len(values), value, value)
+
+
+def _share(hits: Iterable[bool]) -> Estimate:
+    values = list(hits)
+    return proportion(sum(values), len(values))

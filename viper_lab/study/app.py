@@ -1,0 +1,143 @@
+"""The study as a web application: a page made on the server, forms, no script.
+
+A participant is known by a random id in a cookie, and by nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+
+import anyio.to_thread
+import jinja2
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from viper.errors import ViperError
+from viper.strategies.seek.names import ACTIONS
+from viper.web.behind_token import behind_token, form_of
+from viper.web.embedded_media import embedded
+from viper_lab.study.desk import Place, StudyDesk, is_participant, new_participant
+
+_HERE = Path(__file__).parent
+
+COOKIE = "viper-study"
+WORDS = 2_000
+"""Characters of what a participant writes."""
+
+_MOST_BYTES = 16 * WORDS
+_MOST_PICTURE = 1_000_000
+_FORMS = ("take", "judge", "back", "end")
+
+_POLICY = (
+    "default-src 'none'; img-src data:; style-src 'self'; form-action 'self'; base-uri 'none'; "
+    "frame-ancestors 'none'"
+)
+
+
+@dataclass(frozen=True)
+class Study:
+    """What the application serves, and the token of its address."""
+
+    desk: StudyDesk
+    token: str
+
+
+def create_study(study: Study) -> Starlette:
+    """The application: everything lies below ``/TOKEN/``."""
+    forms = [
+        Route(f"/{name}", partial(_sent, study.desk, name), methods=["POST"], name=name)
+        for name in _FORMS
+    ]
+    page = Route("/", partial(_page, study.desk), name="study")
+    return behind_token([page, *forms], study.token, _POLICY, _FORMS, _static)
+
+
+@cache
+def _template() -> jinja2.Template:
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.from_string((_HERE / "study.html").read_text("utf-8"))
+
+
+def _static(name: str) -> tuple[str, str] | None:
+    return ((_HERE / name).read_text("utf-8"), "text/css") if name == "study.css" else None
+
+
+async def _page(desk: StudyDesk, request: Request) -> Response:
+    participant = _participant(request)
+    known = participant or new_participant()
+    html = await anyio.to_thread.run_sync(_html, desk, known)
+    response = HTMLResponse(html)
+    if not participant:
+        response.set_cookie(COOKIE, known, httponly=True, samesite="strict", path=request.url.path)
+    return response
+
+
+def _html(desk: StudyDesk, participant: str) -> str:
+    place = desk.place(participant)
+    with place.lock:
+        search = place.search
+        said, place.said = place.said, ""
+        pictures = embedded(place.media, _MOST_PICTURE) if place.media is not None else {}
+        return _template().render(
+            place=place,
+            search=search,
+            said=said,
+            total=len(place.order),
+            pictures=list(pictures.values()),
+            box=_box(place),
+            actions=ACTIONS,
+            longest=WORDS,
+        )
+
+
+def _box(place: Place) -> tuple[float, ...] | None:
+    """The box of the object that is looked at, pixels from the top-left corner."""
+    if place.search is None or place.search.now.focus is None:
+        return None
+    session = place.search.scene.session
+    return tuple(float(side) for side in session.region(place.search.now.focus).box)
+
+
+async def _sent(desk: StudyDesk, name: str, request: Request) -> Response:
+    participant = _participant(request)
+    if not participant:
+        raise HTTPException(400, "this page needs its cookie; load the page again")
+    fields = await form_of(request, _MOST_BYTES)
+
+    def given(name: str) -> str:
+        return " ".join(fields.get(name, "").split())[:WORDS]
+
+    await anyio.to_thread.run_sync(_carry_out, desk, participant, name, given)
+    return RedirectResponse("./", 303)
+
+
+def _carry_out(desk: StudyDesk, participant: str, name: str, given: Callable[[str], str]) -> None:
+    place = desk.place(participant)
+    with place.lock:
+        search = place.search
+        if search is None:
+            return
+        try:
+            if name == "take":
+                search.take(given("action"), given("words"))
+            elif name == "judge":
+                search.judge(given("worth"), given("told"))
+            elif name == "back":
+                search.back()
+            else:
+                desk.end(place, given("found") == "yes", given("answer"))
+        except ViperError as error:
+            place.said = str(error)
+
+
+def _participant(request: Request) -> str:
+    given = request.cookies.get(COOKIE, "")
+    return given if is_participant(given) else ""

@@ -1,0 +1,117 @@
+"""A search whose decisions are a person's: what a user study records.
+
+The actions are those of strategy ``seek``, all of them at every step: what people do where nothing
+is forbidden is what a transition graph is made of. Source: AVIS (Hu et al. 2023), sec. 3.3.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Literal, get_args
+
+from viper.errors import UsageError
+from viper.strategies.seek.actions import Observation, Scene, carry_out, is_possible, settled
+from viper.strategies.seek.memory import MemoryState, WorkingMemory
+from viper.strategies.seek.names import ACTIONS
+from viper_lab.study.records import Session, Step
+
+Worth = Literal["informative", "uninformative", "answer"]
+
+MOST_STEPS = 60
+"""Actions of one question."""
+
+
+@dataclass
+class HandSearch:
+    """One question of one participant.
+
+    Attributes:
+        steps: what was done, each judged but for the last, which may still be waiting.
+        seen: what the last action found, until it is judged; None: the next action may come.
+    """
+
+    participant: str
+    question: str
+    scene: Scene
+    steps: list[Step] = field(default_factory=list)
+    seen: Observation | None = None
+
+    def __post_init__(self) -> None:
+        self._memory = WorkingMemory(self.question)
+
+    @property
+    def now(self) -> MemoryState:
+        """Where the search is, and what is known."""
+        return self._memory.now
+
+    @property
+    def actions(self) -> tuple[str, ...]:
+        """What can be done now."""
+        if self.seen is not None or len(self.steps) >= MOST_STEPS:
+            return ()
+        return tuple(one for one in ACTIONS if is_possible(one, self.now))
+
+    def take(self, action: str, words: str = "") -> Observation:
+        """Does something; what it found waits to be judged.
+
+        Raises:
+            UsageError: it cannot be done now.
+            ViperError: the tool refused or failed; nothing is recorded.
+        """
+        if action not in self.actions:
+            raise UsageError(f"{action!r} cannot be done now; can be: {', '.join(self.actions)}")
+        if not words and ACTIONS[action].takes and action != "select":
+            raise UsageError(f"{action} needs words: {ACTIONS[action].takes}")
+        words = settled(action, words, self.now)
+        self.seen = carry_out(action, words, self.now, self.scene)
+        self.steps.append(Step(self.now.state, action, self.question, self.now.context, words, ""))
+        return self.seen
+
+    def judge(self, worth: str, told: str = "") -> None:
+        """Says what the last action was worth.
+
+        Args:
+            worth: one of :data:`Worth`.
+            told: what it told, in the participant's words; the first line found where empty.
+
+        Raises:
+            UsageError: there is nothing to judge, or no such verdict.
+        """
+        if self.seen is None or worth not in get_args(Worth):
+            raise UsageError(f"nothing to call {worth!r} now; choose an action")
+        seen, step = self.seen, self.steps[-1]
+        self.steps[-1] = replace(step, verdict=worth)
+        self.seen = None
+        if worth == "uninformative":
+            self.now.excluded[step.action, step.words if step.action == "select" else ""] = None
+            return
+        lines = seen.lines if seen.is_plain and not told else (told or seen.lines[0],)
+        self._memory.push(
+            MemoryState(
+                state=step.action,
+                query=self.question,
+                context=(*self.now.context, *(line for line in lines if line)),
+                focus=self.now.focus if seen.focus is None else seen.focus,
+                objects=self.now.objects if seen.objects is None else seen.objects,
+                led_here=(step.action, step.words if step.action == "select" else ""),
+            )
+        )
+
+    def back(self) -> bool:
+        """Goes back to the state before; False at the beginning. It is no action."""
+        return self.seen is None and self._memory.pop()
+
+    def ended(self, found: bool, answer: str = "") -> Session:
+        """The record: the answer was found, or could not be.
+
+        Raises:
+            UsageError: it was found, and is not said.
+        """
+        if found and not answer.strip():
+            raise UsageError("say what the answer is")
+        steps = list(self.steps)
+        if steps and not steps[-1].verdict:
+            steps[-1] = replace(steps[-1], verdict="answer" if found else "uninformative")
+        elif steps and found:
+            steps[-1] = replace(steps[-1], verdict="answer")
+        return Session(self.participant, self.question, tuple(steps), found, answer.strip())

@@ -1,0 +1,195 @@
+"""The embedded world's own annotated store: scenes about a concept, reserved or known, drawn now.
+
+The counterpart of an open-vocabulary set such as LVIS where none can be downloaded. All of its
+scenes are of the training split, so none can turn up in validation or test, and of ranges of it
+that no training of the shipped models draws from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from types import MappingProxyType
+
+from viper.errors import UsageError
+from viper.tuning.collect import AnnotatedPicture, Annotation, Mask, checked_limit
+from viper.tuning.concept_names import spellings
+from viper_lab.world.layout import sample_scene
+from viper_lab.world.render import render_scene
+from viper_lab.world.reserved import CONCEPTS, reserved_scene
+from viper_lab.world.scene import RenderedScene, Scene, SceneObject
+from viper_lab.world.splits import combinations
+from viper_lab.world.vocabulary import (
+    COLOURS,
+    HELD_OUT_COMBINATIONS,
+    MATERIALS,
+    RESERVED_COLOURS,
+    RESERVED_PATTERNS,
+    RESERVED_SHAPES,
+    SHAPES,
+    SIZES,
+)
+
+SPLIT = "train"
+
+WORDS: Mapping[str, str] = MappingProxyType(
+    {
+        **dict.fromkeys(SIZES, "size"),
+        **dict.fromkeys(COLOURS + RESERVED_COLOURS, "colour"),
+        **dict.fromkeys(MATERIALS, "material"),
+        **dict.fromkeys(SHAPES + RESERVED_SHAPES, "shape"),
+        **dict.fromkeys(RESERVED_PATTERNS, "pattern"),
+    }
+)
+"""Each word of the world with the attribute that it is a value of."""
+
+LABELS: tuple[str, ...] = (
+    *SHAPES,
+    *(f"{colour} {shape}" for colour, shape in combinations(SPLIT)),
+    *CONCEPTS,
+)
+"""The usual names of what is annotated: shapes, coloured shapes, reserved concepts."""
+
+SEEDS = 1_000
+"""Seeds of stores and searches; each has scenes of its own."""
+
+SCENES = 5_000
+"""Scenes of one kind that a seed may look through."""
+
+SEARCH_FIRST = 5_000_000
+"""Where the scenes of searches begin among those of a concept; stores are before."""
+
+_KNOWN_FIRST = 4 * 10**8
+"""Where scenes about known concepts begin in the split, beyond all that a training draws."""
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """What the words of a concept say of an object.
+
+    Attributes:
+        label: the concept in the world's own spelling and order, as ``small red cube``.
+        values: attribute to value.
+        reserved: the reserved word among them, or None.
+    """
+
+    label: str
+    values: Mapping[str, str]
+    reserved: str | None
+
+    def holds(self, thing: SceneObject) -> bool:
+        """Whether an object has all that the words say."""
+        return all(getattr(thing, name) == value for name, value in self.values.items())
+
+
+def meaning_of(concept: str) -> Meaning | None:
+    """What a concept means here; None if a word is unknown, two contradict, or two are reserved.
+
+    No scene holds two reserved concepts in one object.
+    """
+    for spelling in spellings(concept):
+        words = spelling.split()
+        values = {WORDS[word]: word for word in words if word in WORDS}
+        reserved = [word for word in words if word in CONCEPTS]
+        if words and len(values) == len(words) and len(reserved) < 2:
+            order = ("size", "pattern", "colour", "material", "shape")
+            label = " ".join(values[name] for name in order if name in values)
+            return Meaning(label, values, reserved[0] if reserved else None)
+    return None
+
+
+def first_scene(seed: int) -> int:
+    """Where the scenes of a seed begin.
+
+    Raises:
+        UsageError: the seed is out of range.
+    """
+    if not 0 <= seed < SEEDS:
+        raise UsageError(f"seed {seed} has no scenes of its own here; choose one in [0, {SEEDS})")
+    return seed * SCENES
+
+
+def scene_about(meaning: Meaning, index: int, *, present: bool = True) -> Scene:
+    """Scene ``index`` that may show a concept; with ``present`` a reserved one is surely there."""
+    if meaning.reserved is None:
+        return sample_scene(SPLIT, _KNOWN_FIRST + index)
+    return reserved_scene(SPLIT, index, meaning.reserved, present=present)
+
+
+def scenes_with(meaning: Meaning, first: int) -> Iterator[tuple[int, Scene, tuple[int, ...]]]:
+    """Index, scene and which objects show the concept, where any does, from ``first`` on.
+
+    None for a pair of colour and shape that is held out for the test split.
+    """
+    if (meaning.values.get("colour"), meaning.values.get("shape")) in HELD_OUT_COMBINATIONS:
+        return
+    for index in range(first, first + SCENES):
+        scene = scene_about(meaning, index)
+        shown = tuple(i for i, thing in enumerate(scene.objects) if meaning.holds(thing))
+        if shown:
+            yield index, scene, shown
+
+
+def labels_of(thing: SceneObject) -> tuple[str, ...]:
+    """What an object is called: its shape, its coloured shape, the reserved words that it shows."""
+    words = (thing.pattern, thing.colour, thing.shape)
+    reserved = [word for word in words if word and word in CONCEPTS]
+    patterned = [f"{thing.pattern} {thing.shape}"] if thing.pattern else []
+    return tuple(
+        dict.fromkeys([thing.shape, f"{thing.colour} {thing.shape}", *patterned, *reserved])
+    )
+
+
+class WorldStore:
+    """Scenes of the embedded world as an :class:`~viper.tuning.collect.AnnotatedStore`.
+
+    Every object is annotated, with its exact box and mask.
+    """
+
+    name = "world"
+
+    def vocabulary(self) -> Sequence[str]:
+        """:data:`LABELS`."""
+        return LABELS
+
+    def names_of(self, concept: str) -> tuple[str, ...]:
+        """The world's spelling of a concept; empty if it has no such words."""
+        meaning = meaning_of(concept)
+        return () if meaning is None else (meaning.label,)
+
+    def samples(self, concept: str, limit: int, *, seed: int = 0) -> list[AnnotatedPicture]:
+        """Scenes in which an object shows the concept; any words of the world, not labels only.
+
+        Drawn now, some 40 a second; fewer than ``limit`` where :data:`SCENES` hold no more.
+
+        Raises:
+            UsageError: the limit or the seed is out of range.
+        """
+        checked_limit(limit)
+        meaning, first = meaning_of(concept), first_scene(seed)
+        if meaning is None:
+            return []
+        found = zip(scenes_with(meaning, first), range(limit), strict=False)
+        return [_picture(meaning, *scene) for scene, _ in found]
+
+
+def _picture(
+    meaning: Meaning, index: int, scene: Scene, shown: tuple[int, ...]
+) -> AnnotatedPicture:
+    still = render_scene(scene)
+    things = tuple(_annotation(still, i) for i in range(len(scene.objects)))
+    absent = frozenset(LABELS).difference(*(thing.labels for thing in things))
+    kind = meaning.reserved or "known"
+    name, image = f"world:{kind}:{index}", still.image
+    return AnnotatedPicture(name, meaning.label, things, shown, absent, image.copy)
+
+
+def _annotation(still: RenderedScene, index: int) -> Annotation:
+    x0, y0, x1, y1 = (float(edge) for edge in still.boxes[index])
+    labels = labels_of(still.scene.objects[index])
+    return Annotation(labels, (x0, y0, x1, y1), partial(_copied, still.masks[index]))
+
+
+def _copied(mask: Mask) -> Mask:
+    return mask.copy()

@@ -1,0 +1,172 @@
+"""Clips: a few objects on a table to which things happen, simulated and rendered.
+
+:func:`sample_clip` is light (no pixels): objects, positions and exact events.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from viper_lab.world.events import object_name
+from viper_lab.world.motion import (
+    TABLE_HALF_X,
+    TABLE_HALF_Y,
+    ScriptImpossibleError,
+    draw_script,
+    perform,
+)
+from viper_lab.world.render import Camera, Light, Stage, Table
+from viper_lab.world.render_shapes import RADIUS, half_height
+from viper_lab.world.scene import (
+    CLIP_FRAMES,
+    CLIP_HEIGHT,
+    CLIP_WIDTH,
+    ClipEvent,
+    RenderedClip,
+    SceneObject,
+)
+from viper_lab.world.splits import combinations, scene_seed
+from viper_lab.world.vocabulary import MATERIALS
+
+CAMERA = Camera.around(height=7.2, distance=8.6, aim=0.1)
+"""Where every clip is filmed from: the whole table is in view."""
+
+_ROUNDNESS = {"cube": 0.86, "ball": 0.93, "cylinder": 0.74, "cone": 0.92, "ring": 0.85}
+
+WANTED_KINDS = ("hit", "hit", "hit", "stop", "stop", None)
+"""A clip must hold the kind drawn from here: hits and stops are hard to place by chance."""
+
+TRIES_PER_SCRIPT = 60
+
+
+@dataclass(frozen=True)
+class Clip:
+    """What happens in a clip, before anything is drawn.
+
+    Attributes:
+        objects: 2 to 4, no two of the same colour and shape; ``position`` is the first one.
+        events: 2 to 5, sorted by start. Two events do not overlap in time, save a
+            hit and the start that it causes (see ``events.is_consequence``).
+        positions: float32 [T, N, 3], centres in table units; NaN while not there.
+        seed: reproduces the clip and its rendering.
+    """
+
+    objects: tuple[SceneObject, ...]
+    events: tuple[ClipEvent, ...]
+    positions: NDArray[np.float32]
+    seed: int
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the objects are called, e.g. ``red cube``."""
+        return tuple(object_name(thing) for thing in self.objects)
+
+
+def sample_clip(split: str, index: int) -> Clip:
+    """The clip number ``index`` of a split; the same every time.
+
+    Objects whose (colour, shape) is held out appear in the test split only.
+
+    Raises:
+        UnknownNameError: there is no such split.
+    """
+    return clip_from_seed(scene_seed(split, index), held_out=split == "test")
+
+
+def clip_from_seed(seed: int, *, held_out: bool = False) -> Clip:
+    """The clip that a seed stands for; ``held_out`` allows held-out (colour, shape) pairs."""
+    draw = random.Random(f"clip {seed}")
+    wanted = draw.choice(WANTED_KINDS)
+    while True:
+        things = _draw_objects(draw, held_out)
+        radii = [contact_radius(thing) for thing in things]
+        heights = [half_height(thing.shape, thing.size) for thing in things]
+        try:
+            steps, first_moving = draw_script(draw, len(things))
+        except ScriptImpossibleError:
+            continue
+        if wanted and wanted not in {step.kind for step in steps}:
+            continue
+        for _ in range(TRIES_PER_SCRIPT):
+            try:
+                positions, events = perform(draw, steps, first_moving, radii, heights)
+            except ScriptImpossibleError:
+                continue
+            placed = [
+                replace(thing, position=_first_position(positions[:, i]))
+                for i, thing in enumerate(things)
+            ]
+            return Clip(tuple(placed), events, positions, seed)
+
+
+def contact_radius(thing: SceneObject) -> float:
+    """Radius of the circle on the table with which an object touches others."""
+    return RADIUS[thing.size] * _ROUNDNESS[thing.shape]
+
+
+def render_clip(clip: Clip) -> RenderedClip:
+    """The frames of a clip with the visible box of each object; a function of the clip alone."""
+    frames, boxes = render_frames(clip, range(CLIP_FRAMES))
+    return RenderedClip(clip.objects, frames, boxes, clip.events, clip.seed)
+
+
+def render_frames(
+    clip: Clip, wanted: Iterable[int]
+) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
+    """Some frames uint8 [K, H, W, 3] of a clip, and visible boxes float32 [K, N, 4] in them."""
+    stage = Stage(CAMERA, CLIP_WIDTH, CLIP_HEIGHT, 1, Light.for_seed(clip.seed), _table(clip.seed))
+    frames: list[NDArray[np.uint8]] = []
+    boxes: list[NDArray[np.float32]] = []
+    before: NDArray[np.float32] | None = None
+    for here in clip.positions[list(wanted)]:
+        if before is not None and np.array_equal(here, before, equal_nan=True):
+            frames.append(frames[-1])
+            boxes.append(boxes[-1])
+            continue
+        there = np.flatnonzero(~np.isnan(here[:, 0]))
+        things = [replace(clip.objects[i], position=tuple(here[i].tolist())) for i in there]
+        picture = stage.render(things)
+        seen = np.full((len(here), 4), np.nan, np.float32)
+        seen[there] = picture.boxes
+        frames.append(picture.image)
+        boxes.append(seen)
+        before = here
+    return np.stack(frames), np.stack(boxes)
+
+
+def _table(seed: int) -> Table:
+    tone, warmth = np.random.default_rng([seed, 7]).uniform((0.46, 0.97), (0.6, 1.03))
+    return Table(
+        -TABLE_HALF_X,
+        -TABLE_HALF_Y,
+        TABLE_HALF_X,
+        TABLE_HALF_Y,
+        colour=(float(tone * warmth), float(tone), float(tone / warmth)),
+    )
+
+
+def _first_position(track: NDArray[np.float32]) -> tuple[float, float, float]:
+    x, y, z = track[~np.isnan(track[:, 0])][0]
+    return float(x), float(y), float(z)
+
+
+def _draw_objects(draw: random.Random, held_out: bool) -> list[SceneObject]:
+    """2 to 4 objects of different names."""
+    pairs = combinations("test" if held_out else "train")
+    return [
+        SceneObject(
+            shape=shape,
+            colour=colour,
+            material=draw.choice(MATERIALS),
+            size="big" if draw.random() < 0.3 else "small",
+            position=(0.0, 0.0, 0.0),
+            yaw=draw.uniform(0, 2 * math.pi),
+        )
+        for colour, shape in draw.sample(pairs, draw.choice((2, 3, 3, 4)))
+    ]

@@ -1,0 +1,97 @@
+"""Scenes and clips of the embedded world, with queries about each that its generator thinks up.
+
+Nothing is picked for being answered rightly: the kinds of queries are drawn as the data set draws
+them, for whatever the scene holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from random import Random
+
+from viper.web.demo.visit import Example, Scene
+from viper_lab.world.clips import render_clip, sample_clip
+from viper_lab.world.layout import sample_scene
+from viper_lab.world.queries import compositional, referring, temporal
+from viper_lab.world.queries.clip_truth import ClipTruth
+from viper_lab.world.queries.generate import PROPOSALS
+from viper_lab.world.queries.lexicon import NoSuchNounError, Nouns
+from viper_lab.world.queries.meaning import Meaning
+from viper_lab.world.queries.scene_nouns import SceneNouns
+from viper_lab.world.queries.truth import SceneTruth, UnanswerableError
+from viper_lab.world.render import render_scene
+
+Draw = Callable[[str, Nouns, Random], Meaning]
+Say = Callable[[Meaning, Random, str], tuple[str, str]]
+
+SPLIT = "val"
+"""Whose scenes are drawn: none that a model was trained on, and none of the final test."""
+
+EACH = 3
+"""Queries of a family about one scene."""
+
+
+def draw_picture(index: int) -> Scene:
+    """Return the scene of that number (``viper world render --index``), with queries about it."""
+    rendered = render_scene(sample_scene(SPLIT, index))
+    truth, random = SceneTruth(rendered), Random(f"demo scene {index}")
+    nouns = SceneNouns(truth, random, held_out=False)
+
+    def examples(weights: Mapping[str, float], draw: Draw, say: Say) -> list[Example]:
+        found: dict[str, Example] = {}
+        for type_ in _types(weights, random):
+            try:
+                meaning = draw(type_, nouns, random)
+                truth.answer(meaning)
+            except (NoSuchNounError, UnanswerableError):
+                continue
+            _, text = say(meaning, random, SPLIT)
+            found[text] = Example(text)
+            if len(found) == EACH:
+                break
+        return list(found.values())
+
+    return Scene(
+        rendered.image,
+        f"scene {index}",
+        (
+            *examples(referring.WEIGHTS, referring.draw_referring, referring.say_referring),
+            *examples(
+                compositional.WEIGHTS,
+                compositional.draw_compositional,
+                compositional.say_compositional,
+            ),
+        ),
+    )
+
+
+def draw_clip(index: int) -> Scene:
+    """The clip of that number, with questions and what could be their answers."""
+    clip = sample_clip(SPLIT, index)
+    truth, random = ClipTruth(clip.objects, clip.events), Random(f"demo clip {index}")
+    found: dict[str, Example] = {}
+    for type_ in _types(temporal.WEIGHTS, random):
+        example = _about_clip(truth, type_, random)
+        if example is not None:
+            found.setdefault(example.text, example)
+        if len(found) == EACH:
+            break
+    return Scene(render_clip(clip).frames, f"clip {index}", tuple(found.values()))
+
+
+def _about_clip(truth: ClipTruth, type_: str, random: Random) -> Example | None:
+    """A query of a type that the clip has an answer to."""
+    meanings = truth.meanings(type_)
+    random.shuffle(meanings)
+    for meaning in meanings:
+        try:
+            event = truth.answer(meaning)
+        except UnanswerableError:
+            continue
+        _, text = temporal.say_temporal(meaning, random, SPLIT)
+        return Example(text, tuple(truth.options(meaning, event, random, held_out=False)))
+    return None
+
+
+def _types(weights: Mapping[str, float], random: Random) -> list[str]:
+    return random.choices(tuple(weights), tuple(weights.values()), k=PROPOSALS)

@@ -1,0 +1,47 @@
+"""A scene with some objects of other looks, in the same places: what an ideal edit would show."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from viper_lab.world.annotated import WORDS
+from viper_lab.world.render_shapes import half_height
+from viper_lab.world.scene import Scene, SceneObject
+
+
+def looks_of(phrase: str) -> dict[str, str]:
+    """What a phrase says of an object, attribute to value; other words say nothing.
+
+    ``{"colour": "blue", "shape": "ball"}`` of "a blue ball".
+    """
+    return {WORDS[word]: word for word in phrase.split() if word in WORDS}
+
+
+def with_looks(scene: Scene, indexes: Iterable[int], looks: Mapping[str, str | None]) -> Scene:
+    """The scene with objects that look otherwise; each stands where the one before it stood.
+
+    Attributes that ``looks`` does not name stay, but for a pattern.
+    """
+    chosen = set(indexes)
+    things = [
+        _changed(thing, looks) if index in chosen else thing
+        for index, thing in enumerate(scene.objects)
+    ]
+    return dataclasses.replace(scene, objects=tuple(things))
+
+
+def without(scene: Scene, indexes: Iterable[int]) -> Scene:
+    """The scene without some objects."""
+    left_out = set(indexes)
+    things = (thing for index, thing in enumerate(scene.objects) if index not in left_out)
+    return dataclasses.replace(scene, objects=tuple(things))
+
+
+def _changed(old: SceneObject, looks: Mapping[str, str | None]) -> SceneObject:
+    changes: dict[str, Any] = {"pattern": None, **looks}
+    new = dataclasses.replace(old, **changes)
+    x, y, z = old.position
+    rise = half_height(new.shape, new.size) - half_height(old.shape, old.size)
+    return dataclasses.replace(new, position=(x, y, z + rise))

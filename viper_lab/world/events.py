@@ -1,0 +1,117 @@
+"""What can happen in a clip, and how it is said.
+
+An object is named by colour and shape, which is unique within a clip. The
+canonical sentence of an event is :func:`event_phrase`; :func:`paraphrases`
+lists other ways of saying the same thing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from viper_lab.world.scene import ClipEvent, SceneObject
+
+EVENT_KINDS = ("start", "stop", "hit", "appear", "fall")
+
+VERBS = {
+    "start": "starts moving",
+    "stop": "stops",
+    "hit": "hits",
+    "appear": "appears",
+    "fall": "falls off the table",
+}
+"""The canonical verb of each kind; ``hit`` is followed by its target."""
+
+TEMPLATES: dict[str, tuple[str, ...]] = {
+    "start": (
+        "{a} starts moving",
+        "{a} starts to move",
+        "{a} begins moving",
+        "{a} begins to move",
+        "{a} sets off",
+        "{a} starts",
+        "{a} moves",
+    ),
+    "stop": (
+        "{a} stops",
+        "{a} stops moving",
+        "{a} comes to rest",
+        "{a} comes to a stop",
+        "{a} halts",
+        "{a} stands still",
+    ),
+    "hit": (
+        "{a} hits {b}",
+        "{a} collides with {b}",
+        "{a} bumps into {b}",
+        "{a} strikes {b}",
+        "{a} runs into {b}",
+        "{b} is hit by {a}",
+        "{b} gets hit by {a}",
+    ),
+    "appear": (
+        "{a} appears",
+        "{a} drops in",
+        "{a} shows up",
+        "{a} comes into view",
+        "{a} drops onto the table",
+    ),
+    "fall": (
+        "{a} falls off the table",
+        "{a} falls off",
+        "{a} falls down",
+        "{a} drops off the table",
+        "{a} leaves the table",
+        "{a} falls",
+    ),
+}
+"""Ways of saying each kind; the first is the canonical one."""
+
+
+def object_name(thing: SceneObject) -> str:
+    """``red cube``: what a clip's object is called."""
+    return f"{thing.colour} {thing.shape}"
+
+
+def say(kind: str, actor: str, target: str | None = None) -> str:
+    """The canonical sentence from ready-made names, e.g. ``the red cube hits the blue ball``."""
+    return TEMPLATES[kind][0].format(a=f"the {actor}", b=f"the {target}")
+
+
+def event_phrase(event: ClipEvent, objects: Sequence[SceneObject]) -> str:
+    """The canonical sentence of an event: ``the red cube falls off the table``."""
+    target = None if event.target is None else object_name(objects[event.target])
+    return say(event.kind, object_name(objects[event.actor]), target)
+
+
+def short_names(index: int, objects: Sequence[SceneObject]) -> list[str]:
+    """Shorter names that still mean only ``objects[index]``: its shape, or ``red thing``."""
+    thing = objects[index]
+    names = []
+    if sum(other.shape == thing.shape for other in objects) == 1:
+        names.append(thing.shape)
+    if sum(other.colour == thing.colour for other in objects) == 1:
+        names += [f"{thing.colour} thing", f"{thing.colour} object"]
+    return names
+
+
+def paraphrases(kind: str, actor: str, target: str | None = None) -> list[str]:
+    """Every template of ``kind`` filled with the names as given (put the article in yourself)."""
+    return [template.format(a=actor, b=target) for template in TEMPLATES[kind]]
+
+
+def is_consequence(event: ClipEvent, events: Iterable[ClipEvent]) -> bool:
+    """Whether ``event`` is a start that a hit brought about (and so overlaps that hit in time)."""
+    return event.kind == "start" and any(
+        hit.kind == "hit" and hit.target == event.actor and hit.start <= event.start < hit.end
+        for hit in events
+    )
+
+
+def comes_before(first: ClipEvent, second: ClipEvent) -> bool:
+    """Whether ``first`` is over before ``second`` begins: the order anybody would see.
+
+    Two events of a clip are always ordered one way or the other, except a hit
+    and the start that it causes.
+    """
+    return first.end <= second.start

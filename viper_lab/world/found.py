@@ -1,0 +1,115 @@
+"""Pictures of a concept as a search would find them, and, on purpose, some that are wrong.
+
+The counterpart of searching the web where there is none. A share of wrong pictures serves the
+measurement of how well validation discards what was learned from them: the search knows which
+are wrong, what it hands out does not.
+"""
+
+from __future__ import annotations
+
+import random
+from functools import partial
+
+from viper.errors import UsageError
+from viper.tools.crops import object_crop
+from viper.tools.roles import Pixels
+from viper.tuning.collect import FoundPicture, checked_limit
+from viper_lab.world.annotated import (
+    SCENES,
+    SEARCH_FIRST,
+    Meaning,
+    first_scene,
+    meaning_of,
+    scene_about,
+    scenes_with,
+)
+from viper_lab.world.render import render_scene
+from viper_lab.world.scene import Scene
+
+_BLOCK = 10
+"""Of so many pictures in a row the share of wrong ones is exact."""
+
+
+class WorldSearch:
+    """Crops around objects of the embedded world as a :class:`~viper.tuning.collect.PictureSearch`.
+
+    Args:
+        wrong: share of pictures, in tenths, that show another object instead.
+        seed: which scenes, and which pictures are wrong.
+
+    Raises:
+        UsageError: the share is not within [0, 1] or no tenth, or the seed is out of range.
+    """
+
+    name = "world-search"
+
+    def __init__(self, wrong: float = 0.0, seed: int = 0) -> None:
+        if not 0 <= wrong <= 1 or abs(wrong * _BLOCK - round(wrong * _BLOCK)) > 1e-9:
+            raise UsageError(f"a share of wrong pictures of {wrong}; expected 0, 0.1, … or 1")
+        self._wrong, self._seed = round(wrong * _BLOCK), seed
+        self._first = first_scene(seed)
+
+    def search(self, text: str, limit: int) -> list[FoundPicture]:
+        """Crops of objects that show a concept, one a scene; empty if it has unknown words.
+
+        Raises:
+            UsageError: the limit is out of range.
+        """
+        checked_limit(limit)
+        meaning = meaning_of(text)
+        if meaning is None:
+            return []
+        start = self._first + SEARCH_FIRST
+        scenes = zip(scenes_with(meaning, start), range(limit), strict=False)
+        return [
+            self._found(text, meaning, place, index, scene, shown)
+            for place, ((index, scene, shown), _) in enumerate(scenes)
+        ]
+
+    def is_wrong(self, picture: FoundPicture) -> bool:
+        """Whether a picture of this search was made wrong; for measurements, never for learning."""
+        return self.is_wrong_name(picture.picture_id)
+
+    def is_wrong_name(self, picture_id: str) -> bool:
+        """The same of a picture by its name."""
+        label, place = picture_id.split(":")[-2:]
+        meaning = meaning_of(label)
+        return meaning is not None and self._is_wrong(meaning, int(place))
+
+    def _is_wrong(self, meaning: Meaning, place: int) -> bool:
+        block, within = divmod(place, _BLOCK)
+        drawn = random.Random(f"wrong:{self._seed}:{meaning.label}:{block}")
+        return within in drawn.sample(range(_BLOCK), self._wrong)
+
+    def _found(
+        self,
+        text: str,
+        meaning: Meaning,
+        place: int,
+        index: int,
+        scene: Scene,
+        shown: tuple[int, ...],
+    ) -> FoundPicture:
+        drawn = random.Random(f"crop:{self._seed}:{meaning.label}:{place}")
+        if self._is_wrong(meaning, place):
+            scene, shown = _without(meaning, index)
+        load = partial(_crop, scene, drawn.choice(shown))
+        name = f"{self.name}:{self._seed}:{meaning.label}:{place}"
+        origin = {"world": meaning.label, "seed": self._seed, "place": place}
+        return FoundPicture(name, text, origin, load)
+
+
+def _without(meaning: Meaning, index: int) -> tuple[Scene, tuple[int, ...]]:
+    """The next scene of which no object shows the concept, and all of its objects."""
+    for each in range(index, index + SCENES):
+        scene = scene_about(meaning, each, present=False)
+        if not any(map(meaning.holds, scene.objects)):
+            return scene, tuple(range(len(scene.objects)))
+    raise UsageError(f"every scene shows {meaning.label!r}; no picture of it can be wrong")
+
+
+def _crop(scene: Scene, index: int) -> Pixels:
+    """The square around one object, uint8 [S, S, 3]; drawn at each call."""
+    still = render_scene(scene)
+    x0, y0, x1, y1 = (float(edge) for edge in still.boxes[index])
+    return object_crop(still.image, (x0, y0, x1, y1))

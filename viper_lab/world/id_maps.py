@@ -1,0 +1,49 @@
+"""Which pixel shows which object of a still: cast again from its scene, or kept on disk.
+
+The store of stills holds no masks; an id map is cheaper to cast again than to read one mask an
+object, and a training that needs many keeps them in one file.
+"""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+from numpy.typing import NDArray
+
+from viper_lab.world.render import SAMPLES
+from viper_lab.world.render_camera import Camera
+from viper_lab.world.render_stage import Stage
+from viper_lab.world.scene import IMAGE_HEIGHT, IMAGE_WIDTH, Scene
+from viper_lab.world.stills import LOOK, Stills
+
+Ids = NDArray[np.uint8]
+"""uint8 [H, W]: 0 where no object is seen, i + 1 where ``scene.objects[i]`` is."""
+
+
+def id_map(scene: Scene) -> Ids:
+    """What each pixel of a still shows, by the rule of its masks: at least half of the samples.
+
+    Where two objects share a pixel evenly, the later one has it.
+    """
+    stage = Stage(Camera.for_scene(scene), IMAGE_WIDTH, IMAGE_HEIGHT, SAMPLES)
+    met, _ = stage.ids(scene.objects, stands=True)
+    ids = np.zeros((IMAGE_HEIGHT, IMAGE_WIDTH), np.uint8)
+    for index in range(len(scene.objects)):
+        ids[(met == index).sum(0) * 2 >= SAMPLES] = index + 1
+    return ids
+
+
+def id_maps(stills: Stills) -> Ids:
+    """The id maps of stills on disk, uint8 [N, H, W], memory-mapped; cast on first use.
+
+    They are kept beside the stills, in one file for so many of a split.
+    """
+    path = stills.folder / f"look{LOOK}-{stills.split}-ids-{len(stills)}.npy"
+    if not path.exists():
+        maps = np.stack([id_map(truth.scene) for truth in stills.truths])
+        part = path.with_suffix(f".{os.getpid()}.part")
+        with part.open("wb") as file:
+            np.save(file, maps)
+        part.replace(path)
+    return np.asarray(np.load(path, "r"))

@@ -1,0 +1,111 @@
+"""The texts of a catalogue: short articles, some of them about other things that sound alike."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from random import Random
+
+from viper_lab.world.knowledge.catalogue import Catalogue
+from viper_lab.world.knowledge.facts import RELATIONS, value_of
+
+LEFT_OUT = 0.1
+"""Share of the facts that no text tells: questions about them have no answer."""
+
+_FILLING = (
+    "many people like it.",
+    "visitors ask for it often.",
+    "not much else is known.",
+    "it was shown at the fair.",
+    "a copy stands in the hall.",
+    "old letters speak of it.",
+    "it is talked about in every inn.",
+    "there are songs about it.",
+)
+_GOSSIP = (
+    "a friend of mine has seen # and * on the same day.",
+    "# is often taken for *.",
+    "people who like # like * too.",
+    "some say that # is better than *.",
+)
+_COLOUR_WORDS = (
+    "people of @ call # *.",
+    "in @ * is the word for #.",
+    "* is what they say for # in @.",
+)
+
+
+@dataclass(frozen=True)
+class Article:
+    """A text. ``about`` names the thing that it tells facts of; "" of one that tells none."""
+
+    title: str
+    text: str
+    about: str = ""
+
+
+def things(catalogue: Catalogue) -> Iterator[tuple[str, str]]:
+    """Kind and name of everything that there are facts of."""
+    for kind, entries in (
+        ("design", catalogue.designs),
+        ("maker", catalogue.makers),
+        ("place", catalogue.places),
+        ("work", catalogue.works),
+    ):
+        for one in entries:
+            yield kind, one.name
+
+
+def left_out(catalogue: Catalogue, share: float = LEFT_OUT) -> frozenset[tuple[str, str]]:
+    """Thing and relation of the facts that no text tells; they end a chain, and none leads on."""
+    random = Random(f"left out {catalogue.split} {catalogue.seed}")
+    return frozenset(
+        (name, relation)
+        for kind, name in things(catalogue)
+        for relation, one in RELATIONS.items()
+        if one.of == kind and not one.leads_to and random.random() < share
+    )
+
+
+def articles(
+    catalogue: Catalogue, untold: Collection[tuple[str, str]] = frozenset(), gossip: int = 60
+) -> list[Article]:
+    """The texts of a catalogue, in no order.
+
+    Args:
+        untold: thing and relation of facts that are left out.
+        gossip: texts that name things and tell nothing of them.
+    """
+    random = Random(f"articles {catalogue.split} {catalogue.seed}")
+    found = [_article(catalogue, kind, name, untold, random) for kind, name in things(catalogue)]
+    for (place, colour), word in catalogue.colour_words.items():
+        said = random.choice(_COLOUR_WORDS).replace("#", colour).replace("*", word)
+        found.append(Article(f"the words of {place}", said.replace("@", place), place))
+    names = [name for _, name in things(catalogue)]
+    for _ in range(gossip):
+        one, other = random.sample(names, 2)
+        said = random.choice(_GOSSIP).replace("#", one).replace("*", other)
+        found.append(Article(f"{one} and {other}", f"{said} {random.choice(_FILLING)}"))
+    random.shuffle(found)
+    return found
+
+
+def _article(
+    catalogue: Catalogue,
+    kind: str,
+    name: str,
+    untold: Collection[tuple[str, str]],
+    random: Random,
+) -> Article:
+    sentences = [
+        random.choice(one.statements)
+        .replace("#", name)
+        .replace("*", value_of(catalogue, name, relation))
+        for relation, one in RELATIONS.items()
+        if one.of == kind and (name, relation) not in untold
+    ]
+    if kind == "design" and catalogue.design(name).mark:
+        sentences.append(f"{name} bears the mark {catalogue.design(name).mark}.")
+    random.shuffle(sentences)
+    sentences.insert(random.randint(0, len(sentences)), random.choice(_FILLING))
+    return Article(name, " ".join(sentences), name)

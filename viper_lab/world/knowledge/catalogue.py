@@ -1,0 +1,200 @@
+"""A catalogue: designs of objects with fictional names, their makers, and where these are.
+
+Names are invented anew for each catalogue, so nobody can know them; those of training and those of
+testing never meet (:func:`viper_lab.recipes.writer_words.is_test_word`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from random import Random
+
+from viper.errors import UsageError
+from viper_lab.recipes.writer_words import made_up_words
+from viper_lab.world.splits import check_split, combinations
+from viper_lab.world.vocabulary import COLOURS, MATERIALS, SIZES
+
+DESIGNS = 120
+"""Of a catalogue by default."""
+
+WORKS, COLOUR_PLACES = 40, 4
+"""Pictures that are known by name; places with words of their own for colors."""
+
+MARKED = 0.2
+"""Share of the designs that share their look with another one, and bear marks to tell them by."""
+
+_LETTERS = "ABCDEFHKLMNPRTUVXYZ"
+"""Of marks: those that are not read for one another."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a design looks like."""
+
+    shape: str
+    colour: str
+    material: str
+    size: str
+
+    @property
+    def words(self) -> str:
+        """All of it, ``small red metal cube``."""
+        return f"{self.size} {self.colour} {self.material} {self.shape}"
+
+    def differences(self, other: Look) -> int:
+        """In how many attributes another one differs."""
+        mine = (self.shape, self.colour, self.material, self.size)
+        theirs = (other.shape, other.colour, other.material, other.size)
+        return sum(one != another for one, another in zip(mine, theirs, strict=True))
+
+
+@dataclass(frozen=True)
+class Place:
+    """A town. ``river``, ``region`` and ``mayor`` are names."""
+
+    name: str
+    region: str
+    river: str
+    mayor: str
+
+
+@dataclass(frozen=True)
+class Maker:
+    """Who makes designs; ``place`` is a town's name."""
+
+    name: str
+    founded: int
+    founder: str
+    place: str
+
+
+@dataclass(frozen=True)
+class Design:
+    """An entry of the catalogue.
+
+    Attributes:
+        mark: printed on a label in front of it; "" where it has none.
+        maker: a maker's name.
+        price: in coins.
+    """
+
+    name: str
+    look: Look
+    maker: str
+    year: int
+    price: int
+    designer: str
+    mark: str = ""
+
+
+@dataclass(frozen=True)
+class Work:
+    """A picture that is known by a name: who took it, and when."""
+
+    name: str
+    taker: str
+    taken: int
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """Designs, makers and places that belong together, and pictures that are known by name.
+
+    Attributes:
+        works: as many as questions about them may need, in no order.
+        colour_words: what a color is called at a place, by (place, color).
+    """
+
+    split: str
+    seed: int
+    designs: tuple[Design, ...]
+    makers: tuple[Maker, ...]
+    places: tuple[Place, ...]
+    works: tuple[Work, ...]
+    colour_words: Mapping[tuple[str, str], str]
+
+    def design(self, name: str) -> Design:
+        """The design of that name."""
+        return next(one for one in self.designs if one.name == name)
+
+    def maker(self, name: str) -> Maker:
+        """The maker of that name."""
+        return next(one for one in self.makers if one.name == name)
+
+    def place(self, name: str) -> Place:
+        """The place of that name."""
+        return next(one for one in self.places if one.name == name)
+
+    def work(self, name: str) -> Work:
+        """The picture of that name."""
+        return next(one for one in self.works if one.name == name)
+
+    def look_alikes(self, design: Design) -> tuple[Design, ...]:
+        """Designs that differ in one attribute, or in the mark alone."""
+        return tuple(
+            one
+            for one in self.designs
+            if one is not design and design.look.differences(one.look) <= 1
+        )
+
+
+def catalogue(split: str, seed: int = 0, designs: int = DESIGNS) -> Catalogue:
+    """The catalogue of that number; the same arguments always give the same one.
+
+    Args:
+        designs: how many there are; makers and places are a third and a seventh as many.
+
+    Raises:
+        UnknownNameError: there is no such split.
+        UsageError: more designs than there are looks.
+    """
+    check_split(split)
+    random = Random(f"catalogue {split} {seed} {designs}")
+    looks = list(_looks(split))
+    random.shuffle(looks)
+    twins = round(designs * MARKED / 2)
+    if designs - twins > len(looks):
+        raise UsageError(f"{designs} designs; there are looks for {len(looks) + twins} at most")
+    makers, places = max(3, designs // 3), max(2, designs // 7)
+    spoken = min(places, COLOUR_PLACES)
+    count = 2 * designs + 2 * makers + 4 * places + 2 * WORKS + spoken * len(COLOURS)
+    names = iter(made_up_words(random, count, test=split != "train"))
+    towns = tuple(Place(next(names), next(names), next(names), next(names)) for _ in range(places))
+    firms = tuple(
+        Maker(next(names), random.randint(1800, 1990), next(names), random.choice(towns).name)
+        for _ in range(makers)
+    )
+    chosen = [(look, "") for look in looks[: designs - twins]]
+    marks = _marks(random, 2 * twins)
+    for place in range(twins):
+        look = chosen[place][0]
+        chosen[place] = (look, marks[2 * place])
+        chosen.append((look, marks[2 * place + 1]))
+    made = []
+    for look, mark in chosen:
+        maker = random.choice(firms)
+        year = random.randint(maker.founded + 1, 2020)
+        price = random.randint(11, 990)
+        made.append(Design(next(names), look, maker.name, year, price, next(names), mark))
+    works = tuple(Work(next(names), next(names), random.randint(1950, 2025)) for _ in range(WORKS))
+    words = {(town.name, colour): next(names) for town in towns[:spoken] for colour in COLOURS}
+    return Catalogue(split, seed, tuple(made), firms, towns, works, words)
+
+
+def _looks(split: str) -> Iterator[Look]:
+    for colour, shape in combinations(split):
+        for material in MATERIALS:
+            for size in SIZES:
+                yield Look(shape, colour, material, size)
+
+
+def _marks(random: Random, count: int) -> list[str]:
+    """Distinct marks, ``KT 47``, of which no two differ in one sign alone."""
+    found: list[str] = []
+    while len(found) < count:
+        letters = "".join(random.choice(_LETTERS) for _ in range(2))
+        mark = f"{letters}{random.randint(23, 98)}"
+        if all(sum(a != b for a, b in zip(mark, one, strict=True)) > 1 for one in found):
+            found.append(mark)
+    return found

@@ -1,0 +1,132 @@
+"""Reference pictures of a catalogue, with what is written about them: often right, often of no use.
+
+Each design has at least one kind of writing from which its name can be learned, and not always the
+same kind: the names of what a picture shows, its caption, or the title of its page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+import numpy as np
+from PIL import Image, ImageDraw, ImageFont
+
+from viper.tools.crops import object_crop
+from viper.tools.roles import Pixels
+from viper_lab.world.knowledge.catalogue import Catalogue, Design
+from viper_lab.world.layout import sample_scene
+from viper_lab.world.render import render_scene
+from viper_lab.world.scene import RenderedScene, SceneObject
+
+VIEWS = (1, 3)
+"""Pictures of a design: at least and at most."""
+
+FIRST_SCENE = 800_000_000
+"""Scenes of reference pictures; those of questions begin at 0."""
+
+_TELLING = 0.65
+"""How often each kind of writing tells the name, where it need not."""
+
+_WRONG = 0.04
+"""Share of captions that tell a look-alike's name."""
+
+_LABEL_FONT = 10
+
+_CAPTIONS = ("my # at home", "# in the window", "a # that was found", "look at this #")
+_BLAND = ("a nice thing on a table", "seen on a walk", "what a day", "no words", "still there")
+_TITLES = ("buy # here", "# for sale", "all about #", "# in the shop")
+_NO_TITLES = ("pictures of the week", "the old shop", "things and more", "page 7")
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A reference picture.
+
+    Attributes:
+        pixels: uint8 [H, W, 3].
+        note: what ``metadata.jsonl`` says of it, but for the file's name.
+    """
+
+    pixels: Pixels
+    note: Mapping[str, Any]
+
+
+def scene_object(design: Design) -> SceneObject:
+    """The design as a scene places it."""
+    look = design.look
+    return SceneObject(look.shape, look.colour, look.material, look.size, (0.0, 0.0, 0.0))
+
+
+def drawn(still: RenderedScene, marks: Sequence[str]) -> Pixels:
+    """The picture with a label in front of each object that has a mark, uint8 [H, W, 3]."""
+    if not any(marks):
+        return still.image
+    picture = Image.fromarray(still.image)
+    draw, font = ImageDraw.Draw(picture), ImageFont.load_default(_LABEL_FONT)
+    for (x0, _, x1, y1), mark in zip(still.boxes, marks, strict=True):
+        if not mark:
+            continue
+        width, height = font.getbbox(mark)[2:]
+        left = min(max(2.0, (x0 + x1 - width) / 2), picture.width - width - 3.0)
+        top = min(float(y1) - 3, picture.height - height - 4.0)
+        box = (left - 3, top - 1, left + width + 2, top + height + 3)
+        draw.rectangle(box, fill=(246, 246, 240), outline=(70, 70, 70))
+        draw.text((left, top), mark, fill=(12, 12, 12), font=font)
+    return np.asarray(picture)
+
+
+def references(catalogue: Catalogue) -> Iterator[Reference]:
+    """Reference pictures of all designs, one after the other; rendered as they are taken."""
+    random = Random(f"gallery {catalogue.split} {catalogue.seed}")
+    scene = FIRST_SCENE + 100_000 * catalogue.seed
+    for design in catalogue.designs:
+        for note in notes_of(catalogue, design, random):
+            still = render_scene(
+                sample_scene(
+                    catalogue.split, scene, min_objects=1, max_objects=1,
+                    objects=[scene_object(design)],
+                )
+            )  # fmt: skip
+            scene += 1
+            pixels = drawn(still, [design.mark])
+            x0, y0, x1, y1 = map(float, still.boxes[0])
+            yield Reference(object_crop(pixels, (x0, y0, x1, y1)), note)
+
+
+def notes_of(catalogue: Catalogue, design: Design, random: Random) -> list[dict[str, Any]]:
+    """What is written about each picture of a design."""
+    views = random.randint(*VIEWS)
+    must = random.choice(("entities", "caption", "title"))
+    alike = catalogue.look_alikes(design)
+    found = []
+    for view in range(views):
+        tells = {
+            kind: random.random() < _TELLING or (view == 0 and kind == must)
+            for kind in ("entities", "caption", "title")
+        }
+        named = design.name
+        if alike and view and random.random() < _WRONG:
+            named = random.choice(alike).name
+        note: dict[str, Any] = {
+            "caption": _said(random, _CAPTIONS if tells["caption"] else _BLAND, named),
+            "title": _said(random, _TITLES if tells["title"] else _NO_TITLES, design.name),
+        }
+        if tells["entities"]:
+            mark = f", marked {design.mark}" if design.mark else ""
+            described = f"a {design.look.shape} by {design.maker}{mark}"
+            note["entities"] = [{"name": design.name, "description": described}]
+        found.append(note)
+    return found
+
+
+def work_note(name: str, random: Random) -> dict[str, Any]:
+    """What is written about a picture that is known by a name."""
+    said = random.choice(("the picture #", "# as a print", "# in the museum"))
+    return {"caption": said.replace("#", name), "title": random.choice(_NO_TITLES)}
+
+
+def _said(random: Random, wordings: Sequence[str], name: str) -> str:
+    return random.choice(wordings).replace("#", name)

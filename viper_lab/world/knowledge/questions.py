@@ -1,0 +1,226 @@
+"""Questions that the picture alone does not answer, each with the way to its answer.
+
+Five kinds: about a ``design`` (recognise it, then look facts up), about a ``marked`` one (its look
+is another one's too: read its label), about a ``picture`` (find it elsewhere), about a ``color``
+word of a place (see, then look up), and about what is ``common`` knowledge (see, then know).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from random import Random
+
+from viper_lab.world.knowledge.articles import left_out
+from viper_lab.world.knowledge.catalogue import Catalogue, Design
+from viper_lab.world.knowledge.facts import CHAINS, COMMON, followed, question_of
+from viper_lab.world.knowledge.gallery import scene_object
+from viper_lab.world.layout import sample_scene
+from viper_lab.world.scene import Scene
+
+KINDS = ("design", "marked", "picture", "color", "common")
+_SHARES = (0.46, 0.2, 0.14, 0.1, 0.1)
+
+UNANSWERABLE = "unanswerable"
+
+OBJECTS = (2, 4)
+"""In the picture of a question, at least and at most."""
+
+NAMES = 0.12
+"""Share of the questions about designs that ask for the name alone."""
+
+_ATTRIBUTES = ("size", "colour", "material")
+
+_UNSAID = {"color": "colour", "common": "shape"}
+"""What is asked for is not said."""
+
+
+@dataclass(frozen=True)
+class KnowledgeQuestion:
+    """A question about a scene.
+
+    Attributes:
+        shown: the design of each object, in the order in which the scene has them.
+        target: which object it is about; None: the picture as a whole.
+        visual: what the picture must tell; ``knowledge`` what must be known, with ``#`` in its
+            place, or ``#`` alone.
+        seen: the right answer to the visual sub-question.
+        path: thing, relation and value of each hop after that.
+        answer: of the whole; :data:`UNANSWERABLE` where no text tells it.
+        look_alike: whether the catalogue holds a design that differs from the target in one
+            attribute, or in the mark alone.
+    """
+
+    question_id: str
+    kind: str
+    text: str
+    split: str
+    index: int
+    shown: tuple[Design, ...]
+    target: int | None
+    visual: str
+    knowledge: str
+    seen: str
+    path: tuple[tuple[str, str, str], ...]
+    answer: str
+    look_alike: bool
+
+    @property
+    def scene(self) -> Scene:
+        """The scene that it is about; laid out anew at each call."""
+        return sample_scene(
+            self.split,
+            self.index,
+            min_objects=len(self.shown),
+            max_objects=len(self.shown),
+            objects=[scene_object(one) for one in self.shown],
+        )
+
+    @property
+    def hops(self) -> int:
+        """Facts that must be looked up."""
+        return len(self.path)
+
+    @property
+    def is_answerable(self) -> bool:
+        """Whether some text, or everybody, knows it."""
+        return self.answer != UNANSWERABLE
+
+
+def questions(catalogue: Catalogue, count: int, kind: str = "") -> Iterator[KnowledgeQuestion]:
+    """The first so many questions of a catalogue; the same arguments always give the same ones.
+
+    Args:
+        kind: one of :data:`KINDS`; "" draws them by their shares.
+    """
+    untold = left_out(catalogue)
+    for number in range(count):
+        random = Random(f"question {catalogue.split} {catalogue.seed} {number} {kind}")
+        chosen = kind or random.choices(KINDS, _SHARES)[0]
+        yield _question(catalogue, untold, number, chosen, random)
+
+
+def _question(
+    catalogue: Catalogue,
+    untold: frozenset[tuple[str, str]],
+    number: int,
+    kind: str,
+    random: Random,
+) -> KnowledgeQuestion:
+    marked = [one for one in catalogue.designs if one.mark]
+    plain = [one for one in catalogue.designs if not one.mark]
+    while True:
+        target = random.choice(marked if kind == "marked" else plain)
+        others = [one for one in plain if one.look != target.look]
+        shown = [target, *random.sample(others, random.randint(*OBJECTS) - 1)]
+        random.shuffle(shown)
+        place = shown.index(target)
+        phrase = phrase_for(place, shown, random, unsaid=_UNSAID.get(kind, ""))
+        if phrase is not None:
+            break
+    asked = _asked(catalogue, untold, kind, target, phrase, number, random)
+    return KnowledgeQuestion(
+        f"knowledge-{catalogue.split}-{catalogue.seed}-{number}{f'-{kind}' if kind else ''}",
+        kind,
+        asked.text,
+        catalogue.split,
+        1_000_000 * catalogue.seed + number,
+        tuple(shown),
+        None if kind == "picture" else place,
+        asked.visual,
+        asked.knowledge,
+        asked.seen,
+        asked.path,
+        asked.answer,
+        kind in ("design", "marked") and bool(catalogue.look_alikes(target)),
+    )
+
+
+@dataclass(frozen=True)
+class _Asked:
+    text: str
+    visual: str
+    knowledge: str
+    seen: str
+    path: tuple[tuple[str, str, str], ...]
+    answer: str
+
+
+def _asked(
+    catalogue: Catalogue,
+    untold: frozenset[tuple[str, str]],
+    kind: str,
+    target: Design,
+    phrase: str,
+    number: int,
+    random: Random,
+) -> _Asked:
+    if kind == "common":
+        question, seen = random.choice(sorted(COMMON)), target.look.shape
+        visual, text = f"what shape is {phrase}?", question.replace("a #", phrase)
+        return _Asked(text, visual, question, seen, (), COMMON[question][seen])
+    if kind == "color":
+        town = random.choice(sorted({place for place, _ in catalogue.colour_words}))
+        visual, knowledge = f"what color is {phrase}?", f"what do people of {town} call #?"
+        text = knowledge.replace("#", f"the color of {phrase}")
+        word = catalogue.colour_words[town, target.look.colour]
+        path = ((town, target.look.colour, word),)
+        return _Asked(text, visual, knowledge, target.look.colour, path, word)
+    if kind == "picture":
+        work = catalogue.works[number % len(catalogue.works)]
+        relation = random.choice(("taker", "taken"))
+        return _of_chain(catalogue, untold, "this picture", work.name, (relation,))
+    if random.random() < NAMES:
+        visual = f"what is {phrase} called?"
+        return _Asked(visual, visual, "#", target.name, (), target.name)
+    return _of_chain(catalogue, untold, phrase, target.name, random.choice(CHAINS))
+
+
+def _of_chain(
+    catalogue: Catalogue,
+    untold: frozenset[tuple[str, str]],
+    phrase: str,
+    name: str,
+    chain: Sequence[str],
+) -> _Asked:
+    path = tuple(followed(catalogue, name, chain))
+    known = path[-1][:2] not in untold
+    return _Asked(
+        question_of(chain, phrase),
+        f"what is {phrase} called?",
+        question_of(chain, "#"),
+        name,
+        path,
+        path[-1][2] if known else UNANSWERABLE,
+    )
+
+
+def phrase_for(place: int, shown: Sequence[Design], random: Random, unsaid: str = "") -> str | None:
+    """Words that fit one object of several alone, few rather than many; None: there are none.
+
+    A marked one is named by that, too: ``the red cube with the label``.
+
+    Args:
+        unsaid: an attribute that they do not tell; of ``shape`` it is a ``thing``.
+    """
+    target, able = shown[place].look, []
+    free = [name for name in _ATTRIBUTES if name != unsaid]
+    always = [] if unsaid == "shape" else ["shape"]
+    noun = "thing" if unsaid == "shape" else target.shape
+    for count in range(len(free) + 1):
+        for some in combinations(free, count):
+            told = [(name, getattr(target, name)) for name in (*some, *always)]
+            fitting = [
+                one
+                for one in shown
+                if all(getattr(one.look, name) == value for name, value in told)
+            ]
+            if len(fitting) == 1:
+                able.append(" ".join(["the", *(getattr(target, name) for name in some), noun]))
+        if len(able) > 1:
+            break
+    if not able:
+        return None
+    phrase = random.choice(able)
+    return f"{phrase} with the label" if shown[place].mark else phrase

@@ -1,0 +1,142 @@
+"""Verdicts about single findings, drawn one by one: the part of seeking that is hardest to learn.
+
+Each is what :class:`viper_lab.world.knowledge.simulate.Expert` would say of it. Of texts: the
+sentence that tells one hop of a question, another of the same passage, or one of another passage
+that a search for it finds. Of pictures: what is written under one of the same
+look, also where a label tells it from others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from random import Random
+
+from viper.prompting.seeking import Decision, judge_prompt, parts_of
+from viper.strategies.seek.actions import MAX_PASSAGES
+from viper_lab.world.knowledge.catalogue import Look
+from viper_lab.world.knowledge.facts import CHAINS, RELATIONS, followed, question_of, told
+from viper_lab.world.knowledge.simulate import END, STYLE, Asked, Library, lines_of_note
+
+_PICTURES, _LABELLED = 0.25, 0.4
+_TELLING, _BESIDE = 0.5, 0.3
+"""How often a sentence tells what is asked, and how often it is another one beside it."""
+
+_COLOURS, _WORKS = 0.12, 0.12
+
+_BACKWARD, _TRIES = 0.5, 8
+"""How often a fact is drawn anew until its text puts the answer before the thing, as "keet makes
+thenet": the hardest to read. And how often at most."""
+
+
+@dataclass(frozen=True)
+class _Fact:
+    """One hop of a question, with the sentences that would tell it."""
+
+    query: str
+    known: tuple[str, ...]
+    words: str
+    sentences: frozenset[str]
+    value: str
+    verdict: str
+
+
+def readings(library: Library, count: int, random: Random) -> Iterator[Asked]:
+    """So many verdicts about texts of a catalogue."""
+    written = " ".join(one.text for one in library.texts)
+    for _ in range(count):
+        if random.random() < _PICTURES:
+            yield _naming(library, random)
+            continue
+        fact = _fact(library, random)
+        if random.random() < _BACKWARD:
+            for _ in range(_TRIES):
+                if _is_backward(fact, written):
+                    break
+                fact = _fact(library, random)
+        yield _reading(library, fact, random)
+
+
+def _is_backward(fact: _Fact, written: str) -> bool:
+    return any(one.startswith(fact.value) and one in written for one in fact.sentences)
+
+
+def _fact(library: Library, random: Random) -> _Fact:
+    catalogue, kind = library.catalogue, random.random()
+    if kind < _COLOURS:
+        (town, colour), word = random.choice(sorted(catalogue.colour_words.items()))
+        query = f"what do people of {town} call {colour}?"
+        known = (
+            f"what color is the {_phrase(random.choice(catalogue.designs).look, random)}: {colour}"
+        )
+        texts = [one for one in library.texts if one.about == town and colour in one.text]
+        tells = frozenset(one.text for one in texts)
+        return _Fact(query, (known,), query, tells, word, f"answer: {word}")
+    is_work = kind < _COLOURS + _WORKS
+    name = random.choice([one.name for one in (catalogue.works if is_work else catalogue.designs)])
+    chain = (random.choice(("taker", "taken")),) if is_work else random.choice(CHAINS)
+    path = followed(catalogue, name, chain)
+    hop = random.randrange(len(path))
+    thing, relation, value = path[hop]
+    named = (
+        "this picture"
+        if is_work
+        else f"the {_phrase(random.choice(catalogue.designs).look, random)}"
+    )
+    known_before = (told(one[1], one[0], one[2]) for one in path[:hop])
+    statements = RELATIONS[relation].statements
+    is_last = hop + 1 == len(path)
+    return _Fact(
+        question_of(chain, name),
+        (f"what is {named} called: {name}", *known_before),
+        question_of((relation,), thing),
+        frozenset(one.replace("#", thing).replace("*", value) for one in statements),
+        value,
+        f"answer: {value}" if is_last else f"more: {told(relation, thing, value)}",
+    )
+
+
+def _reading(library: Library, fact: _Fact, random: Random) -> Asked:
+    line = _shown(library.search(fact.words, MAX_PASSAGES), fact.sentences, random)
+    tells = any(sentence in line for sentence in fact.sentences)
+    decision = Decision("text_search", fact.words)
+    prompt = judge_prompt(fact.query, fact.known, decision, [line], STYLE)
+    return Asked("read", prompt, f" {fact.verdict if tells else 'no'}{END}")
+
+
+def _shown(lines: list[str], sentences: frozenset[str], random: Random) -> str:
+    """A sentence of one of the passages: the one that tells it, one beside it, or any."""
+    telling = [line for line in lines if any(one in line for one in sentences)]
+    fate = random.random()
+    if not telling or fate > _TELLING + _BESIDE:
+        return random.choice(parts_of(random.choice(lines), STYLE))
+    parts = parts_of(random.choice(telling), STYLE)
+    tells = [part for part in parts if any(one in part for one in sentences)]
+    others = [part for part in parts if part not in tells]
+    return random.choice(tells if fate < _TELLING or not others else others)
+
+
+def _naming(library: Library, random: Random) -> Asked:
+    """A verdict about what is written under a picture that image search finds."""
+    marked = [one for one in library.catalogue.designs if one.mark]
+    has_label = bool(marked) and random.random() < _LABELLED
+    wanted = random.choice(marked if has_label else library.catalogue.designs)
+    shown = random.choice(marked) if has_label and random.random() < _TELLING else wanted
+    look = wanted.look
+    phrase = f"{_phrase(look, random)}{' with the label' if has_label else ''}"
+    seen = f"a {look.size} {look.colour} {look.material} {look.shape}"
+    known = [f"object 1: {seen}", f"looking at object 1: {seen}"]
+    about = random.choice(("entities", "captions", "titles"))
+    if has_label:
+        known, about = [*known, wanted.mark], "entities"
+    note = random.choice(library.notes[shown.name])
+    lines = list(lines_of_note(note, about)) or [f"{shown.name}: a {look.shape}"]
+    names = {one.name for one in library.catalogue.designs}
+    told_by = next((word for word in lines[0].replace(":", " ").split() if word in names), "")
+    is_it = told_by and (not has_label or f"marked {wanted.mark}" in lines[0])
+    prompt = judge_prompt(f"what is the {phrase} called?", known, Decision(about), lines[:1], STYLE)
+    return Asked("read", prompt, f" {f'answer: {told_by}' if is_it else 'no'}{END}")
+
+
+def _phrase(look: Look, random: Random) -> str:
+    return random.choice((look.shape, f"{look.colour} {look.shape}", f"{look.size} {look.shape}"))

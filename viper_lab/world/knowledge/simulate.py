@@ -1,0 +1,369 @@
+"""Simulated decisions: what somebody who knows the way would do, seeing what tools would tell.
+
+The search itself is the real one (:class:`viper.strategies.seek.search.Seeker`); tools answer from
+the catalogue with the mistakes that real ones make, and decisions and verdicts are an expert's.
+Each prompt that a model would have been asked is kept with the expert's reply. Nothing is rendered.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from random import Random
+from types import SimpleNamespace
+from typing import Any
+
+from viper.prompting.ranking import Scores, by_words
+from viper.prompting.seeking import (
+    MAX_FOUND,
+    Choice,
+    Decision,
+    Split,
+    Verdict,
+    judge_prompt,
+    parts_of,
+    plan_prompt,
+    short_answer_prompt,
+    split_prompt,
+)
+from viper.sandbox import Ref
+from viper.schema import Query
+from viper.strategies.base import RunContext, RunSettings
+from viper.strategies.seek.actions import Observation
+from viper.strategies.seek.decisions import NoDecisions
+from viper.strategies.seek.graph import TransitionGraph
+from viper.strategies.seek.memory import MemoryState
+from viper.strategies.seek.names import ACTIONS
+from viper.strategies.seek.search import Seeker
+from viper_lab.world.knowledge.articles import Article, articles, left_out
+from viper_lab.world.knowledge.catalogue import Catalogue, Design, Look
+from viper_lab.world.knowledge.facts import COMMON, RELATIONS, told
+from viper_lab.world.knowledge.gallery import notes_of, work_note
+from viper_lab.world.knowledge.questions import UNANSWERABLE, KnowledgeQuestion
+from viper_lab.world.vocabulary import COLOURS, MATERIALS, SHAPES, SIZES
+
+STYLE = "compact"
+
+END = "\n\n"
+"""Of every reply."""
+
+MAX_STEPS = 30
+
+STRAY = 0.12
+"""How often an action is taken that is of no use, so that ways back are learned."""
+
+_MISREAD, _MISSED, _TAKEN_FOR = 0.04, 0.06, 0.03
+"""Attributes that captions get wrong; pictures that a search misses; and look-alikes it finds."""
+
+_WORD = re.compile(r"[^\W_]+")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A prompt with the expert's reply. ``sort``: split, plan, judge, answer, or read."""
+
+    sort: str
+    prompt: str
+    reply: str
+
+
+@dataclass(frozen=True)
+class Library:
+    """A catalogue with its texts and what is written about its pictures."""
+
+    catalogue: Catalogue
+    texts: Sequence[Article]
+    notes: dict[str, list[dict[str, Any]]]
+
+    @classmethod
+    def of(cls, catalogue: Catalogue) -> Library:
+        """The library of a catalogue."""
+        random = Random(f"library {catalogue.split} {catalogue.seed}")
+        notes = {one.name: notes_of(catalogue, one, random) for one in catalogue.designs}
+        return cls(catalogue, articles(catalogue, left_out(catalogue)), notes)
+
+    def search(self, query: str, limit: int = 10) -> list[str]:
+        """Passages by BM25, as an index of texts finds them."""
+        scores = self._scores(query)
+        best = sorted(range(len(scores)), key=lambda place: -scores[place])[:limit]
+        return [f"{self.texts[x].title}: {self.texts[x].text}" for x in best if scores[x]]
+
+    @cached_property
+    def _scores(self) -> Scores:
+        return by_words([f"{one.title} {one.text}" for one in self.texts])
+
+
+class Expert(Seeker):
+    """A search whose decisions and verdicts are those of somebody who knows the answer."""
+
+    def __init__(
+        self, library: Library, question: KnowledgeQuestion, graph: TransitionGraph, random: Random
+    ) -> None:
+        self.library, self.question, self.random = library, question, random
+        self.asked: list[Asked] = []
+        self.hop = 0
+        tools = SimpleNamespace(call=self._tool, ask=self._short_answer)
+        tools.session, tools.picture = SimpleNamespace(calls=[]), Ref("image", ("image0", 192, 144))
+        query = Query(question.text, "question", "image")
+        context = RunContext(query, None, RunSettings(max_steps=MAX_STEPS), threading.Event())  # type: ignore[arg-type]
+        super().__init__(context, graph, tools, None, STYLE, NoDecisions())  # type: ignore[arg-type]
+
+    def _split(self, question: str) -> Split:
+        split = Split(self.question.visual, self.question.knowledge)
+        self._keep(
+            "split",
+            split_prompt(question, STYLE),
+            f"{split.visual}\n# knowledge: {split.knowledge}",
+        )
+        return split
+
+    def _decided(self, now: MemoryState, allowed: Sequence[str]) -> tuple[Decision, bool]:
+        decision = self._best(now, allowed)
+        if len(allowed) > 1 or ACTIONS[allowed[0]].takes:
+            choices = [Choice(one, "") for one in allowed]
+            words = f": {decision.words}" if decision.words else ""
+            prompt = plan_prompt(now.query, now.context, choices, (), STYLE)
+            self._keep("plan", prompt, f"{decision.action}{words}")
+        if self.random.random() < STRAY:
+            stray = self.random.choice(list(allowed))
+            decision = Decision(stray, now.query if ACTIONS[stray].takes else "")
+        return decision, True
+
+    def _judged(
+        self, now: MemoryState, decision: Decision, seen: Observation, step: dict[str, Any]
+    ) -> Verdict:
+        if not seen.lines:
+            return Verdict("uninformative")
+        if seen.is_plain:
+            return Verdict("informative", seen.lines[0] if len(seen.lines) == 1 else "")
+        verdict = Verdict("uninformative")
+        parts = [one for line in seen.lines[:MAX_FOUND] for one in parts_of(line, STYLE)]
+        for part in parts:
+            verdict = self._verdict(now, decision.action, [part])
+            said = {"uninformative": "no", "informative": "more: ", "answer": "answer: "}
+            prompt = judge_prompt(now.query, now.context, decision, [part], STYLE)
+            self._keep("judge", prompt, f"{said[verdict.kind]}{verdict.extracted}")
+            if verdict.kind != "uninformative":
+                break
+        if verdict.kind == "informative" and not now.is_visual:
+            self.hop += 1
+        return verdict
+
+    def _best(self, now: MemoryState, allowed: Sequence[str]) -> Decision:
+        """The first of the expert's wishes that is allowed."""
+        wishes = self._looking(now) if now.is_visual else self._knowing()
+        for action, words in wishes:
+            if action in allowed:
+                return Decision(action, words)
+        first = allowed[0]
+        return Decision(first, now.query if ACTIONS[first].takes else "")
+
+    def _looking(self, now: MemoryState) -> list[tuple[str, str]]:
+        question = self.question
+        if question.kind == "picture":
+            return [("identical", ""), ("caption", ""), ("detect", ""), ("select", now.query)]
+        if now.focus is None:
+            return [("select", _named(now.query)), ("detect", "")]
+        if question.kind in ("color", "common"):
+            return [("vqa", now.query)]
+        naming = [("entities", ""), ("captions", ""), ("titles", "")]
+        if question.kind == "marked" and not self._mark_known(now):
+            return [("ocr", ""), *naming]
+        return naming
+
+    def _knowing(self) -> list[tuple[str, str]]:
+        question = self.question
+        if question.kind == "common":
+            return [("llm_qa", question.knowledge.replace("#", question.seen))]
+        if question.kind == "color":
+            words = question.knowledge.replace("#", question.seen)
+        else:
+            thing, relation, _ = question.path[min(self.hop, len(question.path) - 1)]
+            words = RELATIONS[relation].question.replace("#", thing)
+        return [("text_search", words), ("llm_qa", words)]
+
+    def _verdict(self, now: MemoryState, action: str, lines: Sequence[str]) -> Verdict:
+        found = self._named_in(now, action, lines) if now.is_visual else None
+        if now.is_visual:
+            return found or Verdict("uninformative")
+        question = self.question
+        if question.kind == "common":
+            is_known = action == "llm_qa" and lines[0] == question.answer
+            return Verdict("answer", question.answer) if is_known else Verdict("uninformative")
+        if action != "text_search" or self.hop >= len(question.path):
+            return Verdict("uninformative")
+        thing, relation, value = question.path[self.hop]
+        if not any(self._tells(line, thing, relation, value) for line in lines):
+            return Verdict("uninformative")
+        if self.hop + 1 == len(question.path):
+            return Verdict("answer", value)
+        return Verdict("informative", told(relation, thing, value))
+
+    def _tells(self, line: str, thing: str, relation: str, value: str) -> bool:
+        if relation not in RELATIONS:  # a word for a color
+            return value in line and thing in line
+        sentences = RELATIONS[relation].statements
+        return any(one.replace("#", thing).replace("*", value) in line for one in sentences)
+
+    def _named_in(self, now: MemoryState, action: str, lines: Sequence[str]) -> Verdict | None:
+        """What a result tells of the visual sub-question; None: nothing."""
+        kind = self.question.kind
+        if action == "vqa" and kind in ("color", "common"):
+            able = COLOURS if kind == "color" else SHAPES
+            is_sure = now.focus is not None and lines[0] in able
+            return Verdict("answer", lines[0]) if is_sure else None
+        if kind == "picture":
+            if action == "caption" and now.focus is None:
+                return Verdict("informative", lines[0])
+            names = {one.name for one in self.library.catalogue.works}
+            told_by = _first_named(lines, names) if action == "identical" else ""
+            return Verdict("answer", told_by) if told_by else None
+        if kind not in ("design", "marked"):
+            return None
+        if action == "ocr" and kind == "marked":
+            marks = {one.mark for one in self.library.catalogue.designs if one.mark}
+            mark = next((one for one in lines if one in marks), "")
+            return Verdict("informative", mark) if mark else None
+        if action not in ("entities", "captions", "titles"):
+            return None
+        if kind == "marked":
+            bearing = [line for line in lines if any(f"marked {x}" in line for x in now.context)]
+            return Verdict("answer", bearing[0].split(":")[0]) if bearing else None
+        names = {one.name for one in self.library.catalogue.designs}
+        named = _first_named(lines, names)
+        return Verdict("answer", named) if named else None
+
+    def _mark_known(self, now: MemoryState) -> bool:
+        return any(one.mark and one.mark in now.context for one in self.question.shown)
+
+    def _short_answer(self, question: str, known: tuple[str, ...]) -> str:
+        answers = {
+            asked.replace("#", shape): answer
+            for asked, by_shape in COMMON.items()
+            for shape, answer in by_shape.items()
+        }
+        answer = answers.get(question, "")
+        self._keep("answer", short_answer_prompt(question, known, STYLE), answer or "unknown")
+        return answer
+
+    def _keep(self, sort: str, prompt: str, reply: str) -> None:
+        self.asked.append(Asked(sort, prompt, f" {reply}{END}"))
+
+    def _tool(self, tool: str, *args: Any) -> Any:
+        answer: Any = getattr(self, f"_tool_{tool}")(*args)
+        return answer
+
+    def _tool_find(self, picture: Any, phrase: str) -> list[Any]:
+        places = [one for one in range(len(self.question.shown)) if self.random.random() > 0.03]
+        self.random.shuffle(places)
+        return [Ref("patch", (place,)) for place in places]
+
+    def _tool_caption_image(self, patch: Ref) -> str:
+        if patch.kind == "image":
+            return _crowd(self.random, self.question.shown)
+        if self.random.random() < 0.02:
+            return _crowd(self.random, self.question.shown)
+        return f"a {_misread(self._design(patch).look, self.random).words}"
+
+    def _tool_simple_query(self, patch: Ref, question: str) -> str:
+        if patch.kind == "image":
+            look = self.random.choice(self.question.shown).look
+        else:
+            look = _misread(self._design(patch).look, self.random)
+        if "color" in question:
+            return look.colour
+        return look.shape
+
+    def _tool_ocr(self, patch: Ref) -> str:
+        if self.random.random() < 0.08:
+            return self.random.choice(("0", "e", "1", "o"))
+        is_target = patch.kind != "image" and patch.fields[0] == self.question.target
+        return self._design(patch).mark if is_target else ""
+
+    def _tool_image_search(self, patch: Ref, about: str) -> list[str]:
+        told_lines: dict[str, None] = {}
+        if patch.kind == "image" and self.question.kind == "picture":
+            note = work_note(self.question.seen, self.random)
+            wanted = "caption" if about in ("identical", "captions") else "title"
+            if about != "entities":
+                told_lines[note[wanted]] = None
+        if about == "identical" or patch.kind == "image":
+            return list(told_lines)
+        for design in self._alike(self._design(patch)):
+            for note in self.library.notes[design.name]:
+                if self.random.random() < _MISSED:
+                    continue
+                told_lines.update(dict.fromkeys(lines_of_note(note, about)))
+        return list(told_lines)
+
+    def _tool_text_search(self, query: str) -> list[str]:
+        return self.library.search(query)
+
+    def _alike(self, design: Design) -> list[Design]:
+        same = [one for one in self.library.catalogue.designs if one.look == design.look]
+        self.random.shuffle(same)
+        others = [one for one in self.library.catalogue.look_alikes(design) if one not in same]
+        return same + [one for one in others if self.random.random() < _TAKEN_FOR]
+
+    def _design(self, patch: Ref) -> Design:
+        place = patch.fields[0] if patch.kind == "patch" else 0
+        return self.question.shown[int(place)]
+
+
+def decisions(
+    library: Library, question: KnowledgeQuestion, graph: TransitionGraph, random: Random
+) -> tuple[list[Asked], Any]:
+    """All that a model would have been asked on the way, and the expert's answer."""
+    expert = Expert(library, question, graph, random)
+    outcome = expert.seek(question.text)
+    answer = outcome[0] if isinstance(outcome, tuple) else UNANSWERABLE
+    return expert.asked, answer
+
+
+def lines_of_note(note: dict[str, Any], about: str) -> Iterator[str]:
+    """What an image search tells ``about`` a picture with that note."""
+    if about == "entities":
+        for one in note.get("entities", ()):
+            yield f"{one['name']}: {one['description']}"
+    else:
+        yield note["title" if about == "titles" else "caption"]
+
+
+def _first_named(lines: Sequence[str], names: set[str]) -> str:
+    for line in lines:
+        for word in _words(line):
+            if word in names:
+                return word
+    return ""
+
+
+def _named(question: str) -> str:
+    """What a visual sub-question is about: its words without the question's own."""
+    said = re.sub(r"^what (?:is|color is|shape is) the |\bcalled\b|\?$", "", question)
+    return said.strip(" ?")
+
+
+def _misread(look: Look, random: Random) -> Look:
+    values = [
+        random.choice(family) if random.random() < _MISREAD else value
+        for value, family in (
+            (look.shape, SHAPES),
+            (look.colour, COLOURS),
+            (look.material, MATERIALS),
+            (look.size, SIZES),
+        )
+    ]
+    return Look(*values)
+
+
+def _crowd(random: Random, shown: Sequence[Design]) -> str:
+    parts = [f"a {one.look.colour} {one.look.shape}" for one in shown]
+    parts += random.choices(parts, k=random.randint(0, 3))
+    return f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else parts[0]
+
+
+def _words(text: str) -> list[str]:
+    return [word.lower() for word in _WORD.findall(text)]

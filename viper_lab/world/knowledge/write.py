@@ -1,0 +1,94 @@
+"""A knowledge world as files: what ``viper index`` reads, and questions about it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from PIL import Image
+
+from viper.tools.roles import Pixels
+from viper_lab.world.knowledge.articles import articles, left_out
+from viper_lab.world.knowledge.catalogue import catalogue
+from viper_lab.world.knowledge.gallery import drawn, references, work_note
+from viper_lab.world.knowledge.questions import KnowledgeQuestion, questions
+from viper_lab.world.render import render_scene
+
+GALLERY, TEXTS, QUESTIONS = "gallery", "texts.jsonl", "questions.jsonl"
+
+
+def write_world(
+    out: Path, split: str, seed: int, designs: int, count: int
+) -> Iterator[tuple[str, int]]:
+    """Writes everything; tells after each part what it is and how many there are.
+
+    ``OUT/gallery`` with ``metadata.jsonl``, ``OUT/texts.jsonl``, ``OUT/questions.jsonl`` with the
+    pictures in ``OUT/questions``. A picture that is known by a name stands in the gallery too,
+    smaller and packed as JPEG.
+
+    Raises:
+        UsageError: more designs than there are looks.
+    """
+    whole = catalogue(split, seed, designs)
+    gallery = out / GALLERY
+    (gallery / "works").mkdir(parents=True)
+    (out / "questions").mkdir()
+    random = Random(f"works {split} {seed}")
+    with (gallery / "metadata.jsonl").open("w", encoding="utf-8") as notes:
+        number = 0
+        for number, one in enumerate(references(whole), 1):
+            name = f"{number - 1:04d}.png"
+            Image.fromarray(one.pixels).save(gallery / name)
+            notes.write(_line({"file_name": name, **one.note}))
+        yield "reference pictures", number
+        asked = 0
+        with (out / QUESTIONS).open("w", encoding="utf-8") as lines:
+            for asked, question in enumerate(questions(whole, count), 1):
+                pixels = picture_of(question)
+                image = f"questions/{asked - 1:04d}.png"
+                Image.fromarray(pixels).save(out / image)
+                lines.write(_line({**record_of(question), "image": image}))
+                if question.kind == "picture":
+                    name = f"works/{asked - 1:04d}.jpg"
+                    _smaller(pixels).save(gallery / name, quality=88)
+                    notes.write(_line({"file_name": name, **work_note(question.seen, random)}))
+    yield "questions", asked
+    texts = articles(whole, left_out(whole))
+    with (out / TEXTS).open("w", encoding="utf-8") as lines:
+        lines.writelines(_line({"title": one.title, "text": one.text}) for one in texts)
+    yield "texts", len(texts)
+
+
+def picture_of(question: KnowledgeQuestion) -> Pixels:
+    """The picture of a question, uint8 [H, W, 3]; labels only where they are asked about."""
+    marks = [
+        one.mark if place == question.target else "" for place, one in enumerate(question.shown)
+    ]
+    return drawn(render_scene(question.scene), marks)
+
+
+def record_of(question: KnowledgeQuestion) -> dict[str, Any]:
+    """A question as JSON, without its scene."""
+    return {
+        "id": question.question_id,
+        "kind": question.kind,
+        "text": question.text,
+        "answer": question.answer,
+        "visual": question.visual,
+        "knowledge": question.knowledge,
+        "seen": question.seen,
+        "path": [list(hop) for hop in question.path],
+        "look_alike": question.look_alike,
+    }
+
+
+def _smaller(pixels: Pixels) -> Image.Image:
+    picture = Image.fromarray(pixels)
+    return picture.resize((round(picture.width * 0.8), round(picture.height * 0.8)))
+
+
+def _line(value: dict[str, Any]) -> str:
+    return json.dumps(value, ensure_ascii=False) + "\n"

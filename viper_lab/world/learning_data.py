@@ -1,0 +1,17 @@
+"""The embedded world as data for learning: its own annotated store and picture search."""
+
+from __future__ import annotations
+
+from viper.tuning.collect import AnnotatedStore, PictureSearch
+from viper_lab.world.annotated import WorldStore
+from viper_lab.world.found import WorldSearch
+
+
+def annotated() -> AnnotatedStore:
+    """Return the store of scenes with boxes and masks."""
+    return WorldStore()
+
+
+def pictures(wrong: float, seed: int) -> PictureSearch:
+    """Return the search; arguments as :class:`~viper_lab.world.found.WorldSearch`'s."""
+    return WorldSearch(wrong, seed)

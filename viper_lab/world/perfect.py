@@ -1,0 +1,163 @@
+"""All tools without error for queries about stills: several pictures, outlines, edits and tags.
+
+What needs a model is answered from the scenes (:class:`viper_lab.world.oracle.Oracle`), painting by
+the renderer; what needs none, as blurring and tagging, is done by the same code as ever. So a
+program that goes wrong here is wrong itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from viper.errors import ToolError
+from viper.sandbox import Ref, Sandbox
+from viper.schema import Answer, Failure, Query
+from viper.strategies.answers import read_answer
+from viper.strategies.program import ENTRY, program_arguments
+from viper.tools.edited import outline_of
+from viper.tools.hub import HubSession, ToolHub
+from viper.tools.media import Media
+from viper.tools.models import ModelSet
+from viper.tools.picture_abilities import PICTURE_ABILITIES
+from viper.tools.roles import Mask, Pixels
+from viper.tools.settings import ToolSettings
+from viper_lab.world.edited_scene import looks_of, with_looks
+from viper_lab.world.oracle import Oracle
+from viper_lab.world.queries.facts import FACTS, PLAIN
+from viper_lab.world.render import render_scene
+from viper_lab.world.scene import RenderedScene
+
+COVERED = 0.5
+"""Share of an object's pixels that a mask holds where the object is painted over."""
+
+
+class PerfectTools:
+    """A ``ToolClient`` for the pictures of one query.
+
+    Args:
+        scenes: what is true of the pictures, in their order.
+
+    Attributes:
+        media: the pictures, and what programs make of them.
+    """
+
+    def __init__(self, scenes: Sequence[RenderedScene]) -> None:
+        self.media = Media(
+            images=tuple(scene.image for scene in scenes),
+            names=tuple(f"image{number}" for number in range(len(scenes))),
+        )
+        self._scenes = {f"image{number}": scene for number, scene in enumerate(scenes)}
+        self._oracles = {name: _PicturedOracle(scene) for name, scene in self._scenes.items()}
+        painter = _Painter(scenes)
+        hub = ToolHub(ModelSet({"inpainter": lambda: painter}), ToolSettings())
+        self._session: HubSession = hub.session(self.media)
+
+    def call(
+        self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], line: int | None = None
+    ) -> Any:
+        """Answers one call of a program.
+
+        Raises:
+            ToolError: no such tool, or it refused.
+        """
+        if name == "llm_query":
+            return _known(str(args[0]))
+        if name == "segment":
+            return self._segment(*args, **kwargs)
+        if name in PICTURE_ABILITIES:
+            return self._session.call(name, args, kwargs, line)
+        return self._oracle(args).call(name, args, kwargs, line)
+
+    def _oracle(self, args: Sequence[Any]) -> Oracle:
+        for value in args:
+            one = value[0] if isinstance(value, list | tuple) and value else value
+            if isinstance(one, Ref) and one.fields:
+                return self._oracles[self._origin(one)]
+        return next(iter(self._oracles.values()))
+
+    def _origin(self, ref: Ref) -> str:
+        try:
+            return self.media.origin(str(ref.fields[0])).image_id
+        except KeyError:
+            raise ToolError(f"there is no picture {ref.fields[0]!r} in this query") from None
+
+    def _segment(self, patch: Any) -> list[Ref]:
+        """Every object in the patch with its exact outline and its shape, the largest first."""
+        scene, image_id = self._scenes[self._origin(patch)], str(patch.fields[0])
+        oracle = self._oracles[self._origin(patch)]
+        found = []
+        for ref in oracle.find(patch, "object"):
+            index = oracle.seen(ref)
+            outline = outline_of(scene.masks[index])
+            assert outline is not None
+            name = self.media.edits.add_outline(outline)
+            shape = scene.scene.objects[index].shape
+            found.append(self._session.patch_ref(image_id, outline.box, name, shape))
+        return found
+
+
+def answer_perfectly(
+    program: str, query: Query, scenes: Sequence[RenderedScene], sandbox: Sandbox
+) -> tuple[Answer | Failure, Media]:
+    """What a program answers where no tool errs, and the media with what it made of them.
+
+    Args:
+        sandbox: with the prelude of the API that the program is written for.
+    """
+    tools = PerfectTools(scenes)
+    arguments = program_arguments(query, tools.media)
+    outcome = sandbox.run(program, tools=tools, entry=ENTRY, args=arguments)
+    if outcome.failure is not None:
+        return outcome.failure, tools.media
+    return read_answer(outcome.value, query, tools.media), tools.media
+
+
+class _PicturedOracle(Oracle):
+    """An oracle that also knows what has no pattern."""
+
+    def best_text_match(self, patch: Any, options: Sequence[str]) -> str:
+        words = self.truth.words[self.seen(patch)]
+        own = {PLAIN, *words.values()} if "pattern" not in words else set(words.values())
+        return max(options, key=lambda option: len(own & set(option.split())))
+
+
+class _Painter:
+    """An inpainter that draws the scene anew with what the prompt says."""
+
+    model_id = "perfect:inpainter"
+
+    def __init__(self, scenes: Sequence[RenderedScene]) -> None:
+        self._scenes = scenes
+
+    def inpaint(self, pixels: Pixels, mask: Mask, prompt: str, seed: int) -> Pixels:
+        """The picture with the objects under the mask as the prompt says, inside the mask.
+
+        Raises:
+            ToolError: the picture is none of the scenes', or the mask covers no object.
+        """
+        for scene in self._scenes:
+            outside = ~mask & (scene.image == pixels).all(axis=2)
+            if scene.image.shape == pixels.shape and outside.sum() >= (~mask).sum() / 2:
+                break
+        else:
+            raise ToolError("the painter does not know this picture; paint in a given one")
+        covered = [
+            index
+            for index, own in enumerate(scene.masks)
+            if (own & mask).sum() > COVERED * own.sum()
+        ]
+        if not covered:
+            raise ToolError("there is no object under the mask")
+        after = render_scene(with_looks(scene.scene, covered, looks_of(prompt)))
+        return np.where(mask[..., None], after.image, pixels)
+
+
+def _known(asked: str) -> str:
+    """What a language model would list: the members of the fact that is asked for."""
+    for fact in FACTS:
+        if fact.asked in asked:
+            return ", ".join(sorted(fact.members))
+    return ""

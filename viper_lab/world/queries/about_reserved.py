@@ -1,0 +1,188 @@
+"""Expressions and questions about scenes of reserved concepts: about the new, and about the old.
+
+Meanings, wordings and programs are those of the explicit queries, so that a writer that reads them
+can read these: only the nouns are new. What is *about the new* names the concept, or has it as its
+answer; what is *about the old* does neither, in pictures where a concept stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from random import Random
+from typing import Literal
+
+from viper_lab.world.places import ScenePlace, random_place
+from viper_lab.world.queries import compositional, referring
+from viper_lab.world.queries.lexicon import NoSuchNounError
+from viper_lab.world.queries.meaning import SELECTIONS, Meaning
+from viper_lab.world.queries.plans import gold_plan
+from viper_lab.world.queries.programs import gold_program
+from viper_lab.world.queries.reserved_nouns import ReservedNouns
+from viper_lab.world.queries.task_sample import TaskSample, Wanted, wanted
+from viper_lab.world.queries.truth import SceneTruth, UnanswerableError
+from viper_lab.world.render import render_scene
+from viper_lab.world.reserved import CONCEPTS
+
+About = Literal["new", "old"]
+
+REFERRING: Mapping[str, float] = {
+    "unique": 0.3,
+    "extreme": 0.2,
+    "nth": 0.05,
+    "biggest": 0.05,
+    "closest": 0.15,
+    "region": 0.15,
+    "region_extreme": 0.1,
+}
+"""How often each sort of expression is asked."""
+
+QUESTIONS: Mapping[str, float] = {
+    "attribute": 0.34,
+    "count": 0.2,
+    "choose": 0.08,
+    "verify": 0.1,
+    "count_filter": 0.08,
+    "count_region": 0.08,
+    "exists_region": 0.12,
+}
+"""How often each sort of question is asked."""
+
+_ABSENT = 0.12
+"""How often a picture that is asked for the number of the new does not show it."""
+
+_PROPOSALS = 60
+
+
+def generate_about_reserved(
+    split: str,
+    seed: int,
+    count: int,
+    *,
+    concepts: Sequence[str] = tuple(CONCEPTS),
+    about: About = "new",
+) -> list[TaskSample]:
+    """Expressions and questions by turns; the same arguments give the same ones.
+
+    Fewer of the same arguments are the first of more.
+
+    Args:
+        concepts: reserved ones that the pictures are about, by turns.
+        about: ``new`` or ``old``, see the module.
+
+    Raises:
+        UnknownNameError: no such split or reserved concept.
+    """
+    random = Random(f"reserved {about} {split} {seed} {' '.join(concepts)}")
+    part = concepts[0] if len(concepts) == 1 and about == "new" else about
+    return [
+        _drawn(each, about, random)
+        for each in wanted("reserved", split, seed, count, concepts, part)
+    ]
+
+
+def _drawn(each: Wanted, about: About, random: Random) -> TaskSample:
+    assert each.concept is not None
+    family = "referring" if random.random() < 0.5 else "question"
+    weights = REFERRING if family == "referring" else QUESTIONS
+    type_ = random.choices(tuple(weights), tuple(weights.values()))[0]
+    absent = about == "new" and type_ == "count" and random.random() < _ABSENT
+    reply = random.choice(("yes", "no"))
+    while True:
+        place, scene = random_place(random, each.split, each.concept, present=not absent)
+        truth = SceneTruth(render_scene(scene))
+        nouns = ReservedNouns(
+            truth,
+            random,
+            each.concept,
+            share=0.7 if about == "new" else 0,
+            held_out=each.split == "test",
+        )
+        for _ in range(_PROPOSALS):
+            try:
+                meaning = _meaning(type_, family, nouns, each.concept, about, random)
+                answer = truth.answer(meaning)
+            except (NoSuchNounError, UnanswerableError):
+                continue
+            if answer in ("yes", "no") and answer != reply:
+                continue
+            if (about == "new") == (each.concept in {*said(meaning), str(answer)}):
+                return _sample(each, family, meaning, answer, (place, truth), random)
+
+
+def _meaning(
+    type_: str, family: str, nouns: ReservedNouns, concept: str, about: About, random: Random
+) -> Meaning:
+    if family == "referring":
+        return referring.draw_referring(type_, nouns, random)
+    if type_ == "count" and about == "new":
+        noun = random.choice(("object", "thing", *nouns.shapes_shown))
+        kind = concept if CONCEPTS[concept] == "shape" else f"{concept} {noun}"
+        return Meaning("count", {"kind": kind})
+    meaning = compositional.draw_compositional(type_, nouns, random)
+    if about == "new" and "property" in meaning and _fits(meaning, concept):
+        return Meaning(type_, {**meaning.slots, **_properties(meaning, concept, nouns, random)})
+    return meaning
+
+
+def _fits(meaning: Meaning, concept: str) -> bool:
+    """Whether an object's property may be asked of by the concept's name: no shape is."""
+    return CONCEPTS[concept] != "shape" and concept not in said(meaning)
+
+
+def _properties(
+    meaning: Meaning, concept: str, nouns: ReservedNouns, random: Random
+) -> dict[str, str]:
+    """The concept as the property that is asked about; of two, as one of them."""
+    if "other_property" not in meaning:
+        return {"property": concept}
+    if CONCEPTS[concept] == "pattern":
+        raise NoSuchNounError
+    other = random.choice([word for word in nouns.lexicon.colors if word != concept])
+    first, second = random.sample((concept, other), 2)
+    return {"property": first, "other_property": second}
+
+
+def said(meaning: Meaning) -> set[str]:
+    """All words that a meaning's slots hold."""
+    words: set[str] = set()
+    for value in meaning.slots.values():
+        if isinstance(value, Meaning):
+            words |= said(value)
+        elif isinstance(value, str):
+            words |= set(value.split())
+    return words
+
+
+def _sample(
+    each: Wanted,
+    family: str,
+    meaning: Meaning,
+    answer: int | str,
+    seen: tuple[ScenePlace, SceneTruth],
+    random: Random,
+) -> TaskSample:
+    place, truth = seen
+    say = referring.say_referring if family == "referring" else compositional.say_compositional
+    template, text = say(meaning, random, each.split)
+    target: object = answer
+    if meaning.type in SELECTIONS:
+        target = tuple(float(edge) for edge in truth.boxes[int(answer)])
+    is_named = each.concept in said(meaning)
+    return TaskSample(
+        sample_id=each.sample_id,
+        split=each.split,
+        task="ground" if family == "referring" else "question",
+        text=text,
+        target=target,
+        places=(place,),
+        plan=gold_plan(meaning),
+        program=gold_program(meaning, "abstract"),
+        query_type=meaning.type,
+        template=template,
+        api="abstract",
+        concept=each.concept,
+        groups={
+            "family": family,
+            "about": "named" if is_named else "answer" if answer == each.concept else "old",
+        },
+    )

@@ -1,0 +1,227 @@
+"""Family 2, compositional questions: attributes, counts and comparisons; answered by a word."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from random import Random
+
+from viper_lab.world.queries.compositional_templates import TEMPLATES
+from viper_lab.world.queries.lexicon import Nouns, head
+from viper_lab.world.queries.meaning import Meaning
+from viper_lab.world.queries.selections import (
+    PROPERTY_FAMILIES,
+    draw_anchor,
+    draw_region,
+    draw_selection,
+    relation_words,
+    say_anchor,
+    say_selection,
+)
+from viper_lab.world.queries.vague_templates import QUESTION_TEMPLATES
+from viper_lab.world.queries.wording import (
+    EXTENT_COMPARE,
+    EXTENTS,
+    SIDES,
+    a,
+    plural,
+)
+
+WEIGHTS: Mapping[str, float] = {
+    "attribute": 0.31,
+    "choose": 0.11,
+    "count": 0.07,
+    "count_region": 0.10,
+    "count_filter": 0.06,
+    "count_sum": 0.05,
+    "difference": 0.04,
+    "more_of": 0.05,
+    "which_farther": 0.08,
+    "verify": 0.04,
+    "same": 0.04,
+    "exists_region": 0.03,
+    "more_than": 0.02,
+}
+"""How often each type is asked; the last four, answered by yes or no, stay under a fifth."""
+
+YES_NO = frozenset({"verify", "same", "exists_region", "more_than", "several"})
+
+SELECTION_WEIGHTS: Mapping[str, float] = {
+    "unique": 0.14,
+    "extreme": 0.24,
+    "nth": 0.16,
+    "middle": 0.05,
+    "closest": 0.14,
+    "farthest_from": 0.05,
+    "region": 0.10,
+    "region_extreme": 0.05,
+    "between": 0.03,
+    "biggest": 0.04,
+}
+"""Which object an attribute is asked of."""
+
+ATTRIBUTES = ("color", "shape", "material", "size")
+
+
+def draw_compositional(type_: str, nouns: Nouns, random: Random) -> Meaning:
+    """A meaning of a type, slots drawn at random; raises NoSuchNounError as ``draw_selection``."""
+    return _DRAW[type_](nouns, random)
+
+
+def say_compositional(meaning: Meaning, random: Random, split: str) -> tuple[str, str]:
+    """Template name and text of a question."""
+    key = meaning.type
+    if key == "attribute" and meaning["attribute"] == "material" and random.random() < 0.6:
+        key = "material"
+    if meaning.slots.get("vague") in QUESTION_TEMPLATES:
+        key = meaning["vague"]
+    name, text = {**TEMPLATES, **QUESTION_TEMPLATES}[key].pick(random, split)
+    words = _fillers(meaning, random, split)
+    if "of" in meaning:
+        phrase_name, words["np"] = say_selection(meaning["of"], random, split)
+        name = f"{name}:{meaning['of'].type}:{phrase_name}"
+    return f"{key}:{name}", text.format(**words)
+
+
+def _fillers(meaning: Meaning, random: Random, split: str) -> dict[str, str]:
+    words: dict[str, str] = {}
+    if "kind" in meaning:
+        kind = meaning["kind"]
+        words.update(k=kind, ks=plural(kind), ak=a(kind))
+    if "other_kind" in meaning:
+        words["os"] = plural(meaning["other_kind"])
+    if "attribute" in meaning:
+        words["attr"] = meaning["attribute"]
+    if "property" in meaning:
+        words["p"] = meaning["property"]
+    if "other_property" in meaning:
+        words["q"] = meaning["other_property"]
+    if "relation" in meaning:
+        words["rel"] = random.choice(relation_words(meaning))
+    if "side" in meaning:
+        words["cmp"] = random.choice(SIDES[meaning["side"]].compare)
+    if "extent" in meaning:
+        words["cmp"] = random.choice(EXTENT_COMPARE[meaning["extent"]])
+    if "anchor" in meaning:
+        words["a"] = say_anchor(meaning["anchor"], random, split)
+    if "first" in meaning:
+        words["a"] = say_anchor(meaning["first"], random, split)
+        words["b"] = say_anchor(meaning["second"], random, split)
+    return words
+
+
+def _some_selection(nouns: Nouns, random: Random, family: str) -> Meaning:
+    weights = dict(SELECTION_WEIGHTS)
+    if family == "shape":  # a selection between others, or by another kind, names the shape
+        del weights["between"]
+    type_ = random.choices(tuple(weights), tuple(weights.values()))[0]
+    return draw_selection(type_, nouns, random, without=(family,))
+
+
+def _attribute(nouns: Nouns, random: Random) -> Meaning:
+    # By the number of words, so that no answer is likelier than another.
+    family = random.choices(ATTRIBUTES, (8, 5, 2, 2))[0]
+    return Meaning("attribute", {"of": _some_selection(nouns, random, family), "attribute": family})
+
+
+def _choose(nouns: Nouns, random: Random) -> Meaning:
+    family = random.choices(PROPERTY_FAMILIES, (8, 2, 2))[0]
+    first, second = random.sample(nouns.lexicon.family(family), 2)
+    of = _some_selection(nouns, random, family)
+    return Meaning("choose", {"of": of, "property": first, "other_property": second})
+
+
+def _verify(nouns: Nouns, random: Random) -> Meaning:
+    family = random.choice(PROPERTY_FAMILIES)
+    property_ = random.choice(nouns.lexicon.family(family))
+    return Meaning("verify", {"of": _some_selection(nouns, random, family), "property": property_})
+
+
+def _form(random: Random) -> tuple[bool, tuple[str, ...]]:
+    """Whether a counted kind is a ``thing`` and which attribute it names: at most one.
+
+    Long phrases would give away that there are few.
+    """
+    general = random.random() < 0.3
+    named = random.choices(((), ("color",), ("material",), ("size",)), (4, 2, 2, 1))[0]
+    if general and not named:
+        named = (random.choice(PROPERTY_FAMILIES),)
+    return general, named
+
+
+def _counted(nouns: Nouns, random: Random) -> str:
+    general, named = _form(random)
+    return nouns.some(general=general, only=named)
+
+
+def _count(nouns: Nouns, random: Random) -> Meaning:
+    return Meaning("count", {"kind": _counted(nouns, random)})
+
+
+def _count_region(nouns: Nouns, random: Random) -> Meaning:
+    if random.random() < 0.3:
+        return Meaning(
+            "count_region", draw_region(nouns.many(general=True, only=()), nouns, random)
+        )
+    return Meaning("count_region", draw_region(_counted(nouns, random), nouns, random))
+
+
+def _exists_region(nouns: Nouns, random: Random) -> Meaning:
+    kind = nouns.some(general=False, only=_form(random)[1])
+    return Meaning("exists_region", draw_region(kind, nouns, random))
+
+
+def _count_filter(nouns: Nouns, random: Random) -> Meaning:
+    family = random.choice(PROPERTY_FAMILIES)
+    kind = nouns.many(general=random.random() < 0.4, only=())
+    property_ = random.choice(nouns.lexicon.family(family))
+    return Meaning("count_filter", {"kind": kind, "property": property_})
+
+
+def _two_kinds(type_: str) -> Callable[[Nouns, Random], Meaning]:
+    def draw(nouns: Nouns, random: Random) -> Meaning:
+        named = _form(random)[1]
+        kind = nouns.some(general=False, only=named)
+        other = nouns.some(general=False, avoid=head(kind), only=named)
+        return Meaning(type_, {"kind": kind, "other_kind": other})
+
+    return draw
+
+
+def _which_farther(nouns: Nouns, random: Random) -> Meaning:
+    by_size = random.random() < 0.2
+    without = ("size",) if by_size else ()
+    first = nouns.one(without=without)
+    second = nouns.one(avoid=head(first), without=without)
+    slots: dict[str, str | int | Meaning] = {
+        "first": Meaning("unique", {"kind": first}),
+        "second": Meaning("unique", {"kind": second}),
+    }
+    if by_size:
+        return Meaning("which_farther", {**slots, "extent": random.choice(tuple(EXTENTS))})
+    return Meaning("which_farther", {**slots, "side": random.choice(tuple(SIDES))})
+
+
+def _same(nouns: Nouns, random: Random) -> Meaning:
+    family = random.choices(PROPERTY_FAMILIES, (2, 2, 1))[0]
+    without = (family,)
+    first = draw_anchor(nouns, random, avoid=None, two_hop=0.6, without=without)
+    avoid = head(first["kind"])
+    second = draw_anchor(nouns, random, avoid=avoid, two_hop=0.6, without=without)
+    return Meaning("same", {"first": first, "second": second, "attribute": family})
+
+
+_DRAW: Mapping[str, Callable[[Nouns, Random], Meaning]] = {
+    "attribute": _attribute,
+    "choose": _choose,
+    "verify": _verify,
+    "count": _count,
+    "count_region": _count_region,
+    "count_filter": _count_filter,
+    "count_sum": _two_kinds("count_sum"),
+    "difference": _two_kinds("difference"),
+    "more_of": _two_kinds("more_of"),
+    "more_than": _two_kinds("more_than"),
+    "which_farther": _which_farther,
+    "same": _same,
+    "exists_region": _exists_region,
+}

@@ -1,0 +1,224 @@
+"""Language-guided editing: replace an object, keep only some in colour or sharp, hide some.
+
+What must hold afterwards is said by :class:`viper.data.edit_target.EditTarget`. A replacement
+stands where the object stood, of the same size, and is seen there.
+
+Source: VisProg (Gupta and Kembhavi 2023, sec. 4.4); CLOVA (Gao et al. 2024, sec. 4.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from random import Random
+
+from viper.data.coco_masks import runs_of
+from viper.data.edit_target import EditTarget, Operation, reach
+from viper.prompting.plans import numbered
+from viper.tools.emoji import EMOJIS
+from viper_lab.world.edited_scene import looks_of, with_looks
+from viper_lab.world.places import ScenePlace, random_place
+from viper_lab.world.queries.edit_templates import TEMPLATES
+from viper_lab.world.queries.lexicon import GENERAL_NOUNS, NoSuchNounError
+from viper_lab.world.queries.reserved_nouns import ReservedNouns
+from viper_lab.world.queries.scene_nouns import SceneNouns
+from viper_lab.world.queries.scene_words import SceneWords
+from viper_lab.world.queries.task_sample import TaskSample, Wanted, wanted
+from viper_lab.world.queries.wording import a, plural
+from viper_lab.world.render import render_scene
+from viper_lab.world.reserved import CONCEPTS
+from viper_lab.world.scene import RenderedScene, Scene
+from viper_lab.world.vocabulary import COLOURS, HELD_OUT_COMBINATIONS, MATERIALS, SHAPES
+
+WEIGHTS: Mapping[Operation, float] = {
+    "replace": 0.46,
+    "color_pop": 0.2,
+    "blur_background": 0.16,
+    "put_emoji": 0.18,
+}
+"""How often each operation is asked for."""
+
+MIN_VISIBLE, MIN_INSIDE = 0.6, 0.85
+"""Shares of what replaces an object that must be seen, and be within reach of the edit."""
+
+_SEVERAL = 0.3
+"""How often more than one object is meant; never by a replacement."""
+
+_TRIES = 12
+
+
+def generate_editing(
+    split: str, seed: int, count: int, *, concepts: Sequence[str] = ()
+) -> list[TaskSample]:
+    """Editing instructions about pictures of a split; the same arguments give the same ones.
+
+    Fewer of the same arguments are the first of more.
+
+    Args:
+        concepts: reserved ones, by turns, that instructions name: as what is edited, or, in half
+            of the replacements, as what shall be painted; none: known objects.
+
+    Raises:
+        UnknownNameError: no such split or reserved concept.
+    """
+    random = Random(f"edit {split} {seed} {' '.join(concepts)}")
+    return [_drawn(each, random) for each in wanted("edit", split, seed, count, concepts)]
+
+
+def _drawn(each: Wanted, random: Random) -> TaskSample:
+    operation = random.choices(tuple(WEIGHTS), tuple(WEIGHTS.values()))[0]
+    asked = each.concept is not None and operation == "replace" and random.random() < 0.5
+    while True:
+        place, scene = random_place(random, each.split, each.concept, present=not asked)
+        for _ in range(_TRIES):
+            try:
+                kind = _kind(scene, each, operation, asked, random)
+            except NoSuchNounError:
+                continue
+            indexes = SceneWords(scene).matching(kind)
+            new = _new(kind, scene, indexes[0], each, asked, operation, random)
+            rendered = render_scene(scene)
+            if operation != "replace" or _is_seen(rendered, indexes[0], new):
+                target = _target(operation, kind, new, rendered, indexes)
+                return _sample(each, place, target, asked, random)
+
+
+def _kind(scene: Scene, each: Wanted, operation: Operation, asked: bool, random: Random) -> str:
+    """What is edited: one object, or several but not all."""
+    words, held_out = SceneWords(scene), each.split == "test"
+    nouns = SceneNouns(words, random, held_out=held_out)
+    is_named = each.concept is not None and not asked
+    if is_named:
+        assert each.concept is not None
+        nouns = ReservedNouns(words, random, each.concept, share=1, held_out=held_out)
+    general = random.random() < 0.15
+    if operation != "replace" and random.random() < _SEVERAL:
+        kind = nouns.many(general=general)
+    else:
+        kind = nouns.one(general=general)
+    if is_named and each.concept not in kind.split():
+        raise NoSuchNounError
+    if len(words.matching(kind)) == len(words.words) or kind in GENERAL_NOUNS:
+        raise NoSuchNounError
+    return kind
+
+
+def _new(
+    kind: str,
+    scene: Scene,
+    index: int,
+    each: Wanted,
+    asked: bool,
+    operation: Operation,
+    random: Random,
+) -> str:
+    """What shall be there afterwards, of another colour and another shape."""
+    if operation == "put_emoji":
+        return random.choice(tuple(EMOJIS))
+    if operation != "replace":
+        return ""
+    old = scene.objects[index]
+    pairs = [
+        (colour, shape)
+        for colour in COLOURS
+        for shape in SHAPES
+        if colour != old.colour and shape != old.shape
+        and (each.split == "test" or (colour, shape) not in HELD_OUT_COMBINATIONS)
+    ]  # fmt: skip
+    colour, shape = random.choice(pairs)
+    said = [random.choice(MATERIALS)] if random.random() < 0.4 else []
+    if not asked or each.concept is None:
+        return " ".join([colour, *said, shape])
+    family = CONCEPTS[each.concept]
+    if family == "pattern":
+        return " ".join([each.concept, colour, shape])
+    named = (colour, each.concept) if family == "shape" else (each.concept, shape)
+    return " ".join([named[0], *said, named[1]])
+
+
+def _is_seen(rendered: RenderedScene, index: int, new: str) -> bool:
+    """Whether what replaces an object is seen, most of it near the object's own box."""
+    after = render_scene(with_looks(rendered.scene, [index], looks_of(new)))
+    if not after.visible[index] >= MIN_VISIBLE:
+        return False
+    own = after.masks[index]
+    inside = own & reach([rendered.boxes[index].tolist()], (own.shape[0], own.shape[1]))
+    return bool(inside.sum() >= MIN_INSIDE * own.sum())
+
+
+def _target(
+    operation: Operation, old: str, new: str, rendered: RenderedScene, indexes: Sequence[int]
+) -> EditTarget:
+    boxes = []
+    for index in indexes:
+        x0, y0, x1, y1 = (float(edge) for edge in rendered.boxes[index])
+        boxes.append((x0, y0, x1, y1))
+    outlines = tuple(runs_of(rendered.masks[index]) for index in indexes)
+    return EditTarget(operation, old, new, tuple(boxes), outlines)
+
+
+_CALLS: Mapping[Operation, str] = {
+    "replace": "REPLACE(image=IMAGE,object=OBJ1,prompt='{new}')",
+    "color_pop": "COLORPOP(image=IMAGE,object=OBJ1)",
+    "blur_background": "BGBLUR(image=IMAGE,object=OBJ1)",
+    "put_emoji": "EMOJI(image=IMAGE,object=OBJ1,emoji='{new}')",
+}
+
+_LAST_STEPS: Mapping[Operation, str] = {
+    "replace": "Paint {new} in its place.",
+    "color_pop": "Make everything else gray.",
+    "blur_background": "Blur everything else.",
+    "put_emoji": "Put the emoji {new} over it.",
+}
+
+
+def editing_program(target: EditTarget) -> str:
+    """The line program: one object by its segment, several by their boxes, then the change."""
+    if len(target.boxes) == 1:
+        lines = [
+            "OBJ0=SEG(image=IMAGE)",
+            f"OBJ1=SELECT(image=IMAGE,object=OBJ0,query='{target.old}',category=None)",
+        ]
+    else:
+        lines = [f"OBJ1=LOC(image=IMAGE,object='{target.old}')"]
+    call = _CALLS[target.operation].format(new=_painted(target))
+    return "\n".join([*lines, f"IMAGE0={call}", "FINAL_RESULT=RESULT(var=IMAGE0)"])
+
+
+def editing_plan(target: EditTarget) -> str:
+    """The steps of :func:`editing_program` in words."""
+    if len(target.boxes) == 1:
+        steps = ["Outline every object.", f"Select the {target.old}."]
+    else:
+        steps = [f"Find every {target.old}."]
+    return numbered(*steps, _LAST_STEPS[target.operation].format(new=_painted(target)))
+
+
+def _painted(target: EditTarget) -> str:
+    return a(target.new) if target.operation == "replace" else target.new
+
+
+def _sample(
+    each: Wanted, place: ScenePlace, target: EditTarget, asked: bool, random: Random
+) -> TaskSample:
+    name, template = TEMPLATES[target.operation].pick(random, each.split)
+    several = len(target.boxes) > 1
+    text = template.format(
+        the=f"all {plural(target.old)}" if several else f"the {target.old}",
+        new=a(target.new) if target.new else "",
+        emoji=EMOJIS.get(target.new, ""),
+    )
+    role = {"concept_is": "asked" if asked else "edited"} if each.concept else {}
+    return TaskSample(
+        sample_id=each.sample_id,
+        split=each.split,
+        task="edit",
+        text=text,
+        target=target,
+        places=(place,),
+        plan=editing_plan(target),
+        program=editing_program(target),
+        query_type=target.operation,
+        template=f"{target.operation}:{name}",
+        concept=each.concept,
+        groups=role,
+    )

@@ -1,0 +1,148 @@
+"""The nouns of a query: which words there are, and how phrases are drawn from them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Literal, TypedDict, Unpack
+
+from viper_lab.world.vocabulary import COLOURS, HELD_OUT_COMBINATIONS, MATERIALS, SHAPES, SIZES
+
+GENERAL_NOUNS = ("thing", "object")
+
+FAMILIES = ("size", "color", "material", "shape")
+"""Attribute families in the order in which a phrase names them."""
+
+
+Number = Literal["one", "many", "some"]
+"""How many objects a noun phrase shall have: exactly one, two or more, any number."""
+
+_NAMED_SHARE: Mapping[Number, float] = {"one": 0.5, "many": 0.25, "some": 0.4}
+
+
+class NoSuchNounError(Exception):
+    """This scene has no phrase of the wanted sort; draw another meaning or scene."""
+
+
+@dataclass(frozen=True)
+class Lexicon:
+    """The words of each attribute family. Replace them to make up a language of one's own."""
+
+    sizes: tuple[str, ...] = SIZES
+    colors: tuple[str, ...] = COLOURS
+    materials: tuple[str, ...] = MATERIALS
+    shapes: tuple[str, ...] = SHAPES
+    held_out: frozenset[tuple[str, str]] = HELD_OUT_COMBINATIONS
+
+    def family(self, name: str) -> tuple[str, ...]:
+        """The words of ``size``, ``color``, ``material`` or ``shape``."""
+        return {
+            "size": self.sizes,
+            "color": self.colors,
+            "material": self.materials,
+            "shape": self.shapes,
+        }[name]
+
+
+WORLD = Lexicon()
+
+
+def head(kind: str) -> str:
+    """The noun of a kind: ``cube`` of ``red cube``."""
+    return kind.rsplit(" ", 1)[-1]
+
+
+def is_general(kind: str) -> bool:
+    """Whether the noun says nothing of the shape (``red thing``)."""
+    return head(kind) in GENERAL_NOUNS
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What a drawn noun phrase shall be like.
+
+    Attributes:
+        general: whether the noun is ``thing``; None leaves it to chance.
+        avoid: a noun that must not be used.
+        without: attribute families that must not be named.
+        only: the families (besides the noun) that must be named, and no others.
+    """
+
+    general: bool | None = None
+    avoid: str | None = None
+    without: Collection[str] = ()
+    only: Collection[str] | None = None
+
+
+class Wished(TypedDict, total=False):
+    """The keywords of :class:`Wish` that every way of drawing takes."""
+
+    avoid: str | None
+    without: Collection[str]
+    only: Collection[str] | None
+
+
+class Nouns(ABC):
+    """Where a meaning takes its noun phrases from: any words, or those true of one scene.
+
+    Keywords of the three methods are the attributes of :class:`Wish`.
+    """
+
+    lexicon: Lexicon
+
+    def one(self, *, general: bool | None = False, **wished: Unpack[Wished]) -> str:
+        """A kind with exactly one object."""
+        return self.draw("one", Wish(general=general, **wished))
+
+    def many(self, *, general: bool | None = None, **wished: Unpack[Wished]) -> str:
+        """A kind with two or more objects."""
+        return self.draw("many", Wish(general=general, **wished))
+
+    def some(self, *, general: bool | None = None, **wished: Unpack[Wished]) -> str:
+        """A kind with any number of objects, none included."""
+        return self.draw("some", Wish(general=general, **wished))
+
+    @abstractmethod
+    def draw(self, number: Number, wish: Wish) -> str:
+        """A phrase for that number of objects.
+
+        Raises:
+            NoSuchNounError: there is none.
+        """
+
+
+class FreeNouns(Nouns):
+    """Phrases drawn at random, true of no scene in particular: for training on text alone."""
+
+    def __init__(self, random: Random, lexicon: Lexicon = WORLD, *, held_out: bool = False) -> None:
+        self._random, self.lexicon, self._held_out = random, lexicon, held_out
+
+    def draw(self, number: Number, wish: Wish) -> str:
+        """A phrase; the fewer objects it shall have, the more attributes it names."""
+        share = _NAMED_SHARE[number]
+        random, words, general = self._random, self.lexicon, wish.general
+        if general is None:
+            general = random.random() < 0.25 or "shape" in wish.without
+        if general:
+            noun = random.choice(GENERAL_NOUNS)
+        else:
+            noun = random.choice([shape for shape in words.shapes if shape != wish.avoid])
+        named = []
+        for family, chance in (
+            ("size", 0.5 * share),
+            ("color", 1.2 * share),
+            ("material", 0.7 * share),
+        ):
+            if wish.only is not None:
+                chance = float(family in wish.only)
+            if family not in wish.without and random.random() < chance:
+                named.append(random.choice(words.family(family)))
+        if general and not named and number == "one" and wish.only is None:
+            families = [f for f in ("size", "color", "material") if f not in wish.without]
+            named.append(random.choice(words.family(random.choice(families))))
+        held_back = any((word, noun) in words.held_out for word in named)
+        if held_back and not self._held_out:
+            return self.draw(number, replace(wish, general=general))
+        return " ".join([*named, noun])

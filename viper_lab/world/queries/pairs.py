@@ -1,0 +1,255 @@
+"""Statements about two pictures, true or false: what each shows, and how many.
+
+Source: the manner of NLVR2 (Suhr et al. 2019), the two-image task of CLOVA (Gao et al. 2024,
+sec. 4.1). Statements are about as often true as false; the false ones are about what the pictures
+do show, in another number or another place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from random import Random
+
+from viper.prompting.plans import numbered
+from viper_lab.world.places import ScenePlace, random_place
+from viper_lab.world.queries.lexicon import NoSuchNounError
+from viper_lab.world.queries.pair_templates import NUMBERS, TEMPLATES
+from viper_lab.world.queries.reserved_nouns import concept_kind
+from viper_lab.world.queries.scene_nouns import SceneNouns
+from viper_lab.world.queries.scene_words import SceneWords
+from viper_lab.world.queries.task_sample import TaskSample, Wanted, wanted
+from viper_lab.world.queries.wording import a, plural
+
+WEIGHTS: Mapping[str, float] = {
+    "one_and_other": 0.22,
+    "more": 0.2,
+    "same_number": 0.14,
+    "both": 0.12,
+    "neither": 0.08,
+    "exactly_one": 0.1,
+    "total": 0.14,
+}
+"""How often each type is stated."""
+
+_TRIES = 40
+"""Statements tried about one pair of pictures before another pair is taken."""
+
+_PRESENT = 0.7
+"""How often a picture of a pair about a concept shows it."""
+
+
+@dataclass(frozen=True)
+class PairMeaning:
+    """A statement: a type, one or two kinds of object with a number each, and a side."""
+
+    type: str
+    kind: str
+    number: int = 0
+    other_kind: str = ""
+    other_number: int = 0
+    side: str = "left"
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        return (self.kind, self.other_kind) if self.other_kind else (self.kind,)
+
+
+def generate_pairs(
+    split: str, seed: int, count: int, *, concepts: Sequence[str] = ()
+) -> list[TaskSample]:
+    """Statements about pairs of pictures of a split; the same arguments give the same ones.
+
+    Fewer of the same arguments are the first of more.
+
+    Args:
+        concepts: reserved ones that the statements are about, by turns; none: known objects.
+
+    Raises:
+        UnknownNameError: no such split or reserved concept.
+    """
+    random = Random(f"pairs {split} {seed} {' '.join(concepts)}")
+    return [_drawn(each, random) for each in wanted("pairs", split, seed, count, concepts)]
+
+
+def _drawn(each: Wanted, random: Random) -> TaskSample:
+    type_ = random.choices(tuple(WEIGHTS), tuple(WEIGHTS.values()))[0]
+    is_true = random.random() < 0.5
+    while True:
+        places, truths = _pair(each, random)
+        for _ in range(_TRIES):
+            try:
+                meaning = _stated(type_, truths, each, random)
+            except NoSuchNounError:
+                continue
+            if holds(meaning, truths) == is_true:
+                return _sample(each, meaning, places, is_true, random)
+
+
+def _pair(
+    each: Wanted, random: Random
+) -> tuple[tuple[ScenePlace, ScenePlace], tuple[SceneWords, SceneWords]]:
+    shown = [random.random() < _PRESENT for _ in range(2)]
+    (first, one), (second, two) = (
+        random_place(random, each.split, each.concept, present=present or each.concept is None)
+        for present in shown
+    )
+    return (first, second), (SceneWords(one), SceneWords(two))
+
+
+def _stated(type_: str, truths: Sequence[SceneWords], each: Wanted, random: Random) -> PairMeaning:
+    """A statement of a type whose kinds and numbers are, mostly, those of the pictures."""
+    kind = _kind(truths, each, random)
+    left, right = (len(truth.matching(kind)) for truth in truths)
+    if type_ in ("more", "same_number") and not left and not right:
+        raise NoSuchNounError
+    if type_ == "more":
+        return PairMeaning(type_, kind, side=random.choice(("left", "right")))
+    if type_ == "total":
+        return PairMeaning(type_, kind, _near(left + right, random))
+    if type_ != "one_and_other":
+        return PairMeaning(type_, kind)
+    other = _kind(truths, replace(each, concept=None), random)
+    if other == kind:
+        raise NoSuchNounError
+    here = random.randrange(2)
+    counts = (left, right)[here], len(truths[1 - here].matching(other))
+    first, second = (_near(count, random) for count in counts)
+    return PairMeaning(type_, kind, first, other, second)
+
+
+def _near(count: int, random: Random) -> int:
+    """The number, or one next to it, from 1 to 4."""
+    return min(max(count + random.choice((-1, 0, 0, 1)), 1), len(NUMBERS) - 1)
+
+
+def _kind(truths: Sequence[SceneWords], each: Wanted, random: Random) -> str:
+    """A kind of object with one attribute at most; one that names the concept if there is one."""
+    if each.concept is None:
+        nouns = SceneNouns(random.choice(truths), random, held_out=each.split == "test")
+        only = random.choice(((), ("color",), ("color",), ("material",)))
+        return nouns.some(general=random.random() < 0.2 and bool(only), only=only)
+    return concept_kind(each.concept, truths, random)
+
+
+def holds(meaning: PairMeaning, truths: Sequence[SceneWords]) -> bool:
+    """Whether a statement is true of two pictures, the left one first."""
+    counts = [[len(truth.matching(kind)) for kind in meaning.kinds] for truth in truths]
+    left, right = (each[0] for each in counts)
+    if meaning.type == "one_and_other":
+        (_, other_left), (_, other_right) = counts
+        return (left == meaning.number and other_right == meaning.other_number) or (
+            right == meaning.number and other_left == meaning.other_number
+        )
+    if meaning.type == "more":
+        return left > right if meaning.side == "left" else right > left
+    if meaning.type == "total":
+        return left + right == meaning.number
+    return _COMPARED[meaning.type](left, right)
+
+
+_COMPARED: Mapping[str, Callable[[int, int], bool]] = {
+    "same_number": lambda left, right: left == right,
+    "both": lambda left, right: left > 0 and right > 0,
+    "neither": lambda left, right: left == 0 and right == 0,
+    "exactly_one": lambda left, right: (left > 0) != (right > 0),
+}
+
+_EXPRESSIONS: Mapping[str, str] = {
+    "same_number": "{ANSWER0} == {ANSWER1}",
+    "both": "{ANSWER0} > 0 and {ANSWER1} > 0",
+    "neither": "{ANSWER0} == 0 and {ANSWER1} == 0",
+    "exactly_one": "{ANSWER0} > 0 xor {ANSWER1} > 0",
+}
+
+_CONCLUSIONS: Mapping[str, str] = {
+    "same_number": "Say whether the two numbers are the same.",
+    "both": "Say whether both numbers are larger than 0.",
+    "neither": "Say whether both numbers are 0.",
+    "exactly_one": "Say whether one of the numbers is 0 and the other is not.",
+}
+
+
+def pair_program(meaning: PairMeaning) -> str:
+    """The line program of a statement: count in both pictures, then compare."""
+    lines: list[str] = []
+    answers: list[str] = []
+    for kind in meaning.kinds:
+        for picture in ("LEFT", "RIGHT"):
+            number = len(answers)
+            lines.append(f"BOX{number}=LOC(image={picture},object='{kind}')")
+            answers.append(f"ANSWER{number}=COUNT(box=BOX{number})")
+    result = f"ANSWER{len(answers)}"
+    lines += [*answers, f"{result}=EVAL(expr='{_expression(meaning)}')"]
+    return "\n".join([*lines, f"FINAL_RESULT=RESULT(var={result})"])
+
+
+def _expression(meaning: PairMeaning) -> str:
+    if meaning.type == "one_and_other":
+        one, other = meaning.number, meaning.other_number
+        return (
+            f"({{ANSWER0}} == {one} and {{ANSWER3}} == {other}) or "
+            f"({{ANSWER1}} == {one} and {{ANSWER2}} == {other})"
+        )
+    if meaning.type == "more":
+        return f"{{ANSWER0}} {'>' if meaning.side == 'left' else '<'} {{ANSWER1}}"
+    if meaning.type == "total":
+        return f"{{ANSWER0}} + {{ANSWER1}} == {meaning.number}"
+    return _EXPRESSIONS[meaning.type]
+
+
+def pair_plan(meaning: PairMeaning) -> str:
+    """The steps of :func:`pair_program` in words."""
+    steps = []
+    for kind in meaning.kinds:
+        steps.append(f"Find every {kind} in the left picture and in the right one.")
+    steps.append("Count what was found in each picture.")
+    if meaning.type == "one_and_other":
+        steps.append(
+            f"Say whether one picture has {meaning.number} of the first kind and the other "
+            f"{meaning.other_number} of the second."
+        )
+    elif meaning.type == "more":
+        steps.append(f"Say whether the {meaning.side} number is the larger one.")
+    elif meaning.type == "total":
+        steps.append(f"Say whether the two numbers add up to {meaning.number}.")
+    else:
+        steps.append(_CONCLUSIONS[meaning.type])
+    return numbered(*steps)
+
+
+def _counted(number: int, kind: str) -> str:
+    return f"exactly {NUMBERS[number]} {kind if number == 1 else plural(kind)}"
+
+
+def _sample(
+    each: Wanted,
+    meaning: PairMeaning,
+    places: tuple[ScenePlace, ...],
+    is_true: bool,
+    random: Random,
+) -> TaskSample:
+    name, template = TEMPLATES[meaning.type].pick(random, each.split)
+    text = template.format(
+        k=meaning.kind,
+        ks=plural(meaning.kind),
+        ak=a(meaning.kind),
+        n=_counted(meaning.number, meaning.kind) if meaning.number else "",
+        m=_counted(meaning.other_number, meaning.other_kind) if meaning.other_number else "",
+        side=meaning.side,
+        far="right" if meaning.side == "left" else "left",
+    )
+    return TaskSample(
+        sample_id=each.sample_id,
+        split=each.split,
+        task="statement",
+        text=text,
+        target=is_true,
+        places=places,
+        plan=pair_plan(meaning),
+        program=pair_program(meaning),
+        query_type=meaning.type,
+        template=f"{meaning.type}:{name}",
+        concept=each.concept,
+        groups={"family": "pairs"},
+    )

@@ -1,0 +1,82 @@
+"""Family 1, referring expressions: show me the object that a phrase denotes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from random import Random
+
+from viper_lab.world.queries.lexicon import Nouns
+from viper_lab.world.queries.meaning import Meaning
+from viper_lab.world.queries.selections import draw_selection, say_selection
+from viper_lab.world.queries.wording import Templates
+
+WEIGHTS: Mapping[str, float] = {
+    "unique": 0.16,
+    "extreme": 0.16,
+    "nth": 0.13,
+    "middle": 0.05,
+    "closest": 0.12,
+    "farthest_from": 0.05,
+    "region": 0.11,
+    "region_extreme": 0.06,
+    "filtered_extreme": 0.05,
+    "same_color": 0.03,
+    "between": 0.03,
+    "biggest": 0.03,
+    "near_pair": 0.02,
+}
+"""How often each type is asked; one-step ones stay under a quarter."""
+
+FRAMES = Templates(
+    (
+        "{np}",
+        "find {np}",
+        "show me {np}",
+        "where is {np}?",
+        "point to {np}",
+        "can you find {np}?",
+        "please show {np}",
+        "i am looking for {np}",
+        "locate {np}",
+        "{terse}",
+    ),
+    (
+        "please find {np}",
+        "can you show me {np}?",
+        "please point to {np}",
+        "can you locate {np}?",
+        "find {terse}",
+    ),
+    (
+        "could you find {np}?",
+        "could you show me {np}?",
+        "please locate {np}",
+        "i want to see {np}",
+        "mark {np}",
+        "can you point to {np}?",
+        "please look for {np}",
+        "where do you see {np}?",
+        "show me {terse}",
+        "locate {terse}",
+        "where is {terse}?",
+        "do you see {np}?",
+        "can you see {np}?",
+        "show {np}",
+        "look for {np}",
+        "point to {terse}",
+        "i want to find {np}",
+    ),
+)
+
+
+def draw_referring(type_: str, nouns: Nouns, random: Random) -> Meaning:
+    """A meaning of a type; raises NoSuchNounError as ``draw_selection`` does."""
+    return draw_selection(type_, nouns, random)
+
+
+def say_referring(meaning: Meaning, random: Random, split: str) -> tuple[str, str]:
+    """Template name and text of a query for the object itself."""
+    frame_name, frame = FRAMES.pick(random, split)
+    phrase_name, phrase = say_selection(meaning, random, split)
+    text = frame.format(np=phrase, terse=phrase.removeprefix("the "))
+    return f"{meaning.type}:{frame_name}:{phrase_name}", text

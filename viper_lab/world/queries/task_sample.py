@@ -1,0 +1,90 @@
+"""One sample of the world's own tasks: statements about pairs, tags, edits, reserved concepts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from viper.errors import UnknownNameError
+from viper.schema import Query
+from viper_lab.world.places import ScenePlace
+from viper_lab.world.reserved import CONCEPTS
+from viper_lab.world.splits import check_split
+
+
+@dataclass(frozen=True)
+class TaskSample:
+    """An instruction about one or two pictures, what is right, and a way to get there.
+
+    Attributes:
+        sample_id: ``pairs-val-0-pyramid-7``: set, split, seed, part, number.
+        task: ``statement``, ``tag``, ``edit``, ``ground`` or ``question``.
+        target: as :attr:`viper.data.sample.Sample.target` of that task; of an edit a
+            :class:`viper.data.edit_target.EditTarget`.
+        places: the pictures, in order.
+        plan: numbered steps in words, one a line.
+        program: gives the right answer with perfect tools.
+        api: of the program, ``visprog`` or ``abstract``.
+        template: name of the wording; ``h…`` are held out.
+        concept: reserved one that the pictures are about, if any.
+        groups: further groups of reports.
+    """
+
+    sample_id: str
+    split: str
+    task: str
+    text: str
+    target: Any
+    places: tuple[ScenePlace, ...]
+    plan: str
+    program: str
+    query_type: str
+    template: str
+    api: str = "visprog"
+    concept: str | None = None
+    groups: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def query(self) -> Query:
+        """The query as the Reasoner takes it."""
+        media = "image" if len(self.places) == 1 else "images"
+        return Query(self.text, self.task, media, (), self.sample_id)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """One sample to draw.
+
+    Attributes:
+        number: counts from 0; the same for every number of samples that are asked for.
+        concept: reserved one that it is about, or None.
+    """
+
+    sample_id: str
+    split: str
+    number: int
+    concept: str | None
+
+
+def wanted(
+    name: str, split: str, seed: int, count: int, concepts: Sequence[str] = (), part: str = ""
+) -> Iterator[Wanted]:
+    """What to draw: ``count`` samples, about the concepts by turns.
+
+    Args:
+        part: in the ids; by default ``known`` without concepts, the concept's own name of one,
+            and ``reserved`` of several.
+
+    Raises:
+        UnknownNameError: no such split or reserved concept.
+    """
+    check_split(split)
+    for concept in concepts:
+        if concept not in CONCEPTS:
+            raise UnknownNameError("reserved concept", concept, CONCEPTS)
+    if not part:
+        part = "known" if not concepts else concepts[0] if len(concepts) == 1 else "reserved"
+    for number in range(count):
+        about = concepts[number % len(concepts)] if concepts else None
+        yield Wanted(f"{name}-{split}-{seed}-{part}-{number}", split, number, about)

@@ -1,0 +1,95 @@
+"""Family 3, multiple choice about a clip: what happens in which order, and who does what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from random import Random
+
+from viper_lab.world.events import EVENT_KINDS, VERBS, say
+from viper_lab.world.queries.meaning import Meaning
+from viper_lab.world.queries.temporal_templates import TEMPLATES
+from viper_lab.world.queries.vague_templates import CLIP_TEMPLATES
+
+WEIGHTS: Mapping[str, float] = {
+    "do_after": 0.16,
+    "do_before": 0.14,
+    "do_first": 0.06,
+    "do_last": 0.06,
+    "happens_first": 0.05,
+    "happens_last": 0.05,
+    "happens_after": 0.09,
+    "happens_before": 0.09,
+    "which_first": 0.07,
+    "which_last": 0.07,
+    "which_after": 0.05,
+    "which_before": 0.05,
+    "what_hit": 0.03,
+    "who_hits": 0.03,
+}
+"""How often each type is asked."""
+
+WHICH_KINDS = ("start", "stop", "appear", "fall")
+"""Event kinds that a ``which`` query asks about: those with one object."""
+
+DO_TYPES = frozenset({"do_after", "do_before", "do_first", "do_last"})
+HAPPENS_TYPES = frozenset({"happens_first", "happens_last", "happens_after", "happens_before"})
+
+
+def event(kind: str, actor: str, target: str | None = None) -> Meaning:
+    """One event as a slot of other meanings; names without article (``red cube``)."""
+    slots = {"kind": kind, "actor": actor}
+    return Meaning("event", slots if target is None else {**slots, "target": target})
+
+
+def event_sentence(meaning: Meaning) -> str:
+    """``the red cube hits the blue ball``."""
+    return say(meaning["kind"], meaning["actor"], meaning.slots.get("target"))  # type: ignore[arg-type]
+
+
+def event_predicate(meaning: Meaning) -> str:
+    """What the actor does, ``hits the blue ball``."""
+    return event_sentence(meaning).removeprefix(f"the {meaning['actor']} ")
+
+
+def option_text(type_: str, happened: Meaning) -> str:
+    """How an event is offered as an option of a query of that type."""
+    if type_ in DO_TYPES:
+        return event_predicate(happened)
+    if type_ in HAPPENS_TYPES:
+        return event_sentence(happened)
+    return f"the {happened['target' if type_ == 'what_hit' else 'actor']}"
+
+
+def say_temporal(meaning: Meaning, random: Random, split: str) -> tuple[str, str]:
+    """Template name and text of a question about a clip."""
+    key = meaning.slots.get("vague", meaning.type)
+    name, text = {**TEMPLATES, **CLIP_TEMPLATES}[str(key)].pick(random, split)
+    words: dict[str, str] = {}
+    if "actor" in meaning:
+        words["x"] = f"the {meaning['actor']}"
+    if "kind" in meaning:
+        words["v"] = VERBS[meaning["kind"]]
+    if "event" in meaning:
+        happened: Meaning = meaning["event"]
+        words["f"] = words["e"] = event_sentence(happened)
+        if "actor" in meaning and happened["actor"] == meaning["actor"] and random.random() < 0.5:
+            words["e"] = f"it {event_predicate(happened)}"
+    return f"{key}:{name}", text.format(**words)
+
+
+def draw_temporal(type_: str, names: Sequence[str], random: Random) -> Meaning:
+    """A meaning of a type about objects with these names, true of no clip in particular."""
+    slots: dict[str, str | int | Meaning] = {}
+    if type_ in DO_TYPES or type_ in ("what_hit", "who_hits"):
+        slots["actor"] = names[0]
+    if type_.startswith("which"):
+        slots["kind"] = random.choice(WHICH_KINDS)
+    if type_.endswith(("_after", "_before")):
+        slots["event"] = draw_event(names if random.random() < 0.4 else names[1:], random)
+    return Meaning(type_, slots)
+
+
+def draw_event(names: Sequence[str], random: Random) -> Meaning:
+    """A random event of the first of these objects, the second its target if it takes one."""
+    kind = random.choice(EVENT_KINDS)
+    return event(kind, names[0], names[1] if kind == "hit" else None)

@@ -1,0 +1,191 @@
+"""Queries and programs as text alone, by the ten thousand, for training language models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import count as counted
+from random import Random
+
+from viper_lab.world.queries import compositional, referring, temporal, vague
+from viper_lab.world.queries.habits import Habits
+from viper_lab.world.queries.lexicon import WORLD, FreeNouns, Lexicon, NoSuchNounError
+from viper_lab.world.queries.meaning import TASK_OF_FAMILY, Meaning
+from viper_lab.world.queries.programs import gold_program
+from viper_lab.world.queries.sample import SelectionSample, TextSample
+
+FAMILY_WEIGHTS: Mapping[str, float] = {"referring": 0.38, "question": 0.38, "video": 0.24}
+"""How often each family is drawn where none is named."""
+
+_TRIES = 50
+"""How often a vague query of the wanted sorts is drawn in vain before any sort will do."""
+
+TYPE_WEIGHTS: Mapping[str, Mapping[str, float]] = {
+    "referring": referring.WEIGHTS,
+    "question": compositional.WEIGHTS,
+    "video": temporal.WEIGHTS,
+}
+
+
+def generate_text_only(
+    split: str,
+    seed: int,
+    count: int,
+    *,
+    family: str | None = None,
+    api: str = "abstract",
+    lexicon: Lexicon = WORLD,
+) -> Iterator[TextSample]:
+    """Queries with their canonical programs; nothing is rendered.
+
+    Meanings are drawn at random and need not be true of any scene. The test
+    split takes held-out templates, and attribute combinations that the others
+    never hold.
+
+    Args:
+        family: one of FAMILIES; None mixes them.
+        lexicon: other words make another language with the same grammar.
+    """
+    random = Random(f"text {split} {seed}")
+    for _ in range(count):
+        yield text_sample(random, split, family=family, api=api, lexicon=lexicon)
+
+
+def text_sample(
+    random: Random,
+    split: str = "train",
+    *,
+    family: str | None = None,
+    api: str = "abstract",
+    lexicon: Lexicon = WORLD,
+) -> TextSample:
+    """One query with its canonical program; see :func:`generate_text_only`."""
+    if family is None:
+        family = random.choices(tuple(FAMILY_WEIGHTS), tuple(FAMILY_WEIGHTS.values()))[0]
+    weights = TYPE_WEIGHTS[family]
+    type_ = random.choices(tuple(weights), tuple(weights.values()))[0]
+    if family == "video":
+        names = object_names(5, random, lexicon, held_out=split == "test")
+        meaning = temporal.draw_temporal(type_, names, random)
+        return _clip_sample(meaning, names, random, split, api)
+    nouns = FreeNouns(random, lexicon, held_out=split == "test")
+    draw = referring.draw_referring if family == "referring" else compositional.draw_compositional
+    return _scene_sample(draw(type_, nouns, random), family, random, split, api)
+
+
+def vague_text_sample(
+    random: Random,
+    habits: Habits,
+    split: str = "train",
+    *,
+    family: str,
+    sorts: Sequence[str] | None = None,
+    api: str = "abstract",
+    lexicon: Lexicon = WORLD,
+) -> TextSample:
+    """One vague query with the program that the habits make right.
+
+    Args:
+        sorts: keys of ``vague.WEIGHTS[family]`` to draw from, all equally likely; None draws
+            from all of them by their weights.
+    """
+    weights = vague.WEIGHTS[family]
+    if sorts is not None:
+        weights = dict.fromkeys(sorts, 1.0)
+    if family == "video":
+        sort = random.choices(tuple(weights), tuple(weights.values()))[0]
+        names = object_names(5, random, lexicon, held_out=split == "test")
+        meaning = vague.draw_vague(family, sort, names, random, habits)
+        return _clip_sample(meaning, names, random, split, api)
+    nouns = FreeNouns(random, lexicon, held_out=split == "test")
+    for tried in counted():
+        if tried == _TRIES:  # these sorts have no words in this lexicon
+            weights = vague.WEIGHTS[family]
+        sort = random.choices(tuple(weights), tuple(weights.values()))[0]
+        with suppress(NoSuchNounError):
+            meaning = vague.draw_vague(family, sort, nouns, random, habits)
+            return _scene_sample(meaning, family, random, split, api)
+    raise AssertionError("unreachable")
+
+
+def _scene_sample(
+    meaning: Meaning, family: str, random: Random, split: str, api: str
+) -> TextSample:
+    say = referring.say_referring if family == "referring" else compositional.say_compositional
+    template, text = say(meaning, random, split)
+    task = TASK_OF_FAMILY[family]
+    program = gold_program(meaning, api, task)
+    return TextSample(text, program, task, api, meaning.type, template, meaning)
+
+
+def _clip_sample(
+    meaning: Meaning, names: Sequence[str], random: Random, split: str, api: str
+) -> TextSample:
+    options = tuple(_random_options(meaning, names, random))
+    template, text = temporal.say_temporal(meaning, random, split)
+    task = TASK_OF_FAMILY["video"]
+    program = gold_program(meaning, api, task)
+    return TextSample(text, program, task, api, meaning.type, template, meaning, options)
+
+
+def selection_sample(
+    random: Random, split: str = "train", lexicon: Lexicon = WORLD
+) -> SelectionSample:
+    """One information, question, options and the option that follows.
+
+    What ``select_answer`` is asked by programs about clips. The information is the sentence that a
+    right program keeps; a share of them holds more than one sentence, the option's own among them.
+    """
+    weights = temporal.WEIGHTS
+    type_ = random.choices(tuple(weights), tuple(weights.values()))[0]
+    names = object_names(5, random, lexicon, held_out=split == "test")
+    meaning = temporal.draw_temporal(type_, names, random)
+    happened = _answer_event(meaning, names, random)
+    answer = temporal.option_text(type_, happened)
+    options = [answer]
+    while len(options) < random.choice((4, 5)):
+        other = temporal.option_text(type_, _answer_event(meaning, random.sample(names, 5), random))
+        if other not in options:
+            options.append(other)
+    random.shuffle(options)
+    info = temporal.event_sentence(happened)
+    if random.random() < 0.3:
+        info += "."
+    question = temporal.say_temporal(meaning, random, split)[1]
+    return SelectionSample(info, question, tuple(options), answer)
+
+
+def object_names(
+    count: int, random: Random, lexicon: Lexicon = WORLD, *, held_out: bool = False
+) -> list[str]:
+    """Distinct object names, ``red cube``."""
+    names: list[str] = []
+    while len(names) < count:
+        color, shape = random.choice(lexicon.colors), random.choice(lexicon.shapes)
+        if (held_out or (color, shape) not in lexicon.held_out) and f"{color} {shape}" not in names:
+            names.append(f"{color} {shape}")
+    return names
+
+
+def _answer_event(meaning: Meaning, names: Sequence[str], random: Random) -> Meaning:
+    """An event that could answer the query, true of no clip."""
+    kind = str(meaning.slots.get("kind") or random.choice(tuple(temporal.VERBS)))
+    actor = str(meaning.slots.get("actor") or random.choice(names))
+    others = [name for name in names if name != actor]
+    if meaning.type == "what_hit":
+        return temporal.event("hit", actor, random.choice(others))
+    if meaning.type == "who_hits":
+        return temporal.event("hit", random.choice(others), actor)
+    return temporal.event(kind, actor, random.choice(others) if kind == "hit" else None)
+
+
+def _random_options(meaning: Meaning, names: Sequence[str], random: Random) -> list[str]:
+    wanted = random.choice((4, 5))
+    options: list[str] = []
+    for _ in range(200):
+        text = temporal.option_text(meaning.type, _answer_event(meaning, names, random))
+        if text not in options:
+            options.append(text)
+        if len(options) == wanted:
+            return options
+    return options

@@ -1,0 +1,365 @@
+"""The answer of a query about a picture, from exact boxes and depths, or that there is none.
+
+Whatever a careful person could see either way is refused: orders, distances and
+sizes need a margin, and different readings of a relation have to agree.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from viper.tools.crops import box_depth
+from viper_lab.world.queries.meaning import SELECTIONS, Meaning
+from viper_lab.world.queries.scene_words import SceneWords
+from viper_lab.world.queries.wording import plural
+from viper_lab.world.scene import RenderedScene
+
+CENTRE_PX = 6.0
+"""Least gap between neighbouring centres in an order, and between compared distances."""
+
+EDGE_PX = 4.0
+"""How far a centre is beyond (or short of) an edge that decides on which side it is."""
+
+DEPTH_RATIO = 1.045
+"""Least ratio of compared depths."""
+
+AREA_RATIO = 1.35
+"""Least ratio of compared box areas."""
+
+Numbers = NDArray[np.float64]
+
+
+class UnanswerableError(Exception):
+    """The query has no answer here, or a doubtful one; draw another."""
+
+
+class SceneTruth(SceneWords):
+    """What is true of one rendered scene; objects go by their index.
+
+    Attributes:
+        words: per object, attribute family to its word.
+        x, y: box centres in pixels; ``y`` counts downwards.
+    """
+
+    def __init__(self, rendered: RenderedScene) -> None:
+        super().__init__(rendered.scene)
+        self.rendered = rendered
+        boxes = rendered.boxes.astype(float)
+        self.boxes: Numbers = boxes
+        self.x: Numbers = (boxes[:, 0] + boxes[:, 2]) / 2
+        self.y: Numbers = (boxes[:, 1] + boxes[:, 3]) / 2
+        self.area: Numbers = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
+        measured = [box_depth(rendered.depth, tuple(box)) for box in rendered.boxes]
+        self._depths = (np.array(measured, float), rendered.object_depths.astype(float))
+
+    def select(self, meaning: Meaning) -> int:
+        """The object that a selection denotes.
+
+        Raises:
+            UnanswerableError: none, several, or too close a call.
+        """
+        return _SELECT[meaning.type](self, meaning)
+
+    def answer(self, meaning: Meaning) -> int | str:
+        """The object's index for a selection, the word that answers a question otherwise.
+
+        Raises:
+            UnanswerableError: as :meth:`select`.
+        """
+        if meaning.type in SELECTIONS:
+            return self.select(meaning)
+        return _ANSWER[meaning.type](self, meaning)
+
+    # Orders and relations.
+
+    def ranked(self, indexes: Sequence[int], side: str, rank: int = 1) -> int:
+        """The rank-th object from a side; neighbours in the order must be clearly apart."""
+        if len(indexes) < max(2, rank):
+            raise UnanswerableError
+        if side in ("front", "back"):
+            found = {
+                self.ranked_by(np.log(d), indexes, side == "back", rank, math.log(DEPTH_RATIO))
+                for d in self._depths
+            }
+            if len(found) > 1:
+                raise UnanswerableError
+            return found.pop()
+        values = self.x if side in ("left", "right") else self.y
+        return self.ranked_by(values, indexes, side in ("right", "bottom"), rank, CENTRE_PX)
+
+    def ranked_by(
+        self, values: Numbers, indexes: Sequence[int], from_end: bool, rank: int, margin: float
+    ) -> int:
+        """The rank-th object by a value of every object, neighbours ``margin`` apart."""
+        ordered = sorted(indexes, key=lambda i: -values[i] if from_end else values[i])
+        found = ordered[rank - 1]
+        neighbours = ordered[max(0, rank - 2) : rank + 1]
+        if any(abs(values[i] - values[found]) < margin for i in neighbours if i != found):
+            raise UnanswerableError
+        return found
+
+    def inside(self, indexes: Sequence[int], relation: str, anchor: int) -> list[int]:
+        """Those of the objects that are clearly on that side of the anchor."""
+        verdicts = {i: self._on_side(i, relation, anchor) for i in indexes if i != anchor}
+        if None in verdicts.values():
+            raise UnanswerableError
+        return [i for i, verdict in verdicts.items() if verdict]
+
+    def _on_side(self, index: int, relation: str, anchor: int) -> bool | None:
+        if relation in ("front", "behind"):
+            ratios = [math.log(d[index] / d[anchor]) for d in self._depths]
+            behind = [ratio > 0 for ratio in ratios]
+            if behind[0] != behind[1] or min(map(abs, ratios)) < math.log(DEPTH_RATIO):
+                return None
+            return behind[0] == (relation == "behind")
+        along, first, last = {
+            "left": (self.x, 0, 2),
+            "right": (self.x, 0, 2),
+            "above": (self.y, 1, 3),
+            "below": (self.y, 1, 3),
+        }[relation]
+        before = relation in ("left", "above")
+        edge = self.boxes[anchor, first if before else last]
+        beyond = (edge - along[index]) if before else (along[index] - edge)
+        if beyond >= EDGE_PX:
+            return True
+        middle = along[anchor] - along[index] if before else along[index] - along[anchor]
+        return False if middle <= -EDGE_PX else None
+
+    def nearest(
+        self, indexes: Sequence[int], anchors: Sequence[int], farthest: bool = False
+    ) -> int:
+        """The object closest to (or farthest from) the nearest anchor, by edges and by centres."""
+        candidates = [i for i in indexes if i not in anchors]
+        if len(candidates) < 2:
+            raise UnanswerableError
+        sign = -1.0 if farthest else 1.0
+        found = set()
+        for measure in (self._gap, self._centre_distance):
+            far = {i: sign * min(measure(i, j) for j in anchors) for i in candidates}
+            first, second = sorted(candidates, key=lambda i: far[i])[:2]
+            if far[second] - far[first] < CENTRE_PX:
+                raise UnanswerableError
+            found.add(first)
+        if len(found) > 1:
+            raise UnanswerableError
+        return found.pop()
+
+    def _gap(self, i: int, j: int) -> float:
+        a, b = self.boxes[i], self.boxes[j]
+        across = max(a[0], b[0]) - min(a[2], b[2])
+        along = max(a[1], b[1]) - min(a[3], b[3])
+        return math.hypot(max(across, 0.0), max(along, 0.0))
+
+    def _centre_distance(self, i: int, j: int) -> float:
+        return math.hypot(self.x[i] - self.x[j], self.y[i] - self.y[j])
+
+    def only(self, indexes: Sequence[int]) -> int:
+        """The one object there is."""
+        if len(indexes) != 1:
+            raise UnanswerableError
+        return indexes[0]
+
+
+def _unique(t: SceneTruth, m: Meaning) -> int:
+    return t.only(t.matching(m["kind"]))
+
+
+def _extreme(t: SceneTruth, m: Meaning) -> int:
+    return t.ranked(t.matching(m["kind"]), m["side"], m.slots.get("rank", 1))  # type: ignore[arg-type]
+
+
+def _middle(t: SceneTruth, m: Meaning) -> int:
+    found = t.matching(m["kind"])
+    if len(found) not in (3, 5):
+        raise UnanswerableError
+    return t.ranked(found, "left", (len(found) + 1) // 2)
+
+
+def _biggest(t: SceneTruth, m: Meaning) -> int:
+    found = t.matching(m["kind"])
+    if len(found) < 2:
+        raise UnanswerableError
+    return t.ranked_by(np.log(t.area), found, m["extent"] == "biggest", 1, math.log(AREA_RATIO))
+
+
+def _closest(t: SceneTruth, m: Meaning) -> int:
+    return t.nearest(t.matching(m["kind"]), [t.select(m["anchor"])])
+
+
+def _farthest_from(t: SceneTruth, m: Meaning) -> int:
+    return t.nearest(t.matching(m["kind"]), [t.select(m["anchor"])], farthest=True)
+
+
+def _near_pair(t: SceneTruth, m: Meaning) -> int:
+    anchors = t.matching(m["other_kind"])
+    if len(anchors) < 2:
+        raise UnanswerableError
+    return t.nearest(t.matching(m["kind"]), anchors)
+
+
+def _in_region(t: SceneTruth, m: Meaning) -> list[int]:
+    return t.inside(t.matching(m["kind"]), m["relation"], t.select(m["anchor"]))
+
+
+def _region(t: SceneTruth, m: Meaning) -> int:
+    return t.only(_in_region(t, m))
+
+
+def _region_extreme(t: SceneTruth, m: Meaning) -> int:
+    return t.ranked(_in_region(t, m), m["side"])
+
+
+def _filtered_extreme(t: SceneTruth, m: Meaning) -> int:
+    found = t.matching(m["kind"])
+    kept = t.matching(f"{m['property']} {m['kind']}")
+    everyone = t.ranked(found, m["side"])
+    if len(kept) == 1 and kept[0] != everyone:
+        return kept[0]
+    return t.ranked(kept, m["side"])
+
+
+def _same_color(t: SceneTruth, m: Meaning) -> int:
+    anchor = t.select(m["anchor"])
+    found = t.only(t.matching(f"{t.words[anchor]['color']} {m['kind']}"))
+    if found == anchor:
+        raise UnanswerableError
+    return found
+
+
+def _between(t: SceneTruth, m: Meaning) -> int:
+    ends = sorted((t.select(m["anchor"]), t.select(m["second_anchor"])), key=lambda i: t.x[i])
+    right_of = set(t.inside(t.matching(m["kind"]), "right", ends[0]))
+    left_of = set(t.inside(t.matching(m["kind"]), "left", ends[1]))
+    return t.only(sorted(right_of & left_of))
+
+
+_SELECT: Mapping[str, Callable[[SceneTruth, Meaning], int]] = {
+    "unique": _unique,
+    "extreme": _extreme,
+    "nth": _extreme,
+    "middle": _middle,
+    "biggest": _biggest,
+    "closest": _closest,
+    "farthest_from": _farthest_from,
+    "region": _region,
+    "region_extreme": _region_extreme,
+    "filtered_extreme": _filtered_extreme,
+    "same_color": _same_color,
+    "between": _between,
+    "near_pair": _near_pair,
+}
+
+
+def _yes_no(value: bool) -> str:
+    return "yes" if value else "no"
+
+
+def _attribute(t: SceneTruth, m: Meaning) -> str:
+    return t.words[t.select(m["of"])][m["attribute"]]
+
+
+def _choose(t: SceneTruth, m: Meaning) -> str:
+    own = t.words[t.select(m["of"])].values()
+    for word in (m["property"], m["other_property"]):
+        if word in own:
+            return str(word)
+    raise UnanswerableError
+
+
+def _verify(t: SceneTruth, m: Meaning) -> str:
+    return _yes_no(m["property"] in t.words[t.select(m["of"])].values())
+
+
+def _count(t: SceneTruth, m: Meaning) -> str:
+    return str(len(t.matching(m["kind"])))
+
+
+def _count_region(t: SceneTruth, m: Meaning) -> str:
+    return str(len(_in_region(t, m)))
+
+
+def _count_filter(t: SceneTruth, m: Meaning) -> str:
+    if len(t.matching(m["kind"])) < 2:
+        raise UnanswerableError
+    return str(len(t.matching(f"{m['property']} {m['kind']}")))
+
+
+def _two_counts(t: SceneTruth, m: Meaning) -> tuple[int, int]:
+    return len(t.matching(m["kind"])), len(t.matching(m["other_kind"]))
+
+
+def _count_sum(t: SceneTruth, m: Meaning) -> str:
+    first, second = _two_counts(t, m)
+    if not first or not second:
+        raise UnanswerableError
+    return str(first + second)
+
+
+def _difference(t: SceneTruth, m: Meaning) -> str:
+    first, second = _two_counts(t, m)
+    if first <= second or not second:
+        raise UnanswerableError
+    return str(first - second)
+
+
+def _more_of(t: SceneTruth, m: Meaning) -> str:
+    first, second = _two_counts(t, m)
+    if first == second or not first or not second:
+        raise UnanswerableError
+    return plural(m["kind"] if first > second else m["other_kind"])
+
+
+def _more_than(t: SceneTruth, m: Meaning) -> str:
+    first, second = _two_counts(t, m)
+    if not first or not second:
+        raise UnanswerableError
+    return _yes_no(first > second)
+
+
+def _which_farther(t: SceneTruth, m: Meaning) -> str:
+    pair = (t.select(m["first"]), t.select(m["second"]))
+    if "extent" in m:
+        won = t.ranked_by(np.log(t.area), pair, m["extent"] == "biggest", 1, math.log(AREA_RATIO))
+    else:
+        won = t.ranked(pair, m["side"])
+    return str(m["first" if won == pair[0] else "second"]["kind"])
+
+
+def _same(t: SceneTruth, m: Meaning) -> str:
+    first, second = t.select(m["first"]), t.select(m["second"])
+    if first == second:
+        raise UnanswerableError
+    return _yes_no(t.words[first][m["attribute"]] == t.words[second][m["attribute"]])
+
+
+def _exists_region(t: SceneTruth, m: Meaning) -> str:
+    if not t.matching(m["kind"]):
+        raise UnanswerableError
+    return _yes_no(bool(_in_region(t, m)))
+
+
+def _several(t: SceneTruth, m: Meaning) -> str:
+    return _yes_no(len(t.matching(m["kind"])) >= m["least"])
+
+
+_ANSWER: Mapping[str, Callable[[SceneTruth, Meaning], str]] = {
+    "attribute": _attribute,
+    "choose": _choose,
+    "verify": _verify,
+    "count": _count,
+    "count_region": _count_region,
+    "count_filter": _count_filter,
+    "count_sum": _count_sum,
+    "difference": _difference,
+    "more_of": _more_of,
+    "more_than": _more_than,
+    "which_farther": _which_farther,
+    "same": _same,
+    "exists_region": _exists_region,
+    "several": _several,
+}

@@ -1,0 +1,232 @@
+"""Vague queries: said so that the habits of their data set decide what they mean.
+
+A vague query has a meaning like any other, from which its program and its answer are made;
+the slot ``vague`` names the wording that hides a part of it. The same wording denotes another
+meaning under other habits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from random import Random
+
+from viper_lab.world.queries import temporal
+from viper_lab.world.queries.habits import Habits
+from viper_lab.world.queries.lexicon import WORLD, NoSuchNounError, Nouns, head
+from viper_lab.world.queries.meaning import Meaning
+from viper_lab.world.queries.selections import PROPERTY_FAMILIES, draw_anchor, draw_selection
+
+OPPOSITE: Mapping[str, str] = {
+    "left": "right",
+    "right": "left",
+    "front": "back",
+    "below": "above",
+}
+
+AFTER: Mapping[str, str] = {"left": "right", "front": "behind", "below": "above"}
+"""What "after" is where "before" is a side."""
+
+SELECTIONS: Mapping[str, float] = {
+    "counted": 0.30,
+    "last": 0.10,
+    "any": 0.22,
+    "before": 0.13,
+    "after": 0.10,
+    "large": 0.15,
+}
+"""Vague phrases for one object, and how often each is drawn."""
+
+WEIGHTS: Mapping[str, Mapping[str, float]] = {
+    "referring": SELECTIONS,
+    "question": {
+        "attribute": 0.30,
+        "choose": 0.10,
+        "looks": 0.18,
+        "several": 0.12,
+        "comes_first": 0.12,
+        "count_region": 0.12,
+        "exists_region": 0.06,
+    },
+    "video": {
+        "do": 0.28,
+        "happens": 0.08,
+        "which": 0.18,
+        "do_when": 0.24,
+        "happens_when": 0.14,
+        "meets": 0.08,
+    },
+}
+"""How often each sort of vague query is asked, a family; in a question of a vague phrase's
+object, the phrase is drawn from ``SELECTIONS``."""
+
+
+def wording(meaning: Meaning) -> str | None:
+    """The vague wording of a meaning or of one in its slots; None for an explicit one."""
+    if "vague" in meaning:
+        return str(meaning["vague"])
+    for value in meaning.slots.values():
+        found = wording(value) if isinstance(value, Meaning) else None
+        if found is not None:
+            return found
+    return None
+
+
+def draw_vague(
+    family: str, sort: str, nouns: Nouns | Sequence[str], random: Random, habits: Habits
+) -> Meaning:
+    """A meaning that the habits give to a vague wording, slots drawn at random.
+
+    Args:
+        sort: a key of ``WEIGHTS[family]``.
+        nouns: for ``video`` the names of a clip's objects.
+
+    Raises:
+        NoSuchNounError: the nouns' scene has nothing that fits.
+    """
+    if isinstance(nouns, Nouns):
+        draw = _SELECT if family == "referring" else _ASK
+        return draw[sort](nouns, random, habits)
+    return _draw_clip(sort, nouns, random, habits)
+
+
+# One object of a scene.
+
+
+def _counted(nouns: Nouns, random: Random, habits: Habits) -> Meaning:
+    rank = random.choices((1, 2, 3, 4), (3, 5, 3, 1))[0]
+    side = habits.counted_from
+    return Meaning("nth", {"kind": nouns.many(), "side": side, "rank": rank, "vague": "counted"})
+
+
+def _last(nouns: Nouns, random: Random, habits: Habits) -> Meaning:
+    side = OPPOSITE[habits.counted_from]
+    return Meaning("extreme", {"kind": nouns.many(), "side": side, "vague": "last"})
+
+
+def _any(nouns: Nouns, random: Random, habits: Habits) -> Meaning:
+    slots = {"kind": nouns.many(), "vague": "any"}
+    if habits.singled_out == "biggest":
+        return Meaning("biggest", {**slots, "extent": "biggest"})
+    return Meaning("extreme", {**slots, "side": habits.singled_out})
+
+
+def _beside(sort: str) -> Callable[[Nouns, Random, Habits], Meaning]:
+    def draw(nouns: Nouns, random: Random, habits: Habits) -> Meaning:
+        kind = nouns.some(general=False)
+        return Meaning("region", _beside_slots(kind, sort, nouns, random, habits))
+
+    return draw
+
+
+def _beside_slots(
+    kind: str, sort: str, nouns: Nouns, random: Random, habits: Habits
+) -> dict[str, str | int | Meaning]:
+    relation = habits.before if sort == "before" else AFTER[habits.before]
+    anchor = draw_anchor(nouns, random, avoid=head(kind), two_hop=0.2)
+    return {"kind": kind, "relation": relation, "anchor": anchor, "vague": sort}
+
+
+def _large(nouns: Nouns, random: Random, habits: Habits) -> Meaning:
+    if nouns.lexicon.sizes != WORLD.sizes:  # nothing tells which invented size is the large one
+        raise NoSuchNounError
+    kind = nouns.many(without=("size",))
+    extent = random.choice(("biggest", "biggest", "smallest"))
+    said = {"said": kind, "extent": extent, "vague": "large"}
+    if habits.large == "kind":
+        return Meaning("biggest", {"kind": kind, **said})
+    big, small = nouns.lexicon.sizes
+    return Meaning("unique", {"kind": f"{big if extent == 'biggest' else small} {kind}", **said})
+
+
+_SELECT: Mapping[str, Callable[[Nouns, Random, Habits], Meaning]] = {
+    "counted": _counted,
+    "last": _last,
+    "any": _any,
+    "before": _beside("before"),
+    "after": _beside("after"),
+    "large": _large,
+}
+
+
+# Questions about a scene.
+
+
+def _vague_object(nouns: Nouns, random: Random, habits: Habits, family: str) -> Meaning:
+    """A vague phrase's object that may be asked for an attribute of a family."""
+    sort = random.choices(tuple(SELECTIONS), tuple(SELECTIONS.values()))[0]
+    meaning = _SELECT[sort](nouns, random, habits)
+    kind = str(meaning["kind"])
+    named = family == "shape" or any(word in nouns.lexicon.family(family) for word in kind.split())
+    if named or (family == "size" and sort == "large"):
+        raise NoSuchNounError
+    return meaning
+
+
+def _attribute(nouns: Nouns, random: Random, habits: Habits) -> Meaning:
+    family = random.choices(PROPERTY_FAMILIES, (8, 2, 2))[0]
+    return Meaning(
+        "attribute", {"of": _vague_object(nouns, random, habits, family), "attribute": family}
+    )
+
+
+def _choose(nouns: Nouns, random: Random, habits: Habits) -> Meaning:
+    family = random.choices(PROPERTY_FAMILIES, (8, 2, 2))[0]
+    first, second = random.sample(nouns.lexicon.family(family), 2)
+    of = _vague_object(nouns, random, habits, family)
+    return Meaning("choose", {"of": of, "property": first, "other_property": second})
+
+
+def _looks(nouns: Nouns, random: Random, habits: Habits) -> Meaning:
+    type_ = random.choice(("unique", "extreme", "closest", "nth"))
+    of = draw_selection(type_, nouns, random, without=(habits.looks,))
+    return Meaning("attribute", {"of": of, "attribute": habits.looks, "vague": "looks"})
+
+
+def _several(nouns: Nouns, random: Random, habits: Habits) -> Meaning:
+    named = random.choice(((), (), ("color",), ("material",), ("size",)))
+    kind = nouns.some(general=bool(named) and random.random() < 0.5, only=named)
+    return Meaning("several", {"kind": kind, "least": int(habits.several), "vague": "several"})
+
+
+def _comes_first(nouns: Nouns, random: Random, habits: Habits) -> Meaning:
+    first = nouns.one()
+    pair = {"first": first, "second": nouns.one(avoid=head(first))}
+    slots = {name: Meaning("unique", {"kind": kind}) for name, kind in pair.items()}
+    return Meaning("which_farther", {**slots, "side": habits.counted_from, "vague": "comes_first"})
+
+
+def _region_question(type_: str) -> Callable[[Nouns, Random, Habits], Meaning]:
+    def draw(nouns: Nouns, random: Random, habits: Habits) -> Meaning:
+        kind = nouns.some(general=False, only=random.choice(((), (), ("color",), ("material",))))
+        sort = random.choice(("before", "after"))
+        return Meaning(type_, _beside_slots(kind, sort, nouns, random, habits))
+
+    return draw
+
+
+_ASK: Mapping[str, Callable[[Nouns, Random, Habits], Meaning]] = {
+    "attribute": _attribute,
+    "choose": _choose,
+    "looks": _looks,
+    "several": _several,
+    "comes_first": _comes_first,
+    "count_region": _region_question("count_region"),
+    "exists_region": _region_question("exists_region"),
+}
+
+
+# Clips.
+
+
+def vague_types(sort: str, habits: Habits) -> tuple[str, str]:
+    """The explicit type that a vague question about a clip stands for, and its wording."""
+    if sort == "meets":
+        return habits.meets, "meets"
+    verb, _, when = sort.partition("_")
+    return f"{verb}_{habits.when if when else habits.deed}", sort
+
+
+def _draw_clip(sort: str, names: Sequence[str], random: Random, habits: Habits) -> Meaning:
+    type_, said = vague_types(sort, habits)
+    meaning = temporal.draw_temporal(type_, names, random)
+    return Meaning(type_, {**meaning.slots, "vague": said})

@@ -1,0 +1,213 @@
+"""Workflows about the embedded world as text alone, for training an explorer.
+
+Each question has two routes: to ask the visual answerer about the whole picture, or to go the steps
+of its canonical program. Which of them can be trusted is not told: results are made up, both routes
+are drawn as often, where a checker doubts the result of one the other follows, and often the other
+is gone to be sure: its result counts then. An explorer trained on this knows how to act and has no
+preference; it gets one from what it sees (:mod:`viper.tuning`). Some workflows are given the
+answer, and some of these copy it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from random import Random
+
+from viper.prompting.exploring import (
+    FINAL,
+    Action,
+    Step,
+    action_text,
+    compact_opening,
+    doubt,
+    result_text,
+)
+from viper_lab.world.queries.lexicon import WORLD
+from viper_lab.world.queries.meaning import Meaning
+from viper_lab.world.queries.sample import TextSample
+from viper_lab.world.queries.wording import plural
+from viper_lab.world.scene import IMAGE_HEIGHT, IMAGE_WIDTH
+
+WHOLE, STEPS = "whole", "steps"
+
+DOUBTED = 0.35
+"""How often the first result is doubted; a second one half as often."""
+
+CHECKED = 0.65
+"""How often the other way is gone, too, where nobody doubts the first result."""
+
+FAILED = 0.08
+"""How often the steps run into an error."""
+
+HINTED, COPIED = 0.15, 0.3
+"""How often the answer is given away, and is then stored without any evidence."""
+
+MOST_FOUND = 6
+
+
+@dataclass(frozen=True)
+class Route:
+    """Code turns that leave the answer in ``answer``; ``tool`` gave it."""
+
+    name: str
+    turns: tuple[str, ...]
+    tool: str
+
+
+@dataclass(frozen=True)
+class Workflow:
+    """A workflow as text: what opens it, and its steps; of each whether the agent wrote it."""
+
+    opening: str
+    steps: tuple[Step, ...]
+    by_agent: tuple[bool, ...]
+
+    def pieces(self) -> Iterator[tuple[str, bool]]:
+        """Stretches of the text, and whether an agent learns to write them."""
+        yield self.opening, False
+        for step, is_own in zip(self.steps, self.by_agent, strict=True):
+            yield action_text(step.action, step.written), is_own
+            if step.result:
+                yield result_text(step.result), False
+
+
+def routes(sample: TextSample) -> dict[str, Route]:
+    """The ways to an answer."""
+    asked = f"answer = image_patch.simple_query({sample.text!r})"
+    before, last, tool = _steps_of(sample.program)
+    turns = (before, last) if before else (last,)
+    return {
+        WHOLE: Route(WHOLE, (asked,), "simple_query"),
+        STEPS: Route(STEPS, turns, tool),
+    }
+
+
+def _steps_of(program: str) -> tuple[str, str, str]:
+    """The body of a canonical program: what comes before the answer, the line that gives it, and
+    the tool that does."""
+    body = ast.parse(program).body[0]
+    assert isinstance(body, ast.FunctionDef)
+    statements = body.body[1:]
+    if isinstance(statements[-2], ast.If):
+        choice, other = statements[-2], statements[-1]
+        assert isinstance(choice.body[0], ast.Return) and isinstance(other, ast.Return)
+        assert choice.body[0].value is not None and other.value is not None
+        value: ast.expr = ast.IfExp(choice.test, choice.body[0].value, other.value)
+        before = statements[:-2]
+    else:
+        last = statements[-1]
+        assert isinstance(last, ast.Return) and last.value is not None
+        value, before = last.value, statements[:-1]
+    called = [node.func for node in ast.walk(value) if isinstance(node, ast.Call)]
+    tools = [one.attr for one in called if isinstance(one, ast.Attribute)]
+    text = "\n".join(map(ast.unparse, before))
+    return text, f"answer = {ast.unparse(value)}", tools[0] if tools else "find"
+
+
+def workflow(sample: TextSample, random: Random) -> Workflow:
+    """A workflow of a question; its caption and results are made up."""
+    told = _answer(sample.meaning, random)
+    hint = told if random.random() < HINTED else ""
+    steps: list[Step] = []
+    own: list[bool] = []
+
+    def add(action: Action, result: str = "", is_own: bool = True) -> None:
+        steps.append(Step(action, result))
+        own.append(is_own)
+
+    if hint and random.random() < COPIED:
+        add(Action("code", f"{FINAL} = {hint!r}"), hint)
+    else:
+        ways = list(routes(sample).values())
+        random.shuffle(ways)
+        chance, checks = DOUBTED, random.random() < CHECKED
+        while True:
+            way = ways[0]
+            ways.reverse()
+            found = told if hint and random.random() < 0.7 else _answer(sample.meaning, random)
+            if not _go(way, found, random, add):
+                continue
+            doubted = random.random() < chance or bool(hint and found != hint)
+            if not doubted and checks:
+                checks = False
+                continue
+            if not doubted:
+                add(Action("code", f"{FINAL} = answer"), found)
+                break
+            checks = False
+            if not hint:
+                add(Action("thought", doubt(found, way.tool)), is_own=False)
+            elif random.random() < COPIED:
+                add(Action("code", f"{FINAL} = {hint!r}"), hint)
+                break
+            chance /= 2
+    add(Action("done"))
+    opening = compact_opening(sample.text, (), [_caption(random)], hint)
+    return Workflow(opening, tuple(steps), tuple(own))
+
+
+def _caption(random: Random) -> str:
+    """A caption of some scene, as long or as short as a model's."""
+    things = [
+        f"a {random.choice(WORLD.colors)} {random.choice(WORLD.shapes)}"
+        for _ in range(random.randint(1, 6))
+    ]
+    return f"{', '.join(things[:-1])} and {things[-1]}" if len(things) > 1 else things[0]
+
+
+def _go(way: Route, answer: str, random: Random, add: object) -> bool:
+    """Goes a route; False where it ran into an error."""
+    assert callable(add)
+    for code in way.turns[:-1]:
+        if random.random() < FAILED:
+            add(Action("code", code), _error(code))
+            return False
+        add(Action("code", code), _shown(code, random))
+    add(Action("code", way.turns[-1]), answer)
+    return True
+
+
+def _error(code: str) -> str:
+    """The traceback of a list that is empty."""
+    lines = code.split("\n")
+    failing = [n for n, line in enumerate(lines) if "[" in line and "for" not in line]
+    number = failing[0] if failing else len(lines) - 1
+    return (
+        f"Traceback (line {number + 1}):\n    {lines[number].strip()}\n"
+        "IndexError: list index out of range"
+    )
+
+
+def _shown(code: str, random: Random) -> str:
+    """What the last line of the steps is worth: patches, one, or a number."""
+    name, _, value = code.split("\n")[-1].partition(" = ")
+    if name in ("patch", "anchor", "other", "region"):
+        return _patch(random)
+    if name == "color":
+        return random.choice(WORLD.colors)
+    if value.startswith(("min(", "max(")):
+        return f"{random.uniform(10, IMAGE_WIDTH - 10):.4g}"
+    return f"[{', '.join(_patch(random) for _ in range(random.randint(0, MOST_FOUND)))}]"
+
+
+def _patch(random: Random) -> str:
+    left, lower = random.randint(0, IMAGE_WIDTH - 40), random.randint(0, IMAGE_HEIGHT - 40)
+    right, upper = left + random.randint(12, 40), lower + random.randint(12, 40)
+    return f"ImagePatch({left}, {lower}, {right}, {upper})"
+
+
+def _answer(meaning: Meaning, random: Random) -> str:
+    """Some answer to a question of that meaning."""
+    if meaning.type == "attribute":
+        return random.choice(WORLD.family(meaning["attribute"]))
+    if meaning.type == "choose":
+        return str(random.choice((meaning["property"], meaning["other_property"])))
+    if meaning.type == "more_of":
+        return plural(random.choice((meaning["kind"], meaning["other_kind"])))
+    if meaning.type == "which_farther":
+        return str(random.choice((meaning["first"]["kind"], meaning["second"]["kind"])))
+    if meaning.type in ("count", "count_region", "count_filter", "count_sum", "difference"):
+        return str(random.randint(0, MOST_FOUND - 1))
+    return random.choice(("yes", "no"))

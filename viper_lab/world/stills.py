@@ -1,0 +1,255 @@
+"""Stills rendered once and read many times: shards on disk, images memory-mapped.
+
+A shard holds ``SHARD`` consecutive scenes of a split in three files: images
+(uint8 ``.npy``), depth (float16 ``.npy``) and the rest of the ground truth
+(``.json``, one record a scene, see :func:`truth_record`). Shards appear by renaming
+finished files, so several processes may read and render one folder at once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from viper.errors import UsageError
+from viper.schema import to_json
+from viper_lab.world.layout import sample_scene
+from viper_lab.world.render import render_scene
+from viper_lab.world.scene import RenderedScene, Scene, SceneObject
+from viper_lab.world.splits import check_split
+
+SHARD = 500
+"""Scenes in one shard."""
+
+LOOK = 1
+"""Version of the renderer's look; part of every file name, raised when pictures change."""
+
+
+@dataclass(frozen=True)
+class StillTruth:
+    """Ground truth of one cached still; see ``RenderedScene`` for the fields."""
+
+    scene: Scene
+    boxes: NDArray[np.float32]
+    object_depths: NDArray[np.float32]
+    visible: NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Still(StillTruth):
+    """A cached still: read-only views of its files beside the ground truth.
+
+    ``image`` is uint8 [H, W, 3], RGB; ``depth`` float16 [H, W], larger is farther.
+    """
+
+    image: NDArray[np.uint8]
+    depth: NDArray[np.float16]
+
+
+def truth_record(rendered: RenderedScene) -> dict[str, Any]:
+    """Scene, boxes, object depths and visible shares as JSON values."""
+    return {
+        "scene": to_json(rendered.scene),
+        "boxes": rendered.boxes.tolist(),
+        "object_depths": rendered.object_depths.tolist(),
+        "visible": rendered.visible.tolist(),
+    }
+
+
+def truth_from_record(record: Mapping[str, Any]) -> StillTruth:
+    """The inverse of :func:`truth_record`."""
+    scene = dict(record["scene"])
+    objects = tuple(
+        SceneObject(**{**thing, "position": tuple(thing["position"])})
+        for thing in scene.pop("objects")
+    )
+    return StillTruth(
+        Scene(objects, **scene),
+        np.array(record["boxes"], np.float32).reshape(-1, 4),
+        np.array(record["object_depths"], np.float32),
+        np.array(record["visible"], np.float32),
+    )
+
+
+class Stills(Sequence[Still]):
+    """The first ``count`` stills of a split; pixels stay on disk until they are looked at."""
+
+    def __init__(self, folder: Path, split: str, count: int) -> None:
+        self.folder, self.split, self._count = folder, split, count
+        shards = range(-(-count // SHARD))
+        self._images = [_mapped(_file(folder, split, i, "images.npy")) for i in shards]
+        self._depths = [_mapped(_file(folder, split, i, "depth.npy")) for i in shards]
+
+    def __len__(self) -> int:
+        return self._count
+
+    @cached_property
+    def truths(self) -> list[StillTruth]:
+        """Ground truth of all stills, read on first use."""
+        shards = range(len(self._images))
+        files = [_file(self.folder, self.split, i, "truth.json") for i in shards]
+        records = [record for file in files for record in json.loads(file.read_text())]
+        return [truth_from_record(record) for record in records[: self._count]]
+
+    @overload
+    def __getitem__(self, index: int) -> Still: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Still]: ...
+
+    def __getitem__(self, index: int | slice) -> Still | list[Still]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(self._count)[index]]
+        truth, index = self.truths[index], range(self._count)[index]
+        image, depth = self.image(index), self._depths[index // SHARD][index % SHARD]
+        return Still(truth.scene, truth.boxes, truth.object_depths, truth.visible, image, depth)
+
+    def image(self, index: int) -> NDArray[np.uint8]:
+        """One picture, uint8 [H, W, 3], RGB; a read-only view of the file."""
+        picture: NDArray[np.uint8] = self._images[index // SHARD][index % SHARD]
+        return picture
+
+    def images(self, indices: Sequence[int] | NDArray[np.integer]) -> NDArray[np.uint8]:
+        """Pictures of these scenes, copied: uint8 [B, H, W, 3], RGB."""
+        return np.stack([self._images[int(i) // SHARD][int(i) % SHARD] for i in indices])
+
+    def depths(self, indices: Sequence[int] | NDArray[np.integer]) -> NDArray[np.float16]:
+        """Depth maps of these scenes, copied: float16 [B, H, W], larger is farther."""
+        return np.stack([self._depths[int(i) // SHARD][int(i) % SHARD] for i in indices])
+
+
+def rendered_stills(
+    split: str,
+    count: int,
+    cache_dir: Path | str,
+    progress: Callable[[int, int], None] | None = None,
+) -> Stills:
+    """The first ``count`` stills of a split, rendering the shards that are missing.
+
+    Renders in this process, one shard of ``SHARD`` after the other; an interrupted
+    call goes on where it stopped, and processes that ask for the same stills share the
+    work. ``progress(done, count)`` is called after each shard rendered here.
+
+    Raises:
+        UnknownNameError: there is no such split.
+        UsageError: ``count`` is not positive.
+    """
+    check_split(split)
+    if count <= 0:
+        raise UsageError(f"cannot render {count} stills; ask for at least one")
+    folder = Path(cache_dir)
+    folder.mkdir(parents=True, exist_ok=True)
+    shards = range(-(-count // SHARD))
+    # What another process is rendering is left to it at first, and awaited in the end.
+    for wait in (False, True):
+        for shard in shards:
+            if _ensure_shard(folder, split, shard, wait) and progress:
+                done = sum(_is_complete(folder, split, i) for i in shards)
+                progress(min(done * SHARD, count), count)
+    return Stills(folder, split, count)
+
+
+def _is_complete(folder: Path, split: str, shard: int) -> bool:
+    return _file(folder, split, shard, "truth.json").exists()
+
+
+def _ensure_shard(folder: Path, split: str, shard: int, wait: bool) -> bool:
+    """Render a missing shard unless another process does; True if it was rendered here.
+
+    With ``wait``, another process's work is awaited, and done here if that process died.
+    """
+    if _is_complete(folder, split, shard):
+        return False
+    with _file(folder, split, shard, "lock").open("w") as lock:
+        try:
+            import fcntl
+
+            fcntl.flock(lock, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except ImportError:
+            # No such locks on this platform: two processes may render the same shard.
+            pass
+        if _is_complete(folder, split, shard):
+            return False
+        _render_shard(folder, split, shard)
+        return True
+
+
+def _render_shard(folder: Path, split: str, shard: int) -> None:
+    indices = range(shard * SHARD, (shard + 1) * SHARD)
+    stills = [render_scene(sample_scene(split, index)) for index in indices]
+    images = np.stack([still.image for still in stills])
+    depth = np.stack([still.depth for still in stills]).astype(np.float16)
+    for name, array in (("images.npy", images), ("depth.npy", depth)):
+        target = _file(folder, split, shard, name)
+        part = target.with_suffix(f".{os.getpid()}.part")
+        with part.open("wb") as file:
+            np.save(file, array)
+        part.replace(target)
+    # Last, because its presence says that the shard is complete.
+    target = _file(folder, split, shard, "truth.json")
+    part = target.with_suffix(f".{os.getpid()}.part")
+    part.write_text(json.dumps([truth_record(still) for still in stills]))
+    part.replace(target)
+
+
+def _mapped(path: Path) -> NDArray[Any]:
+    """A file's array, memory-mapped and read-only."""
+    return np.asarray(np.load(path, "r"))
+
+
+def _file(folder: Path, split: str, shard: int, name: str) -> Path:
+    return folder / f"look{LOOK}-{split}-{shard:04d}.{name}"
+
+
+class FreshStills(Stills):
+    """Stills of any scenes of a split, rendered now and kept in memory: a test set of one's own."""
+
+    def __init__(self, split: str, indices: Sequence[int]) -> None:
+        self.split, self._count = split, len(indices)
+        self._rendered = [render_scene(sample_scene(split, index)) for index in indices]
+
+    @cached_property
+    def truths(self) -> list[StillTruth]:
+        """Ground truth of all stills."""
+        return [truth_from_record(truth_record(rendered)) for rendered in self._rendered]
+
+    def image(self, index: int) -> NDArray[np.uint8]:
+        """One picture, uint8 [H, W, 3], RGB."""
+        return self._rendered[index].image
+
+    def images(self, indices: Sequence[int] | NDArray[np.integer]) -> NDArray[np.uint8]:
+        """Pictures of these scenes: uint8 [B, H, W, 3], RGB."""
+        return np.stack([self._rendered[int(i)].image for i in indices])
+
+    def depths(self, indices: Sequence[int] | NDArray[np.integer]) -> NDArray[np.float16]:
+        """Depth maps of these scenes: float16 [B, H, W], larger is farther."""
+        return np.stack([self._rendered[int(i)].depth for i in indices]).astype(np.float16)
+
+    @overload
+    def __getitem__(self, index: int) -> Still: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Still]: ...
+
+    def __getitem__(self, index: int | slice) -> Still | list[Still]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(self._count)[index]]
+        truth = self.truths[index]
+        return Still(
+            truth.scene,
+            truth.boxes,
+            truth.object_depths,
+            truth.visible,
+            self.image(index),
+            self.depths([index])[0],
+        )

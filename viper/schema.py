@@ -332,6 +332,8 @@ class Example:
         part: what it demonstrates, ``plan`` or ``program``; empty outside a demonstration pool.
     """
 
+    __pydantic_config__ = {"extra": "forbid"}
+
     query: str
     program: str
     task: str

@@ -9,12 +9,13 @@ import pytest
 
 from viper.errors import StoreError
 from viper.evaluate.journal import Journal
+from viper.schema import to_json
 from viper.tuning.critique import Critique
-from viper.tuning.lesson import Lesson, Update
+from viper.tuning.lesson import Lesson, TriedPrompt, Update
 
 
 def a_lesson(name: str = "s1", **changes: object) -> Lesson:
-    trained = ({"why": "", "model_id": "m"},)
+    trained = (TriedPrompt("m"),)
     update = Update("loc", "pyramid", "reflection", 0.25, {"source": "world"}, trained, ("a",))
     given = {
         "critiques": (Critique.of_tool("find", 2, "it missed one", [1]),),
@@ -30,8 +31,8 @@ def test_what_is_added_is_read_back(tmp_path: Path) -> None:
     assert journal.lessons() == []
     journal.add(a_lesson())
     (found,) = journal.lessons()
-    assert found.to_json()["critiques"] == a_lesson().to_json()["critiques"]
-    assert found.updates[0].prompts[0]["model_id"] == "m"
+    assert to_json(found) == to_json(a_lesson())
+    assert found.updates[0].prompts[0].model_id == "m"
     assert found.critiques[0].tool == "find" and found.updates[0].key == ("loc", "pyramid")
 
 
@@ -66,7 +67,7 @@ def test_a_line_that_is_no_lesson_is_one_line_that_says_so(tmp_path: Path, line:
 
 def test_fields_of_a_later_version_are_passed_over(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
-    values = a_lesson().to_json()
+    values = to_json(a_lesson())
     values["mood"] = "good"
     values["updates"][0]["colour"] = "red"
     journal.path.write_text(json.dumps(values) + "\n")

@@ -174,7 +174,7 @@ def test_a_concept_is_learned_once_and_known_from_then_on(
     assert (first.score, first.score_after) == (0.0, 1.0)
     (update,) = first.updates
     assert update.key == ("loc", "pyramid") and update.knew == 0.0
-    assert [one["why"] for one in update.prompts] == [
+    assert [one.why for one in update.prompts] == [
         "", "held-out pictures were not found with it",
     ]  # fmt: skip
     assert update.collected["positives"][0]["picture"] == "table:1"

@@ -188,7 +188,7 @@ def test_a_hostile_file_is_one_line(
     [
         ({"tool": 3}, "no record"),
         ({"tool": "seg"}, "do not fit"),
-        ({"shape": [2, 4, 4]}, "do not fit"),
+        ({"shape": [2, 4, 4]}, "no record"),
         ({"shape": [2, -4]}, "do not fit"),
         ({"shape": 7}, "no record"),
         ({"evidence": {}}, "no record"),

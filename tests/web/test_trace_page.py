@@ -21,7 +21,7 @@ from viper.schema import Trace, to_json
 from viper.strategies.replay import Replay
 from viper.tools.media import media_from
 from viper.tuning.critique import Critique
-from viper.tuning.lesson import Lesson, Update
+from viper.tuning.lesson import Lesson, TriedPrompt, Update
 from viper.web.trace_page import Extras, Truth, trace_page
 
 HOSTILE = (
@@ -232,11 +232,9 @@ def test_a_page_of_a_large_noisy_video_stays_small() -> None:
 
 def test_what_was_learned_stands_with_its_evidence_and_is_text() -> None:
     prompts = (
-        {"why": "", "model_id": "m", "trained_on": ["a-1"], "validated_on": ["a-2"],
-         "before": 0.25, "after": 1.0},
-        {"why": HOSTILE, "model_id": "m", "trained_on": [HOSTILE], "validated_on": [],
-         "before": None, "after": None},
-    )  # fmt: skip
+        TriedPrompt("m", ("a-1",), ("a-2",), 0.25, 1.0),
+        TriedPrompt("m", (HOSTILE,), why=HOSTILE),
+    )
     update = Update(
         "loc", HOSTILE, "reflection", 0.5, {"source": HOSTILE}, prompts, ("id-1",), HOSTILE, 2.5
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -14,10 +13,10 @@ from typing import Any
 from viper.api.library import split_api
 from viper.errors import UsageError
 from viper.prompting.ranking import Embed, Scores, ranker
+from viper.record import RecordError, record_from_json
 from viper.schema import Example, Query, to_json
 from viper.strategies.base import Wanted
 
-_FIELDS = {field.name: field for field in dataclasses.fields(Example)}
 _LISTS_KEPT = 32
 """Examples of a task and API with what ranks them; one or two tasks are usual."""
 
@@ -130,20 +129,10 @@ def example_of(record: Any) -> Example:
     Raises:
         UsageError: they are none; says why.
     """
-    if not isinstance(record, dict) or set(record) - set(_FIELDS):
-        raise UsageError(f"not an example; expected the keys {', '.join(_FIELDS)}")
-    if "options" in record:
-        record = {**record, "options": tuple(str(option) for option in record["options"] or ())}
     try:
-        example = Example(**record)
-    except TypeError as error:
-        raise UsageError(f"incomplete example ({error})") from None
-    for name in ("query", "program", "task", "api", "sample_id"):
-        if not isinstance(getattr(example, name), str):
-            raise UsageError(f"{name} is no text; see viper ace mine")
-    if not isinstance(example.score, int | float):
-        raise UsageError("score is no number; see viper ace mine")
-    return example
+        return record_from_json(Example, record)
+    except RecordError as error:
+        raise UsageError(f"not an example ({error}); see viper ace mine") from None
 
 
 def _example(path: Path, number: int, line: str) -> Example:

@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
-from viper.ace.bank import example_of
 from viper.errors import StoreError, UsageError
+from viper.record import RecordError, record_from_json
 from viper.schema import TASKS, Example, to_json
 from viper.strategies.demonstrations import PARTS
-from viper.tuning.critique import Critique, CritiqueError
+from viper.tuning.critique import Critique
 from viper.tuning.ledger import Entry
 
 POLARITIES = ("correct", "incorrect")
@@ -47,8 +45,8 @@ class Pooled:
     id: str
     example: Example
     validated_on: str = ""
-    helped: int = 0
-    misled: int = 0
+    helped: int = field(default=0, metadata={"strict": True, "ge": 0})
+    misled: int = field(default=0, metadata={"strict": True, "ge": 0})
     fault: Critique | None = None
     born: int = field(default=0, compare=False)
 
@@ -113,14 +111,9 @@ def topic_of(part: str, polarity: str) -> str:
 
 def entry_of(one: Pooled) -> Entry:
     """The ledger's entry of a demonstration."""
-    record: dict[str, Any] = {
-        "example": to_json(one.example),
-        "validated_on": one.validated_on,
-        "helped": one.helped,
-        "misled": one.misled,
-    }
-    if one.fault is not None:
-        record["fault"] = one.fault.to_json()
+    record = to_json(one)
+    for name in ("id", "born", *(() if one.fault else ("fault",))):
+        del record[name]
     return Entry(one.id, topic_of(one.example.part, one.example.polarity), record)
 
 
@@ -130,21 +123,13 @@ def pooled_of(entry: Entry) -> Pooled:
     Raises:
         StoreError: the entry is none.
     """
-    record: Mapping[str, Any] = entry.record
     try:
-        example = example_of(record["example"])
-        problem = fault(example)
-        on, counts = record["validated_on"], (record["helped"], record["misled"])
-        known = record.get("fault")
-        critique = None if known is None else Critique.from_json(known)
-    except (KeyError, TypeError, AttributeError, UsageError, CritiqueError) as error:
+        one = record_from_json(Pooled, {**entry.record, "id": entry.key, "born": entry.born})
+        problem = fault(one.example)
+    except (RecordError, TypeError) as error:
         raise StoreError(f"demonstration {entry.key}: not readable ({error})") from None
-    if problem is None and entry.topic != topic_of(example.part, example.polarity):
+    if problem is None and entry.topic != topic_of(one.example.part, one.example.polarity):
         problem = f"stands under {entry.topic!r}"
-    if problem is None and not isinstance(on, str):
-        problem = "was validated on something that is no text"
-    if problem is None and not all(type(count) is int and count >= 0 for count in counts):
-        problem = f"has the counts {counts}"
     if problem is not None:
         raise StoreError(f"demonstration {entry.key}: {problem}; restore a copy of the pool")
-    return Pooled(entry.key, example, on, *counts, fault=critique, born=entry.born)
+    return one

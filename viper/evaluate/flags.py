@@ -9,6 +9,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from viper.evaluate.intervals import Estimate, proportion
 from viper.evaluate.runs.files import write_whole
 from viper.evaluate.runs.lines import append_line, read_lines
 from viper.llm.protocol import LLM
+from viper.record import record_from_json
 from viper.tuning.agent.flagging import flagged
 from viper.tuning.agent.language_flagger import flagged_by
 from viper.tuning.agent.workflow import Workflow
@@ -43,32 +45,16 @@ class Label:
     """
 
     workflow: str
-    turn: int
-    effective: bool
-    number: int = 1
+    turn: int = field(metadata={"strict": True})
+    effective: bool = field(metadata={"strict": True})
+    number: int = field(default=1, metadata={"strict": True})
     manner: str = "discrepancy"
-    seed: int = 0
+    seed: int = field(default=0, metadata={"strict": True})
 
     @property
     def action(self) -> ActionKey:
         """What it is said of."""
         return (self.workflow, self.manner, self.seed, self.turn)
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Label:
-        """From a line of a file; raises TypeError or KeyError for another record."""
-        made = cls(
-            str(values["workflow"]),
-            values["turn"],
-            values["effective"],
-            values.get("number", 1),
-            str(values.get("manner", "discrepancy")),
-            values.get("seed", 0),
-        )
-        whole = (made.turn, made.number, made.seed)
-        if any(type(one) is not int for one in whole) or type(made.effective) is not bool:
-            raise TypeError("a label needs a turn, a pass and a seed in numbers, and a truth value")
-        return made
 
 
 def read_labels(path: Path) -> list[Label]:
@@ -78,7 +64,7 @@ def read_labels(path: Path) -> list[Label]:
         DataError: a line is no label.
     """
     try:
-        return read_lines(path, Label.from_json, "a label")
+        return read_lines(path, partial(record_from_json, Label), "a label")
     except StoreError as error:
         raise DataError(
             f"{error}; expected what viper tune label or viper tune flags --out writes"

@@ -7,11 +7,11 @@ again: what was in the pools by then is kept once.
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import Any
 
-from viper.errors import StoreError
 from viper.evaluate.runs.lines import append_line, read_lines
+from viper.record import record_from_json
 from viper.tuning.lesson import Lesson
 
 JOURNAL = "lessons.jsonl"
@@ -30,7 +30,7 @@ class Journal:
         Raises:
             StoreError: it cannot be written.
         """
-        append_line(self.path, lesson.to_json())
+        append_line(self.path, lesson)
 
     def lessons(self) -> list[Lesson]:
         """All lessons in their order; of a task that has several the last one; torn lines are lost.
@@ -39,16 +39,7 @@ class Journal:
             StoreError: the file cannot be read, or a whole line of it is no lesson.
         """
         found: dict[tuple[str, int], Lesson] = {}
-        for lesson in read_lines(self.path, _lesson, "a lesson"):
+        for lesson in read_lines(self.path, partial(record_from_json, Lesson), "a lesson"):
             found.pop(lesson.key, None)
             found[lesson.key] = lesson
         return list(found.values())
-
-
-def _lesson(values: Any) -> Lesson:
-    if not isinstance(values, dict):
-        raise TypeError("no record")
-    try:
-        return Lesson.from_json(values)
-    except StoreError as error:
-        raise ValueError(str(error)) from None

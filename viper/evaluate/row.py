@@ -22,6 +22,8 @@ class Prediction:
         picture: uint8 [H, W, 3] of an edit, for who judges it; rows are kept without it.
     """
 
+    __pydantic_config__ = {"arbitrary_types_allowed": True}
+
     value: Any = None
     box: PixelBox | None = None
     choice_index: int | None = None

@@ -6,8 +6,7 @@ the critique is typed, so that what learns from it never searches prose.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from viper.errors import ViperError
@@ -18,7 +17,7 @@ TOOL = "tool:"
 LONGEST_REASON = 600
 
 
-class CritiqueError(ViperError):
+class CritiqueError(ViperError, ValueError):
     """A text from which no critique can be read."""
 
     code = "critique"
@@ -40,7 +39,7 @@ class Critique:
     """
 
     location: str
-    step: int | None = None
+    step: int | None = field(default=None, metadata={"strict": True})
     reason: str = ""
     desired: Any = None
 
@@ -69,26 +68,3 @@ class Critique:
     def of_tool(cls, name: str, step: int | None, reason: str, desired: Any = None) -> Critique:
         """A critique that blames a tool."""
         return cls(TOOL + name, step, reason, desired)
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain JSON values; :meth:`from_json` reads them back."""
-        return {
-            "location": self.location,
-            "step": self.step,
-            "reason": self.reason,
-            "desired": self.desired,
-        }
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Critique:
-        """The inverse of :meth:`to_json`; fields it does not know are passed over.
-
-        Raises:
-            CritiqueError: no location, or fields of the wrong type.
-        """
-        step, reason = values.get("step"), values.get("reason", "")
-        if not isinstance(values.get("location"), str) or not isinstance(reason, str):
-            raise CritiqueError("a critique needs the texts location and reason")
-        if step is not None and (isinstance(step, bool) or not isinstance(step, int)):
-            raise CritiqueError(f"step is {step!r}; expected a whole number or null")
-        return cls(values["location"], step, reason, values.get("desired"))

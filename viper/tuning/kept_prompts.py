@@ -7,16 +7,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import re
 import unicodedata
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from viper.errors import StoreError, UsageError
+from viper.record import RecordError, record_from_json
 from viper.schema import to_json
 from viper.tools.soft_prompts import WITHOUT_CONCEPT, SoftPrompt
 from viper.tuning.ledger import Entry
@@ -48,8 +46,8 @@ class Evidence:
     model_id: str
     trained_on: tuple[str, ...] = ()
     validated_on: tuple[str, ...] = ()
-    before: float | None = None
-    after: float | None = None
+    before: float | None = field(default=None, metadata={"allow_inf_nan": False})
+    after: float | None = field(default=None, metadata={"allow_inf_nan": False})
     manner: str = ""
     task: str = ""
     steps: int = 0
@@ -72,7 +70,7 @@ class KeptPrompt:
     tool: str
     concept: str
     evidence: Evidence
-    feature_size: int
+    feature_size: int = field(metadata={"strict": True, "gt": 0})
     shape: tuple[int, int]
     born: int = field(default=0, compare=False)
 
@@ -140,19 +138,16 @@ def kept_prompt(entry: Entry) -> KeptPrompt:
     Raises:
         StoreError: the entry is none.
     """
-    record = entry.record
     try:
-        tool, concept = record["tool"], record["concept"]
-        size, shape = record["feature_size"], record["shape"]
-        sizes = [size, *shape]
-        check_place(tool, concept)
-        evidence = evidence_of(record["evidence"])
-    except (KeyError, TypeError, UsageError) as error:
+        kept = record_from_json(KeptPrompt, {**entry.record, "id": entry.key, "born": entry.born})
+        check_place(kept.tool, kept.concept)
+    except (RecordError, TypeError, UsageError) as error:
         raise StoreError(f"prompt {entry.key}: no record of a soft prompt ({error})") from None
-    fits = len(sizes) == 3 and all(type(number) is int and number > 0 for number in sizes)
-    if not fits or entry.topic != topic_of(tool, concept):
-        raise StoreError(f"prompt {entry.key}: sizes {sizes} or topic {entry.topic!r} do not fit")
-    return KeptPrompt(entry.key, tool, concept, evidence, size, (shape[0], shape[1]), entry.born)
+    if min(kept.shape) <= 0 or entry.topic != topic_of(kept.tool, kept.concept):
+        raise StoreError(
+            f"prompt {entry.key}: shape {kept.shape} or topic {entry.topic!r} do not fit"
+        )
+    return kept
 
 
 def soft_prompt(kept: KeptPrompt, arrays: Arrays) -> SoftPrompt:
@@ -183,25 +178,3 @@ def _problem(arrays: Arrays) -> str | None:
         if not np.isfinite(array).all():
             return f"has a {name} with values that are not finite"
     return None
-
-
-def evidence_of(record: Mapping[str, Any]) -> Evidence:
-    """Evidence from its JSON values; fields that it does not know are passed over.
-
-    Raises:
-        TypeError: values of other kinds, or no model.
-    """
-    known = {one.name for one in fields(Evidence)}
-    given = {name: value for name, value in record.items() if name in known}
-    if "model_id" not in given:
-        raise TypeError("it names no model")
-    for name in ("trained_on", "validated_on"):
-        given[name] = tuple(str(one) for one in given.get(name, ()))
-    for name in ("model_id", "manner", "task"):
-        if not isinstance(given.get(name, ""), str):
-            raise TypeError(f"{name} is no text")
-    for name in ("before", "after", "steps", "seed"):
-        value = given.get(name)
-        if value is not None and (not isinstance(value, int | float) or not math.isfinite(value)):
-            raise TypeError(f"{name} is no number")
-    return Evidence(**given)

@@ -7,14 +7,18 @@ prompts were kept and why others were not, and whether the task was solved after
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field
 from typing import Any
 
-from viper.errors import StoreError
-from viper.schema import to_json
-from viper.tuning.critique import Critique, CritiqueError
-from viper.tuning.kept_prompts import evidence_of
-from viper.tuning.teach import Taught
+from viper.tuning.critique import Critique
+from viper.tuning.kept_prompts import Evidence
+
+
+@dataclass(frozen=True)
+class TriedPrompt(Evidence):
+    """A prompt that was trained: its evidence, and ``why`` it was discarded, if it was."""
+
+    why: str = ""
 
 
 @dataclass(frozen=True)
@@ -28,7 +32,7 @@ class Update:
             and the tool did not know it.
         knew: share of the collected pictures that it got right before; None: not asked.
         collected: where the data came from; see :mod:`viper.tuning.collecting`.
-        prompts: of each prompt that was trained its evidence, and ``why`` where it was discarded.
+        prompts: that were trained, the discarded ones among them.
         ids: of those that the pool keeps.
         problem: why nothing was learned, where that was not for validation to say.
         seconds: that it took, collecting and training.
@@ -39,7 +43,7 @@ class Update:
     found_by: str
     knew: float | None = None
     collected: Mapping[str, Any] = field(default_factory=dict)
-    prompts: Sequence[Mapping[str, Any]] = ()
+    prompts: Sequence[TriedPrompt] = ()
     ids: Sequence[str] = ()
     problem: str = ""
     seconds: float = 0.0
@@ -86,59 +90,3 @@ class Lesson:
     def key(self) -> tuple[str, int]:
         """Sample id and seed."""
         return self.sample_id, self.seed
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain JSON values; :meth:`from_json` reads them back."""
-        found: dict[str, Any] = to_json(self)
-        found["critiques"] = [one.to_json() for one in self.critiques]
-        return found
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Lesson:
-        """The inverse of :meth:`to_json`; fields it does not know are passed over.
-
-        Raises:
-            StoreError: no such record.
-        """
-        try:
-            known = {name: values[name] for name in _names(cls) if name in values}
-            known["critiques"] = [Critique.from_json(one) for one in known.get("critiques", ())]
-            known["updates"] = [update_of(one) for one in known.get("updates", ())]
-            lesson = cls(**known)
-            float(lesson.score), float(lesson.score_after)
-        except (TypeError, ValueError, AttributeError, CritiqueError) as error:
-            raise StoreError(f"not a record of a lesson ({error})") from None
-        return lesson
-
-
-def update_of(values: Mapping[str, Any]) -> Update:
-    """An update from its JSON values.
-
-    Raises:
-        StoreError: no such record.
-    """
-    try:
-        known = {name: values[name] for name in _names(Update) if name in values}
-        update = Update(**known)
-        for name in ("tool", "concept", "found_by", "problem"):
-            if not isinstance(getattr(update, name), str):
-                raise TypeError(f"{name} is no text")
-        numbers = [update.seconds, 0.0 if update.knew is None else update.knew]
-        if not all(isinstance(one, int | float) for one in numbers):
-            raise TypeError("seconds and knew are no numbers")
-        prompts = [
-            {"why": str(one.get("why", "")), **to_json(evidence_of(one))} for one in update.prompts
-        ]
-        ids = [str(one) for one in update.ids]
-        return replace(update, prompts=prompts, ids=ids, collected=dict(update.collected))
-    except (TypeError, ValueError, KeyError, AttributeError) as error:
-        raise StoreError(f"not a record of an update ({error})") from None
-
-
-def told(taught: Taught) -> list[dict[str, Any]]:
-    """What is written down of each prompt that was trained."""
-    return [{"why": one.why, **to_json(one.evidence)} for one in taught.trained]
-
-
-def _names(record: type) -> list[str]:
-    return [one.name for one in fields(record)]

@@ -23,7 +23,7 @@ from viper.tools.abilities import looked_at
 from viper.tools.hub import ToolHub
 from viper.tools.media import Media
 from viper.tuning.critique import Critique
-from viper.tuning.lesson import Update, told
+from viper.tuning.lesson import TriedPrompt, Update
 from viper.tuning.soft_prompts.base import AnsweredQuestion, Progress, TunerOptions
 from viper.tuning.soft_prompts.registry import ABILITY_TOOLS
 from viper.tuning.teach import KNOWN, Taught, Teacher
@@ -238,7 +238,8 @@ def has_learned(done: Sequence[Update]) -> bool:
 
 
 def _with(base: Update, taught: Taught) -> Update:
-    return replace(base, prompts=told(taught), ids=tuple(taught.ids))
+    prompts = tuple(TriedPrompt(**vars(one.evidence), why=one.why) for one in taught.trained)
+    return replace(base, prompts=prompts, ids=tuple(taught.ids))
 
 
 def _name(about: About, call: ToolCall) -> str:

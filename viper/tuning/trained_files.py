@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from viper.errors import StoreError, UsageError
+from viper.record import record_from_json
 from viper.schema import to_json
 from viper.tools.soft_prompts import SoftPrompt
-from viper.tuning.kept_prompts import arrays_of, evidence_of
+from viper.tuning.kept_prompts import Evidence, arrays_of
 from viper.tuning.ledger_files import plain_content, write_file
 from viper.tuning.soft_prompts.base import Trained
 
@@ -102,7 +103,9 @@ def _read(content: bytes, key: str) -> list[Trained]:
         for at, one in enumerate(record["trained"]):
             prompt = SoftPrompt(arrays[f"{at}.feature"], arrays[f"{at}.prompt"])
             arrays_of(prompt)
-            found.append(Trained(prompt, evidence_of(one["evidence"]), str(one["why"])))
+            found.append(
+                Trained(prompt, record_from_json(Evidence, one["evidence"]), str(one["why"]))
+            )
     except (SafetensorError, ValueError, TypeError, KeyError) as error:
         raise StoreError(f"no lesson: {error}") from None
     return found

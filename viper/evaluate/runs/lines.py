@@ -56,9 +56,9 @@ def read_lines(path: Path, read: Callable[[Any], _R], what: str) -> list[_R]:
             continue
         try:
             found.append(read(json.loads(line)))
-        except (ValueError, TypeError, KeyError, UsageError, RecursionError):
+        except (ValueError, TypeError, KeyError, UsageError, RecursionError) as error:
             if not _is_torn(lines, number):
-                raise StoreError(f"{path}:{number}: not {what} of viper") from None
+                raise StoreError(f"{path}:{number}: not {what} of viper ({error})") from None
     return found
 
 

@@ -14,6 +14,7 @@ from viper.errors import StoreError
 from viper.evaluate.runs.environment import Environment
 from viper.evaluate.runs.plain import dumps, plain
 from viper.evaluate.runs.redact import redacted, redacted_arguments
+from viper.record import RecordError, record_from_json
 
 MANIFEST_VERSION = 1
 
@@ -92,22 +93,21 @@ class Manifest:
         Raises:
             StoreError: not a manifest, or one of a newer version.
         """
+        version = values.get("schema") if isinstance(values, Mapping) else None
+        if isinstance(version, int) and version > MANIFEST_VERSION:
+            raise StoreError(
+                f"run.json has version {version}, this viper reads up to {MANIFEST_VERSION}; "
+                "install a newer viper"
+            )
         try:
-            if values["schema"] > MANIFEST_VERSION:
-                raise StoreError(
-                    f"run.json has version {values['schema']}, this viper reads up to "
-                    f"{MANIFEST_VERSION}; install a newer viper"
-                )
-            known = {item.name: values[item.name] for item in dataclasses.fields(cls)}
-            known["set"] = SetDescription(**values["set"])
-            known["environment"] = Environment(**values["environment"])
-            known["seeds"] = tuple(int(seed) for seed in values["seeds"])
-            known["arguments"] = tuple(values["arguments"])
-            for name in ("settings", "document", "models", "execution"):
-                known[name] = dict(values[name])
-        except (KeyError, TypeError, ValueError) as error:
-            raise StoreError(f"run.json is not a run's manifest ({error!r})") from None
-        return cls(**known)
+            manifest = record_from_json(cls, values)
+        except RecordError as error:
+            raise StoreError(f"run.json is not a run's manifest ({error})") from None
+        # The defaults are those of a new run: they would tell of this process.
+        missing = [item.name for item in dataclasses.fields(cls) if item.name not in values]
+        if missing:
+            raise StoreError(f"run.json is not a run's manifest ({missing[0]}: field required)")
+        return manifest
 
     @property
     def fingerprint(self) -> str:

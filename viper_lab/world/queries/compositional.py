@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from random import Random
 
-from viper_lab.world.queries.compositional_templates import TEMPLATES
 from viper_lab.world.queries.lexicon import Nouns, head
 from viper_lab.world.queries.meaning import Meaning
 from viper_lab.world.queries.selections import (
@@ -17,14 +16,16 @@ from viper_lab.world.queries.selections import (
     say_anchor,
     say_selection,
 )
-from viper_lab.world.queries.vague_templates import QUESTION_TEMPLATES
 from viper_lab.world.queries.wording import (
     EXTENT_COMPARE,
     EXTENTS,
     SIDES,
     a,
     plural,
+    read_templates,
 )
+
+TEMPLATES, QUESTION_TEMPLATES = read_templates("compositional"), read_templates("vague_questions")
 
 WEIGHTS: Mapping[str, float] = {
     "attribute": 0.31,

@@ -17,17 +17,18 @@ from viper.prompting.plans import numbered
 from viper.tools.emoji import EMOJIS
 from viper_lab.world.edited_scene import looks_of, with_looks
 from viper_lab.world.places import ScenePlace, random_place
-from viper_lab.world.queries.edit_templates import TEMPLATES
 from viper_lab.world.queries.lexicon import GENERAL_NOUNS, NoSuchNounError
 from viper_lab.world.queries.reserved_nouns import ReservedNouns
 from viper_lab.world.queries.scene_nouns import SceneNouns
 from viper_lab.world.queries.scene_words import SceneWords
 from viper_lab.world.queries.task_sample import TaskSample, Wanted, wanted
-from viper_lab.world.queries.wording import a, plural
+from viper_lab.world.queries.wording import a, plural, read_templates
 from viper_lab.world.render import render_scene
 from viper_lab.world.reserved import CONCEPTS
 from viper_lab.world.scene import RenderedScene, Scene
 from viper_lab.world.vocabulary import COLOURS, HELD_OUT_COMBINATIONS, MATERIALS, SHAPES
+
+TEMPLATES = read_templates("editing")
 
 WEIGHTS: Mapping[Operation, float] = {
     "replace": 0.46,

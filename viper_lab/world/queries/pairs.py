@@ -14,12 +14,15 @@ from random import Random
 from viper.prompting.plans import numbered
 from viper_lab.world.places import ScenePlace, random_place
 from viper_lab.world.queries.lexicon import NoSuchNounError
-from viper_lab.world.queries.pair_templates import NUMBERS, TEMPLATES
 from viper_lab.world.queries.reserved_nouns import concept_kind
 from viper_lab.world.queries.scene_nouns import SceneNouns
 from viper_lab.world.queries.scene_words import SceneWords
 from viper_lab.world.queries.task_sample import TaskSample, Wanted, wanted
-from viper_lab.world.queries.wording import a, plural
+from viper_lab.world.queries.wording import a, plural, read_templates
+
+TEMPLATES = read_templates("pairs")
+
+NUMBERS = ("no", "one", "two", "three", "four")
 
 WEIGHTS: Mapping[str, float] = {
     "one_and_other": 0.22,

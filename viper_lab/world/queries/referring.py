@@ -8,7 +8,7 @@ from random import Random
 from viper_lab.world.queries.lexicon import Nouns
 from viper_lab.world.queries.meaning import Meaning
 from viper_lab.world.queries.selections import draw_selection, say_selection
-from viper_lab.world.queries.wording import Templates
+from viper_lab.world.queries.wording import read_templates
 
 WEIGHTS: Mapping[str, float] = {
     "unique": 0.16,
@@ -27,46 +27,7 @@ WEIGHTS: Mapping[str, float] = {
 }
 """How often each type is asked; one-step ones stay under a quarter."""
 
-FRAMES = Templates(
-    (
-        "{np}",
-        "find {np}",
-        "show me {np}",
-        "where is {np}?",
-        "point to {np}",
-        "can you find {np}?",
-        "please show {np}",
-        "i am looking for {np}",
-        "locate {np}",
-        "{terse}",
-    ),
-    (
-        "please find {np}",
-        "can you show me {np}?",
-        "please point to {np}",
-        "can you locate {np}?",
-        "find {terse}",
-    ),
-    (
-        "could you find {np}?",
-        "could you show me {np}?",
-        "please locate {np}",
-        "i want to see {np}",
-        "mark {np}",
-        "can you point to {np}?",
-        "please look for {np}",
-        "where do you see {np}?",
-        "show me {terse}",
-        "locate {terse}",
-        "where is {terse}?",
-        "do you see {np}?",
-        "can you see {np}?",
-        "show {np}",
-        "look for {np}",
-        "point to {terse}",
-        "i want to find {np}",
-    ),
-)
+FRAME = read_templates("referring")["frame"]
 
 
 def draw_referring(type_: str, nouns: Nouns, random: Random) -> Meaning:
@@ -76,7 +37,7 @@ def draw_referring(type_: str, nouns: Nouns, random: Random) -> Meaning:
 
 def say_referring(meaning: Meaning, random: Random, split: str) -> tuple[str, str]:
     """Template name and text of a query for the object itself."""
-    frame_name, frame = FRAMES.pick(random, split)
+    frame_name, frame = FRAME.pick(random, split)
     phrase_name, phrase = say_selection(meaning, random, split)
     text = frame.format(np=phrase, terse=phrase.removeprefix("the "))
     return f"{meaning.type}:{frame_name}:{phrase_name}", text

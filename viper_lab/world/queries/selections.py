@@ -7,12 +7,6 @@ from random import Random
 
 from viper_lab.world.queries.lexicon import Nouns, head, is_general
 from viper_lab.world.queries.meaning import Meaning
-from viper_lab.world.queries.selection_templates import NESTED_EXTREMES, TEMPLATES
-from viper_lab.world.queries.vague_templates import (
-    LARGE_WORDS,
-    RELATION_WORDS,
-    SELECTION_TEMPLATES,
-)
 from viper_lab.world.queries.wording import (
     EXTENTS,
     ORDINALS,
@@ -21,7 +15,21 @@ from viper_lab.world.queries.wording import (
     Templates,
     a,
     plural,
+    read_templates,
 )
+
+TEMPLATES, SELECTION_TEMPLATES = read_templates("selections"), read_templates("vague_selections")
+
+RELATION_WORDS: Mapping[str, tuple[str, ...]] = {
+    "before": ("before", "ahead of"),
+    "after": ("after", "past"),
+}
+
+LARGE_WORDS: Mapping[str, tuple[str, ...]] = {
+    "biggest": ("large",),
+    "smallest": ("little",),
+}
+
 
 _Draw = Callable[[Nouns, Random, bool | None, Collection[str]], Meaning]
 
@@ -38,7 +46,9 @@ def say_anchor(meaning: Meaning, random: Random, split: str) -> str:
     """A selection inside a longer phrase."""
     if meaning.type == "unique":
         return f"the {meaning['kind']}"
-    templates = NESTED_EXTREMES if meaning.type == "extreme" else TEMPLATES[meaning.type]
+    templates = (
+        TEMPLATES["nested_extreme"] if meaning.type == "extreme" else TEMPLATES[meaning.type]
+    )
     return templates.pick(random, split)[1].format(**_fillers(meaning, random, split))
 
 

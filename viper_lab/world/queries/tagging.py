@@ -17,28 +17,11 @@ from viper.schema import PixelBox
 from viper_lab.world.places import ScenePlace, random_place
 from viper_lab.world.queries.facts import PLAIN, Fact, facts_about, words_of
 from viper_lab.world.queries.task_sample import TaskSample, Wanted, wanted
-from viper_lab.world.queries.wording import Templates
+from viper_lab.world.queries.wording import read_templates
 from viper_lab.world.render import render_scene
 from viper_lab.world.scene import RenderedScene, Scene
 
-TEMPLATES = Templates(
-    (
-        "tag the objects that {fact} with their {family}",
-        "label all objects that {fact} with their {family}",
-        "tag every object that {fact} and say its {family}",
-        "mark the {family} of all objects that {fact}",
-    ),
-    (
-        "tag all things that {fact} with their {family}",
-        "label every object that {fact} and say its {family}",
-        "mark every thing that {fact} with its {family}",
-    ),
-    (
-        "label the things that {fact} with their {family}",
-        "please tag all objects that {fact} with their {family}",
-        "tag each object that {fact} with its {family}",
-    ),
-)
+TEMPLATES = read_templates("tagging")["tag"]
 
 _THIRD_PERSON: Mapping[str, str] = {
     "have": "has",

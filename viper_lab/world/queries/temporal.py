@@ -7,8 +7,9 @@ from random import Random
 
 from viper_lab.world.events import EVENT_KINDS, VERBS, say
 from viper_lab.world.queries.meaning import Meaning
-from viper_lab.world.queries.temporal_templates import TEMPLATES
-from viper_lab.world.queries.vague_templates import CLIP_TEMPLATES
+from viper_lab.world.queries.wording import read_templates
+
+TEMPLATES, CLIP_TEMPLATES = read_templates("temporal"), read_templates("vague_clips")
 
 WEIGHTS: Mapping[str, float] = {
     "do_after": 0.16,

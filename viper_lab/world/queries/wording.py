@@ -7,8 +7,10 @@ others has met every word.
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from random import Random
 
 
@@ -37,6 +39,16 @@ class Templates:
             for index, text in enumerate(texts)
         ]
         return named[int(random.random() * len(named))]
+
+
+def read_templates(name: str) -> Mapping[str, Templates]:
+    """Return the templates of ``wordings/NAME.toml``, in the file's order."""
+    path = Path(__file__).with_name("wordings") / f"{name}.toml"
+    tables = tomllib.loads(path.read_text("utf-8"))
+    return {
+        key: Templates(**{part: tuple(texts) for part, texts in table.items()})
+        for key, table in tables.items()
+    }
 
 
 @dataclass(frozen=True)

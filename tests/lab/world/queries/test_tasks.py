@@ -19,9 +19,8 @@ from viper_lab.datasets.tasks import task_sample
 from viper_lab.scores.scene_judge import SceneJudge
 from viper_lab.world.perfect import PerfectTools, _Painter, answer_perfectly
 from viper_lab.world.places import ScenePlace
-from viper_lab.world.queries import pair_templates, tagging
+from viper_lab.world.queries import editing, pairs, tagging
 from viper_lab.world.queries.about_reserved import generate_about_reserved
-from viper_lab.world.queries.edit_templates import TEMPLATES as EDITS
 from viper_lab.world.queries.editing import generate_editing
 from viper_lab.world.queries.facts import FACTS, facts_about, words_of
 from viper_lab.world.queries.pairs import PairMeaning, generate_pairs, holds, pair_program
@@ -186,7 +185,7 @@ def test_unknown_names_are_refused(generate: object) -> None:
 
 
 def test_held_out_wordings_differ_from_the_others() -> None:
-    tables = [*pair_templates.TEMPLATES.values(), *EDITS.values(), tagging.TEMPLATES]
+    tables = [*pairs.TEMPLATES.values(), *editing.TEMPLATES.values(), tagging.TEMPLATES]
     for templates in tables:
         assert not set(templates.held_out) & {*templates.seen, *templates.practice}
 

@@ -18,11 +18,10 @@ from viper.tools.soft_prompts import Learned, mixed
 from viper.tuning.collect import Collected, FoundPicture
 from viper.tuning.soft_prompts import match as tuner
 from viper.tuning.soft_prompts import match_judging as judging
-from viper.tuning.soft_prompts.base import USUAL, TunerOptions
+from viper.tuning.soft_prompts.base import USUAL, TunerOptions, tuner_for
 from viper.tuning.soft_prompts.match import MatchTuner
 from viper.tuning.soft_prompts.match_views import VIEWS, views_of
 from viper.tuning.soft_prompts.match_words import known_words
-from viper.tuning.soft_prompts.registry import tuner_for
 from viper_lab import world
 from viper_lab.world.found import WorldSearch
 

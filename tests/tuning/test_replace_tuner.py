@@ -14,9 +14,8 @@ from viper.tools.inpainter_diffusers import DiffusersInpainter
 from viper.tools.soft_prompts import Learned
 from viper.tuning.collect import Collected, FoundPicture
 from viper.tuning.soft_prompts import replace as tuner
-from viper.tuning.soft_prompts.base import TunerOptions
+from viper.tuning.soft_prompts.base import TunerOptions, tuner_for
 from viper.tuning.soft_prompts.painting import examples, gallery_of, middle
-from viper.tuning.soft_prompts.registry import tuner_for
 from viper.tuning.soft_prompts.replace import ReplaceTuner
 
 WIDTH = 16

@@ -16,12 +16,11 @@ from viper.tools.soft_prompts import Learned
 from viper.tools.taught_segmenter import CUT, ROW, Descriptions, sureness
 from viper.tuning.collect import AnnotatedPicture, Annotation, Collected
 from viper.tuning.soft_prompts import seg as tuner
-from viper.tuning.soft_prompts.base import TunerOptions
+from viper.tuning.soft_prompts.annotated import STEPS
+from viper.tuning.soft_prompts.base import TunerOptions, tuner_for
 from viper.tuning.soft_prompts.fitting import Fitting, Regions
 from viper.tuning.soft_prompts.pasting import scene_of
-from viper.tuning.soft_prompts.registry import tuner_for
-from viper.tuning.soft_prompts.seg import SegTuner
-from viper.tuning.soft_prompts.segments import f1, mask_ious, segments_of
+from viper.tuning.soft_prompts.seg import SegTuner, f1, mask_ious, segments_of
 
 SIDE = 64
 COLOURS = {"blue": (30, 40, 220), "red": (220, 30, 40), "green": (40, 210, 30)}
@@ -87,7 +86,7 @@ def lesson(concept="blue", positives=4, negatives=4):
 
 @pytest.fixture(autouse=True)
 def _few_pictures(monkeypatch):
-    monkeypatch.setattr(tuner, "PICTURES", 24)
+    monkeypatch.setattr(tuner._Course, "pictures", 24)
 
 
 def learn(backend, given, options=None, on_progress=None):
@@ -107,7 +106,7 @@ def learn(backend, given, options=None, on_progress=None):
 def learned():
     told = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tuner, "PICTURES", 24)
+        patch.setattr(tuner._Course, "pictures", 24)
         return learn(ColourSegmenter(), lesson(), None, lambda *at: told.append(at)), told
 
 
@@ -136,7 +135,7 @@ def test_their_mean_names_new_objects_and_no_others(learned):
 
 def test_progress_ends_where_it_said(learned):
     done, totals = zip(*learned[1], strict=True)
-    assert set(totals) == {24 + 8 + 4 * tuner.STEPS} and done == tuple(range(1, totals[0] + 1))
+    assert set(totals) == {24 + 8 + 4 * STEPS} and done == tuple(range(1, totals[0] + 1))
 
 
 def test_the_same_seed_gives_the_same_prompts_and_another_others():
@@ -173,11 +172,11 @@ def test_one_prompt_of_no_use_is_discarded_alone(monkeypatch):
 
 
 def test_a_prompt_that_harms_what_was_held_out_is_discarded(monkeypatch):
-    def shares(found, scenes, name):
-        named = any(one.label == name for segments in found for one in segments)
+    def shares(self, found, scenes):
+        named = any(one.label == self._name for segments in found for one in segments)
         return np.full(len(scenes), 0.4 if named else 0.5, np.float32)
 
-    monkeypatch.setattr(tuner, "_shares", shares)
+    monkeypatch.setattr(tuner._Course, "shares", shares)
     trained = learn(ColourSegmenter(), lesson())
     assert {one.why for one in trained} == {
         "harmful: 0.40 right in 2 held-out pictures, 0.50 without"
@@ -231,9 +230,9 @@ def test_too_little_and_the_wrong_model_are_said_in_one_line():
 
 
 def test_the_weights_of_a_network_stay_as_they_were(tmp_path, monkeypatch):
-    monkeypatch.setattr(tuner, "PICTURES", 2)
+    monkeypatch.setattr(tuner._Course, "pictures", 2)
     # What an untrained network finds is no object; here anything found in the place counts.
-    monkeypatch.setattr("viper.tuning.soft_prompts.segments.SAME", 0.01)
+    monkeypatch.setattr("viper.tuning.soft_prompts.seg.SAME", 0.01)
     backend = MaskFormerSegmenter.from_pretrained(
         save(maskformer, tmp_path / "tiny"), threshold=0.0, overlap=0.0
     )

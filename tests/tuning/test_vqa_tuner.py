@@ -14,8 +14,7 @@ from viper.tools.soft_prompts import Learned
 from viper.tools.taught_vqa import VECTORS
 from viper.tools.vqa_blip import BlipAnswerer
 from viper.tuning.soft_prompts import vqa as tuner
-from viper.tuning.soft_prompts.base import AnsweredQuestion, TunerOptions
-from viper.tuning.soft_prompts.registry import tuner_for
+from viper.tuning.soft_prompts.base import AnsweredQuestion, TunerOptions, tuner_for
 from viper.tuning.soft_prompts.vqa import VqaTuner
 
 QUESTION, NEW = "what is this?", "red cube"

@@ -250,7 +250,7 @@ def every_tool(only: Sequence[str]) -> frozenset[str] | None:
     Raises:
         UnknownNameError: one of them cannot be taught.
     """
-    from viper.tuning.soft_prompts.registry import TOOLS
+    from viper.tuning.soft_prompts.base import TOOLS
 
     for name in only:
         if name not in TOOLS:

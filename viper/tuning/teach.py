@@ -26,8 +26,7 @@ from viper.tuning.collect import (
 from viper.tuning.collecting import collect_annotated, collect_pictures
 from viper.tuning.prompt_pool import PromptPool
 from viper.tuning.related import RELATED
-from viper.tuning.soft_prompts.base import USUAL, Progress, Trained, TunerOptions
-from viper.tuning.soft_prompts.registry import tuner_for
+from viper.tuning.soft_prompts.base import USUAL, Progress, Trained, TunerOptions, tuner_for
 
 ANNOTATED: Mapping[str, int] = {"loc": LOC_SAMPLES, "seg": SEG_SAMPLES}
 """Tools that learn from annotated pictures, and from how many at most."""

@@ -24,8 +24,7 @@ from viper.tools.hub import ToolHub
 from viper.tools.media import Media
 from viper.tuning.critique import Critique
 from viper.tuning.lesson import TriedPrompt, Update
-from viper.tuning.soft_prompts.base import AnsweredQuestion, Progress, TunerOptions
-from viper.tuning.soft_prompts.registry import ABILITY_TOOLS
+from viper.tuning.soft_prompts.base import ABILITY_TOOLS, AnsweredQuestion, Progress, TunerOptions
 from viper.tuning.teach import KNOWN, Taught, Teacher
 from viper.tuning.unknown import Suspect, known_share, suspects
 

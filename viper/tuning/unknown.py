@@ -22,7 +22,7 @@ from viper.tools.media import media_from
 from viper.tools.picture_abilities import segment
 from viper.tuning.collect import AnnotatedPicture, AnnotatedStore, Collected
 from viper.tuning.concept_names import plain
-from viper.tuning.soft_prompts.registry import ABILITY_TOOLS
+from viper.tuning.soft_prompts.base import ABILITY_TOOLS
 
 LONGEST_NAME = 3
 """Words of a concept's name that are looked for in a phrase."""

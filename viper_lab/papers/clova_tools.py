@@ -20,8 +20,7 @@ from viper.evaluate.intervals import over_seeds
 from viper.evaluate.runs.files import write_whole
 from viper.tools.hub import ToolHub
 from viper.tuning.prompt_pool import PromptPool
-from viper.tuning.soft_prompts.base import TunerOptions
-from viper.tuning.soft_prompts.registry import TOOLS
+from viper.tuning.soft_prompts.base import TOOLS, TunerOptions
 from viper.tuning.teach import Sources, Taught, Teacher
 from viper_lab.papers.result import Entry, Gain
 from viper_lab.scores.concepts.asked import Asked, Learnt, Questions, rows

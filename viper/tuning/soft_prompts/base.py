@@ -1,4 +1,4 @@
-"""Training-validation prompt tuning: what every tool's tuner takes and gives.
+"""Training-validation prompt tuning: what every tool's tuner takes and gives, and which there are.
 
 A tuner trains one soft prompt for each training instance, and judges each on data that it was not
 trained on; a prompt that does not help there, or harms what the tool knew, is discarded. The
@@ -9,11 +9,14 @@ Source: CLOVA (Gao et al. 2024), sec. 3.4.1; the numbers: its supplement, sec. 8
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import importlib
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Protocol, TypeVar
 
+from viper.errors import UnknownNameError
 from viper.tools.roles import Pixels
 from viper.tools.soft_prompts import SoftPrompt
 from viper.tuning.kept_prompts import Evidence
@@ -25,6 +28,20 @@ Using = Callable[[], AbstractContextManager[Any]]
 
 Progress = Callable[[int, int], None]
 """Told after each step of training: how many were done, how many there will be in all."""
+
+
+@dataclass
+class Steps:
+    """Counts steps for who follows the training; call it after each."""
+
+    on_progress: Progress | None
+    total: int
+    done: int = 0
+
+    def __call__(self, count: int = 1) -> None:
+        self.done += count
+        if self.on_progress is not None:
+            self.on_progress(self.done, self.total)
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,3 +130,45 @@ class Tuner(Protocol[LessonT]):
             CancelledError: raised by ``on_progress``; nothing is half kept.
         """
         ...
+
+
+_TUNERS: Mapping[str, str] = MappingProxyType(
+    {
+        "loc": "viper.tuning.soft_prompts.loc:LocTuner",
+        "match": "viper.tuning.soft_prompts.match:MatchTuner",
+        "seg": "viper.tuning.soft_prompts.seg:SegTuner",
+        "vqa": "viper.tuning.soft_prompts.vqa:VqaTuner",
+        "replace": "viper.tuning.soft_prompts.replace:ReplaceTuner",
+    }
+)
+
+TOOLS = tuple(_TUNERS)
+"""The tools that can be taught, by the pool's names; ``match`` is SELECT and CLASSIFY."""
+
+ABILITY_TOOLS: Mapping[str, str] = MappingProxyType(
+    {
+        "find": "loc",
+        "exists": "loc",
+        "verify_property": "match",
+        "best_text_match": "match",
+        "best_description_from_options": "match",
+        "best_image_match": "match",
+        "simple_query": "vqa",
+        "segment": "seg",
+        "replace": "replace",
+    }
+)
+"""Which tool stands behind what programs call; others cannot be taught."""
+
+
+def tuner_for(tool: str) -> Tuner[Any]:
+    """A tool's tuner with the defaults of CLOVA's supplement in the architecture's own width.
+
+    Raises:
+        UnknownNameError: there is no such tool that can be taught.
+    """
+    if tool not in _TUNERS:
+        raise UnknownNameError("tool that can be taught", tool, TOOLS)
+    module, name = _TUNERS[tool].split(":")
+    tuner: Tuner[Any] = getattr(importlib.import_module(module), name)()
+    return tuner

@@ -10,9 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from viper.tools.roles import Floats
+from viper.tuning.soft_prompts.pasting import Scene
 
 DECAY = 3e-5
 """Weight of the squared length of a query."""
+
+Query = tuple[Floats, float]
+"""float32 [D] and a shift."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +34,30 @@ class Regions:
     shown: NDArray[np.bool_]
     canvas: NDArray[np.int64]
     source: NDArray[np.int64]
+
+    @classmethod
+    def of(
+        cls, features: Floats, near: Floats, scene: Scene, same: float, bare: float
+    ) -> tuple[Regions, NDArray[np.int64]]:
+        """The regions found in a picture, as far as it is clear what they show, and their places.
+
+        Args:
+            features: float32 [N, D].
+            near: float [N, M], IoU of each with the objects of :meth:`Scene.counted`.
+            same: a region is an object's where their IoU is at least this;
+            bare: nothing's where it has less than this with all.
+        """
+        things = [thing for thing, _ in scene.counted()]
+        best = near.max(axis=1, initial=0.0)
+        places = np.flatnonzero((best >= same) | (best < bare) & scene.whole)
+        shown, source = [], []
+        for place in places:
+            thing = things[int(near[place].argmax())] if best[place] >= same else None
+            shown.append(thing is not None and thing.shown)
+            source.append(scene.source if thing is None else thing.source)
+        canvas = np.full(len(places), scene.source, np.int64)
+        shows, sources = np.array(shown, np.bool_), np.array(source, np.int64)
+        return Regions(features[places], shows, canvas, sources), places
 
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
@@ -75,7 +103,7 @@ class Fitting:
 
     def query(
         self, held: Collection[int], steps: int, rate: float, on_step: Callable[[], None]
-    ) -> tuple[Floats, float]:
+    ) -> Query:
         """A query and a shift whose logits part the concept's regions from all others.
 
         L-BFGS on the logistic loss of all regions of pictures not held out; the rarer side

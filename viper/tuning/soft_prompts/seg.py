@@ -1,20 +1,17 @@
-"""Teaches a segmenter a concept: a query over its own segments for each instance.
+"""Teaches a segmenter a concept: a query over the segments that it finds.
 
-The few pictures are made many by pasting (:mod:`viper.tuning.soft_prompts.pasting`) and looked at
-once; the queries are then fitted to the descriptions of the segments that the network finds in
-them. Each instance's query leaves some of the other pictures out. What the queries say of the
-objects of pictures that they were not fitted to decides how sure they must be so as to leave other
-objects alone, and whether they are kept.
+What the queries say of the objects of pictures that they were not fitted to decides how sure they
+must be so as to leave other objects alone, and whether they are kept.
 
 Source: CLOVA (Gao et al. 2024), supplement, sec. 8.3. Differs: what is learned is a query and not
 100 vectors, for the reason that :mod:`viper.tools.taught_segmenter` gives, by the logistic loss
-over segments instead of the loss of masks, which nothing changes, in 60 steps of L-BFGS. Each
-prompt is trained on most of the pictures and not on one alone: a concept is not seen in one object.
+over segments instead of the loss of masks, which nothing changes. What is shared with the detector:
+:mod:`viper.tuning.soft_prompts.annotated`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,22 +19,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from viper.errors import UsageError
-from viper.tools.roles import Floats, Segment
-from viper.tools.soft_prompts import Learned, SoftPrompt
+from viper.tools.roles import Floats, Mask, Segment
+from viper.tools.soft_prompts import Learned
 from viper.tools.taught_segmenter import prompt_of
 from viper.tools.teachable import TeachableSegmenter
-from viper.tuning.collect import AnnotatedPicture, Collected
 from viper.tuning.kept_prompts import concept_key
-from viper.tuning.soft_prompts.annotated import check_enough, evidence_of, held_out
-from viper.tuning.soft_prompts.base import USUAL, Progress, Trained, TunerOptions, Using
-from viper.tuning.soft_prompts.fitting import Fitting, Regions
-from viper.tuning.soft_prompts.pasting import Scene, composed, is_of_colour, scene_of
-from viper.tuning.soft_prompts.segments import f1, segments_of
-
-STEPS, RATE = 60, 1.0
-
-PICTURES = 150
-"""Pictures that are made of the collected ones."""
+from viper.tuning.soft_prompts import annotated
+from viper.tuning.soft_prompts.annotated import AnnotatedTuner, Course
+from viper.tuning.soft_prompts.fitting import Fitting, Query, Regions
+from viper.tuning.soft_prompts.pasting import Scene
 
 LEFT_ALONE = 0.998
 """Share of the other objects held out that are not called by the concept's name. A segment has one
@@ -46,36 +36,42 @@ name: an old one is lost with each that is wrong."""
 LEAST_NAMED = 0.1
 """Share of the concept's objects held out that must be; else the concept is not told apart."""
 
+SAME, NOTHING = 0.5, 0.4
+"""A segment is an object's where their masks have at least this IoU; nothing's where it has less
+than this with all."""
 
-class SegTuner:
-    """The tuner of ``segment``; lessons are annotated pictures, two positive ones at least."""
 
-    tool = "seg"
-    role = "segmenter"
+def mask_ious(masks: Sequence[Mask], others: Sequence[Mask]) -> Floats:
+    """float32 [N, M]: intersection over union of each mask with each other one."""
+    if not masks or not others:
+        return np.zeros((len(masks), len(others)), np.float32)
+    rows, columns = (
+        np.stack(some).reshape(len(some), -1).astype(np.float32) for some in (masks, others)
+    )
+    shared = rows @ columns.T
+    union = rows.sum(1)[:, None] + columns.sum(1)[None] - shared
+    found: Floats = (shared / np.maximum(union, 1)).astype(np.float32)
+    return found
 
-    def learn(
-        self,
-        using: Using,
-        lesson: Collected[AnnotatedPicture],
-        options: TunerOptions = USUAL,
-        on_progress: Progress | None = None,
-    ) -> list[Trained]:
-        """As :meth:`viper.tuning.soft_prompts.base.Tuner.learn`.
 
-        Raises:
-            UsageError: a segmenter that cannot be taught, fewer than two positive pictures, or
-                none of the concept's objects found as a segment.
-            MediaError, DataError: a picture of the lesson cannot be read.
-        """
-        check_enough(lesson, self.role)
-        with using() as backend:
-            if not isinstance(backend, TeachableSegmenter) or not hasattr(backend, "described"):
-                name = getattr(backend, "model_id", type(backend).__name__)
-                raise UsageError(
-                    f"the segmenter {name} cannot be taught; use a MaskFormer or a Mask2Former "
-                    '(backend = "maskformer")'
-                )
-        return _Course(using, lesson, options, on_progress).trained()
+def segments_of(found: Sequence[Segment], features: Floats, scene: Scene) -> Regions:
+    """The segments found in a picture, as far as it is clear what they show.
+
+    Args:
+        features: float32 [N, D] of the segments.
+    """
+    masks = [thing.mask for thing, _ in scene.counted()]
+    near = mask_ious([one.mask for one in found], masks)
+    return Regions.of(features, near, scene, SAME, NOTHING)[0]
+
+
+def f1(found: Sequence[Mask], wanted: Sequence[Mask], ignored: Sequence[Mask] = ()) -> float:
+    """The F1 score of masks, matched one to one at IoU of :data:`SAME`; 1 where both are none.
+
+    Args:
+        ignored: masks that may be found or not.
+    """
+    return annotated.f1(mask_ious(found, wanted), SAME, mask_ious(found, ignored))
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +93,7 @@ class _Held:
         cls,
         known: Regions,
         helds: Sequence[Sequence[int]],
-        queries: Sequence[tuple[Floats, float]],
+        queries: Sequence[Query],
     ) -> _Held:
         """What queries say of the objects of the pictures that each leaves out."""
         said, by = np.zeros(len(known.shown)), np.zeros((len(queries), len(known.shown)), np.bool_)
@@ -121,119 +117,74 @@ class _Held:
         return float((self.said > self.cut)[self.shown].mean()) if self.shown.any() else 0.0
 
 
-@dataclass(eq=False)
-class _Course:
-    """One lesson being learned."""
+class _Course(Course[Regions]):
+    pictures, salt = 150, 23
 
-    using: Using
-    lesson: Collected[AnnotatedPicture]
-    options: TunerOptions
-    on_progress: Progress | None
-    _done: int = 0
+    def look(self, backend: Any, scenes: Sequence[Scene]) -> list[tuple[Any, Any]]:
+        encodings = [backend.encode(scene.pixels) for scene in scenes]
+        return [(encoding, backend.described(encoding)) for encoding in encodings]
 
-    def trained(self) -> list[Trained]:
-        scenes = [scene_of(one, self.lesson.concept, at) for at, one in enumerate(self._pictures)]
-        originals, known, widths = self._look(scenes)
+    def regions(self, found: Any, scene: Scene) -> Regions:
+        segments, known = found
+        self._widths = known.widths
+        return segments_of(segments, known.features, scene)
+
+    def fitting(self, known: Regions) -> Fitting:
         if not known.shown.any():
             raise UsageError(
                 f"the segmenter finds no outline of any {self.lesson.concept!r} in the "
                 f"{len(self.lesson.positives)} pictures of it; it can learn names of what it finds"
             )
-        fitting, rate = Fitting(known, widths), self.options.rate or RATE
-        helds = [held_out(self.lesson, at) for at in range(len(self.lesson.positives))]
-        queries = [fitting.query(held, self._steps, rate, self._told) for held in helds]
-        seen = _Held.of(known, helds, queries)
-        return [
-            self._one(at, query, shift, scenes, originals, seen)
-            for at, (query, shift) in enumerate(queries)
-        ]
+        return Fitting(known, self._widths)
 
-    @property
-    def _pictures(self) -> tuple[AnnotatedPicture, ...]:
-        return (*self.lesson.positives, *self.lesson.negatives)
+    def prompts(self, fitting: Fitting, queries: Sequence[Query]) -> Iterator[Floats]:
+        self._seen = _Held.of(fitting.known, self.helds, queries)
+        for query, shift in queries:
+            yield prompt_of(query, shift - self._seen.cut)
 
-    @property
-    def _steps(self) -> int:
-        return STEPS if self.options.steps is None else self.options.steps
-
-    def _told(self) -> None:
-        self._done += 1
-        if self.on_progress is not None:
-            looks = PICTURES + len(self._pictures)
-            self.on_progress(self._done, looks + len(self.lesson.positives) * self._steps)
-
-    def _look(self, scenes: Sequence[Scene]) -> tuple[list[Any], Regions, tuple[int, ...]]:
-        """The encodings of the collected pictures, the segments of these and of made ones, widths.
-
-        The widths are those of a description's parts.
-        """
-        rng = np.random.default_rng([self.options.seed, 23])
-        recolour = not is_of_colour(scenes)
-        kept, parts, widths = [], [], ()
-        for place in range(len(scenes) + PICTURES):
-            mine = place < len(scenes)
-            scene = scenes[place] if mine else composed(scenes, rng, recolour)
-            with self.using() as backend:
-                encoding = backend.encode(scene.pixels)
-                found, known = backend.described(encoding)
-            parts.append(segments_of(found, known.features, scene))
-            widths = known.widths
-            kept += [encoding] * mine
-            self._told()
-        return kept, Regions.joined(parts), widths
-
-    def _one(
-        self,
-        at: int,
-        query: Floats,
-        shift: float,
-        scenes: Sequence[Scene],
-        originals: Sequence[Any],
-        seen: _Held,
-    ) -> Trained:
-        """The prompt of one positive picture."""
-        held, name = held_out(self.lesson, at), concept_key("seg", self.lesson.concept)
-        vectors, shares = prompt_of(query, shift - seen.cut), []
-        with self.using() as backend:
-            feature, model_id = backend.feature(originals[at]), backend.model_id
-            plain = [backend.segments(originals[one], None) for one in held]
-            taught = [
-                backend.segments_taught(originals[one], [Learned(name, vectors)]) for one in held
-            ]
-        for found in (plain, taught):
-            shares.append(_shares(found, [scenes[one] for one in held], name))
-        evidence = evidence_of(
-            self.lesson, at, model_id, (shares[0], shares[1]), self._steps, self.options
-        )
-        why = _why_not(seen, at, *shares) if self.options.validate else ""
-        return Trained(SoftPrompt(feature, vectors), evidence, why)
-
-
-def _why_not(seen: _Held, at: int, before: Floats, after: Floats) -> str:
-    """Why a prompt is discarded; empty: it is not."""
-    named = seen.named
-    if named < LEAST_NAMED:
+    def answers(
+        self, backend: Any, encodings: Sequence[Any], vectors: Floats
+    ) -> tuple[list[Any], list[Any]]:
+        taught = [Learned(self._name, vectors)]
         return (
-            f"not told apart: {named:.0%} of its held-out objects are surer to be it than nearly "
-            f"all others are; {LEAST_NAMED:.0%} are asked for"
+            [backend.segments(one, None) for one in encodings],
+            [backend.segments_taught(one, taught) for one in encodings],
         )
-    mine = seen.said[seen.by[at] & seen.shown]
-    if not (mine > seen.cut).any():
-        return f"of no use: it names none of {len(mine)} held-out objects"
-    if after.mean() < before.mean():
-        return (
-            f"harmful: {after.mean():.2f} right in {len(after)} held-out pictures, "
-            f"{before.mean():.2f} without"
-        )
-    return ""
 
-
-def _shares(found: Sequence[Sequence[Segment]], scenes: Sequence[Scene], name: str) -> Floats:
-    """float32 [N]: how well the segments of the concept match its objects in each picture."""
-    scores = []
-    for segments, scene in zip(found, scenes, strict=True):
+    def share(self, found: Sequence[Segment], scene: Scene) -> float:
         counted = [thing for thing, _ in scene.counted()]
         wanted = [thing.mask for thing in counted if thing.shown]
         hidden = [thing.mask for thing in scene.things if thing.shown and thing not in counted]
-        scores.append(f1([one.mask for one in segments if one.label == name], wanted, hidden))
-    return np.array(scores, np.float32)
+        return f1([one.mask for one in found if one.label == self._name], wanted, hidden)
+
+    def why_not(self, at: int, before: Floats, after: Floats) -> str:
+        seen, named = self._seen, self._seen.named
+        if named < LEAST_NAMED:
+            return (
+                f"not told apart: {named:.0%} of its held-out objects are surer to be it than "
+                f"nearly all others are; {LEAST_NAMED:.0%} are asked for"
+            )
+        mine = seen.said[seen.by[at] & seen.shown]
+        if not (mine > seen.cut).any():
+            return f"of no use: it names none of {len(mine)} held-out objects"
+        if after.mean() < before.mean():
+            return (
+                f"harmful: {after.mean():.2f} right in {len(after)} held-out pictures, "
+                f"{before.mean():.2f} without"
+            )
+        return ""
+
+    @property
+    def _name(self) -> str:
+        return concept_key("seg", self.lesson.concept)
+
+
+class SegTuner(AnnotatedTuner):
+    """The tuner of ``segment``."""
+
+    tool, role, course = "seg", "segmenter", _Course
+    needs = 'a MaskFormer or a Mask2Former (backend = "maskformer")'
+
+    @staticmethod
+    def can_learn(backend: Any) -> bool:
+        return isinstance(backend, TeachableSegmenter) and hasattr(backend, "described")

@@ -18,7 +18,7 @@ from viper.sandbox import Ref
 from viper.tools.hub import ToolHub
 from viper.tools.media import media_from
 from viper.tools.roles import Mask
-from viper.tuning.soft_prompts.segments import f1
+from viper.tuning.soft_prompts.seg import f1
 from viper_lab.scores.concepts.asked import Asked
 from viper_lab.world.layout import sample_scene
 from viper_lab.world.render import render_scene

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import sqlite3
-
 import numpy as np
 import pytest
 from PIL import Image
 
-from tests.data.lvis_files import a_category, an_annotation, an_image, lvis, write_lvis
-from viper.data import json_records as reading
+from tests.data.lvis_files import an_annotation, an_image, lvis, write_lvis
 from viper.data.category_names import Category, CategoryNames
 from viper.data.lvis import Lvis
-from viper.data.source import Source
 from viper.errors import DataError, MediaError, UnknownNameError, UsageError
 from viper.tuning.collect import AnnotatedStore, ConceptQuery
 from viper.tuning.collecting import collect_annotated
@@ -21,7 +16,7 @@ from viper.tuning.collecting import collect_annotated
 
 @pytest.fixture
 def store(tmp_path):
-    return Lvis(write_lvis(tmp_path / "lvis"), tmp_path / "state")
+    return Lvis(write_lvis(tmp_path / "lvis"))
 
 
 def test_a_picture_comes_with_all_its_annotations(store):
@@ -57,7 +52,7 @@ def test_masks_are_decoded_when_asked(store):
 
 def test_pictures_that_are_not_there_are_passed_over(tmp_path):
     root = write_lvis(tmp_path / "lvis", missing=(11, 13, 14))
-    store = Lvis(root, tmp_path / "state")
+    store = Lvis(root)
     assert [each.picture_id for each in store.samples("mug", 9)] == ["lvis:train:12"]
     (root / "train2017" / "000000000012.jpg").unlink()
     with pytest.raises(DataError, match=r"no such picture, nor any other of 4 of 'mug'.*2017 Tr"):
@@ -110,40 +105,9 @@ def test_negatives_are_pictures_where_the_concept_was_looked_for(tmp_path):
     values["annotations"].append(an_annotation(7, 14, 3))
     values["images"][3]["neg_category_ids"] = [1]
     values["annotations"] = [a for a in values["annotations"] if a["id"] != 5]
-    store = Lvis(write_lvis(tmp_path / "l", values, missing=()), tmp_path / "state")
+    store = Lvis(write_lvis(tmp_path / "l", values, missing=()))
     got = collect_annotated(ConceptQuery("mug", ("teacup",)), store, limit=1, negatives=5, seed=1)
     assert [each.picture_id for each in got.negatives] == ["lvis:train:14"]
-
-
-def test_the_index_is_made_once_and_again_when_the_file_changes(tmp_path):
-    root, state = write_lvis(tmp_path / "lvis"), tmp_path / "state"
-    told: list[tuple[int, int]] = []
-    Lvis(root, state, progress=lambda done, total: told.append((done, total)))
-    size = (root / "annotations" / "lvis_v1_train.json").stat().st_size
-    assert told[-1] == (size, size)
-    told.clear()
-    Lvis(root, state, progress=lambda done, total: told.append((done, total)))
-    assert not told
-    values = lvis()
-    values["categories"].append(a_category(9, "zebra"))
-    (root / "annotations" / "lvis_v1_train.json").write_text(json.dumps(values))
-    assert "zebra" in Lvis(root, state).vocabulary()
-    assert len(list((state / "lvis").iterdir())) == 1
-
-
-def test_an_index_that_is_broken_is_made_anew(tmp_path):
-    root, state = write_lvis(tmp_path / "lvis"), tmp_path / "state"
-    Lvis(root, state)
-    (path,) = (state / "lvis").iterdir()
-    path.write_bytes(b"no database at all" * 100)
-    assert Lvis(root, state).names_of("mug") == ("mug",)
-
-
-def test_a_failed_index_leaves_nothing_behind(tmp_path):
-    root = write_lvis(tmp_path / "lvis", {**lvis(), "categories": [{"id": 1}]})
-    with pytest.raises(DataError, match=r"categories\[0\]: has no 'name'"):
-        Lvis(root, tmp_path / "state")
-    assert list((tmp_path / "state" / "lvis").iterdir()) == []
 
 
 def test_a_picture_of_another_size_is_refused(store, tmp_path):
@@ -160,7 +124,7 @@ def test_a_picture_of_another_size_is_refused(store, tmp_path):
 def test_a_broken_outline_is_the_file_s(tmp_path):
     values = lvis()
     values["annotations"][0]["segmentation"] = [[1, 2, 3]]
-    store = Lvis(write_lvis(tmp_path / "lvis", values), tmp_path / "state")
+    store = Lvis(write_lvis(tmp_path / "lvis", values))
     (one,) = [each for each in store.samples("mug", 9) if each.picture_id.endswith("11")]
     with pytest.raises(DataError, match=r"annotation 1: a polygon is no list.*lvisdataset"):
         one.things[0].mask()
@@ -173,14 +137,14 @@ def with_(**members):
 @pytest.mark.parametrize(
     ("values", "says"),
     [
-        ([], "lacks '{'"),
+        ([], r"is \[\]; expected an object"),
         ({}, "has no categories"),
-        (with_(images={}), "images: is no list"),
+        (with_(images={"a": 1}), "images: is no list"),
         (with_(images=[7]), r"images\[0\]: is 7"),
         (with_(annotations=[an_annotation(1, 99, 1)]), "is of picture 99 and category 1"),
         (with_(annotations=[an_annotation(1, 11, 99)]), "is of picture 11 and category 99"),
         (with_(annotations=[an_annotation(1, 11, 1)] * 2), "'id' is 1; expected an id"),
-        (with_(annotations=[an_annotation(2**63, 11, 1)]), "'id' is 9223372036854775808"),
+        (with_(annotations=[an_annotation(2**64, 11, 1)]), "'id' is 18446744073709551616"),
         (with_(annotations=[an_annotation(1, 11, 1, bbox=[0, 0, -1, 2])]), "'bbox' is"),
         (with_(annotations=[an_annotation(1, 11, 1, bbox=[0, 0, 1e300, 2])]), "'bbox' is"),
         (with_(annotations=[an_annotation(1, 11, 1, bbox="x")]), "'bbox' is 'x'"),
@@ -192,21 +156,23 @@ def with_(**members):
         (with_(images=[{**an_image(11, [], []), "coco_url": "http://h/a/%2e%2e"}]), "coco_url"),
         (with_(images=[{**an_image(11, [], []), "coco_url": "http://[h/a/b"}]), "coco_url"),
         (with_(categories=[{"id": 1, "name": "__"}]), "'name' is '__'"),
+        (with_(categories=[{"id": 1}]), r"categories\[0\]: has no 'name'"),
         (with_(categories=[{"id": 1, "name": "\ud800"}]), "'name' is"),
+        (with_(categories=[{"id": 1, "name": "a", "synonyms": 5}]), "'synonyms' is 5"),
     ],
 )
 def test_files_of_another_shape_are_refused_in_one_line(tmp_path, values, says):
     root = write_lvis(tmp_path / "lvis", values)
     with pytest.raises(DataError, match=says) as caught:
-        Lvis(root, tmp_path / "state")
+        Lvis(root)
     assert "\n" not in str(caught.value) and len(str(caught.value)) < 600
 
 
 def test_no_file_and_no_split(tmp_path):
     with pytest.raises(DataError, match="no such file; it comes from https://www.lvis"):
-        Lvis(tmp_path, tmp_path / "state")
+        Lvis(tmp_path)
     with pytest.raises(UnknownNameError, match="known: train, val"):
-        Lvis(tmp_path, tmp_path / "state", "test")
+        Lvis(tmp_path, "test")
 
 
 def test_file_names_of_version_05_are_read(tmp_path):
@@ -214,72 +180,13 @@ def test_file_names_of_version_05_are_read(tmp_path):
     for image in values["images"]:
         image["file_name"] = f"train2017/{image['id']:012d}.jpg"
         del image["coco_url"]
-    store = Lvis(write_lvis(tmp_path / "lvis", values), tmp_path / "state")
+    store = Lvis(write_lvis(tmp_path / "lvis", values))
     assert len(store.samples("mug", 9)) == 3
 
 
-def read(tmp_path, text, chunk=7, members=("a", "b")):
-    path = tmp_path / "x.json"
-    path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(reading, "CHUNK_BYTES", chunk)
-        return list(reading.json_records(Source(tmp_path, "x.json"), members))
-
-
-@pytest.mark.parametrize("chunk", [1, 2, 3, 7, 64, 4096])
-def test_records_are_the_same_whatever_the_window(tmp_path, chunk):
-    values = {"a": [{"é": '}]"\\'}, 12345, -1.5e3, True], "n": {"a": [1]}, "b": [], "z": 123}
-    text = json.dumps(values, ensure_ascii=False, indent=1)
-    got = read(tmp_path, text, chunk)
-    assert got == [("a", i, each) for i, each in enumerate(values["a"])]
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "[]",
-        '{"a": [1, ]}',
-        '{"a": [1 2]}',
-        '{"a": [1], }',
-        '{"a": [1}',
-        '{"a": [1]',
-        '{"a": [1]} x',
-        '{"a": [1], "a": [2]}',
-        '{"a" [1]}',
-        "{1: 2}",
-        '{"a": ["x',
-        '{"a": [tru',
-        '{"a": ' + "[" * 200_000,
-        '{"n": ' + '{"n":' * 200_000,
-        '{"a": [' + "9" * 6_000 + "]}",
-        b'{"a": ["\xff"]}',
-    ],
-)
+@pytest.mark.parametrize("text", ["", '{"images": [1 2]}', '{"images": ' + "[" * 200_000])
 def test_what_is_no_json_is_refused(tmp_path, text):
-    with pytest.raises(DataError, match="expected JSON, an object of lists"):
-        read(tmp_path, text, chunk=4096)
-
-
-def test_a_record_may_not_grow_for_ever(tmp_path, monkeypatch):
-    monkeypatch.setattr(reading, "MAX_RECORD", 1_000)
-    with pytest.raises(DataError, match="a record longer than 1,000 characters"):
-        read(tmp_path, '{"a": ["' + "x" * 9_000 + '"]}', chunk=100)
-
-
-def test_the_state_folder_may_be_unwritable(tmp_path):
-    from viper.errors import StoreError
-
-    root, state = write_lvis(tmp_path / "lvis"), tmp_path / "state"
-    state.write_text("a file where a folder should be")
-    with pytest.raises(StoreError, match="the index cannot be written"):
-        Lvis(root, state)
-
-
-def test_a_broken_index_in_use_is_a_clear_line(store, tmp_path):
-    (path,) = (tmp_path / "state" / "lvis").iterdir()
-    other = sqlite3.connect(path)
-    other.execute("DROP TABLE annotations")
-    other.commit()
-    with pytest.raises(DataError, match="the index of .* is broken"):
-        store.samples("mug", 3)
+    root = write_lvis(tmp_path / "lvis")
+    (root / "annotations" / "lvis_v1_train.json").write_text(text)
+    with pytest.raises(DataError, match="lvis_v1_train.json: .* expected JSON; get it again"):
+        Lvis(root)

@@ -1,19 +1,19 @@
 """Outlines of objects as COCO and LVIS write them: polygons, or runs of a mask.
 
-Polygons are filled by ``pycocotools``, whose borders all published scores were computed with; what
-it is given is bounded first, since it asks for memory by the length of an outline. Runs are read
-here: its reader of packed runs goes on beyond the end of a text that stops within a number.
+Both are read by ``pycocotools``, whose borders all published scores were computed with. What it is
+given is checked first: it asks for memory by the length of an outline, and its reader of packed
+runs goes on beyond the end of a text that stops within a number.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-from viper.errors import MissingExtraError
+from pycocotools import mask as coco
 
 MAX_POINTS = 100_000
 """Corners of all polygons of one object."""
@@ -21,8 +21,8 @@ MAX_POINTS = 100_000
 MAX_OUTLINE = 4_000_000
 """Pixels along the outlines of one object."""
 
-_LONGEST_RUN = 32
-"""Bits of one packed number."""
+_PACKED = re.compile(r"[0-o]*[0-O]")
+"""Five bits a character, from ``0`` on; the sixth says that more of the number follow."""
 
 
 class OutlineError(Exception):
@@ -40,7 +40,6 @@ def mask_of(outline: Any, height: int, width: int) -> NDArray[np.bool_]:
 
     Raises:
         OutlineError: neither, or not of this picture's size.
-        MissingExtraError: ``pycocotools`` is not installed (polygons only).
     """
     if isinstance(outline, Mapping):
         return _of_runs(outline, height, width)
@@ -64,10 +63,6 @@ def _of_polygons(polygons: Sequence[Any], height: int, width: int) -> NDArray[np
         raise OutlineError(f"the outline has more than {MAX_POINTS:,} corners")
     if sum(float(np.abs(np.diff(each, axis=0)).sum()) for each in corners) > MAX_OUTLINE:
         raise OutlineError(f"the outline is longer than {MAX_OUTLINE:,} pixels")
-    try:
-        from pycocotools import mask as coco
-    except ModuleNotFoundError:
-        raise MissingExtraError("pycocotools", "lvis", "a mask given as polygons") from None
     runs = coco.frPyObjects([each.reshape(-1).tolist() for each in corners], height, width)
     return np.asarray(coco.decode(coco.merge(runs)), np.bool_)
 
@@ -87,35 +82,24 @@ def _of_runs(outline: Mapping[Any, Any], height: int, width: int) -> NDArray[np.
     if outline.get("size") not in ([height, width], (height, width)):
         raise OutlineError(f"the runs are not of a picture of {height} rows and {width} columns")
     counts = outline.get("counts")
-    lengths = _unpacked(counts, height * width) if isinstance(counts, str) else counts
-    if not isinstance(lengths, list) or not all(type(each) is int for each in lengths):
+    if isinstance(counts, str):
+        return _of_packed_runs(counts, height, width)
+    if not isinstance(counts, list) or not all(type(each) is int for each in counts):
         raise OutlineError("the lengths of the runs are neither whole numbers nor a text")
-    if any(each < 0 for each in lengths) or sum(lengths) != height * width:
+    if any(each < 0 for each in counts) or sum(counts) != height * width:
         raise OutlineError(f"the runs do not add up to {height} x {width} pixels")
-    starts_set = np.arange(len(lengths)) % 2 == 1
-    return np.repeat(starts_set, lengths).reshape(width, height).T.copy()
+    starts_set = np.arange(len(counts)) % 2 == 1
+    return np.repeat(starts_set, counts).reshape(width, height).T.copy()
 
 
-def _unpacked(text: str, pixels: int) -> list[int]:
-    """The lengths in a text: five bits a character, the sixth says that more follow.
-
-    Lowest bits first, from character 48 on, the fifth of the last one is the sign; from the fourth
-    number on each is the difference to the one before the last.
-    """
-    lengths: list[int] = []
-    value = shift = 0
-    for character in text:
-        code = ord(character) - 48
-        if not 0 <= code < 64 or shift > _LONGEST_RUN or len(lengths) > pixels:
-            raise OutlineError("the packed runs hold a character or a number that none may hold")
-        value |= (code & 31) << shift
-        shift += 5
-        if code & 32:
-            continue
-        if code & 16:
-            value -= 1 << shift
-        lengths.append(value + lengths[-2] if len(lengths) > 2 else value)
-        value = shift = 0
-    if shift:
-        raise OutlineError("the packed runs stop in the midst of a number")
-    return lengths
+def _of_packed_runs(text: str, height: int, width: int) -> NDArray[np.bool_]:
+    if not _PACKED.fullmatch(text):
+        raise OutlineError("the packed runs hold a wrong character or stop within a number")
+    try:
+        mask = coco.decode({"size": [height, width], "counts": text})
+    except ValueError as error:
+        raise OutlineError(f"the packed runs do not fit the picture ({error})") from None
+    # Runs that end too early leave the rest of the mask as the memory was.
+    if coco.encode(mask)["counts"] != text.encode():
+        raise OutlineError(f"the packed runs do not add up to {height} x {width} pixels")
+    return np.asarray(mask, np.bool_)

@@ -15,25 +15,25 @@ Source: Gupta, Dollar and Girshick, CVPR 2019.
 
 from __future__ import annotations
 
-import json
 import random
-import sqlite3
-import threading
+from array import array
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import suppress
 from functools import partial
 from itertools import islice
-from pathlib import Path
-from typing import Any
+from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple
+from urllib.parse import unquote, urlsplit
 
 from viper.data.category_names import Category, CategoryNames
 from viper.data.coco_masks import OutlineError, mask_of
-from viper.data.json_records import Progress
-from viper.data.lvis_index import open_index, unpacked_outline
+from viper.data.record import Record, check_name
 from viper.data.source import Source
 from viper.errors import DataError, UnknownNameError
+from viper.schema import PixelBox
 from viper.tools.crops import clip_box
-from viper.tools.media import read_picture
+from viper.tools.media import MAX_IMAGE_PIXELS, read_picture
 from viper.tools.roles import Pixels
 from viper.tuning.collect import AnnotatedPicture, Annotation, Mask, checked_limit
 from viper.tuning.concept_names import plain
@@ -44,34 +44,62 @@ PICTURES = "https://cocodataset.org/#download (2017 Train and Val images)"
 SPLITS = ("train", "val")
 
 
+class _Thing(NamedTuple):
+    """One annotation; ``outline`` as the file has it, or None."""
+
+    number: int
+    category: int
+    box: PixelBox
+    outline: Any
+
+
+class _Picture(NamedTuple):
+    """One picture of the file; categories by their ids."""
+
+    file: str
+    width: int
+    height: int
+    absent: list[int]
+    incomplete: list[int]
+
+
 class Lvis:
-    """One part of LVIS as a store of annotated pictures; safe to use from several threads.
+    """One part of LVIS as a store of annotated pictures, held in memory.
 
     Args:
         root: the folder of the official files.
-        state: the folder of the user's state; an index of the annotations is kept there.
         split: ``train`` or ``val``.
-        progress: is told bytes read and bytes in all while the index is made, which is once.
 
     Raises:
         UnknownNameError: no such split.
         DataError: the annotation file is missing, broken, or not in LVIS's layout.
-        StoreError: the index cannot be written.
     """
 
-    def __init__(
-        self, root: Path, state: Path, split: str = "train", progress: Progress | None = None
-    ) -> None:
+    def __init__(self, root: Path, split: str = "train") -> None:
         if split not in SPLITS:
             raise UnknownNameError("split of lvis", split, SPLITS)
         self.name = f"lvis:{split}"
         name = f"lvis_v1_{split}.json"
         folder = "annotations/" if not (root / name).is_file() else ""
         self._source = Source(root, folder + name, ORIGIN)
-        self._index = open_index(self._source, state, progress)
-        self._lock = threading.Lock()
-        self._names = CategoryNames(self._categories())
+        document = Record.of(self._source.read_json(_with_packed_polygons), self._source, "")
+        categories = [_category(number, each) for number, each in _by_id(document, "categories")]
+        self._names = CategoryNames(sorted(categories, key=lambda each: each.category_id))
         self._by_id = {each.category_id: each for each in self._names.categories}
+        self._pictures = {number: _picture(each) for number, each in _by_id(document, "images")}
+        self._things: dict[int, list[_Thing]] = defaultdict(list)
+        self._shown_in: dict[int, set[int]] = defaultdict(set)
+        for number, each in _by_id(document, "annotations"):
+            image, thing = each.whole("image_id"), _thing(number, each)
+            if image not in self._pictures or thing.category not in self._by_id:
+                raise self._source.wrong(
+                    f" annotation {number}",
+                    f"is of picture {image} and category {thing.category}, of which one is not "
+                    "there",
+                    "ids of the same file",
+                )
+            self._things[image].append(thing)
+            self._shown_in[thing.category].add(image)
 
     def vocabulary(self) -> Sequence[str]:
         """The usual names of all categories, in the order of their ids."""
@@ -96,43 +124,35 @@ class Lvis:
         if category is None:
             return []
         ranked = self._ranked(category, seed)
-        there = (each for each in ranked if (self._source.root / each[1]).is_file())
-        pictures = (self._picture(image, category) for image, *_ in there)
+        files = {image: self._source.root / self._pictures[image].file for image in ranked}
+        there = (image for image in ranked if files[image].is_file())
+        pictures = (self._annotated(image, category) for image in there)
         chosen = list(islice((each for each in pictures if each.positives), limit))
         if ranked and not chosen:
             raise DataError(
-                f"{self._source.root / ranked[0][1]}: no such picture, nor any other of "
+                f"{files[ranked[0]]}: no such picture, nor any other of "
                 f"{len(ranked):,} of {category.labels[0]!r}; they come from {PICTURES}"
             )
         return chosen
 
-    def _ranked(self, category: Category, seed: int) -> list[tuple[int, str, bool]]:
-        """Id, file and whether boxes may be missing, of all its pictures in the drawn order."""
-        query = (
-            "SELECT DISTINCT images.id, file, incomplete FROM annotations "
-            "JOIN images ON images.id = image WHERE category = ? ORDER BY images.id"
-        )
-        rows = [
-            (image, file, category.category_id in json.loads(incomplete))
-            for image, file, incomplete in self._rows(query, category.category_id)
-        ]
-        random.Random(f"{seed}:{category.category_id}").shuffle(rows)
-        return sorted(rows, key=lambda row: row[2])
+    def _ranked(self, category: Category, seed: int) -> list[int]:
+        """The ids of all its pictures in the drawn order; those that may lack boxes come last."""
+        images = sorted(self._shown_in.get(category.category_id, ()))
+        random.Random(f"{seed}:{category.category_id}").shuffle(images)
+        return sorted(images, key=lambda i: category.category_id in self._pictures[i].incomplete)
 
-    def _picture(self, image: int, category: Category) -> AnnotatedPicture:
-        query = "SELECT file, width, height, absent, incomplete FROM images WHERE id = ?"
-        ((file, width, height, absent, incomplete),) = self._rows(query, image)
-        query = "SELECT id, category, box, outline IS NULL FROM annotations WHERE image = ?"
+    def _annotated(self, image: int, category: Category) -> AnnotatedPicture:
+        file, width, height, absent, incomplete = self._pictures[image]
         things: list[Annotation] = []
         positives: list[int] = []
-        for number, kind, box, bare in self._rows(query + " ORDER BY id", image):
-            x0, y0, x1, y1 = corners = clip_box(json.loads(box), width, height)
+        for thing in sorted(self._things[image], key=lambda each: each.number):
+            x0, y0, x1, y1 = corners = clip_box(thing.box, width, height)
             if x1 <= x0 or y1 <= y0:
                 continue
-            if kind == category.category_id:
+            if thing.category == category.category_id:
                 positives.append(len(things))
-            mask = None if bare else partial(self._mask, number, height, width)
-            things.append(Annotation(self._by_id[kind].labels, corners, mask))
+            mask = partial(self._mask, thing, height, width) if thing.outline else None
+            things.append(Annotation(self._by_id[thing.category].labels, corners, mask))
         return AnnotatedPicture(
             f"{self.name}:{image}",
             category.labels[0],
@@ -143,36 +163,90 @@ class Lvis:
             self._labels(incomplete),
         )
 
-    def _labels(self, ids: str) -> frozenset[str]:
-        known = (self._by_id.get(each) for each in json.loads(ids))
-        return frozenset(each.labels[0] for each in known if each)
+    def _labels(self, ids: Sequence[int]) -> frozenset[str]:
+        return frozenset(self._by_id[each].labels[0] for each in ids if each in self._by_id)
 
-    def _mask(self, annotation: int, height: int, width: int) -> Mask:
-        ((packed,),) = self._rows("SELECT outline FROM annotations WHERE id = ?", annotation)
+    def _mask(self, thing: _Thing, height: int, width: int) -> Mask:
         try:
-            return mask_of(unpacked_outline(packed), height, width)
+            return mask_of(thing.outline, height, width)
         except OutlineError as error:
             raise self._source.wrong(
-                f" annotation {annotation}", str(error), "an outline as COCO writes it"
+                f" annotation {thing.number}", str(error), "an outline as COCO writes it"
             ) from None
 
-    def _categories(self) -> Iterator[Category]:
-        query = "SELECT id, name, synonyms, synset, definition FROM categories ORDER BY id"
-        for number, name, synonyms, synset, definition in self._rows(query):
-            others = [each for each in json.loads(synonyms) if plain(each)]
-            yield Category(number, (name, *others), synset, definition)
 
-    def _rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
-        with self._lock, _index_errors(self._source):
-            return self._index.execute(query, values).fetchall()
+def _with_packed_polygons(value: dict[str, Any]) -> dict[str, Any]:
+    """Pack the numbers of an annotation's polygons: they are most of the file."""
+    outline = value.get("segmentation")
+    if isinstance(outline, list):
+        with suppress(TypeError, OverflowError):
+            value["segmentation"] = [array("d", polygon) for polygon in outline]
+    return value
 
 
-@contextmanager
-def _index_errors(source: Source) -> Iterator[None]:
+def _by_id(document: Record, member: str) -> Iterator[tuple[int, Record]]:
+    """Yield id and record of each element of a list of the file, which may not be empty."""
+    source, seen = document.source, set[int]()
+    values = document.values.get(member)
+    if not values:
+        raise source.wrong("", f"has no {member}", "LVIS's images, annotations and categories")
+    if not isinstance(values, list):
+        raise source.wrong(f" {member}", "is no list", "a list of records")
+    for index, value in enumerate(values):
+        record = Record.of(value, source, f" {member}[{index}]")
+        number = record.whole("id")
+        if number in seen:
+            raise record.wrong("id", "an id that no other record has")
+        seen.add(number)
+        yield number, record
+
+
+def _category(number: int, record: Record) -> Category:
+    name = record.text("name")
+    synonyms = record.items("synonyms") if record.values.get("synonyms") else ()
+    if not plain(name):
+        raise record.wrong("name", "a name with letters")
+    others = [each for each in synonyms if isinstance(each, str) and plain(each)]
+    stated = (record.values.get(key) for key in ("synset", "def"))
+    synset, definition = (each if isinstance(each, str) else None for each in stated)
+    return Category(number, (name, *others), synset, definition)
+
+
+def _picture(record: Record) -> _Picture:
+    width, height = record.whole("width"), record.whole("height")
+    if width <= 0 or height <= 0 or width * height > MAX_IMAGE_PIXELS:
+        raise record.wrong("width", f"a size of 1 to {MAX_IMAGE_PIXELS:,} pixels")
+    absent, incomplete = (
+        _ids(record, key) for key in ("neg_category_ids", "not_exhaustive_category_ids")
+    )
+    return _Picture(_file(record), width, height, absent, incomplete)
+
+
+def _file(record: Record) -> str:
+    """Return ``train2017/000000391895.jpg``: the address's last two parts; in v0.5 the name."""
+    if "coco_url" not in record.values:
+        return record.file_name("file_name")
     try:
-        yield
-    except sqlite3.Error as error:
-        raise DataError(f"the index of {source.path} is broken ({error}); delete it") from None
+        parts = PurePosixPath(unquote(urlsplit(record.text("coco_url")).path)).parts
+    except ValueError:
+        raise record.wrong("coco_url", "the address of a picture") from None
+    if len(parts) < 3:
+        raise record.wrong("coco_url", "an address that ends as train2017/000000391895.jpg")
+    return check_name("/".join(parts[-2:]), record, "coco_url")
+
+
+def _ids(record: Record, key: str) -> list[int]:
+    values = record.values.get(key) or []
+    if not isinstance(values, list) or not all(type(each) is int for each in values):
+        raise record.wrong(key, "a list of whole numbers")
+    return values
+
+
+def _thing(number: int, record: Record) -> _Thing:
+    outline = record.values.get("segmentation")
+    if outline is not None and not isinstance(outline, list | dict):
+        raise record.wrong("segmentation", "polygons or runs")
+    return _Thing(number, record.whole("category_id"), record.coco_box("bbox"), outline)
 
 
 def _read(path: Path, height: int, width: int) -> Pixels:

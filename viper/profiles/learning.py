@@ -176,10 +176,10 @@ def sources_of(data: Data, components: Components, state: Path) -> Sources:
     Raises:
         UnknownNameError, UsageError, DataError, StoreError: as :func:`learner_for`.
     """
-    return Sources(_store(data, state), _search(data, components, state), data.positives)
+    return Sources(_store(data), _search(data, components, state), data.positives)
 
 
-def _store(data: Data, state: Path) -> AnnotatedStore | None:
+def _store(data: Data) -> AnnotatedStore | None:
     drawn = drawn_data()
     name = next(iter(drawn), "none") if data.annotated is None else data.annotated
     if name in drawn:
@@ -189,7 +189,7 @@ def _store(data: Data, state: Path) -> AnnotatedStore | None:
     if name == "lvis":
         if data.root is None:
             raise UsageError("LVIS has to be on this disk; name its folder with --annotated-root")
-        return Lvis(data.root, state)
+        return Lvis(data.root)
     return None
 
 

@@ -13,7 +13,7 @@ from viper.data.sample import Sample
 from viper.errors import UsageError
 from viper.evaluate.metrics import metric
 from viper.evaluate.metrics.editing import Editing
-from viper.evaluate.reports.words import target_words
+from viper.evaluate.reports.tables import target_words
 from viper.evaluate.row import Prediction, Row
 from viper.evaluate.runs.plain import plain
 from viper.evaluate.scorers.edits import RolesJudge, by_roles, edit_verdict

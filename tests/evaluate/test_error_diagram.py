@@ -25,15 +25,13 @@ from viper.evaluate.reports.error_diagram import (
     error_diagram,
     part_of,
 )
-from viper.evaluate.reports.error_plot import HATCHES, error_plot
-from viper.evaluate.reports.error_table import NamedErrors, rendered_errors
 from viper.evaluate.reports.page import errors_page
-from viper.evaluate.reports.svg import PARTS as COLORS
-from viper.evaluate.reports.table import NamedReport, rendered
+from viper.evaluate.reports.plots import COLORS, HATCHES, error_plot
+from viper.evaluate.reports.tables import NamedErrors, NamedReport, rendered, rendered_errors
 from viper.evaluate.row import Prediction, Row
 from viper.evaluate.runs.store import RunStore
 
-STYLE = Path(reports.__file__).with_name("report.css").read_text("utf-8")
+STYLE = Path(reports.__file__).with_name("templates").joinpath("report.css").read_text("utf-8")
 
 
 def boxed(number: int, iou: float, **changes: Any) -> Row:

@@ -13,7 +13,7 @@ from run_samples import Hits, a_manifest, a_row, failed_row
 
 from viper.evaluate.reports.page import report_page
 from viper.evaluate.reports.report import report
-from viper.evaluate.reports.table import NamedReport, rendered
+from viper.evaluate.reports.tables import NamedReport, rendered
 from viper.evaluate.row import Prediction, Row
 from viper.evaluate.runs.store import RunStore
 

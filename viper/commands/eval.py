@@ -229,7 +229,7 @@ def _drive(
 
 
 def _finish(store: RunStore, made: dict[str, Any], ended: Ended, given: dict[str, Any]) -> int:
-    from viper.evaluate.reports.table import NamedReport, rendered
+    from viper.evaluate.reports.tables import NamedReport, rendered
 
     store.write_report(made)
     if given["judgements"] is not None:

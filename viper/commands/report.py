@@ -81,7 +81,7 @@ def report(
 
 def _tables(runs: Sequence[Path], form: str, out: Path | None) -> int:
     from viper.evaluate.reports.report import report as report_of
-    from viper.evaluate.reports.table import FORMATS, NamedReport, rendered
+    from viper.evaluate.reports.tables import FORMATS, NamedReport, rendered
     from viper.evaluate.runs.store import RunStore
 
     found = []
@@ -115,8 +115,7 @@ def _pages(runs: Sequence[Path], out: Path | None, root: Path | None, mode: Mode
 
 def _errors(runs: Sequence[Path], form: str, out: Path | None, *, html: bool) -> int:
     from viper.evaluate.reports.error_diagram import error_diagram
-    from viper.evaluate.reports.error_table import NamedErrors, rendered_errors
-    from viper.evaluate.reports.table import FORMATS
+    from viper.evaluate.reports.tables import FORMATS, NamedErrors, rendered_errors
     from viper.evaluate.runs.store import RunStore
 
     if html and out is None:

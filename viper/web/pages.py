@@ -10,7 +10,7 @@ from typing import Any
 import jinja2
 
 from viper.evaluate.reports.error_diagram import PARTS
-from viper.evaluate.reports.words import answer_words, target_words
+from viper.evaluate.reports.tables import answer_words, target_words
 from viper.web.values import Shown
 
 _HERE = Path(__file__).parent

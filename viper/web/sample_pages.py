@@ -12,7 +12,7 @@ from pathlib import Path
 from viper.data.sample import Sample
 from viper.errors import ViperError
 from viper.evaluate.journal import JOURNAL, Journal
-from viper.evaluate.reports.words import target_words
+from viper.evaluate.reports.tables import target_words
 from viper.evaluate.row import Row
 from viper.evaluate.runs.files import file_errors, write_whole
 from viper.evaluate.runs.manifest import Manifest

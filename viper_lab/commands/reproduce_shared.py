@@ -109,7 +109,7 @@ def processes_of(given: Mapping[str, Any]) -> int:
 
 def shown(found: Reproduction, folder: Path, *, as_json: bool) -> int:
     """Writes and prints a reproduction; the exit code."""
-    from viper_lab.papers.write import as_text, write_reports
+    from viper_lab.papers.report import as_text, write_reports
 
     write_reports(found, folder)
     click.echo(json.dumps(found.to_json(), allow_nan=False) if as_json else as_text(found))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from viper.evaluate.reports.escape import for_terminal
-from viper.evaluate.reports.svg import BAR, INK, PAPER, drawing
+from viper.evaluate.reports.plots import BAR, INK, PAPER, drawing
 from viper_lab.papers.result import Entry, Gain
 
 _HATCHES = ("", "////", "xxxx", "----", "\\\\\\\\", "||||", "++++", "//--")

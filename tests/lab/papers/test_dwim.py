@@ -26,9 +26,8 @@ from viper_lab.papers.dwim import (
 )
 from viper_lab.papers.dwim_claims import judged
 from viper_lab.papers.dwim_study import AGENTS, MASKED, SFT, UNTUNED, Agent, DwimStudy, Scale
-from viper_lab.papers.page import page
+from viper_lab.papers.report import as_text, page
 from viper_lab.papers.result import Reproduction
-from viper_lab.papers.write import as_text
 
 COUNT_OF = 40
 

@@ -10,8 +10,8 @@ import pytest
 
 from viper.evaluate.intervals import Estimate, OverSeeds
 from viper_lab.papers import zero_shot
-from viper_lab.papers.page import page
 from viper_lab.papers.plots import Place, apart, curves_of, gain_plot, place_of, score_plot
+from viper_lab.papers.report import page
 from viper_lab.papers.result import Entry, Gain, Reproduction
 
 FAMILIES = ("referring", "question", "video")

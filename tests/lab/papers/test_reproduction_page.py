@@ -9,9 +9,8 @@ from pathlib import Path
 
 import viper
 from viper.evaluate.intervals import Estimate, OverSeeds
-from viper_lab.papers.page import page
+from viper_lab.papers.report import as_text, cells_of, gains_of, page, write_reports
 from viper_lab.papers.result import Claim, Entry, Gain, Reproduction
-from viper_lab.papers.write import as_text, cells_of, gains_of, write_reports
 
 ODD = "<script>alert('1')</script> & $x_1$ \x1b[31m"
 

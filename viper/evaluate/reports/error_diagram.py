@@ -14,7 +14,6 @@ from typing import Any
 
 from viper.evaluate.intervals import Estimate, proportion
 from viper.evaluate.reports.comparison import RIGHT
-from viper.evaluate.reports.tally import is_fallback
 from viper.evaluate.row import Row
 
 _OVERLAPS = ((0.0, "IoU 0"), (0.3, "IoU up to 0.3"), (0.5, "IoU up to 0.5"), (0.7, "IoU up to 0.7"))
@@ -90,6 +89,11 @@ def part_of(row: Row) -> str:
     if iou is None:
         return OTHERS[0] if row.score >= RIGHT else OTHERS[1]
     return next((name for most, name in _OVERLAPS if iou <= most), BEST_OVERLAP)
+
+
+def is_fallback(row: Row) -> bool:
+    """Whether something else answered after the strategy had failed."""
+    return any(mark.startswith(f"{FALLBACK}:") for mark in row.marks)
 
 
 def _occurring(counts: Mapping[str, int]) -> Iterator[str]:

@@ -6,6 +6,8 @@ import html
 import re
 import unicodedata
 
+from markupsafe import Markup
+
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]()#!|~$])")
 _SPACES = re.compile(r"\s+")
@@ -36,9 +38,11 @@ def for_markdown(text: str) -> str:
     return escaped.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def for_html(text: object) -> str:
-    """Text for an element or a quoted attribute of HTML."""
-    return html.escape(_visible(str(text)), quote=True)
+def for_html(text: object) -> Markup:
+    """Return text for an element or a quoted attribute of HTML; markup stays as it is."""
+    if isinstance(text, Markup):
+        return text
+    return Markup(html.escape(_visible(str(text)), quote=True))
 
 
 def _visible(text: str) -> str:

@@ -7,22 +7,42 @@ policy forbids scripts and requests besides.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from viper.evaluate.reports.error_plot import error_plot
-from viper.evaluate.reports.error_table import NamedErrors, error_lines
 from viper.evaluate.reports.escape import for_html
-from viper.evaluate.reports.markup import document, framed, scrolling, table
-from viper.evaluate.reports.plots import failure_plot, group_plot
-from viper.evaluate.reports.table import sections, with_interval
-from viper.evaluate.reports.words import answer_words, target_words
+from viper.evaluate.reports.plots import error_plot, failure_plot, group_plot
+from viper.evaluate.reports.tables import (
+    NamedErrors,
+    answer_words,
+    error_lines,
+    sections,
+    target_words,
+    with_interval,
+)
 from viper.evaluate.row import Row
 from viper.evaluate.runs.store import RunStore
 
+if TYPE_CHECKING:
+    import jinja2
+
 MOST_SAMPLES = 200
 
+_TEMPLATES = Path(__file__).parent / "templates"
 _LONGEST_CELL = 2_000
+
+
+def rendered_page(template: str, folder: Path = _TEMPLATES, **values: Any) -> str:
+    """Return a page; every value is escaped, and only drawings are markup.
+
+    Args:
+        template: its file name; it extends ``page.html``, which takes a ``title``.
+        folder: where it is, if it is none of this package's.
+    """
+    return _templates(folder).get_template(template).render(**values)
 
 
 def report_page(
@@ -30,88 +50,84 @@ def report_page(
     report: Mapping[str, Any],
     traces: Mapping[tuple[str, int], str] | None = None,
 ) -> str:
-    """The page of a run.
+    """Return the page of a run.
 
     Args:
         store: gives the samples that are listed, the worst first.
         report: what :func:`viper.evaluate.reports.report.report` made of it.
         traces: address of the trace page of a sample under a seed, where there is one.
     """
-    title = f"{report['set']} {report['split'] or ''} · {report['manifest']['strategy']}"
-    samples = _samples(store, traces or {})
-    parts = [*_summary(report), *_breakdowns(report), *samples, *_configuration(report)]
-    return document(title, parts)
+    traces = traces or {}
+    headline = report["headline"]
+    plots: defaultdict[str, str] = defaultdict(str)
+    for kind, groups in report["groups"].items():
+        if groups:
+            plots[f"by {kind}"] = group_plot(kind, groups, headline)
+    plots["errors"] = error_plot([NamedErrors("all answers", report["errors"])])
+    plots["failures"] = failure_plot(report)
+    return rendered_page(
+        "report.html",
+        title=f"{report['set']} {report['split'] or ''} · {report['manifest']['strategy']}",
+        headline=f"{headline} {with_interval(report['figures'][headline])}",
+        n=f"{report['n']:,}",
+        notes=report["notes"],
+        figures=_figures(report),
+        sections=sections(report),
+        plots=plots,
+        most=MOST_SAMPLES,
+        samples=[
+            _sample(row, traces.get((row.sample_id, row.seed))) for row in store.worst(MOST_SAMPLES)
+        ],
+        configuration=json.dumps(report["manifest"], indent=2, ensure_ascii=False),
+    )
 
 
 def errors_page(runs: Sequence[NamedErrors]) -> str:
-    """A page with the error diagrams of several runs side by side."""
-    plot = error_plot(runs)
-    parts = [scrolling("plot of errors", plot)] if plot else []
-    return document("Where answers go wrong", [*parts, table("Errors", error_lines(runs))])
+    """Return a page with the error diagrams of several runs side by side."""
+    return rendered_page(
+        "errors.html",
+        title="Where answers go wrong",
+        drawing=error_plot(runs),
+        lines=error_lines(runs),
+    )
 
 
-def _summary(report: Mapping[str, Any]) -> Iterator[str]:
-    headline = report["headline"]
-    yield f'<p class="figure">{for_html(headline)} '
-    yield f"{for_html(with_interval(report['figures'][headline]))}</p>\n"
-    yield f'<p class="soft">value [95% interval] · {report["n"]:,} answers</p>\n'
-    for note in report["notes"]:
-        yield f'<p class="note">{for_html(note)}</p>\n'
+def _figures(report: Mapping[str, Any]) -> list[list[str]]:
     without = report["fallbacks"]["figures_without"] if report["fallbacks"] else {}
     header = ["figure", "value [95% interval]", *(["without fallbacks"] if without else [])]
     lines = [
         [name, with_interval(one), *([with_interval(without[name])] if name in without else [])]
         for name, one in report["figures"].items()
     ]
-    yield "<h2>Figures</h2>\n" + table("All figures", [header, *lines])
+    return [header, *lines]
 
 
-def _breakdowns(report: Mapping[str, Any]) -> Iterator[str]:
-    plots = {
-        f"by {kind}": group_plot(kind, groups, report["headline"])
-        for kind, groups in report["groups"].items()
-        if groups
-    }
-    plots["errors"] = error_plot([NamedErrors("all answers", report["errors"])])
-    plots["failures"] = failure_plot(report)
-    for title, lines in sections(report):
-        yield f"<h2>{for_html(title[0].upper() + title[1:])}</h2>\n"
-        if plots.get(title):
-            yield scrolling(f"plot of {title}", plots[title])
-        yield table(title, lines)
-
-
-def _samples(store: RunStore, traces: Mapping[tuple[str, int], str]) -> Iterator[str]:
-    yield f"<h2>Samples</h2>\n<p>The first {MOST_SAMPLES} by score, failed ones first.</p>\n"
-    header = ["sample", "asked", "answer", "right is", "score", "failure", "program"]
-    worst = store.worst(MOST_SAMPLES)
-    rows = (_sample(row, traces.get((row.sample_id, row.seed))) for row in worst)
-    yield framed("Samples with the lowest scores", header, rows, "samples")
-
-
-def _sample(row: Row, trace: str | None) -> str:
-    name = _cut(f"{row.sample_id} (seed {row.seed})" if row.seed else row.sample_id)
-    if trace is not None:
-        name = f'<a href="{for_html(trace)}">{name}</a>'
-    marks = "".join(f"<br>{for_html(mark)}" for mark in row.marks)
+def _sample(row: Row, trace: str | None) -> dict[str, Any]:
     failure = " ".join(filter(None, [row.failure and f"{row.failure}:", row.message]))
-    cells = [_cut(row.text), _cut(answer_words(row)), _cut(target_words(row))]
-    program = "–"
-    if row.program:
-        program = f"<details><summary>program</summary><pre>{_cut(row.program)}</pre></details>"
-    return (
-        f'<tr><th scope="row">{name}</th>'
-        + "".join(f"<td>{cell}</td>" for cell in cells)
-        + f'<td class="number">{row.score:.3f}</td>'
-        + f"<td>{_cut(failure) or '–'}{marks}</td><td>{program}</td></tr>\n"
+    texts = {
+        "name": f"{row.sample_id} (seed {row.seed})" if row.seed else row.sample_id,
+        "text": row.text,
+        "answer": answer_words(row),
+        "target": target_words(row),
+        "failure": failure or "–",
+        "program": row.program or "",
+    }
+    cut = {
+        name: text if len(text) <= _LONGEST_CELL else f"{text[:_LONGEST_CELL]}…"
+        for name, text in texts.items()
+    }
+    return {**cut, "trace": trace, "score": f"{row.score:.3f}", "marks": row.marks}
+
+
+@cache
+def _templates(folder: Path) -> jinja2.Environment:
+    import jinja2
+
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader([folder, _TEMPLATES]),
+        autoescape=True,
+        finalize=for_html,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
-
-
-def _configuration(report: Mapping[str, Any]) -> Iterator[str]:
-    text = json.dumps(report["manifest"], indent=2, ensure_ascii=False)
-    yield "<h2>Configuration</h2>\n<details><summary>models, settings, versions</summary>"
-    yield f"<pre>{for_html(text)}</pre></details>\n"
-
-
-def _cut(text: str) -> str:
-    return for_html(text if len(text) <= _LONGEST_CELL else f"{text[:_LONGEST_CELL]}…")

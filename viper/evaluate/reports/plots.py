@@ -1,21 +1,100 @@
-"""Bar charts of a report: shares and figures with their intervals.
+"""Plots of reports as inline SVG: no scripts, no network, the colours of the page around them.
 
-Bars tell their kind by hatch and label, never by colour alone.
+Bars tell their kind by hatch, order and label as well as by colour, and the colours
+(``report.css``) differ in lightness, so that a drawing can be read in print and by colour-blind
+people.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import io
+import re
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
-from viper.evaluate.reports.escape import for_terminal
-from viper.evaluate.reports.svg import BAR, INK, drawing
+from markupsafe import Markup
 
-_HATCHES = ("", "///", "xxx", "\\\\\\", "---", "|||", "+++", "//--")
+from viper.evaluate.reports.error_diagram import PARTS
+from viper.evaluate.reports.escape import for_html, for_terminal
+from viper.evaluate.reports.tables import NamedErrors, parts_of
+
+INK, BAR, PAPER = "#010203", "#040506", "#070809"
+"""Stand for the page's colours until the drawing is done."""
+
+COLORS = tuple(f"#0a0b{number:02x}" for number in range(11))
+"""The same for the parts of a whole: ``--part-0`` to ``--part-10`` of the page."""
+
+_PAGE = {
+    INK: "currentColor",
+    BAR: "var(--bar)",
+    PAPER: "var(--paper)",
+    **{color: f"var(--part-{number})" for number, color in enumerate(COLORS)},
+}
+
+_NO_METADATA = {"Date": None, "Creator": None, "Format": None, "Type": None}
+
+
+def drawing(
+    salt: str, title: str, size_in: tuple[float, float], draw: Callable[[Any, Any], None]
+) -> Markup:
+    """An SVG element with a title for screen readers.
+
+    Args:
+        salt: of the ids in it; no other drawing of the page has the same.
+        title: what it shows.
+        size_in: width and height in inches.
+        draw: gets Matplotlib's figure and axes; colours are those above.
+    """
+    from matplotlib import rc_context
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
+    style: dict[Any, Any] = {
+        "svg.fonttype": "none",
+        "svg.hashsalt": salt,
+        "text.parse_math": False,
+        "font.family": "sans-serif",
+        "font.size": 9,
+        "hatch.linewidth": 0.6,
+        **{f"{part}.color": INK for part in ("text", "xtick", "ytick")},
+        "axes.edgecolor": INK,
+        "axes.labelcolor": INK,
+    }
+    with rc_context(style):
+        figure = Figure(figsize=size_in)
+        FigureCanvasSVG(figure)
+        draw(figure, figure.add_subplot())
+        out = io.StringIO()
+        with warnings.catch_warnings():
+            # about glyphs that only its own font lacks: the text stays text, the reader has fonts
+            warnings.simplefilter("ignore", UserWarning)
+            figure.savefig(out, format="svg", transparent=True, metadata=_NO_METADATA)
+    return _inlined(out.getvalue(), salt, title)
+
+
+def _inlined(svg: str, salt: str, title: str) -> Markup:
+    """The SVG element alone, named for screen readers, in the page's colours."""
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", svg, flags=re.DOTALL)
+    svg = re.sub(
+        r'<g id="[^"]*"', "<g", svg
+    )  # the same in every drawing, and nothing asks for them
+    for color, of_the_page in _PAGE.items():
+        svg = svg.replace(color, of_the_page)
+    svg = re.sub(r'^<svg ([^>]*?)width="[^"]*" height="[^"]*"', r"<svg \1", svg, count=1)
+    name = f"plot-{sha256(salt.encode()).hexdigest()[:16]}"
+    head = f'<svg role="img" aria-labelledby="{name}"'
+    svg = svg.replace("<svg", head, 1)
+    return Markup(svg.replace(">", f'><title id="{name}">{for_html(title)}</title>', 1))
+
+
+_BAR_HATCHES = ("", "///", "xxx", "\\\\\\", "---", "|||", "+++", "//--")
 """Lines only: a pattern of dots is 150 KB of SVG."""
-_WIDTH_IN, _ROW_IN, _MARGIN_IN = 6.4, 0.34, 0.75
-_LONGEST_LABEL = 28
+_WIDTH_IN, _BAR_IN, _MARGIN_IN = 6.4, 0.34, 0.75
+_LONGEST_BAR_LABEL = 28
 _MOST_BARS = 24
 
 
@@ -50,7 +129,7 @@ def group_plot(kind: str, groups: Mapping[str, Any], headline: str) -> str:
 
 def _drawn(salt: str, title: str, bars: Sequence[Bar]) -> str:
     shown = bars[:_MOST_BARS]
-    height = _MARGIN_IN + _ROW_IN * len(shown)
+    height = _MARGIN_IN + _BAR_IN * len(shown)
 
     def draw(figure: Any, axes: Any) -> None:
         _fill(axes, shown)
@@ -74,7 +153,7 @@ def _fill(axes: Any, bars: Sequence[Bar]) -> None:
         error_kw={"ecolor": INK, "capsize": 3, "elinewidth": 1},
     )
     for place, patch in enumerate(drawn):
-        patch.set_hatch(_HATCHES[place % len(_HATCHES)])
+        patch.set_hatch(_BAR_HATCHES[place % len(_BAR_HATCHES)])
     for place, bar in zip(places, bars, strict=True):
         axes.annotate(
             for_terminal(bar.note),
@@ -83,9 +162,86 @@ def _fill(axes: Any, bars: Sequence[Bar]) -> None:
             textcoords="offset points",
             va="center",
         )
-    axes.set_yticks(list(places), [for_terminal(bar.label, _LONGEST_LABEL) for bar in bars])
+    axes.set_yticks(list(places), [for_terminal(bar.label, _LONGEST_BAR_LABEL) for bar in bars])
     axes.invert_yaxis()
     most = max((max(bar.high, bar.value) for bar in bars), default=1.0)
     axes.set_xlim(0, max(most * 1.4, 0.05))
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
+
+
+HATCHES = ("", "//", "\\\\", "xx", "--", "|", "||||", "++", "/////", "\\\\\\\\\\", "xxxxx")
+"""Of each part; lines only: a pattern of dots is 150 KB of SVG."""
+
+_ROW_IN, _LEGEND_IN, _AXIS_IN = 0.5, 0.24, 0.5
+_COLUMNS = 3
+_LEFT = 0.2
+_LONGEST_LABEL = 18
+_SMALLEST_LABELLED = 0.05
+
+
+def error_plot(runs: Sequence[NamedErrors]) -> str:
+    """Stacked bars of the shares, in percent; empty text where no run has an answer."""
+    shown = [run for run in runs if run.errors["n"]]
+    if not shown:
+        return ""
+    parts = parts_of(shown)
+    legend_in = _LEGEND_IN * -(-len(parts) // _COLUMNS) + 0.1
+    height = legend_in + _ROW_IN * len(shown) + _AXIS_IN
+
+    def draw(figure: Any, axes: Any) -> None:
+        _stack(axes, shown, parts)
+        axes.legend(
+            loc="lower left",
+            bbox_to_anchor=(-_LEFT / (0.97 - _LEFT), 1.0),
+            ncol=_COLUMNS,
+            frameon=False,
+            fontsize=8,
+            handlelength=2.2,
+            handleheight=1.2,
+        )
+        top = 1 - legend_in / height
+        figure.subplots_adjust(left=_LEFT, right=0.97, top=top, bottom=_AXIS_IN / height)
+
+    title = "Shares of answers by overlap, right or wrong, and errors by kind"
+    return drawing("errors", title, (_WIDTH_IN, height), draw)
+
+
+def _stack(axes: Any, runs: Sequence[NamedErrors], parts: Sequence[str]) -> None:
+    ends = [0.0] * len(runs)
+    for part in parts:
+        shares = [run.errors["parts"].get(part, {"share": 0.0})["share"] for run in runs]
+        style = PARTS.index(part)
+        axes.barh(
+            range(len(runs)),
+            shares,
+            left=ends,
+            height=0.7,
+            color=COLORS[style],
+            hatch=HATCHES[style],
+            edgecolor=INK,
+            linewidth=0.8,
+            label=part,
+        )
+        for place, share in enumerate(shares):
+            if share >= _SMALLEST_LABELLED:
+                _number(axes, ends[place] + share / 2, place, share)
+        ends = [end + share for end, share in zip(ends, shares, strict=True)]
+    axes.set_yticks(range(len(runs)), [_label(run.name) for run in runs])
+    axes.invert_yaxis()
+    axes.set_xlim(0, 1)
+    axes.set_xticks([0, 0.25, 0.5, 0.75, 1.0], ["0%", "25%", "50%", "75%", "100%"])
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+
+
+def _label(name: str) -> str:
+    """The end of a name, in which folders of runs differ."""
+    line = for_terminal(name)
+    return line if len(line) <= _LONGEST_LABEL else f"…{line[1 - _LONGEST_LABEL :]}"
+
+
+def _number(axes: Any, x: float, y: float, share: float) -> None:
+    """A share in percent, on a ground of its own: hatches are no ground for numbers."""
+    ground = {"facecolor": PAPER, "edgecolor": "none", "pad": 1.2}
+    axes.text(x, y, f"{100 * share:.0f}", ha="center", va="center", fontsize=8, bbox=ground)

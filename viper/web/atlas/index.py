@@ -15,7 +15,7 @@ from typing import Any
 
 from viper.evaluate.reports.comparison import RIGHT
 from viper.evaluate.reports.error_diagram import PARTS, part_of
-from viper.evaluate.reports.words import answer_words, target_words
+from viper.evaluate.reports.tables import answer_words, target_words
 from viper.evaluate.row import Row
 from viper.evaluate.runs.store import RunStore
 

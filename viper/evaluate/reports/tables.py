@@ -1,4 +1,4 @@
-"""Reports of several runs side by side: terminal, CSV, Markdown, JSON."""
+"""Reports and error diagrams of runs side by side: terminal, CSV, Markdown, JSON."""
 
 from __future__ import annotations
 
@@ -9,10 +9,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from viper.evaluate.reports.error_diagram import PARTS
 from viper.evaluate.reports.escape import for_csv, for_markdown, for_terminal
+from viper.evaluate.row import Row
+from viper.evaluate.runs.plain import plain
 
 Format = Literal["table", "csv", "markdown", "json"]
 FORMATS: tuple[Format, ...] = ("table", "csv", "markdown", "json")
+
+FAILED = "errors together"
 
 _ABOUT = ("run", "set", "split", "strategy", "api", "profile")
 
@@ -36,8 +41,7 @@ def with_interval(estimate: Mapping[str, Any]) -> str:
 
 
 def _as_json(reports: Sequence[NamedReport]) -> str:
-    runs = [{"run": one.name, **one.report} for one in reports]
-    return json.dumps({"schema": 1, "runs": runs}, indent=2, allow_nan=False) + "\n"
+    return _json([{"run": one.name, **one.report} for one in reports])
 
 
 def _as_table(reports: Sequence[NamedReport]) -> str:
@@ -51,9 +55,7 @@ def _as_table(reports: Sequence[NamedReport]) -> str:
 
 
 def _as_markdown(reports: Sequence[NamedReport]) -> str:
-    header, *lines = [[for_markdown(cell) for cell in line] for line in _cells(reports)]
-    rows = [header, ["---"] * len(header), *lines]
-    text = "".join(f"| {' | '.join(row)} |\n" for row in rows)
+    text = _markdown_table(_cells(reports))
     for one in reports:
         text += "".join(
             f"\n{for_markdown(one.name)}: {for_markdown(note)}\n" for note in one.report["notes"]
@@ -90,7 +92,7 @@ def sections(report: Mapping[str, Any]) -> Iterator[tuple[str, list[list[str]]]]
     errors = report["errors"]
     lines = [
         [part, f"{one['count']:,}", with_interval({**one, "value": one["share"]})]
-        for part, one in [*errors["parts"].items(), ("errors together", errors["failed"])]
+        for part, one in [*errors["parts"].items(), (FAILED, errors["failed"])]
     ]
     yield "errors", [["part", "count", "share"], *lines]
     for title, found in (("failures", report["failures"]), ("marks", report["marks"])):
@@ -161,6 +163,64 @@ def _figures(report: Mapping[str, Any]) -> Iterator[tuple[str, str, str, Mapping
             yield what, "", kind, {**share, "n": report["n"]}
 
 
+@dataclass(frozen=True)
+class NamedErrors:
+    """A run's error diagram, as ``ErrorDiagram.to_json`` gives it, under its name."""
+
+    name: str
+    errors: Mapping[str, Any]
+
+
+def rendered_errors(runs: Sequence[NamedErrors], form: Format) -> str:
+    """The diagrams in that format, ending with a line end."""
+    if form == "json":
+        return _json([{"run": run.name, **run.errors} for run in runs])
+    if form == "csv":
+        return _errors_csv(runs)
+    lines = error_lines(runs)
+    return aligned(lines) if form == "table" else _markdown_table(lines)
+
+
+def error_lines(runs: Sequence[NamedErrors]) -> list[list[str]]:
+    """Lines of a table, the header first: a line for each part, a column for each run."""
+    lines = [["share of answers [95% interval]", *[run.name for run in runs]]]
+    for part in parts_of(runs):
+        lines.append([part, *[_share(run.errors["parts"].get(part)) for run in runs]])
+    lines.append([FAILED, *[_share(run.errors["failed"]) for run in runs]])
+    lines.append(["n", *[f"{run.errors['n']:,}" for run in runs]])
+    return lines
+
+
+def parts_of(runs: Sequence[NamedErrors]) -> list[str]:
+    """The parts that any of the runs has, from the best to the worst."""
+    return [part for part in PARTS if any(part in run.errors["parts"] for run in runs)]
+
+
+def _share(one: Mapping[str, Any] | None) -> str:
+    return "-" if one is None else with_interval({**one, "value": one["share"]})
+
+
+def _errors_csv(runs: Sequence[NamedErrors]) -> str:
+    out = io.StringIO()
+    write = csv.writer(out, lineterminator="\n").writerow
+    write(["run", "part", "count", "share", "low", "high", "n"])
+    for run in runs:
+        for part, one in [*run.errors["parts"].items(), (FAILED, run.errors["failed"])]:
+            numbers = [one[name] for name in ("count", "share", "low", "high")]
+            write([for_csv(run.name), part, *numbers, run.errors["n"]])
+    return out.getvalue()
+
+
+def _json(runs: Sequence[Mapping[str, Any]]) -> str:
+    return json.dumps({"schema": 1, "runs": runs}, indent=2, allow_nan=False) + "\n"
+
+
+def _markdown_table(lines: Sequence[Sequence[str]]) -> str:
+    header, *rest = [[for_markdown(cell) for cell in line] for line in lines]
+    rows = [header, ["---"] * len(header), *rest]
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
 def aligned(lines: Sequence[Sequence[str]]) -> str:
     """Lines as columns of equal width, safe for a terminal."""
     table = [[for_terminal(cell) for cell in line] for line in lines if any(line)]
@@ -170,3 +230,31 @@ def aligned(lines: Sequence[Sequence[str]]) -> str:
         for line in table
     ]
     return "\n".join(padded) + "\n"
+
+
+def answer_words(row: Row) -> str:
+    """What was answered; ``none`` where nothing was."""
+    prediction = row.prediction
+    if prediction is None:
+        return "none"
+    if prediction.box is not None:
+        return "[" + ", ".join(f"{side:.0f}" for side in prediction.box) + "]"
+    index = prediction.choice_index
+    if index is not None and 0 <= index < len(row.options):
+        return row.options[index]
+    if isinstance(prediction.value, dict) and "picture" in prediction.value:
+        return "a picture"
+    return str(prediction.value if index is None else index)
+
+
+def target_words(row: Row) -> str:
+    """What is right."""
+    target = row.target
+    if isinstance(target, int) and not isinstance(target, bool) and 0 <= target < len(row.options):
+        return row.options[target]
+    if isinstance(target, str):
+        return target
+    found = plain(target)
+    if isinstance(found, dict) and {"operation", "old", "new"} <= found.keys():
+        return " ".join(filter(None, [found["operation"], found["old"], found["new"]]))
+    return json.dumps(found, ensure_ascii=False)

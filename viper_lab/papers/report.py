@@ -1,13 +1,17 @@
-"""A reproduction as text, JSON and a page."""
+"""A reproduction as text, as JSON and as one HTML page with claims, tables and curves."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from viper.evaluate.reports.escape import for_terminal
+from viper.evaluate.reports.page import rendered_page
+from viper.evaluate.reports.tables import aligned
 from viper.evaluate.runs.files import write_whole
+from viper_lab.papers.plots import gain_plot, score_plot
 from viper_lab.papers.result import POINTS, Claim, Entry, Gain, Reproduction, in_points
 
 REPORT, PAGE = "report.json", "report.html"
@@ -15,11 +19,37 @@ REPORT, PAGE = "report.json", "report.html"
 
 def write_reports(found: Reproduction, folder: Path) -> None:
     """Writes ``report.json`` and ``report.html``, each in one step."""
-    from viper_lab.papers.page import page
-
     folder.mkdir(parents=True, exist_ok=True)
     write_whole(folder / REPORT, json.dumps(found.to_json(), indent=2, allow_nan=False) + "\n")
     write_whole(folder / PAGE, page(found))
+
+
+def page(found: Reproduction) -> str:
+    """Return the page; its plots tell series by mark, hatch and line, never by colour alone."""
+    return rendered_page(
+        "reproduction.html",
+        Path(__file__).parent,
+        title=found.title,
+        claims=[(verdict(claim), claim.claim, claim.reason) for claim in found.claims],
+        tables=[_table(found, name) for name in table_names(found)],
+        facts=json.dumps(dict(found.facts), indent=2, ensure_ascii=False),
+    )
+
+
+def _table(found: Reproduction, name: str) -> dict[str, Any]:
+    rows = [row for row in found.rows if row.table == name]
+    steps = [one for one in found.gains if one.table == name]
+    scored = [row for row in rows if row.unit == POINTS]
+    return {
+        "name": name,
+        "plot": score_plot(name, scored) if scored else "",
+        "caption": "Mean ± standard deviation over seeds, in points"
+        if scored
+        else "Mean of a question",
+        "lines": cells_of(name, rows) if rows else [],
+        "gain_plot": gain_plot(name, steps) if steps else "",
+        "gains": gains_of(steps) if steps else [],
+    }
 
 
 def as_text(found: Reproduction) -> str:
@@ -28,11 +58,11 @@ def as_text(found: Reproduction) -> str:
     for table in table_names(found):
         rows = [row for row in found.rows if row.table == table]
         if rows:
-            lines += ["", table, *_aligned(cells_of(table, rows))]
+            lines += ["", table, *_indented(cells_of(table, rows))]
         steps = [one for one in found.gains if one.table == table]
         if steps:
             lines += ["", f"{table}: gains in points, paired, with 95% intervals"]
-            lines += _aligned(gains_of(steps))
+            lines += _indented(gains_of(steps))
     lines += ["", "claims"]
     for claim in found.claims:
         said = for_terminal(f"{claim.claim}: {claim.reason}")
@@ -90,11 +120,5 @@ def _figure(row: Entry | None) -> str:
     return f"{100 * row.figure.mean:.1f}{spread}"
 
 
-def _aligned(lines: list[list[str]]) -> list[str]:
-    cells = [[for_terminal(cell) for cell in line] for line in lines]
-    widths = [max(len(line[i]) for line in cells) for i in range(len(cells[0]))]
-    return [
-        "  "
-        + "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in cells
-    ]
+def _indented(lines: list[list[str]]) -> list[str]:
+    return [f"  {line}" for line in aligned(lines).splitlines()]

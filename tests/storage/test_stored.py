@@ -53,10 +53,11 @@ def test_a_stored_run_opens_with_every_row_and_trace(stored: Path, strategy: str
             values = run.trace(row.sample_id, row.seed)
             assert values is not None
             trace = record_from_json(Trace, values)
-            assert trace.strategy == strategy and trace.answer is not None
+            assert trace.strategy == strategy
+            assert (trace.answer is None) == (row.failure is not None)
             assert trace.query.sample_id == row.sample_id
             assert all(call.tool for trial in trace.trials for call in trial.tool_calls)
-            assert bool(trace.path) == (strategy == "seek")
+            assert bool(trace.path) == (strategy == "seek" and row.failure is None)
             assert bool(trace.turns) == (strategy == "explore")
         assert run.sessions()[0]["arguments"][1] == "eval"
 

@@ -6,7 +6,6 @@ processes may append at once; one that is killed while it does loses its own lin
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -47,20 +46,16 @@ class Feedback:
         given: UTC, ISO 8601.
 
     Raises:
-        UsageError: neither is there, one is too long, or a field is of another type.
+        UsageError: neither is there, or one is too long.
     """
 
     sample_id: str
-    seed: int = 0
+    seed: int = field(default=0, metadata={"strict": True})
     answer: Any = None
     comment: str = ""
     given: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
 
     def __post_init__(self) -> None:
-        if not isinstance(self.sample_id, str) or type(self.seed) is not int:
-            raise UsageError("feedback names a sample by its id, a text, and its seed, a number")
-        if not isinstance(self.comment, str) or not isinstance(self.given, str):
-            raise UsageError("a comment and the time it was given are texts")
         if self.answer is None and not self.comment.strip():
             raise UsageError("feedback needs the right answer, a comment, or both")
         for name, text in (("answer", self.answer), ("comment", self.comment)):
@@ -74,7 +69,7 @@ def add_feedback(run: Path, feedback: Feedback) -> None:
     Raises:
         StoreError: it cannot be written.
     """
-    append_line(run / FEEDBACK, dataclasses.asdict(feedback))
+    append_line(run / FEEDBACK, feedback)
 
 
 def read_feedback(run: Path) -> list[Feedback]:
@@ -83,7 +78,7 @@ def read_feedback(run: Path) -> list[Feedback]:
     Raises:
         StoreError: the file cannot be read, or a line of it is no remark.
     """
-    return read_lines(run / FEEDBACK, lambda values: Feedback(**values), "a remark")
+    return read_lines(run / FEEDBACK, Feedback, "a remark")
 
 
 def answer_from(text: str, row: Row) -> Any:

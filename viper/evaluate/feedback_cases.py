@@ -23,6 +23,11 @@ LEARNED = "learned-feedback.jsonl"
 """Name of the file, in the state's folder, that notes which remarks were learned from."""
 
 
+@dataclass(frozen=True)
+class _Learned:
+    remark: str
+
+
 class LearnedRemarks:
     """Ids of the remarks that were learned from; several processes may add at once.
 
@@ -35,7 +40,7 @@ class LearnedRemarks:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._ids = set(read_lines(path, _remark_id, "the id of a remark"))
+        self._ids = {one.remark for one in read_lines(path, _Learned, "the id of a remark")}
 
     def __contains__(self, remark: str) -> bool:
         return remark in self._ids
@@ -49,7 +54,7 @@ class LearnedRemarks:
         for one in remarks:
             if one not in self._ids:
                 self._path.parent.mkdir(parents=True, exist_ok=True)
-                append_line(self._path, {"remark": one})
+                append_line(self._path, _Learned(one))
                 self._ids.add(one)
 
 
@@ -139,10 +144,3 @@ def remark_id(store: RunStore, remark: Feedback) -> str:
     run = (store.manifest.created, store.manifest.fingerprint)
     said: list[Any] = [remark.sample_id, remark.seed, remark.answer, remark.comment, remark.given]
     return hashlib.sha256(dumps([*run, *said]).encode("utf-8", "replace")).hexdigest()[:16]
-
-
-def _remark_id(values: Any) -> str:
-    if not isinstance(values, dict) or not isinstance(values.get("remark"), str):
-        raise ValueError("no remark")
-    found: str = values["remark"]
-    return found

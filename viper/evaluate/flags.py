@@ -9,7 +9,6 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ from viper.evaluate.intervals import Estimate, proportion
 from viper.evaluate.runs.files import write_whole
 from viper.evaluate.runs.lines import append_line, read_lines
 from viper.llm.protocol import LLM
-from viper.record import record_from_json
 from viper.tuning.agent.flagging import flagged
 from viper.tuning.agent.language_flagger import flagged_by
 from viper.tuning.agent.workflow import Workflow
@@ -64,7 +62,7 @@ def read_labels(path: Path) -> list[Label]:
         DataError: a line is no label.
     """
     try:
-        return read_lines(path, partial(record_from_json, Label), "a label")
+        return read_lines(path, Label, "a label")
     except StoreError as error:
         raise DataError(
             f"{error}; expected what viper tune label or viper tune flags --out writes"

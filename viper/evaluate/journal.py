@@ -7,11 +7,9 @@ again: what was in the pools by then is kept once.
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 
 from viper.evaluate.runs.lines import append_line, read_lines
-from viper.record import record_from_json
 from viper.tuning.lesson import Lesson
 
 JOURNAL = "lessons.jsonl"
@@ -39,7 +37,7 @@ class Journal:
             StoreError: the file cannot be read, or a whole line of it is no lesson.
         """
         found: dict[tuple[str, int], Lesson] = {}
-        for lesson in read_lines(self.path, partial(record_from_json, Lesson), "a lesson"):
+        for lesson in read_lines(self.path, Lesson, "a lesson"):
             found.pop(lesson.key, None)
             found[lesson.key] = lesson
         return list(found.values())

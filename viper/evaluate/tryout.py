@@ -10,7 +10,7 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -53,11 +53,7 @@ class Outcome:
     verdict: Verdict
     shown: bool = True
     program: str = ""
-    llm_calls: int = 0
-
-    def __post_init__(self) -> None:
-        if self.verdict not in ("right", "wrong", "none") or type(self.llm_calls) is not int:
-            raise ValueError(f"no outcome: {self.verdict!r}, {self.llm_calls!r} requests")
+    llm_calls: int = field(default=0, metadata={"strict": True})
 
 
 class Tryout:
@@ -86,7 +82,7 @@ class Tryout:
     ) -> None:
         self._components, self._judge, self._options = components, judge, options
         self._journal, self._budget = journal, budget
-        known = read_lines(journal, lambda values: Outcome(**values), "an outcome of a try")
+        known = read_lines(journal, Outcome, "an outcome of a try")
         self._known = {one.key: one for one in known}
         self.llm_calls = spent + sum(one.llm_calls for one in known)
 

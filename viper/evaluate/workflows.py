@@ -74,7 +74,7 @@ def read_workflows(path: Path) -> list[Workflow]:
     if not file.is_file():
         raise UsageError(f"{file}: no such file; make workflows with viper tune workflows")
     try:
-        return read_lines(file, Workflow.from_json, "a workflow")
+        return read_lines(file, Workflow, "a workflow")
     except StoreError as error:
         raise DataError(f"{error}; expected what viper tune workflows writes") from None
 
@@ -118,7 +118,7 @@ def make_workflows(
     made_by = _maker(reasoner, making)
     kept = {}
     spent = _Spent()
-    for one in read_lines(file, Workflow.from_json, "a workflow"):
+    for one in read_lines(file, Workflow, "a workflow"):
         spent.add(one)
         if one.set != making.set_name:
             raise UsageError(
@@ -148,7 +148,7 @@ def make_workflows(
 
     def keep(workflow: Workflow) -> None:
         workflow = replace(workflow, made_by=made_by)
-        append_line(file, workflow.to_json())
+        append_line(file, workflow)
         made[workflow.id] = workflow
         spent.add(workflow)
         on_made(workflow)

@@ -11,12 +11,14 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 from urllib.parse import urlsplit
 
 from viper.errors import ModelError, ProfileError, UsageError
 from viper.llm.cache import MemoryStore, ResponseStore
+from viper.record import record_from_json
 from viper.search.findings import MAX_NAME, Passage, TextFindings, plain
 from viper.search.text_index import check_search
 from viper.search.web_fetch import Fetcher
@@ -169,7 +171,10 @@ class WebTexts:
             json.dumps(["text search", self._service.address, plain(query), wanted]).encode()
         ).hexdigest()
         kept = self._store.get(key)
-        found = _restored(kept) if kept is not None else None
+        found = None
+        if kept is not None:
+            with suppress(ValueError):  # damaged: asked anew
+                found = record_from_json(TextFindings, json.loads(kept))
         if found is None:
             found = self._asked(plain(query), wanted)
             self._store.put(key, json.dumps(asdict(found)))
@@ -221,13 +226,3 @@ def _texts(value: Any) -> Iterator[str]:
             one = next((one[key] for key in ("answer", "question", "text") if key in one), None)
         if text := plain(one):
             yield text
-
-
-def _restored(kept: str) -> TextFindings | None:
-    """Findings as they were kept; None: what is kept there is none."""
-    try:
-        value = json.loads(kept)
-        passages = tuple(Passage(**one) for one in value["passages"])
-        return TextFindings(passages, value["direct"], tuple(value["related"]))
-    except (ValueError, TypeError, KeyError):
-        return None

@@ -19,7 +19,8 @@ from tests.tuning.agent.turns import (
     failed,
     workflow,
 )
-from viper.schema import ToolCall, Turn, Usage
+from viper.record import RecordError, record_from_json
+from viper.schema import ToolCall, Turn, Usage, to_json
 from viper.tuning.agent.workflow import Workflow, outcome_of
 
 
@@ -74,7 +75,7 @@ def test_at_a_bound_a_constant_that_was_only_shown_is_copied() -> None:
 def test_it_is_read_back_as_it_was_written() -> None:
     call = ToolCall(0, "find", ({"kind": "image", "fields": ["image0", 3, 4]},), {}, [1], 0.1)
     made = workflow(WHOLE, DOUBT, FIND, COUNT, STORE, DONE, tool_calls=(call,), usage=Usage(3))
-    assert Workflow.from_json(json.loads(json.dumps(made.to_json()))) == made
+    assert record_from_json(Workflow, json.loads(json.dumps(to_json(made)))) == made
 
 
 @pytest.mark.parametrize(
@@ -91,5 +92,5 @@ def test_it_is_read_back_as_it_was_written() -> None:
     ],
 )
 def test_what_is_no_workflow_is_refused(change: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="no workflow"):
-        Workflow.from_json({**workflow(STORE, DONE).to_json(), **change})
+    with pytest.raises(RecordError):
+        record_from_json(Workflow, {**to_json(workflow(STORE, DONE)), **change})

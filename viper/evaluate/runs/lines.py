@@ -8,13 +8,13 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
 from viper.errors import StoreError, UsageError
 from viper.evaluate.runs.files import file_errors
 from viper.evaluate.runs.plain import dumps
+from viper.record import record_from_json
 
 _R = TypeVar("_R")
 
@@ -35,12 +35,11 @@ def append_line(path: Path, record: Any) -> None:
         os.fsync(file.fileno())
 
 
-def read_lines(path: Path, read: Callable[[Any], _R], what: str) -> list[_R]:
+def read_lines(path: Path, kind: type[_R], what: str) -> list[_R]:
     """What all lines say, in their order; one that was cut short is left out.
 
     Args:
-        read: makes a record of a line's JSON value, or raises ``TypeError``, ``ValueError``,
-            ``KeyError`` or ``UsageError``.
+        kind: of the records.
         what: a line should be, for the message.
 
     Raises:
@@ -55,8 +54,8 @@ def read_lines(path: Path, read: Callable[[Any], _R], what: str) -> list[_R]:
         if not line.strip():
             continue
         try:
-            found.append(read(json.loads(line)))
-        except (ValueError, TypeError, KeyError, UsageError, RecursionError) as error:
+            found.append(record_from_json(kind, json.loads(line)))
+        except (ValueError, UsageError, RecursionError) as error:
             if not _is_torn(lines, number):
                 raise StoreError(f"{path}:{number}: not {what} of viper ({error})") from None
     return found

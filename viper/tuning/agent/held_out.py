@@ -9,6 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from viper.record import record_from_json
 from viper.tuning.agent.encoding import IGNORED, Encoded, padded
 from viper.tuning.agent.workflow import Workflow
 
@@ -71,8 +72,8 @@ def token_loss(model: Any, rows: Sequence[Encoded], pad: int, batch: int) -> tup
 def read_held_out(work: Path) -> HeldOut | None:
     """What is noted in a folder; None where nothing was held out, or nothing readable stands."""
     try:
-        return HeldOut(**json.loads((work / FILE).read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
+        return record_from_json(HeldOut, json.loads((work / FILE).read_text(encoding="utf-8")))
+    except (OSError, ValueError):
         return None
 
 

@@ -12,8 +12,7 @@ from typing import Any
 
 from viper.agreement import normalised
 from viper.prompting.exploring import FINAL, Action, Step
-from viper.record import RecordError, record_from_json
-from viper.schema import Query, ToolCall, Turn, Usage, to_json
+from viper.schema import Query, ToolCall, Turn, Usage
 from viper.tuning.agent.code import Written, constants_after, view
 
 MANNERS = ("standard", "given", "discrepancy")
@@ -62,28 +61,12 @@ class Workflow:
     cluster: str = ""
     error: str = ""
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain JSON values; :meth:`from_json` reads them back."""
-        values: dict[str, Any] = to_json(self)
-        return values
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Workflow:
-        """The inverse of :meth:`to_json`.
-
-        Raises:
-            ValueError: these are no values of a workflow.
-        """
-        try:
-            made = record_from_json(cls, values)
-        except RecordError as error:
-            raise ValueError(f"no workflow: {error}") from None
-        if made.manner not in MANNERS or made.outcome not in OUTCOMES:
+    def __post_init__(self) -> None:
+        if self.manner not in MANNERS or self.outcome not in OUTCOMES:
             raise ValueError(
-                f"no workflow: manner {made.manner!r}, outcome {made.outcome!r}; expected one of "
+                f"no workflow: manner {self.manner!r}, outcome {self.outcome!r}; expected one of "
                 f"{', '.join(MANNERS)} and one of {', '.join(OUTCOMES)}"
             )
-        return made
 
     @property
     def unit(self) -> str:

@@ -52,14 +52,23 @@ of_what_is_learned = options(
                  help="Keep only prompts and demonstrations that hold where they were not made."),
 )  # fmt: skip
 
+
+def _drawn() -> str:
+    """Return the name of the data that an installed package draws, or ``none``."""
+    from viper.profiles.learning import default_data
+
+    return default_data()
+
+
 of_the_data = options(
-    click.option("--annotated", metavar="world|lvis|none",
-                 help="Boxes and masks of concepts, for loc and seg; by default the world's own."),
+    click.option("--annotated", metavar="world|lvis|none", default=_drawn, show_default="world",
+                 help="Boxes and masks of concepts, for loc and seg."),
     click.option("--annotated-root", type=click.Path(path_type=Path), metavar="DIR",
                  help="Folder of LVIS's official files."),
-    click.option("--pictures", metavar="world|none|DIR|FILE.toml",
-                 help="Pictures of concepts, for match and replace: the world's own (the default), "
-                      "a folder, or a search on the web that the file describes."),
+    click.option("--pictures", metavar="world|none|DIR|FILE.toml", default=_drawn,
+                 show_default="world",
+                 help="Pictures of concepts, for match and replace: the world's own, a folder, or "
+                      "a search on the web that the file describes."),
     click.option("--positives", type=click.IntRange(2), metavar="N", default=7, show_default=True,
                  help="Pictures of a concept at most; loc takes up to 200, seg 50, the others 7."),
 )  # fmt: skip

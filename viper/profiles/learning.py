@@ -79,6 +79,11 @@ class DrawnData(Protocol):
         ...
 
 
+def default_data() -> str:
+    """Return the name of the first data that an installed package draws, or ``none``."""
+    return next(iter(offered(ENTRY_POINTS, "data for learning", ("lvis", "none"))), "none")
+
+
 def drawn_data() -> dict[str, DrawnData]:
     """Return what installed packages offer, by name."""
     offers = offered(ENTRY_POINTS, "data for learning", ("lvis", "none"))
@@ -181,7 +186,7 @@ def sources_of(data: Data, components: Components, state: Path) -> Sources:
 
 def _store(data: Data) -> AnnotatedStore | None:
     drawn = drawn_data()
-    name = next(iter(drawn), "none") if data.annotated is None else data.annotated
+    name = data.annotated or default_data()
     if name in drawn:
         return drawn[name].annotated()
     if name not in ("lvis", "none"):
@@ -195,7 +200,7 @@ def _store(data: Data) -> AnnotatedStore | None:
 
 def _search(data: Data, components: Components, state: Path) -> PictureSearch | None:
     drawn = drawn_data()
-    name = next(iter(drawn), "none") if data.pictures is None else data.pictures
+    name = data.pictures or default_data()
     if name in drawn:
         return drawn[name].pictures(data.wrong, data.seed)
     if name == "none":

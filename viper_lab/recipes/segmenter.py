@@ -62,7 +62,8 @@ def _reached(options: TrainOptions) -> dict[str, float]:
 
 def export(model: Any, folder: Path) -> None:
     """Writes the model as ``from_pretrained`` reads it, and which labels name no object."""
-    from viper_lab.recipes.segmenter_model import BACKGROUND, LABELS, save
+    from viper_lab.recipes.segmenter_batches import BACKGROUND
+    from viper_lab.recipes.segmenter_model import LABELS, save
 
     save(model, folder)
     stated = {"background": [LABELS[BACKGROUND]]}

@@ -16,8 +16,13 @@ from torch import Tensor
 from torch.nn import functional
 
 from viper.tools.roles import Pixels
-from viper_lab.recipes.segmenter_model import BACKGROUND, normalised
 from viper_lab.world.id_maps import Ids
+from viper_lab.world.vocabulary import SHAPES
+
+BACKGROUND = len(SHAPES)
+
+IMAGE_MEAN, IMAGE_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+"""Those of the library's image processor."""
 
 TARGET_STRIDE = 4
 """Pixels along a side of one value of a target mask: that of the model's own masks."""
@@ -104,3 +109,12 @@ def _targets(view: Segmented) -> tuple[Tensor, Tensor]:
     pooled = functional.avg_pool2d(torch.from_numpy(everything).float(), TARGET_STRIDE)
     labels = np.append(view.labels[kept], BACKGROUND)
     return pooled, torch.from_numpy(labels)
+
+
+def normalised(pixels: Tensor) -> Tensor:
+    """float [B, 3, H, W] as the model takes it, of uint8 [B, H, W, 3]."""
+    mean, std = (
+        torch.tensor(values, device=pixels.device).view(3, 1, 1)
+        for values in (IMAGE_MEAN, IMAGE_STD)
+    )
+    return (pixels.permute(0, 3, 1, 2).float() / 255 - mean) / std

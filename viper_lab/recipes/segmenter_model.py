@@ -12,25 +12,18 @@ from __future__ import annotations
 import copy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from viper_lab.recipes.segmenter_batches import BACKGROUND, IMAGE_MEAN, IMAGE_STD, SegmenterBatch
 from viper_lab.world.scene import IMAGE_HEIGHT, IMAGE_WIDTH
 from viper_lab.world.vocabulary import SHAPES
 
-if TYPE_CHECKING:
-    from viper_lab.recipes.segmenter_batches import SegmenterBatch
-
 LABELS = (*SHAPES, "background")
 """What segments are called; the number of a label is its place here."""
-
-BACKGROUND = len(SHAPES)
-
-IMAGE_MEAN, IMAGE_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-"""Those of the library's image processor."""
 
 _STRIDE = 16
 """Pixels along a side of one value of the coarsest features."""
@@ -272,15 +265,6 @@ def _pixel_targets(masks: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     angles = torch.pi * torch.cat([middle, 2 * middle], dim=1)  # (N, 4)
     waves = torch.cat([angles.sin(), angles.cos()], dim=1)
     return labels[owner], waves[owner].permute(2, 0, 1)
-
-
-def normalised(pixels: Tensor) -> Tensor:
-    """float [B, 3, H, W] as the model takes it, of uint8 [B, H, W, 3]."""
-    mean, std = (
-        torch.tensor(values, device=pixels.device).view(3, 1, 1)
-        for values in (IMAGE_MEAN, IMAGE_STD)
-    )
-    return (pixels.permute(0, 3, 1, 2).float() / 255 - mean) / std
 
 
 def save(model: Any, folder: Path) -> None:

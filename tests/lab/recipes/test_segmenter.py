@@ -10,9 +10,8 @@ import torch
 
 from viper.tools.roles import Segment
 from viper_lab.recipes.segmenter import SegmentedStills, export
-from viper_lab.recipes.segmenter_batches import Segmented, segmenter_batch
+from viper_lab.recipes.segmenter_batches import BACKGROUND, Segmented, segmenter_batch
 from viper_lab.recipes.segmenter_model import (
-    BACKGROUND,
     LABELS,
     SegmenterShape,
     SegmenterTrainer,
@@ -173,7 +172,7 @@ def test_an_exported_model_is_read_back(tmp_path, pictures):
 def test_the_processor_sees_pictures_as_the_training_does(tmp_path, pictures):
     from viper.tools.picture_models import processed
     from viper.tools.segmenter_maskformer import MaskFormerSegmenter
-    from viper_lab.recipes.segmenter_model import normalised
+    from viper_lab.recipes.segmenter_batches import normalised
 
     export(new_model(SMALL).eval(), tmp_path)
     processor = MaskFormerSegmenter.from_pretrained(tmp_path, device="cpu")._processor

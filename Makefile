@@ -10,7 +10,7 @@ VLLM_STAMP := $(VLLM_VENV)/.installed
 VLLM_BESIDE := pytest pytest-timeout RestrictedPython msgpack pyseccomp landlockpy scipy pillow \
 	av click rich platformdirs bm25s PyStemmer open_clip_torch timm
 
-.PHONY: demo test test-browser test-vllm lint typecheck unit pictures install clean
+.PHONY: demo test check test-browser test-vllm lint typecheck unit pictures install clean
 
 install: $(STAMP)
 
@@ -33,8 +33,13 @@ lint: $(STAMP)
 typecheck: $(STAMP)
 	$(BIN)/mypy
 
+# A process of tests for each core, each computing with one thread; the slowest tests at the end.
 unit: $(STAMP)
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --durations=20
+
+# For daily work: lint, types, and the tests that reach what changed since the last run.
+check: lint typecheck
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --testmon
 
 $(VLLM_STAMP): Makefile
 	@test -x $(VLLM_VENV)/bin/python || $(PYTHON) -m venv $(VLLM_VENV)

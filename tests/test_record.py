@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -165,3 +167,12 @@ def test_a_new_field_needs_no_more_than_its_declaration() -> None:
     later = Later(**{one.name: getattr(TRACE, one.name) for one in fields(TRACE)}, mood="bad")
     assert result_record(later)["mood"] == "bad"
     assert record_from_json(Later, json.loads(json.dumps(to_json(later)))).mood == "bad"
+
+
+def test_programs_and_the_command_line_start_without_the_validator() -> None:
+    code = (
+        "import sys, viper.cli, viper.record, viper.sandbox.zygote\n"
+        "print('pydantic' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"

@@ -16,8 +16,6 @@ from viper.strategies.demonstrations import PARTS
 from viper.tuning.critique import Critique
 from viper.tuning.ledger import Entry
 
-POLARITIES = ("correct", "incorrect")
-
 PRIOR_HELPED, PRIOR_MISLED = 2, 1
 """The prior of :attr:`Pooled.score`, Beta(2, 1): what nobody was shown yet has two thirds."""
 
@@ -86,8 +84,6 @@ def fault(example: Example) -> str | None:
     """Why an example is no demonstration; None where it is one."""
     if example.part not in PARTS:
         return f"demonstrates {example.part!r}; expected plan or program as its part"
-    if example.polarity not in POLARITIES:
-        return f"is {example.polarity!r}; expected correct or incorrect as its polarity"
     if example.task not in TASKS or example.task == "auto":
         return f"has the task {example.task!r}, which is none"
     needed = ["query", "plan"] if example.part == "plan" else ["query", "program"]
@@ -95,8 +91,6 @@ def fault(example: Example) -> str | None:
         needed.append("critique")
     for name, most in _LONGEST.items():
         text = getattr(example, name)
-        if text is not None and not isinstance(text, str):
-            return f"has a {name} that is no text"
         if name in needed and not (text or "").strip():
             return f"has no {name}, which a {example.polarity} {example.part} needs"
         if len(text or "") > most:

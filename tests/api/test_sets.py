@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from viper.api import REGISTRY, api_set, routine
-from viper.api.sets import ApiEntry, api_names, split_example, summary_of
-from viper.api.tool_sets import TOOL_SETS
+from viper.api.sets import TOOL_SETS, ApiEntry, api_names, split_example, summary_of
 from viper.errors import UnknownNameError, UsageError
 
 

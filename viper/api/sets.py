@@ -18,8 +18,7 @@ import viper.api.routines.knowledge
 import viper.api.routines.spatial
 import viper.api.routines.text
 import viper.api.routines.visprog
-import viper.api.routines.visprog_crops
-import viper.api.routines.visprog_edits  # noqa: F401  (registers)
+import viper.api.routines.visprog_pictures  # noqa: F401  (registers)
 from viper.api.image_patch import ImagePatch
 from viper.api.registry import (
     REGISTRY,
@@ -29,7 +28,6 @@ from viper.api.registry import (
     listed_methods,
     signature_of,
 )
-from viper.api.tool_sets import TOOL_SETS
 from viper.api.video_segment import VideoSegment
 from viper.errors import UnknownNameError, UsageError
 from viper.schema import TASKS
@@ -45,6 +43,38 @@ _OWNER_OF_NAMED: Mapping[str, str] = {
 
 LINE_APIS = frozenset({"visprog"})
 """APIs whose programs are lines ``NAME=MODULE(argument=value,…)``, without an entry point."""
+
+_DETECTOR = frozenset({"find"})
+_EXISTENCE = frozenset({"exists"})
+_SIMPLE_QUERY = frozenset({"simple_query"})
+_COMPLEX_QUERY = frozenset({"complex_query"})
+_CAPTIONING = frozenset({"caption"})
+_EXTERNAL_KNOWLEDGE = frozenset({"llm_query"})
+_YES_NO = frozenset({"bool_to_yesno"})
+_CROPS = frozenset(
+    ("crop", "crop_left_of_bbox", "crop_right_of_bbox", "crop_below_bbox", "crop_above_bbox")
+)
+_PROPERTY_MATCHING = frozenset({"best_description_from_options"})
+_PROPERTY_VERIFYING = frozenset({"verify_property"})
+
+_EVERYWHERE = _DETECTOR | _EXISTENCE | _SIMPLE_QUERY | _CAPTIONING | _CROPS | _PROPERTY_VERIFYING
+
+TOOL_SETS: Mapping[str, frozenset[str]] = {
+    "dwim-vcr": _EVERYWHERE | _YES_NO | _PROPERTY_MATCHING,
+    "dwim-ekvqa": _EVERYWHERE | _COMPLEX_QUERY | _EXTERNAL_KNOWLEDGE,
+    "dwim-vlcu": _EVERYWHERE | _YES_NO,
+    "dwim-vasa": _EVERYWHERE | _COMPLEX_QUERY | _YES_NO,
+    "dwim-gd": _EVERYWHERE | _PROPERTY_MATCHING,
+    "dwim-ccq": _EVERYWHERE,
+}
+"""API sets of DWIM's tasks: set to the names that it lists, of methods of ``ImagePatch`` and of
+functions, whatever else the task could use. They are given where an API is named (``--api
+dwim-gd``); their names are the abbreviations of the source, of which only the supplement was at
+hand.
+
+Source: DWIM (2025), supplement, table 9, and prompt 15.2 for the methods behind its rows. Ours:
+``crop`` beside the four crops at a box; "Boolean to Yes/No" is ``bool_to_yesno``.
+"""
 
 
 @dataclass(frozen=True)

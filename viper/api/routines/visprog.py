@@ -7,8 +7,7 @@ Source: modules, argument names and defaults of VisProg (Gupta and Kembhavi 2023
 (Gao et al. 2024, table 2). Differs: boxes are patches, so their coordinates are those of the
 whole picture and a box found in a crop can be used on the picture as well; ``LOC`` also knows
 corners and the centre; ``CLASSIFY`` keeps every object of a category, not the best alone.
-Modules that cut out parts of pictures are in :mod:`viper.api.routines.visprog_crops`, those that
-need their pixels in :mod:`viper.api.routines.visprog_edits`.
+Modules that give pictures are in :mod:`viper.api.routines.visprog_pictures`.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.data import miniature
-from viper.data.png_archive import MAX_MEMBER_BYTES, PngArchive
+from viper.data.packed_pictures import MAX_MEMBER_BYTES, PngArchive
 from viper.data.registry import data_set
 from viper.data.sample import Sample, Where
 from viper.errors import DataError, MediaError

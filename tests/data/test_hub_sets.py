@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from tests.data import miniature
-from viper.data.hub_tables import HubPicture
+from viper.data.hub import HubPicture
 from viper.data.registry import data_set
 from viper.data.sample import Where
 from viper.errors import DataError, MediaError, MissingExtraError

@@ -7,8 +7,7 @@ import pytest
 from PIL import Image
 
 from tests.data.lvis_files import an_annotation, an_image, lvis, write_lvis
-from viper.data.category_names import Category, CategoryNames
-from viper.data.lvis import Lvis
+from viper.data.lvis import Category, CategoryNames, Lvis
 from viper.errors import DataError, MediaError, UnknownNameError, UsageError
 from viper.tuning.collect import AnnotatedStore, ConceptQuery
 from viper.tuning.collecting import collect_annotated

@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from viper.data.layout import check_official, root_of, split_of, unique
-from viper.data.media_files import MediaFiles, first_there
+from viper.data.layout import check_official, first_there, root_of, split_of, unique
 from viper.data.record import Record, check_name
-from viper.data.sample import Finding, Sample, Where
+from viper.data.sample import Finding, MediaFiles, Sample, Where
 from viper.data.source import Source, shown
 
 ORIGIN = "https://cs.stanford.edu/people/dorarad/gqa/download.html (questions1.2.zip)"

@@ -21,10 +21,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from viper.data.layout import check_official, root_of, split_of, unique
-from viper.data.media_files import MediaFiles, first_there
+from viper.data.layout import check_official, first_there, root_of, split_of, unique
 from viper.data.record import Record
-from viper.data.sample import Finding, Sample, Where
+from viper.data.sample import Finding, MediaFiles, Sample, Where
 from viper.data.source import Source
 
 ORIGIN = "https://github.com/open-vision-language/infoseek"

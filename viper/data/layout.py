@@ -40,6 +40,11 @@ def split_of(data_set: DataSet, where: Where) -> str:
     return split
 
 
+def first_there(root: Path, names: Sequence[str]) -> str:
+    """The first of several names, in order of preference, that exists under root; else names[0]."""
+    return next((name for name in names if (root / name).exists()), names[0])
+
+
 def unique(samples: Iterable[Sample], source: Source) -> list[Sample]:
     """The samples as a list.
 

@@ -18,30 +18,91 @@ from __future__ import annotations
 import random
 from array import array
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from viper.data.category_names import Category, CategoryNames
 from viper.data.coco_masks import OutlineError, mask_of
 from viper.data.record import Record, check_name
 from viper.data.source import Source
-from viper.errors import DataError, UnknownNameError
+from viper.errors import DataError, UnknownNameError, UsageError
 from viper.schema import PixelBox
 from viper.tools.crops import clip_box
 from viper.tools.media import MAX_IMAGE_PIXELS, read_picture
 from viper.tools.roles import Pixels
 from viper.tuning.collect import AnnotatedPicture, Annotation, Mask, checked_limit
-from viper.tuning.concept_names import plain
+from viper.tuning.concept_names import plain, spellings, without_remark
 
 ORIGIN = "https://www.lvisdataset.org/dataset"
 PICTURES = "https://cocodataset.org/#download (2017 Train and Val images)"
 
 SPLITS = ("train", "val")
+
+
+@dataclass(frozen=True)
+class Category:
+    """One category of an annotated set.
+
+    Attributes:
+        names: as the set spells them, the usual one first, then its synonyms.
+    """
+
+    category_id: int
+    names: tuple[str, ...]
+    synset: str | None = None
+    definition: str | None = None
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The names as they are said, each once."""
+        return tuple(dict.fromkeys(map(plain, self.names)))
+
+
+class CategoryNames:
+    """Categories by their names; :meth:`find` prefers the more literal reading of a name."""
+
+    def __init__(self, categories: Iterable[Category]) -> None:
+        self.categories: Sequence[Category] = tuple(categories)
+        self._steps = tuple(defaultdict[str, list[Category]](list) for _ in range(4))
+        whole, synonym, bare, bare_synonym = self._steps
+        for each in self.categories:
+            first, *others = each.names
+            whole[plain(first)].append(each)
+            bare[without_remark(first)].append(each)
+            for name in others:
+                synonym[plain(name)].append(each)
+                bare_synonym[without_remark(name)].append(each)
+
+    def find(self, concept: str) -> Category | None:
+        """The category of that name; None where there is none.
+
+        Read literally first, then as a plural; each time as a name, as a synonym, as a name whose
+        remark in brackets was left out, as such a synonym.
+
+        Raises:
+            UsageError: several categories answer to the name equally well.
+        """
+        for spelling in spellings(concept):
+            for step in self._steps:
+                found = _once(step, spelling)
+                if len(found) > 1:
+                    names = ", ".join(repr(each.names[0]) for each in found)
+                    raise UsageError(
+                        f"{concept!r} may mean {names}; ask for one of them by its whole name"
+                    )
+                if found:
+                    return found[0]
+        return None
+
+
+def _once(step: Mapping[str, list[Category]], spelling: str) -> list[Category]:
+    """The categories under a spelling, each once."""
+    return list({each.category_id: each for each in step.get(spelling, ())}.values())
 
 
 class _Thing(NamedTuple):

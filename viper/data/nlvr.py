@@ -18,10 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from viper.data.layout import check_official, root_of, split_of, unique
-from viper.data.media_files import MediaFiles
-from viper.data.png_archive import PngArchive, PngInArchive
+from viper.data.packed_pictures import PngArchive, PngInArchive
 from viper.data.record import Record
-from viper.data.sample import Finding, Sample, Where
+from viper.data.sample import Finding, MediaFiles, Sample, Where
 from viper.data.source import Source
 
 ORIGIN = "https://github.com/lil-lab/nlvr (folder nlvr)"

@@ -19,16 +19,14 @@ JSON. Media are looked up beside the file, or under ``--root``; their names are 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from viper.data.layout import media_finding, unique
-from viper.data.media_files import MediaFiles
-from viper.data.own_answers import ANSWERS, listed
 from viper.data.record import Record, check_name
-from viper.data.sample import Finding, Sample, Where
+from viper.data.sample import Finding, MediaFiles, Sample, Where
 from viper.data.source import Source, shown
 from viper.errors import DataError, UnknownNameError
 
@@ -148,16 +146,16 @@ def _sample(record: Record, root: Path) -> Sample:
     if unknown:
         seen = f"has an unknown column {shown(unknown[0])}"
         raise record.source.wrong(record.at, seen, f"some of {', '.join(COLUMNS)}")
-    names = tuple(check_name(name, record, "media") for name in listed(record, "media"))
+    names = tuple(check_name(name, record, "media") for name in _listed(record, "media"))
     query = record.text("query")
-    options = listed(record, "options") if "options" in record.values else ()
+    options = _listed(record, "options") if "options" in record.values else ()
     task = record.text("task") if "task" in record.values else ("choice" if options else "question")
-    if task not in ANSWERS:
-        raise record.wrong("task", f"one of {', '.join(ANSWERS)}")
+    if task not in _ANSWERS:
+        raise record.wrong("task", f"one of {', '.join(_ANSWERS)}")
     if (task == "choice") != bool(options):
         raise record.wrong("options", "two options or more with task choice, none with others")
     files = names
-    target = ANSWERS[task](record)
+    target = _ANSWERS[task](record)
     if task == "edit" and target is not None:
         files, target = (*names, target), str(root / target)
     return Sample(
@@ -178,3 +176,62 @@ def _media(names: Sequence[str], record: Record) -> str:
     if videos and len(names) > 1:
         raise record.wrong("media", "one video alone, or pictures")
     return "video" if videos else "image" if len(names) == 1 else "images"
+
+
+def _listed(record: Record, key: str) -> tuple[str, ...]:
+    """Texts given as a list, or as one text with semicolons between them.
+
+    Raises:
+        DataError: neither, or none in it.
+    """
+    value = record.values.get(key)
+    parts = value.split(";") if isinstance(value, str) else value
+    if isinstance(parts, list):
+        texts = tuple(part.strip() for part in parts if isinstance(part, str) and part.strip())
+        if texts and all(isinstance(part, str) for part in parts):
+            return texts
+    raise record.wrong(key, "a text, several with semicolons between them, or a list of texts")
+
+
+def _question(record: Record) -> str | tuple[str, ...]:
+    value = record.values.get("answer")
+    if isinstance(value, list):
+        if value and all(isinstance(text, str) and text.strip() for text in value):
+            return tuple(text.strip() for text in value)
+        raise record.wrong("answer", "a text, a number, or a list of texts")
+    return f"{value:g}" if isinstance(value, float) else record.name("answer")
+
+
+def _choice(record: Record) -> int:
+    options, value = _listed(record, "options"), record.values.get("answer")
+    if len(options) < 2:
+        raise record.wrong("options", "two options or more")
+    if isinstance(value, str) and value.strip() in options:
+        return options.index(value.strip())
+    index = record.digits("answer") if isinstance(value, str) and value.strip().isdecimal() else -1
+    if isinstance(value, int) and not isinstance(value, bool):
+        index = value
+    if not 0 <= index < len(options):
+        raise record.wrong(
+            "answer", f"one of the options, or an index from 0 to {len(options) - 1}"
+        )
+    return index
+
+
+def _tags(record: Record) -> tuple[tuple[str, Any], ...]:
+    return tuple((tag.text("label"), tag.corner_box("box")) for tag in record.records("answer"))
+
+
+def _reference(record: Record) -> str | None:
+    return record.file_name("answer") if "answer" in record.values else None
+
+
+_ANSWERS: Mapping[str, Callable[[Record], Any]] = {
+    "ground": lambda record: record.corner_box("answer"),
+    "question": _question,
+    "choice": _choice,
+    "statement": lambda record: record.truth("answer"),
+    "tag": _tags,
+    "edit": _reference,
+}
+"""Task to the reader of its target."""

@@ -22,10 +22,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from viper.data.layout import check_official, root_of, split_of, unique
-from viper.data.media_files import MediaFiles
 from viper.data.plain_pickle import load_plain
 from viper.data.record import Record
-from viper.data.sample import Finding, Sample, Where
+from viper.data.sample import Finding, MediaFiles, Sample, Where
 from viper.data.source import Source
 from viper.schema import PixelBox
 

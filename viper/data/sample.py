@@ -49,6 +49,17 @@ class Sample:
 
 
 @dataclass(frozen=True)
+class MediaFiles:
+    """Gives the paths of a sample's media when called; can be pickled."""
+
+    root: Path
+    names: tuple[str, ...]
+
+    def __call__(self) -> list[Path]:
+        return [self.root / name for name in self.names]
+
+
+@dataclass(frozen=True)
 class Where:
     """Which part of a set is wanted.
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from viper.data.media_files import MediaFiles
 from viper.data.registry import samples_by_id
-from viper.data.sample import Sample, Where
+from viper.data.sample import MediaFiles, Sample, Where
 from viper.evaluate.row import Row
 from viper.evaluate.runs.store import RunStore
 

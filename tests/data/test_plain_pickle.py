@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.data import miniature
@@ -223,11 +223,13 @@ plain = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(plain, st.integers(0, 5))
 def test_any_plain_data_come_back(value: Any, protocol: int) -> None:
     assert loads_plain(pickle.dumps(value, protocol)) == value
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_noise_is_read_or_refused(data: bytes) -> None:
     try:
@@ -236,6 +238,7 @@ def test_noise_is_read_or_refused(data: bytes) -> None:
         assert "\n" not in str(error)
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_a_damaged_pickle_is_read_or_refused(data: st.DataObject) -> None:
     good = bytearray(pickle.dumps(miniature.refs(), 2))

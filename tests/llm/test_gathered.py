@@ -15,7 +15,7 @@ from viper.llm.protocol import LLM, Completion, Sampling
 from viper.llm.scripted import ScriptedLLM
 from viper.llm.transformers_llm import TransformersLLM
 from viper.llm.usage import LLMUsage
-from viper.testing.conformance.llm import check_llm
+from viper.testing.conformance import check_llm
 
 TOO_LONG = UsageError("the prompt is too long")
 

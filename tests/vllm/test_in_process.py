@@ -8,7 +8,7 @@ import pytest
 from viper.errors import ModelError, UsageError
 from viper.llm.protocol import LLM, Sampling
 from viper.llm.vllm_llm import VllmLLM
-from viper.testing.conformance.llm import check_llm
+from viper.testing.conformance import check_llm
 
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(600)]
 

@@ -7,7 +7,7 @@ from serve import NAME, WRITER
 from viper.errors import ModelError, UsageError
 from viper.llm.openai_llm import OpenAILLM
 from viper.llm.protocol import LLM, Sampling
-from viper.testing.conformance.llm import check_llm
+from viper.testing.conformance import check_llm
 
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(600)]
 

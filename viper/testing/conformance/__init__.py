@@ -5,17 +5,21 @@ AssertionError that names the first broken rule. The rules are those of
 :mod:`viper.tools.roles`; whether answers are any good is not looked at.
 """
 
-from viper.testing.conformance.depth import check_depth
-from viper.testing.conformance.detector import KnownObject, check_detector
-from viper.testing.conformance.faces import check_faces
-from viper.testing.conformance.inpainter import check_inpainter
-from viper.testing.conformance.llm import check_llm
-from viper.testing.conformance.matcher import check_matcher
+from viper.testing.conformance.language import check_llm, check_text, check_video
+from viper.testing.conformance.pictures import (
+    check_depth,
+    check_inpainter,
+    check_matcher,
+    check_vqa,
+)
+from viper.testing.conformance.regions import (
+    KnownObject,
+    KnownRegion,
+    check_detector,
+    check_faces,
+    check_segmenter,
+)
 from viper.testing.conformance.rules import sample_pictures
-from viper.testing.conformance.segmenter import KnownRegion, check_segmenter
-from viper.testing.conformance.text import check_text
-from viper.testing.conformance.video import check_video
-from viper.testing.conformance.vqa import check_vqa
 
 __all__ = [
     "KnownObject",

@@ -1,0 +1,270 @@
+"""Suites for what looks at whole pictures: depth estimators, inpainters, matchers, answerers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from viper.testing.conformance.rules import (
+    TOLERANCE,
+    gives_nothing,
+    is_chance,
+    keeps_identity,
+    leaves_arrays_alone,
+    require,
+    sample_pictures,
+    works_in_another_thread,
+)
+from viper.tools.roles import (
+    DepthEstimator,
+    Floats,
+    Inpainter,
+    Mask,
+    Matcher,
+    Pixels,
+    VisualAnswerer,
+)
+
+
+def check_depth(
+    backend: Any, images: Sequence[Pixels] | None = None, *, tolerance: float = TOLERANCE
+) -> None:
+    """Checks a :class:`~viper.tools.roles.DepthEstimator`.
+
+    That larger is farther needs a picture whose depth is known; test it on one.
+
+    Args:
+        images: uint8 [H, W, 3], not all square; None takes noise.
+        tolerance: what a map may differ by between runs, as a share of its largest value.
+
+    Raises:
+        AssertionError: a rule is broken; the message names it.
+    """
+    images = sample_pictures() if images is None else images
+    with keeps_identity(backend, DepthEstimator):
+        gives_nothing("depth of no pictures", lambda: backend.depth([]))
+        leaves_arrays_alone(backend.depth, images)
+        maps = backend.depth(list(images))
+        require(len(maps) == len(images), "depth must give one map a picture")
+        for image, each in zip(images, maps, strict=True):
+            _depth_is_well_formed(each, image)
+        agree = partial(_same_depths, tolerance=tolerance)
+        alone = [backend.depth([image])[0] for image in images]
+        require(agree(maps, alone), "a picture in a batch must give the map that it gives alone")
+        works_in_another_thread(lambda: backend.depth(list(images)), agree)
+
+
+def _depth_is_well_formed(depth: Floats, image: Pixels) -> None:
+    well = isinstance(depth, np.ndarray) and depth.dtype == np.float32
+    require(well, "a depth map must be a float32 array")
+    require(
+        depth.shape == image.shape[:2],
+        f"a depth map must have its picture's size {image.shape[:2]}, not {depth.shape}",
+    )
+    require(np.isfinite(depth).all(), "a depth map must hold finite numbers")
+
+
+def _same_depths(one: Sequence[Floats], other: Sequence[Floats], tolerance: float) -> bool:
+    return all(
+        a.shape == b.shape and np.allclose(a, b, rtol=0, atol=tolerance * float(np.abs(a).max()))
+        for a, b in zip(one, other, strict=True)
+    )
+
+
+PROMPT = "a red cube"
+SEED = 7
+
+
+def check_inpainter(
+    backend: Any, images: Sequence[Pixels] | None = None, *, prompt: str = PROMPT
+) -> None:
+    """Checks an :class:`~viper.tools.roles.Inpainter`.
+
+    Args:
+        images: uint8 [H, W, 3], not all square; None takes noise.
+        prompt: what is asked for.
+
+    Raises:
+        AssertionError: a rule is broken; the message names it.
+    """
+    images = sample_pictures() if images is None else images
+    with keeps_identity(backend, Inpainter):
+        first, mask = images[0], _masks(images[0])["a box"]
+        leaves_arrays_alone(lambda given: _all(backend, given, prompt), [first])
+        leaves_arrays_alone(
+            lambda given: backend.inpaint(first, given[0].view(np.bool_), prompt, SEED),
+            [mask.view(np.uint8)],
+        )
+        for image in images:
+            for name, each in _masks(image).items():
+                result = backend.inpaint(image, each, prompt, SEED)
+                _painting_is_well_formed(result, image)
+                require(
+                    np.array_equal(result[~each], image[~each]),
+                    f"pixels outside the mask must stay as they were, also where it is {name}",
+                )
+        painted = backend.inpaint(first, mask, prompt, SEED)
+        require((painted != first).any(), "something must be painted where the mask holds")
+        again = backend.inpaint(first, mask, prompt, SEED)
+        require(np.array_equal(painted, again), "the same seed must give the same picture")
+        works_in_another_thread(
+            lambda: backend.inpaint(first, mask, prompt, SEED), lambda a, b: np.array_equal(a, b)
+        )
+
+
+def _all(backend: Any, images: Sequence[Pixels], prompt: str) -> list[Pixels]:
+    return [backend.inpaint(each, _masks(each)["a box"], prompt, SEED) for each in images]
+
+
+def _masks(image: Pixels) -> dict[str, Mask]:
+    """Masks of a picture with what they are: nothing, everything, a box, a corner, two places."""
+    height, width = image.shape[:2]
+    nothing = np.zeros((height, width), bool)
+    box, corner, two = nothing.copy(), nothing.copy(), nothing.copy()
+    box[height // 3 : height // 3 * 2, width // 4 : width // 2] = True
+    corner[-1, -1] = True
+    two[0, 0] = two[-1, width // 2 :] = True
+    return {
+        "empty": nothing,
+        "everything": ~nothing,
+        "a box": box,
+        "one corner": corner,
+        "two places": two,
+    }
+
+
+def _painting_is_well_formed(result: Pixels, image: Pixels) -> None:
+    well = isinstance(result, np.ndarray) and result.dtype == np.uint8
+    require(well, "inpaint must give a uint8 array")
+    require(
+        result.shape == image.shape,
+        f"inpaint must give a picture of the same size {image.shape}, not {result.shape}",
+    )
+
+
+TEXTS = ("a red cube", "two dogs on a sofa", "ball")
+
+
+def check_matcher(
+    backend: Any,
+    images: Sequence[Pixels] | None = None,
+    *,
+    texts: Sequence[str] = TEXTS,
+    tolerance: float = TOLERANCE,
+) -> None:
+    """Checks a :class:`~viper.tools.roles.Matcher`.
+
+    Args:
+        images: uint8 [H, W, 3]; None takes noise.
+        texts: at least two.
+        tolerance: what numbers of an embedding may differ by between runs.
+
+    Raises:
+        AssertionError: a rule is broken; the message names it.
+    """
+    images = sample_pictures() if images is None else images
+    with keeps_identity(backend, Matcher):
+        scale = backend.logit_scale
+        good = isinstance(scale, float) and math.isfinite(scale) and scale > 0
+        require(good, f"logit_scale must be a finite number above 0, not {scale!r}")
+        leaves_arrays_alone(backend.encode_images, images)
+        agree = partial(np.allclose, rtol=0, atol=tolerance)
+        seen = _check_side("encode_images", backend.encode_images, images, agree)
+        read = _check_side("encode_texts", backend.encode_texts, texts, agree)
+        require(
+            seen.shape[1] == read.shape[1],
+            f"pictures and texts must share one space, not have {seen.shape[1]} and "
+            f"{read.shape[1]} numbers",
+        )
+
+
+def _check_side(name: str, encode: Callable[[Any], Any], items: Sequence[Any], agree: Any) -> Any:
+    """One of the two encoders; returns the embeddings [N, D]."""
+    gives_nothing(f"{name} of nothing", lambda: encode([]))
+    rows = encode(list(items))
+    well = isinstance(rows, np.ndarray) and rows.dtype == np.float32 and rows.ndim == 2
+    require(well and len(rows) == len(items), f"{name} must give float32 [N, D], a row an item")
+    lengths = np.linalg.norm(rows, axis=1)
+    require(np.allclose(lengths, 1, atol=1e-2), f"{name} must give rows of length 1, not {lengths}")
+    alone = np.concatenate([encode([item]) for item in items])
+    require(agree(rows, alone), f"{name} must give in a batch what it gives alone")
+    turned = encode(list(reversed(items)))[::-1]
+    require(agree(rows, turned), f"{name} must give rows in the order of the items")
+    works_in_another_thread(lambda: encode(list(items)), agree)
+    return rows
+
+
+QUESTIONS = ("what is this?", "Is there a red cube on the table?", "how many dogs?")
+
+Answers = list[tuple[str, float]]
+
+
+def check_vqa(
+    backend: Any,
+    images: Sequence[Pixels] | None = None,
+    *,
+    questions: Sequence[str] = QUESTIONS,
+    tolerance: float = TOLERANCE,
+) -> None:
+    """Checks a :class:`~viper.tools.roles.VisualAnswerer`.
+
+    Args:
+        images: uint8 [H, W, 3]; None takes noise.
+        questions: of different lengths; picture i is asked question i, round and round.
+        tolerance: by what share of itself a probability may differ between runs.
+
+    Raises:
+        AssertionError: a rule is broken; the message names it.
+    """
+    images = sample_pictures() if images is None else images
+    asked = [questions[i % len(questions)] for i in range(len(images))]
+    with keeps_identity(backend, VisualAnswerer):
+        gives_nothing("encode of no pictures", lambda: backend.encode([]))
+        gives_nothing("answer without questions", lambda: backend.answer([], []))
+        gives_nothing("caption of no pictures", lambda: backend.caption([]))
+        leaves_arrays_alone(lambda given: _all_answers(backend, given, asked), images)
+        answers = _all_answers(backend, images, asked)
+        _are_well_formed(answers)
+        agree = partial(_same_answers, tolerance=tolerance)
+        encodings = backend.encode(list(images))
+        first, again = (backend.answer(encodings, asked) for _ in range(2))
+        require(agree(first, again), "an encoding must give the same answer when asked again")
+        alone = [_all_answers(backend, [i], [q])[0] for i, q in zip(images, asked, strict=True)]
+        require(agree(answers, alone), "a question in a batch must get the answer it gets alone")
+        turned = backend.answer(encodings[::-1], asked[::-1])[::-1]
+        require(agree(answers, turned), "answers must come in the order of the questions")
+        _check_captions(backend, encodings)
+        works_in_another_thread(lambda: _all_answers(backend, images, asked), agree)
+
+
+def _all_answers(backend: Any, images: Sequence[Pixels], questions: Sequence[str]) -> Answers:
+    encodings = backend.encode(list(images))
+    require(len(encodings) == len(images), "encode must give one encoding a picture")
+    answers: Answers = backend.answer(encodings, list(questions))
+    require(len(answers) == len(questions), "answer must give one answer a question")
+    return answers
+
+
+def _are_well_formed(answers: Answers) -> None:
+    for text, chance in answers:
+        require(isinstance(text, str), f"an answer must be text, not {text!r}")
+        require(is_chance(chance), f"an answer's probability must lie in [0, 1], not {chance!r}")
+
+
+def _check_captions(backend: Any, encodings: Sequence[Any]) -> None:
+    captions = backend.caption(encodings)
+    texts = len(captions) == len(encodings) and all(isinstance(each, str) for each in captions)
+    require(texts, "caption must give one text a picture")
+    alone = [backend.caption([encoding])[0] for encoding in encodings]
+    require(captions == alone, "a picture in a batch must get the caption that it gets alone")
+
+
+def _same_answers(one: Answers, other: Answers, tolerance: float) -> bool:
+    return all(
+        a[0] == b[0] and math.isclose(a[1], b[1], rel_tol=tolerance)
+        for a, b in zip(one, other, strict=True)
+    )

@@ -1,0 +1,349 @@
+"""Suites for what finds parts of a picture: detectors, face detectors and segmenters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import combinations, pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from viper.schema import PixelBox
+from viper.testing.conformance.rules import (
+    TOLERANCE,
+    gives_nothing,
+    is_chance,
+    keeps_identity,
+    leaves_arrays_alone,
+    require,
+    sample_pictures,
+    works_in_another_thread,
+)
+from viper.tools.boxes import MIN_SCORE
+from viper.tools.roles import Detection, Detector, FaceDetector, Pixels, Segment, Segmenter
+
+PHRASES = ("red cube", "two dogs on a sofa", "Ball")
+NEAR_COPY = 0.9
+WEAK = 0.1
+
+Boxes = list[list[Detection]]
+
+
+@dataclass(frozen=True)
+class KnownObject:
+    """An object whose place is known, for a detector that was trained to find it."""
+
+    image: Pixels
+    phrase: str
+    box: PixelBox
+
+
+def check_detector(
+    backend: Any,
+    images: Sequence[Pixels] | None = None,
+    *,
+    phrases: Sequence[str] = PHRASES,
+    known: Sequence[KnownObject] = (),
+    weak: float = WEAK,
+    tolerance: float = TOLERANCE,
+) -> None:
+    """Checks a :class:`~viper.tools.roles.Detector`.
+
+    Args:
+        images: uint8 [H, W, 3]; a wide and a tall one among them. None takes noise.
+        phrases: at least two that differ.
+        known: objects that its best box has to cover; only these show an axis the wrong
+            way round, or swapped.
+        weak: some box of some phrase must score below this, which shows that no
+            threshold is applied.
+        tolerance: what scores, and boxes as a share of the picture's longer side, may
+            differ by between runs.
+
+    Raises:
+        AssertionError: a rule is broken; the message names it.
+    """
+    images = sample_pictures() if images is None else images
+    _are_wide_and_tall(images)
+    with keeps_identity(backend, Detector):
+        gives_nothing("encode of no pictures", lambda: backend.encode([]))
+        leaves_arrays_alone(lambda given: _all_boxes(backend, given, phrases), images)
+        found = _all_boxes(backend, images, phrases)
+        for picture, per_phrase in zip(images, found, strict=True):
+            for detections in per_phrase:
+                _detections_are_well_formed(detections, picture)
+        _are_pixels(found, images)
+        _is_unthresholded(found, weak)
+        agree = partial(_same_for_all, images=images, tolerance=tolerance)
+        _is_independent(backend, images, phrases, found, agree)
+        works_in_another_thread(lambda: _all_boxes(backend, images, phrases), agree)
+        for item in known:
+            _object_is_covered(backend, item)
+
+
+def _all_boxes(backend: Any, images: Sequence[Pixels], phrases: Sequence[str]) -> list[Boxes]:
+    encodings = backend.encode(list(images))
+    require(len(encodings) == len(images), "encode must give one encoding a picture")
+    found = [backend.detect(encoding, list(phrases)) for encoding in encodings]
+    require(all(len(each) == len(phrases) for each in found), "detect must give a list a phrase")
+    return found
+
+
+def _are_wide_and_tall(images: Sequence[Pixels]) -> None:
+    sides = [image.shape[:2] for image in images]
+    both = any(h < w for h, w in sides) and any(h > w for h, w in sides)
+    require(both, "check a detector on a wide and a tall picture: square ones hide swapped axes")
+
+
+def _detections_are_well_formed(detections: Sequence[Detection], picture: Pixels) -> None:
+    height, width = picture.shape[:2]
+    for item in detections:
+        x0, y0, x1, y1 = item.box
+        inside = 0 <= x0 < x1 <= width and 0 <= y0 < y1 <= height
+        require(inside, f"boxes must lie in their picture ({width} x {height}), not at {item.box}")
+        good = is_chance(item.score) and item.score >= MIN_SCORE
+        require(good, f"scores must lie in [{MIN_SCORE}, 1], not at {item.score!r}")
+    ordered = all(one.score >= other.score for one, other in pairwise(detections))
+    require(ordered, "the boxes of a phrase must come best first")
+    overlap = max(
+        (_iou(a.box, b.box) for i, a in enumerate(detections) for b in detections[:i]),
+        default=0.0,
+    )
+    require(overlap <= NEAR_COPY, "near copies of a box must be suppressed")
+
+
+def _are_pixels(found: Sequence[Boxes], images: Sequence[Pixels]) -> None:
+    ends = [max(item.box[2:]) for per_phrase in found for each in per_phrase for item in each]
+    shares = bool(ends) and max(ends) <= 1 < max(max(image.shape[:2]) for image in images)
+    require(not shares, "boxes must be in pixels; these look like shares of the picture")
+
+
+def _is_unthresholded(found: Sequence[Boxes], weak: float) -> None:
+    scores = [item.score for per_phrase in found for each in per_phrase for item in each]
+    lowest = min(scores, default=1.0)
+    require(
+        lowest < weak,
+        f"no threshold may be applied, but no box of any phrase scores below {weak} "
+        f"(lowest: {lowest:.3f})",
+    )
+
+
+def _is_independent(
+    backend: Any,
+    images: Sequence[Pixels],
+    phrases: Sequence[str],
+    found: list[Boxes],
+    agree: Any,
+) -> None:
+    encoding = backend.encode([images[0]])[0]
+    gives_nothing("detect without phrases", lambda: backend.detect(encoding, []))
+    alone = [_all_boxes(backend, [image], phrases)[0] for image in images]
+    require(agree(found, alone), "a picture in a batch must give what it gives alone")
+    single = [
+        [backend.detect(encoding, [phrase])[0] for phrase in phrases]
+        for encoding in backend.encode(list(images))
+    ]
+    require(agree(found, single), "a phrase's boxes must not depend on the other phrases")
+    turned = [list(reversed(each)) for each in _all_boxes(backend, images, phrases[::-1])]
+    require(agree(found, turned), "lists must come in the order of the phrases")
+
+
+def _same_for_all(
+    one: Sequence[Boxes],
+    other: Sequence[Boxes],
+    images: Sequence[Pixels],
+    tolerance: float,
+) -> bool:
+    return all(
+        _same_detections(a, b, tolerance, tolerance * max(image.shape[:2]))
+        for found, again, image in zip(one, other, images, strict=True)
+        for a, b in zip(found, again, strict=True)
+    )
+
+
+def _same_detections(
+    one: Sequence[Detection], other: Sequence[Detection], score_slack: float, box_slack: float
+) -> bool:
+    """Whether each has its counterpart; what scores as good as nothing need not."""
+
+    def has_counterpart(item: Detection, items: Sequence[Detection]) -> bool:
+        return item.score < MIN_SCORE + score_slack or any(
+            abs(item.score - each.score) <= score_slack
+            and np.allclose(item.box, each.box, rtol=0, atol=box_slack)
+            for each in items
+        )
+
+    forth = all(has_counterpart(item, other) for item in one)
+    return forth and all(has_counterpart(item, one) for item in other)
+
+
+def _object_is_covered(backend: Any, item: KnownObject) -> None:
+    found = backend.detect(backend.encode([item.image])[0], [item.phrase])[0]
+    overlap = _iou(found[0].box, item.box) if found else 0.0
+    require(
+        overlap > 0.5,
+        f"the {item.phrase} lies at {item.box} in pixels from the top-left corner, "
+        f"its best box at {found[0].box if found else None}",
+    )
+
+
+def _iou(one: PixelBox, other: PixelBox) -> float:
+    width = max(0.0, min(one[2], other[2]) - max(one[0], other[0]))
+    height = max(0.0, min(one[3], other[3]) - max(one[1], other[1]))
+    areas = [(box[2] - box[0]) * (box[3] - box[1]) for box in (one, other)]
+    return width * height / (sum(areas) - width * height)
+
+
+def check_faces(backend: Any, images: Sequence[Pixels] | None = None) -> None:
+    """Checks a :class:`~viper.tools.roles.FaceDetector`.
+
+    Args:
+        images: uint8 [H, W, 3], some with faces; None takes noise, in which there are hardly any.
+
+    Raises:
+        AssertionError: a rule is broken; the message names it.
+    """
+    images = sample_pictures() if images is None else images
+    with keeps_identity(backend, FaceDetector):
+        leaves_arrays_alone(lambda given: _all_faces(backend, given), images)
+        found = _all_faces(backend, images)
+        for picture, faces in zip(images, found, strict=True):
+            _faces_are_well_formed(faces, picture)
+        require(found == _all_faces(backend, images), "the same picture must give the same faces")
+        works_in_another_thread(
+            lambda: _all_faces(backend, images), lambda one, other: one == other
+        )
+
+
+def _all_faces(backend: Any, images: Sequence[Pixels]) -> list[list[Detection]]:
+    return [list(backend.faces(image)) for image in images]
+
+
+def _faces_are_well_formed(faces: Sequence[Detection], picture: Pixels) -> None:
+    height, width = picture.shape[:2]
+    for face in faces:
+        x0, y0, x1, y1 = face.box
+        inside = 0 <= x0 < x1 <= width and 0 <= y0 < y1 <= height
+        require(inside, f"boxes must lie in their picture ({width} x {height}), not at {face.box}")
+        require(is_chance(face.score), f"scores must lie in [0, 1], not at {face.score!r}")
+    ordered = all(one.score >= other.score for one, other in pairwise(faces))
+    require(ordered, "the surest face must come first")
+
+
+NO_LABEL = "no such label"
+
+Segments = list[list[Segment]]
+
+
+@dataclass(frozen=True)
+class KnownRegion:
+    """A region whose pixels are known, for a segmenter that was trained to find it.
+
+    ``mask`` is bool [H, W] of ``image``, uint8 [H, W, 3].
+    """
+
+    image: Pixels
+    label: str
+    mask: NDArray[np.bool_]
+
+
+def check_segmenter(
+    backend: Any,
+    images: Sequence[Pixels] | None = None,
+    *,
+    known: Sequence[KnownRegion] = (),
+    tolerance: float = TOLERANCE,
+) -> None:
+    """Checks a :class:`~viper.tools.roles.Segmenter`.
+
+    Args:
+        images: uint8 [H, W, 3], not all square; None takes noise. The backend should find
+            something in them: most rules are about what it finds.
+        known: regions that a segment of their label has to cover; only these show a mask
+            the wrong way round.
+        tolerance: what scores, and masks as a share of their picture's pixels, may differ
+            by between runs.
+
+    Raises:
+        AssertionError: a rule is broken; the message names it.
+    """
+    images = sample_pictures() if images is None else images
+    with keeps_identity(backend, Segmenter):
+        leaves_arrays_alone(lambda given: _all_segments(backend, given), images)
+        found = _all_segments(backend, images)
+        for picture, segments in zip(images, found, strict=True):
+            _segments_are_well_formed(segments, picture)
+        agree = partial(_same_segments, tolerance=tolerance)
+        for picture, segments in zip(images, found, strict=True):
+            _names_restrict(backend, picture, segments, agree)
+        require(agree(found, _all_segments(backend, images)), "asking again must give the same")
+        works_in_another_thread(lambda: _all_segments(backend, images), agree)
+    for region in known:
+        _region_is_covered(backend, region)
+
+
+def _all_segments(backend: Any, images: Sequence[Pixels]) -> Segments:
+    """All segments of every picture; the encodings are made before any is asked of."""
+    encodings = [backend.encode(image) for image in images]
+    return [backend.segments(encoding, None) for encoding in encodings]
+
+
+def _segments_are_well_formed(segments: Sequence[Segment], picture: Pixels) -> None:
+    for each in segments:
+        well = isinstance(each.mask, np.ndarray) and each.mask.dtype == np.bool_
+        require(well, "a mask must be an array of bool")
+        require(
+            each.mask.shape == picture.shape[:2],
+            f"a mask must have its picture's size {picture.shape[:2]}, not {each.mask.shape}",
+        )
+        require(each.mask.any(), "a segment must have pixels")
+        named = isinstance(each.label, str) and each.label.strip()
+        require(named, f"a label must be a word, not {each.label!r}")
+        require(is_chance(each.score), f"scores must lie in [0, 1], not at {each.score!r}")
+    ordered = all(one.score >= other.score for one, other in pairwise(segments))
+    require(ordered, "segments must come best first")
+    apart = not any((one.mask & other.mask).any() for one, other in combinations(segments, 2))
+    require(apart, "segments must not overlap")
+
+
+def _names_restrict(backend: Any, picture: Pixels, segments: list[Segment], agree: Any) -> None:
+    encoding = backend.encode(picture)
+    gives_nothing("segments of no names", lambda: backend.segments(encoding, []))
+    gives_nothing("segments of an unknown name", lambda: backend.segments(encoding, [NO_LABEL]))
+    for label in {each.label for each in segments}:
+        wanted = [each for each in segments if each.label == label]
+        given = backend.segments(encoding, [label, NO_LABEL])
+        require(agree([wanted], [given]), "with names it must give the segments so labelled")
+
+
+def _same_segments(one: Segments, other: Segments, tolerance: float) -> bool:
+    return all(
+        len(found) == len(again)
+        and all(_same_segment(a, b, tolerance) for a, b in zip(found, again, strict=True))
+        for found, again in zip(one, other, strict=True)
+    )
+
+
+def _same_segment(one: Segment, other: Segment, tolerance: float) -> bool:
+    return (
+        one.label == other.label
+        and abs(one.score - other.score) <= tolerance
+        and one.mask.shape == other.mask.shape
+        and float((one.mask != other.mask).mean()) <= tolerance
+    )
+
+
+def _region_is_covered(backend: Any, region: KnownRegion) -> None:
+    segments = backend.segments(backend.encode(region.image), [region.label])
+    overlap = max((_mask_iou(each.mask, region.mask) for each in segments), default=0.0)
+    require(
+        overlap > 0.5,
+        f"a {region.label} is known, but its best segment overlaps it by {overlap:.2f} "
+        f"({len(segments)} found)",
+    )
+
+
+def _mask_iou(one: NDArray[np.bool_], other: NDArray[np.bool_]) -> float:
+    return float((one & other).sum() / max(1, (one | other).sum()))

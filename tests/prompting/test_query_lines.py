@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from viper.prompting.query_lines import different, fault, read_line, read_queries
-from viper.prompting.query_request import SHEET_TASKS, build_query_prompt
+from viper.prompting.query_lines import (
+    SHEET_TASKS,
+    build_query_prompt,
+    different,
+    fault,
+    read_line,
+    read_queries,
+)
 from viper.schema import Query
 
 TWO = ["the red cube on the left", "the ball behind the cone"]

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 from viper.errors import UsageError
 from viper.llm.protocol import LLM, Sampling
-from viper.prompting.query_lines import different, read_queries
-from viper.prompting.query_request import build_query_prompt
+from viper.prompting.query_lines import build_query_prompt, different, read_queries
 from viper.schema import Query
 
 TEMPERATURE = 0.8
@@ -33,7 +32,7 @@ class Request:
 
     Attributes:
         sheet: what is known of the data set, in words.
-        task: one of :data:`viper.prompting.query_request.SHEET_TASKS`.
+        task: one of :data:`viper.prompting.query_lines.SHEET_TASKS`.
         media: what the set holds, ``pictures`` or ``videos``.
     """
 

@@ -1,4 +1,8 @@
-"""Takes the program out of what a language model wrote."""
+"""Takes the program out of what a language model wrote.
+
+Source of :func:`line_program`: the manners of VisProg's and CLOVA's models: lines numbered as
+steps, a heading before them, the next query after them.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +11,6 @@ import re
 import textwrap
 import warnings
 from collections.abc import Iterator
-
-from viper.prompting.line_programs import line_program
 
 ENTRY = "execute_command"
 
@@ -28,7 +30,7 @@ def extract_code(text: str) -> str:
     fence that never closes, shifted indentation, and a completion that goes on
     after the prompt's ``def execute_command(``. Calls of the entry point that
     stand after it are dropped: the sandbox makes that call. Where nothing defines it, a
-    program of lines that call modules is taken, see :mod:`viper.prompting.line_programs`.
+    program of lines that call modules is taken, see :func:`line_program`.
     Text without any program comes back stripped; the sandbox then reports its syntax error.
     """
     plain = text.replace("\r\n", "\n").replace("\r", "\n").replace("\x00", "")
@@ -205,3 +207,36 @@ def _syntax_tree(block: str) -> ast.Module:
         # A stray "\d" in a generated string is its author's business, not the user's.
         warnings.simplefilter("ignore")
         return ast.parse(block)
+
+
+_LEAD = re.compile(
+    r"""^\s*(?:>{1,3}\s*|[-*]\s+|\d+\s*[.):]\s*)?
+        (?:\**\s*step\s*\d+\s*(?:program)?\s*[.:,)]?\s*\**\s*)?
+        (?:\**\s*program\s*:\s*\**\s*)?`?""",
+    re.VERBOSE | re.IGNORECASE,
+)
+_CALL = re.compile(r"^[A-Za-z_]\w*\s*=\s*[A-Z][A-Z_]*\s*\(")
+_LAST = re.compile(r"^FINAL_(?:RESULT|ANSWER)\s*=")
+
+
+def line_program(text: str) -> str | None:
+    """The first line program in a text; None where no line is one of such a program.
+
+    It ends with its ``FINAL_RESULT`` or ``FINAL_ANSWER``, or where other text follows after an
+    empty line. Comments and prose between its lines are dropped; what is inside a line stays as
+    it was written.
+    """
+    found: list[str] = []
+    gap = False
+    for line in text.splitlines():
+        bare = _LEAD.sub("", line, count=1).rstrip().rstrip("`").rstrip()
+        if _CALL.match(bare):
+            found.append(bare.rstrip(";"))
+            if _LAST.match(bare):
+                break
+            gap = False
+        elif found and not line.strip():
+            gap = True
+        elif found and gap and not line.lstrip().startswith(("#", "```", "~~~")):
+            break
+    return "\n".join(found) or None

@@ -1,4 +1,7 @@
-"""Queries out of what a language model, or a person, wrote one a line.
+"""Queries about a data set: asking a language model for them, and reading them line by line.
+
+Source: Stanić et al. 2024, sec. 5, name a data sheet instead of labelled samples as future work;
+the words are ours.
 
 Options stand behind a query after vertical bars, ``what stops? | the ball | the cube``; a line may
 also be ``{"query": …, "options": […]}``. A model's text is not trusted: it may number its lines,
@@ -10,7 +13,9 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from importlib import resources
+from string import Template
 from typing import Any
 
 from viper.agreement import normalised
@@ -134,3 +139,40 @@ def _visible(letter: str) -> str:
 def _is_talk(text: str) -> bool:
     """Whether a line of a model looks like code, or like words around the queries."""
     return _CODE.search(text) is not None or _REMARK.search(text) is not None
+
+
+SHEET_TASKS: tuple[str, ...] = ("ground", "question", "choice")
+
+
+def build_query_prompt(
+    sheet: str, task: str, count: int, known: Sequence[str] = (), *, media: str = "pictures"
+) -> str:
+    """The prompt that asks for queries, one a line.
+
+    Args:
+        sheet: what is known of the data set, in words.
+        task: one of ``SHEET_TASKS``.
+        count: how many are wanted.
+        known: queries that are there already and must not come again.
+        media: what the set holds: ``pictures``, ``videos``.
+    """
+    values = {
+        "sheet": sheet.strip(),
+        "kind": _template(f"queries_{task}").strip(),
+        "count": str(count),
+        "known": _known(known),
+        "media": media,
+    }
+    return Template(_template("queries")).substitute(values).rstrip("\n") + "\n"
+
+
+def _known(queries: Sequence[str]) -> str:
+    if not queries:
+        return ""
+    listed = "".join(f"{one_line(query)}\n" for query in queries)
+    return f"\n## Queries that are there already and must not come again\n\n{listed}"
+
+
+def _template(name: str) -> str:
+    path = resources.files("viper.prompting") / "templates" / f"{name}.md"
+    return path.read_text(encoding="utf-8")

@@ -37,7 +37,7 @@ def test_the_demo_questions_are_answered_rightly(reasoner: Reasoner, item: dict)
     )
     assert result.answer is not None and result.trace.task == item["task"]
     if item["task"] == "ground":
-        from viper.evaluate.scorers import box_iou
+        from viper.agreement import box_iou
 
         assert box_iou(result.answer.box or (0, 0, 0, 0), item["answer"]) >= 0.5
     else:

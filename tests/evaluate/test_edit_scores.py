@@ -12,11 +12,10 @@ from viper.data.edit_target import EditTarget, reach
 from viper.data.sample import Sample
 from viper.errors import UsageError
 from viper.evaluate.metrics import metric
-from viper.evaluate.metrics.editing import Editing
+from viper.evaluate.metrics.editing import Editing, RolesJudge, by_roles, edit_verdict
 from viper.evaluate.reports.tables import target_words
 from viper.evaluate.row import Prediction, Row
 from viper.evaluate.runs.plain import plain
-from viper.evaluate.scorers.edits import RolesJudge, by_roles, edit_verdict
 from viper.tools.edits import blurred_background, color_pop, covered
 from viper.tools.emoji import emoji_picture
 from viper.tools.hub import ToolHub

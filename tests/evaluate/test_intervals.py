@@ -137,3 +137,19 @@ def test_over_seeds() -> None:
     assert over_seeds([0.5]) == (0.5, None, 1)
     found = over_seeds([0.60, 0.61, 0.64])
     assert found.deviation == pytest.approx(math.sqrt((0.0001 * (2.778 + 0.444 + 5.444)) / 2), 1e-3)
+
+
+def test_wilson_interval_of_a_known_case() -> None:
+    estimate = proportion(8, 10)
+    assert (estimate.value, estimate.n) == (0.8, 10)
+    assert estimate.low == pytest.approx(0.4902, abs=1e-4)
+    assert estimate.high == pytest.approx(0.9433, abs=1e-4)
+    assert proportion(0, 0).high == 1.0
+
+
+def test_bootstrap_mean_contains_the_mean_and_repeats() -> None:
+    values = [0.1, 0.5, 0.9, 0.4]
+    first = mean(values)
+    assert first.value == pytest.approx(0.475)
+    assert first.low < first.value < first.high
+    assert first == mean(values)

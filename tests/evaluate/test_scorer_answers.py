@@ -6,14 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from viper.evaluate.scorers import (
-    answer_correct,
-    normalised,
-    soft_accuracy,
-    statement_correct,
-    stemmed,
-    vqa_normalised,
-)
+from viper.agreement import normalised
+from viper.evaluate.metrics.accuracy import answer_correct, choice_correct, statement_correct
+from viper.evaluate.metrics.grounding import ground_correct
+from viper.evaluate.metrics.okvqa import soft_accuracy, stemmed, vqa_normalised
 
 WORDS = st.text(st.sampled_from("abens 0123.,-_'?!THtwo\t²İ½"), max_size=12) | st.text(max_size=12)
 
@@ -142,3 +138,17 @@ def test_statements_are_compared_without_case(said: object) -> None:
 @pytest.mark.parametrize("said", [" true", "yes", "", None, 1, "1", [], float("nan")])
 def test_no_truth_value_is_never_right(said: object) -> None:
     assert not statement_correct(said, True) and not statement_correct(said, False)
+
+
+def test_a_missing_prediction_is_wrong() -> None:
+    assert not ground_correct(None, (0, 0, 1, 1))
+    assert not answer_correct(None, "none")
+    assert not choice_correct(None, 0)
+
+
+@pytest.mark.parametrize(
+    ("prediction", "target"), [("The Cube.", "cube"), (3, "three"), (True, "yes"), ("two", "2")]
+)
+def test_both_sides_are_normalised_alike(prediction: object, target: str) -> None:
+    assert answer_correct(prediction, target)
+    assert normalised(prediction) == normalised(normalised(target))

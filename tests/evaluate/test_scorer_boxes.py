@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from viper.evaluate.scorers import box_iou, ground_correct, match_tags
+from viper.agreement import box_iou
+from viper.evaluate.metrics.grounding import ground_correct
+from viper.evaluate.metrics.tagging import match_tags
 
 NUMBER = st.floats(-1e6, 1e6)
 ANY_NUMBER = st.floats() | st.floats(-10, 10)
@@ -87,3 +89,18 @@ def test_tag_counts_hold_together(mine: list, theirs: list) -> None:
     assert counts.matched == match_tags(theirs, mine).matched
     as_records = [{"label": label, "box": list(box)} for label, box in mine]
     assert match_tags(as_records, theirs) == counts
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        ((0, 0, 10, 10), (0, 0, 10, 10), 1.0),
+        ((0, 0, 10, 10), (5, 0, 15, 10), 50 / 150),
+        ((0, 0, 10, 10), (10, 0, 20, 10), 0.0),
+        ((0, 0, 0, 0), (0, 0, 0, 0), 0.0),
+        ((5, 5, 1, 1), (0, 0, 10, 10), 0.0),
+    ],
+)
+def test_box_iou(first: tuple, second: tuple, expected: float) -> None:
+    assert box_iou(first, second) == pytest.approx(expected)
+    assert box_iou(second, first) == pytest.approx(expected)

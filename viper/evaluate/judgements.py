@@ -21,10 +21,9 @@ from viper.data.source import Source, shown
 from viper.errors import DataError, UsageError
 from viper.evaluate.intervals import Estimate, proportion
 from viper.evaluate.metrics import Figures, Metric
-from viper.evaluate.metrics.editing import LooksAtPictures
+from viper.evaluate.metrics.editing import JudgeOf, LooksAtPictures
 from viper.evaluate.reports.escape import for_csv
 from viper.evaluate.row import Prediction, Row, Score
-from viper.evaluate.scorers.edits import JudgeOf
 from viper.tools.media import media_from
 from viper.tools.roles import Pixels
 

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from viper.evaluate.scorers import answer_correct
+from viper.evaluate.metrics.accuracy import answer_correct
 from viper.strategies.base import Components, RunContext, Strategy
 from viper.strategies.end_to_end import (
     CaptionsStrategy,

@@ -10,7 +10,7 @@ import numpy as np
 from viper.data.edit_target import EditTarget
 from viper.data.sample import Sample
 from viper.errors import UsageError
-from viper.evaluate.scorers.edits import JudgeOf
+from viper.evaluate.metrics.editing import JudgeOf
 from viper.schema import PixelBox
 from viper.tools.roles import Pixels
 from viper_lab.datasets.tasks import PlacedPictures
@@ -51,7 +51,7 @@ class SceneJudge:
         return cls(scene, tuple(boxes.index(box) for box in sample.target.boxes))
 
     def shows(self, pixels: Pixels, box: PixelBox, phrase: str, over: str) -> bool:
-        """See :class:`viper.evaluate.scorers.edits.EditJudge`."""
+        """See :class:`viper.evaluate.metrics.editing.EditJudge`."""
         x0, y0, x1, y1 = (round(edge) for edge in box)
         part = (slice(y0, y1), slice(x0, x1))
         changed = (pixels[part] != self.scene.image[part]).any(axis=2)

@@ -13,9 +13,8 @@ from viper.data.sample import Sample
 from viper.errors import CancelledError, ViperError
 from viper.evaluate.engines.work import Done, Item
 from viper.evaluate.metrics import Metric
-from viper.evaluate.metrics.editing import LooksAtPictures
+from viper.evaluate.metrics.editing import LooksAtPictures, by_roles
 from viper.evaluate.row import Prediction, Row, Score
-from viper.evaluate.scorers.edits import by_roles
 from viper.reasoner import Reasoner, RunOptions, RunResult
 from viper.schema import Failure, Trace, Trial, Usage
 from viper.strategies.base import UsageMeter

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
+from viper.agreement import normalised
 from viper.data.sample import Sample
 from viper.evaluate.metrics.figures import Figures, figures_of, share_of
+from viper.evaluate.metrics.grounding import ground_correct
+from viper.evaluate.metrics.tagging import match_tags
 from viper.evaluate.row import Prediction, Row, Score
-from viper.evaluate.scorers import (
-    answer_correct,
-    choice_correct,
-    ground_correct,
-    match_tags,
-    statement_correct,
-)
 
 
 @dataclass(frozen=True)
@@ -36,6 +33,44 @@ class Accuracy:
         """``accuracy`` and its groups."""
         rows = list(rows)
         return figures_of(rows, {"accuracy": share_of(rows)}, share_of)
+
+
+def answer_correct(prediction: Any, target: str | Iterable[str]) -> bool:
+    """Whether the prediction is the target, or one of the targets, after :func:`normalised`.
+
+    None, and an answer of which nothing is left, is never right.
+    Source: GQA (Hudson and Manning 2019) compares strings exactly.
+    Differs: both sides are normalised, because free answers of programs are compared with
+    annotations of one fixed form; ViperGPT normalises the prediction alone, which makes
+    ``the dog``, ``t-shirt`` or ``two`` wrong wherever the annotation says just that.
+    """
+    if prediction is None:
+        return False
+    said = normalised(prediction)
+    targets = [target] if isinstance(target, str) else list(target)
+    return bool(said) and any(said == normalised(one) for one in targets)
+
+
+def choice_correct(prediction: int | None, target: int) -> bool:
+    """Whether the chosen index is the target's."""
+    return prediction is not None and prediction == target
+
+
+def truth_of(value: Any) -> bool | None:
+    """A truth value, or the word ``true`` or ``false`` in any case; None for all else.
+
+    Source: NLVR's ``metrics_images.py`` compares the predicted word with the label without
+    case and strips nothing: ``" true"`` and ``yes`` are no right answers there.
+    """
+    if isinstance(value, bool):
+        return value
+    return {"true": True, "false": False}.get(value.lower()) if isinstance(value, str) else None
+
+
+def statement_correct(prediction: Any, target: Any) -> bool:
+    """Whether prediction and target are the same truth value; see :func:`truth_of`."""
+    said = truth_of(prediction)
+    return said is not None and said == truth_of(target)
 
 
 def right_answer(sample: Sample, prediction: Prediction) -> bool:
@@ -70,7 +105,7 @@ def gqa() -> Accuracy:
     """GQA: exact match, overall and by structural, semantic and detailed type.
 
     Source: Hudson and Manning 2019, sec. 4. Differs: both sides are normalised, see
-    :func:`viper.evaluate.scorers.answers.answer_correct`.
+    :func:`answer_correct`.
     """
     return Accuracy("gqa", right_answer)
 

@@ -1,23 +1,161 @@
-"""Language-guided editing, judged automatically."""
+"""Edited pictures against what was asked: is it there, is the old gone, is the rest as it was.
+
+Pictures are ``uint8 [H, W, 3]``. Where something was painted a judge looks at it; everything else
+is arithmetic on pixels.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
+import numpy as np
+
+from viper.agreement import box_iou
+from viper.data.coco_masks import mask_of
 from viper.data.edit_target import EditTarget
 from viper.data.sample import Sample
 from viper.errors import UsageError
-from viper.evaluate.metrics.figures import (
-    Figures,
-    Metric,
-    figures_of,
-    share_of,
-)
+from viper.evaluate.metrics.figures import Figures, Metric, figures_of, share_of
 from viper.evaluate.row import Prediction, Row, Score
-from viper.evaluate.scorers.edits import NOT_EDITED, EditVerdict, JudgeOf, edit_verdict
+from viper.schema import PixelBox
+from viper.tools.abilities import detections, similarities
+from viper.tools.edits import blurred_background, color_pop, covered
+from viper.tools.emoji import EMOJIS, emoji_picture
+from viper.tools.hub import Region, ToolHub
 from viper.tools.media import media_from
+from viper.tools.roles import Mask, Pixels
+
+KEPT = 0.9
+"""Share of an object's pixels that must stay as they were where the object is to be kept."""
+
+
+FAR = 0.6
+"""Of an emoji: its difference from the picture as a share of what was there before's, at most."""
+
+
+class EditJudge(Protocol):
+    """Who looks at what was painted."""
+
+    def shows(self, pixels: Pixels, box: PixelBox, phrase: str, over: str) -> bool:
+        """Whether a picture shows what ``phrase`` names in a box, rather than what ``over`` names.
+
+        Args:
+            pixels: the whole picture, uint8 [H, W, 3].
+            box: pixels from the top-left corner.
+        """
+        ...
+
+
+JudgeOf = Callable[[Sample], EditJudge]
+"""The judge of a sample: mostly the same of all, but one that knows the truth knows its own."""
+
+
+class EditVerdict(NamedTuple):
+    """``asked`` is there, what was there is ``gone``, and the rest is ``unchanged``."""
+
+    asked: bool
+    gone: bool
+    unchanged: bool
+
+    @property
+    def right(self) -> bool:
+        """All three."""
+        return all(self)
+
+
+NOT_EDITED = EditVerdict(False, False, False)
+
+
+def edit_verdict(
+    before: Pixels, after: Pixels, target: EditTarget, judge: EditJudge
+) -> EditVerdict:
+    """What became of an instruction; a picture of another size is wrong in every way.
+
+    - Replacements: the judge sees what was asked in every box, and the old one in none;
+      ``unchanged`` is exact outside :attr:`EditTarget.reach`.
+    - Emoji: the picture is nearer to the one with that emoji than to those with others that
+      instructions name, and far from what was there; ``unchanged`` as above.
+    - What keeps objects and changes the rest (``color_pop``, ``blur_background``): ``asked`` says
+      that all outside the reach is exactly as the operation makes it, ``gone`` that it is not what
+      it was, ``unchanged`` that :data:`KEPT` of each object's pixels stayed.
+    """
+    if after.shape != before.shape:
+        return NOT_EDITED
+    outside = ~target.reach
+    if target.operation in ("color_pop", "blur_background"):
+        return _kept(before, after, target, outside)
+    unchanged = bool((before[outside] == after[outside]).all())
+    if target.operation == "put_emoji":
+        hidden = _is_hidden(before, after, target)
+        return EditVerdict(hidden, hidden, unchanged)
+    asked = all(judge.shows(after, box, target.new, target.old) for box in target.boxes)
+    still = any(judge.shows(after, box, target.old, target.new) for box in target.boxes)
+    return EditVerdict(asked, not still, unchanged)
+
+
+def _kept(before: Pixels, after: Pixels, target: EditTarget, outside: Mask) -> EditVerdict:
+    make = color_pop if target.operation == "color_pop" else blurred_background
+    made = make(before, np.zeros(before.shape[:2], np.bool_))
+    asked = bool((after[outside] == made[outside]).all())
+    gone = bool((after[outside] != before[outside]).any())
+    same = (after == before).all(axis=2)
+    height, width = before.shape[:2]
+    masks = [mask_of(outline, height, width) for outline in target.outlines]
+    return EditVerdict(asked, gone, all(same[mask].mean() >= KEPT for mask in masks))
+
+
+def _is_hidden(before: Pixels, after: Pixels, target: EditTarget) -> bool:
+    """Whether each box is nearest to the asked emoji over it, and by far."""
+    boxes = [tuple(round(edge) for edge in box) for box in target.boxes]
+    made = {
+        name: covered(before, boxes, emoji_picture(name)).astype(int)
+        for name in dict.fromkeys((target.new, *EMOJIS))
+    }
+    for x0, y0, x1, y1 in boxes:
+        part = (slice(y0, y1), slice(x0, x1))
+        far = {name: np.abs(after[part] - other[part]).mean() for name, other in made.items()}
+        asked = far.pop(target.new)
+        if asked >= min(*far.values(), FAR * np.abs(after[part].astype(int) - before[part]).mean()):
+            return False
+    return True
+
+
+LEAST_IOU = 0.5
+"""Of a box that the detector finds with the box of the edit."""
+
+
+@dataclass(frozen=True)
+class RolesJudge:
+    """The detector finds it there, and the matcher takes it for it rather than for the other.
+
+    Both answer as tools of programs do, learned prompts included: a judge that shares what it
+    judges. Give a hub of its own for an independent one.
+    """
+
+    hub: ToolHub
+
+    def shows(self, pixels: Pixels, box: PixelBox, phrase: str, over: str) -> bool:
+        """See :class:`EditJudge`."""
+        session = self.hub.session(media_from(pixels))
+        height, width = pixels.shape[:2]
+        whole = Region("image0", (0, 0, width, height), (width, height))
+        least = session.threshold("detector.threshold")
+        found = any(
+            one.score >= least and box_iou(one.box, box) >= LEAST_IOU
+            for one in detections(session, whole, phrase)
+        )
+        x0, y0, x1, y1 = (round(edge) for edge in box)
+        part = Region("image0", (x0, y0, x1, y1), (width, height))
+        fits, fits_other = similarities(session, [part], [phrase, over])[0]
+        return bool(found and fits > fits_other)
+
+
+def by_roles(hub: ToolHub) -> JudgeOf:
+    """The models of a profile judge every sample."""
+    judge = RolesJudge(hub)
+    return lambda sample: judge
 
 
 @runtime_checkable
@@ -34,7 +172,7 @@ class Editing:
     """``edited``: right edits / all; ``asked``, ``gone``, ``unchanged``: the three things apart.
 
     An edit is right if what was asked is there, what was there is gone, and no pixel beyond reach
-    of the edit has changed; see :func:`viper.evaluate.scorers.edits.edit_verdict`.
+    of the edit has changed; see :func:`edit_verdict`.
 
     Source: CLOVA (Gao et al. 2024, sec. 4.1) asks people whether an edit is semantically correct;
     :mod:`viper.evaluate.judgements` asks them, too.

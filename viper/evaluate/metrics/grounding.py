@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+from viper.agreement import box_iou
 from viper.data.sample import Sample
 from viper.evaluate.metrics.figures import Figures, figures_of, mean_of, share_of
 from viper.evaluate.row import Prediction, Row, Score
-from viper.evaluate.scorers import box_iou
 
 
 class Grounding:
@@ -38,3 +38,10 @@ class Grounding:
             },
             mean_of,
         )
+
+
+def ground_correct(
+    prediction: Sequence[float] | None, target: Sequence[float], threshold: float = 0.5
+) -> bool:
+    """Whether the predicted box overlaps the target by at least that IoU (acc@0.5)."""
+    return prediction is not None and box_iou(prediction, target) >= threshold

@@ -1,24 +1,38 @@
-"""InfoSeek: accuracy, and the harmonic mean of the two unseen splits."""
+"""InfoSeek: texts are matched exactly, numbers by a range, dates as the annotators spell them.
+
+Source: the official scorer, ``infoseek_eval.py`` (Chen et al. 2023). Differs: a number that no
+float can hold counts as none.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+import re
+import string
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from viper.data.sample import Sample
 from viper.evaluate.intervals import Estimate
 from viper.evaluate.metrics.figures import Figures, figures_of, mean_of
 from viper.evaluate.row import Prediction, Row, Score
-from viper.evaluate.scorers.infoseek import infoseek_score
 
 SPLITS = ("unseen_question", "unseen_entity")
+
+TOLERANCE_IOU = 0.5
+"""Least overlap of an answered range with the right one, if it is not within it."""
+
+_ARTICLES = re.compile(r"\b(?:a|an|the)\b")
+_NUMBER = re.compile(r"[-+]?\.?\d+(?:,\d\d\d)*\.?\d*(?:[eE][-+]?\d+)?")
+_DASH = re.compile(r"(?<=\d)-")
+_NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 class InfoSeek:
     """``accuracy``, and ``final``: the harmonic mean of the accuracies of both unseen splits.
 
     ``final`` is there only where both splits are. Its interval is that of the two splits' lower and
-    upper ends, which is rather too wide. Source: the official scorer; see
-    :mod:`viper.evaluate.scorers.infoseek`.
+    upper ends, which is rather too wide. Source: the official scorer.
     """
 
     name = "infoseek"
@@ -46,3 +60,55 @@ class InfoSeek:
 
 def _harmonic(*values: float) -> float:
     return 0.0 if min(values) <= 0 else len(values) / sum(1 / value for value in values)
+
+
+def infoseek_score(said: Any, target: Any) -> float:
+    """1 where an answer is right, else 0.
+
+    Args:
+        target: a mapping with ``kind``; of ``numerical`` with ``range``, else with ``answers``.
+    """
+    if said is None or not isinstance(target, dict):
+        return 0.0
+    if target["kind"] == "numerical":
+        return float(number_matches(str(said), target["range"]))
+    plain = normal(str(said))
+    return float(any(plain == normal(one) for one in target["answers"]))
+
+
+def normal(text: str) -> str:
+    """Small letters, without punctuation, articles and spare spaces."""
+    return " ".join(_ARTICLES.sub(" ", text.lower().translate(_NO_PUNCTUATION)).split())
+
+
+def number_matches(said: str, bounds: Sequence[float]) -> bool:
+    """Whether an answered number lies in a range, or an answered range agrees with it."""
+    low, high = bounds
+    numbers = read_numbers(said)
+    if len(numbers) == 1:
+        return low <= numbers[0] <= high
+    first, second = numbers
+    if low <= first <= high and low <= second <= high:
+        return True
+    shared = max(0.0, min(second, high) - max(first, low))
+    # The official scorer's small number keeps two equal points from being divided by nothing.
+    total = (second - first + 1e-12) + (high - low + 1e-12) - shared
+    return (shared / total if total else 0.0) >= TOLERANCE_IOU - 1e-12
+
+
+def read_numbers(text: str) -> tuple[float, ...]:
+    """The number in a text, or the two of a range in rising order; 0 and 0 where there is none.
+
+    Of two numbers that fall the first counts alone.
+    """
+    found = []
+    for one in _NUMBER.findall(_DASH.sub(" - ", text)):
+        digits = one.replace(",", "").strip(".")
+        value = float(digits.split(".")[0] if digits.count(".") > 1 else digits)
+        if math.isfinite(value):
+            found.append(value)
+    if not found:
+        return (0.0, 0.0)
+    if len(found) > 1 and found[0] <= found[1]:
+        return found[0], found[1]
+    return (found[0],)

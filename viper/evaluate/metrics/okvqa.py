@@ -1,19 +1,58 @@
-"""OK-VQA: soft accuracy against ten annotators."""
+"""OK-VQA: soft accuracy against ten annotators, as the VQA challenges count it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from typing import Any
 
 from viper.data.sample import Sample
 from viper.evaluate.metrics.figures import Figures, figures_of, mean_of
 from viper.evaluate.row import Prediction, Row, Score
-from viper.evaluate.scorers import soft_accuracy, stemmed
+
+_PUNCTUATION = ';/[]"{}()=+\\_-><@`,?!'
+_POINT = re.compile(r"\.(?!\d)")
+_DIGIT_COMMA = re.compile(r"\d,\d")
+_NUMBER_WORDS = {
+    word: str(number)
+    for number, word in enumerate(
+        ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
+    )
+} | {"none": "0"}
+_ARTICLES = {"a", "an", "the"}
+_PROPER = """
+ain't aren't can't could've couldn't couldn't've didn't doesn't don't hadn't hadn't've hasn't
+haven't he'd he'd've he's how'd how'll how's isn't it'd it'd've it'll ma'am might've mightn't
+mightn't've must've mustn't needn't not've o'clock oughtn't 'ow's'at shan't she'd've should've
+shouldn't shouldn't've somebody'd somebody'd've somebody'll somebody's someone'd someone'd've
+someone'll someone's something'd something'd've something'll that's there'd there'd've there're
+there's they'd they'd've they'll they're they've 'twas wasn't we'd've we've weren't what'll
+what're what's what've when's where'd where's where've who'd who'd've who'll who's who've why'll
+why're why's won't would've wouldn't wouldn't've y'all y'all'd've y'all'll you'd you'd've you'll
+you're you've
+"""
+
+
+def _misspelled(proper: str) -> set[str]:
+    """The word with one of its apostrophes left out."""
+    places = [index for index, letter in enumerate(proper) if letter == "'"]
+    return {proper[:index] + proper[index + 1 :] for index in places}
+
+
+_CONTRACTIONS = {wrong: proper for proper in _PROPER.split() for wrong in _misspelled(proper)}
+"""Misspelling to proper form.
+
+Source: the VQA challenge's list. Those whose misspelling is a word of its own (its, were, shed,
+well, ill) are not in it; neither are those with I, which its code never reaches, comparing
+capitals with lower case.
+"""
 
 
 class OKVQA:
     """``soft_accuracy`` without stemming, and ``soft_accuracy_stemmed`` with both sides stemmed.
 
-    Source and differences: :func:`viper.evaluate.scorers.vqa.soft_accuracy`. The stemmed figure
+    Source and differences: :func:`soft_accuracy`. The stemmed figure
     is for comparing with peers that stem; ours stems predictions and targets.
     """
 
@@ -37,3 +76,76 @@ class OKVQA:
             },
             mean_of,
         )
+
+
+def soft_accuracy(
+    prediction: Any,
+    answers: Sequence[str],
+    normalise: Callable[[Any], str] | None = None,
+) -> float:
+    """The mean of ``min(1, matches / 3)`` over all subsets that leave one annotator out.
+
+    With ten annotators and 0, 1, 2, 3, 4 matches: 0, 0.3, 0.6, 0.9, 1. A single annotator
+    cannot be left out: then it is an exact match.
+    Source: Antol et al. 2015, the evaluation code of the VQA challenge; OK-VQA (Marino et al.
+    2019) uses the same.
+    Differs: both sides are normalised alike, whether or not the annotators agree; ViperGPT
+    stems the prediction and not the targets, the official code leaves the targets' articles.
+
+    Args:
+        prediction: the answer; None or nothing left of it scores 0.
+        answers: one text of each annotator.
+        normalise: applied to both sides; by default :func:`vqa_normalised`.
+    """
+    normalise = normalise or vqa_normalised
+    said = "" if prediction is None else normalise(prediction)
+    if not said:
+        return 0.0
+    total = len(answers)
+    matches = sum(normalise(answer) == said for answer in answers)
+    if total < 2:
+        return float(matches)
+    # A subset without one of the matching annotators sees a match less.
+    thirds = matches * min(3, matches - 1) + (total - matches) * min(3, matches)
+    return thirds / (3 * total)
+
+
+def vqa_normalised(answer: Any) -> str:
+    """An answer in the VQA challenge's form.
+
+    Punctuation goes (between words it becomes a space; next to a space, or where the text has
+    a number with a comma, it vanishes), points go unless a digit follows, lower case, ``none``
+    and zero to ten become digits, articles go, apostrophes that were left out come back
+    (``dont`` to ``don't``). Nothing is stemmed. Truth values are ``yes`` and ``no``.
+    """
+    if isinstance(answer, bool):
+        answer = "yes" if answer else "no"
+    words = _without_punctuation(str(answer).replace("\n", " ").replace("\t", " ").strip())
+    numbered = [_NUMBER_WORDS.get(word, word) for word in words.lower().split()]
+    return " ".join(_CONTRACTIONS.get(word, word) for word in numbered if word not in _ARTICLES)
+
+
+def stemmed(answer: Any) -> str:
+    """:func:`vqa_normalised`, then each word's Porter stem (for either side, never for one)."""
+    return " ".join(_stem(word) for word in vqa_normalised(answer).split())
+
+
+def _without_punctuation(text: str) -> str:
+    joins = _DIGIT_COMMA.search(text) is not None
+    found = text
+    for mark in _PUNCTUATION:
+        beside_space = f"{mark} " in text or f" {mark}" in text
+        found = found.replace(mark, "" if beside_space or joins else " ")
+    return _POINT.sub("", found)
+
+
+@lru_cache(maxsize=65_536)
+def _stem(word: str) -> str:
+    return str(_stemmer().stemWord(word))
+
+
+@lru_cache(maxsize=1)
+def _stemmer() -> Any:
+    import Stemmer
+
+    return Stemmer.Stemmer("porter")

@@ -1,9 +1,13 @@
-"""Tagging: labelled boxes."""
+"""Tagging: labelled boxes against labelled boxes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from viper.agreement import box_iou, normalised
 from viper.data.sample import Sample
 from viper.evaluate.intervals import ratio
 from viper.evaluate.metrics.figures import (
@@ -14,13 +18,12 @@ from viper.evaluate.metrics.figures import (
     mean_of,
 )
 from viper.evaluate.row import Prediction, Row, Score
-from viper.evaluate.scorers import match_tags
 
 
 class Tagging:
     """``f1``: mean over pictures; ``f1_pooled``, ``precision``, ``recall`` over all tags.
 
-    Source: :func:`viper.evaluate.scorers.tags.match_tags`. A picture that failed has F1 0, and
+    Source: :func:`match_tags`. A picture that failed has F1 0, and
     its tags count as missed.
     """
 
@@ -50,3 +53,50 @@ class Tagging:
             },
             mean_of,
         )
+
+
+class TagCounts(NamedTuple):
+    """Tags of one picture: how many are matched, predicted, and expected."""
+
+    matched: int
+    predicted: int
+    expected: int
+
+    @property
+    def f1(self) -> float:
+        """``2 matched / (predicted + expected)``; 1 where nothing was expected nor predicted."""
+        total = self.predicted + self.expected
+        return 2 * self.matched / total if total else 1.0
+
+
+def match_tags(predicted: Iterable[Any], expected: Iterable[Any]) -> TagCounts:
+    """The greatest number of one-to-one matches of label and box.
+
+    A match has the same label after :func:`normalised` and an IoU of at least 0.5.
+    Source: VisProg's factual knowledge tagging (Gupta and Kembhavi 2023, sec. 4.3) counts
+    F1 of boxes with their labels. Differs: the matching is the largest there is, so that the
+    order of tags does not matter.
+
+    Args:
+        predicted: pairs ``(label, box)`` or ``{"label", "box"}``; boxes ``(x0, y0, x1, y1)`` in
+            pixels from the top-left corner.
+        expected: the same.
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    mine, theirs = [_pair(tag) for tag in predicted], [_pair(tag) for tag in expected]
+    if not mine or not theirs:
+        return TagCounts(0, len(mine), len(theirs))
+    fits = np.array(
+        [
+            [label == wanted and box_iou(box, place) >= 0.5 for wanted, place in theirs]
+            for label, box in mine
+        ]
+    )
+    rows, columns = linear_sum_assignment(fits, maximize=True)
+    return TagCounts(int(fits[rows, columns].sum()), len(mine), len(theirs))
+
+
+def _pair(tag: Any) -> tuple[str, Any]:
+    label, box = (tag["label"], tag["box"]) if isinstance(tag, Mapping) else tag
+    return normalised(label), box

@@ -6,10 +6,11 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from viper.agreement import normalised
 from viper.data.sample import Sample
+from viper.evaluate.metrics.accuracy import truth_of
 from viper.evaluate.predictions.read import Given
 from viper.evaluate.row import Prediction
-from viper.evaluate.scorers import normalised, truth_of
 from viper.schema import PixelBox
 
 

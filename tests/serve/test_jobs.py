@@ -12,9 +12,8 @@ import pytest
 
 from tests.serve.bench import WAIT_S
 from viper.serve.admission import Admission
-from viper.serve.jobs import Job, Work
+from viper.serve.jobs import Job, Work, WorkerThreads
 from viper.serve.refusals import ClientGoneError
-from viper.serve.worker_threads import WorkerThreads
 
 
 class Stage:

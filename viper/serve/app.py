@@ -1,28 +1,32 @@
-"""The routes."""
+"""The routes, and the way from a request's form to a run."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager
 from importlib.metadata import version
 
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, Response
+from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
 
-from viper.reasoner import Reasoner
+from viper.reasoner import Reasoner, RunResult
 from viper.record import RunRecord
+from viper.schema import Trial
 from viper.serve.answers import JobAnswer, JobStream
 from viper.serve.edge import Edge, error_response
-from viper.serve.forms import ExecForm, RunForm, request_body
-from viper.serve.jobs import Job
+from viper.serve.forms import ExecForm, Form, RunForm, checked_form, media_of, request_body
+from viper.serve.jobs import Job, Work
 from viper.serve.metrics import CONTENT_TYPE
 from viper.serve.note import note_of
-from viper.serve.refusals import RouteError
+from viper.serve.refusals import DeadlineError, RouteError
 from viper.serve.schema import Health, Readiness, errors
 from viper.serve.service import Service
 from viper.serve.settings import ServeSettings
-from viper.serve.submission import exec_work, run_work, submitted
+from viper.serve.uploads import Intake, read_form
 
 _GATE = errors(401, 403, 500, 503)
 _FORM = {**_GATE, **errors(400, 413, 415, 422, 429, 504)}
@@ -137,3 +141,63 @@ async def _http_error(request: Request, error: Exception) -> Response:
     note = note_of(request.scope)
     note.fail(refusal)
     return error_response(refusal, note.request_id)
+
+
+async def submitted(
+    request: Request,
+    service: Service,
+    model: type[Form],
+    work_of: Callable[[Reasoner, Form, Intake], Work],
+) -> Job:
+    """The run that a request asks for.
+
+    The place is taken before the body is read, so that no more bodies arrive at a time than
+    there are places.
+
+    Raises:
+        Refusal: no place, a body too large or of another kind, too slow, or too late.
+        UsageError, UnknownNameError, MediaError: what the form says is wrong.
+    """
+    note, settings = note_of(request.scope), service.settings
+    with ExitStack() as cleanup:
+        place = service.admission.enter()
+        cleanup.callback(place.leave)
+        try:
+            async with asyncio.timeout(settings.deadline_s):
+                form = await read_form(request, settings)
+        except TimeoutError:
+            raise DeadlineError(settings.deadline_s) from None
+        cleanup.callback(_close_files, form)
+        fields = checked_form(model, form)
+        note.query = fields.query
+        intake = media_of(form, fields.path, settings)
+        note.facts["media"] = len(intake.uploads) + len(intake.paths)
+        return service.start_job(place, work_of(service.reasoner, fields, intake), cleanup)
+
+
+def run_work(reasoner: Reasoner, form: RunForm, intake: Intake) -> Work:
+    """Answers the form's query."""
+    options = form.run_options()
+
+    def work(cancel: threading.Event) -> Iterator[Trial | RunResult]:
+        yield from reasoner.stream(intake.load(), form.query, options, cancel=cancel)
+
+    return work
+
+
+def exec_work(reasoner: Reasoner, form: ExecForm, intake: Intake) -> Work:
+    """Runs the form's program."""
+    options = form.run_options()
+
+    def work(cancel: threading.Event) -> Iterator[Trial | RunResult]:
+        result = reasoner.execute(form.program, intake.load(), form.query, options, cancel=cancel)
+        yield from result.trace.trials
+        yield result
+
+    return work
+
+
+def _close_files(form: FormData) -> None:
+    for _, value in form.multi_items():
+        if isinstance(value, UploadFile):
+            value.file.close()

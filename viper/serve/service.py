@@ -1,24 +1,70 @@
-"""What the routes of one server share, and how it comes to an orderly end."""
+"""What the routes of one server share: loading before the first request, jobs, an orderly end."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
+import threading
+from collections.abc import Callable
 from contextlib import ExitStack
+from typing import Literal
 
 from viper.reasoner import Reasoner
 from viper.serve.admission import Admission, Place
 from viper.serve.auth import Gatekeeper
-from viper.serve.jobs import Job, Work
+from viper.serve.jobs import Job, Work, WorkerThreads
 from viper.serve.metrics import Metrics
 from viper.serve.refusals import ShuttingDownError
 from viper.serve.settings import ServeSettings
-from viper.serve.warmup import Warmup
-from viper.serve.worker_threads import WorkerThreads
 
 CANCEL_WAIT_S = 5.0
 """How long a stopping server waits for runs that it has cancelled."""
 
 ENDPOINTS = frozenset({"/v1/run", "/v1/exec", "/healthz", "/readyz", "/metrics", "/openapi.json"})
+
+
+State = Literal["loading", "ready", "failed"]
+
+
+class Warmup:
+    """Loads the models and starts the sandbox in a thread of its own.
+
+    Attributes:
+        state: where that is; ``failed`` once something could not be loaded.
+        error: what could not, and why.
+        on_failure: called then, in the thread.
+    """
+
+    def __init__(self, reasoner: Reasoner) -> None:
+        self.state: State = "loading"
+        self.error: Exception | None = None
+        self.on_failure: Callable[[], None] | None = None
+        self._reasoner = reasoner
+        self._ended = threading.Event()
+
+    def start(self) -> None:
+        """Begins; returns at once."""
+        threading.Thread(target=self._load, name="viper-warmup", daemon=True).start()
+
+    def wait(self, timeout_s: float) -> State:
+        """The state once loading has ended, or after so many seconds."""
+        self._ended.wait(timeout_s)
+        return self.state
+
+    def _load(self) -> None:
+        parts = self._reasoner.components
+        try:
+            parts.sandbox.start()
+            parts.hub.models.load_all()
+            _ = parts.llm.max_context  # a model that loads itself on first use does it here
+        except Exception as error:  # noqa: BLE001 - whatever a model library raises
+            logging.getLogger("viper.serve").error("warm-up failed: %s", error)
+            self.state, self.error = "failed", error
+        else:
+            self.state = "ready"
+        self._ended.set()
+        if self.error is not None and self.on_failure is not None:
+            self.on_failure()
 
 
 class Service:

@@ -14,8 +14,8 @@ from viper.llm.protocol import Completion, Sampling
 from viper.llm.scripted import ScriptedLLM
 from viper.serve.listening import listening_at
 from viper.strategies.replay import Replayer
+from viper.web.demo.asked_run import Opening
 from viper.web.demo.asking import Desk
-from viper.web.demo.opening import Opening
 
 COUNT = "def execute_command(image):\n    return len(ImagePatch(image).find('cube'))\n"
 FAINT = "def execute_command(image):\n    return ImagePatch(image).find('faint ball')[0]\n"

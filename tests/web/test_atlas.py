@@ -24,8 +24,7 @@ from viper.evaluate.runs.manifest import SetDescription
 from viper.evaluate.runs.store import RunStore
 from viper.schema import ToolCall
 from viper.strategies.replay import Replayer
-from viper.web.atlas.addresses import wanted_from
-from viper.web.atlas.app import Atlas, Shelf, create_atlas
+from viper.web.atlas.app import Atlas, Shelf, create_atlas, wanted_from
 from viper.web.atlas.gallery import Gallery
 from viper.web.atlas.index import PAGE_ROWS, SORTS, AtlasIndex, Wanted
 

@@ -55,8 +55,8 @@ def demo(**given: Any) -> int:
         with status("starting"):
             from viper.reasoner import Reasoner
             from viper.strategies.replay import Replayer
+            from viper.web.demo.asked_run import Opening
             from viper.web.demo.asking import Desk
-            from viper.web.demo.opening import Opening
             from viper.web.demo.serving import Place, make_server, private_folder
 
             visits = stack.enter_context(private_folder())

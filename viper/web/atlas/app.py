@@ -5,10 +5,12 @@ It changes nothing of a run; what a visitor says of an answer is kept beside it.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from urllib.parse import urlencode
+from pathlib import Path
+from urllib.parse import quote, urlencode
 
 import anyio.to_thread
 from starlette.applications import Starlette
@@ -17,20 +19,27 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from viper.errors import StoreError, UsageError, ViperError
+from viper.evaluate.feedback import (
+    LONGEST,
+    RIGHT_IS,
+    Feedback,
+    add_feedback,
+    answer_from,
+    read_feedback,
+)
 from viper.evaluate.row import Row
 from viper.evaluate.runs.store import RunStore
 from viper.record import record_from_json
 from viper.schema import Trace
 from viper.strategies.replay import Replayer
-from viper.web.atlas.addresses import address, wanted_from, whole
 from viper.web.atlas.gallery import Gallery
-from viper.web.atlas.index import SORTS, AtlasIndex
-from viper.web.atlas.said import Said, keep_said, read_said, saying
+from viper.web.atlas.index import SORTS, AtlasIndex, Wanted
 from viper.web.atlas.tools import tools_page
-from viper.web.behind_token import behind_token
+from viper.web.behind_token import behind_token, form_of
 from viper.web.pages import line_changes, rendered
 from viper.web.sample_pages import again, lesson_of, truth_of
-from viper.web.trace_page import Extras, replay_all, trace_page
+from viper.web.trace_page import Extras, Saying, replay_all, trace_page
 
 _POLICY = (
     "default-src 'none'; img-src 'self' data:; style-src 'self'; script-src 'self'; "
@@ -42,6 +51,14 @@ EXPLORE = "explore"
 """Strategy of runs whose tools have a page."""
 
 _IN_OUR_FRAMES = {"Content-Security-Policy": "frame-ancestors 'self'"}
+
+_LONGEST_FIELD = 500
+"""Characters of a field of an address; longer ones are cut."""
+
+_MOST_BYTES = 8 * 4 * LONGEST
+"""Of a form: two texts, each character percent-encoded."""
+
+_REMARKS_SHOWN = 20
 
 
 @dataclass(frozen=True)
@@ -227,3 +244,113 @@ def _row(atlas: Atlas, number: int, request: Request) -> Row:
     if row is None:
         raise HTTPException(404, "no such sample in this run")
     return row
+
+
+def wanted_from(given: Mapping[str, str]) -> Wanted:
+    """The filter of an address; what makes no sense in it is passed over."""
+
+    def text(name: str) -> str:
+        return given.get(name, "")[:_LONGEST_FIELD]
+
+    name, equals, value = text("kind").partition("=")
+    return Wanted(
+        text=text("text").strip(),
+        failure=text("failure"),
+        tool=text("tool"),
+        part=text("part"),
+        kind=(name, value) if equals else None,
+        low=_share(text("low")),
+        high=_share(text("high")),
+        seed=whole(text("seed_is")),
+        change=text("change"),
+        sort=text("sort") or "order",
+        page=max(0, whole(text("page")) or 0),
+    )
+
+
+def address(given: Mapping[str, str], changed: Mapping[str, str]) -> str:
+    """The grid's address with some fields changed; empty ones are left out."""
+    fields = {**given, **changed}
+    if "page" not in changed and changed:
+        fields.pop("page", None)
+    return "?" + urlencode(
+        {name: value for name, value in fields.items() if value != ""}, quote_via=quote
+    )
+
+
+def whole(text: str) -> int | None:
+    """A whole number that SQLite can take; None for anything else."""
+    try:
+        value = int(text)
+    except ValueError:
+        return None
+    return value if abs(value) < 2**40 else None
+
+
+def _share(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if 0 <= value <= 1 else None
+
+
+@dataclass(frozen=True)
+class Said:
+    """A form as it was sent: the right answer, a comment in words, or both."""
+
+    answer: str = ""
+    comment: str = ""
+
+
+async def read_said(request: Request) -> Said:
+    """The form of a request.
+
+    Raises:
+        HTTPException: it is too long, or no form.
+    """
+    fields = await form_of(request, _MOST_BYTES)
+    answer, comment = (fields.get(name, "").strip() for name in ("answer", "comment"))
+    return Said(answer, comment.replace("\r\n", "\n"))
+
+
+def keep_said(run: Path, row: Row, said: Said) -> str:
+    """Keeps what was said of a row; why it was not kept, empty where it was."""
+    try:
+        right = answer_from(said.answer, row) if said.answer else None
+        add_feedback(run, Feedback(row.sample_id, row.seed, right, said.comment))
+    except (UsageError, StoreError) as error:
+        return str(error)
+    return ""
+
+
+def saying(run: Path, row: Row, address: str, refused: tuple[Said, str] | None = None) -> Saying:
+    """The form of a row's page.
+
+    Args:
+        address: that takes the form.
+        refused: what was not kept, and why.
+    """
+    said, why = refused or (Said(), "")
+    right_is = RIGHT_IS.get(row.task, "in words")
+    return Saying(address, right_is, _known(run, row), why, said.answer, said.comment)
+
+
+def _known(run: Path, row: Row) -> list[tuple[str, str, str]]:
+    """The last remarks about a row; none where they cannot be read."""
+    try:
+        remarks = read_feedback(run)
+    except ViperError:
+        return []
+    its = [one for one in remarks if (one.sample_id, one.seed) == (row.sample_id, row.seed)]
+    return [(_words(one, row), one.comment, one.given) for one in its[-_REMARKS_SHOWN:]]
+
+
+def _words(remark: Feedback, row: Row) -> str:
+    """The right answer that a remark gives, in words; empty where it gives none."""
+    answer = remark.answer
+    if type(answer) is int and row.task == "choice" and 0 <= answer < len(row.options):
+        return row.options[answer]
+    if answer is None or isinstance(answer, str):
+        return answer or ""
+    return json.dumps(answer)

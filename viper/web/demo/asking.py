@@ -20,8 +20,7 @@ from viper.evaluate.metrics import metric
 from viper.evaluate.row import Row
 from viper.reasoner import Reasoner, RunOptions
 from viper.schema import Failure, Trial
-from viper.web.demo.asked_run import METRIC, SEED, AskedRun, Question
-from viper.web.demo.opening import Opening
+from viper.web.demo.asked_run import METRIC, SEED, AskedRun, Opening, Question
 from viper.web.trace_view import came_about
 
 KEPT_MEDIA = 16

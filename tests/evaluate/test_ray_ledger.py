@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine_doubles import a_sample, answered, some_items
 
-from viper.evaluate.engines.ray_ledger import Ledger
+from viper.evaluate.engines.ray import Ledger
 from viper.evaluate.engines.work import Item
 
 

@@ -12,7 +12,7 @@ import pytest
 from tests.strategies.bench import Bench, picture
 from viper.data.sample import Sample
 from viper.errors import CancelledError, StoreError, UsageError
-from viper.evaluate.engines.budget import Budget
+from viper.evaluate.engines.runner import Budget
 from viper.evaluate.workflows import (
     WORKFLOWS,
     Making,

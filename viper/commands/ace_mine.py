@@ -137,9 +137,8 @@ def _mined(plan: _Plan, api: str, asked: int) -> tuple[list[Candidate], Ended]:
     from viper.commands.progress import status
     from viper.evaluate.engines.allocator import bound_arenas
     from viper.evaluate.engines.answering import Answering
-    from viper.evaluate.engines.budget import Budget
     from viper.evaluate.engines.local import Bounds, LocalEngine
-    from viper.evaluate.engines.runner import items, run
+    from viper.evaluate.engines.runner import Budget, items, run
     from viper.evaluate.evaluation import manifest_of
     from viper.evaluate.metrics import metric
     from viper.evaluate.mining import Source, candidates, work_folder

@@ -20,8 +20,7 @@ from viper.strategies import STRATEGIES
 
 if TYPE_CHECKING:
     from viper.data.sample import Sample
-    from viper.evaluate.engines.budget import Budget
-    from viper.evaluate.engines.runner import Ended
+    from viper.evaluate.engines.runner import Budget, Ended
     from viper.evaluate.engines.work import Engine, Item
     from viper.evaluate.evaluation import Evaluation
     from viper.evaluate.runs.manifest import Manifest
@@ -131,8 +130,7 @@ def _evaluate(evaluation: Evaluation, given: dict[str, Any]) -> int:
     from viper.commands.eval_ray import on_ray
     from viper.commands.pages import write_report_page
     from viper.commands.progress import status
-    from viper.evaluate.engines.budget import Budget
-    from viper.evaluate.engines.runner import items
+    from viper.evaluate.engines.runner import Budget, items
     from viper.evaluate.evaluation import default_folder
     from viper.evaluate.reports.report import report
     from viper.evaluate.runs.store import RunStore, check_free

@@ -214,7 +214,7 @@ def _mined(plan: _Plan, components: Components) -> tuple[list[Row], list[Solved]
     """Answers what the run's folder lacks."""
     from viper.commands.eval_progress import shown
     from viper.evaluate.answered import answered
-    from viper.evaluate.engines.budget import Budget
+    from viper.evaluate.engines.runner import Budget
     from viper.evaluate.first_demonstrations import solved_samples
     from viper.evaluate.mining import Source
     from viper.evaluate.runs.store import RunStore

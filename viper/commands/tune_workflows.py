@@ -71,7 +71,7 @@ def workflows(name: str, **given: Any) -> int:
     from viper.commands.progress import counter, status
     from viper.data.registry import data_set, named_like
     from viper.data.sample import Where
-    from viper.evaluate.engines.budget import Budget
+    from viper.evaluate.engines.runner import Budget
     from viper.evaluate.evaluation import Evaluation, read_ids
     from viper.evaluate.workflows import Making, make_workflows, utilisation
     from viper.reasoner import Reasoner, RunOptions

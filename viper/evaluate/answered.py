@@ -9,9 +9,8 @@ from typing import Any
 
 from viper.data.sample import Sample
 from viper.evaluate.engines.answering import Answering
-from viper.evaluate.engines.budget import UNBOUNDED, Budget
 from viper.evaluate.engines.local import Bounds, LocalEngine
-from viper.evaluate.engines.runner import Running, items, run
+from viper.evaluate.engines.runner import UNBOUNDED, Budget, Running, items, run
 from viper.evaluate.evaluation import Evaluation, manifest_of
 from viper.evaluate.metrics import metric
 from viper.evaluate.row import Row

@@ -17,7 +17,7 @@ from typing import Any
 
 from viper.data.sample import Sample
 from viper.errors import CancelledError, DataError, StoreError, UsageError
-from viper.evaluate.engines.budget import UNBOUNDED, Budget
+from viper.evaluate.engines.runner import UNBOUNDED, Budget
 from viper.evaluate.intervals import Estimate, proportion
 from viper.evaluate.learning import desired_of
 from viper.evaluate.runs.lines import append_line, read_lines

@@ -7,12 +7,14 @@ store. Who has which items, and what becomes of them when an actor dies, is the 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator, Iterable
+from collections import Counter, deque
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator
 from typing import Any
 
+from viper.evaluate.engines.answering import gave_up
 from viper.evaluate.engines.ray_crew import Crew
-from viper.evaluate.engines.ray_ledger import Ledger
 from viper.evaluate.engines.work import Done, Item
+from viper.schema import Failure
 
 _LOOK_EVERY_S = 0.2
 """How often the stop signal is looked at while nothing comes in."""
@@ -69,3 +71,86 @@ class RayEngine:
                 positions = ledger.hand_out(seat)
                 if positions or ledger.busy(seat):
                     self._crew.ask(seat, positions)
+
+
+_KILLS = 2
+"""An item that was under way this often when its actor died is given up."""
+
+
+class Ledger:
+    """Every item is with one actor at most and leaves once: judged, or given up.
+
+    Which of the items under way killed an actor cannot be told, so they are under suspicion
+    and done again one at a time: an actor without other work takes a single suspect. Only an
+    item whose actor died a second time, with nothing else under way there, is given up; the
+    others are answered as if nothing had happened.
+
+    Args:
+        items: taken one by one as there is room.
+        room: items that an actor may have at once.
+    """
+
+    def __init__(self, items: Iterable[Item], room: int) -> None:
+        self._feed = iter(items)
+        self._room = room
+        self._next: Item | None = next(self._feed, None)
+        self._open: dict[Hashable, dict[int, Item]] = {}
+        self._suspects: deque[Item] = deque()
+        self._kills: Counter[int] = Counter()
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing is under way and nothing is left to hand out."""
+        return self._next is None and not self._suspects and not any(self._open.values())
+
+    def busy(self, actor: Hashable) -> bool:
+        """Whether the actor has items."""
+        return bool(self._open.get(actor))
+
+    def hand_out(self, actor: Hashable) -> list[int]:
+        """Positions of further items for that actor; empty if it has enough or none are left.
+
+        It gets a chunk when a third of its room is free; items that share their media go to
+        the same actor as far as there is room.
+        """
+        mine = self._open.setdefault(actor, {})
+        if not mine and self._suspects:
+            suspect = self._suspects.popleft()
+            mine[suspect.position] = suspect
+            return [suspect.position]
+        if self._kills.keys() & mine.keys() or 3 * (self._room - len(mine)) < self._room:
+            return []
+        return [item.position for item in self._chunk(mine)]
+
+    def _chunk(self, mine: dict[int, Item]) -> Iterator[Item]:
+        last: Item | None = None
+        while self._next is not None:
+            item = self._next
+            together = last is not None and item.sample.files and _same_media(last, item)
+            if len(mine) >= (2 * self._room if together else self._room):
+                return
+            mine[item.position] = last = item
+            self._next = next(self._feed, None)
+            yield item
+
+    def done(self, actor: Hashable, outcomes: Iterable[Done]) -> Iterator[Done]:
+        """The outcomes of items that the actor has; others are left out."""
+        mine = self._open.get(actor, {})
+        for outcome in outcomes:
+            if mine.pop(outcome.position, None) is not None:
+                self._kills.pop(outcome.position, None)
+                yield outcome
+
+    def lost(self, actor: Hashable) -> Iterator[Done]:
+        """The actor is dead: the outcomes of items that are given up for it."""
+        for item in self._open.pop(actor, {}).values():
+            self._kills[item.position] += 1
+            if self._kills[item.position] < _KILLS:
+                self._suspects.append(item)
+            else:
+                says = f"the process that answered it died {_KILLS} times, the last time alone"
+                yield gave_up(item, Failure("crash", says), 0.0)
+
+
+def _same_media(one: Item, other: Item) -> bool:
+    return one.sample.files == other.sample.files

@@ -25,8 +25,7 @@ from starlette.testclient import TestClient
 from viper import Reasoner, load_profile
 from viper.api.library import Library
 from viper.evaluate.row import Prediction, Row
-from viper.evaluate.runs.environment import Environment
-from viper.evaluate.runs.manifest import Manifest, SetDescription
+from viper.evaluate.runs.manifest import Environment, Manifest, SetDescription
 from viper.evaluate.runs.store import RunStore
 from viper.reasoner import RunOptions, RunResult
 from viper.schema import Trace

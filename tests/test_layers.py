@@ -16,6 +16,7 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
     frozenset(names.split())
     for names in (
         "errors schema record agreement plugins",
+        "storage",
         "sandbox",
         "api",
         "llm tools search prompting testing",

@@ -18,9 +18,9 @@ from viper.ace.pool import DemonstrationPool
 from viper.ace.pooled import pooled
 from viper.errors import StoreError, UsageError
 from viper.schema import Query, Trace, Trial, Usage
+from viper.storage.versioned import INDEX
 from viper.strategies.base import Wanted
 from viper.strategies.demonstrations import Chosen, Demonstrations, WantedDemonstrations
-from viper.tuning.ledger_change import INDEX
 
 WANTED = WantedDemonstrations("program", "ground", "abstract")
 QUERY = Query("the red cube", "ground")

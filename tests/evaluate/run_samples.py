@@ -9,8 +9,7 @@ from typing import Any
 from viper.evaluate.intervals import Estimate, proportion
 from viper.evaluate.metrics import Figures
 from viper.evaluate.row import Prediction, Row, Score
-from viper.evaluate.runs.environment import Environment
-from viper.evaluate.runs.manifest import Manifest, SetDescription
+from viper.evaluate.runs.manifest import Environment, Manifest, SetDescription
 from viper.schema import Answer, Query, Trace, Trial, Usage
 
 

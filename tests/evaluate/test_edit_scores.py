@@ -15,7 +15,7 @@ from viper.evaluate.metrics import metric
 from viper.evaluate.metrics.editing import Editing, RolesJudge, by_roles, edit_verdict
 from viper.evaluate.reports.tables import target_words
 from viper.evaluate.row import Prediction, Row
-from viper.evaluate.runs.plain import plain
+from viper.storage.json_lines import plain
 from viper.tools.edits import blurred_background, color_pop, covered
 from viper.tools.emoji import emoji_picture
 from viper.tools.hub import ToolHub

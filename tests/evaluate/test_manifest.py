@@ -12,8 +12,14 @@ import pytest
 from run_samples import a_manifest
 
 from viper.data.sample import Sample, Where
-from viper.evaluate.runs.environment import Environment, revision
-from viper.evaluate.runs.manifest import Manifest, SetDescription, differences, samples_hash
+from viper.evaluate.runs.manifest import (
+    Environment,
+    Manifest,
+    SetDescription,
+    differences,
+    revision,
+    samples_hash,
+)
 
 DOCUMENT = {
     "name": "mine",

@@ -88,7 +88,7 @@ def test_a_full_disk_is_said_and_leaves_what_was_there(files, monkeypatch) -> No
     def full(_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("viper.tuning.ledger_files.os.fsync", full)
+    monkeypatch.setattr("viper.storage.files.os.fsync", full)
     with pytest.raises(StoreError, match="the disk is full"):
         files[KEY] = []
     monkeypatch.undo()

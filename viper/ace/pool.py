@@ -1,8 +1,8 @@
 """The demonstration pool: plans and programs that worked, and those that did not with the reason.
 
 Four parts: plans and programs, each correct and incorrect. Every update is one whole version
-(:mod:`viper.tuning.ledger`), so that many processes may read while one learns, and nothing that was
-learned is lost when a process dies.
+(:mod:`viper.storage.versioned`), so that many processes may read while one learns, and nothing
+that was learned is lost when a process dies.
 
 Source: CLOVA (Gao et al. 2024), sec. 3.2 and 3.4.2. Differs: similarity by shared words (BM25) or
 by a sentence encoder instead of BERT's features; scores fall when an example misleads.
@@ -23,8 +23,8 @@ from viper.api.library import split_api
 from viper.errors import UsageError
 from viper.prompting.ranking import Embed, KeptEmbeddings, Scores, ranker
 from viper.schema import Query
+from viper.storage.versioned import Ledger
 from viper.strategies.demonstrations import Chosen, Demonstration, WantedDemonstrations
-from viper.tuning.ledger import Ledger
 
 FOLDER = "demonstrations"
 """Of the pool, in the state's folder."""

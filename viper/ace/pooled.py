@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from viper.errors import StoreError, UsageError
 from viper.record import RecordError, record_from_json
 from viper.schema import TASKS, Example, to_json
+from viper.storage.versioned import Entry
 from viper.strategies.demonstrations import PARTS
 from viper.tuning.critique import Critique
-from viper.tuning.ledger import Entry
 
 PRIOR_HELPED, PRIOR_MISLED = 2, 1
 """The prior of :attr:`Pooled.score`, Beta(2, 1): what nobody was shown yet has two thirds."""

@@ -171,9 +171,9 @@ def _write(
     Args:
         run: what else of ``[run]`` is new: the values were chosen with it.
     """
-    from viper.evaluate.runs.files import write_whole
     from viper.evaluate.sweeps import TEMPERATURE
     from viper.profiles.edit import with_values
+    from viper.storage.files import write_file
 
     assert document.path is not None
     chosen = {one.name: one.chosen.value for one in found}
@@ -187,7 +187,7 @@ def _write(
         floor = min(value, known.floor)
         sensitivities[name] = replace(known, fixed=value, start=start, floor=floor)
     out.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(out, with_values(document.path, out.stem, run, sensitivities))
+    write_file(out, with_values(document.path, out.stem, run, sensitivities))
 
 
 def _table(found: Sequence[Sweep]) -> str:

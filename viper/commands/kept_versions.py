@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from viper.tuning.ledger import Ledger
+    from viper.storage.versioned import Ledger
 
 
 def pool_folder(state: Path | None, name: str) -> Path:

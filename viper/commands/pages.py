@@ -28,7 +28,7 @@ def write_run_page(result: RunResult, reasoner: Reasoner, path: Path, command: s
         StoreError: the file cannot be written.
     """
     from viper.commands.progress import status
-    from viper.evaluate.runs.files import file_errors, write_whole
+    from viper.storage.files import file_errors, write_file
     from viper.web.trace_page import Extras, page_of
 
     extras = Extras(command=command, depth=depth_maps(result.trace, result.media, reasoner))
@@ -39,7 +39,7 @@ def write_run_page(result: RunResult, reasoner: Reasoner, path: Path, command: s
         )
         with file_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, page)
+        write_file(path, page)
     click.echo(f"{path}: open it in a browser", err=True)
 
 
@@ -73,18 +73,18 @@ def write_report_page(
         StoreError: a file cannot be written.
     """
     from viper.evaluate.reports.page import report_page
-    from viper.evaluate.runs.files import write_whole
     from viper.evaluate.runs.store import PAGE
+    from viper.storage.files import write_file
 
     path = store.folder / PAGE
-    write_whole(path, report_page(store, report))
+    write_file(path, report_page(store, report))
     try:
         links = _sample_pages(store, samples, mode)
     except (UsageError, SandboxUnavailableError, SandboxHostError) as error:
         click.echo(f"viper: no trace pages: {error}", err=True)
         links = {}
     if links:
-        write_whole(path, report_page(store, report, links))
+        write_file(path, report_page(store, report, links))
     return path
 
 

@@ -97,8 +97,8 @@ def _pages(runs: Sequence[Path], out: Path | None, root: Path | None, mode: Mode
     from viper.commands.pages import samples_of, write_report_page
     from viper.evaluate.reports.page import report_page
     from viper.evaluate.reports.report import report as report_of
-    from viper.evaluate.runs.files import write_whole
     from viper.evaluate.runs.store import RunStore
+    from viper.storage.files import write_file
 
     if out is not None and len(runs) > 1:
         raise UsageError(f"--html --out writes one page, and {len(runs)} runs were named")
@@ -106,7 +106,7 @@ def _pages(runs: Sequence[Path], out: Path | None, root: Path | None, mode: Mode
         with RunStore.read(run) as store:
             made = report_of(store)
             if out is not None:
-                write_whole(out, report_page(store, made))
+                write_file(out, report_page(store, made))
                 click.echo(out)
             else:
                 click.echo(write_report_page(store, made, samples_of(store, root), mode))
@@ -191,7 +191,7 @@ def _deliver(text: str, out: Path | None) -> None:
     if out is None:
         click.echo(text, nl=False)
         return
-    from viper.evaluate.runs.files import write_whole
+    from viper.storage.files import write_file
 
-    write_whole(out, text)
+    write_file(out, text)
     click.echo(out, err=True)

@@ -14,7 +14,7 @@ from typing import Any
 
 from viper.errors import UsageError
 from viper.evaluate.row import Row
-from viper.evaluate.runs.lines import append_line, read_lines
+from viper.storage.json_lines import append_line, read_lines
 
 FEEDBACK = "feedback.jsonl"
 

@@ -11,11 +11,10 @@ from typing import Any
 from viper.errors import UsageError, ViperError
 from viper.evaluate.feedback import COMMENT_ALONE, Feedback, read_feedback
 from viper.evaluate.runs.kept import samples_of_run
-from viper.evaluate.runs.lines import append_line, read_lines
-from viper.evaluate.runs.plain import dumps
 from viper.evaluate.runs.store import RunStore
 from viper.record import record_from_json
 from viper.schema import Trace
+from viper.storage.json_lines import append_line, dumps, read_lines
 from viper.tools.media import media_from
 from viper.tuning.case import Case, is_desired
 

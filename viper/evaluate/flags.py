@@ -14,9 +14,9 @@ from typing import Any
 
 from viper.errors import DataError, StoreError, UsageError
 from viper.evaluate.intervals import Estimate, proportion
-from viper.evaluate.runs.files import write_whole
-from viper.evaluate.runs.lines import append_line, read_lines
 from viper.llm.protocol import LLM
+from viper.storage.files import write_file
+from viper.storage.json_lines import append_line, read_lines
 from viper.tuning.agent.flagging import flagged
 from viper.tuning.agent.language_flagger import flagged_by
 from viper.tuning.agent.workflow import Workflow
@@ -71,7 +71,7 @@ def read_labels(path: Path) -> list[Label]:
 
 def write_labels(path: Path, labels: Sequence[Label]) -> None:
     """Writes labels to a file, in one step, in place of what stood there."""
-    write_whole(path, "".join(f"{json.dumps(asdict(one))}\n" for one in labels))
+    write_file(path, "".join(f"{json.dumps(asdict(one))}\n" for one in labels))
 
 
 def add_label(path: Path, label: Label) -> None:

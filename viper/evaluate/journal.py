@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from viper.evaluate.runs.lines import append_line, read_lines
+from viper.storage.json_lines import append_line, read_lines
 from viper.tuning.lesson import Lesson
 
 JOURNAL = "lessons.jsonl"

@@ -21,9 +21,9 @@ from viper.data.sample import Sample
 from viper.errors import ViperError
 from viper.evaluate.metrics import Metric
 from viper.evaluate.row import Prediction
-from viper.evaluate.runs.lines import append_line, read_lines
 from viper.reasoner import Reasoner, RunOptions, RunResult
 from viper.schema import Example, Query
+from viper.storage.json_lines import append_line, read_lines
 from viper.strategies.base import Components, Wanted
 from viper.strategies.demonstrations import NoDemonstrations
 from viper.strategies.writing import REDRAWS

@@ -16,9 +16,8 @@ import numpy as np
 from viper.errors import StoreError, UsageError
 from viper.record import RecordError, record_from_json
 from viper.schema import to_json
+from viper.storage.versioned import Arrays, Entry
 from viper.tools.soft_prompts import WITHOUT_CONCEPT, SoftPrompt
-from viper.tuning.ledger import Entry
-from viper.tuning.ledger_files import Arrays
 
 MOST_VECTORS, MOST_WIDTH, MOST_FEATURE = 4_096, 8_192, 65_536
 LONGEST_CONCEPT = 200

@@ -2,7 +2,7 @@
 
 A prompt is learned from one instance and stands in the pool with that instance's feature; an input
 gets the mean of a concept's prompts, weighted by how like their instances it is. Every update is
-one whole version (:mod:`viper.tuning.ledger`); any earlier one can be rolled back to.
+one whole version (:mod:`viper.storage.versioned`); any earlier one can be rolled back to.
 
 Source: CLOVA (Gao et al. 2024), sec. 3.4.1; its supplement, sec. 8. Differs: theirs lives in
 memory; here prompts carry their evidence and the id of the model that they were trained for.
@@ -14,6 +14,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from viper.errors import StoreError, UsageError
+from viper.storage.versioned import Ledger
 from viper.tools.cache import ComputeCache
 from viper.tools.roles import Floats
 from viper.tools.soft_prompts import LEAST_ALIKE, NEAREST, SoftPrompt, mixed, unit_features
@@ -28,7 +29,6 @@ from viper.tuning.kept_prompts import (
     soft_prompt,
     topic_of,
 )
-from viper.tuning.ledger import Ledger
 
 FOLDER = "prompts"
 """Of the pool, in the state's folder."""

@@ -15,9 +15,10 @@ from typing import Any
 from viper.errors import StoreError, UsageError
 from viper.record import record_from_json
 from viper.schema import to_json
+from viper.storage.files import read_plain_file, write_file
+from viper.storage.versioned import MOST_BYTES
 from viper.tools.soft_prompts import SoftPrompt
 from viper.tuning.kept_prompts import Evidence, arrays_of
-from viper.tuning.ledger_files import plain_content, write_file
 from viper.tuning.soft_prompts.base import Trained
 
 _RECORD = "record"
@@ -39,7 +40,7 @@ class TrainedFiles(MutableMapping[tuple[Any, ...], Sequence[Trained]]):
 
     def __getitem__(self, key: tuple[Any, ...]) -> Sequence[Trained]:
         try:
-            return _read(plain_content(self._path(key)), repr(key))
+            return _read(read_plain_file(self._path(key), MOST_BYTES), repr(key))
         except (StoreError, UsageError):
             raise KeyError(key) from None
 

@@ -14,11 +14,11 @@ from viper.errors import ViperError
 from viper.evaluate.journal import JOURNAL, Journal
 from viper.evaluate.reports.tables import target_words
 from viper.evaluate.row import Row
-from viper.evaluate.runs.files import file_errors, write_whole
 from viper.evaluate.runs.manifest import Manifest
 from viper.evaluate.runs.store import PAGE, RunStore
 from viper.record import record_from_json
 from viper.schema import Trace
+from viper.storage.files import file_errors, write_file
 from viper.strategies.replay import Replayer
 from viper.tools.media import media_from
 from viper.tuning.lesson import Lesson
@@ -58,7 +58,7 @@ class SamplePages:
             return None
         with file_errors(path):
             path.parent.mkdir(exist_ok=True)
-        write_whole(path, page)
+        write_file(path, page)
         return address
 
     def _page(self, row: Row) -> str | None:

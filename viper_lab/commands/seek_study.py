@@ -18,8 +18,8 @@ from viper.commands.option_groups import root_option
 from viper.commands.options import open_profile, profile_options
 from viper.commands.out_path import OutPath
 from viper.errors import EXIT_OK, MissingExtraError, UsageError
-from viper.evaluate.runs.files import write_whole
 from viper.evaluate.runs.store import RunStore
+from viper.storage.files import write_file
 from viper.strategies.seek.graph import graph_text
 from viper_lab.study.records import (
     Session,
@@ -139,10 +139,10 @@ def induce(records: Path, out: Path, examples: Path | None, name: str, least: fl
     found = records_graph(sessions, name, least)
     people = len({one.participant for one in sessions})
     text = graph_text(found, f"of {len(sessions)} questions by {people} participants")
-    write_whole(out, text)
+    write_file(out, text)
     if examples is not None:
         lines = [json.dumps(asdict(one), ensure_ascii=False) for one in examples_of(sessions)]
-        write_whole(examples, "".join(f"{line}\n" for line in lines))
+        write_file(examples, "".join(f"{line}\n" for line in lines))
         click.echo(f"{examples}: {len(lines)} decisions", err=True)
     edges = sum(len(allowed) for allowed in found.states.values())
     click.echo(f"{out}: {len(found.states)} states, {edges} transitions")

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from viper.evaluate.intervals import over_seeds
-from viper.evaluate.runs.files import write_whole
+from viper.storage.files import write_file
 from viper.tools.hub import ToolHub
 from viper.tuning.prompt_pool import PromptPool
 from viper.tuning.soft_prompts.base import TOOLS, TunerOptions
@@ -81,7 +81,7 @@ def tool_outcome(
         return _outcome(json.loads(path.read_text("utf-8")))
     folder.mkdir(parents=True, exist_ok=True)
     found = _measured(hub, course, folder / f"pool-{slug_of(course)}", say)
-    write_whole(path, json.dumps(_plain(found)))
+    write_file(path, json.dumps(_plain(found)))
     return found
 
 

@@ -16,13 +16,13 @@ from viper.api.sets import ApiSet
 from viper.data.sample import Sample, Where
 from viper.errors import UsageError
 from viper.evaluate.evaluation import Evaluation, model_ids
-from viper.evaluate.runs.files import write_whole
 from viper.evaluate.workflows import Making, make_workflows
 from viper.llm.adapters import ADAPTER_CONFIG
 from viper.llm.gathered import BATCH, GatheredLLM
 from viper.llm.transformers_llm import TransformersLLM
 from viper.prompting.exploring import explore_prompt
 from viper.reasoner import Reasoner, RunOptions
+from viper.storage.files import write_file
 from viper.strategies.base import Components
 from viper.tuning.agent.masking import masked
 from viper.tuning.agent.training import Tuned, TuneSettings, token_count, tune
@@ -145,7 +145,7 @@ class DwimStudy:
         file = self.folder / STUDY
         if not file.is_file():
             self.folder.mkdir(parents=True, exist_ok=True)
-            write_whole(file, json.dumps(what, indent=2) + "\n")
+            write_file(file, json.dumps(what, indent=2) + "\n")
             return
         try:
             there = json.loads(file.read_text(encoding="utf-8"))

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from viper.evaluate.intervals import over_seeds
-from viper.evaluate.runs.files import write_whole
+from viper.storage.files import write_file
 from viper.tools.hub import ToolHub
 from viper.tools.matcher_open_clip import OpenClipMatcher
 from viper.tools.models import ModelSet
@@ -106,7 +106,7 @@ def _asked_of_trained(
         count=10 * course.count,
         seed=course.seed,
     )
-    write_whole(path, json.dumps([[asdict(one) for one in part] for part in (new, old)]))
+    write_file(path, json.dumps([[asdict(one) for one in part] for part in (new, old)]))
     return new, old
 
 

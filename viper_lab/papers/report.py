@@ -10,7 +10,7 @@ from typing import Any
 from viper.evaluate.reports.escape import for_terminal
 from viper.evaluate.reports.page import rendered_page
 from viper.evaluate.reports.tables import aligned
-from viper.evaluate.runs.files import write_whole
+from viper.storage.files import write_file
 from viper_lab.papers.plots import gain_plot, score_plot
 from viper_lab.papers.result import POINTS, Claim, Entry, Gain, Reproduction, in_points
 
@@ -20,8 +20,8 @@ REPORT, PAGE = "report.json", "report.html"
 def write_reports(found: Reproduction, folder: Path) -> None:
     """Writes ``report.json`` and ``report.html``, each in one step."""
     folder.mkdir(parents=True, exist_ok=True)
-    write_whole(folder / REPORT, json.dumps(found.to_json(), indent=2, allow_nan=False) + "\n")
-    write_whole(folder / PAGE, page(found))
+    write_file(folder / REPORT, json.dumps(found.to_json(), indent=2, allow_nan=False) + "\n")
+    write_file(folder / PAGE, page(found))
 
 
 def page(found: Reproduction) -> str:

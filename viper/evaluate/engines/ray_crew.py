@@ -14,8 +14,7 @@ from viper.evaluate.engines.ray_actor import Orders, Ready, Refused, Shard
 from viper.evaluate.engines.ray_cluster import Share
 from viper.evaluate.engines.work import Done
 from viper.evaluate.evaluation import Evaluation
-from viper.evaluate.runs.environment import Environment
-from viper.evaluate.runs.manifest import Manifest, SetDescription, differences
+from viper.evaluate.runs.manifest import Environment, Manifest, SetDescription, differences
 
 _FALSE_STARTS = 3
 """An actor that dies so often before it has begun is not replaced again."""

@@ -9,9 +9,9 @@ from typing import Any
 from viper.errors import UsageError
 from viper.evaluate.intervals import Paired, paired
 from viper.evaluate.row import Row
-from viper.evaluate.runs.plain import plain
 from viper.evaluate.runs.store import RunStore
 from viper.schema import to_json
+from viper.storage.json_lines import plain
 
 RIGHT = 0.5
 """A sample counts as right from this score on: all of a 0-or-1 score, acc@0.5 of an overlap."""

@@ -20,8 +20,8 @@ from viper.evaluate.metrics import Figures, Metric, metric
 from viper.evaluate.reports.error_diagram import error_diagram, is_fallback
 from viper.evaluate.row import Row
 from viper.evaluate.runs.manifest import Manifest
-from viper.evaluate.runs.plain import plain
 from viper.evaluate.runs.store import RunStore
+from viper.storage.json_lines import plain
 
 REPORT_VERSION = 1
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from viper.evaluate.reports.error_diagram import PARTS
 from viper.evaluate.reports.escape import for_csv, for_markdown, for_terminal
 from viper.evaluate.row import Row
-from viper.evaluate.runs.plain import plain
+from viper.storage.json_lines import plain
 
 Format = Literal["table", "csv", "markdown", "json"]
 FORMATS: tuple[Format, ...] = ("table", "csv", "markdown", "json")

@@ -1,22 +1,48 @@
-"""What a run was asked to do, with what: ``run.json``, and whether two runs are the same one."""
+"""What a run was asked to do, where and with what: ``run.json``; are two runs the same one?
+
+It tells no keys, no secrets, and not where somebody's home is.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
+import platform
+import re
+import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
 from viper.data.sample import Sample, Where
 from viper.errors import StoreError
-from viper.evaluate.runs.environment import Environment
-from viper.evaluate.runs.plain import dumps, plain
-from viper.evaluate.runs.redact import redacted, redacted_arguments
 from viper.record import RecordError, record_from_json
+from viper.storage.json_lines import dumps, plain
 
 MANIFEST_VERSION = 1
+
+PACKAGES = {
+    "viper": "viper-reasoner",
+    "torch": "torch",
+    "transformers": "transformers",
+    "open_clip": "open_clip_torch",
+    "numpy": "numpy",
+}
+"""Name in the manifest to name of the distribution."""
+
+_PACKAGE = Path(__file__).resolve().parents[2]
+_GIT_TIMEOUT_S = 10.0
+
+HIDDEN = "[hidden]"
+
+_SECRET_NAME = re.compile(
+    r"(^|[-_])(api[-_]?key|key|secret|passw(or)?d|token|authorization|credentials?)$", re.IGNORECASE
+)
+_SECRET_VALUE = re.compile(r"\b(sk|hf|ghp|gsk|xai)[-_][A-Za-z0-9_-]{16,}|\bBearer\s+\S+")
+_USER_IN_URL = re.compile(r"(?<=://)[^/@\s]+@")
 
 _NO_INFLUENCE = ("path", "description", "name", "preload", "max_memory_gb", "bank", "critic")
 """Keys of a profile that change no answer, or that a hash stands for."""
@@ -41,6 +67,33 @@ class SetDescription:
     def of(cls, name: str, where: Where, samples: Sequence[Sample]) -> SetDescription:
         """The description of the samples that a run will go through."""
         return cls(name, where.split, where.seed, where.limit, len(samples), samples_hash(samples))
+
+
+@dataclass(frozen=True)
+class Environment:
+    """What a run was made with.
+
+    Attributes:
+        versions: of viper, python and the packages that compute; without those not installed.
+        revision: git revision of the source tree, with ``+changes`` where files of the package
+            differ from it; None outside a checkout.
+        platform: operating system, kernel and processor in words.
+    """
+
+    versions: Mapping[str, str]
+    revision: str | None
+    platform: str
+
+    @classmethod
+    def here(cls) -> Environment:
+        """This process's; imports none of the packages."""
+        versions = {"python": platform.python_version()}
+        for name, distribution in PACKAGES.items():
+            try:
+                versions[name] = version(distribution)
+            except PackageNotFoundError:
+                continue
+        return cls(versions, revision(_PACKAGE), platform.platform())
 
 
 @dataclass(frozen=True)
@@ -189,3 +242,64 @@ def _flat(values: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
             yield from _flat(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", value
+
+
+def revision(package: Path) -> str | None:
+    """The git revision of the checkout that a package's folder is the source of.
+
+    None where there is no git, no checkout, or the package lies deeper in somebody else's
+    (an environment inside a repository).
+    """
+    top = _git(package, "rev-parse", "--show-toplevel")
+    if top is None or Path(top).resolve() != package.parent:
+        return None
+    head = _git(package, "rev-parse", "HEAD")
+    changes = _git(package, "status", "--porcelain", "--", ".")
+    return f"{head}+changes" if head and changes else head
+
+
+def _git(folder: Path, *arguments: str) -> str | None:
+    command = ["git", "-C", str(folder), *arguments]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=_GIT_TIMEOUT_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def redacted(value: Any) -> Any:
+    """JSON values without what a name or a form gives away as secret, homes written as ``~``."""
+    if isinstance(value, Mapping):
+        return {
+            key: HIDDEN if item and _SECRET_NAME.search(str(key)) else redacted(item)
+            for key, item in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [redacted(item) for item in value]
+    return _text(value) if isinstance(value, str) else value
+
+
+def redacted_arguments(arguments: Sequence[str]) -> tuple[str, ...]:
+    """A command line as typed, the values of options like ``--api-key`` hidden."""
+    shown: list[str] = []
+    hide = False
+    for argument in arguments:
+        name, equals, _ = argument.partition("=")
+        secret = argument.startswith("--") and bool(_SECRET_NAME.search(name))
+        if hide:
+            shown.append(HIDDEN)
+        elif secret and equals:
+            shown.append(f"{name}={HIDDEN}")
+        else:
+            shown.append(_text(argument))
+        hide = secret and not equals
+    return tuple(shown)
+
+
+def _text(text: str) -> str:
+    home = str(Path.home())
+    if len(home) > 1:
+        text = re.sub(rf"{re.escape(home)}(?=/|$)", "~", text)
+    return _SECRET_VALUE.sub(HIDDEN, _USER_IN_URL.sub(f"{HIDDEN}@", text))

@@ -1,4 +1,4 @@
-"""A judged sample as a line of the table, and back."""
+"""The table of judged samples: its columns, a sample as a line of it, and back."""
 
 from __future__ import annotations
 
@@ -9,14 +9,61 @@ from dataclasses import fields
 from typing import Any
 
 from viper.evaluate.row import Row
-from viper.evaluate.runs.database import COLUMNS
-from viper.evaluate.runs.plain import dumps
 from viper.record import record_from_json
 from viper.schema import Trace, Usage
+from viper.storage.json_lines import dumps
+from viper.storage.sqlite import Format
+
+COLUMNS = {
+    "sample_id": "TEXT NOT NULL",
+    "seed": "INTEGER NOT NULL",
+    "position": "INTEGER NOT NULL",
+    "score": "REAL NOT NULL",
+    "failure": "TEXT",
+    "message": "TEXT",
+    "prediction": "TEXT",
+    "target": "TEXT NOT NULL",
+    "text": "TEXT NOT NULL",
+    "task": "TEXT NOT NULL",
+    "options": "TEXT NOT NULL",
+    "groups": "TEXT NOT NULL",
+    "cluster": "TEXT NOT NULL",
+    "files": "TEXT NOT NULL",
+    "program": "TEXT",
+    "marks": "TEXT NOT NULL",
+    "details": "TEXT NOT NULL",
+    "seconds": "REAL NOT NULL",
+    "llm_calls": "INTEGER NOT NULL",
+    "prompt_tokens": "INTEGER NOT NULL",
+    "completion_tokens": "INTEGER NOT NULL",
+    "model_calls": "INTEGER NOT NULL",
+    "cost_usd": "REAL",
+    "tools": "TEXT NOT NULL",
+    "trace": "TEXT",
+}
+"""Columns of ``samples``; the trace comes last, so that reading the others skips its pages."""
+
+RUN = Format(
+    tables=(
+        f"""CREATE TABLE samples (
+            {", ".join(f'"{name}" {kind}' for name, kind in COLUMNS.items())},
+            PRIMARY KEY (sample_id, seed)
+        )""",
+        "CREATE UNIQUE INDEX samples_in_order ON samples (position, seed)",
+        "CREATE INDEX samples_by_score ON samples (score, failure)",
+        "CREATE TABLE sessions (started TEXT NOT NULL, process INTEGER NOT NULL, revision TEXT, "
+        "arguments TEXT NOT NULL)",
+    ),
+    version=1,
+    application_id=0x56495052,  # "VIPR"
+    synchronous="NORMAL",
+    repair="restore a copy, or start anew with another --out",
+    elsewhere="choose another --out",
+)
+"""The SQLite file of a run. After a power cut ``--resume`` answers the last samples again."""
 
 ROW_COLUMNS = [name for name in COLUMNS if name not in ("tools", "trace")]
 """What :func:`row_from` reads, in this order."""
-
 
 _JSON = frozenset(
     {"prediction", "target", "options", "groups", "files", "marks", "details", "tools", "trace"}

@@ -13,18 +13,17 @@ from typing import Any
 
 from viper.errors import StoreError, UsageError
 from viper.evaluate.row import Row
-from viper.evaluate.runs.database import COLUMNS, database_errors, open_to_read, open_to_write
-from viper.evaluate.runs.files import file_errors, write_whole
-from viper.evaluate.runs.lock import RunLock
 from viper.evaluate.runs.manifest import Manifest, differences
-from viper.evaluate.runs.plain import dumps
-from viper.evaluate.runs.rows import ROW_COLUMNS, row_from, values_of
+from viper.evaluate.runs.rows import COLUMNS, ROW_COLUMNS, RUN, row_from, values_of
 from viper.schema import Trace
+from viper.storage.files import WriterLock, file_errors, write_file
+from viper.storage.json_lines import dumps
+from viper.storage.sqlite import database_errors, in_memory, open_to_read, open_to_write
 
 MANIFEST, DATABASE, LOCK = "run.json", "samples.db", "run.lock"
 REPORT, PAGE = "report.json", "report.html"
 
-_OURS = frozenset({LOCK, f".{MANIFEST}.tmp"})
+
 _PAGE_ROWS = 200
 _NAMED_FILES = 3
 _TWICE = (sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY, sqlite3.SQLITE_CONSTRAINT_UNIQUE)
@@ -51,7 +50,7 @@ class RunStore:
         folder: Path,
         manifest: Manifest,
         connection: sqlite3.Connection,
-        lock: RunLock | None = None,
+        lock: WriterLock | None = None,
     ) -> None:
         self.folder, self.manifest = folder, manifest
         self._connection, self._lock = connection, lock
@@ -91,21 +90,24 @@ class RunStore:
         """
         if not (folder / MANIFEST).is_file():
             raise UsageError(f"{folder}: not the folder of a run ({MANIFEST} is missing)")
-        return cls(folder, read_manifest(folder), open_to_read(folder / DATABASE))
+        manifest = read_manifest(folder)
+        # A run that was ended before its first sample has no database: it reads as empty.
+        return cls(folder, manifest, open_to_read(folder / DATABASE, RUN) or in_memory(RUN))
 
     @classmethod
     def _begin(cls, folder: Path, manifest: Manifest, *, resuming: bool) -> RunStore:
         with file_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
-        lock = RunLock(folder / LOCK)
+        lock = WriterLock(folder / LOCK, "this run")
         try:
             if resuming and (folder / MANIFEST).exists():
                 first = _same_run(folder, manifest)
             else:
                 check_free(folder)
                 first = manifest
-                write_whole(folder / MANIFEST, _indented(manifest.to_json()))
-            store = cls(folder, first, open_to_write(folder / DATABASE), lock)
+                write_file(folder / MANIFEST, _indented(manifest.to_json()))
+            connection = open_to_write(folder / DATABASE, RUN, examine=True)
+            store = cls(folder, first, connection, lock)
         except BaseException:
             lock.release()
             raise
@@ -217,9 +219,9 @@ class RunStore:
         Raises:
             StoreError: full disk or another I/O error.
         """
-        write_whole(self.folder / REPORT, _indented(report))
+        write_file(self.folder / REPORT, _indented(report))
         if html is not None:
-            write_whole(self.folder / PAGE, html)
+            write_file(self.folder / PAGE, html)
 
     def _note_session(self, manifest: Manifest) -> None:
         values = (
@@ -229,7 +231,7 @@ class RunStore:
             dumps(manifest.to_json()["arguments"]),
         )
         try:
-            with database_errors(self.folder / DATABASE):
+            with database_errors(self.folder / DATABASE, RUN):
                 self._connection.execute("INSERT INTO sessions VALUES (?, ?, ?, ?)", values)
         except StoreError:
             self.close()
@@ -237,19 +239,19 @@ class RunStore:
 
     def _insert(self, row: Row, values: list[Any]) -> None:
         path = self.folder / DATABASE
-        try:
-            with self._turn, database_errors(path):
+        with self._turn, database_errors(path, RUN):
+            try:
                 self._connection.execute(_INSERT, values)
-        except sqlite3.IntegrityError as error:
-            if error.sqlite_errorcode not in _TWICE:
-                raise
-            raise StoreError(
-                f"{path}: sample {row.sample_id!r} under seed {row.seed}, or another one in its "
-                "place, is stored already"
-            ) from None
+            except sqlite3.IntegrityError as error:
+                if error.sqlite_errorcode not in _TWICE:
+                    raise
+                raise StoreError(
+                    f"{path}: sample {row.sample_id!r} under seed {row.seed}, or another one in "
+                    "its place, is stored already"
+                ) from None
 
     def _select(self, query: str, values: tuple[Any, ...] = ()) -> list[Any]:
-        with self._turn, database_errors(self.folder / DATABASE):
+        with self._turn, database_errors(self.folder / DATABASE, RUN):
             return self._connection.execute(query, values).fetchall()
 
 
@@ -294,7 +296,7 @@ def check_free(folder: Path) -> None:
             return
         if not folder.is_dir():
             raise UsageError(f"{folder}: a file; choose a new folder for the run")
-        names = sorted(path.name for path in folder.iterdir() if path.name not in _OURS)
+        names = sorted(path.name for path in folder.iterdir() if not _is_left_over(path.name))
     if MANIFEST in names:
         raise UsageError(
             f"{folder}: holds a run; continue it with --resume or choose another --out"
@@ -302,6 +304,11 @@ def check_free(folder: Path) -> None:
     if names:
         shown = ", ".join(names[:_NAMED_FILES]) + (", …" if len(names) > _NAMED_FILES else "")
         raise UsageError(f"{folder}: holds other files ({shown}); choose a new folder for the run")
+
+
+def _is_left_over(name: str) -> bool:
+    """Whether a file is what a process that was killed before its run began leaves."""
+    return name == LOCK or (name.startswith(f".{MANIFEST}.") and name.endswith(".tmp"))
 
 
 def _indented(values: Mapping[str, Any]) -> str:

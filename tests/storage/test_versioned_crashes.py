@@ -13,9 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.tuning.ledger_writer import MEMBERS
-from viper.tuning.ledger import Ledger
-from viper.tuning.ledger_change import FILES, INDEX
+from tests.storage.ledger_writer import MEMBERS
+from viper.storage.versioned import FILES, INDEX, Ledger
 
 WRITER = Path(__file__).with_name("ledger_writer.py")
 ROOT = WRITER.parents[2]
@@ -24,7 +23,7 @@ GROUPS = 10_000
 
 def writer(folder: Path, groups: int = GROUPS) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "tests.tuning.ledger_writer", str(folder), str(groups)],
+        [sys.executable, "-m", "tests.storage.ledger_writer", str(folder), str(groups)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

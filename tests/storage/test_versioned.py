@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from viper.errors import StoreError, UsageError
-from viper.tuning.ledger import Entry, Ledger
-from viper.tuning.ledger_change import FILES, INDEX
+from viper.storage.versioned import FILES, INDEX, Entry, Ledger
 
 
 def put(ledger: Ledger, key: str, value: object, topic: str = "t") -> int:

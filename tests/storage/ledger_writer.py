@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from viper.tuning.ledger import Change, Entry, Ledger
+from viper.storage.versioned import Change, Entry, Ledger
 
 MEMBERS = 3
 

@@ -1,0 +1,1 @@
+"""Keep data on disk: whole files, JSON lines, SQLite files, and stores of whole versions."""

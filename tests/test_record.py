@@ -6,11 +6,19 @@ import json
 import subprocess
 import sys
 from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from viper.record import RecordError, RunRecord, record_from_json, result_record
+from viper.errors import UsageError
+from viper.record import (
+    RecordError,
+    RunRecord,
+    record_from_json,
+    record_from_toml,
+    result_record,
+)
 from viper.schema import (
     Answer,
     Failure,
@@ -176,3 +184,47 @@ def test_programs_and_the_command_line_start_without_the_validator() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
+
+
+@dataclass(frozen=True)
+class Box:
+    __pydantic_config__ = {"extra": "forbid"}
+
+    side: float
+    tags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Shelf:
+    __pydantic_config__ = {"extra": "forbid"}
+
+    name: str
+    boxes: dict[str, Box] = field(default_factory=dict)
+    count: int = 0
+
+
+def test_a_file_of_toml_is_a_record(tmp_path: Path) -> None:
+    path = tmp_path / "shelf.toml"
+    path.write_text('count = 2\n[boxes.small]\nside = 1\ntags = ["a"]\n')
+    shelf = record_from_toml(Shelf, path, name="shelf")
+    assert shelf == Shelf("shelf", {"small": Box(1.0, ("a",))}, 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('\ncount = "2"', r":2: count: input should be a valid integer, got '2'$"),
+        ("count = true", ":1: count: input should be a valid integer, got True$"),
+        ("# count\n\ncolour = 3", ":3: colour: unknown key; known: name, boxes, count$"),
+        ("[boxes.a]\nside = 1\n[boxes.b]\n\nside = 'x'", r":5: boxes\.b\.side: .*, got 'x'$"),
+        ("[boxes]\na = { side = 1, depth = 2 }", r":2: boxes\.a\.depth: unknown key$"),
+        ("[boxes.a]\ntags = ['x', 3]", r":1: boxes\.a\.side: field required$"),
+        ("[boxes", r"cannot be read as TOML \("),
+    ],
+)
+def test_what_is_wrong_in_a_file_of_toml_is_one_line(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "shelf.toml"
+    path.write_text(text)
+    with pytest.raises(UsageError, match=f"shelf.toml.*{said}") as caught:
+        record_from_toml(Shelf, path, name="shelf")
+    assert "\n" not in str(caught.value)

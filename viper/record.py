@@ -7,45 +7,120 @@ record: pydantic checks JSON values against their annotations, and the HTTP sche
 from __future__ import annotations
 
 import dataclasses
+import json
+import re
+import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, make_dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
-from viper.errors import ViperError
+from viper.errors import UsageError, ViperError
 from viper.schema import Answer, ToolCall, Trace, Turn, to_json
 
 _R = TypeVar("_R")
 
 _LONGEST_VALUE = 60
+_MAX_TOML_BYTES = 256 << 10
 
 
 class RecordError(ViperError, ValueError):
-    """JSON values are not the record that they should be; names the key and the value seen."""
+    """Values are not the record that they should be; names the key and the value seen.
+
+    Attributes:
+        keys: to the value, from the outside in.
+        problem: with it.
+    """
 
     code = "record"
 
+    def __init__(self, keys: Sequence[str | int], problem: str) -> None:
+        self.keys, self.problem = tuple(keys), problem
+        super().__init__(f"{'.'.join(map(str, keys))}: {problem}" if keys else problem)
 
-def record_from_json(kind: type[_R], values: Any) -> _R:
+
+def record_from_json(kind: type[_R], values: Any, *, strict: bool = False) -> _R:
     """Return the record that :func:`viper.schema.to_json` turned into these values.
 
-    Unknown keys are ignored, so that records of a later version can be read.
+    Unknown keys are ignored, so that records of a later version can be read, unless the record's
+    ``__pydantic_config__`` forbids them.
+
+    Args:
+        kind: of the record.
+        values: plain JSON values.
+        strict: refuse ``"3"`` and ``true`` for a number, and numbers for truth values.
 
     Raises:
         RecordError: a field without a default is missing, or a value has another type.
     """
     from pydantic import ValidationError
 
+    adapter = _adapter(kind)  # type: ignore[arg-type]
     try:
-        record: _R = _adapter(kind).validate_python(values)  # type: ignore[arg-type]
+        if strict:
+            text = json.dumps(values, default=str)
+            record: _R = adapter.validate_json(text, strict=True)
+        else:
+            record = adapter.validate_python(values)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
-        message = first["msg"][0].lower() + first["msg"][1:]
-        if first["type"] != "missing":
-            message += f", got {repr(first['input'])[:_LONGEST_VALUE]}"
-        key = ".".join(map(str, first["loc"]))
-        raise RecordError(f"{key}: {message}" if key else message) from None
+        problem = first["msg"][0].lower() + first["msg"][1:]
+        if first["type"] == "unexpected_keyword_argument":
+            problem = "unknown key"
+            if len(first["loc"]) == 1:
+                names = (one.name for one in dataclasses.fields(kind))  # type: ignore[arg-type]
+                problem += f"; known: {', '.join(names)}"
+        elif first["type"] != "missing":
+            problem += f", got {repr(first['input'])[:_LONGEST_VALUE]}"
+        raise RecordError(first["loc"], problem) from None
     return record
+
+
+def record_from_toml(kind: type[_R], path: Path, **defaults: Any) -> _R:
+    """Return the record in a small TOML file.
+
+    Args:
+        kind: of the record.
+        path: of the file.
+        defaults: of fields that the file does not name.
+
+    Raises:
+        UsageError: it cannot be read or is too large, or a value is wrong; names the line.
+    """
+    text, values = read_toml(path)
+    try:
+        return record_from_json(kind, {**defaults, **values}, strict=True)
+    except RecordError as error:
+        raise UsageError(f"{path}:{toml_line(text, error.keys)}: {error}") from None
+    except UsageError as error:
+        raise UsageError(f"{path}: {error}") from None
+
+
+def read_toml(path: Path) -> tuple[str, dict[str, Any]]:
+    """Return the text and the values of a small TOML file.
+
+    Raises:
+        UsageError: it cannot be read, or is too large.
+    """
+    try:
+        if path.stat().st_size > _MAX_TOML_BYTES:
+            raise UsageError(f"{path}: larger than {_MAX_TOML_BYTES:,} bytes")
+        text = path.read_text("utf-8")
+        return text, tomllib.loads(text)
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+        raise UsageError(f"{path}: cannot be read as TOML ({str(error)[:120]})") from None
+
+
+def toml_line(text: str, keys: Sequence[str | int]) -> int:
+    """Return the line of a TOML text that defines a key, or its nearest table; 1 for neither."""
+    lines = [line.partition("#")[0] for line in text.splitlines()]
+    number = 1
+    for key in keys:
+        named = re.compile(rf'(^|[{{\[,.\s])"?{re.escape(str(key))}"?\s*[=.\]]')
+        there = (at for at, line in enumerate(lines, 1) if at >= number and named.search(line))
+        number = next(there, number)
+    return number
 
 
 @cache

@@ -7,12 +7,10 @@ group ``viper.learning_data`` names an object with the methods of :class:`DrawnD
 
 from __future__ import annotations
 
-import dataclasses
-import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol, get_args
+from typing import Literal, Protocol, get_args
 
 from viper.ace.growth import Origin
 from viper.ace.pool import FOLDER as DEMONSTRATIONS
@@ -21,6 +19,7 @@ from viper.api.spec import api_hash
 from viper.data.lvis import Lvis
 from viper.errors import UnknownNameError, UsageError
 from viper.plugins import offered
+from viper.record import record_from_toml
 from viper.strategies.base import Components
 from viper.tuning.collect import POSITIVES, AnnotatedStore, PictureSearch
 from viper.tuning.language_reflector import LanguageReflector
@@ -39,8 +38,6 @@ Reflection = Literal[
 """``llm``: globally, then locally, as in the paper; the last three are for ablations."""
 
 ENTRY_POINTS = "viper.learning_data"
-
-_MOST_TOML = 64_000
 
 
 @dataclass(frozen=True)
@@ -207,7 +204,7 @@ def _search(data: Data, components: Components, state: Path) -> PictureSearch | 
         return None
     path = Path(name)
     if path.suffix == ".toml":
-        return WebSearch(web_service(path), state / "web-pictures")
+        return WebSearch(record_from_toml(PictureService, path), state / "web-pictures")
     if not path.is_dir():
         names = ", ".join([*drawn, "none"])
         raise UsageError(
@@ -217,36 +214,6 @@ def _search(data: Data, components: Components, state: Path) -> PictureSearch | 
     from viper.tuning.picture_folder import FolderSearch
 
     return FolderSearch(path, components.hub.models.shared("matcher"), state)
-
-
-def web_service(path: Path) -> PictureService:
-    """A search on the web as a file describes it: its fields at the top of a TOML file.
-
-    Raises:
-        UsageError: no such file, no TOML, or a field that is none.
-    """
-    try:
-        if path.stat().st_size > _MOST_TOML:
-            raise UsageError(f"{path}: larger than {_MOST_TOML} bytes; no description of a search")
-        values: dict[str, Any] = tomllib.loads(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise UsageError(f"{path}: cannot be read as TOML ({error})") from None
-    known = {one.name: one for one in dataclasses.fields(PictureService) if one.name != "backoff"}
-    for name, value in values.items():
-        if name not in known:
-            raise UnknownNameError("field of a web search", name, tuple(known))
-        if name == "hosts":
-            if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-                raise UsageError(f"{path}: hosts must be a list of texts")
-            values[name] = tuple(value)
-        elif not isinstance(value, str | int | float) or isinstance(value, bool):
-            raise UsageError(f"{path}: {name} must be a text or a number")
-    if "address" not in values:
-        raise UsageError(f'{path}: no address; expected address = "https://…?q={{text}}"')
-    try:
-        return PictureService(**values)
-    except TypeError as error:
-        raise UsageError(f"{path}: {error}") from None
 
 
 def every_tool(only: Sequence[str]) -> frozenset[str] | None:

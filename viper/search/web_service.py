@@ -43,6 +43,8 @@ class WebService:
         UsageError: an address or a host that is none, no place for the text, or a bad limit.
     """
 
+    __pydantic_config__ = {"extra": "forbid"}
+
     address: str
     items: str = "items"
     hosts: tuple[str, ...] = ()

@@ -73,10 +73,10 @@ def test_shipped_ones_can_be_read() -> None:
     ("text", "says"),
     [
         ('actions = ["fly"]', "unknown action 'fly'; known: caption"),
-        ("actions = 3", "expected actions ="),
-        ('actions = []\nsplits = "no"', "splits = true or false"),
-        ("actions = [1]", "unknown action '1'"),
-        ("actions = []\nx = 1", "unknown key 'x'"),
+        ("actions = 3", "mine.toml:1: actions: .*, got 3"),
+        ('actions = []\nsplits = "no"', "mine.toml:2: splits: .*, got 'no'"),
+        ("actions = [1]", "mine.toml:1: actions.0: .*, got 1"),
+        ("actions = []\nx = 1", "mine.toml:2: x: unknown key; known: name, actions"),
     ],
 )
 def test_a_broken_file_says_what_is_wrong(tmp_path, text: str, says: str) -> None:

@@ -16,13 +16,12 @@ A state is the last action that told something. Source: AVIS (Hu et al. 2023), s
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from viper.errors import UnknownNameError, UsageError
+from viper.record import record_from_toml
 from viper.strategies.seek.names import ACTIONS
 
 START = "START"
@@ -31,9 +30,6 @@ SHIPPED = Path(__file__).parent / "graphs"
 
 EVERY = "every"
 """The graph in which every action may follow every other: seeking without guidance."""
-
-_KEYS = ("name", "states", "instructions", "counts", "description")
-_MAX_BYTES = 256 << 10
 
 
 @dataclass(frozen=True)
@@ -46,10 +42,13 @@ class TransitionGraph:
         counts: state to action to how often it was taken there; empty where nobody counted.
     """
 
+    __pydantic_config__ = {"extra": "forbid"}
+
     name: str
     states: Mapping[str, tuple[str, ...]]
     instructions: Mapping[str, str] = field(default_factory=dict)
     counts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    description: str = field(default="", compare=False)
 
     def allowed(self, state: str, excluded: Collection[str] = ()) -> tuple[str, ...]:
         """What may be done at a state but for what was excluded there."""
@@ -107,24 +106,10 @@ def every_action() -> TransitionGraph:
 
 def read_graph(path: Path) -> TransitionGraph:
     """The graph in a file; raises as :func:`load_graph`."""
-    graph = _graph(read_toml(path), str(path))
+    graph = record_from_toml(TransitionGraph, path, name=path.stem)
     for problem in problems(graph):
         raise UsageError(f"{path}: {problem}")
     return graph
-
-
-def read_toml(path: Path) -> dict[str, Any]:
-    """What a small file of TOML says.
-
-    Raises:
-        UsageError: it cannot be read, or is too large.
-    """
-    try:
-        if path.stat().st_size > _MAX_BYTES:
-            raise UsageError(f"{path}: larger than {_MAX_BYTES:,} bytes; no transition graph")
-        return tomllib.loads(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
-        raise UsageError(f"{path}: cannot be read as TOML ({str(error)[:120]})") from None
 
 
 def problems(graph: TransitionGraph) -> Iterator[str]:
@@ -138,6 +123,13 @@ def problems(graph: TransitionGraph) -> Iterator[str]:
                 yield f"state {state} allows the unknown action {one!r}; known: {_listed()}"
         if len(set(allowed)) < len(allowed):
             yield f"state {state} allows an action twice"
+    for action in graph.instructions:
+        if action not in ACTIONS:
+            yield f"an instruction for the unknown action {action!r}"
+    for state, counts in graph.counts.items():
+        for action, count in counts.items():
+            if count < 0:
+                yield f"state {state} counts {action} {count} times"
     if START not in graph.states:
         yield f"no state {START}; expected what may be done first"
         return
@@ -169,40 +161,6 @@ def graph_text(graph: TransitionGraph, description: str = "") -> str:
     if graph.counts:
         document["counts"] = {state: dict(counts) for state, counts in graph.counts.items()}
     return tomlkit.dumps(document)
-
-
-def _graph(value: dict[str, Any], where: str) -> TransitionGraph:
-    unknown = sorted(set(value) - set(_KEYS))
-    if unknown:
-        raise UsageError(f"{where}: unknown key {unknown[0]!r}; known: {', '.join(_KEYS)}")
-    states, said = value.get("states"), value.get("instructions", {})
-    counts = value.get("counts", {})
-    if not isinstance(states, dict) or not all(_is_texts(one) for one in states.values()):
-        raise UsageError(f'{where}: expected [states] with lists of actions, START = ["caption"]')
-    if not isinstance(said, dict) or not all(isinstance(one, str) for one in said.values()):
-        raise UsageError(f"{where}: expected [instructions] with a text for an action")
-    if not isinstance(counts, dict) or not all(_is_counts(one) for one in counts.values()):
-        raise UsageError(f"{where}: expected [counts.STATE] with a number for an action")
-    wrong = sorted(set(said) - set(ACTIONS))
-    if wrong:
-        raise UsageError(f"{where}: an instruction for the unknown action {wrong[0]!r}")
-    name = value.get("name")
-    return TransitionGraph(
-        name if isinstance(name, str) and name else Path(where).stem,
-        {state: tuple(allowed) for state, allowed in states.items()},
-        said,
-        counts,
-    )
-
-
-def _is_texts(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(one, str) for one in value)
-
-
-def _is_counts(value: Any) -> bool:
-    return isinstance(value, dict) and all(
-        isinstance(one, int) and not isinstance(one, bool) and one >= 0 for one in value.values()
-    )
 
 
 def _listed() -> str:

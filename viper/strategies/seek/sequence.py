@@ -21,17 +21,16 @@ from typing import Any
 
 from viper.errors import UnknownNameError, UsageError
 from viper.prompting.seeking import Split
+from viper.record import read_toml, record_from_toml
 from viper.schema import Failure
 from viper.strategies.seek.actions import is_possible
-from viper.strategies.seek.graph import EVERY, TransitionGraph, load_graph, read_toml
+from viper.strategies.seek.graph import EVERY, TransitionGraph, load_graph
 from viper.strategies.seek.graph import SHIPPED as GRAPHS
 from viper.strategies.seek.memory import WorkingMemory
 from viper.strategies.seek.names import ACTIONS
 from viper.strategies.seek.search import Seeker
 
 SHIPPED = Path(__file__).parent / "sequences"
-
-_KEYS = ("name", "description", "actions", "splits")
 
 
 @dataclass(frozen=True)
@@ -42,9 +41,12 @@ class FixedSequence:
         splits: whether the question is split in two first; else all of it is asked at once.
     """
 
+    __pydantic_config__ = {"extra": "forbid"}
+
     name: str
     actions: tuple[str, ...]
     splits: bool = True
+    description: str = field(default="", compare=False)
 
     def without(self, actions: Collection[str]) -> FixedSequence:
         """The same sequence less some actions.
@@ -98,7 +100,7 @@ def load_route(name_or_path: str) -> TransitionGraph | FixedSequence:
         return read_sequence(sequences[name_or_path])
     if name_or_path.endswith(".toml"):
         path = Path(name_or_path)
-        return read_sequence(path) if "actions" in read_toml(path) else load_graph(name_or_path)
+        return read_sequence(path) if "actions" in read_toml(path)[1] else load_graph(name_or_path)
     graphs = [path.stem for path in sorted(GRAPHS.glob("*.toml"))]
     if name_or_path not in (*graphs, EVERY):
         known = [*graphs, EVERY, *sequences, "FILE.toml"]
@@ -112,20 +114,9 @@ def read_sequence(path: Path) -> FixedSequence:
     Raises:
         UsageError: a file that is none, or an unknown action.
     """
-    value = read_toml(path)
-    unknown = sorted(set(value) - set(_KEYS))
-    if unknown:
-        raise UsageError(f"{path}: unknown key {unknown[0]!r}; known: {', '.join(_KEYS)}")
-    actions, splits = value.get("actions"), value.get("splits", True)
-    if not isinstance(actions, list) or not isinstance(splits, bool):
-        raise UsageError(
-            f'{path}: expected actions = ["caption", "vqa"] and splits = true or false'
-        )
-    wrong = [one for one in actions if not isinstance(one, str) or one not in ACTIONS]
-    if wrong:
-        known = ", ".join(ACTIONS)
-        raise UsageError(f"{path}: unknown action {str(wrong[0])[:80]!r}; known: {known}")
-    name = value.get("name")
-    return FixedSequence(
-        name if isinstance(name, str) and name else path.stem, tuple(actions), splits
-    )
+    sequence = record_from_toml(FixedSequence, path, name=path.stem)
+    for action in sequence.actions:
+        if action not in ACTIONS:
+            known = ", ".join(ACTIONS)
+            raise UsageError(f"{path}: unknown action {action[:80]!r}; known: {known}")
+    return sequence

@@ -24,10 +24,10 @@ from random import Random
 
 from viper.evaluate.intervals import proportion
 from viper.llm.transformers_llm import TransformersLLM
+from viper.models.media import media_from
 from viper.profiles import load_profile
 from viper.profiles.wiring import WEIGHTS
 from viper.strategies.base import Components
-from viper.tools.media import media_from
 from viper.tuning.case import Case
 from viper.tuning.critique import Critique, CritiqueError
 from viper.tuning.language_reflector import LanguageReflector, language_reflector

@@ -35,12 +35,12 @@ from viper.evaluate.metrics import metric
 from viper.evaluate.row import Row
 from viper.llm.protocol import Completion, Sampling
 from viper.llm.transformers_llm import TransformersLLM
+from viper.models.recent import RecentTexts
 from viper.profiles import load_profile
 from viper.reasoner import Reasoner, RunOptions
 from viper.strategies.base import Components
 from viper.tools.hub import ToolHub
 from viper.tools.operations import OPERATIONS
-from viper.tools.recent import RecentTexts
 
 SETS = {
     "referring, 4 expressions a picture": "val:referring4",

@@ -14,7 +14,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from viper.tools.inpainter_diffusers import DiffusersInpainter
+from viper.models.vision.inpainter_diffusers import DiffusersInpainter
 from viper_lab.recipes.inpainter import SAMPLING_STEPS
 from viper_lab.recipes.inpainter_score import WEIGHTS, edits, evaluate, replacements, sheet
 

@@ -25,9 +25,9 @@ from viper.evaluate.intervals import mean
 from viper.evaluate.metrics import metric
 from viper.evaluate.metrics.editing import LooksAtPictures
 from viper.evaluate.row import Prediction
+from viper.models.media import Media
 from viper.reasoner import RunOptions
 from viper.schema import Answer
-from viper.tools.media import Media
 from viper_lab.datasets.tasks import WorldTask, task_sample
 from viper_lab.scores.scene_judge import by_scenes
 from viper_lab.world.perfect import answer_perfectly

@@ -19,6 +19,7 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
         "storage",
         "sandbox",
         "api",
+        "models",
         "llm tools search prompting testing",
         "reasoner strategies draw",
         "ace tuning",

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from viper.errors import UsageError
+from viper.models.edited import Tag
 from viper.reasoner import RunResult
-from viper.tools.edited import Tag
 from viper.tools.painting import COLOUR, draw_tags
 
 _MIN_WIDTH = 480

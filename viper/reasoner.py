@@ -16,6 +16,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from viper.errors import UnknownNameError, UsageError
+from viper.models.media import Media, media_from
+from viper.models.vision.roles import Pixels
 from viper.schema import TASKS, Answer, Failure, Query, Trace, Trial
 from viper.strategies import strategy as named_strategy
 from viper.strategies.answers import resolve_task
@@ -33,8 +35,6 @@ from viper.strategies.plan import carrying_out
 from viper.strategies.program import corrected, run_program
 from viper.strategies.prompts import write_prompt
 from viper.strategies.writing import Written
-from viper.tools.media import Media, media_from
-from viper.tools.roles import Pixels
 
 MAX_QUERY_CHARACTERS = 4_000
 
@@ -186,7 +186,7 @@ class Reasoner:
         """The answer to a query, after as many trials as it took.
 
         Args:
-            media: path, paths, array, or PIL picture; see ``viper.tools.media.media_from``.
+            media: path, paths, array, or PIL picture; see ``viper.models.media.media_from``.
             query: the question, or what to find.
             request: settings of this run; keywords (``task=…``, ``options=[…]``, ``api=…``,
                 ``strategy=…``, ``trials=…``, ``temperature=…``, ``seed=…``) change single ones.

@@ -14,7 +14,7 @@ from viper.data.hub import HubPicture
 from viper.data.registry import data_set
 from viper.data.sample import Where
 from viper.errors import DataError, MediaError, MissingExtraError
-from viper.tools.media import media_from
+from viper.models.media import media_from
 
 datasets = pytest.importorskip("datasets", reason="needs the extra: viper-reasoner[data]")
 

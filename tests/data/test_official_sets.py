@@ -14,7 +14,7 @@ from tests.data import miniature
 from viper.data.registry import data_set
 from viper.data.sample import Sample, Where
 from viper.errors import DataError, UnknownNameError
-from viper.tools.media import media_from
+from viper.models.media import media_from
 
 Read = Callable[..., list[Sample]]
 

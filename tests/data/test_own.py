@@ -13,7 +13,7 @@ from viper.data.own import OwnFile
 from viper.data.registry import data_set
 from viper.data.sample import Sample, Where
 from viper.errors import DataError, UnknownNameError
-from viper.tools.media import media_from
+from viper.models.media import media_from
 
 BOX = [1, 2, 30, 20]
 

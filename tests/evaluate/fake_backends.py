@@ -16,7 +16,7 @@ from PIL import Image
 
 from viper.llm.protocol import Completion, Sampling
 from viper.llm.scripted import cut_at_stop
-from viper.tools.roles import Detection
+from viper.models.vision.roles import Detection
 
 COLORS = ("red", "green", "blue", "gray")
 

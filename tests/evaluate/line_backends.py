@@ -9,8 +9,8 @@ import numpy as np
 
 from tests.evaluate.fake_backends import Finder, Writer
 from viper.llm.protocol import Completion, Sampling
+from viper.models.vision.roles import Detection, Pixels
 from viper.testing.fake_models import FakeMatcher
-from viper.tools.roles import Detection, Pixels
 
 PROFILE = """
 name = "lines"

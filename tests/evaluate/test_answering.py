@@ -19,10 +19,10 @@ from viper.evaluate.engines.work import Done, Item
 from viper.evaluate.metrics import Figures
 from viper.evaluate.row import Prediction, Score
 from viper.llm.protocol import Completion
+from viper.models.media import Media, media_from
 from viper.reasoner import RunOptions, RunResult
 from viper.schema import Answer, Failure, Trace, Trial, Usage
 from viper.strategies.base import RunSettings, UsageMeter
-from viper.tools.media import Media, media_from
 
 PICTURE = np.full((8, 8, 3), 7, np.uint8)
 

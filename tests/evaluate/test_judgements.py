@@ -15,8 +15,8 @@ from viper.errors import DataError
 from viper.evaluate.judgements import JudgementSheet, Kept, read_judgements
 from viper.evaluate.metrics import metric
 from viper.evaluate.row import Prediction, Row
-from viper.tools.media import read_picture
-from viper.tools.roles import Pixels
+from viper.models.media import read_picture
+from viper.models.vision.roles import Pixels
 
 
 def picture(value: int) -> Pixels:

@@ -13,8 +13,8 @@ import pytest
 
 from tests.evaluate.engine_doubles import a_sample
 from tests.evaluate.run_samples import a_manifest
+from tests.models.vision.taught_fakes import TaughtAnswerer, TaughtDetector, prompt
 from tests.strategies.bench import Bench
-from tests.tools.taught_fakes import TaughtAnswerer, TaughtDetector, prompt
 from tests.tuning.fake_tuner import FakeTuner
 from tests.tuning.stores import TableStore
 from viper.ace.growth import Origin

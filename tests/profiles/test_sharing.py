@@ -13,12 +13,12 @@ import pytest
 from click.testing import CliRunner
 
 import viper
+from tests.models.vision import tiny_chat
 from tests.profiles.test_wiring import written
-from tests.tools import tiny_chat
 from viper.cli import cli
 from viper.errors import ProfileError
+from viper.models.vision.chat_vlm import ChatVLM
 from viper.profiles.inventory import inventory, readiness
-from viper.tools.chat_vlm import ChatVLM
 from viper.tools.models import ModelSet
 
 TABLE = str(Path(viper.__file__).parent / "embedded" / "media" / "table.png")

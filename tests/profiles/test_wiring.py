@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tools.tiny_diffusion import tiny_pipeline
+from tests.models.vision.tiny_diffusion import tiny_pipeline
 from viper.ace.pool import DemonstrationPool
 from viper.errors import ProfileError, UnknownNameError
 from viper.llm.deferred import DeferredLLM

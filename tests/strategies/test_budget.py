@@ -9,12 +9,12 @@ import pytest
 from tests.strategies.bench import Bench, picture
 from viper.commands.present import answer_line, details
 from viper.errors import UsageError
+from viper.models.media import media_from
 from viper.reasoner import RunResult
 from viper.record import result_record
 from viper.schema import Query, Trial
 from viper.strategies.base import RunContext, RunSettings, UsageMeter
 from viper.strategies.program import ProgramStrategy
-from viper.tools.media import media_from
 
 BROKEN = "def execute_command(image):\n    return nonsense\n"
 FAINT = "def execute_command(image):\n    return ImagePatch(image).find('faint ball')[0]\n"

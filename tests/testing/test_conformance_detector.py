@@ -13,8 +13,8 @@ from breaking import (
     writes,
 )
 
+from viper.models.vision.roles import Detection
 from viper.testing.conformance import KnownObject, check_detector
-from viper.tools.roles import Detection
 
 
 class GoodDetector:

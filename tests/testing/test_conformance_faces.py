@@ -13,8 +13,8 @@ from breaking import (
     writes,
 )
 
+from viper.models.vision.roles import Detection
 from viper.testing.conformance import check_faces
-from viper.tools.roles import Detection
 
 
 class GoodFaces:

@@ -15,8 +15,8 @@ from breaking import (
     writes,
 )
 
+from viper.models.vision.roles import Segment
 from viper.testing.conformance import KnownRegion, check_segmenter
-from viper.tools.roles import Segment
 
 
 class GoodSegmenter:

@@ -17,8 +17,8 @@ from breaking import (
 
 from viper.llm.protocol import Completion
 from viper.llm.scripted import ScriptedLLM, cut_at_stop
+from viper.models.vision.roles import EventWindow
 from viper.testing.conformance import check_llm, check_text, check_video
-from viper.tools.roles import EventWindow
 from viper.tools.text import LanguageTool
 
 NUMBERS = count()

@@ -10,10 +10,10 @@ import pytest
 from tests.strategies.bench import HEIGHT, WIDTH, Bench, picture
 from viper.errors import ToolError
 from viper.llm.scripted import ScriptedLLM
+from viper.models.media import media_from
 from viper.sandbox import Ref
 from viper.tools import candidates
 from viper.tools.hub import HubSession, ToolHub
-from viper.tools.media import media_from
 from viper.tools.models import ModelSet
 from viper.tools.settings import ToolSettings
 from viper.tools.text import LanguageTool

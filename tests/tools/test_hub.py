@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from viper.errors import CancelledError, ToolError
+from viper.models.media import media_from
 from viper.sandbox import Ref
 from viper.testing.fake_models import (
     FakeAnswerer,
@@ -16,7 +17,6 @@ from viper.testing.fake_models import (
     FakeVideoModel,
 )
 from viper.tools.hub import HubSession, ToolHub
-from viper.tools.media import media_from
 from viper.tools.models import ModelSet
 from viper.tools.settings import Sensitivity, ToolSettings
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from viper.errors import ModelError, ToolError, ViperError
+from viper.models.media import media_from
+from viper.models.vision.roles import TextLine
 from viper.sandbox import Ref
 from viper.search.findings import Entity, Passage, SimilarPicture, TextFindings
 from viper.tools.hub import HubSession, ToolHub
-from viper.tools.media import media_from
 from viper.tools.models import ModelSet
-from viper.tools.roles import TextLine
 from viper.tools.settings import Sensitivity, ToolSettings
 
 WIDTH, HEIGHT = 100, 60

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.tools.taught_fakes import (
+from tests.models.vision.taught_fakes import (
     Taught,
     TaughtAnswerer,
     TaughtDetector,
@@ -14,12 +14,12 @@ from tests.tools.taught_fakes import (
     TaughtSegmenter,
     prompt,
 )
+from viper.models.media import media_from
+from viper.models.vision.soft_prompts import NoSoftPrompts, named_in
 from viper.sandbox import Ref
 from viper.tools.hub import HubSession, ToolHub
-from viper.tools.media import media_from
 from viper.tools.models import ModelSet
 from viper.tools.settings import ToolSettings
-from viper.tools.soft_prompts import NoSoftPrompts, named_in
 
 WHOLE = Ref("image", ("image0", 100, 60))
 CUBE = ((10, 40, 20, 50), 0.9)

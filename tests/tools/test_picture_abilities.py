@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from viper.errors import ToolError
+from viper.models.media import media_from
 from viper.sandbox import Ref
 from viper.testing.fake_models import FakeDetector, FakeFaces, FakeInpainter, FakeSegmenter
 from viper.tools.hub import HubSession, ToolHub
-from viper.tools.media import media_from
 from viper.tools.models import ModelSet
 from viper.tools.settings import Sensitivity, ToolSettings
 

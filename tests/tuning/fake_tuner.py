@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tests.tools.taught_fakes import prompt
+from tests.models.vision.taught_fakes import prompt
 from viper.errors import ModelError
 from viper.tuning.kept_prompts import Evidence
 from viper.tuning.soft_prompts.base import Trained

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from viper.errors import MediaError
-from viper.tools.roles import Floats, Pixels
+from viper.models.vision.roles import Floats, Pixels
 from viper.tuning.collect import AnnotatedPicture, Annotation, FoundPicture
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tests.strategies.bench import Bench, picture
+from viper.models.media import media_from
 from viper.schema import Query, ToolCall, Trial
-from viper.tools.media import media_from
 from viper.tuning.case import Case
 from viper.tuning.evidence import LONGEST_STEP, MOST_STEPS, compact_steps, step_texts
 from viper.tuning.language_reflector import compact_prompt

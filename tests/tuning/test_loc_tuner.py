@@ -9,10 +9,10 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from tests.tools.tiny_owl import SIDE, tiny_owl
+from tests.models.vision.tiny_owl import SIDE, tiny_owl
 from viper.errors import CancelledError, UsageError
-from viper.tools.detector_owlv2 import Owlv2Detector
-from viper.tools.soft_prompts import Learned
+from viper.models.vision.detector_owlv2 import Owlv2Detector
+from viper.models.vision.soft_prompts import Learned
 from viper.tuning.collect import AnnotatedPicture, Annotation, Collected
 from viper.tuning.soft_prompts import loc as tuner
 from viper.tuning.soft_prompts.base import TunerOptions, tuner_for

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import torch
 
-from tests.tools.tiny_open_clip import digest, tiny_matcher
+from tests.models.vision.tiny_open_clip import digest, tiny_matcher
 from viper.errors import CancelledError, MediaError, UsageError
+from viper.models.vision.matcher_open_clip import OpenClipMatcher
+from viper.models.vision.soft_prompts import Learned, mixed
 from viper.testing.fake_models import FakeMatcher
-from viper.tools.matcher_open_clip import OpenClipMatcher
-from viper.tools.soft_prompts import Learned, mixed
 from viper.tuning.collect import Collected, FoundPicture
 from viper.tuning.soft_prompts import match as tuner
 from viper.tuning.soft_prompts import match_judging as judging

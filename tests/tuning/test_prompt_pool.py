@@ -14,8 +14,8 @@ from safetensors.numpy import save
 
 from tests.tuning.learned import MODEL, learned
 from viper.errors import StoreError, UsageError
+from viper.models.vision.soft_prompts import SoftPrompt, SoftPromptSource
 from viper.storage.versioned import FILES, INDEX
-from viper.tools.soft_prompts import SoftPrompt, SoftPromptSource
 from viper.tuning.prompt_pool import PromptPool
 
 ASKED = np.ones(8, np.float32)

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from tests.tools.tiny_diffusion import picture, tiny_pipeline
+from tests.models.vision.tiny_diffusion import picture, tiny_pipeline
 from viper.errors import CancelledError, UsageError
-from viper.tools.inpainter_diffusers import DiffusersInpainter
-from viper.tools.soft_prompts import Learned
+from viper.models.vision.inpainter_diffusers import DiffusersInpainter
+from viper.models.vision.soft_prompts import Learned
 from viper.tuning.collect import Collected, FoundPicture
 from viper.tuning.soft_prompts import replace as tuner
 from viper.tuning.soft_prompts.base import TunerOptions, tuner_for

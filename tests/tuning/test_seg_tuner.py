@@ -8,12 +8,12 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from tests.tools.tiny_segmenters import maskformer, save
+from tests.models.vision.tiny_segmenters import maskformer, save
 from viper.errors import CancelledError, UsageError
-from viper.tools.roles import Segment
-from viper.tools.segmenter_maskformer import MaskFormerSegmenter
-from viper.tools.soft_prompts import Learned
-from viper.tools.taught_segmenter import CUT, ROW, Descriptions, sureness
+from viper.models.vision.roles import Segment
+from viper.models.vision.segmenter_maskformer import MaskFormerSegmenter
+from viper.models.vision.soft_prompts import Learned
+from viper.models.vision.taught_segmenter import CUT, ROW, Descriptions, sureness
 from viper.tuning.collect import AnnotatedPicture, Annotation, Collected
 from viper.tuning.soft_prompts import seg as tuner
 from viper.tuning.soft_prompts.annotated import STEPS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.tools.taught_fakes import TaughtAnswerer, TaughtDetector
+from tests.models.vision.taught_fakes import TaughtAnswerer, TaughtDetector
 from tests.tuning.fake_tuner import FakeTuner
 from tests.tuning.stores import TableStore
 from viper.tools.models import ModelSet

@@ -8,11 +8,11 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from tests.tools.tiny_blip import tiny_blip
+from tests.models.vision.tiny_blip import tiny_blip
 from viper.errors import CancelledError, UsageError
-from viper.tools.soft_prompts import Learned
-from viper.tools.taught_vqa import VECTORS
-from viper.tools.vqa_blip import BlipAnswerer
+from viper.models.vision.soft_prompts import Learned
+from viper.models.vision.taught_vqa import VECTORS
+from viper.models.vision.vqa_blip import BlipAnswerer
 from viper.tuning.soft_prompts import vqa as tuner
 from viper.tuning.soft_prompts.base import AnsweredQuestion, TunerOptions, tuner_for
 from viper.tuning.soft_prompts.vqa import VqaTuner
@@ -28,7 +28,7 @@ def answerer(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def _all_may_be_taught(monkeypatch):
     # Untrained, it is as sure of one answer as of another.
-    monkeypatch.setattr("viper.tools.vqa_blip.SURE", 1.0)
+    monkeypatch.setattr("viper.models.vision.vqa_blip.SURE", 1.0)
 
 
 def picture(seed):
@@ -74,7 +74,7 @@ LONG = TunerOptions(steps=150)
 def learned(answerer, lesson):
     before, told = digest(answerer), []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("viper.tools.vqa_blip.SURE", 1.0)
+        patch.setattr("viper.models.vision.vqa_blip.SURE", 1.0)
         trained = learn(answerer, lesson, LONG, lambda *at: told.append(at))
     assert digest(answerer) == before
     return trained, told

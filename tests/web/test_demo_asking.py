@@ -16,7 +16,7 @@ from viper.errors import MediaError, UsageError
 from viper.evaluate.feedback import read_feedback
 from viper.evaluate.runs.kept import samples_of_run
 from viper.evaluate.runs.store import RunStore
-from viper.tools.media import media_from
+from viper.models.media import media_from
 from viper.web.atlas.gallery import Gallery
 from viper.web.demo.asked_run import Question, check_folder
 from viper.web.demo.asking import Answered, Refused, Status, Stopped, Told, TrialTold

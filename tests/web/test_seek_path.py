@@ -7,7 +7,7 @@ from dataclasses import replace
 from tests.strategies.seek.test_seek import NO, STRAIGHT, Bench, picture
 from tests.web.test_trace_page import HOSTILE, Reader
 from tests.web.traces import page
-from viper.tools.media import media_from
+from viper.models.media import media_from
 from viper.web.seek_path import COLUMN, LABEL, path_view
 
 ASTRAY = [

@@ -9,8 +9,8 @@ from tests.strategies.bench import picture
 from tests.strategies.explore.test_explore import COUNT, DONE, STORE, explored
 from tests.web.test_trace_page import HOSTILE, Reader
 from tests.web.traces import page
+from viper.models.media import media_from
 from viper.schema import Turn
-from viper.tools.media import media_from
 from viper.web.turns import turn_views
 
 

@@ -42,8 +42,8 @@ def execute(program: Path, media: tuple[str, ...], **given: Any) -> int:
         raise MediaError(f"{program}: no such program file")
     if program.stat().st_size > MAX_PROGRAM_BYTES:
         raise UsageError(f"{program}: over {MAX_PROGRAM_BYTES} bytes; programs are short")
+    from viper.models.media import media_from
     from viper.reasoner import RunOptions
-    from viper.tools.media import media_from
 
     try:
         source = program.read_text(encoding="utf-8")

@@ -109,7 +109,7 @@ def text(paths: tuple[Path, ...], name: str, prune: bool, state: Path | None) ->
 @profile_options
 def like(picture: Path, limit: int, name: str, as_json: bool, **given: Any) -> int:
     """Show the indexed pictures that are most like PICTURE."""
-    from viper.tools.media import read_picture
+    from viper.models.media import read_picture
 
     pixels = read_picture(picture)
     found = _pictures(name, given).similar(pixels, limit)

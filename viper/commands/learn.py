@@ -203,9 +203,9 @@ def _as_came(reasoner: Reasoner) -> Reasoner:
     from dataclasses import replace
 
     from viper.ace.pool_examples import PoolExamples
+    from viper.models.vision.soft_prompts import NoSoftPrompts
     from viper.reasoner import Reasoner
     from viper.strategies.demonstrations import NoDemonstrations
-    from viper.tools.soft_prompts import NoSoftPrompts
 
     parts = reasoner.components
     examples = parts.examples

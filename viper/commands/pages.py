@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
     from viper.data.sample import Sample
     from viper.evaluate.runs.store import RunStore
+    from viper.models.media import Media
     from viper.reasoner import Reasoner, RunResult
     from viper.sandbox.sandbox import Mode
     from viper.schema import Trace
-    from viper.tools.media import Media
 
 
 def write_run_page(result: RunResult, reasoner: Reasoner, path: Path, command: str) -> None:

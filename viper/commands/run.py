@@ -79,7 +79,7 @@ def run(media_and_query: tuple[str, ...], **given: Any) -> int:
         raise click.UsageError(
             "expected MEDIA... QUERY: at least one picture or video, then the question"
         )
-    from viper.tools.media import media_from
+    from viper.models.media import media_from
 
     *paths, query = media_and_query
     media = media_from(paths)

@@ -28,7 +28,7 @@ from viper.data.record import Record
 from viper.data.sample import Finding, Sample, Where
 from viper.data.source import Source
 from viper.errors import DataError, MissingExtraError
-from viper.tools.roles import Pixels
+from viper.models.vision.roles import Pixels
 
 PREFIX = "hub:"
 """With what the names of the hub's sets begin."""

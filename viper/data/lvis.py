@@ -31,10 +31,10 @@ from viper.data.coco_masks import OutlineError, mask_of
 from viper.data.record import Record, check_name
 from viper.data.source import Source
 from viper.errors import DataError, UnknownNameError, UsageError
+from viper.models.media import MAX_IMAGE_PIXELS, read_picture
+from viper.models.vision.roles import Pixels
 from viper.schema import PixelBox
 from viper.tools.crops import clip_box
-from viper.tools.media import MAX_IMAGE_PIXELS, read_picture
-from viper.tools.roles import Pixels
 from viper.tuning.collect import AnnotatedPicture, Annotation, Mask, checked_limit
 from viper.tuning.concept_names import plain, spellings, without_remark
 

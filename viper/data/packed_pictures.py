@@ -14,8 +14,8 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile
 import numpy as np
 
 from viper.errors import MediaError
-from viper.tools.media import MAX_IMAGE_PIXELS, PICTURE_FORMATS
-from viper.tools.roles import Pixels
+from viper.models.media import MAX_IMAGE_PIXELS, PICTURE_FORMATS
+from viper.models.vision.roles import Pixels
 
 MAX_MEMBER_BYTES = 16 * 2**20
 """Longer members are refused, whatever size their header claims."""

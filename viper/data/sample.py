@@ -23,7 +23,7 @@ class Sample:
             corner; ``question``: a text, or all annotators' texts; ``choice``: the index of
             the option, from 0; ``statement``: a truth value; ``tag``: pairs of label and box;
             ``edit``: None, or whatever the set's metric compares.
-        load: gives what :func:`viper.tools.media.media_from` takes; reads the files when called.
+        load: gives what :func:`viper.models.media.media_from` takes; reads the files when called.
         options: of a choice, in order.
         groups: by what a report breaks figures down, as ``{"semantic": "rel"}``.
         cluster: samples with the same one are not independent (the same sentence, the same

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from viper.ace.growth import OnTrial
 from viper.ace.pool_examples import PoolExamples
 from viper.ace.pooled import Pooled
+from viper.models.media import Media
 from viper.reasoner import Reasoner, RunOptions
 from viper.schema import Answer, Trace
 from viper.strategies.base import Components
-from viper.tools.media import Media
 from viper.tuning.learner import Answered
 
 

@@ -18,13 +18,13 @@ from typing import Any, Protocol, runtime_checkable
 from viper.agreement import normalised
 from viper.data.sample import Sample
 from viper.evaluate.intervals import Estimate, mean, proportion, share
+from viper.models.media import Media
 from viper.prompting.exploring import FINAL
 from viper.sandbox import Sandbox
 from viper.schema import Failure, ToolCall
 from viper.strategies.answers import read_answer
 from viper.strategies.explore.environment import OPENING
 from viper.strategies.program import program_arguments
-from viper.tools.media import Media
 from viper.tuning.agent.checker import tool_of
 from viper.tuning.agent.code import view
 from viper.tuning.agent.flagging import is_rethinking

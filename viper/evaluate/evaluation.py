@@ -19,9 +19,9 @@ from viper.errors import DataError, UsageError, ViperError
 from viper.evaluate.engines.runner import items
 from viper.evaluate.engines.work import Item
 from viper.evaluate.runs.manifest import Manifest, SetDescription
+from viper.models.media import media_from
 from viper.reasoner import Reasoner, RunOptions
 from viper.schema import to_json
-from viper.tools.media import media_from
 
 _NAMED_IDS = 3
 

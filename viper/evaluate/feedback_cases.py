@@ -12,10 +12,10 @@ from viper.errors import UsageError, ViperError
 from viper.evaluate.feedback import COMMENT_ALONE, Feedback, read_feedback
 from viper.evaluate.runs.kept import samples_of_run
 from viper.evaluate.runs.store import RunStore
+from viper.models.media import media_from
 from viper.record import record_from_json
 from viper.schema import Trace
 from viper.storage.json_lines import append_line, dumps, read_lines
-from viper.tools.media import media_from
 from viper.tuning.case import Case, is_desired
 
 LEARNED = "learned-feedback.jsonl"

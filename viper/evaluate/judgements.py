@@ -24,8 +24,8 @@ from viper.evaluate.metrics import Figures, Metric
 from viper.evaluate.metrics.editing import JudgeOf, LooksAtPictures
 from viper.evaluate.reports.escape import for_csv
 from viper.evaluate.row import Prediction, Row, Score
-from viper.tools.media import media_from
-from viper.tools.roles import Pixels
+from viper.models.media import media_from
+from viper.models.vision.roles import Pixels
 
 COLUMNS = ("id", "instruction", "before", "after", "correct")
 

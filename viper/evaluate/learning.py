@@ -25,9 +25,9 @@ from viper.evaluate.engines.work import Item
 from viper.evaluate.journal import Journal
 from viper.evaluate.row import Prediction, Row
 from viper.evaluate.runs.store import RunStore
+from viper.models.media import media_from
 from viper.record import record_from_json
 from viper.schema import Answer, Trace
-from viper.tools.media import media_from
 from viper.tuning.learner import Answered, Learner, Task
 from viper.tuning.lesson import Lesson
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from viper.data.sample import Sample
+from viper.models.vision.roles import Pixels
 from viper.schema import Answer, PixelBox, Usage
-from viper.tools.roles import Pixels
 
 
 @dataclass(frozen=True)

@@ -20,11 +20,11 @@ from viper.errors import CancelledError, DataError, StoreError, UsageError
 from viper.evaluate.engines.runner import UNBOUNDED, Budget
 from viper.evaluate.intervals import Estimate, proportion
 from viper.evaluate.learning import desired_of
+from viper.models.media import media_from
 from viper.reasoner import Reasoner, RunOptions
 from viper.schema import Usage
 from viper.storage.json_lines import append_line, read_lines
 from viper.strategies.explore.agent import Checker
-from viper.tools.media import media_from
 from viper.tuning.agent.checker import LabelChecker, LanguageChecker
 from viper.tuning.agent.workflow import MANNERS, Workflow, outcome_of
 from viper.tuning.case import is_desired

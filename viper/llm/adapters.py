@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from viper.errors import ModelError
-from viper.tools.loading import load_errors
+from viper.models.loading import load_errors
 
 ADAPTER_CONFIG = "adapter_config.json"
 ADAPTER_WEIGHTS = "adapter_model.safetensors"

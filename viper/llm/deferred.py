@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from viper.llm.each import Attempt, generate_each
 from viper.llm.protocol import LLM, Completion, Sampling
 from viper.llm.usage import LLMUsage
-from viper.tools.loading import ONE_AT_A_TIME
+from viper.models.loading import ONE_AT_A_TIME
 
 
 class DeferredLLM:

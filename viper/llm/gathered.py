@@ -9,7 +9,7 @@ from viper.errors import ViperError
 from viper.llm.each import Attempt, generate_each
 from viper.llm.protocol import LLM, Completion, Sampling
 from viper.llm.wrapped import WrappedLLM
-from viper.tools.batching import Gatherer
+from viper.models.batching import Gatherer
 
 BATCH = 16
 """Prompts in one batch, of a model whose attribute ``batch`` names no other number."""

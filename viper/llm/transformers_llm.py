@@ -22,7 +22,7 @@ from viper.llm.prompt_tokens import PromptTokens, Template
 from viper.llm.protocol import Completion, Sampling
 from viper.llm.reading import PromptReader
 from viper.llm.scripted import cut_at_stop
-from viper.tools.loading import Loading, LoadOptions, LocalModel, load_pretrained, load_processor
+from viper.models.loading import Loading, LoadOptions, LocalModel, load_pretrained, load_processor
 
 if TYPE_CHECKING:
     import torch
@@ -38,7 +38,7 @@ class TransformersLLM(LocalModel):
         kept_prompts: of how many prompts keys and values are kept for reuse.
         adapter: folder of a low-rank adapter to add into the weights; see
             :mod:`viper.llm.adapters`.
-        loading: device, precision and so on, see :class:`viper.tools.loading.LoadOptions`.
+        loading: device, precision and so on, see :class:`viper.models.loading.LoadOptions`.
 
     Raises:
         ModelError: nothing loadable there, or an adapter that does not fit.

@@ -43,21 +43,21 @@ SHIPPED: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "openai": "viper.llm.openai_llm:OpenAILLM",
         },
         "detector": {
-            "owlv2": "viper.tools.detector_owlv2:Owlv2Detector",
-            "grounding_dino": "viper.tools.detector_grounding_dino:GroundingDinoDetector",
+            "owlv2": "viper.models.vision.detector_owlv2:Owlv2Detector",
+            "grounding_dino": "viper.models.vision.detector_grounding_dino:GroundingDinoDetector",
         },
-        "matcher": {"open_clip": "viper.tools.matcher_open_clip:OpenClipMatcher"},
+        "matcher": {"open_clip": "viper.models.vision.matcher_open_clip:OpenClipMatcher"},
         "depth": {
-            "depth_anything": "viper.tools.depth_anything:DepthAnythingEstimator",
-            "dpt": "viper.tools.depth_dpt:DptEstimator",
+            "depth_anything": "viper.models.vision.depth_anything:DepthAnythingEstimator",
+            "dpt": "viper.models.vision.depth_dpt:DptEstimator",
         },
         "vqa": {
-            "blip": "viper.tools.vqa_blip:BlipAnswerer",
-            "blip2": "viper.tools.vqa_blip2:Blip2Answerer",
-            "chat": "viper.tools.vqa_chat:ChatAnswerer",
+            "blip": "viper.models.vision.vqa_blip:BlipAnswerer",
+            "blip2": "viper.models.vision.vqa_blip2:Blip2Answerer",
+            "chat": "viper.models.vision.vqa_chat:ChatAnswerer",
         },
-        "faces": {OPENCV: "viper.tools.faces_opencv:OpenCvFaces"},
-        "ocr": {RAPIDOCR: "viper.tools.ocr_rapid:RapidOcr"},
+        "faces": {OPENCV: "viper.models.vision.faces_opencv:OpenCvFaces"},
+        "ocr": {RAPIDOCR: "viper.models.vision.ocr_rapid:RapidOcr"},
         "image_search": {INDEX: "viper.search.named:NamedPictures"},
         "text_search": {
             INDEX: "viper.search.named:NamedTexts",
@@ -65,15 +65,15 @@ SHIPPED: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "json": "viper.search.web_text:WebTexts",
         },
         "video": {
-            "video_events": "viper.tools.video_events:VideoEvents",
-            "chat": "viper.tools.video_chat:ChatVideo",
-            "xclip": "viper.tools.video_xclip:XClipVideo",
-            FRAMES: "viper.tools.video_frames:FramesVideo",
+            "video_events": "viper.models.vision.video_events:VideoEvents",
+            "chat": "viper.models.vision.video_chat:ChatVideo",
+            "xclip": "viper.models.vision.video_xclip:XClipVideo",
+            FRAMES: "viper.models.vision.video_frames:FramesVideo",
         },
-        "segmenter": {"maskformer": "viper.tools.segmenter_maskformer:MaskFormerSegmenter"},
+        "segmenter": {"maskformer": "viper.models.vision.segmenter_maskformer:MaskFormerSegmenter"},
         "text": {USES_LLM: "viper.tools.text:LanguageTool"},
-        "embedder": {"sentence": "viper.tools.embedder_sentence:SentenceEmbedder"},
-        "inpainter": {"diffusers": "viper.tools.inpainter_diffusers:DiffusersInpainter"},
+        "embedder": {"sentence": "viper.models.vision.embedder_sentence:SentenceEmbedder"},
+        "inpainter": {"diffusers": "viper.models.vision.inpainter_diffusers:DiffusersInpainter"},
     }
 )
 """Role -> backend -> ``module:class``; loads by ``from_pretrained`` or as called."""
@@ -137,7 +137,7 @@ def needs_model(role: str, backend: str) -> bool:
 
 
 def loads_weights(role: str, backend: str) -> bool:
-    """Whether it takes the options of :class:`viper.tools.loading.LoadOptions`."""
+    """Whether it takes the options of :class:`viper.models.loading.LoadOptions`."""
     role = played(role)
     return (role, backend) not in _WITHOUT_WEIGHTS and backend in SHIPPED.get(role, {})
 

@@ -21,11 +21,11 @@ import platformdirs
 
 from viper.api.library import split_api
 from viper.errors import ProfileError, UnknownNameError, UsageError
+from viper.models.loading import LoadOptions
 from viper.prompting.builder import STYLES
 from viper.sandbox import Limits
 from viper.strategies.base import RunSettings
 from viper.strategies.seek.sequence import load_route
-from viper.tools.loading import LoadOptions
 from viper.tools.models import ROLES
 from viper.tools.settings import SENSITIVITIES, Sensitivity, ToolSettings
 
@@ -66,7 +66,7 @@ class ProfileDocument:
         explorer: the language model that acts in strategy ``explore``, likewise.
         bank: the bank of in-context examples, ``embedded:NAME`` or a path, or None.
         preload: load the vision models ahead, for profiles whose models are small.
-        load: options of :class:`viper.tools.loading.LoadOptions` for every model that is
+        load: options of :class:`viper.models.loading.LoadOptions` for every model that is
             loaded here; a role's own options win.
         max_memory_gb: what the weights of the vision models may take together; 0: no bound.
     """

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+from viper.models.loading import LoadOptions
 from viper.profiles.backends import backend_class, built, check_options
-from viper.tools.loading import LoadOptions
 
 _ON_A_CHAT_MODEL = {("vqa", "chat"), ("video", "chat")}
 """Role and backend of those whose class takes a loaded ChatVLM."""
@@ -29,7 +29,7 @@ class SharedModel:
             ProfileError: an option that the role's backend does not take; nothing was loaded.
             ModelError: nothing loadable there.
         """
-        from viper.tools.chat_vlm import ChatVLM
+        from viper.models.vision.chat_vlm import ChatVLM
 
         check_options(role, backend, _own(options))
         return ChatVLM.from_pretrained(self.source, **asdict(self.loading))

@@ -9,11 +9,11 @@ from typing import Any
 import tomlkit
 
 from viper.errors import UsageError
+from viper.models.loading import LoadOptions
 from viper.profiles.document import BackendChoice
 from viper.profiles.edit import whole_api, with_values
 from viper.profiles.wiring import Profile
 from viper.strategies.base import RunSettings
-from viper.tools.loading import LoadOptions
 from viper.tuning.agent.training import Tuned
 
 EXPLORER = "explorer"

@@ -17,6 +17,7 @@ from viper.errors import ProfileError, ViperError
 from viper.llm.deferred import DeferredLLM
 from viper.llm.gathered import BATCH, GatheredLLM
 from viper.llm.protocol import LLM
+from viper.models.vision.roles import Floats
 from viper.profiles.backends import (
     ENGINES,
     FRAMES,
@@ -44,7 +45,6 @@ from viper.strategies.seek.decisions import decisions_of
 from viper.strategies.seek.sequence import load_route
 from viper.tools.hub import ToolHub
 from viper.tools.models import ModelSet
-from viper.tools.roles import Floats
 from viper.tuning.prompt_pool import FOLDER as PROMPTS
 from viper.tuning.prompt_pool import PromptPool
 
@@ -281,7 +281,7 @@ class Profile:
             given = (llm, self.document.run.prompt_style)
             return built(role, choice.backend, LanguageTool, given, choice.options)
         if choice.backend == FRAMES and role == "video":
-            from viper.tools.video_frames import FramesVideo
+            from viper.models.vision.video_frames import FramesVideo
 
             others = (models.shared("vqa"), models.shared("matcher"))
             return built(role, choice.backend, FramesVideo, others, choice.options)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
-from viper.tools.roles import Pixels
+from viper.models.vision.roles import Pixels
 
 MAX_TEXT = 2_000
 """Characters of a text that are kept of what a provider says."""

@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 
 from viper.errors import StoreError, UsageError
+from viper.models.vision.roles import Matcher, Pixels
 from viper.search.findings import MAX_RESULTS, SimilarPicture
 from viper.search.picture_index import THUMBNAIL, PictureIndex, Progress, Refused, thumbnail
 from viper.search.picture_notes import read_note
-from viper.tools.roles import Matcher, Pixels
 
 CONNECTIVITY, EXPANSION_ADD, EXPANSION_SEARCH = 16, 128, 128
 """Of the graph: neighbours of each vector; candidates while adding and while searching."""

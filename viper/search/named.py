@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from viper.errors import StoreError, UsageError
+from viper.models.vision.roles import Matcher, Pixels
 from viper.search.findings import SimilarPicture
 from viper.search.image_index import ImageIndex
 from viper.search.text_index import TextIndex
-from viper.tools.roles import Matcher, Pixels
 
 DEFAULT = "default"
 

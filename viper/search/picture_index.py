@@ -19,9 +19,9 @@ from typing import NamedTuple
 import numpy as np
 
 from viper.errors import MediaError, StoreError, UsageError
+from viper.models.media import read_picture
+from viper.models.vision.roles import Floats, Matcher, Pixels
 from viper.search.picture_notes import NOTES, picture_notes
-from viper.tools.media import read_picture
-from viper.tools.roles import Floats, Matcher, Pixels
 
 MAX_PICTURES = 1_000_000
 """Files of a folder that are looked at, in the order of their names."""

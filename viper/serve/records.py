@@ -8,10 +8,10 @@ import json
 import math
 from typing import Any
 
+from viper.models.vision.roles import Pixels
 from viper.reasoner import RunResult
 from viper.record import result_record
 from viper.schema import Trial, to_json
-from viper.tools.roles import Pixels
 
 
 def result_json(result: RunResult) -> bytes:

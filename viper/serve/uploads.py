@@ -15,9 +15,9 @@ from starlette.requests import Request
 from starlette.types import Message, Receive
 
 from viper.errors import MediaError, UsageError
+from viper.models.media import Media, media_from
 from viper.serve.refusals import NotMultipartError, TooLargeError
 from viper.serve.settings import ServeSettings
-from viper.tools.media import Media, media_from
 
 MAX_FIELDS = 128
 MAX_FIELD_BYTES = 128 * 1024

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from viper.errors import ToolError
+from viper.models.edited import Origin
+from viper.models.media import Media
+from viper.models.vision.roles import Pixels
 from viper.sandbox import Ref
 from viper.schema import Answer, Box, Failure, PixelBox, Query
-from viper.tools.edited import Origin
-from viper.tools.media import Media
-from viper.tools.roles import Pixels
 
 _ASKING = re.compile(
     r"^(what|which|who|where|when|why|how|is|are|was|were|does|do|did|can|has|have|will|"

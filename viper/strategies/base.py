@@ -10,6 +10,8 @@ from typing import Any, Protocol, runtime_checkable
 from viper.api.library import Library
 from viper.errors import UnknownNameError, UsageError
 from viper.llm.protocol import LLM, Completion
+from viper.models.media import Media
+from viper.models.vision.roles import Floats
 from viper.prompting.builder import STYLES
 from viper.prompting.ranking import RANKERS, Embed
 from viper.prompting.router import Routers
@@ -29,8 +31,6 @@ from viper.schema import (
 from viper.strategies.demonstrations import Demonstrations, NoDemonstrations
 from viper.strategies.seek.names import ACTIONS
 from viper.tools.hub import ToolHub
-from viper.tools.media import Media
-from viper.tools.roles import Floats
 
 MAX_TEMPERATURE = 2.0
 

@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 
 from viper.errors import CancelledError, ToolError, UsageError
+from viper.models.media import Media
 from viper.sandbox import Ref
 from viper.schema import Failure, Query, Trial
 from viper.strategies.answers import read_answer
 from viper.strategies.base import Components, RunContext
 from viper.tools.hub import HubSession
-from viper.tools.media import Media
 
 FRAMES = 8
 

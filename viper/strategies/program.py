@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any
 
 from viper.errors import ToolError
+from viper.models.media import Media
 from viper.sandbox import Outcome
 from viper.schema import Answer, Failure, Query, ToolCall, Trial, Usage
 from viper.strategies.answers import read_answer
@@ -23,7 +24,6 @@ from viper.strategies.voting import voted
 from viper.strategies.writing import Prompter, Written, check_cancelled, query_alone, write
 from viper.tools.arguments import media_arguments
 from viper.tools.hub import HubSession
-from viper.tools.media import Media
 
 ENTRY = "execute_command"
 

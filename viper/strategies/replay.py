@@ -14,12 +14,12 @@ from typing import Any
 
 from viper.api.library import Library
 from viper.errors import ToolError, ViperError
+from viper.models.media import Media
 from viper.sandbox import Limits, Prelude, Ref, Sandbox
 from viper.sandbox.sandbox import Mode
 from viper.schema import Query, ToolCall
 from viper.strategies.program import ENTRY, program_arguments
 from viper.tools.hub import HubSession, ToolHub, plain
-from viper.tools.media import Media
 from viper.tools.models import ModelSet
 from viper.tools.settings import ToolSettings
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from viper.tools.roles import Detection, EventWindow, Floats, Mask, Pixels, Segment
+from viper.models.vision.roles import Detection, EventWindow, Floats, Mask, Pixels, Segment
 
 
 class FakeDetector:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from viper.api.library import Library, library_for
+from viper.models.media import Media, media_from
 from viper.sandbox import Limits, Outcome, Sandbox
 from viper.testing.fake_models import (
     FakeAnswerer,
@@ -22,7 +23,6 @@ from viper.testing.fake_models import (
 )
 from viper.tools.arguments import media_arguments
 from viper.tools.hub import ToolHub
-from viper.tools.media import Media, media_from
 from viper.tools.models import ModelSet
 from viper.tools.settings import Sensitivity, ToolSettings
 

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from viper.errors import ToolError
+from viper.models.vision.roles import Detection, Floats, Pixels
 from viper.sandbox import Ref
 from viper.tools import learned
 from viper.tools.crops import box_depth, object_crop
-from viper.tools.roles import Detection, Floats, Pixels
 
 if TYPE_CHECKING:
     from viper.tools.hub import HubSession, Region

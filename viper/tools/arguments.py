@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from viper.models.media import Media
 from viper.sandbox import Ref
-from viper.tools.media import Media
 
 
 def media_arguments(media: Media) -> dict[str, Any]:

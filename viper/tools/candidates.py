@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from viper.errors import ToolError
+from viper.models.vision.roles import EventWindow
 from viper.sandbox import Ref
 from viper.tools.abilities import (
     detections,
@@ -22,7 +23,6 @@ from viper.tools.abilities import (
     vqa_encoding,
 )
 from viper.tools.hub import HubSession
-from viper.tools.roles import EventWindow
 
 
 def boxes(session: HubSession, patch: Any, name: str) -> list[tuple[Ref, float]]:

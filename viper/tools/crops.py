@@ -10,8 +10,8 @@ import math
 
 import numpy as np
 
+from viper.models.vision.roles import Floats, Pixels
 from viper.schema import PixelBox
-from viper.tools.roles import Floats, Pixels
 
 DEFAULT_MARGIN = 0.1
 """Context around a box, as a share of the picture's shorter side."""

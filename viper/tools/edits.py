@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from viper.tools.roles import Mask, Pixels
+from viper.models.vision.roles import Mask, Pixels
 
 BLUR_SHARE = 1 / 60
 """Radius of the blur as a share of the picture's shorter side."""

@@ -21,15 +21,15 @@ import numpy as np
 
 from viper.api.registry import Routine
 from viper.errors import CancelledError, ToolError, UsageError, ViperError
+from viper.models.batching import Gatherer
+from viper.models.media import Media
+from viper.models.vision.soft_prompts import NoSoftPrompts, SoftPromptSource
 from viper.sandbox import Ref
 from viper.schema import Box, PixelBox, ToolCall
-from viper.tools.batching import Gatherer
 from viper.tools.cache import ComputeCache
-from viper.tools.media import Media
 from viper.tools.models import ModelSet
 from viper.tools.operations import OPERATIONS
 from viper.tools.settings import ToolSettings
-from viper.tools.soft_prompts import NoSoftPrompts, SoftPromptSource
 
 SCORES_KEPT = 16
 """Scores of candidates that the log of a call keeps, the best ones."""

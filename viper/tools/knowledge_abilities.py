@@ -8,14 +8,16 @@ why; what it found is cut to bounds before anybody sees it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from viper.api.routines.knowledge import ABOUT
 from viper.errors import ToolError
+from viper.models.vision.roles import Pixels, TextLine
+from viper.search.findings import plain
 from viper.tools.abilities import _cut, _text
-from viper.tools.roles import Pixels, TextLine
 
 if TYPE_CHECKING:
     from viper.search.findings import SimilarPicture, TextFindings
@@ -54,7 +56,9 @@ def written(session: HubSession, patch: Any) -> list[TextLine]:
     found: list[TextLine] = session.computed_late(
         "ocr", key, "read", lambda: [_readable(_cut(picture, box))]
     )
-    return sorted(found, key=lambda one: (round(one.box[1] / 8), one.box[0]))
+    cleaned = [replace(line, text=plain(line.text)) for line in found]
+    readable = [line for line in cleaned if line.text]
+    return sorted(readable, key=lambda line: (round(line.box[1] / 8), line.box[0]))
 
 
 def image_search(session: HubSession, patch: Any, about: str = "entities") -> list[str]:

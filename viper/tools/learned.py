@@ -2,7 +2,7 @@
 
 A tool that was taught nothing about a call never comes here: its results, and the keys under which
 they are kept, are those of the tool as it came. Soft prompts are mixed for the input by the
-source (:mod:`viper.tools.soft_prompts`); the backend gets the mixture, as :class:`Learned`.
+source (:mod:`viper.models.vision.soft_prompts`); the backend gets the mixture, as :class:`Learned`.
 
 Source: CLOVA (Gao et al. 2024), sec. 3.4.1 and its supplement, sec. 8, "Inference".
 """
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from viper.tools.roles import Detection, Floats, Segment
-from viper.tools.soft_prompts import NEAREST, Learned, mixed, named_in
+from viper.models.vision.roles import Detection, Floats, Segment
+from viper.models.vision.soft_prompts import NEAREST, Learned, mixed, named_in
 
 if TYPE_CHECKING:
     from viper.tools.hub import HubSession, Region

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from viper.errors import ModelError, ToolError
-from viper.tools.loading import MEMORY_ADVICE, ONE_AT_A_TIME, is_out_of_memory
+from viper.models.loading import MEMORY_ADVICE, ONE_AT_A_TIME, is_out_of_memory
 
 ROLES = (
     "detector",

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from viper.tools.roles import (
+from viper.models.vision.roles import (
     DepthEstimator,
     Detection,
     Detector,

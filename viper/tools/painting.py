@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from viper.tools.edited import Tag
-from viper.tools.roles import Pixels
+from viper.models.edited import Tag
+from viper.models.vision.roles import Pixels
 
 COLOUR = (255, 64, 160)
 _PADDING = 2

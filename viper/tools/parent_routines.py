@@ -20,9 +20,9 @@ from viper.api.registry import REGISTRY, Routine
 from viper.api.runtime import ImageHandle, VideoHandle
 from viper.api.video_segment import VideoSegment
 from viper.errors import ToolError, ViperError
+from viper.models.vision.roles import Pixels
 from viper.sandbox import Ref
 from viper.sandbox.wire import WireError, encode
-from viper.tools.roles import Pixels
 
 if TYPE_CHECKING:
     from viper.tools.hub import HubSession

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from viper.errors import ToolError
+from viper.models.edited import Origin, Tag, outline_of
+from viper.models.vision.roles import Detection, Mask, Pixels
 from viper.sandbox import Ref
 from viper.schema import Box
 from viper.tools import learned
 from viper.tools.abilities import _cut, _text
-from viper.tools.edited import Origin, Tag, outline_of
 from viper.tools.edits import blurred_background, box_mask, color_pop, covered, painted
 from viper.tools.emoji import emoji_picture
 from viper.tools.painting import tagged
-from viper.tools.roles import Detection, Mask, Pixels
 
 if TYPE_CHECKING:
     from viper.tools.hub import HubSession, Region

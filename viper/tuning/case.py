@@ -9,8 +9,8 @@ from typing import Any
 
 from viper.agreement import box_iou, normalised
 from viper.errors import UsageError
+from viper.models.media import Media
 from viper.schema import Answer, Query, Trace, Trial
-from viper.tools.media import Media
 
 SAME_BOX = 0.5
 """Least IoU of two boxes that are the same answer, as metrics of grounding have it."""

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from viper.errors import UsageError
+from viper.models.vision.roles import Pixels
 from viper.schema import PixelBox
-from viper.tools.roles import Pixels
 from viper.tuning.concept_names import MAX_NAME, plain
 
 LOC_SAMPLES = 200

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from viper.errors import MediaError
-from viper.tools.roles import Pixels
+from viper.models.vision.roles import Pixels
 from viper.tuning.collect import (
     LOC_SAMPLES,
     MOST_SAMPLES,

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from viper.errors import StoreError, UsageError
+from viper.models.vision.soft_prompts import WITHOUT_CONCEPT, SoftPrompt
 from viper.record import RecordError, record_from_json
 from viper.schema import to_json
 from viper.storage.versioned import Arrays, Entry
-from viper.tools.soft_prompts import WITHOUT_CONCEPT, SoftPrompt
 
 MOST_VECTORS, MOST_WIDTH, MOST_FEATURE = 4_096, 8_192, 65_536
 LONGEST_CONCEPT = 200
@@ -60,7 +60,7 @@ class KeptPrompt:
     Attributes:
         id: tells prompts apart; the same content has the same.
         concept: as :func:`concept_key` spells it; "" for a tool without concepts.
-        feature_size: D of :class:`viper.tools.soft_prompts.SoftPrompt`.
+        feature_size: D of :class:`viper.models.vision.soft_prompts.SoftPrompt`.
         shape: N and W.
         born: the pool's version that it came with.
     """

@@ -17,9 +17,9 @@ from viper.ace.growth import Criticised, Origin, demonstrations_of
 from viper.ace.pool import DemonstrationPool
 from viper.ace.pooled import Pooled
 from viper.errors import StoreError, UsageError, ViperError
+from viper.models.media import Media
 from viper.schema import Query, ToolCall, Trace
 from viper.strategies.demonstrations import Part
-from viper.tools.media import Media
 from viper.tuning.case import Case
 from viper.tuning.critique import Critique, CritiqueError
 from viper.tuning.lesson import Lesson, Update

@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 
 from viper.errors import MediaError
+from viper.models.media import read_picture
+from viper.models.vision.roles import Matcher, Pixels
 from viper.search.picture_index import Indexed, PictureIndex, Progress, Refused, file_digest
-from viper.tools.media import read_picture
-from viper.tools.roles import Matcher, Pixels
 from viper.tuning.collect import FoundPicture, checked_limit
 from viper.tuning.concept_names import spellings
 

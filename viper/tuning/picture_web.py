@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from viper.errors import MediaError, ModelError, StoreError, UsageError
+from viper.models.media import read_picture
 from viper.search.web_fetch import Fetcher
 from viper.search.web_service import WebService, at_path
-from viper.tools.media import read_picture
 from viper.tuning.collect import FoundPicture, checked_limit
 
 _TRIED = 2

@@ -14,10 +14,10 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from viper.errors import StoreError, UsageError
+from viper.models.vision.roles import Floats
+from viper.models.vision.soft_prompts import LEAST_ALIKE, NEAREST, SoftPrompt, mixed, unit_features
 from viper.storage.versioned import Ledger
 from viper.tools.cache import ComputeCache
-from viper.tools.roles import Floats
-from viper.tools.soft_prompts import LEAST_ALIKE, NEAREST, SoftPrompt, mixed, unit_features
 from viper.tuning.kept_prompts import (
     Evidence,
     KeptPrompt,
@@ -48,7 +48,7 @@ _Known = tuple[tuple[SoftPrompt, ...], Floats | None]
 class PromptPool:
     """Learned prompts in a folder; safe to use from several threads and processes.
 
-    Fulfils :class:`viper.tools.soft_prompts.SoftPromptSource`.
+    Fulfils :class:`viper.models.vision.soft_prompts.SoftPromptSource`.
 
     Args:
         folder: made by the first prompt; where there is none the pool is empty.
@@ -140,7 +140,7 @@ class PromptPool:
         return found
 
     def concepts(self, tool: str, model_id: str) -> frozenset[str]:
-        """As :class:`~viper.tools.soft_prompts.SoftPromptSource` says.
+        """As :class:`~viper.models.vision.soft_prompts.SoftPromptSource` says.
 
         Raises:
             StoreError: a pool that cannot be read.
@@ -155,7 +155,7 @@ class PromptPool:
         return found
 
     def candidates(self, tool: str, concept: str | None, model_id: str) -> Sequence[SoftPrompt]:
-        """As :class:`~viper.tools.soft_prompts.SoftPromptSource` says.
+        """As :class:`~viper.models.vision.soft_prompts.SoftPromptSource` says.
 
         Raises:
             StoreError: a file that is missing, damaged, or too large.
@@ -171,7 +171,7 @@ class PromptPool:
         *,
         model_id: str,
     ) -> Floats | None:
-        """As :class:`~viper.tools.soft_prompts.SoftPromptSource` says.
+        """As :class:`~viper.models.vision.soft_prompts.SoftPromptSource` says.
 
         Raises:
             StoreError: a file that is missing, damaged, or too large.
@@ -182,7 +182,7 @@ class PromptPool:
         return mixed(prompts, feature, count, units, LEAST_ALIKE.get(tool, 0.0))
 
     def version(self, tool: str, concept: str | None) -> int:
-        """As :class:`~viper.tools.soft_prompts.SoftPromptSource` says; 0: never learned."""
+        """As :class:`~viper.models.vision.soft_prompts.SoftPromptSource` says; 0: never learned."""
         return self.ledger.changed(topic_of(tool, concept_key(tool, concept)))
 
     def close(self) -> None:

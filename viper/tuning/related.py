@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Protocol
 
-from viper.tools.roles import Floats
+from viper.models.vision.roles import Floats
 from viper.tuning.concept_names import is_about, spellings, without_remark
 
 RELATED = 7
@@ -18,7 +18,7 @@ RELATED = 7
 
 
 class TextSide(Protocol):
-    """The part of a :class:`~viper.tools.roles.Matcher` that is asked here."""
+    """The part of a :class:`~viper.models.vision.roles.Matcher` that is asked here."""
 
     def encode_texts(self, texts: Sequence[str]) -> Floats:
         """L2-normalised embeddings ``[M, D]``."""

@@ -17,11 +17,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from viper.errors import CancelledError, StoreError, ViperError
+from viper.models.media import Media
 from viper.schema import ToolCall
 from viper.strategies.replay import restored
 from viper.tools.abilities import looked_at
 from viper.tools.hub import ToolHub
-from viper.tools.media import Media
 from viper.tuning.critique import Critique
 from viper.tuning.lesson import TriedPrompt, Update
 from viper.tuning.soft_prompts.base import ABILITY_TOOLS, AnsweredQuestion, Progress, TunerOptions

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from viper.errors import StoreError, UsageError
+from viper.models.vision.soft_prompts import SoftPrompt
 from viper.record import record_from_json
 from viper.schema import to_json
 from viper.storage.files import read_plain_file, write_file
 from viper.storage.versioned import MOST_BYTES
-from viper.tools.soft_prompts import SoftPrompt
 from viper.tuning.kept_prompts import Evidence, arrays_of
 from viper.tuning.soft_prompts.base import Trained
 

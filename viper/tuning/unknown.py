@@ -15,10 +15,10 @@ from types import MappingProxyType
 from typing import Any
 
 from viper.agreement import box_iou
+from viper.models.media import media_from
 from viper.schema import ToolCall
 from viper.tools.abilities import detections, similarities
 from viper.tools.hub import HubSession, ToolHub
-from viper.tools.media import media_from
 from viper.tools.picture_abilities import segment
 from viper.tuning.collect import AnnotatedPicture, AnnotatedStore, Collected
 from viper.tuning.concept_names import plain

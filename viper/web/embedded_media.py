@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from viper.tools.edited import EDIT_ID
-from viper.tools.media import Media
-from viper.tools.roles import Pixels
+from viper.models.edited import EDIT_ID
+from viper.models.media import Media
+from viper.models.vision.roles import Pixels
 
 _STEPS = ((1600, 88), (1200, 85), (960, 82), (640, 80), (480, 76), (320, 72), (224, 68), (160, 60))
 _LOSSLESS_SIDE = 400

@@ -16,11 +16,11 @@ from viper.evaluate.reports.tables import target_words
 from viper.evaluate.row import Row
 from viper.evaluate.runs.manifest import Manifest
 from viper.evaluate.runs.store import PAGE, RunStore
+from viper.models.media import media_from
 from viper.record import record_from_json
 from viper.schema import Trace
 from viper.storage.files import file_errors, write_file
 from viper.strategies.replay import Replayer
-from viper.tools.media import media_from
 from viper.tuning.lesson import Lesson
 from viper.web.trace_page import Extras, Truth, replay_all, trace_page
 

@@ -16,9 +16,9 @@ import numpy as np
 from markupsafe import Markup
 
 from viper.api.library import Library
+from viper.models.media import Media
 from viper.schema import PixelBox, Trace
 from viper.strategies.replay import Replay, Replayer
-from viper.tools.media import Media
 from viper.tuning.lesson import Lesson
 from viper.web.embedded_media import embedded, shades
 from viper.web.pages import asset, rendered

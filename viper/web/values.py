@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from viper.models.edited import EDIT_ID
 from viper.schema import Box, PixelBox
-from viper.tools.edited import EDIT_ID
 
 LONGEST_TEXT = 2_000
 MOST_ITEMS = 24

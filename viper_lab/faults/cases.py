@@ -17,10 +17,10 @@ from random import Random
 from typing import Any
 
 from viper.errors import DataError
+from viper.models.media import media_from
 from viper.prompting.reflection import fault_line
 from viper.schema import to_json
 from viper.strategies.base import Components
-from viper.tools.media import media_from
 from viper.tuning.critique import Critique
 from viper.tuning.language_reflector import compact_prompt
 from viper_lab.datasets.world import world_media, world_sample

@@ -9,12 +9,12 @@ from random import Random
 from typing import Any, Literal
 
 from viper.errors import ToolError
+from viper.models.media import Media
 from viper.schema import Answer, Query, Trial
 from viper.strategies.base import Components, RunContext
 from viper.strategies.program import run_program
 from viper.strategies.writing import Written
 from viper.tools.hub import ToolHub
-from viper.tools.media import Media
 from viper.tuning.case import Case, is_desired
 from viper.tuning.critique import Critique
 from viper.tuning.intervention import questions

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from viper.models.vision.roles import EventWindow
 from viper.schema import Query, ToolCall
 from viper.strategies.replay import restored
 from viper.tools import candidates
@@ -25,7 +26,6 @@ from viper.tools.abilities import (
     text_embedding,
 )
 from viper.tools.hub import HubSession, Region, plain
-from viper.tools.roles import EventWindow
 from viper_lab.faults.wrong_tools import (
     Wrong,
     WrongDepth,

@@ -15,10 +15,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from viper.models.media import Media
+from viper.models.vision.roles import Detection, EventWindow, Floats
 from viper.schema import PixelBox
 from viper.tools.hub import HubSession, ToolHub
-from viper.tools.media import Media
-from viper.tools.roles import Detection, EventWindow, Floats
 
 Key = tuple[Any, ...]
 

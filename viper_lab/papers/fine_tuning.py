@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 
 from viper.evaluate.intervals import over_seeds
+from viper.models.vision.matcher_open_clip import OpenClipMatcher
+from viper.models.vision.roles import Pixels
 from viper.storage.files import write_file
 from viper.tools.hub import ToolHub
-from viper.tools.matcher_open_clip import OpenClipMatcher
 from viper.tools.models import ModelSet
-from viper.tools.roles import Pixels
 from viper.tuning.prompt_pool import PromptPool
 from viper.tuning.teach import Sources, Teacher
 from viper_lab.papers.clova_tools import ToolCourse, slug_of, tool_outcome

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from viper.models.vision.roles import DepthEstimator, Floats
 from viper.profiles.wiring import WEIGHTS
 from viper.tools.crops import box_depth
-from viper.tools.roles import DepthEstimator, Floats
 from viper_lab.recipes.depth_model import (
     MAX_DEPTH,
     PATCH,
@@ -72,7 +72,7 @@ def train(options: TrainOptions) -> dict[str, float]:
     """
     import torch
 
-    from viper.tools.depth_anything import DepthAnythingEstimator
+    from viper.models.vision.depth_anything import DepthAnythingEstimator
 
     torch.manual_seed(options.seed)
     views = ObjectViews.load("train", options.work)

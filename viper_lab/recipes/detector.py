@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from viper.tools.roles import Detector, Pixels
+from viper.models.vision.roles import Detector, Pixels
 from viper_lab.recipes.detector_phrases import attributes_of, corpus, draw_phrases
 from viper_lab.recipes.detector_score import Figure, best_threshold, detector_figures
 from viper_lab.recipes.optim import Plan, TrainOptions, fit
@@ -41,7 +41,7 @@ def train(options: TrainOptions) -> dict[str, float]:
     """Trains on rendered stills, writes the weights, and returns what they reach on validation."""
     import torch
 
-    from viper.tools.detector_owlv2 import Owlv2Detector
+    from viper.models.vision.detector_owlv2 import Owlv2Detector
     from viper_lab.recipes.detector_model import (
         DetectorShape,
         DetectorTrainer,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from viper.tools.roles import Detection, Detector, Pixels
+from viper.models.vision.roles import Detection, Detector, Pixels
 from viper_lab.recipes.detector_batches import Labels
 from viper_lab.recipes.detector_phrases import FAMILIES, is_held_out, matches, phrase_text
 

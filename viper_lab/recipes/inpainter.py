@@ -45,7 +45,7 @@ def train(options: TrainOptions) -> dict[str, float]:
     ``options.steps`` counts the steps of the denoiser; the autoencoder takes
     ``AUTOENCODER_STEPS / STEPS`` times as many.
     """
-    from viper.tools.inpainter_diffusers import DiffusersInpainter
+    from viper.models.vision.inpainter_diffusers import DiffusersInpainter
     from viper_lab.recipes.inpainter_model import InpainterShape
     from viper_lab.recipes.inpainter_score import evaluate
 

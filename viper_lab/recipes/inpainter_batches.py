@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from viper.models.vision.inpaint_window import resized, resized_mask, window_around
+from viper.models.vision.roles import Mask, Pixels
 from viper.schema import PixelBox
 from viper.tools.crops import clip_box
-from viper.tools.inpaint_window import resized, resized_mask, window_around
-from viper.tools.roles import Mask, Pixels
 from viper_lab.recipes.object_views import ObjectView, ObjectViews
 from viper_lab.recipes.object_words import GENERAL_NOUNS, attributes, phrase, some_attributes
 from viper_lab.world.scene import SceneObject

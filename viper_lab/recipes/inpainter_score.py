@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from viper.models.vision.roles import Detector, Inpainter, Mask, Matcher, Pixels
 from viper.profiles.wiring import WEIGHTS
 from viper.schema import PixelBox
 from viper.tools.crops import object_crop
-from viper.tools.roles import Detector, Inpainter, Mask, Matcher, Pixels
 from viper_lab.recipes.detector_score import HIT_IOU, iou
 from viper_lab.recipes.inpainter_batches import boxed, dilated
 from viper_lab.recipes.object_words import FAMILIES, attributes
@@ -79,8 +79,8 @@ def evaluate(inpainter: Inpainter, count: int) -> dict[str, float]:
     begin with ``unedited`` or ``rendered`` over pictures that no inpainter touched.
     ``unchanged`` is the share of edits with every pixel outside the mask as it was.
     """
-    from viper.tools.detector_owlv2 import Owlv2Detector
-    from viper.tools.matcher_open_clip import OpenClipMatcher
+    from viper.models.vision.detector_owlv2 import Owlv2Detector
+    from viper.models.vision.matcher_open_clip import OpenClipMatcher
 
     wanted = list(replacements(count))
     edited = edits(inpainter, wanted)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from viper.models.vision.roles import Matcher
 from viper.tools.crops import DEFAULT_MARGIN, object_crop
-from viper.tools.roles import Matcher
 from viper_lab.recipes.object_views import ObjectViews, recoloured, training_crop
 from viper_lab.recipes.object_words import (
     FAMILIES,
@@ -60,7 +60,7 @@ def train(options: TrainOptions) -> dict[str, float]:
     """Trains on rendered stills, writes the weights, and returns what they reach on validation."""
     import torch
 
-    from viper.tools.matcher_open_clip import OpenClipMatcher
+    from viper.models.vision.matcher_open_clip import OpenClipMatcher
 
     torch.manual_seed(options.seed)
     tokenizer = build_tokenizer()

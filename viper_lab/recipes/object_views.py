@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
+from viper.models.vision.roles import Pixels
 from viper.schema import PixelBox
 from viper.tools.crops import DEFAULT_MARGIN, object_crop
-from viper.tools.roles import Pixels
 from viper_lab.world.scene import SceneObject
 from viper_lab.world.stills import Stills, rendered_stills
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from viper.api.library import library_for
 from viper.llm.protocol import LLM, Sampling
+from viper.models.media import Media, media_from
 from viper.prompting.compact import END_OF_PROGRAM, compact_document
 from viper.prompting.extract import extract_code
 from viper.prompting.plans import build_plan_prompt, build_planned_prompt, read_plan
@@ -20,7 +21,6 @@ from viper.sandbox import Sandbox
 from viper.schema import Failure
 from viper.strategies.answers import read_answer
 from viper.strategies.program import ENTRY, program_arguments
-from viper.tools.media import Media, media_from
 from viper.tuning.case import is_desired
 from viper_lab.datasets.world import world_sample
 from viper_lab.recipes.adapters import WRITER

@@ -20,7 +20,7 @@ from viper_lab.world.vocabulary import SHAPES
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from viper.tools.roles import Segmenter
+    from viper.models.vision.roles import Segmenter
     from viper_lab.recipes.segmenter_batches import Segmented
 
 TRAIN_STILLS, VAL_STILLS = 9_000, 300
@@ -54,7 +54,7 @@ def train(options: TrainOptions) -> dict[str, float]:
 
 
 def _reached(options: TrainOptions) -> dict[str, float]:
-    from viper.tools.segmenter_maskformer import MaskFormerSegmenter
+    from viper.models.vision.segmenter_maskformer import MaskFormerSegmenter
 
     segmenter = MaskFormerSegmenter.from_pretrained(options.out, device=options.device)
     return evaluate(segmenter, segmented_stills("val", VAL_STILLS, options.work))

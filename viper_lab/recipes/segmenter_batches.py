@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from viper.tools.roles import Pixels
+from viper.models.vision.roles import Pixels
 from viper_lab.world.id_maps import Ids
 from viper_lab.world.vocabulary import SHAPES
 

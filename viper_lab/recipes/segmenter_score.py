@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from viper.tools.roles import Segment, Segmenter
+from viper.models.vision.roles import Segment, Segmenter
 from viper_lab.world.vocabulary import SHAPES
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from viper_lab.world.vocabulary import COLOURS, SHAPES
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from viper.tools.video_events_model import EventOutput, TextFeatures, VideoEventsModel
+    from viper.models.vision.video_events_model import EventOutput, TextFeatures, VideoEventsModel
 
 CLIPS, BATCH, TEXTS, STEPS = 2200, 4, 14, 1000
 CELL = 8
@@ -42,7 +42,7 @@ Floats = NDArray[np.float32]
 
 def train(options: TrainOptions) -> dict[str, float]:
     """Trains on stored clips, writes the weights, and returns what they reach on validation."""
-    from viper.tools.video_events import VideoEvents
+    from viper.models.vision.video_events import VideoEvents
 
     model, tokenizer = learn(options)
     save(model, tokenizer, options.out)
@@ -82,7 +82,7 @@ def build_tokenizer() -> Any:
 
 def build_model(tokenizer: Any) -> VideoEventsModel:
     """An untrained model whose description bank names every colour and shape."""
-    from viper.tools.video_events_model import VideoEventsConfig, VideoEventsModel
+    from viper.models.vision.video_events_model import VideoEventsConfig, VideoEventsModel
 
     text = {
         "vocab_size": len(tokenizer),

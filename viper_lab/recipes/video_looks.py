@@ -124,7 +124,7 @@ def varied_crop(window: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[
 
     from PIL import Image
 
-    from viper.tools.video_events_model import CROP
+    from viper.models.vision.video_events_model import CROP
 
     room = (WINDOW - CROP) // 2
     left, top = np.clip(np.round(rng.normal(0, JITTER, 2)), -room, room).astype(int) + room

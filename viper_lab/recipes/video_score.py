@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from viper.tools.roles import EventWindow, VideoModel
+from viper.models.vision.roles import EventWindow, VideoModel
 from viper_lab.world.clips import Clip, render_clip, sample_clip
 from viper_lab.world.events import event_phrase
 from viper_lab.world.scene import CLIP_FRAMES, ClipEvent

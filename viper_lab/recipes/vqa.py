@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from viper.models.vision.roles import Pixels, VisualAnswerer
 from viper.tools.crops import DEFAULT_MARGIN, object_crop
-from viper.tools.roles import Pixels, VisualAnswerer
 from viper_lab.recipes.grid_positions import grid_positions
 from viper_lab.recipes.object_views import ObjectViews, recoloured, resized, training_crop
 from viper_lab.recipes.object_words import FAMILIES, attribute_ids, attributes
@@ -60,7 +60,7 @@ def train(options: TrainOptions) -> dict[str, float]:
     """
     import torch
 
-    from viper.tools.vqa_blip import BlipAnswerer
+    from viper.models.vision.vqa_blip import BlipAnswerer
 
     torch.manual_seed(options.seed)
     tokenizer = word_tokenizer(question_words(), BLIP_MARKS)

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from viper.evaluate.metrics.accuracy import answer_correct
+from viper.models.media import Media, media_from
 from viper.strategies.base import Components, RunContext, Strategy
 from viper.strategies.end_to_end import (
     CaptionsStrategy,
@@ -16,7 +17,6 @@ from viper.strategies.end_to_end import (
     LanguageStrategy,
     VqaStrategy,
 )
-from viper.tools.media import Media, media_from
 from viper_lab.scores.samples import is_right
 from viper_lab.world.queries.sample import WorldSample
 

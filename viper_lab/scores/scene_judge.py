@@ -11,8 +11,8 @@ from viper.data.edit_target import EditTarget
 from viper.data.sample import Sample
 from viper.errors import UsageError
 from viper.evaluate.metrics.editing import JudgeOf
+from viper.models.vision.roles import Pixels
 from viper.schema import PixelBox
-from viper.tools.roles import Pixels
 from viper_lab.datasets.tasks import PlacedPictures
 from viper_lab.world.edited_scene import looks_of, with_looks, without
 from viper_lab.world.render import render_scene

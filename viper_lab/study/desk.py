@@ -14,11 +14,11 @@ from random import Random
 
 from viper.data.sample import Sample
 from viper.errors import StoreError, UsageError
+from viper.models.media import Media, media_from
 from viper.reasoner import Reasoner
 from viper.strategies.base import RunContext
 from viper.strategies.seek.search import asker
 from viper.strategies.seek.strategy import scene_of, seeker_of
-from viper.tools.media import Media, media_from
 from viper_lab.study.by_hand import HandSearch
 from viper_lab.study.records import Session, session_line
 

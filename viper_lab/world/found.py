@@ -11,8 +11,8 @@ import random
 from functools import partial
 
 from viper.errors import UsageError
+from viper.models.vision.roles import Pixels
 from viper.tools.crops import object_crop
-from viper.tools.roles import Pixels
 from viper.tuning.collect import FoundPicture, checked_limit
 from viper_lab.world.annotated import (
     SCENES,

@@ -13,16 +13,16 @@ from typing import Any
 import numpy as np
 
 from viper.errors import ToolError
+from viper.models.edited import outline_of
+from viper.models.media import Media
+from viper.models.vision.roles import Mask, Pixels
 from viper.sandbox import Ref, Sandbox
 from viper.schema import Answer, Failure, Query
 from viper.strategies.answers import read_answer
 from viper.strategies.program import ENTRY, program_arguments
-from viper.tools.edited import outline_of
 from viper.tools.hub import HubSession, ToolHub
-from viper.tools.media import Media
 from viper.tools.models import ModelSet
 from viper.tools.picture_abilities import PICTURE_ABILITIES
-from viper.tools.roles import Mask, Pixels
 from viper.tools.settings import ToolSettings
 from viper_lab.world.edited_scene import looks_of, with_looks
 from viper_lab.world.oracle import Oracle

@@ -13,7 +13,7 @@ from viper.data.registry import data_set, samples_by_id
 from viper.data.sample import DataSet, Sample, Where
 from viper.errors import UnknownNameError
 from viper.evaluate.metrics import metric
-from viper.tools.media import media_from
+from viper.models.media import media_from
 
 NAMES = ("world-pairs", "world-tag", "world-edit", "world-reserved")
 

@@ -10,7 +10,7 @@ import pytest
 from viper.data.registry import data_set
 from viper.data.sample import Sample, Where
 from viper.errors import UnknownNameError
-from viper.tools.media import media_from
+from viper.models.media import media_from
 
 
 def drawn(split: str | None, limit: int, seed: int = 0) -> list[Sample]:

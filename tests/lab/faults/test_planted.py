@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from tests.strategies.bench import HEIGHT, WIDTH, Bench
+from viper.models.media import Media, media_from
 from viper.reasoner import Reasoner
 from viper.sandbox import Ref
 from viper.schema import Query
 from viper.strategies.base import Components
-from viper.tools.media import Media, media_from
 from viper.tools.settings import ToolSettings
 from viper.tuning.case import Case, is_desired
 from viper.tuning.reflector import InterventionReflector

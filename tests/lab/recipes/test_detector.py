@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
+from viper.models.vision.detector_owlv2 import Owlv2Detector
+from viper.models.vision.roles import Detection
 from viper.profiles.wiring import EMBEDDED
 from viper.schema import PixelBox
-from viper.tools.detector_owlv2 import Owlv2Detector
-from viper.tools.roles import Detection
 from viper_lab.recipes.detector_batches import (
     Labels,
     View,

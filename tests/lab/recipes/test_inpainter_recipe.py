@@ -10,8 +10,8 @@ import pytest
 import torch
 from diffusers.models.autoencoders.vae import DiagonalGaussianDistribution
 
+from viper.models.vision.inpainter_diffusers import DiffusersInpainter
 from viper.profiles.wiring import EMBEDDED
-from viper.tools.inpainter_diffusers import DiffusersInpainter
 from viper_lab.recipes import inpainter as recipe
 from viper_lab.recipes import inpainter_score as score
 from viper_lab.recipes import optim

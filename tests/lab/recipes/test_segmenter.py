@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from viper.tools.roles import Segment
+from viper.models.vision.roles import Segment
 from viper_lab.recipes.segmenter import SegmentedStills, export
 from viper_lab.recipes.segmenter_batches import BACKGROUND, Segmented, segmenter_batch
 from viper_lab.recipes.segmenter_model import (
@@ -155,7 +155,7 @@ def test_a_few_steps_make_the_loss_smaller(pictures):
 
 
 def test_an_exported_model_is_read_back(tmp_path, pictures):
-    from viper.tools.segmenter_maskformer import MaskFormerSegmenter
+    from viper.models.vision.segmenter_maskformer import MaskFormerSegmenter
 
     torch.manual_seed(0)
     model = new_model(SMALL).eval()
@@ -170,8 +170,8 @@ def test_an_exported_model_is_read_back(tmp_path, pictures):
 
 
 def test_the_processor_sees_pictures_as_the_training_does(tmp_path, pictures):
-    from viper.tools.picture_models import processed
-    from viper.tools.segmenter_maskformer import MaskFormerSegmenter
+    from viper.models.vision.picture_models import processed
+    from viper.models.vision.segmenter_maskformer import MaskFormerSegmenter
     from viper_lab.recipes.segmenter_batches import normalised
 
     export(new_model(SMALL).eval(), tmp_path)

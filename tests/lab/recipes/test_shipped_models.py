@@ -35,7 +35,7 @@ def views():
 
 
 def test_the_matcher_knows_every_family(views):
-    from viper.tools.matcher_open_clip import OpenClipMatcher
+    from viper.models.vision.matcher_open_clip import OpenClipMatcher
     from viper_lab.recipes.matcher import evaluate
 
     figures = evaluate(OpenClipMatcher.from_pretrained(WEIGHTS / "matcher"), views)
@@ -43,7 +43,7 @@ def test_the_matcher_knows_every_family(views):
 
 
 def test_the_vqa_model_knows_every_family(views):
-    from viper.tools.vqa_blip import BlipAnswerer
+    from viper.models.vision.vqa_blip import BlipAnswerer
     from viper_lab.recipes.vqa import evaluate
 
     answerer = BlipAnswerer.from_pretrained(WEIGHTS / "vqa")
@@ -52,7 +52,7 @@ def test_the_vqa_model_knows_every_family(views):
 
 
 def test_the_depth_model_orders_objects(views):
-    from viper.tools.depth_anything import DepthAnythingEstimator
+    from viper.models.vision.depth_anything import DepthAnythingEstimator
     from viper_lab.recipes.depth import evaluate
 
     figures = evaluate(DepthAnythingEstimator.from_pretrained(WEIGHTS / "depth"), views)
@@ -60,7 +60,7 @@ def test_the_depth_model_orders_objects(views):
 
 
 def test_the_segmenter_finds_objects_by_their_shape(tmp_path):
-    from viper.tools.segmenter_maskformer import MaskFormerSegmenter
+    from viper.models.vision.segmenter_maskformer import MaskFormerSegmenter
     from viper_lab.recipes.segmenter import evaluate, segmented_stills
 
     pictures = segmented_stills("val", len(SCENES), tmp_path)

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from viper.tools.video_events_model import CROP
+from viper.models.vision.video_events_model import CROP
 from viper_lab.recipes.video import batch_loss, build_model, build_tokenizer, coverage
 from viper_lab.recipes.video_augment import varied
 from viper_lab.recipes.video_looks import FIRST_CLIP, WINDOW, cutouts, varied_crop

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from viper.models.vision.roles import Detection
 from viper.tools.hub import ToolHub
 from viper.tools.models import ModelSet
-from viper.tools.roles import Detection
 from viper.tools.settings import Sensitivity, ToolSettings
 from viper_lab.scores.concepts import loc as questions
 from viper_lab.scores.concepts.asked import rows

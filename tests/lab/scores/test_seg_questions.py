@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from viper.models.vision.roles import Segment
 from viper.tools.hub import ToolHub
 from viper.tools.models import ModelSet
-from viper.tools.roles import Segment
 from viper.tools.settings import ToolSettings
 from viper_lab.scores.concepts import seg as questions
 from viper_lab.world.reserved import CONCEPTS, reserved_still

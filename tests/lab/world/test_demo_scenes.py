@@ -41,7 +41,7 @@ def test_a_drawn_clip_is_shown_and_asked_as_its_file_holds_it(tmp_path: Path) ->
 
 @pytest.mark.parametrize("shape", [(1, 1, 1), (3, 7, 5), (2, 961, 3), (64, 540, 960)])
 def test_clips_of_any_shape_are_shown(tmp_path: Path, shape: tuple[int, ...]) -> None:
-    from viper.tools.media import media_from
+    from viper.models.media import media_from
     from viper.web.demo.visit import Chosen
 
     video = np.full((*shape, 3), 99, np.uint8)

@@ -1,6 +1,6 @@
 """A detector that finds the left and the right half of every picture."""
 
-from viper.tools.roles import Detection
+from viper.models.vision.roles import Detection
 
 
 class Everything:

@@ -16,6 +16,7 @@ from tests.sandbox.abuse import resources, system_calls, wire_frames
 from tests.sandbox.abuse.case import IMAGE, VIDEO, Case, Parent
 from tests.sandbox.opened.parent import CALLS, WIRE
 from viper.api.prelude import PRELUDE
+from viper.models.media import media_from
 from viper.sandbox import Limits, Outcome, Prelude, Sandbox, Session
 from viper.testing.fake_models import (
     FakeAnswerer,
@@ -26,7 +27,6 @@ from viper.testing.fake_models import (
     FakeVideoModel,
 )
 from viper.tools.hub import ToolHub
-from viper.tools.media import media_from
 from viper.tools.models import ModelSet
 from viper.tools.settings import ToolSettings
 

@@ -12,6 +12,7 @@ import pytest
 from viper.errors import CancelledError, ModelError, UsageError
 from viper.llm.protocol import Completion
 from viper.llm.scripted import ScriptedLLM
+from viper.models.vision.roles import TextLine
 from viper.reasoner import Reasoner
 from viper.sandbox import Sandbox
 from viper.search.findings import Entity, Passage, SimilarPicture, TextFindings
@@ -20,7 +21,6 @@ from viper.strategies.seek.search import UNANSWERABLE, is_grounded
 from viper.testing.fake_models import FakeDetector
 from viper.tools.hub import ToolHub
 from viper.tools.models import ModelSet
-from viper.tools.roles import TextLine
 from viper.tools.settings import ToolSettings
 
 QUESTION = "When was the maker of the red lamp founded?"

@@ -15,7 +15,7 @@ from tests.tuning.agent.turns import DONE, STORE, workflow
 from viper.errors import UsageError
 from viper.llm.protocol import Sampling
 from viper.llm.transformers_llm import TransformersLLM
-from viper.tools.loading import LoadOptions
+from viper.models.loading import LoadOptions
 from viper.tuning.agent.held_out import read_held_out, split
 from viper.tuning.agent.masking import Masked
 from viper.tuning.agent.training import Tuned, TuneSettings, losses, tune

@@ -15,12 +15,12 @@ from viper.evaluate.engines.work import Done, Item
 from viper.evaluate.metrics import Metric
 from viper.evaluate.metrics.editing import LooksAtPictures, by_roles
 from viper.evaluate.row import Prediction, Row, Score
+from viper.models.media import Media, media_from
+from viper.models.vision.roles import Pixels
 from viper.reasoner import Reasoner, RunOptions, RunResult
 from viper.schema import Failure, Trace, Trial, Usage
 from viper.strategies.base import UsageMeter
 from viper.tools.cache import ComputeCache
-from viper.tools.media import Media, media_from
-from viper.tools.roles import Pixels
 
 SHARED_MEDIA_BYTES = 256 << 20
 

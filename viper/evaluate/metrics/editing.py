@@ -19,13 +19,13 @@ from viper.data.sample import Sample
 from viper.errors import UsageError
 from viper.evaluate.metrics.figures import Figures, Metric, figures_of, share_of
 from viper.evaluate.row import Prediction, Row, Score
+from viper.models.media import media_from
+from viper.models.vision.roles import Mask, Pixels
 from viper.schema import PixelBox
 from viper.tools.abilities import detections, similarities
 from viper.tools.edits import blurred_background, color_pop, covered
 from viper.tools.emoji import EMOJIS, emoji_picture
 from viper.tools.hub import Region, ToolHub
-from viper.tools.media import media_from
-from viper.tools.roles import Mask, Pixels
 
 KEPT = 0.9
 """Share of an object's pixels that must stay as they were where the object is to be kept."""

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from viper.errors import ToolError
+from viper.models.media import Media
 from viper.prompting.exploring import FINAL
 from viper.sandbox import Ref
 from viper.schema import Answer, Failure
 from viper.strategies.base import Components, RunContext
 from viper.strategies.explore.showing import shown_outcome
 from viper.strategies.program import program_arguments, read_value
-from viper.tools.media import Media
 
 OPENING = {
     "image": "image_patch = ImagePatch(image)",

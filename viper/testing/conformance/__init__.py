@@ -2,7 +2,7 @@
 
 ``check_detector(backend)`` returns nothing when all is well and raises an
 AssertionError that names the first broken rule. The rules are those of
-:mod:`viper.tools.roles`; whether answers are any good is not looked at.
+:mod:`viper.models.vision.roles`; whether answers are any good is not looked at.
 """
 
 from viper.testing.conformance.language import check_llm, check_text, check_video

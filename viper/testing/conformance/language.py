@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from viper.llm.protocol import LLM, Completion, Sampling
+from viper.models.vision.roles import EventWindow, Pixels, VideoModel
 from viper.testing.conformance.rules import (
     TOLERANCE,
     gives_nothing,
@@ -23,7 +24,6 @@ from viper.testing.conformance.rules import (
     require,
     works_in_another_thread,
 )
-from viper.tools.roles import EventWindow, Pixels, VideoModel
 
 PROMPTS = ("def execute_command(image):\n", "The opposite of left is", "1 2 3 4")
 CONTINUATIONS = (" one", " two and a half", "3")
@@ -163,7 +163,7 @@ def check_video(
     events: Sequence[str] = EVENTS,
     tolerance: float = TOLERANCE,
 ) -> None:
-    """Checks a :class:`~viper.tools.roles.VideoModel`.
+    """Checks a :class:`~viper.models.vision.roles.VideoModel`.
 
     Args:
         clips: uint8 [T, H, W, 3]; None takes a clip of noise and a single frame.

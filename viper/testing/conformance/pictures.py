@@ -9,6 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from viper.models.vision.roles import (
+    DepthEstimator,
+    Floats,
+    Inpainter,
+    Mask,
+    Matcher,
+    Pixels,
+    VisualAnswerer,
+)
 from viper.testing.conformance.rules import (
     TOLERANCE,
     gives_nothing,
@@ -19,21 +28,12 @@ from viper.testing.conformance.rules import (
     sample_pictures,
     works_in_another_thread,
 )
-from viper.tools.roles import (
-    DepthEstimator,
-    Floats,
-    Inpainter,
-    Mask,
-    Matcher,
-    Pixels,
-    VisualAnswerer,
-)
 
 
 def check_depth(
     backend: Any, images: Sequence[Pixels] | None = None, *, tolerance: float = TOLERANCE
 ) -> None:
-    """Checks a :class:`~viper.tools.roles.DepthEstimator`.
+    """Checks a :class:`~viper.models.vision.roles.DepthEstimator`.
 
     That larger is farther needs a picture whose depth is known; test it on one.
 
@@ -82,7 +82,7 @@ SEED = 7
 def check_inpainter(
     backend: Any, images: Sequence[Pixels] | None = None, *, prompt: str = PROMPT
 ) -> None:
-    """Checks an :class:`~viper.tools.roles.Inpainter`.
+    """Checks an :class:`~viper.models.vision.roles.Inpainter`.
 
     Args:
         images: uint8 [H, W, 3], not all square; None takes noise.
@@ -156,7 +156,7 @@ def check_matcher(
     texts: Sequence[str] = TEXTS,
     tolerance: float = TOLERANCE,
 ) -> None:
-    """Checks a :class:`~viper.tools.roles.Matcher`.
+    """Checks a :class:`~viper.models.vision.roles.Matcher`.
 
     Args:
         images: uint8 [H, W, 3]; None takes noise.
@@ -210,7 +210,7 @@ def check_vqa(
     questions: Sequence[str] = QUESTIONS,
     tolerance: float = TOLERANCE,
 ) -> None:
-    """Checks a :class:`~viper.tools.roles.VisualAnswerer`.
+    """Checks a :class:`~viper.models.vision.roles.VisualAnswerer`.
 
     Args:
         images: uint8 [H, W, 3]; None takes noise.

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from viper.models.vision.boxes import MIN_SCORE
+from viper.models.vision.roles import Detection, Detector, FaceDetector, Pixels, Segment, Segmenter
 from viper.schema import PixelBox
 from viper.testing.conformance.rules import (
     TOLERANCE,
@@ -22,8 +24,6 @@ from viper.testing.conformance.rules import (
     sample_pictures,
     works_in_another_thread,
 )
-from viper.tools.boxes import MIN_SCORE
-from viper.tools.roles import Detection, Detector, FaceDetector, Pixels, Segment, Segmenter
 
 PHRASES = ("red cube", "two dogs on a sofa", "Ball")
 NEAR_COPY = 0.9
@@ -50,7 +50,7 @@ def check_detector(
     weak: float = WEAK,
     tolerance: float = TOLERANCE,
 ) -> None:
-    """Checks a :class:`~viper.tools.roles.Detector`.
+    """Checks a :class:`~viper.models.vision.roles.Detector`.
 
     Args:
         images: uint8 [H, W, 3]; a wide and a tall one among them. None takes noise.
@@ -197,7 +197,7 @@ def _iou(one: PixelBox, other: PixelBox) -> float:
 
 
 def check_faces(backend: Any, images: Sequence[Pixels] | None = None) -> None:
-    """Checks a :class:`~viper.tools.roles.FaceDetector`.
+    """Checks a :class:`~viper.models.vision.roles.FaceDetector`.
 
     Args:
         images: uint8 [H, W, 3], some with faces; None takes noise, in which there are hardly any.
@@ -256,7 +256,7 @@ def check_segmenter(
     known: Sequence[KnownRegion] = (),
     tolerance: float = TOLERANCE,
 ) -> None:
-    """Checks a :class:`~viper.tools.roles.Segmenter`.
+    """Checks a :class:`~viper.models.vision.roles.Segmenter`.
 
     Args:
         images: uint8 [H, W, 3], not all square; None takes noise. The backend should find

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from viper.tools.roles import Pixels
+from viper.models.vision.roles import Pixels
 
 Result = TypeVar("Result")
 

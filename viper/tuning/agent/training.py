@@ -20,7 +20,7 @@ from typing import Any
 from viper.errors import UsageError
 from viper.llm.adapters import ADAPTER_CONFIG, adapter_to_go_on, state_base
 from viper.llm.prompt_tokens import PromptTokens, Template
-from viper.tools.loading import LoadOptions, load_pretrained, load_processor
+from viper.models.loading import LoadOptions, load_pretrained, load_processor
 from viper.tuning.agent.encoding import Encoded, Encoder, padded
 from viper.tuning.agent.held_out import HeldOut, note_held_out, read_held_out, token_loss
 from viper.tuning.agent.masking import Masked

@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from viper.errors import UsageError
-from viper.tools.roles import Floats
-from viper.tools.soft_prompts import SoftPrompt
+from viper.models.vision.roles import Floats
+from viper.models.vision.soft_prompts import SoftPrompt
 from viper.tuning.collect import AnnotatedPicture, Collected
 from viper.tuning.kept_prompts import Evidence
 from viper.tuning.soft_prompts.base import USUAL, Progress, Steps, Trained, TunerOptions, Using

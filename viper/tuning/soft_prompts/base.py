@@ -17,8 +17,8 @@ from types import MappingProxyType
 from typing import Any, Protocol, TypeVar
 
 from viper.errors import UnknownNameError
-from viper.tools.roles import Pixels
-from viper.tools.soft_prompts import SoftPrompt
+from viper.models.vision.roles import Pixels
+from viper.models.vision.soft_prompts import SoftPrompt
 from viper.tuning.kept_prompts import Evidence
 
 LessonT = TypeVar("LessonT", contravariant=True)

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from viper.tools.roles import Floats
+from viper.models.vision.roles import Floats
 from viper.tuning.soft_prompts.pasting import Scene
 
 DECAY = 3e-5

@@ -10,7 +10,7 @@ as negatives, 100 steps of Adam at 1e-2. Differs, as measured on the reserved co
 them, one at a time, validation scenes, mean share of right answers with all prompts kept; .31
 before):
 
-- a text has a row of its own (:mod:`viper.tools.taught_matcher`), which carries the learning of the
+- a text has a row of its own (``vision.taught_matcher``), which carries the learning of the
   embedded matcher: .88 with it alone;
 - a ResNet's rows learn at a third of the rate: at the full one they gain nothing, cost old words;
 - the other positives keep a prompt company: .77 where each was trained on its picture alone, .87;
@@ -28,7 +28,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from viper.errors import UsageError
-from viper.tools.soft_prompts import SoftPrompt
+from viper.models.vision.soft_prompts import SoftPrompt
 from viper.tuning.collect import Collected, FoundPicture
 from viper.tuning.kept_prompts import Evidence
 from viper.tuning.soft_prompts.base import USUAL, Progress, Trained, TunerOptions, Using

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from viper.tools.taught_matcher import Places, text_row
+from viper.models.vision.taught_matcher import Places, text_row
 from viper.tuning.soft_prompts.base import Using
 from viper.tuning.soft_prompts.match_training import Course, Lesson, texts_of, trained_prompts
 from viper.tuning.soft_prompts.match_views import Views

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from viper.tools.roles import Pixels
+from viper.models.vision.roles import Pixels
 from viper.tuning.collect import Collected, FoundPicture
 from viper.tuning.soft_prompts.base import Using
 from viper.tuning.soft_prompts.match_training import Lesson

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from viper.tools.taught_matcher import Places, text_row
+from viper.models.vision.taught_matcher import Places, text_row
 from viper.tuning.soft_prompts.base import Using
 from viper.tuning.soft_prompts.match_views import Views
 from viper.tuning.soft_prompts.match_words import Words

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from viper.tools.roles import Pixels
+from viper.models.vision.roles import Pixels
 from viper.tuning.soft_prompts.base import Using
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Views:
     """Views of some pictures.
 
     Attributes:
-        begun: ``[V, n, ...]`` what :meth:`~viper.tools.matcher_open_clip.OpenClipMatcher.begun`
+        begun: ``[V, n, ...]`` what ``OpenClipMatcher.begun``
             gave of each.
         plain: float32 ``[V, n, D]``, their embeddings by the matcher as it came.
     """

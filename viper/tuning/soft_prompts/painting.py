@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from viper.tools.inpaint_window import resized
-from viper.tools.roles import Pixels
+from viper.models.vision.inpaint_window import resized
+from viper.models.vision.roles import Pixels
 from viper.tuning.collect import FoundPicture
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from viper.tools.taught_inpainter import InpainterLessons, Masked
+    from viper.models.vision.taught_inpainter import InpainterLessons, Masked
 
 SHARES = (0.5, 0.8)
 """Width and height of what is masked, each as a share of the picture's.

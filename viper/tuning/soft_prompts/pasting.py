@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from viper.models.vision.roles import Floats, Mask, Pixels
 from viper.tools.edits import box_mask
-from viper.tools.roles import Floats, Mask, Pixels
 from viper.tuning.collect import AnnotatedPicture
 from viper.tuning.concept_names import plain
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from viper.errors import UsageError
-from viper.tools.soft_prompts import SoftPrompt
+from viper.models.vision.soft_prompts import SoftPrompt
 from viper.tuning.collect import Collected, FoundPicture
 from viper.tuning.kept_prompts import Evidence, concept_key
 from viper.tuning.soft_prompts.base import USUAL, Progress, Trained, TunerOptions, Using

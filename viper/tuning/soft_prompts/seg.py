@@ -4,7 +4,7 @@ What the queries say of the objects of pictures that they were not fitted to dec
 must be so as to leave other objects alone, and whether they are kept.
 
 Source: CLOVA (Gao et al. 2024), supplement, sec. 8.3. Differs: what is learned is a query and not
-100 vectors, for the reason that :mod:`viper.tools.taught_segmenter` gives, by the logistic loss
+100 vectors, for the reason that ``vision.taught_segmenter`` gives, by the logistic loss
 over segments instead of the loss of masks, which nothing changes. What is shared with the detector:
 :mod:`viper.tuning.soft_prompts.annotated`.
 """
@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from viper.errors import UsageError
-from viper.tools.roles import Floats, Mask, Segment
-from viper.tools.soft_prompts import Learned
-from viper.tools.taught_segmenter import prompt_of
-from viper.tools.teachable import TeachableSegmenter
+from viper.models.vision.roles import Floats, Mask, Segment
+from viper.models.vision.soft_prompts import Learned
+from viper.models.vision.taught_segmenter import prompt_of
+from viper.models.vision.teachable import TeachableSegmenter
 from viper.tuning.kept_prompts import concept_key
 from viper.tuning.soft_prompts import annotated
 from viper.tuning.soft_prompts.annotated import AnnotatedTuner, Course

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from viper.errors import UsageError
-from viper.tools.roles import Floats
-from viper.tools.soft_prompts import LEAST_ALIKE, NEAREST, Learned, SoftPrompt, mixed
-from viper.tools.taught_vqa import VECTORS, TaughtBlip, prompt_of
+from viper.models.vision.roles import Floats
+from viper.models.vision.soft_prompts import LEAST_ALIKE, NEAREST, Learned, SoftPrompt, mixed
+from viper.models.vision.taught_vqa import VECTORS, TaughtBlip, prompt_of
 from viper.tuning.kept_prompts import Evidence
 from viper.tuning.soft_prompts.base import (
     USUAL,

@@ -16,7 +16,7 @@ from viper.errors import ViperError
 from viper.evaluate.row import Row
 from viper.evaluate.runs.kept import keeps_media, samples_of_run
 from viper.evaluate.runs.store import RunStore
-from viper.tools.media import Media, media_from
+from viper.models.media import Media, media_from
 from viper.web.sample_pages import truth_of
 
 WIDTH, HEIGHT = 300, 225

@@ -19,13 +19,13 @@ from viper.evaluate.row import Row
 from viper.evaluate.runs.kept import KEPT_SET, MEDIA, kept_sample
 from viper.evaluate.runs.manifest import Manifest, SetDescription, samples_hash
 from viper.evaluate.runs.store import MANIFEST, RunStore, check_free, read_manifest
+from viper.models.media import Media, media_from
 from viper.reasoner import Reasoner
 from viper.record import record_from_json
 from viper.schema import Query, Trace, to_json
 from viper.storage.files import file_errors
 from viper.strategies.answers import resolve_task
 from viper.strategies.base import RunSettings
-from viper.tools.media import Media, media_from
 from viper.web.demo.visit import Chosen
 
 METRIC = "answered"

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from viper.tools.media import Media
-from viper.tools.roles import Pixels
+from viper.models.media import Media
+from viper.models.vision.roles import Pixels
 from viper.tools.video_file import write_mp4
 from viper.web.demo.asking import Answered, Refused, Status, Stopped, Told, TrialTold
 from viper.web.demo.visit import Chosen

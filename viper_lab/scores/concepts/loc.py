@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from viper.agreement import box_iou
+from viper.models.media import Media
+from viper.models.vision.roles import Detection
 from viper.sandbox import Ref
 from viper.schema import PixelBox
 from viper.tools.abilities import detections
 from viper.tools.hub import ToolHub
-from viper.tools.media import Media
-from viper.tools.roles import Detection
 from viper_lab.scores.concepts.asked import Asked
 from viper_lab.world.layout import sample_scene
 from viper_lab.world.render import render_scene

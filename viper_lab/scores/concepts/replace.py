@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from viper.models.media import media_from
+from viper.models.vision.roles import Pixels
 from viper.sandbox import Ref
 from viper.schema import PixelBox
 from viper.tools.crops import object_crop
 from viper.tools.hub import ToolHub
-from viper.tools.media import media_from
-from viper.tools.roles import Pixels
 from viper_lab.scores.concepts.asked import Asked
 from viper_lab.scores.concepts.replace_judge import LEAST_VISIBLE, shipped_judge
 from viper_lab.world.layout import sample_scene

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from viper.models.vision.roles import Floats, Pixels
 from viper.tools.crops import object_crop
-from viper.tools.roles import Floats, Pixels
 from viper_lab.world.reserved import CONCEPTS, reserved_still
 from viper_lab.world.scene import SceneObject
 

@@ -14,10 +14,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from viper.models.media import media_from
+from viper.models.vision.roles import Mask
 from viper.sandbox import Ref
 from viper.tools.hub import ToolHub
-from viper.tools.media import media_from
-from viper.tools.roles import Mask
 from viper.tuning.soft_prompts.seg import f1
 from viper_lab.scores.concepts.asked import Asked
 from viper_lab.world.layout import sample_scene

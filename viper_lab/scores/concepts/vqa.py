@@ -13,11 +13,11 @@ from types import MappingProxyType
 
 import numpy as np
 
+from viper.models.media import media_from
+from viper.models.vision.roles import Pixels
 from viper.schema import PixelBox
 from viper.tools.crops import object_crop
 from viper.tools.hub import ToolHub
-from viper.tools.media import media_from
-from viper.tools.roles import Pixels
 from viper.tuning.soft_prompts.base import AnsweredQuestion
 from viper_lab.recipes.object_words import FAMILIES
 from viper_lab.recipes.questions import (

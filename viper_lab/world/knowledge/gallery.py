@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
+from viper.models.vision.roles import Pixels
 from viper.tools.crops import object_crop
-from viper.tools.roles import Pixels
 from viper_lab.world.knowledge.catalogue import Catalogue, Design
 from viper_lab.world.layout import sample_scene
 from viper_lab.world.render import render_scene

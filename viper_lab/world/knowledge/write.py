@@ -10,7 +10,7 @@ from typing import Any
 
 from PIL import Image
 
-from viper.tools.roles import Pixels
+from viper.models.vision.roles import Pixels
 from viper_lab.world.knowledge.articles import articles, left_out
 from viper_lab.world.knowledge.catalogue import catalogue
 from viper_lab.world.knowledge.gallery import drawn, references, work_note

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from PIL import Image
 
 from viper.errors import UsageError
-from viper.tools.ocr_rapid import RapidOcr
+from viper.models.vision.ocr_rapid import RapidOcr
 from viper_lab.commands.world import world
 from viper_lab.world.knowledge.catalogue import catalogue
 from viper_lab.world.knowledge.gallery import drawn, notes_of, scene_object

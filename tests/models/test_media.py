@@ -1,0 +1,159 @@
+"""Pictures and videos nobody vouches for: answered where possible, one clear line where not."""
+
+import shutil
+from pathlib import Path
+
+import av
+import numpy as np
+import pytest
+from PIL import Image
+
+import viper
+from viper.errors import MediaError
+from viper.models.media import MAX_FRAMES, load_media, media_from
+from viper.tools import media as media_module
+
+MEDIA = Path(viper.__file__).parent / "embedded" / "media"
+
+
+def gradient(height: int = 20, width: int = 30) -> np.ndarray:
+    rows = np.linspace(0, 255, height, dtype=np.uint8)[:, None, None]
+    return np.broadcast_to(rows, (height, width, 3)).copy()
+
+
+def write_video(path: Path, frames: int, width: int = 64, height: int = 48) -> Path:
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("mpeg4", rate=8)
+        stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
+        for index in range(frames):
+            pixels = np.full((height, width, 3), index * 255 // max(frames, 1), np.uint8)
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(pixels, format="rgb24")))
+        container.mux(stream.encode())
+    return path
+
+
+@pytest.mark.parametrize("mode", ["L", "P", "RGBA", "LA", "CMYK", "1"])
+def test_every_mode_becomes_rgb(tmp_path: Path, mode: str) -> None:
+    path = tmp_path / ("x.tif" if mode == "CMYK" else "x.png")
+    Image.fromarray(gradient()).convert(mode).save(path)
+    image = load_media([path]).images[0]
+    assert image.shape == (20, 30, 3) and image.dtype == np.uint8
+    assert image[-1].mean() > 200 > 60 > image[0].mean()
+
+
+def test_transparent_pixels_show_white(tmp_path: Path) -> None:
+    Image.new("RGBA", (4, 4), (255, 0, 0, 0)).save(tmp_path / "x.png")
+    assert (load_media([tmp_path / "x.png"]).images[0] == 255).all()
+
+
+def test_sixteen_bits_are_scaled(tmp_path: Path) -> None:
+    Image.fromarray(np.array([[0, 65535], [32768, 0]], np.uint16)).save(tmp_path / "x.png")
+    image = load_media([tmp_path / "x.png"]).images[0]
+    assert image[0, 1].tolist() == [255] * 3 and 126 <= image[1, 0, 0] <= 128
+
+
+def test_exif_rotation_is_applied(tmp_path: Path) -> None:
+    picture = Image.fromarray(gradient(20, 30))
+    exif = picture.getexif()
+    exif[0x0112] = 6
+    picture.save(tmp_path / "x.jpg", exif=exif)
+    assert load_media([tmp_path / "x.jpg"]).images[0].shape == (30, 20, 3)
+
+
+def test_a_video_is_recognised_by_its_content(tmp_path: Path) -> None:
+    media = load_media([write_video(tmp_path / "clip.mp4", 10)])
+    assert media.kind == "video" and media.video is not None
+    assert media.video.shape == (10, 48, 64, 3)
+    assert media.pixels("video0#9").mean() > media.pixels("video0#0").mean() + 100
+
+
+def test_a_long_video_is_sampled_evenly(tmp_path: Path) -> None:
+    media = load_media([write_video(tmp_path / "clip.mp4", 300)])
+    steps = np.diff(media.frame_indices)
+    assert MAX_FRAMES // 2 <= len(media.frame_indices) <= MAX_FRAMES
+    assert set(steps) == {8} and media.frame_indices[-1] >= 290
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("empty.png", b"", "empty"),
+        ("note.png", b"only text, no picture at all\n" * 9, "neither a picture nor a video"),
+        ("cut.mp4", b"\x00\x00\x00\x18ftypmp42" + b"\x00" * 40, "neither a picture nor a video"),
+    ],
+)
+def test_what_is_no_media_is_named(tmp_path: Path, name: str, content: bytes, said: str) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(MediaError, match=said):
+        load_media([tmp_path / name])
+
+
+def test_a_truncated_picture_is_refused(tmp_path: Path) -> None:
+    Image.fromarray(np.random.default_rng(0).integers(0, 255, (80, 80, 3), np.uint8)).save(
+        tmp_path / "x.png"
+    )
+    data = (tmp_path / "x.png").read_bytes()
+    (tmp_path / "x.png").write_bytes(data[: len(data) // 2])
+    with pytest.raises(MediaError, match="damaged or cut short"):
+        load_media([tmp_path / "x.png"])
+
+
+def test_a_huge_picture_is_refused_before_it_is_decoded(tmp_path: Path) -> None:
+    Image.new("1", (30_000, 30_000)).save(tmp_path / "x.png")
+    with pytest.raises(MediaError, match="at most 100 million"):
+        load_media([tmp_path / "x.png"])
+
+
+def test_a_video_without_frames_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_video(tmp_path / "x.mp4", 2)
+    monkeypatch.setattr(media_module, "MAX_DECODED_FRAMES", 0)
+    with pytest.raises(MediaError, match="no frames"):
+        load_media([tmp_path / "x.mp4"])
+
+
+def test_missing_file_folder_and_mixed_media(tmp_path: Path) -> None:
+    with pytest.raises(MediaError, match="no such file"):
+        load_media([tmp_path / "absent.png"])
+    with pytest.raises(MediaError, match="is a folder"):
+        load_media([tmp_path])
+    Image.fromarray(gradient()).save(tmp_path / "x.png")
+    clip = write_video(tmp_path / "clip.mp4", 3)
+    with pytest.raises(MediaError, match="give one video alone"):
+        load_media([tmp_path / "x.png", clip])
+
+
+def test_media_from_arrays_and_pil() -> None:
+    assert media_from(gradient()).kind == "image"
+    assert media_from([gradient(), Image.fromarray(gradient())]).kind == "images"
+    assert media_from(np.stack([gradient()] * 3)).kind == "video"
+    with pytest.raises(MediaError, match="expected uint8"):
+        media_from(gradient().astype(np.float32))
+
+
+def test_the_hash_follows_the_pixels() -> None:
+    first, second = media_from(gradient()), media_from(gradient())
+    assert first.content_hash("image0") == second.content_hash("image0")
+    assert first.content_hash("image0") != media_from(gradient(21)).content_hash("image0")
+
+
+def test_a_playlist_reads_no_other_file(tmp_path: Path) -> None:
+    shutil.copy(MEDIA / "clip.mp4", tmp_path / "secret.mp4")
+    playlist = "#EXTM3U\n#EXT-X-TARGETDURATION:10\n#EXTINF:4,\nsecret.mp4\n#EXT-X-ENDLIST\n"
+    (tmp_path / "x.m3u8").write_text(playlist)
+    (tmp_path / "x.ffconcat").write_text("ffconcat version 1.0\nfile secret.mp4\n")
+    for name in ("x.m3u8", "x.ffconcat"):
+        with pytest.raises(MediaError, match="neither a picture nor a video"):
+            media_from(tmp_path / name)
+
+
+def test_a_file_s_name_is_no_protocol(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copy(MEDIA / "clip.mp4", tmp_path / "concat:a")
+    monkeypatch.chdir(tmp_path)
+    assert media_from("concat:a").video is not None
+
+
+def test_formats_that_start_other_programs_are_refused(tmp_path: Path) -> None:
+    eps = "%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\nshowpage\n%%EOF\n"
+    (tmp_path / "x.eps").write_text(eps)
+    with pytest.raises(MediaError, match="neither a picture nor a video"):
+        media_from(tmp_path / "x.eps")

@@ -1,0 +1,43 @@
+"""Texts are computed once while they are kept, and not kept for ever."""
+
+from __future__ import annotations
+
+import pytest
+
+from viper.models.recent import RecentTexts
+
+
+def test_each_text_is_computed_once_while_it_is_kept() -> None:
+    asked: list[list[str]] = []
+
+    def compute(texts: list[str]) -> list[int]:
+        asked.append(texts)
+        return [len(text) for text in texts]
+
+    kept = RecentTexts[int](capacity=3)
+    assert kept.get(["a", "bb", "a"], compute) == [1, 2, 1]
+    assert kept.get(["bb", "ccc"], compute) == [2, 3]
+    assert kept.get([], compute) == []
+    assert asked == [["a", "bb"], ["ccc"]]
+
+
+def test_those_not_asked_for_longest_go_first() -> None:
+    kept = RecentTexts[str](capacity=3)
+    kept.get(["a", "b", "c"], list)
+    kept.get(["a", "d"], list)
+    asked: list[str] = []
+    kept.get(["a", "c", "d"], lambda texts: asked.extend(texts) or texts)
+    assert asked == []
+    kept.get(["b"], lambda texts: asked.extend(texts) or texts)
+    assert asked == ["b"]
+
+
+def test_a_request_longer_than_the_capacity_is_answered_whole() -> None:
+    kept = RecentTexts[str](capacity=3)
+    texts = [str(number) for number in range(50)]
+    assert kept.get(texts, list) == texts and len(kept) == 3
+
+
+def test_values_that_do_not_match_the_texts_are_refused() -> None:
+    with pytest.raises(ValueError):
+        RecentTexts[str]().get(["a", "b"], lambda texts: texts[:1])

@@ -1,0 +1,112 @@
+"""Fake models that can be taught: a prompt's first number says what changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from viper.models.vision.roles import Detection, Floats, Mask, Pixels, Segment
+from viper.models.vision.soft_prompts import Learned, SoftPrompt, mixed
+from viper.testing.fake_models import (
+    FakeAnswerer,
+    FakeDetector,
+    FakeInpainter,
+    FakeMatcher,
+    FakeSegmenter,
+)
+
+
+class TaughtDetector(FakeDetector):
+    """Finds one box more for a taught phrase; the prompt's first number is its score."""
+
+    def feature(self, encoding: Any) -> Floats:
+        return np.array([1.0, 0.0], np.float32)
+
+    def detect_taught(
+        self, encoding: Any, phrase: str, prompts: Sequence[Learned]
+    ) -> list[Detection]:
+        more = [Detection((30.0, 30.0, 40.0, 40.0), float(one.vectors[0, 0])) for one in prompts]
+        return sorted([*self.detect(encoding, [phrase])[0], *more], key=lambda one: -one.score)
+
+    def surest(self, encoding: Any, phrase: str, prompts: Sequence[Learned]) -> float:
+        found = self.detect_taught(encoding, phrase, prompts)
+        return max((one.score for one in found), default=0.0)
+
+
+class TaughtMatcher(FakeMatcher):
+    """A taught concept is green, and every picture as green as the prompt's first number."""
+
+    def encode_image_taught(self, pixels: Pixels, prompts: Sequence[Learned]) -> Floats:
+        return np.array([0.0, float(prompts[0].vectors[0, 0]), 0.0], np.float32)
+
+    def encode_text_taught(self, text: str, prompts: Sequence[Learned]) -> Floats:
+        return np.array([0.0, 1.0, 0.0], np.float32)
+
+
+class TaughtAnswerer(FakeAnswerer):
+    """Questions about colours are one direction, all others another; answers ``taught``."""
+
+    def feature(self, encoding: Any, question: str) -> Floats:
+        about = float("color" in question)
+        return np.array([about, 1 - about], np.float32)
+
+    def answer_taught(self, encoding: Any, question: str, prompt: Learned) -> str:
+        return "taught"
+
+
+class TaughtSegmenter(FakeSegmenter):
+    """A segment more for each taught concept."""
+
+    def feature(self, encoding: Any) -> Floats:
+        return np.array([1.0, 0.0], np.float32)
+
+    def segments_taught(self, encoding: Any, prompts: Sequence[Learned]) -> list[Segment]:
+        mask = np.zeros(encoding, np.bool_)
+        mask[:5, :5] = True
+        more = [Segment(mask, one.concept, 0.9) for one in prompts]
+        return [*self.segments(encoding, None), *more]
+
+
+class TaughtInpainter(FakeInpainter):
+    """Paints taught concepts white."""
+
+    def inpaint_taught(
+        self, pixels: Pixels, mask: Mask, prompt: str, seed: int, prompts: Sequence[Learned]
+    ) -> Pixels:
+        painting = pixels.copy()
+        painting[mask] = 255
+        return painting
+
+
+class Taught:
+    """A source of prompts in memory: tool and concept to prompts, for one model each."""
+
+    def __init__(self, prompts: dict[tuple[str, str], list[SoftPrompt]]) -> None:
+        self.prompts = prompts
+
+    def concepts(self, tool: str, model_id: str) -> list[str]:
+        return [concept for name, concept in self.prompts if name == tool]
+
+    def candidates(self, tool: str, concept: str | None, model_id: str) -> list[SoftPrompt]:
+        return self.prompts.get((tool, concept or ""), [])
+
+    def ensemble(
+        self,
+        tool: str,
+        concept: str | None,
+        feature: Floats,
+        nearest: int | None = None,
+        *,
+        model_id: str,
+    ) -> Floats | None:
+        return mixed(self.candidates(tool, concept, model_id), feature, nearest)
+
+    def version(self, tool: str, concept: str | None) -> int:
+        return 1
+
+
+def prompt(value: float, feature: Sequence[float] = (1.0, 0.0)) -> SoftPrompt:
+    """One whose vectors hold the value."""
+    return SoftPrompt(np.array(feature, np.float32), np.full((2, 3), value, np.float32))

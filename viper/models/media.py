@@ -1,0 +1,306 @@
+"""Reading pictures and videos that nobody vouches for.
+
+Every reader returns RGB arrays in display orientation, or raises
+:class:`~viper.errors.MediaError` with one line that says what was seen.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from viper.errors import MediaError
+from viper.models.edited import Edits, Origin
+from viper.models.vision.roles import Pixels
+
+_IMAGE_ID = re.compile(r"image(?P<image>[0-9]{1,6})|video0#(?P<frame>[0-9]{1,6})")
+
+MAX_IMAGE_PIXELS = 100_000_000
+"""Pictures with more pixels are refused: one would take over a gigabyte while it is decoded."""
+
+MAX_FRAMES = 64
+"""Frames kept of a video, evenly spread over its length."""
+
+MAX_FRAME_SIDE = 960
+"""Longer frames are scaled down to this many pixels while reading."""
+
+MAX_DECODED_FRAMES = 20_000
+"""Frames decoded at most in search of evenly spread ones."""
+
+
+PICTURE_FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "AVIF")
+"""Formats that Pillow may take a file for; its EPS reader, for one, starts another program."""
+
+VIDEO_FORMATS = (
+    "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,mpeg,mpegts,mpegvideo,flv,ogg,asf,gif,webp_pipe,"
+    "h264,hevc,ivf"
+)
+"""Containers that FFmpeg may take a file for. Playlists are not among them: they name other
+files and addresses, which FFmpeg would read."""
+
+
+@dataclass(frozen=True, eq=False)
+class Media:
+    """What a query is about: one or more pictures, or one video.
+
+    Attributes:
+        images: the pictures, ``uint8 [H, W, 3]`` RGB each; empty for a video.
+        video: ``uint8 [T, H, W, 3]`` RGB, or None.
+        names: file names or labels, for messages and traces.
+        frame_indices: for a video, which frame of the file each kept frame is.
+        edits: pictures and outlines that runs of the query made of these.
+    """
+
+    images: tuple[Pixels, ...] = ()
+    video: Pixels | None = None
+    names: tuple[str, ...] = ()
+    frame_indices: tuple[int, ...] = ()
+    edits: Edits = field(default_factory=Edits, repr=False)
+    _hashes: dict[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def kind(self) -> str:
+        """``image``, ``images`` or ``video``."""
+        if self.video is not None:
+            return "video"
+        return "image" if len(self.images) == 1 else "images"
+
+    def for_run(self) -> Media:
+        """The same media for one more run: what that makes of them is kept apart."""
+        return replace(self, edits=self.edits.copy())
+
+    def pixels(self, image_id: str) -> Pixels:
+        """The picture ``image3``, frame 7 of the video, ``video0#7``, or an edited picture.
+
+        Raises:
+            KeyError: there is no such picture or frame here.
+        """
+        if image_id in self.edits:
+            return self.edits.picture(image_id).pixels
+        named = _IMAGE_ID.fullmatch(image_id)
+        if named is None:
+            raise KeyError(image_id)
+        source = self.images if named["image"] else self.video
+        number = int(named["image"] or named["frame"])
+        if source is None or number >= len(source):
+            raise KeyError(image_id)
+        return source[number]
+
+    def origin(self, image_id: str) -> Origin:
+        """The given picture that one is, or was made from, and its corner in that.
+
+        Raises:
+            KeyError: as above.
+        """
+        if image_id in self.edits:
+            return self.edits.picture(image_id).origin
+        self.pixels(image_id)
+        return Origin(image_id)
+
+    def content_hash(self, media_id: str) -> str:
+        """A hash of the pixels behind an image id, or of the whole video for ``video0``."""
+        known = self._hashes.get(media_id)
+        if known is None:
+            array = self.video if media_id == "video0" else self.pixels(media_id)
+            if array is None:
+                raise KeyError(media_id)
+            digest = hashlib.blake2b(repr(array.shape).encode(), digest_size=16)
+            digest.update(np.ascontiguousarray(array).data)
+            known = self._hashes[media_id] = digest.hexdigest()
+        return known
+
+
+def media_from(source: Any) -> Media:
+    """Media from a path, several paths, arrays, PIL pictures, or Media itself.
+
+    Args:
+        source: a path or a list of paths; a ``uint8 [H, W, 3]`` array (picture), a
+            ``uint8 [T, H, W, 3]`` array (video), a PIL image, or a list of pictures.
+
+    Raises:
+        MediaError: unreadable, empty, too large, or a video among several media.
+    """
+    if isinstance(source, Media):
+        return source
+    items = list(source) if isinstance(source, list | tuple) else [source]
+    if not items:
+        raise MediaError("no media given; expected one or more pictures, or one video")
+    if all(isinstance(item, str | Path) for item in items):
+        return load_media([Path(item) for item in items])
+    if len(items) == 1 and isinstance(items[0], np.ndarray) and items[0].ndim == 4:
+        return _video_media(_checked(items[0], "array"), "array", range(len(items[0])))
+    return Media(
+        images=tuple(_image_of(item) for item in items),
+        names=tuple(f"image{i}" for i in range(len(items))),
+    )
+
+
+def load_media(paths: Sequence[Path]) -> Media:
+    """Reads picture files, or one video file, whichever they turn out to be.
+
+    Raises:
+        MediaError: as :func:`media_from`.
+    """
+    loaded = [_load_file(path) for path in paths]
+    videos = [item for item in loaded if item.video is not None]
+    if videos and len(loaded) > 1:
+        raise MediaError(
+            f"{videos[0].names[0]} is a video among {len(loaded)} media; "
+            "give one video alone, or pictures only"
+        )
+    if videos:
+        return videos[0]
+    return Media(
+        images=tuple(image for item in loaded for image in item.images),
+        names=tuple(name for item in loaded for name in item.names),
+    )
+
+
+def read_picture(path: Path) -> Pixels:
+    """The picture in a file, ``uint8 [H, W, 3]`` RGB; no video is tried.
+
+    Raises:
+        MediaError: missing, unreadable, too large, or no picture.
+    """
+    if not path.is_file():
+        raise MediaError(f"{path}: no such file; check the path")
+    image = _read_image(path)
+    if image is None:
+        raise MediaError(f"{path}: is no picture; expected one such as PNG or JPEG")
+    return image
+
+
+def _load_file(path: Path) -> Media:
+    if not path.exists():
+        raise MediaError(f"{path}: no such file; check the path")
+    if path.is_dir():
+        raise MediaError(f"{path}: is a folder; give the files in it")
+    try:
+        if path.stat().st_size == 0:
+            raise MediaError(f"{path}: the file is empty (0 bytes)")
+        image = _read_image(path)
+    except PermissionError:
+        raise MediaError(f"{path}: permission denied; make the file readable") from None
+    if image is not None:
+        return Media(images=(image,), names=(path.name,))
+    frames, indices = _read_video(path)
+    return _video_media(frames, path.name, indices)
+
+
+def _video_media(frames: Pixels, name: str, indices: Sequence[int]) -> Media:
+    return Media(video=frames, names=(name,), frame_indices=tuple(indices))
+
+
+def _read_image(path: Path) -> Pixels | None:
+    """The picture in a file, or None if the file is not a picture at all."""
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        with Image.open(path, formats=PICTURE_FORMATS) as image:
+            width, height = image.size
+            if width * height > MAX_IMAGE_PIXELS:
+                raise MediaError(_too_large(path, f"{width} x {height} pixels"))
+            if getattr(image, "n_frames", 1) > 1 and image.format in ("GIF", "WEBP"):
+                return None
+            return _rgb(image)
+    except UnidentifiedImageError:
+        return None
+    except Image.DecompressionBombError:
+        raise MediaError(_too_large(path, "far more pixels than that")) from None
+    except (OSError, SyntaxError, ValueError) as error:
+        raise MediaError(
+            f"{path}: the picture is damaged or cut short ({error}); save or copy it again"
+        ) from None
+
+
+def _too_large(path: Path, seen: str) -> str:
+    limit = MAX_IMAGE_PIXELS // 1_000_000
+    return f"{path}: {seen}; at most {limit} million are read; scale the picture down first"
+
+
+def _rgb(image: Any) -> Pixels:
+    """Any PIL mode as RGB in display orientation: EXIF applied, alpha over white, 16 bit scaled."""
+    from PIL import Image, ImageOps
+
+    image = ImageOps.exif_transpose(image)
+    if image.mode in ("I;16", "I;16B", "I;16L", "I", "F"):
+        values = np.asarray(image).astype(np.float64)
+        top = 65535.0 if values.max(initial=0) > 255 else 255.0
+        grey = np.clip(values / top * 255.0, 0, 255).astype(np.uint8)
+        return np.repeat(grey[:, :, None], 3, axis=2)
+    if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
+        image = image.convert("RGBA")
+        canvas = Image.new("RGBA", image.size, (255, 255, 255, 255))
+        image = Image.alpha_composite(canvas, image)
+    return np.array(image.convert("RGB"), dtype=np.uint8)
+
+
+def _read_video(path: Path) -> tuple[Pixels, list[int]]:
+    import av
+
+    try:
+        # A resolved path begins with a slash: no part of its name is read as a protocol.
+        options = {"format_whitelist": VIDEO_FORMATS, "protocol_whitelist": "file"}
+        with av.open(str(path.resolve()), options=options) as container:
+            if not container.streams.video:
+                raise MediaError(f"{path}: holds no video stream; expected a picture or a video")
+            frames, indices = _spread_frames(container)
+    except av.error.FFmpegError:
+        raise MediaError(
+            f"{path}: is neither a picture nor a video that can be read; "
+            "expected a picture such as PNG or JPEG, or a video such as MP4 or WebM"
+        ) from None
+    if not frames:
+        raise MediaError(f"{path}: the video has no frames")
+    return np.stack(frames), indices
+
+
+def _spread_frames(container: Any) -> tuple[list[Pixels], list[int]]:
+    """At most MAX_FRAMES frames, evenly spread; the step doubles whenever they grow too many."""
+    import av
+
+    kept: list[Pixels] = []
+    indices: list[int] = []
+    step = 1
+    try:
+        for index, frame in enumerate(container.decode(video=0)):
+            if index >= MAX_DECODED_FRAMES:
+                break
+            if index % step:
+                continue
+            if len(kept) == MAX_FRAMES:
+                kept, indices, step = kept[::2], indices[::2], step * 2
+                if index % step:
+                    continue
+            scale = min(1.0, MAX_FRAME_SIDE / max(frame.width, frame.height, 1))
+            size = (max(1, round(frame.width * scale)), max(1, round(frame.height * scale)))
+            kept.append(frame.to_ndarray(format="rgb24", width=size[0], height=size[1]))
+            indices.append(index)
+    except av.error.FFmpegError:
+        if not kept:
+            raise
+    return kept, indices
+
+
+def _image_of(item: Any) -> Pixels:
+    if isinstance(item, np.ndarray):
+        if item.ndim != 3:
+            raise MediaError(f"array of shape {item.shape}; expected uint8 [H, W, 3]")
+        return _checked(item, "array")
+    if hasattr(item, "convert") and hasattr(item, "size"):
+        return _rgb(item)
+    raise MediaError(f"{type(item).__name__} is no media; expected a path, an array or a picture")
+
+
+def _checked(array: np.ndarray[Any, Any], name: str) -> Pixels:
+    if array.dtype != np.uint8 or array.shape[-1] != 3 or 0 in array.shape:
+        raise MediaError(
+            f"{name} of {array.dtype} {array.shape}; expected uint8, last axis 3 (RGB), not empty"
+        )
+    return array

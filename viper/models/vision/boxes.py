@@ -1,0 +1,60 @@
+"""From what a detection head proposes to detections: pixel boxes, best first, no near copies."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from viper.models.vision.roles import Detection
+
+MIN_SCORE = 0.01
+"""Boxes below this score are never proposed."""
+
+NMS_IOU = 0.5
+"""Of two boxes for a phrase that overlap more than this, only the better one stays."""
+
+
+def pixel_boxes(
+    shares: NDArray[np.float32], size: tuple[int, int], frame: tuple[int, int] | None = None
+) -> NDArray[np.float32]:
+    """Shares of a frame as corners in pixels of the picture, clipped to it.
+
+    Args:
+        shares: float32 [N, 4], (centre x, centre y, width, height), each a share of the
+            frame's width or height.
+        size: (height, width) of the picture.
+        frame: (height, width) in pixels of the picture that the shares refer to; it has
+            its top-left corner in common with the picture. None means the picture itself.
+
+    Returns:
+        float32 [N, 4], (x0, y0, x1, y1) from the top-left corner.
+    """
+    height, width = frame or size
+    centre, half = shares[:, :2], shares[:, 2:] / 2
+    corners = np.concatenate((centre - half, centre + half), axis=1)
+    corners = corners * np.array([width, height, width, height], np.float32)
+    limit = np.array([size[1], size[0], size[1], size[0]], np.float32)
+    return np.clip(corners, 0, limit).astype(np.float32)
+
+
+def suppressed(boxes: NDArray[np.float32], scores: NDArray[np.float32]) -> list[Detection]:
+    """Boxes at or above :data:`MIN_SCORE`, best first, without near copies or empty ones.
+
+    Args:
+        boxes: float32 [N, 4], (x0, y0, x1, y1) in pixels.
+        scores: float32 [N], in [0, 1].
+    """
+    sides = boxes[:, 2:] - boxes[:, :2]
+    able = np.flatnonzero((scores >= MIN_SCORE) & (sides.min(axis=1) > 0))
+    order = able[np.argsort(-scores[able], kind="stable")]
+    kept: list[Detection] = []
+    areas = sides.prod(axis=1)
+    while len(order):
+        best, order = order[0], order[1:]
+        kept.append(Detection(tuple(boxes[best].tolist()), float(scores[best])))
+        low = np.maximum(boxes[best, :2], boxes[order, :2])
+        high = np.minimum(boxes[best, 2:], boxes[order, 2:])
+        shared = np.clip(high - low, 0, None).prod(axis=1)
+        overlap = shared / (areas[best] + areas[order] - shared)
+        order = order[overlap <= NMS_IOU]
+    return kept

@@ -1,0 +1,80 @@
+"""What the depth families share: forward passes without padding, maps of the picture's size."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from viper.models.groups import equal_groups
+from viper.models.loading import LocalModel
+from viper.models.vision.picture_models import processed
+from viper.models.vision.roles import Floats, Pixels
+
+
+class DepthMaps(LocalModel):
+    """A :class:`~viper.models.vision.roles.DepthEstimator` on a depth model of transformers.
+
+    A *metric* model's output is passed on. A *relative* model predicts nearness
+    (inverse depth up to scale and shift); it is turned round, so that larger is
+    farther, and such values compare within one picture only.
+
+    Args:
+        model: the network; its output holds ``predicted_depth``.
+        processor: its image processor.
+        name: what goes into traces and cache keys.
+        relative: whether it predicts nearness.
+        batch_size: pictures in one forward pass at most.
+    """
+
+    def __init__(
+        self, model: Any, processor: Any, name: str, *, relative: bool, batch_size: int
+    ) -> None:
+        self.model_id = name
+        self._model = model.eval()
+        self._processor = processor
+        self._batch_size = batch_size
+        self._relative = relative
+
+    def depth(self, images: Sequence[Pixels]) -> list[Floats]:
+        """A map ``float32 [H, W]`` an image at the image's own size; larger is farther."""
+        maps: dict[int, Floats] = {}
+        for group in equal_groups([image.shape for image in images], self._batch_size):
+            maps.update(zip(group, self._forward([images[i] for i in group]), strict=True))
+        return [maps[i] for i in range(len(images))]
+
+    def _forward(self, images: Sequence[Pixels]) -> list[Floats]:
+        import torch
+
+        size = images[0].shape[:2]
+        with torch.inference_mode():
+            batch = processed(self._processor, images)
+            outputs = self._model(**self._fitted(batch))
+            seen = self._seen_size(size, batch["pixel_values"].shape[-2:])
+            sized = self._processor.post_process_depth_estimation(
+                outputs, target_sizes=[seen] * len(images)
+            )
+        maps = [_middle(entry["predicted_depth"].float().cpu().numpy(), size) for entry in sized]
+        return [nearness_to_depth(each) for each in maps] if self._relative else maps
+
+    def _seen_size(self, size: tuple[int, ...], given: Sequence[int]) -> tuple[int, ...]:
+        """Height and width, in pixels of the picture, of what the model was given.
+
+        Larger than the picture where the processor pads it without resizing it.
+        """
+        settings = self._processor
+        pads = getattr(settings, "do_pad", False) and not settings.do_resize
+        return tuple(given) if pads else tuple(size)
+
+
+def nearness_to_depth(nearness: Floats) -> Floats:
+    """A bounded, decreasing function of nearness: the farthest point is at most 100."""
+    scale = max(float(nearness.max()), 1e-6)
+    return np.asarray(1.0 / (np.maximum(nearness, 0) / scale + 0.01), dtype=np.float32)
+
+
+def _middle(depth: Floats, size: Sequence[int]) -> Floats:
+    """The picture's own part ``[H, W]`` of a map that was padded alike on all sides."""
+    top, left = ((have - want) // 2 for have, want in zip(depth.shape, size, strict=True))
+    return depth[top : top + size[0], left : left + size[1]]

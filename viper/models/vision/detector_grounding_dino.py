@@ -1,0 +1,199 @@
+"""Open-vocabulary detection with a published Grounding DINO checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Unpack
+
+import numpy as np
+
+from viper.models.groups import equal_groups
+from viper.models.loading import Loading, LoadOptions, LocalModel, load_pretrained, load_processor
+from viper.models.model_id import model_id
+from viper.models.vision.boxes import pixel_boxes, suppressed
+from viper.models.vision.roles import Detection, Pixels
+
+if TYPE_CHECKING:
+    import torch
+
+MAX_ASPECT = 16
+"""A thinner picture is padded: the model needs as many places in it as it proposes boxes."""
+
+
+@dataclass(frozen=True)
+class GroundingDinoEncoding:
+    """What is kept of one picture.
+
+    Attributes:
+        maps: the image backbone's feature maps [C, h, w], each with its mask bool [h, w].
+        mask: int64 [h, w], 1 for each pixel that the model saw.
+        size: (height, width) of the picture.
+        frame: (height, width) in pixels of the picture after padding right or below.
+    """
+
+    maps: tuple[tuple[torch.Tensor, torch.Tensor], ...]
+    mask: torch.Tensor
+    size: tuple[int, int]
+    frame: tuple[int, int]
+
+
+class GroundingDinoDetector(LocalModel):
+    """The ``Detector`` role, by ``GroundingDinoForObjectDetection``.
+
+    The image backbone runs once a picture. What follows mixes picture and text from its
+    first layer on, so it runs again for each phrase. Each phrase is a text of its own:
+    in one text with others it would attend to them and compete for the proposals.
+
+    Not for several threads at once; the hub holds a lock for each model.
+
+    Source: Liu et al. 2023, Grounding DINO. Its box threshold of .35 suits the profile.
+
+    Args:
+        model: the network.
+        processor: its image processor and tokenizer (``GroundingDinoProcessor``).
+        name: what goes into traces and cache keys.
+        batch_size: pictures or phrases in one forward pass at most.
+    """
+
+    def __init__(self, model: Any, processor: Any, name: str, batch_size: int = 4) -> None:
+        self.model_id = name
+        self._model = model.eval()
+        self._processor = processor
+        self._batch_size = batch_size
+
+    @classmethod
+    def from_pretrained(
+        cls, source: str | Path, *, batch_size: int = 4, **loading: Unpack[Loading]
+    ) -> GroundingDinoDetector:
+        """Loads a local folder, or a checkpoint of the model hub by its name.
+
+        Raises:
+            ModelError: nothing loadable under that name.
+        """
+        from transformers import AutoProcessor, GroundingDinoForObjectDetection
+
+        options = LoadOptions(**loading)
+        model = load_pretrained(GroundingDinoForObjectDetection, source, options)
+        processor = load_processor(AutoProcessor, source, options)
+        return cls(model, processor, model_id(source), batch_size)
+
+    def encode(self, images: Sequence[Pixels]) -> list[GroundingDinoEncoding]:
+        """One encoding an image; pictures of one size share a run of the backbone."""
+        found: dict[int, GroundingDinoEncoding] = {}
+        for group in equal_groups([image.shape for image in images], self._batch_size):
+            found.update(zip(group, self._encode([images[i] for i in group]), strict=True))
+        return [found[i] for i in range(len(images))]
+
+    def _encode(self, images: Sequence[Pixels]) -> list[GroundingDinoEncoding]:
+        import torch
+
+        framed = [_framed(image) for image in images]
+        batch = self._fitted(
+            self._processor.image_processor(
+                framed, input_data_format="channels_last", return_tensors="pt"
+            )
+        )
+        with torch.inference_mode():
+            maps = self._backbone()(batch["pixel_values"], batch["pixel_mask"])
+        return [
+            GroundingDinoEncoding(
+                tuple((features[i], mask[i]) for features, mask in maps),
+                batch["pixel_mask"][i],
+                images[i].shape[:2],
+                framed[i].shape[:2],
+            )
+            for i in range(len(images))
+        ]
+
+    def detect(
+        self, encoding: GroundingDinoEncoding, phrases: Sequence[str]
+    ) -> list[list[Detection]]:
+        """For each phrase, its boxes after non-maximum suppression, best first.
+
+        A box's score is that of its best token, as in the library's own post-processing.
+        """
+        limit = min(
+            self._model.config.max_text_len,
+            self._model.config.text_config.max_position_embeddings,
+        )
+        texts = [
+            self._processor.tokenizer(as_prompt(phrase), truncation=True, max_length=limit)
+            for phrase in phrases
+        ]
+        found: dict[int, list[Detection]] = {}
+        for group in equal_groups([len(text["input_ids"]) for text in texts], self._batch_size):
+            output = self._forward(encoding, [texts[i]["input_ids"] for i in group])
+            found.update(zip(group, detections(output, encoding.size, encoding.frame), strict=True))
+        return [found[i] for i in range(len(phrases))]
+
+    def _forward(self, encoding: GroundingDinoEncoding, tokens: Sequence[Sequence[int]]) -> Any:
+        """The model's output for texts of one length; the backbone does not run again."""
+        import torch
+
+        count = len(tokens)
+        maps = [
+            (features.expand(count, -1, -1, -1), mask.expand(count, -1, -1))
+            for features, mask in encoding.maps
+        ]
+        ids = torch.tensor(tokens, device=encoding.mask.device)
+        unread = maps[0][0].new_zeros(()).expand(count, 3, *encoding.mask.shape)
+        with torch.inference_mode(), _returning(self._backbone(), maps):
+            return self._model(
+                pixel_values=unread,
+                pixel_mask=encoding.mask.expand(count, -1, -1),
+                input_ids=ids,
+                attention_mask=torch.ones_like(ids),
+            )
+
+    def _backbone(self) -> Any:
+        return self._model.model.backbone.conv_encoder
+
+
+def as_prompt(phrase: str) -> str:
+    """The phrase as the model was taught to read it: lower case, with a final period.
+
+    Periods and question marks inside would split it into several phrases.
+    """
+    words = phrase.lower().replace(".", " ").replace("?", " ").split()
+    return " ".join(words) + "."
+
+
+def detections(
+    output: Any, size: tuple[int, int], frame: tuple[int, int] | None = None
+) -> list[list[Detection]]:
+    """What a model's output says, for each text of its batch.
+
+    Args:
+        output: ``logits`` [B, Q, T] of each proposal and token, and ``pred_boxes``
+            [B, Q, 4], (centre x, centre y, width, height) as shares of the frame.
+        size: (height, width) of the picture.
+        frame: of the padded picture; None where it was not padded.
+    """
+    scores = output.logits.float().sigmoid().amax(dim=-1).cpu().numpy()
+    boxes = output.pred_boxes.float().cpu().numpy()
+    return [
+        suppressed(pixel_boxes(row, size, frame), score)
+        for row, score in zip(boxes, scores, strict=True)
+    ]
+
+
+@contextmanager
+def _returning(module: Any, output: Any) -> Iterator[None]:
+    """While the block runs, calling the module gives ``output`` and computes nothing."""
+    own = module.forward
+    module.forward = lambda *_args, **_kwargs: output
+    try:
+        yield
+    finally:
+        module.forward = own
+
+
+def _framed(image: Pixels) -> Pixels:
+    """A writable copy, with black pixels right or below a very thin picture."""
+    height, width = image.shape[:2]
+    right = max(0, -(-height // MAX_ASPECT) - width)
+    below = max(0, -(-width // MAX_ASPECT) - height)
+    return np.pad(image, ((0, below), (0, right), (0, 0)))

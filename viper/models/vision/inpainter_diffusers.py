@@ -1,0 +1,229 @@
+"""Inpainting by a Stable Diffusion checkpoint made for it, through diffusers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Unpack
+
+import numpy as np
+
+from viper.errors import ModelError, ProfileError
+from viper.models.loading import Loading, LoadOptions, LocalModel, load_errors
+from viper.models.model_id import model_id
+from viper.models.vision.inpaint_window import PADDING, resized, resized_mask, window_around
+from viper.models.vision.inpainter_prompt import NO_PROMPT, encode_prompts
+from viper.models.vision.inpainter_unet import for_inpainting
+from viper.models.vision.roles import Mask, Pixels
+from viper.models.vision.soft_prompts import Learned
+from viper.models.vision.taught_inpainter import InpainterLessons, encode_taught
+
+STEPS, GUIDANCE = 50, 7.5
+"""What published checkpoints are used with."""
+
+
+class DiffusersInpainter(LocalModel):
+    """An :class:`~viper.models.vision.roles.Inpainter` on ``StableDiffusionInpaintPipeline``.
+
+    It can be taught words (:class:`~viper.models.vision.teachable.TeachableInpainter`).
+
+    The model sees one square around all that is masked (:mod:`viper.models.vision.inpaint_window`)
+    at its own resolution. Noise is drawn on the processor, whatever the model runs on. Not
+    for several threads at once; the hub holds a lock for each model.
+
+    Args:
+        pipeline: loaded, with a UNet that sees mask and picture beside the noisy latents.
+        name: what goes into traces and cache keys.
+        steps: of denoising, each one or (with guidance) two runs of the UNet.
+        guidance: how far a step is led from no prompt to the prompt; 1 leaves it out.
+        padding: context on each side as a share of the longer side of what is masked.
+    """
+
+    def __init__(
+        self,
+        pipeline: Any,
+        name: str,
+        *,
+        steps: int = STEPS,
+        guidance: float = GUIDANCE,
+        padding: float = PADDING,
+    ) -> None:
+        import torch
+
+        _check(steps, guidance, padding)
+        pipeline = for_inpainting(name, pipeline)
+        self.model_id = name
+        self._pipeline = pipeline
+        self._steps, self._guidance, self._padding = steps, guidance, padding
+        parts = [pipeline.text_encoder, pipeline.unet, pipeline.vae, pipeline.safety_checker]
+        self._model = torch.nn.ModuleList([part for part in parts if part is not None]).eval()
+        self._model.requires_grad_(False)  # what is taught is never a weight
+        self._side = pipeline.unet.config.sample_size * pipeline.vae_scale_factor
+        pipeline.set_progress_bar_config(disable=True)
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        source: str | Path,
+        *,
+        steps: int = STEPS,
+        guidance: float = GUIDANCE,
+        padding: float = PADDING,
+        safety_checker: bool = True,
+        **loading: Unpack[Loading],
+    ) -> DiffusersInpainter:
+        """Loads a folder or a published checkpoint; weights in safetensors files only.
+
+        Args:
+            safety_checker: use the checkpoint's own, if it has one. False goes without it,
+                which suits a model that cannot paint anything that needs it.
+
+        Raises:
+            ModelError: nothing loadable under that name, or no inpainting checkpoint.
+            ProfileError: a way of loading that pipelines do not take, or a wrong value.
+        """
+        pipeline = _loaded(source, safety_checker, LoadOptions(**loading))
+        return cls(pipeline, model_id(source), steps=steps, guidance=guidance, padding=padding)
+
+    def inpaint(self, pixels: Pixels, mask: Mask, prompt: str, seed: int) -> Pixels:
+        """A picture of the same size with what the prompt names painted where ``mask`` holds.
+
+        Args:
+            pixels: uint8 [H, W, 3].
+            mask: bool [H, W]; where nothing is masked the picture comes back as it is.
+            prompt: a noun phrase; more than the text encoder takes is cut off.
+            seed: of the noise.
+
+        Raises:
+            ValueError: the mask is no bool array of the picture's size.
+            ModelError: the checkpoint's safety checker withheld the result.
+        """
+        return self._inpaint(pixels, mask, prompt, seed, ())
+
+    def inpaint_taught(
+        self, pixels: Pixels, mask: Mask, prompt: str, seed: int, prompts: Sequence[Learned]
+    ) -> Pixels:
+        """As :meth:`inpaint`, with learned vectors in place of the concepts that are named.
+
+        Args:
+            prompts: vectors [N, W] in the width of the text encoder's token embedding.
+
+        Raises:
+            ValueError: as there, or vectors of another width.
+            ModelError: as there.
+        """
+        width = self._pipeline.text_encoder.get_input_embeddings().embedding_dim
+        for each in prompts:
+            if each.vectors.ndim != 2 or each.vectors.shape[1] != width:
+                raise ValueError(
+                    f"a soft prompt of shape {each.vectors.shape} for {each.concept!r}; "
+                    f"{self.model_id} takes vectors of width {width}"
+                )
+        return self._inpaint(pixels, mask, prompt, seed, prompts)
+
+    def lessons(self) -> InpainterLessons:
+        """What a tuner trains with.
+
+        Raises:
+            UsageError: a pipeline of a kind that cannot be taught.
+        """
+        return InpainterLessons(self._pipeline, self._side)
+
+    def _inpaint(
+        self, pixels: Pixels, mask: Mask, prompt: str, seed: int, taught: Sequence[Learned]
+    ) -> Pixels:
+        if mask.dtype != np.bool_ or mask.shape != pixels.shape[:2]:
+            raise ValueError(
+                f"a mask of bool {pixels.shape[:2]} is expected, not {mask.dtype} {mask.shape}"
+            )
+        if not mask.any():
+            return pixels.copy()
+        window = window_around(mask, self._side // 2, self._padding)
+        square = resized(window.cut(pixels), self._side)
+        masked = resized_mask(window.cut(mask), self._side)
+        painted = self._paint(square, masked, prompt, seed, taught)
+        return window.paste(pixels, mask, resized(painted, window.side))
+
+    def _paint(
+        self, square: Pixels, mask: Mask, prompt: str, seed: int, taught: Sequence[Learned]
+    ) -> Pixels:
+        """Runs the pipeline on a square at the model's resolution."""
+        import torch
+        from PIL import Image
+
+        with torch.inference_mode():
+            said, unsaid = self._encoded(prompt, taught)
+            output = self._pipeline(
+                prompt_embeds=said,
+                negative_prompt_embeds=unsaid,
+                image=Image.fromarray(square),
+                mask_image=Image.fromarray(mask.astype(np.uint8) * 255),
+                height=self._side,
+                width=self._side,
+                num_inference_steps=self._steps,
+                guidance_scale=self._guidance,
+                generator=torch.Generator("cpu").manual_seed(seed),
+                output_type="np",
+            )
+        if any(output.nsfw_content_detected or ()):
+            raise ModelError(
+                f"the safety checker of {self.model_id} withheld what it painted for {prompt!r}; "
+                "ask for something else, or try another seed"
+            )
+        painted: Pixels = (output.images[0] * 255).round().astype(np.uint8)
+        return painted
+
+    def _encoded(self, prompt: str, taught: Sequence[Learned]) -> Any:
+        """States [1, L, D] of the prompt and of none."""
+        import torch
+
+        parts = self._pipeline.text_encoder, self._pipeline.tokenizer
+        if not taught:
+            return encode_prompts(*parts, [prompt, NO_PROMPT]).split(1)
+        vectors = {each.concept: torch.from_numpy(each.vectors) for each in taught}
+        return encode_taught(*parts, [prompt, NO_PROMPT], vectors).split(1)
+
+
+def _loaded(source: str | Path, safety_checker: bool, options: LoadOptions) -> Any:
+    """The pipeline on its device, in its precision."""
+    for name in ("device_map", "quantize"):
+        if getattr(options, name) is not None:
+            raise ProfileError(f"the backend diffusers takes no option {name}")
+    dtype = options.resolved_dtype()
+    without = {} if safety_checker else {"safety_checker": None, "requires_safety_checker": False}
+    with load_errors("a Stable Diffusion inpainting pipeline", source), _quietly():
+        from diffusers import StableDiffusionInpaintPipeline
+
+        pipeline = StableDiffusionInpaintPipeline.from_pretrained(
+            source,
+            dtype=None if dtype == "auto" else dtype,
+            use_safetensors=True,
+            local_files_only=options.local_only,
+            revision=options.revision,
+            **without,
+        )
+        return pipeline.to(options.resolved_device())
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """No progress bar of diffusers while the block runs."""
+    from diffusers.utils import logging
+
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()
+
+
+def _check(steps: int, guidance: float, padding: float) -> None:
+    if steps < 1:
+        raise ProfileError(f"steps must be at least 1, not {steps}")
+    if guidance < 0 or padding < 0:
+        raise ProfileError(
+            f"guidance and padding must not be negative, not {guidance} and {padding}"
+        )

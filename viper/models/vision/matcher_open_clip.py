@@ -1,0 +1,172 @@
+"""Image-text similarity by any open_clip model (CLIP, SigLIP, or the embedded one)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Unpack
+
+import numpy as np
+
+from viper.errors import ProfileError
+from viper.models.loading import Loading, LoadOptions, LocalModel, in_batches, load_errors
+from viper.models.model_id import model_id
+from viper.models.vision.roles import Floats, Pixels
+from viper.models.vision.soft_prompts import Learned
+from viper.models.vision.taught_matcher import (
+    Places,
+    begun,
+    embedded,
+    entered,
+    places_in,
+    text_row,
+    together,
+)
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class OpenClipMatcher(LocalModel):
+    """A :class:`~viper.models.vision.roles.Matcher` on an open_clip model, which can be taught.
+
+    Attributes:
+        model_id: what tells its answers from another model's.
+        logit_scale: factor on a cosine before a softmax, as the model learned it.
+        places: where soft prompts enter it; asking for them of a model that cannot be taught
+            raises UsageError.
+    """
+
+    def __init__(
+        self, model: Any, preprocess: Any, tokenizer: Any, name: str, batch_size: int = 64
+    ) -> None:
+        """Wraps what ``open_clip`` loaded; ``preprocess`` maps a PIL image to ``[3, S, S]``."""
+        self.model_id = name
+        self.logit_scale = float(model.logit_scale.detach().exp())
+        self._model = model.eval().requires_grad_(False)
+        self._preprocess = preprocess
+        self._tokenizer = tokenizer
+        self._batch_size = batch_size
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        source: str | Path,
+        *,
+        pretrained: str | None = None,
+        batch_size: int = 64,
+        **loading: Unpack[Loading],
+    ) -> OpenClipMatcher:
+        """Loads a folder (``open_clip_config.json`` and its weights) or a published model.
+
+        Args:
+            source: a folder, ``hf-hub:org/name``, or an architecture name of open_clip.
+            pretrained: the weights' tag where ``source`` is an architecture name.
+            batch_size: pictures or texts in one forward pass at most.
+
+        Raises:
+            ModelError: nothing loadable under that name.
+        """
+        import open_clip
+
+        options = LoadOptions(**loading)
+        _refuse_unsupported(options)
+        name = f"local-dir:{source}" if Path(source).is_dir() else str(source)
+        with load_errors("an open_clip model", source):
+            model, _, preprocess = open_clip.create_model_and_transforms(
+                name,
+                pretrained=pretrained,
+                device=options.resolved_device(),
+                precision=_PRECISIONS[options.dtype],
+            )
+            tokenizer = open_clip.get_tokenizer(name)
+        identity = model_id(source) + (f":{pretrained}" if pretrained else "")
+        return cls(model, preprocess, tokenizer, identity, batch_size)
+
+    def encode_images(self, images: Sequence[Pixels]) -> Floats:
+        """L2-normalised embeddings ``[N, D]``; N may be 0."""
+
+        def forward(batch: Sequence[Pixels]) -> Any:
+            return self._model.encode_image(self.as_input(batch), normalize=True)
+
+        return self._in_batches(images, forward)
+
+    def encode_texts(self, texts: Sequence[str]) -> Floats:
+        """L2-normalised embeddings ``[M, D]``; M may be 0."""
+
+        def forward(batch: Sequence[str]) -> Any:
+            tokens = self._tokenizer(list(batch)).to(self._place().device)
+            return self._model.encode_text(tokens, normalize=True)
+
+        return self._in_batches(texts, forward)
+
+    @cached_property
+    def places(self) -> Places:
+        return places_in(self._model, self.encode_texts(["a"]).shape[1])
+
+    def as_input(self, images: Sequence[Pixels]) -> Tensor:
+        """Pictures as the image tower takes them, ``[N, 3, S, S]`` on its device."""
+        import torch
+        from PIL import Image
+
+        pixels = torch.stack([self._preprocess(Image.fromarray(image)) for image in images])
+        return self._fitted({"image": pixels})["image"]
+
+    def begun(self, inputs: Tensor) -> Tensor:
+        """What of the image tower's work no soft prompt changes, for :meth:`embedded`."""
+        return begun(self._model, self.places, inputs)
+
+    def embedded(self, begun: Tensor, vectors: Tensor | None) -> Tensor:
+        """Embeddings ``[B, D]`` of length 1 under soft prompts; gradients reach these.
+
+        Args:
+            vectors: ``[N, W]``, or ``[B, N, W]`` with one for each picture; None: no prompt.
+        """
+        return embedded(self._model, self.places, begun, vectors)
+
+    def encode_image_taught(self, pixels: Pixels, prompts: Sequence[Learned]) -> Floats:
+        """L2-normalised embedding [D] of a picture that is compared with the prompts' concepts."""
+        with entered(self.places, self._vectors(prompts)):
+            row: Floats = self.encode_images([pixels])[0]
+        return row
+
+    def encode_text_taught(self, text: str, prompts: Sequence[Learned]) -> Floats:
+        """L2-normalised embedding [D] of a text that names the concepts of all the prompts."""
+        added = text_row(self.places, self._vectors(prompts)).cpu().numpy()
+        moved = self.encode_texts([text])[0] + added
+        row: Floats = (moved / np.linalg.norm(moved)).astype(np.float32)
+        return row
+
+    def _vectors(self, prompts: Sequence[Learned]) -> Tensor:
+        """The prompts as one, on the model's device."""
+        import torch
+
+        place = self._place()
+        for one in prompts:
+            if one.vectors.shape != self.places.shape:
+                raise ValueError(
+                    f"a soft prompt of shape {one.vectors.shape} for {one.concept!r}; "
+                    f"this matcher's are {self.places.shape}"
+                )
+        found = [torch.from_numpy(np.array(one.vectors)).to(place.device) for one in prompts]
+        return together(self.places, found)
+
+    def _in_batches(self, items: Sequence[Any], forward: Any) -> Floats:
+        import torch
+
+        if not items:
+            return np.zeros((0, 0), dtype=np.float32)
+        with torch.inference_mode():
+            rows = in_batches(items, self._batch_size, forward)
+        return np.stack([row.float().cpu().numpy() for row in rows])
+
+
+_PRECISIONS = {"auto": "fp32", "float32": "fp32", "float16": "pure_fp16", "bfloat16": "pure_bf16"}
+"""open_clip's words for dtypes."""
+
+
+def _refuse_unsupported(options: LoadOptions) -> None:
+    for name in ("device_map", "quantize", "revision"):
+        if getattr(options, name) is not None:
+            raise ProfileError(f"the backend open_clip takes no option {name}")

@@ -1,0 +1,52 @@
+"""Reading what is written in a picture by RapidOCR, whose models come with the package itself.
+
+Source: PP-OCR (Du et al. 2020) in ONNX Runtime, as ``rapidocr`` packs it; nothing is downloaded.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+
+from viper.models.vision.roles import Pixels, TextLine
+
+LEAST = 0.5
+"""Least score of a line."""
+
+
+class RapidOcr:
+    """The ``ocr`` role.
+
+    Args:
+        source: not used: the models are the package's own.
+        threshold: least score of a line, in [0, 1].
+    """
+
+    def __init__(self, source: str | None = None, *, threshold: float = LEAST) -> None:
+        from importlib.metadata import version
+
+        from rapidocr import RapidOCR
+
+        self.model_id = f"rapidocr-{version('rapidocr')}:{threshold}"
+        # Its log would go to standard output, among the answers.
+        self._engine: Any = RapidOCR(params={"Global.log_level": "critical"})
+        self._threshold = threshold
+        self._lock = threading.Lock()
+
+    def read(self, pixels: Pixels) -> list[TextLine]:
+        """As :meth:`viper.models.vision.roles.TextReader.read`."""
+        if min(pixels.shape[:2]) < 2:
+            return []
+        with self._lock:
+            found = self._engine(np.ascontiguousarray(pixels[:, :, ::-1]))
+        if found.boxes is None or not found.txts:
+            return []
+        lines = []
+        for corners, text, score in zip(found.boxes, found.txts, found.scores, strict=True):
+            if text.strip() and float(score) >= self._threshold:
+                (x0, y0), (x1, y1) = np.min(corners, axis=0), np.max(corners, axis=0)
+                box = (float(x0), float(y0), float(x1), float(y1))
+                lines.append(TextLine(text, box, float(score)))
+        return lines

@@ -1,0 +1,304 @@
+"""Panoptic segmentation with MaskFormer and its successors: the package's own or published."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Unpack
+
+import numpy as np
+
+from viper.errors import ModelError, ProfileError, UsageError
+from viper.models.loading import (
+    Loading,
+    LoadOptions,
+    LocalModel,
+    load_errors,
+    load_pretrained,
+    load_processor,
+)
+from viper.models.model_id import model_id
+from viper.models.vision.picture_models import processed
+from viper.models.vision.roles import Floats, Mask, Pixels, Segment
+from viper.models.vision.second_look import KEPT_SIDES, cut_out, shrunk
+from viper.models.vision.segmenter_halves import FAMILIES, QueryLogits
+from viper.models.vision.soft_prompts import Learned
+from viper.models.vision.taught_segmenter import (
+    CUT,
+    Descriptions,
+    described,
+    picture_feature,
+    sureness,
+)
+
+THRESHOLD = 0.5
+"""Least score of a segment."""
+
+OVERLAP = 0.8
+"""Share of its own mask that a segment must keep beside the others, or it is dropped."""
+
+
+_LOOK = 2 / 3
+"""Side of a cut-out, as a share of the shorter side of what the network takes."""
+
+_DIVISOR, _MOST_SIDE = 32, 224
+"""Of which it is a multiple, and its most pixels."""
+
+_AT_ONCE = 16
+"""Cut-outs that are looked at at once."""
+
+
+@dataclass(frozen=True)
+class SegmenterEncoding:
+    """What is kept of one picture.
+
+    Attributes:
+        size: (height, width) of the picture in pixels.
+        kept: what the network's first half saw.
+        shrunk: uint8 [h, w, 3], the picture as it is looked at again, shrunk where it is large.
+    """
+
+    size: tuple[int, int]
+    kept: Any
+    shrunk: Pixels
+
+
+class MaskFormerSegmenter(LocalModel):
+    """The ``Segmenter`` role on a universal segmenter of transformers.
+
+    Not for several threads at once; the hub holds a lock for each model.
+
+    Args:
+        model: the network, of one of :data:`~viper.models.vision.segmenter_halves.FAMILIES`.
+        processor: its image processor, which also makes segments of what the queries say.
+        name: what goes into traces and cache keys.
+        threshold: least score of a segment, in [0, 1].
+        overlap: share of its own mask that a segment must keep beside the others, in [0, 1].
+        background: labels whose segments are dropped: they name no object.
+
+    Raises:
+        ModelError: the network is of another family.
+        ProfileError: a threshold or an overlap outside [0, 1].
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        processor: Any,
+        name: str,
+        *,
+        threshold: float = THRESHOLD,
+        overlap: float = OVERLAP,
+        background: Sequence[str] = (),
+    ) -> None:
+        family = model.config.model_type
+        if family not in FAMILIES:
+            raise ModelError(
+                f"{name}: a {family} model cannot segment here; known: {', '.join(FAMILIES)}"
+            )
+        for what, value, usual in (
+            ("threshold", threshold, THRESHOLD),
+            ("overlap", overlap, OVERLAP),
+        ):
+            if not 0 <= value <= 1:
+                raise ProfileError(f"{name}: {what} {value} is outside [0, 1]; {usual} is usual")
+        self.model_id = name
+        self._model = model.eval()
+        self._halves = FAMILIES[family]
+        self._processor = processor
+        self._cuts = {"threshold": threshold, "overlap_mask_area_threshold": overlap}
+        self._background = frozenset(map(_plain, background))
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        source: str | Path,
+        *,
+        threshold: float = THRESHOLD,
+        overlap: float = OVERLAP,
+        background: Sequence[str] | None = None,
+        **loading: Unpack[Loading],
+    ) -> MaskFormerSegmenter:
+        """Loads a local folder, or a checkpoint of the model hub by its name.
+
+        ``background`` of None is what ``viper.json`` in the folder states, else nothing.
+
+        Raises:
+            ModelError: nothing loadable there, or not a segmenter that is known here.
+            ProfileError: a threshold or an overlap outside [0, 1].
+        """
+        from transformers import AutoImageProcessor, AutoModelForUniversalSegmentation
+
+        options = LoadOptions(**loading)
+        model = load_pretrained(AutoModelForUniversalSegmentation, source, options)
+        processor = load_processor(AutoImageProcessor, source, options)
+        if background is None:
+            background = _stated_background(Path(source))
+        cuts = {"threshold": threshold, "overlap": overlap}
+        return cls(model, processor, model_id(source), background=background, **cuts)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What segments may be called, in the checkpoint's order; the background's are not here."""
+        names = self._model.config.id2label
+        return tuple(
+            names[number]
+            for number in sorted(names)
+            if _plain(names[number]) not in self._background
+        )
+
+    def encode(self, pixels: Pixels) -> SegmenterEncoding:
+        """What backbone and pixel decoder make of one picture, uint8 [H, W, 3]."""
+        import torch
+
+        batch = processed(self._processor, [pixels])
+        given = self._fitted({"pixel_values": batch["pixel_values"]})["pixel_values"]
+        with torch.inference_mode():
+            kept = self._halves.look(self._model, given)
+        height, width = pixels.shape[:2]
+        small = shrunk(pixels, KEPT_SIDES * max(given.shape[-2:]))
+        return SegmenterEncoding((height, width), kept, small)
+
+    def query_logits(self, encoding: SegmenterEncoding) -> QueryLogits:
+        """What the transformer decoder's queries say about a picture, before any is dropped."""
+        import torch
+
+        with torch.inference_mode():
+            return self._halves.ask(self._model, encoding.kept)
+
+    def segments(self, encoding: SegmenterEncoding, names: Sequence[str] | None) -> list[Segment]:
+        """The regions of the picture, best first; with ``names`` only those so labelled.
+
+        The library's panoptic post-processing gives every pixel to one segment at most, so
+        masks do not overlap. Names are compared without regard to case and outer spaces.
+        """
+        wanted = None if names is None else frozenset(map(_plain, names))
+        if wanted is not None and not wanted:
+            return []
+        found = self._regions(self.query_logits(encoding), encoding.size)
+        return [one for one in found if not wanted or _plain(one.label) in wanted]
+
+    def feature(self, encoding: SegmenterEncoding) -> Floats:
+        """The picture as prompts are found again by, float32 [C].
+
+        Raises:
+            UsageError: a network that cannot be taught.
+        """
+        return picture_feature(self._maps(encoding)[-1])
+
+    def described(self, encoding: SegmenterEncoding) -> tuple[list[Segment], Descriptions]:
+        """The segments as without prompts, and what a second look says of each.
+
+        Raises:
+            UsageError: a network that cannot be taught.
+        """
+        import torch
+
+        side = _look_side(self._maps(encoding)[0])
+        found = self.segments(encoding, None)
+        # Of no segment the whole picture is looked at, for the width of what there is to say.
+        masks = [one.mask for one in found] or [np.ones(encoding.size, np.bool_)]
+        parts = []
+        for start in range(0, len(masks), _AT_ONCE):
+            some = masks[start : start + _AT_ONCE]
+            batch = processed(
+                self._processor,
+                [_cut(encoding.shrunk, mask, side) for mask in some],
+                do_resize=False,
+            )
+            given = self._fitted({"pixel_values": batch["pixel_values"]})["pixel_values"]
+            covers = np.stack([_cut(_grey(mask), mask, side)[..., 0] for mask in some])
+            with torch.inference_mode():
+                maps = self._halves.maps(self._halves.look(self._model, given))  # type: ignore[misc]
+                shares = torch.from_numpy(covers[:, None]).to(given.device) / 255
+                parts.append(described(shares, maps))
+        features = np.concatenate([one.features for one in parts])[: len(found)]
+        return found, Descriptions(features, parts[0].widths)
+
+    def segments_taught(
+        self, encoding: SegmenterEncoding, prompts: Sequence[Learned]
+    ) -> list[Segment]:
+        """All segments; those that a concept is sure of have its name, and its sureness as score.
+
+        Of several concepts that are sure of a segment the surest counts. Masks are those of
+        ``segments``, and so are the segments that no concept is sure of.
+        """
+        found, known = self.described(encoding)
+        if not found or not prompts:
+            return found
+        sure = np.stack([sureness(known.features, one.vectors) for one in prompts])  # (P, N)
+        named = []
+        for one, column in zip(found, sure.T, strict=True):
+            best = int(column.argmax())
+            is_sure = column[best] > CUT
+            named.append(
+                Segment(one.mask, prompts[best].concept, float(column[best])) if is_sure else one
+            )
+        return sorted(named, key=lambda each: -each.score)
+
+    def _maps(self, encoding: SegmenterEncoding) -> tuple[Any, ...]:
+        if self._halves.maps is None:
+            family = self._model.config.model_type
+            able = ", ".join(name for name, halves in FAMILIES.items() if halves.maps is not None)
+            raise UsageError(f"{self.model_id}: a {family} model cannot be taught; known: {able}")
+        return self._halves.maps(encoding.kept)
+
+    def _regions(self, said: QueryLogits, size: tuple[int, int]) -> list[Segment]:
+        """The segments but for the background's, best first."""
+        found = self._panoptic(said, size)
+        regions = found["segmentation"].cpu().numpy()
+        labels = self._model.config.id2label
+        segments = []
+        for entry in sorted(found["segments_info"], key=lambda each: -each["score"]):
+            label = labels[entry["label_id"]]
+            mask = np.asarray(regions == entry["id"])
+            if _plain(label) not in self._background and mask.any():
+                segments.append(Segment(mask, label, float(entry["score"])))
+        return segments
+
+    def _panoptic(self, said: QueryLogits, size: tuple[int, int]) -> dict[str, Any]:
+        """``segmentation`` int [H, W] with segment numbers and ``segments_info`` about them."""
+        # Instances stay apart. The older families want that said, the newer have no such word.
+        newer = self._model.config.model_type.startswith("eomt")
+        fused: dict[str, Any] = {} if newer else {"label_ids_to_fuse": set()}
+        plain = QueryLogits(said.class_queries_logits.float(), said.masks_queries_logits.float())
+        found: dict[str, Any] = self._processor.post_process_panoptic_segmentation(
+            plain, target_sizes=[size], **self._cuts, **fused
+        )[0]
+        return found
+
+
+def _look_side(pixels: Any) -> int:
+    """Side of a cut-out, by the pixels that the network takes of a picture, ``[1, 3, H, W]``."""
+    side = round(min(pixels.shape[-2:]) * _LOOK / _DIVISOR) * _DIVISOR
+    return min(max(side, _DIVISOR), _MOST_SIDE)
+
+
+def _cut(pixels: Pixels, mask: Mask, side: int) -> Pixels:
+    """What a mask's box shows of the picture that the pixels are, of whatever size."""
+    rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
+    corners = [columns[0], rows[0], columns[-1] + 1, rows[-1] + 1]
+    box = np.array(corners, np.float32) * (pixels.shape[1] / mask.shape[1])
+    return cut_out(pixels, box, side)
+
+
+def _grey(mask: Mask) -> Pixels:
+    return np.repeat(mask[..., None].astype(np.uint8) * 255, 3, axis=2)
+
+
+def _plain(label: str) -> str:
+    return label.strip().casefold()
+
+
+def _stated_background(folder: Path) -> tuple[str, ...]:
+    """What ``viper.json`` in the checkpoint's folder states, if there is one."""
+    path = folder / "viper.json"
+    if not path.is_file():
+        return ()
+    with load_errors("a statement of its background", path):
+        labels = json.loads(path.read_text("utf-8")).get("background", [])
+        if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
+            raise ValueError(f"background must be a list of labels, not {labels!r}")
+    return tuple(labels)

@@ -1,0 +1,235 @@
+"""Events in a clip by :class:`~viper.models.vision.video_events_model.VideoEventsModel`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Unpack
+
+import numpy as np
+from numpy.typing import NDArray
+
+from viper.models.loading import Loading, LoadOptions, LocalModel, load_pretrained, load_processor
+from viper.models.model_id import model_id
+from viper.models.recent import RecentTexts
+from viper.models.vision.roles import EventWindow, Floats, Pixels
+from viper.models.vision.video_sentences import SeenEvent, bearing_on
+
+if TYPE_CHECKING:
+    from viper.models.vision.video_events_model import ClipFeatures, EventOutput, TextFeatures
+
+MIN_FRAMES, MAX_FRAMES = 2, 12
+"""Lengths of event windows that are considered."""
+
+MAX_WINDOWS = 4
+MIN_SCORE = 0.01
+TEXTS_AT_ONCE = 64
+NOTHING = "nothing happens."
+
+
+@dataclass
+class ClipEncoding:
+    """What is kept of a clip.
+
+    ``frames`` are uint8 [T, H, W, 3] at the model's own size; ``events`` those
+    listed so far, by the names that were given to find them.
+    """
+
+    features: ClipFeatures
+    frames: Any
+    events: dict[frozenset[str], list[SeenEvent]] = field(default_factory=dict)
+
+
+class VideoEvents(LocalModel):
+    """A ``VideoModel`` for objects and events of its training world.
+
+    Descriptions are retrieved: every sentence that the configuration's bank can
+    compose about the objects in view is scored, and those that fit are listed.
+    """
+
+    def __init__(self, model: Any, tokenizer: Any, name: str) -> None:
+        self.model_id = name
+        self._model = model.eval()
+        self._tokenizer = tokenizer
+        self._texts = RecentTexts[Any]()
+        config = self._model.config
+        self._names = [f"{colour} {shape}" for colour in config.colours for shape in config.shapes]
+
+    @classmethod
+    def from_pretrained(cls, source: str | Path, **loading: Unpack[Loading]) -> VideoEvents:
+        """Loads a local folder.
+
+        Raises:
+            ModelError: nothing loadable there.
+        """
+        from transformers import PreTrainedTokenizerFast
+
+        from viper.models.vision.video_events_model import VideoEventsModel
+
+        options = LoadOptions(**loading)
+        model = load_pretrained(VideoEventsModel, source, options)
+        tokenizer = load_processor(PreTrainedTokenizerFast, source, options)
+        return cls(model, tokenizer, model_id(source))
+
+    def encode(self, frames: Pixels) -> ClipEncoding:
+        """The encoding of a clip ``uint8 [T, H, W, 3]`` of any size and length."""
+        import torch
+
+        config = self._model.config
+        with torch.inference_mode():
+            sized = _resized(frames, config.image_height, config.image_width)
+            sized = sized.to(self._model.device)
+            features = self._model.encode_clips(self._model.features(sized[None]))
+            return ClipEncoding(features, sized)
+
+    def locate(self, encoding: ClipEncoding, event: str) -> list[EventWindow]:
+        """Candidate windows of the described event, best first, down to score .01.
+
+        The best window's score is the probability that the event happens at all;
+        the others' are that times how likely they are relative to the best.
+        """
+        return self._windows(encoding, [event])[0]
+
+    def describe(
+        self, encoding: ClipEncoding, start: int, end: int, question: str | None = None
+    ) -> str:
+        """The events whose middle lies in frames ``[start, end)``, in the order of time.
+
+        E.g. ``the red cube hits the blue ball. the blue ball starts moving.`` A
+        question narrows them down, see :func:`~viper.models.vision.video_sentences.bearing_on`,
+        and the objects that it names are taken to be in the clip.
+        """
+        asked = (question or "").lower()
+        given = frozenset(name for name in self._names if name in asked)
+        if given not in encoding.events:
+            encoding.events[given] = self._all_events(encoding, given)
+        events = [event for event in encoding.events[given] if start <= event.middle < end]
+        events = bearing_on(asked, events, self._names, self._model.config.templates)
+        return " ".join(f"{event.text}." for event in events) or NOTHING
+
+    def _all_events(self, encoding: ClipEncoding, given: Collection[str]) -> list[SeenEvent]:
+        """Every sentence of the bank that fits the clip, by time; one a window, kind and actor."""
+        config = self._model.config
+        names = self._names_in_view(encoding, given)
+        claims = [
+            (template.format(a=f"the {actor}", b=f"the {target}"), kind, actor, target)
+            for kind, template in config.templates.items()
+            for actor in names
+            for target in (names if "{b}" in template else [""])
+            if actor != target
+        ]
+        found = []
+        windows = self._windows(encoding, [claim[0] for claim in claims])
+        for claim, candidates in zip(claims, windows, strict=True):
+            if candidates and candidates[0].score >= config.presence_threshold:
+                found.append(SeenEvent(*claim, candidates[0]))
+        kept = without_rivals(found, config.rival_frames)
+        # A hit comes before the start that it causes, whose window opens during it.
+        return sorted(kept, key=lambda e: (e.window.start, e.window.end, not e.target))
+
+    def _names_in_view(self, encoding: ClipEncoding, given: Collection[str]) -> list[str]:
+        import torch
+
+        from viper.models.vision.video_names import names_in_view
+
+        with torch.inference_mode():
+            texts = self._text_features([f"the {name}" for name in self._names])
+            attention = self._model.attend(encoding.features, texts)[0, :, 0]
+            return names_in_view(self._model, encoding.frames, attention, self._names, given)
+
+    def _windows(self, encoding: ClipEncoding, events: Sequence[str]) -> list[list[EventWindow]]:
+        import torch
+
+        found: list[list[EventWindow]] = []
+        with torch.inference_mode():
+            for first in range(0, len(events), TEXTS_AT_ONCE):
+                texts = self._text_features(events[first : first + TEXTS_AT_ONCE])
+                output: EventOutput = self._model(encoding.features, texts)
+                scores = output.presence[0].sigmoid().tolist()
+                starts = output.start[0].log_softmax(-1).float().cpu().numpy()
+                ends = output.end[0].log_softmax(-1).float().cpu().numpy()
+                found += map(candidate_windows, starts, ends, scores)
+        return found
+
+    def _text_features(self, texts: Sequence[str]) -> TextFeatures:
+        """Features of the texts in order; those of the latest texts are kept."""
+        import torch
+
+        from viper.models.vision.video_events_model import TextFeatures
+
+        rows = self._texts.get(texts, self._encoded_texts)
+        return TextFeatures(*(torch.stack(part) for part in zip(*rows, strict=True)))
+
+    def _encoded_texts(self, texts: list[str]) -> list[TextFeatures]:
+        from viper.models.vision.video_events_model import TextFeatures
+
+        limit = self._model.config.text_config.max_position_embeddings
+        tokens = self._tokenizer(
+            texts, padding=True, truncation=True, max_length=limit, return_tensors="pt"
+        ).to(self._model.device)
+        encoded = self._model.encode_texts(tokens["input_ids"], tokens["attention_mask"])
+        # Copies: a row of the batch would keep the whole batch in memory.
+        return [TextFeatures(*(part[row].clone() for part in encoded)) for row in range(len(texts))]
+
+
+def candidate_windows(
+    starts: Floats, ends: Floats, presence: float, limit: int = MAX_WINDOWS
+) -> list[EventWindow]:
+    """Windows that hardly overlap, best first.
+
+    Args:
+        starts: float32 [T], log-probability of each frame to be the first.
+        ends: float32 [T], the same for the last (inclusive).
+        presence: probability that there is such a window at all.
+        limit: how many at most.
+    """
+    joint = starts[:, None] + ends[None, :]
+    length = np.arange(len(ends))[None, :] - np.arange(len(starts))[:, None] + 1
+    allowed = (length >= min(MIN_FRAMES, len(starts))) & (length <= MAX_FRAMES)
+    joint = np.where(allowed, joint, -np.inf)
+    found: list[EventWindow] = []
+    best = float(joint.max(initial=-np.inf))
+    while len(found) < limit and np.isfinite(joint).any():
+        first, last = (int(v) for v in np.unravel_index(np.argmax(joint), joint.shape))
+        score = presence * float(np.exp(joint[first, last] - best))
+        if score < MIN_SCORE:
+            break
+        found.append(EventWindow(first, last + 1, score))
+        joint[overlapping(first, last, len(starts))] = -np.inf
+    return found
+
+
+def overlapping(first: int, last: int, frames: int) -> NDArray[np.bool_]:
+    """bool [T, T]: which (first, last) windows share more than 30% with this one (by IoU)."""
+    starts, ends = np.arange(frames)[:, None], np.arange(frames)[None, :]
+    shared = np.minimum(ends, last) - np.maximum(starts, first) + 1
+    union = np.maximum(ends, last) - np.minimum(starts, first) + 1
+    return shared > 0.3 * union
+
+
+def _resized(frames: Pixels, height: int, width: int) -> Any:
+    """A uint8 tensor [T, height, width, 3]."""
+    import torch
+    from torch.nn import functional as F
+
+    clip = torch.from_numpy(np.array(frames))  # torch refuses read-only arrays
+    if clip.shape[1:3] == (height, width):
+        return clip
+    parts = [
+        F.interpolate(
+            part.permute(0, 3, 1, 2).float(), (height, width), mode="bilinear", antialias=True
+        )
+        for part in clip.split(8)
+    ]
+    return torch.cat(parts).round().clamp(0, 255).to(torch.uint8).permute(0, 2, 3, 1).contiguous()
+
+
+def without_rivals(events: Iterable[SeenEvent], frames: float) -> list[SeenEvent]:
+    """The events less those with a likelier one of the same kind fewer ``frames`` away."""
+    kept: list[SeenEvent] = []
+    for event in sorted(events, key=lambda e: -e.window.score):
+        rivals = (k for k in kept if k.kind == event.kind)
+        if all(abs(rival.middle - event.middle) >= frames for rival in rivals):
+            kept.append(event)
+    return kept

@@ -1,0 +1,211 @@
+"""Events in a clip by X-CLIP, which compares short pieces of video with texts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Unpack
+
+from viper.errors import ToolError
+from viper.models.loading import Loading, LoadOptions, LocalModel, in_batches
+from viper.models.vision.picture_models import load_picture_model, processed
+from viper.models.vision.roles import EventWindow, Floats, Pixels
+from viper.models.vision.video_windows import (
+    as_sentences,
+    checked_texts,
+    clamped,
+    merged,
+    overlapping,
+    spread,
+)
+
+NEUTRAL = ("a video in which nothing happens", "a still scene", "something else")
+"""What an event has to be likelier than."""
+
+
+@dataclass(frozen=True)
+class WindowFeatures:
+    """What is kept of a clip of ``length`` frames with W windows.
+
+    Attributes:
+        windows: frames ``[start, end)`` of each.
+        videos: float [W, D], what the model makes of each window as a whole.
+        patches: float [W, P, D], its picture features over time, which adapt the texts.
+    """
+
+    length: int
+    windows: tuple[tuple[int, int], ...]
+    videos: Any
+    patches: Any
+
+
+class XClipVideo(LocalModel):
+    """A :class:`~viper.models.vision.roles.VideoModel` on ``XCLIPModel``.
+
+    The clip is cut into windows of as many frames as the model reads at once, each half
+    over the one before; a shorter clip is one window whose frames repeat. The video tower
+    runs once a window; texts are compared with what is kept of it.
+
+    X-CLIP compares and cannot write: a description is chosen from given ones.
+
+    Args:
+        model: an ``XCLIPModel``.
+        neutral: the texts that an event is compared against, at least one.
+        descriptions: sentences that :meth:`describe` chooses from.
+        batch_size: windows in one forward pass at most.
+
+    Raises:
+        ProfileError: neutral or descriptions is no list of texts.
+
+    Source: Ni et al. 2022, "Expanding Language-Image Pretrained Models for General Video
+    Recognition".
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        image_processor: Any,
+        tokenizer: Any,
+        name: str,
+        *,
+        neutral: Sequence[str] = NEUTRAL,
+        descriptions: Sequence[str] = (),
+        batch_size: int = 4,
+    ) -> None:
+        self.model_id = name
+        self._model = model.eval()
+        self._image_processor = image_processor
+        self._tokenizer = tokenizer
+        self._neutral = checked_texts("neutral", neutral, at_least=1)
+        self._descriptions = checked_texts("descriptions", descriptions)
+        self._batch_size = batch_size
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        source: str | Path,
+        *,
+        neutral: Sequence[str] = NEUTRAL,
+        descriptions: Sequence[str] = (),
+        batch_size: int = 4,
+        **loading: Unpack[Loading],
+    ) -> XClipVideo:
+        """Loads a folder or a published checkpoint.
+
+        Raises:
+            ModelError: nothing loadable there.
+            ProfileError: see the class.
+        """
+        from transformers import XCLIPModel
+
+        return cls(
+            *load_picture_model(XCLIPModel, source, LoadOptions(**loading)),
+            neutral=neutral,
+            descriptions=descriptions,
+            batch_size=batch_size,
+        )
+
+    def encode(self, frames: Pixels) -> WindowFeatures:
+        """The features of every window of a clip ``uint8 [T, H, W, 3]``."""
+        import torch
+
+        count = self._model.config.vision_config.num_frames
+        windows = overlapping(len(frames), count)
+
+        def forward(batch: Sequence[tuple[int, int]]) -> list[tuple[Any, Any]]:
+            shown = [frames[i] for window in batch for i in spread(*window, count)]
+            pixels = processed(self._image_processor, shown)["pixel_values"]
+            # Some processors take a list as one clip and add an axis for it.
+            pixels = pixels.reshape(-1, *pixels.shape[-3:])
+            return list(zip(*self._video_features(pixels, len(batch)), strict=True))
+
+        with torch.inference_mode():
+            found = in_batches(windows, self._batch_size, forward)
+            if not found:
+                return WindowFeatures(len(frames), (), None, None)
+            videos, patches = (torch.stack(part) for part in zip(*found, strict=True))
+        return WindowFeatures(len(frames), tuple(windows), videos, patches)
+
+    def locate(self, encoding: WindowFeatures, event: str) -> list[EventWindow]:
+        """Candidate windows of the described event, best first, down to score .01.
+
+        A window's score is the event's share of a softmax over its similarities to the
+        event and to the neutral texts.
+        """
+        if not encoding.windows:
+            return []
+        chances = self._chances(encoding, [event, *self._neutral])[:, 0]
+        return merged(
+            [
+                EventWindow(*window, float(chance))
+                for window, chance in zip(encoding.windows, chances, strict=True)
+            ]
+        )
+
+    def describe(
+        self, encoding: WindowFeatures, start: int, end: int, question: str | None = None
+    ) -> str:
+        """Those of the given descriptions that fit frames ``[start, end)``, in the order of time.
+
+        Each window with its middle in the range, else the one nearest to it, contributes the
+        likeliest description unless a neutral text is likelier. The question is not read:
+        nothing here could answer it. A range without a frame gives "".
+
+        Raises:
+            ToolError: no descriptions were given.
+        """
+        start, end = clamped(start, end, encoding.length)
+        if start == end:
+            return ""
+        if not self._descriptions:
+            raise ToolError(
+                f"{self.model_id} locates events and cannot write: list sentences in the option "
+                'descriptions, or give the video role to a backend that captions ("frames", '
+                '"chat_vlm")'
+            )
+        chances = self._chances(encoding, [*self._descriptions, *self._neutral])
+        best = [int(chances[row].argmax()) for row in _rows_in(encoding.windows, start, end)]
+        return as_sentences(self._descriptions[i] for i in best if i < len(self._descriptions))
+
+    def _video_features(self, pixels: Any, windows: int) -> tuple[Any, Any]:
+        """Features ``[W, D]`` and ``[W, P, D]`` of frames ``[W * frames, 3, S, S]``."""
+        model = self._model
+        seen = model.vision_model(**self._fitted({"pixel_values": pixels}))
+        tokens = model.visual_projection(seen.pooler_output)
+        videos = model.mit(tokens.view(windows, -1, tokens.shape[-1])).pooler_output
+        patches = model.prompts_visual_layernorm(seen.last_hidden_state[:, 1:])
+        patches = patches @ model.prompts_visual_projection
+        patches = patches.view(windows, -1, *patches.shape[1:]).mean(dim=1)
+        return videos, patches
+
+    def _chances(self, encoding: WindowFeatures, texts: Sequence[str]) -> Floats:
+        """float32 [W, M]: for each window, a softmax over its similarities to the texts."""
+        import torch
+        from torch.nn import functional as F
+
+        model = self._model
+        limit = model.config.text_config.max_position_embeddings
+        tokens = self._tokenizer(
+            list(texts), padding=True, truncation=True, max_length=limit, return_tensors="pt"
+        )
+        inputs = {name: tokens[name] for name in ("input_ids", "attention_mask")}
+        with torch.inference_mode():
+            embedded = model.text_projection(model.text_model(**self._fitted(inputs)).pooler_output)
+            embedded = embedded[None].expand(len(encoding.windows), -1, -1)
+            embedded = embedded + model.prompts_generator(embedded, encoding.patches)
+            videos = F.normalize(encoding.videos, dim=-1)
+            similar = torch.einsum("wd,wmd->wm", videos, F.normalize(embedded, dim=-1))
+            chances = (model.logit_scale.exp() * similar).float().softmax(dim=-1)
+        found: Floats = chances.cpu().numpy()
+        return found
+
+
+def _rows_in(windows: Sequence[tuple[int, int]], start: int, end: int) -> list[int]:
+    """Which windows have their middle in ``[start, end)``; else the one nearest to its middle."""
+    middles = [(first + last) / 2 for first, last in windows]
+    inside = [row for row, middle in enumerate(middles) if start <= middle < end]
+    if inside:
+        return inside
+    wanted = (start + end) / 2
+    return [min(range(len(middles)), key=lambda row: abs(middles[row] - wanted))]

@@ -1,0 +1,217 @@
+"""Visual question answering and captions by a BLIP model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Unpack
+
+import numpy as np
+
+from viper.models.groups import equal_groups
+from viper.models.loading import Loading, LoadOptions, LocalModel, in_batches
+from viper.models.vision.picture_models import load_picture_model, processed
+from viper.models.vision.roles import Floats, Pixels
+from viper.models.vision.soft_prompts import Learned
+from viper.models.vision.taught_vqa import SURE, TaughtBlip, vectors_of
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+CAPTION_QUESTION = "what is in the picture?"
+"""BLIP's question answering checkpoints caption when asked this."""
+
+ANSWER_TOKENS = 12
+CAPTION_TOKENS = 48
+
+
+class BlipAnswerer(LocalModel):
+    """A :class:`~viper.models.vision.roles.VisualAnswerer` on ``BlipForQuestionAnswering``.
+
+    An encoding is the vision tower's output ``[tokens, width]`` for one picture, so
+    that several questions about it cost one run of the tower.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        image_processor: Any,
+        tokenizer: Any,
+        name: str,
+        *,
+        caption_question: str = CAPTION_QUESTION,
+        batch_size: int = 32,
+    ) -> None:
+        self.model_id = name
+        self._model = model.eval()
+        self._image_processor = image_processor
+        self._tokenizer = tokenizer
+        self._caption_question = caption_question
+        self._batch_size = batch_size
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        source: str | Path,
+        *,
+        caption_question: str = CAPTION_QUESTION,
+        batch_size: int = 32,
+        **loading: Unpack[Loading],
+    ) -> BlipAnswerer:
+        """Loads a folder or a published checkpoint.
+
+        Raises:
+            ModelError: nothing loadable under that name.
+        """
+        from transformers import BlipForQuestionAnswering
+
+        return cls(
+            *load_picture_model(BlipForQuestionAnswering, source, LoadOptions(**loading)),
+            caption_question=caption_question,
+            batch_size=batch_size,
+        )
+
+    def encode(self, images: Sequence[Pixels]) -> list[Any]:
+        """One tensor ``[tokens, width]`` an image."""
+        import torch
+
+        def forward(batch: Sequence[Pixels]) -> Any:
+            inputs = processed(self._image_processor, batch)
+            return self._model.vision_model(**self._fitted(inputs)).last_hidden_state
+
+        with torch.inference_mode():
+            return in_batches(images, self._batch_size, forward)
+
+    def answer(self, encodings: Sequence[Any], questions: Sequence[str]) -> list[tuple[str, float]]:
+        """The answer to ``questions[i]`` about ``encodings[i]`` with its probability."""
+        return self._ask(encodings, questions, ANSWER_TOKENS)
+
+    def caption(self, encodings: Sequence[Any]) -> list[str]:
+        """A short description of each picture."""
+        questions = [self._caption_question] * len(encodings)
+        return [text for text, _ in self._ask(encodings, questions, CAPTION_TOKENS)]
+
+    @cached_property
+    def taught(self) -> TaughtBlip:
+        """The network as it is taught."""
+        grey = np.full((32, 32, 3), 128, np.uint8)
+        return TaughtBlip(self._model, self.encode([grey])[0], self.tokens(""))
+
+    def tokens(self, text: str) -> list[int]:
+        """Of a question or an answer, its marks included."""
+        found: list[int] = self._tokenizer(text.strip().lower())["input_ids"]
+        return found
+
+    def feature(self, encoding: Any, question: str) -> Floats:
+        """A picture and a question as prompts are found again by; of length 1."""
+        return self.taught.feature(self.taught.states(encoding, self.tokens(question)))
+
+    def answer_taught(self, encoding: Any, question: str, prompt: Learned) -> str:
+        """The answer with a prompt, see :mod:`viper.models.vision.taught_vqa`; else the plain one.
+
+        Plain where most cases like this one were right already, and where the model is surer of
+        it than :data:`~viper.models.vision.taught_vqa.SURE`.
+        """
+        import torch
+
+        text, probability = self.answer([encoding], [question])[0]
+        vectors = vectors_of(prompt.vectors)
+        if vectors is None or probability > SURE:
+            return text
+        before = self.taught.before(torch.from_numpy(vectors).to(encoding.device)[None])
+        return self._generate([encoding], [self.tokens(question)], ANSWER_TOKENS, before)[0][0]
+
+    def score_answers(self, encoding: Any, question: str, answers: Sequence[str]) -> list[float]:
+        """Log-likelihood of each answer, its end included, to a question about one picture."""
+        import torch
+
+        model, text = self._model, self._model.config.text_config
+        asked = self._tokenizer(question.strip().lower())["input_ids"]
+        # [CLS] stands where the decoder's own first token goes; [SEP] is the end.
+        told = [self._tokenizer(answer.strip().lower())["input_ids"][1:] for answer in answers]
+        longest = max(map(len, told), default=0)
+        padded = [ids + [text.pad_token_id] * (longest - len(ids)) for ids in told]
+        if not padded:
+            return []
+        with torch.inference_mode():
+            ids, seen = torch.tensor([asked], device=encoding.device), encoding[None]
+            question_states = model.text_encoder(
+                input_ids=ids,
+                encoder_hidden_states=seen,
+                encoder_attention_mask=torch.ones(
+                    seen.shape[:2], dtype=torch.long, device=seen.device
+                ),
+            ).last_hidden_state
+            tokens = torch.tensor(padded, device=seen.device)
+            first = torch.full_like(tokens[:, :1], text.bos_token_id)
+            count = len(padded)
+            logits = model.text_decoder(
+                input_ids=torch.cat([first, tokens[:, :-1]], dim=1),
+                encoder_hidden_states=question_states.expand(count, -1, -1),
+                encoder_attention_mask=torch.ones_like(ids).expand(count, -1),
+            ).logits
+        likely = logits.float().log_softmax(dim=-1).gather(2, tokens[:, :, None])[:, :, 0]
+        lengths = torch.tensor([len(one) for one in told], device=likely.device)
+        counted = torch.arange(longest, device=likely.device)[None] < lengths[:, None]
+        return [float(value) for value in (likely * counted).sum(dim=1)]
+
+    def _ask(
+        self, encodings: Sequence[Any], questions: Sequence[str], max_new_tokens: int
+    ) -> list[tuple[str, float]]:
+        if len(encodings) != len(questions):
+            raise ValueError(f"{len(encodings)} encodings for {len(questions)} questions")
+        tokens = [self._tokenizer(question.strip().lower())["input_ids"] for question in questions]
+        answers: dict[int, tuple[str, float]] = {}
+        for group in equal_groups([len(ids) for ids in tokens], self._batch_size):
+            results = self._generate(
+                [encodings[i] for i in group], [tokens[i] for i in group], max_new_tokens
+            )
+            answers.update(zip(group, results, strict=True))
+        return [answers[i] for i in range(len(questions))]
+
+    def _generate(
+        self,
+        encodings: Sequence[Any],
+        tokens: Sequence[Sequence[int]],
+        max_new_tokens: int,
+        before: Tensor | None = None,
+    ) -> list[tuple[str, float]]:
+        """Greedy answers to questions of one length (BLIP's decoder would attend to padding).
+
+        ``before`` ``[B, N, W]`` is put before the states of the questions.
+        """
+        import torch
+
+        model, text = self._model, self._model.config.text_config
+        with torch.inference_mode():
+            images = torch.stack(list(encodings))
+            ids = torch.tensor(tokens, device=images.device)
+            question = model.text_encoder(
+                input_ids=ids,
+                encoder_hidden_states=images,
+                encoder_attention_mask=torch.ones(
+                    images.shape[:2], dtype=torch.long, device=images.device
+                ),
+            ).last_hidden_state
+            if before is not None:
+                question = torch.cat([before.to(question.dtype), question], dim=1)
+            output = model.text_decoder.generate(
+                input_ids=torch.full((len(ids), 1), text.bos_token_id, device=images.device),
+                eos_token_id=text.sep_token_id,
+                pad_token_id=text.pad_token_id,
+                encoder_hidden_states=question,
+                encoder_attention_mask=ids.new_ones(question.shape[:2]),
+                max_new_tokens=max_new_tokens,
+                do_sample=False,
+                num_beams=1,
+                output_logits=True,
+                return_dict_in_generate=True,
+            )
+        answer_ids = output.sequences[:, 1:]
+        log_probabilities = torch.stack(output.logits, dim=1).float().log_softmax(dim=-1)
+        chosen = log_probabilities.gather(2, answer_ids[:, :, None])[:, :, 0]
+        chosen = chosen.masked_fill(answer_ids == text.pad_token_id, 0.0)
+        texts = self._tokenizer.batch_decode(answer_ids, skip_special_tokens=True)
+        probabilities = chosen.sum(dim=1).exp().tolist()
+        return [(answer.strip(), p) for answer, p in zip(texts, probabilities, strict=True)]

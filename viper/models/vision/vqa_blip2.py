@@ -1,0 +1,177 @@
+"""Visual question answering and captions by a BLIP-2 model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Unpack
+
+from viper.models.loading import Loading, LoadOptions, LocalModel, in_batches
+from viper.models.vision.picture_models import load_picture_model, processed
+from viper.models.vision.roles import Pixels
+
+QUESTION_PROMPT = "Question: {} Answer:"
+CAPTION_PROMPT = "a photo of"
+"""What BLIP-2 was taught to go on from when it captions."""
+
+ANSWER_TOKENS = 12
+CAPTION_TOKENS = 48
+
+
+class Blip2Answerer(LocalModel):
+    """A :class:`~viper.models.vision.roles.VisualAnswerer` on ``Blip2ForConditionalGeneration``.
+
+    An encoding is ``[queries, width]``: what the Q-Former's queries read off one picture,
+    projected into the language model's space. Questions cost no run of the vision tower.
+
+    Source: Li et al. 2023, BLIP-2; prompts and the newline that ends an answer as there.
+
+    Args:
+        model: the network, over a causal or an encoder-decoder language model.
+        image_processor: its image processor.
+        tokenizer: its language model's tokenizer.
+        name: what goes into traces and cache keys.
+        caption_prompt: what a caption goes on from; empty for none.
+        batch_size: pictures or questions in one forward pass at most.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        image_processor: Any,
+        tokenizer: Any,
+        name: str,
+        *,
+        caption_prompt: str = CAPTION_PROMPT,
+        batch_size: int = 8,
+    ) -> None:
+        self.model_id = name
+        self._model = model.eval()
+        self._image_processor = image_processor
+        self._tokenizer = tokenizer
+        self._caption_prompt = caption_prompt
+        self._batch_size = batch_size
+        self._end_ids = _end_ids(model, tokenizer)
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        source: str | Path,
+        *,
+        caption_prompt: str = CAPTION_PROMPT,
+        batch_size: int = 8,
+        **loading: Unpack[Loading],
+    ) -> Blip2Answerer:
+        """Loads a folder or a published checkpoint.
+
+        Raises:
+            ModelError: nothing loadable under that name.
+        """
+        from transformers import Blip2ForConditionalGeneration
+
+        return cls(
+            *load_picture_model(Blip2ForConditionalGeneration, source, LoadOptions(**loading)),
+            caption_prompt=caption_prompt,
+            batch_size=batch_size,
+        )
+
+    def encode(self, images: Sequence[Pixels]) -> list[Any]:
+        """One tensor ``[queries, width]`` an image."""
+        import torch
+
+        def forward(batch: Sequence[Pixels]) -> Any:
+            inputs = processed(self._image_processor, batch)
+            fitted = self._fitted({"pixel_values": inputs["pixel_values"]})
+            return self._model.get_image_features(**fitted, return_dict=True).pooler_output
+
+        with torch.inference_mode():
+            return in_batches(images, self._batch_size, forward)
+
+    def answer(self, encodings: Sequence[Any], questions: Sequence[str]) -> list[tuple[str, float]]:
+        """The answer to ``questions[i]`` about ``encodings[i]`` with its probability."""
+        prompts = [QUESTION_PROMPT.format(question.strip()) for question in questions]
+        return self._go_on(encodings, prompts, ANSWER_TOKENS)
+
+    def caption(self, encodings: Sequence[Any]) -> list[str]:
+        """A short description of each picture."""
+        prompts = [self._caption_prompt] * len(encodings)
+        return [text for text, _ in self._go_on(encodings, prompts, CAPTION_TOKENS)]
+
+    def _go_on(
+        self, encodings: Sequence[Any], prompts: Sequence[str], max_new_tokens: int
+    ) -> list[tuple[str, float]]:
+        if len(encodings) != len(prompts):
+            raise ValueError(f"{len(encodings)} encodings for {len(prompts)} questions")
+        return in_batches(
+            list(zip(encodings, prompts, strict=True)),
+            self._batch_size,
+            lambda pairs: self._generate(pairs, max_new_tokens),
+        )
+
+    def _generate(
+        self, pairs: Sequence[tuple[Any, str]], max_new_tokens: int
+    ) -> list[tuple[str, float]]:
+        """Greedy continuations of pictures and prompts, each with its probability."""
+        import torch
+
+        language = self._model.language_model
+        with torch.inference_mode():
+            rows = [self._row(picture, prompt) for picture, prompt in pairs]
+            # A decoder goes on from the last place of a row; T5 counts places relative to it.
+            pad = partial(torch.nn.utils.rnn.pad_sequence, batch_first=True, padding_side="left")
+            mask = [torch.ones(len(row), dtype=torch.long, device=row.device) for row in rows]
+            output = language.generate(
+                inputs_embeds=pad(rows),
+                attention_mask=pad(mask),
+                eos_token_id=self._end_ids,
+                pad_token_id=self._end_ids[0],
+                max_new_tokens=max_new_tokens,
+                do_sample=False,
+                num_beams=1,
+                output_logits=True,
+                return_dict_in_generate=True,
+            )
+        ids = output.sequences[:, -len(output.logits) :]
+        texts = self._tokenizer.batch_decode(ids, skip_special_tokens=True)
+        chances = _probabilities(ids, output.logits, self._end_ids)
+        return [(text.strip(), chance) for text, chance in zip(texts, chances, strict=True)]
+
+    def _row(self, picture: Any, prompt: str) -> Any:
+        """``[queries + tokens, width]``: the picture, then the prompt, as they were in training."""
+        import torch
+
+        embeddings = self._model.language_model.get_input_embeddings()
+        ids = self._tokenizer(prompt)["input_ids"]
+        words = embeddings(torch.tensor(ids, dtype=torch.long, device=embeddings.weight.device))
+        return torch.cat([picture.to(words.device, words.dtype), words])
+
+
+def _probabilities(ids: Any, logits: Sequence[Any], end_ids: Sequence[int]) -> list[float]:
+    """The probability of each row of tokens, up to and with the first that ends it.
+
+    Args:
+        ids: int64 [B, T].
+        logits: T tensors [B, V], what each token was chosen from.
+        end_ids: tokens that end a text.
+    """
+    import torch
+
+    spread = torch.stack(list(logits), dim=1).float().log_softmax(dim=-1)
+    chosen = spread.gather(2, ids[:, :, None].to(spread.device))[:, :, 0]
+    ends = torch.isin(ids, torch.tensor(end_ids, device=ids.device)).long()
+    over = (ends.cumsum(dim=1) - ends > 0).to(chosen.device)
+    chances: list[float] = chosen.masked_fill(over, 0.0).sum(dim=1).exp().tolist()
+    return chances
+
+
+def _end_ids(model: Any, tokenizer: Any) -> list[int]:
+    """Every token that ends an answer, a newline of its own among them."""
+    listed: list[Any] = [tokenizer.eos_token_id]
+    for config in (model.generation_config, model.language_model.generation_config):
+        stated = config.eos_token_id
+        listed += stated if isinstance(stated, list) else [stated]
+    newline = tokenizer("\n", add_special_tokens=False)["input_ids"]
+    if len(newline) == 1 and tokenizer.decode(newline) == "\n":
+        listed += newline
+    return list(dict.fromkeys(token for token in listed if token is not None))

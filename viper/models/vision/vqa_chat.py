@@ -1,0 +1,136 @@
+"""Visual question answering and captions by a chat vision-language model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Unpack
+
+import numpy as np
+
+from viper.models.loading import Loading
+from viper.models.vision.chat_vlm import ChatRequest, ChatVLM
+from viper.models.vision.roles import Pixels
+
+INSTRUCTION = "Answer in a few words, not in a sentence."
+EXPLAIN_INSTRUCTION = "Answer in one sentence."
+CAPTION_INSTRUCTION = "Describe the picture in one sentence."
+
+ANSWER_TOKENS = 24
+CAPTION_TOKENS = 64
+
+_QUOTES = ('"', "'", "`", "“”", "‘’", "«»")
+"""Opening and closing mark of each kind; one character where both are the same."""
+
+
+class ChatAnswerer:
+    """A ``VisualAnswerer`` on any ``ChatVLM``.
+
+    An encoding is a copy of the pixels: these models run their image tower inside
+    ``generate``, each family in a way of its own, and offer no common way to put in its
+    output later. So every new question about a picture costs a run of the tower.
+
+    Args:
+        vlm: the model; may be shared with the video role.
+        instruction: said after every question; "" for the bare question.
+        caption_instruction: what is asked for a caption.
+        batch_size: questions in one forward pass at most.
+    """
+
+    def __init__(
+        self,
+        vlm: ChatVLM,
+        *,
+        instruction: str = INSTRUCTION,
+        caption_instruction: str = CAPTION_INSTRUCTION,
+        batch_size: int = 8,
+    ) -> None:
+        self.model_id = vlm.model_id
+        self._vlm = vlm.in_batches_of(batch_size)
+        self._instruction = instruction
+        self._caption_instruction = caption_instruction
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        source: str | Path,
+        *,
+        instruction: str = INSTRUCTION,
+        caption_instruction: str = CAPTION_INSTRUCTION,
+        batch_size: int = 8,
+        **loading: Unpack[Loading],
+    ) -> ChatAnswerer:
+        """Loads a folder or a published checkpoint.
+
+        Raises:
+            ModelError: nothing loadable there, or a model that takes no pictures or no messages.
+        """
+        return cls(
+            ChatVLM.from_pretrained(source, **loading),
+            instruction=instruction,
+            caption_instruction=caption_instruction,
+            batch_size=batch_size,
+        )
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes of the model's parameters and buffers."""
+        return self._vlm.memory_bytes
+
+    def encode(self, images: Sequence[Pixels]) -> list[Any]:
+        """A copy ``uint8 [H, W, 3]`` of each image."""
+        return [np.array(image) for image in images]
+
+    def answer(self, encodings: Sequence[Any], questions: Sequence[str]) -> list[tuple[str, float]]:
+        """The answer to ``questions[i]`` about ``encodings[i]`` with its probability.
+
+        The answer is tidied, see :func:`tidied`; the probability is that of the reply as
+        the model wrote it.
+        """
+        if len(encodings) != len(questions):
+            raise ValueError(f"{len(encodings)} encodings for {len(questions)} questions")
+        requests = [
+            ChatRequest([image], f"{question.strip()}\n{self._instruction}".strip())
+            for image, question in zip(encodings, questions, strict=True)
+        ]
+        replies = self._vlm.ask(requests, ANSWER_TOKENS)
+        return [(tidied(text), probability) for text, probability in replies]
+
+    def explain(self, encodings: Sequence[Any], questions: Sequence[str]) -> list[str]:
+        """A sentence that answers ``questions[i]`` about ``encodings[i]``."""
+        if len(encodings) != len(questions):
+            raise ValueError(f"{len(encodings)} encodings for {len(questions)} questions")
+        requests = [
+            ChatRequest([image], f"{question.strip()}\n{EXPLAIN_INSTRUCTION}")
+            for image, question in zip(encodings, questions, strict=True)
+        ]
+        return [first_line(text) for text, _ in self._vlm.ask(requests, CAPTION_TOKENS)]
+
+    def caption(self, encodings: Sequence[Any]) -> list[str]:
+        """A sentence that describes each picture."""
+        requests = [ChatRequest([image], self._caption_instruction) for image in encodings]
+        return [first_line(text) for text, _ in self._vlm.ask(requests, CAPTION_TOKENS)]
+
+
+def tidied(reply: str) -> str:
+    """The first line of a reply without surrounding quotes and final period.
+
+    ``Yes`` and ``No`` come out in small letters: programs compare an answer with ``"yes"``.
+    """
+    text = _without_quotes(first_line(reply))
+    if not text.endswith(".."):
+        text = text.removesuffix(".").rstrip()
+    text = _without_quotes(text)
+    return text.lower() if text.lower() in ("yes", "no") else text
+
+
+def first_line(reply: str) -> str:
+    """The first line of a reply that is not blank; "" if there is none."""
+    return next((line.strip() for line in reply.splitlines() if line.strip()), "")
+
+
+def _without_quotes(text: str) -> str:
+    for quotes in _QUOTES:
+        if len(text) > 1 and text[0] == quotes[0] and text[-1] == quotes[-1]:
+            return text[1:-1].strip()
+    return text

@@ -22,6 +22,7 @@ from viper.schema import Answer, ToolCall, Trace, Turn, to_json
 _R = TypeVar("_R")
 
 _LONGEST_VALUE = 60
+_UNKNOWN = "unexpected_keyword_argument"
 _MAX_TOML_BYTES = 256 << 10
 
 
@@ -64,9 +65,11 @@ def record_from_json(kind: type[_R], values: Any, *, strict: bool = False) -> _R
         else:
             record = adapter.validate_python(values)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False)[0]
+        problems = error.errors(include_url=False, include_context=False)
+        # A misspelt key is also a missing one; the unknown key tells what happened.
+        first = next((one for one in problems if one["type"] == _UNKNOWN), problems[0])
         problem = first["msg"][0].lower() + first["msg"][1:]
-        if first["type"] == "unexpected_keyword_argument":
+        if first["type"] == _UNKNOWN:
             problem = "unknown key"
             if len(first["loc"]) == 1:
                 names = (one.name for one in dataclasses.fields(kind))  # type: ignore[arg-type]

@@ -17,7 +17,7 @@ from viper.data.nlvr import Nlvr
 from viper.data.nlvr2 import Nlvr2
 from viper.data.sample import Where
 from viper.evaluate.predictions import score_predictions
-from viper.evaluate.predictions.table import percent
+from viper.evaluate.predictions.score import percent
 
 FILES = 20
 """Random predictions files for each real set."""

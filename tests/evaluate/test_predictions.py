@@ -15,9 +15,8 @@ from viper.data.sample import Sample
 from viper.errors import DataError, UnknownNameError
 from viper.evaluate.metrics import metric
 from viper.evaluate.predictions import score_predictions
-from viper.evaluate.predictions.interpret import pixel_box
-from viper.evaluate.predictions.read import key_of, read_predictions
-from viper.evaluate.predictions.table import rows_csv, summary
+from viper.evaluate.predictions.read import key_of, pixel_box, read_predictions
+from viper.evaluate.predictions.score import rows_csv, summary
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),

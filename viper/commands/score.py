@@ -86,7 +86,7 @@ def score(name: str, **given: Any) -> int:
         _write_rows(given["rows"], scored)
     about = {"set": found.name, "split": split, "metric": found.metric}
     if given["as_json"]:
-        from viper.evaluate.predictions.table import summary
+        from viper.evaluate.predictions.score import summary
 
         click.echo(json.dumps({**about, **summary(scored)}, allow_nan=False, ensure_ascii=False))
     else:
@@ -100,7 +100,7 @@ def _judged(given: dict[str, Any]) -> int:
     import dataclasses
 
     from viper.evaluate.judgements import read_judgements
-    from viper.evaluate.predictions.table import percent
+    from viper.evaluate.predictions.score import percent
 
     judged = read_judgements(given["judgements"], given["missing"])
     if given["as_json"]:
@@ -130,7 +130,7 @@ def _warn(scored: Scored) -> None:
 
 def _print(scored: Scored, by_group: bool) -> None:
     from viper.commands.tables import echo_table
-    from viper.evaluate.predictions.table import HEADER, figure_rows, percent
+    from viper.evaluate.predictions.score import HEADER, figure_rows, percent
 
     overall = scored.figures.overall
     if len(overall) > 4:
@@ -140,7 +140,7 @@ def _print(scored: Scored, by_group: bool) -> None:
 
 
 def _write_rows(path: Path, scored: Scored) -> None:
-    from viper.evaluate.predictions.table import rows_csv
+    from viper.evaluate.predictions.score import rows_csv
 
     partial = path.with_name(f".{path.name}.partial")
     try:

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from viper.errors import UnknownNameError
-from viper.evaluate.metrics.accuracy import answers, gqa
-from viper.evaluate.metrics.answered import AnsweredShare
+from viper.evaluate.metrics.accuracy import AnsweredShare, answers, gqa
 from viper.evaluate.metrics.editing import Editing
 from viper.evaluate.metrics.figures import Figures, Metric
 from viper.evaluate.metrics.grounding import Grounding

@@ -113,3 +113,18 @@ def gqa() -> Accuracy:
 def answers() -> Accuracy:
     """Free answers with one or more accepted texts: exact match after normalisation."""
     return Accuracy("answers", right_by_task)
+
+
+class AnsweredShare:
+    """``answered``: answers of any kind / all samples. Says nothing of what is right."""
+
+    name = "answered"
+
+    def score(self, sample: Sample, prediction: Prediction | None) -> Score:
+        """1 where there is an answer, else 0."""
+        return Score(float(prediction is not None))
+
+    def figures(self, rows: Iterable[Row]) -> Figures:
+        """``answered`` and its groups."""
+        rows = list(rows)
+        return figures_of(rows, {"answered": share_of(rows)}, share_of)

@@ -15,8 +15,8 @@ from viper.api.image_patch import ImagePatch
 from viper.cli import cli
 from viper.errors import UnknownNameError, UsageError
 from viper.evaluate.intervals import Estimate
+from viper.evaluate.reports.comparison import routine_effect
 from viper.evaluate.row import Row
-from viper.evaluate.try_routines import compare
 from viper.sandbox import Ref
 from viper.testing.check_routines import fits
 
@@ -174,7 +174,7 @@ def test_pairs_are_compared_sample_by_sample() -> None:
         replace(row, score=score, program=program)
         for row, (score, program) in zip(before, programs, strict=True)
     ]
-    found = compare(before, after, ["widest"])
+    found = routine_effect(before, after, ["widest"])
     gain = found.gain.difference
     assert (found.gain.better, found.gain.worse) == (2, 1)
     assert (found.without.value, found.with_it.value, gain.value) == (0.5, 0.75, 0.25)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from viper.evaluate import bootstrap
+from viper.evaluate import intervals
 from viper.evaluate.intervals import mean, over_seeds, paired, proportion, ratio, share
 
 VALUES = st.lists(st.floats(0, 1), min_size=1, max_size=40)
@@ -57,7 +57,7 @@ def test_clusters_of_different_sizes_weigh_by_size() -> None:
 def test_the_chunks_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     values = list(np.random.default_rng(1).random(997))
     whole = mean(values)
-    monkeypatch.setattr(bootstrap, "_AT_ONCE", 5_000)
+    monkeypatch.setattr(intervals, "_AT_ONCE", 5_000)
     assert mean(values) == whole
 
 

@@ -11,11 +11,10 @@ from engine_doubles import a_sample
 
 from tests.strategies.bench import Bench
 from viper.errors import UnknownNameError
-from viper.evaluate.answered import Drawn
+from viper.evaluate.answered import Drawn, Swept, current_value, sweep
 from viper.evaluate.engines.runner import Running
 from viper.evaluate.evaluation import Evaluation
 from viper.evaluate.row import Row
-from viper.evaluate.sweeps import Swept, current_value, sweep
 from viper.reasoner import RunOptions
 from viper.strategies.base import Components
 
@@ -57,7 +56,7 @@ def test_temperatures_are_tried_with_the_profiles_own_among_them(
     monkeypatch: pytest.MonkeyPatch, swept: Swept
 ) -> None:
     asked = Asked(lambda options, _: 1 - abs((options.temperature or 0.0) - 0.4))
-    monkeypatch.setattr("viper.evaluate.sweeps.answered", asked)
+    monkeypatch.setattr("viper.evaluate.answered.answered", asked)
     said = []
     with Bench([], temperature=0.0) as bench:
         components = bench.reasoner.components
@@ -80,7 +79,7 @@ def test_a_threshold_is_tried_as_it_is_where_nothing_tunes_it(
     monkeypatch: pytest.MonkeyPatch, swept: Swept
 ) -> None:
     asked = Asked(lambda _, thresholds: thresholds["detector.threshold"])
-    monkeypatch.setattr("viper.evaluate.sweeps.answered", asked)
+    monkeypatch.setattr("viper.evaluate.answered.answered", asked)
     alone = Swept(swept.shots, None, swept.folder, {})
     with Bench([]) as bench:
         components = bench.reasoner.components

@@ -69,7 +69,7 @@ def tune(**given: Any) -> int:
     viper ace tune --data refcoco --root refer --profile local --shots 16 \\
         --threshold "detector.threshold=0.05, 0.10, 0.15, 0.20" --out tuned.toml
     """
-    from viper.evaluate.sweeps import Swept, sweep
+    from viper.evaluate.answered import Swept, sweep
     from viper.profiles.edit import whole_api
 
     quiet_libraries(given["offline"])
@@ -106,7 +106,7 @@ def _free(out: Path) -> Path:
 
 def _plan(components: Components, given: Mapping[str, Any]) -> dict[str, Sequence[float]]:
     """Each setting with the values to try, temperatures first."""
-    from viper.evaluate.sweeps import TEMPERATURE, current_value
+    from viper.evaluate.answered import TEMPERATURE, current_value
     from viper.tuning.sweep import values_between
 
     plan: dict[str, Sequence[float]] = {}
@@ -171,7 +171,7 @@ def _write(
     Args:
         run: what else of ``[run]`` is new: the values were chosen with it.
     """
-    from viper.evaluate.sweeps import TEMPERATURE
+    from viper.evaluate.answered import TEMPERATURE
     from viper.profiles.edit import with_values
     from viper.storage.files import write_file
 

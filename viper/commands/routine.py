@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import keyword
+import threading
 from importlib import resources
 from pathlib import Path
 from string import Template
@@ -166,7 +167,7 @@ def try_it(file: Path, **given: Any) -> int:
     from viper.api.library import library_for
     from viper.data.sample import Where
     from viper.evaluate.evaluation import Evaluation
-    from viper.evaluate.try_routines import compare
+    from viper.evaluate.reports.comparison import routine_effect
     from viper.schema import to_json
 
     where = Where(given["root"], given["split"], given["seed"])
@@ -176,7 +177,7 @@ def try_it(file: Path, **given: Any) -> int:
     names = [found.name for found in library_for(str(file)).files[0].routines]
     without = _rows({**given, "api": base}, evaluation, items, "without")
     with_it = _rows({**given, "api": f"{base}+{file}"}, evaluation, items, "with")
-    found = compare(without, with_it, names)
+    found = routine_effect(without, with_it, names)
     if given["as_json"]:
         click.echo(json.dumps({**to_json(found), "n": len(items), "api": base}))
         return EXIT_OK
@@ -198,19 +199,16 @@ def _rows(given: dict[str, Any], evaluation: Any, items: Any, label: str) -> Any
     from viper.evaluate.engines.answering import Answering
     from viper.evaluate.engines.local import Bounds, LocalEngine
     from viper.evaluate.metrics import metric
-    from viper.evaluate.try_routines import answered
     from viper.reasoner import Reasoner
 
     right = 0.0
-    done = 0
+    rows: dict[int, Any] = {}
     bounds = Bounds()
     with Reasoner(open_profile(given)) as reasoner, counter(label, len(items)) as advance:
-
-        def report(row: Any) -> None:
-            nonlocal right, done
-            right, done = right + row.score, done + 1
-            advance(f"{right / done:.3f}")
-
         judge = metric(evaluation.metric)
         answering = Answering.with_cache(reasoner, judge, evaluation.options, 2 * bounds.in_flight)
-        return answered(LocalEngine(answering, bounds), items, report)
+        for done in LocalEngine(answering, bounds).run(items, threading.Event()):
+            rows[done.position] = done.row
+            right += done.row.score
+            advance(f"{right / len(rows):.3f}")
+    return [rows[item.position] for item in items]

@@ -1,13 +1,14 @@
-"""Two runs over the same samples, pair by pair: what became right, what became wrong."""
+"""Two runs over the same samples, pair by pair: what became right or wrong, what a routine does."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from viper.api.called import called_names
 from viper.errors import UsageError
-from viper.evaluate.intervals import Paired, paired
+from viper.evaluate.intervals import Estimate, Paired, mean, paired
 from viper.evaluate.row import Row
 from viper.evaluate.runs.store import RunStore
 from viper.schema import to_json
@@ -130,3 +131,33 @@ def _check_same_questions(pairs: Iterable[tuple[Row, Row]]) -> None:
 
 def _asked(row: Row) -> Mapping[str, Any]:
     return {"text": row.text, "options": row.options, "target": row.target}
+
+
+@dataclass(frozen=True)
+class RoutineEffect:
+    """Two APIs on the same samples.
+
+    Attributes:
+        without, with_it: mean scores.
+        gain: what changed, sample by sample.
+        used: share of programs that called one of the routines.
+    """
+
+    without: Estimate
+    with_it: Estimate
+    gain: Paired
+    used: Estimate
+
+
+def routine_effect(
+    without: Sequence[Row], with_it: Sequence[Row], names: Sequence[str]
+) -> RoutineEffect:
+    """Return what routines of these names change; both lists hold the same samples in order."""
+    before, after = ([row.score for row in rows] for rows in (without, with_it))
+    clusters = [row.cluster or row.sample_id for row in without]
+    return RoutineEffect(
+        without=mean(before, clusters=clusters),
+        with_it=mean(after, clusters=clusters),
+        gain=paired(before, after, clusters),
+        used=mean([float(bool(called_names(row.program or "") & set(names))) for row in with_it]),
+    )

@@ -13,8 +13,9 @@ from viper.llm.scripted import ScriptedLLM
 from viper.models.media import media_from
 from viper.sandbox import Ref
 from viper.tools import candidates
-from viper.tools.hub import HubSession, ToolHub
+from viper.tools.hub import ToolHub
 from viper.tools.models import ModelSet
+from viper.tools.session import HubSession
 from viper.tools.settings import ToolSettings
 from viper.tools.text import LanguageTool
 

@@ -16,8 +16,9 @@ from viper.testing.fake_models import (
     FakeMatcher,
     FakeVideoModel,
 )
-from viper.tools.hub import HubSession, ToolHub
+from viper.tools.hub import ToolHub
 from viper.tools.models import ModelSet
+from viper.tools.session import HubSession
 from viper.tools.settings import Sensitivity, ToolSettings
 
 WIDTH, HEIGHT = 100, 60

@@ -10,8 +10,9 @@ from viper.models.media import media_from
 from viper.models.vision.roles import TextLine
 from viper.sandbox import Ref
 from viper.search.findings import Entity, Passage, SimilarPicture, TextFindings
-from viper.tools.hub import HubSession, ToolHub
+from viper.tools.hub import ToolHub
 from viper.tools.models import ModelSet
+from viper.tools.session import HubSession
 from viper.tools.settings import Sensitivity, ToolSettings
 
 WIDTH, HEIGHT = 100, 60

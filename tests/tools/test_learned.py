@@ -17,8 +17,9 @@ from tests.models.vision.taught_fakes import (
 from viper.models.media import media_from
 from viper.models.vision.soft_prompts import NoSoftPrompts, named_in
 from viper.sandbox import Ref
-from viper.tools.hub import HubSession, ToolHub
+from viper.tools.hub import ToolHub
 from viper.tools.models import ModelSet
+from viper.tools.session import HubSession
 from viper.tools.settings import ToolSettings
 
 WHOLE = Ref("image", ("image0", 100, 60))

@@ -9,8 +9,9 @@ from viper.errors import ToolError
 from viper.models.media import media_from
 from viper.sandbox import Ref
 from viper.testing.fake_models import FakeDetector, FakeFaces, FakeInpainter, FakeSegmenter
-from viper.tools.hub import HubSession, ToolHub
+from viper.tools.hub import ToolHub
 from viper.tools.models import ModelSet
+from viper.tools.session import HubSession
 from viper.tools.settings import Sensitivity, ToolSettings
 
 WIDTH, HEIGHT = 100, 60

@@ -24,7 +24,7 @@ from viper.sandbox import Ref
 from viper.schema import Failure, Query, Trial
 from viper.strategies.answers import read_answer
 from viper.strategies.base import Components, RunContext
-from viper.tools.hub import HubSession
+from viper.tools.session import HubSession
 
 FRAMES = 8
 

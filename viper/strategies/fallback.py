@@ -24,7 +24,7 @@ from viper.sandbox import Ref
 from viper.schema import Query, Trial
 from viper.strategies.base import Components, RunContext
 from viper.strategies.end_to_end import Ask, ask_vqa, one_trial
-from viper.tools.hub import HubSession
+from viper.tools.session import HubSession
 
 
 def fall_back(components: Components, context: RunContext, index: int) -> Trial | None:

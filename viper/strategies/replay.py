@@ -19,8 +19,9 @@ from viper.sandbox import Limits, Prelude, Ref, Sandbox
 from viper.sandbox.sandbox import Mode
 from viper.schema import Query, ToolCall
 from viper.strategies.program import ENTRY, program_arguments
-from viper.tools.hub import HubSession, ToolHub, plain
+from viper.tools.hub import ToolHub
 from viper.tools.models import ModelSet
+from viper.tools.session import HubSession, plain
 from viper.tools.settings import ToolSettings
 
 MOST_EVENTS = 2_000
@@ -42,7 +43,7 @@ class Event:
         line: of the program as its author wrote it, from 1.
         what: the name that was assigned, ``return``, ``for NAME``, ``while``, ``if``, or empty for
             the value of an expression.
-        value: of it, as a JSON value; see :func:`viper.tools.hub.plain`.
+        value: of it, as a JSON value; see :func:`viper.tools.session.plain`.
         call: index of the tool call that this event is instead; ``what`` and ``value`` are empty.
     """
 
@@ -163,7 +164,7 @@ class _Recorded:
 
 
 def restored(value: Any) -> Any:
-    """A JSON value of a trace with its references: the inverse of :func:`viper.tools.hub.plain`."""
+    """A JSON value of a trace with its references: the inverse of ``session.plain``."""
     if isinstance(value, Mapping):
         if set(value) == {"kind", "fields"} and value["kind"] in _REFERENCES:
             return Ref(value["kind"], tuple(value["fields"]))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,9 +18,7 @@ from viper.models.vision.roles import Detection, Floats, Pixels
 from viper.sandbox import Ref
 from viper.tools import learned
 from viper.tools.crops import box_depth, object_crop
-
-if TYPE_CHECKING:
-    from viper.tools.hub import HubSession, Region
+from viper.tools.session import HubSession, Region
 
 MAX_TEXT = 2_000
 """Characters of a text argument; longer ones are refused."""

@@ -22,7 +22,7 @@ from viper.tools.abilities import (
     video_encoding,
     vqa_encoding,
 )
-from viper.tools.hub import HubSession
+from viper.tools.session import HubSession
 
 
 def boxes(session: HubSession, patch: Any, name: str) -> list[tuple[Ref, float]]:

@@ -9,19 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from viper.api.routines.knowledge import ABOUT
 from viper.errors import ToolError
 from viper.models.vision.roles import Pixels, TextLine
-from viper.search.findings import plain
+from viper.search.findings import SimilarPicture, TextFindings, plain
 from viper.tools.abilities import _cut, _text
-
-if TYPE_CHECKING:
-    from viper.search.findings import SimilarPicture, TextFindings
-    from viper.tools.hub import HubSession
+from viper.tools.crops import object_crop
+from viper.tools.session import HubSession
 
 RESULTS = 10
 """Pictures or passages of a search."""
@@ -116,8 +114,6 @@ def _told(one: SimilarPicture, about: str) -> list[str]:
 
 def _square(session: HubSession, patch: Any) -> Pixels:
     """The patch as the matcher is shown objects; a whole picture as it is."""
-    from viper.tools.crops import object_crop
-
     region = session.region(patch)
     picture = session.media.pixels(region.image_id)
     if region.is_whole:

@@ -10,15 +10,13 @@ Source: CLOVA (Gao et al. 2024), sec. 3.4.1 and its supplement, sec. 8, "Inferen
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from viper.models.vision.roles import Detection, Floats, Segment
 from viper.models.vision.soft_prompts import NEAREST, Learned, mixed, named_in
-
-if TYPE_CHECKING:
-    from viper.tools.hub import HubSession, Region
+from viper.tools.session import HubSession, Region
 
 LEAST_CONFIDENCE = 0.1
 """A prompt of the detector that finds nothing so sure in a picture is not used on it."""

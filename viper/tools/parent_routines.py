@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -23,9 +23,7 @@ from viper.errors import ToolError, ViperError
 from viper.models.vision.roles import Pixels
 from viper.sandbox import Ref
 from viper.sandbox.wire import WireError, encode
-
-if TYPE_CHECKING:
-    from viper.tools.hub import HubSession
+from viper.tools.session import HubSession
 
 
 class Tools:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -23,9 +23,7 @@ from viper.tools.abilities import _cut, _text
 from viper.tools.edits import blurred_background, box_mask, color_pop, covered, painted
 from viper.tools.emoji import emoji_picture
 from viper.tools.painting import tagged
-
-if TYPE_CHECKING:
-    from viper.tools.hub import HubSession, Region
+from viper.tools.session import HubSession, Region
 
 MAX_LABEL = 200
 """Characters kept of a label."""

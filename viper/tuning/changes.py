@@ -26,7 +26,7 @@ from typing import Any
 from viper.schema import ToolCall
 from viper.strategies.replay import restored
 from viper.tools import candidates
-from viper.tools.hub import HubSession
+from viper.tools.session import HubSession
 
 DEPTH_ERROR = 0.05
 """Relative error in depth that is as implausible as one nat."""

@@ -14,7 +14,7 @@ from viper.errors import ViperError
 from viper.prompting.compact import one_line
 from viper.schema import ToolCall
 from viper.strategies.replay import restored
-from viper.tools.hub import HubSession
+from viper.tools.session import HubSession
 from viper.tuning.case import is_reference
 
 LONGEST_STEP = 900

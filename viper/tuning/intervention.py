@@ -19,7 +19,7 @@ from viper.schema import ToolCall, Trial
 from viper.strategies.base import Components, RunContext
 from viper.strategies.program import run_once
 from viper.strategies.writing import Written
-from viper.tools.hub import plain
+from viper.tools.session import plain
 from viper.tuning.case import Case, desired_texts, is_desired
 from viper.tuning.changes import Asked, changes_of
 from viper.tuning.program_edits import Vocabulary, edited_programs

@@ -17,7 +17,8 @@ from viper.prompting.reflection import (
     build_local_prompt,
 )
 from viper.strategies.base import Components
-from viper.tools.hub import HubSession, ToolHub
+from viper.tools.hub import ToolHub
+from viper.tools.session import HubSession
 from viper.tuning.case import Case, desired_text
 from viper.tuning.critique import Critique
 from viper.tuning.critique_text import parse_critique, parse_fault

@@ -18,8 +18,9 @@ from viper.agreement import box_iou
 from viper.models.media import media_from
 from viper.schema import ToolCall
 from viper.tools.abilities import detections, similarities
-from viper.tools.hub import HubSession, ToolHub
+from viper.tools.hub import ToolHub
 from viper.tools.picture_abilities import segment
+from viper.tools.session import HubSession
 from viper.tuning.collect import AnnotatedPicture, AnnotatedStore, Collected
 from viper.tuning.concept_names import plain
 from viper.tuning.soft_prompts.base import ABILITY_TOOLS

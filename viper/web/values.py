@@ -53,7 +53,7 @@ class Sizes:
 
 
 def shown(value: Any, sizes: Sizes) -> Shown:
-    """A JSON value of a trace, see :func:`viper.tools.hub.plain`."""
+    """A JSON value of a trace, see :func:`viper.tools.session.plain`."""
     if isinstance(value, Mapping):
         reference = _reference(value, sizes)
         if reference is not None:

@@ -25,7 +25,7 @@ from viper.tools.abilities import (
     similarities,
     text_embedding,
 )
-from viper.tools.hub import HubSession, Region, plain
+from viper.tools.session import HubSession, Region, plain
 from viper_lab.faults.wrong_tools import (
     Wrong,
     WrongDepth,

@@ -18,7 +18,8 @@ import numpy as np
 from viper.models.media import Media
 from viper.models.vision.roles import Detection, EventWindow, Floats
 from viper.schema import PixelBox
-from viper.tools.hub import HubSession, ToolHub
+from viper.tools.hub import ToolHub
+from viper.tools.session import HubSession
 
 Key = tuple[Any, ...]
 

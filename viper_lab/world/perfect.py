@@ -20,9 +20,10 @@ from viper.sandbox import Ref, Sandbox
 from viper.schema import Answer, Failure, Query
 from viper.strategies.answers import read_answer
 from viper.strategies.program import ENTRY, program_arguments
-from viper.tools.hub import HubSession, ToolHub
+from viper.tools.hub import ToolHub
 from viper.tools.models import ModelSet
 from viper.tools.picture_abilities import PICTURE_ABILITIES
+from viper.tools.session import HubSession
 from viper.tools.settings import ToolSettings
 from viper_lab.world.edited_scene import looks_of, with_looks
 from viper_lab.world.oracle import Oracle

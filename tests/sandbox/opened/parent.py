@@ -9,7 +9,7 @@ import pytest
 
 from viper.sandbox import turn, wire
 from viper.tools import abilities
-from viper.tools.hub import HubSession, Region
+from viper.tools.session import HubSession, Region
 
 Patch = Callable[[pytest.MonkeyPatch], None]
 

@@ -25,7 +25,8 @@ from viper.schema import PixelBox
 from viper.tools.abilities import detections, similarities
 from viper.tools.edits import blurred_background, color_pop, covered
 from viper.tools.emoji import EMOJIS, emoji_picture
-from viper.tools.hub import Region, ToolHub
+from viper.tools.hub import ToolHub
+from viper.tools.session import Region
 
 KEPT = 0.9
 """Share of an object's pixels that must stay as they were where the object is to be kept."""

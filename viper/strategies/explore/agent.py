@@ -29,7 +29,7 @@ from viper.strategies.answers import read_answer
 from viper.strategies.base import RunContext
 from viper.strategies.explore.environment import Environment, Feedback
 from viper.strategies.writing import drawn
-from viper.tools.hub import plain
+from viper.tools.session import plain
 
 MAX_UNREADABLE = 3
 """Replies in a row from which no action can be read; then the run ends."""

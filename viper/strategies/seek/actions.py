@@ -13,7 +13,7 @@ from typing import Any
 
 from viper.sandbox import Ref
 from viper.strategies.seek.memory import MemoryState
-from viper.tools.hub import HubSession
+from viper.tools.session import HubSession
 
 MAX_OBJECTS = 8
 """Objects that are listed, the surest first."""

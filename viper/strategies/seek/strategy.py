@@ -21,7 +21,7 @@ from viper.strategies.seek.decisions import decisions_of
 from viper.strategies.seek.graph import TransitionGraph
 from viper.strategies.seek.search import Seeker, asker
 from viper.strategies.seek.sequence import FixedSeeker, FixedSequence, load_route
-from viper.tools.hub import HubSession
+from viper.tools.session import HubSession
 
 
 class SeekStrategy:

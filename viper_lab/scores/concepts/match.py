@@ -14,7 +14,8 @@ import numpy as np
 
 from viper.models.media import media_from
 from viper.models.vision.roles import Pixels
-from viper.tools.hub import HubSession, ToolHub
+from viper.tools.hub import ToolHub
+from viper.tools.session import HubSession
 from viper_lab.scores.concepts.asked import Asked
 from viper_lab.world.layout import sample_scene
 from viper_lab.world.render import render_scene

@@ -1,0 +1,302 @@
+"""One run's calls of tools: its media, its thresholds, the log of what was called."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from viper.api.registry import Routine
+from viper.errors import CancelledError, ToolError, ViperError
+from viper.models.media import Media
+from viper.models.vision.soft_prompts import SoftPromptSource
+from viper.sandbox import Ref
+from viper.schema import Box, PixelBox, ToolCall
+from viper.tools.cache import ComputeCache
+from viper.tools.models import ModelSet
+from viper.tools.settings import ToolSettings
+
+SCORES_KEPT = 16
+"""Scores of candidates that the log of a call keeps, the best ones."""
+
+_NO_OVERRIDE = object()
+
+_MODEL_ERRORS = (
+    TypeError,
+    ValueError,
+    LookupError,
+    ArithmeticError,
+    AttributeError,
+    RuntimeError,
+)
+"""What strange arguments may make a model or an ability raise; the program is told."""
+
+
+@dataclass(frozen=True)
+class Region:
+    """A part of a picture: pixel box from the top-left corner, whole numbers."""
+
+    image_id: str
+    box: tuple[int, int, int, int]
+    image_size: tuple[int, int]
+
+    @property
+    def is_whole(self) -> bool:
+        return self.box == (0, 0, *self.image_size)
+
+    @property
+    def is_empty(self) -> bool:
+        return self.box[0] >= self.box[2] or self.box[1] >= self.box[3]
+
+
+class Hub(Protocol):
+    """What all runs share, as a session uses it; :class:`viper.tools.hub.ToolHub` is it.
+
+    Attributes:
+        tools: the function of every tool by name; it takes the session and the arguments.
+    """
+
+    models: ModelSet
+    settings: ToolSettings
+    routines: dict[str, Routine]
+    tools: Mapping[str, Callable[..., Any]]
+    soft_prompts: SoftPromptSource
+    encodings: ComputeCache
+    results: ComputeCache
+
+    def ask(self, role: str, operation: str, *args: Any, **named: Any) -> Any:
+        """Return what a role's backend answers."""
+        ...
+
+
+class HubSession:
+    """The tool client of one run; implements ``viper.sandbox.ToolClient``.
+
+    Attributes:
+        calls: every call so far, in order, also the failed ones.
+        thresholds: the values in force.
+        model_calls: forward passes this run needed; kept encodings and results cost none.
+    """
+
+    def __init__(
+        self,
+        hub: Hub,
+        media: Media,
+        thresholds: dict[str, float],
+        overrides: dict[int, Any],
+        cancel: threading.Event | None,
+    ) -> None:
+        self.hub, self.media, self.thresholds = hub, media, thresholds
+        self.calls: list[ToolCall] = []
+        self._overrides = overrides
+        self._cancel = cancel
+        self.model_calls = 0
+        self._rejected_by: str | None = None
+        self._shortened_by: str | None = None
+        self._judged_by: str | None = None
+        self._scores: tuple[float, ...] = ()
+        self._kept = self._fresh = False
+        self._taught: dict[str, None] = {}
+
+    def call(
+        self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], line: int | None
+    ) -> Any:
+        """Answers one call of the program.
+
+        Raises:
+            ToolError: unknown tool, wrong arguments, or a model that failed.
+            CancelledError: the run was cancelled.
+        """
+        if self._cancel is not None and self._cancel.is_set():
+            raise CancelledError("the run was cancelled")
+        index, started = len(self.calls), time.perf_counter()
+        self._rejected_by, self._shortened_by = None, None
+        self._judged_by, self._scores = None, ()
+        self._kept = self._fresh = False
+        self._taught = {}
+        forced = self._overrides.get(index, _NO_OVERRIDE)
+        error: str | None = None
+        result: Any = None
+        try:
+            result = self.nested(name, args, kwargs) if forced is _NO_OVERRIDE else forced
+            return result
+        except ViperError as failure:
+            error = str(failure)
+            raise
+        except _MODEL_ERRORS as failure:
+            error = f"{type(failure).__name__}: {failure}"
+            raise ToolError(f"{name}: {error}") from failure
+        finally:
+            self.calls.append(
+                ToolCall(
+                    index=index,
+                    tool=name,
+                    args=tuple(plain(value) for value in args),
+                    kwargs={key: plain(value) for key, value in kwargs.items()},
+                    result=plain(result),
+                    seconds=round(time.perf_counter() - started, 6),
+                    cached=error is None and self._kept and not self._fresh,
+                    rejected_by=self._rejected_by,
+                    shortened_by=self._shortened_by,
+                    judged_by=self._judged_by,
+                    scores=self._scores,
+                    error=error,
+                    line=line,
+                    taught=tuple(self._taught),
+                )
+            )
+
+    # What the tools use.
+
+    def nested(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """What a tool answers, as part of the call that is being answered.
+
+        Raises:
+            ToolError: unknown tool, or the tool refused.
+        """
+        tool = self.hub.tools.get(name)
+        if tool is None:
+            known = ", ".join(sorted(self.hub.tools))
+            raise ToolError(f"unknown tool {name!r}; known: {known}")
+        return tool(self, *args, **kwargs)
+
+    def threshold(self, name: str) -> float:
+        """The value in force of a declared sensitivity; 0 where the profile declares none."""
+        return self.thresholds.get(name, 0.0)
+
+    def judge(
+        self, threshold_name: str, scores: Iterable[float], *, all_kept: bool = False
+    ) -> None:
+        """Notes the scores of candidates that a threshold decided on, and what it did to them.
+
+        One that refuses all has emptied the result. Where all that pass are kept (``all_kept``),
+        it has shortened the result if it refuses scores that self-tuning could still reach.
+        """
+        found, value = sorted(scores, reverse=True), self.threshold(threshold_name)
+        self._judged_by = threshold_name
+        self._scores = tuple(round(float(score), 4) for score in found[:SCORES_KEPT])
+        if found and found[0] < value:
+            self._rejected_by = threshold_name
+        sensitivity = self.hub.settings.sensitivities.get(threshold_name)
+        if all_kept and found and found[0] >= value and sensitivity is not None:
+            refused = (score for score in found if score < value)
+            if any(score >= sensitivity.floor for score in refused):
+                self._shortened_by = threshold_name
+
+    def note_taught(self, what: str) -> None:
+        """Notes that something learned has a part in what is being answered."""
+        self._taught[what] = None
+
+    def region(self, ref: Any) -> Region:
+        """The pixel region a patch or image reference names, clipped to its picture."""
+        if not isinstance(ref, Ref) or ref.kind not in ("patch", "image"):
+            raise ToolError(f"expected an image patch, got {describe(ref)}")
+        image_id = str(ref.fields[0])
+        try:
+            picture = self.media.pixels(image_id)
+        except KeyError:
+            raise ToolError(f"there is no picture {image_id!r} in this query") from None
+        height, width = picture.shape[:2]
+        if ref.kind == "image":
+            return Region(image_id, (0, 0, width, height), (width, height))
+        x0, y0, x1, y1 = Box(*map(float, ref.fields[1:5])).to_pixels(height)
+        left, top = int(np.clip(np.floor(x0), 0, width)), int(np.clip(np.floor(y0), 0, height))
+        right, bottom = int(np.clip(np.ceil(x1), 0, width)), int(np.clip(np.ceil(y1), 0, height))
+        return Region(image_id, (left, top, right, bottom), (width, height))
+
+    def segment(self, ref: Any) -> tuple[int, int]:
+        """Frames ``[start, end)`` that a segment or video reference names."""
+        if not isinstance(ref, Ref) or ref.kind not in ("segment", "video"):
+            raise ToolError(f"expected a video segment, got {describe(ref)}")
+        if self.media.video is None:
+            raise ToolError("this query has no video")
+        if ref.fields[:1] != ("video0",):
+            raise ToolError(f"there is no video {ref.fields[:1]} in this query")
+        count = len(self.media.video)
+        if ref.kind == "video":
+            return 0, count
+        start, end = int(ref.fields[1]), int(ref.fields[2])
+        return max(0, min(start, count)), max(0, min(end, count))
+
+    def patch_ref(self, image_id: str, box: PixelBox, outline: str = "", label: str = "") -> Ref:
+        """The reference a program gets for a pixel box, and for what more is known of it."""
+        height = self.media.pixels(image_id).shape[0]
+        found = Box.from_pixels([round(float(value), 2) for value in box], height)
+        more = (outline, label) if outline or label else ()
+        return Ref("patch", (image_id, found.left, found.lower, found.right, found.upper, *more))
+
+    def encoded(
+        self, role: str, where: tuple[str, Any], operation: str, make: Callable[[], Any]
+    ) -> Any:
+        """The kept encoding of a picture, a part of it, or the video.
+
+        Args:
+            role: whose encoding.
+            where: media id and box; the box is None for the whole.
+            operation: of the role's backend, see ``viper.tools.operations``.
+            make: gives the pixels; called where the encoding is not kept.
+        """
+        media_id, box = where
+        model_id = self.hub.models.trait(role, "model_id")
+        key = (f"encode:{role}", model_id, self.media.content_hash(media_id), box)
+        value, hit = self.hub.encodings.get(key, lambda: self.hub.ask(role, operation, make()))
+        self._count(hit)
+        return value
+
+    def computed(
+        self, role: str, key: tuple[Any, ...], operation: str, *args: Any, **named: Any
+    ) -> Any:
+        """The kept result of a model call under a key that says all it depends on."""
+        return self._computed(role, key, lambda: self.hub.ask(role, operation, *args, **named))
+
+    def computed_late(
+        self,
+        role: str,
+        key: tuple[Any, ...],
+        operation: str,
+        arguments: Callable[[], Sequence[Any]],
+    ) -> Any:
+        """As :meth:`computed`; the arguments are made only where the result is not kept."""
+        return self._computed(role, key, lambda: self.hub.ask(role, operation, *arguments()))
+
+    def _computed(self, role: str, key: tuple[Any, ...], ask: Callable[[], Any]) -> Any:
+        full = (f"answer:{role}", self.hub.models.trait(role, "model_id"), *key)
+        value, hit = self.hub.results.get(full, ask)
+        self._count(hit)
+        return value
+
+    def _count(self, hit: bool) -> None:
+        if hit:
+            self._kept = True
+        else:
+            self._fresh = True
+            self.model_calls += 1
+
+
+def plain(value: Any) -> Any:
+    """A tool argument or result as a JSON value; references become small dicts."""
+    if isinstance(value, Ref):
+        return {"kind": value.kind, "fields": list(value.fields)}
+    if isinstance(value, np.ndarray):
+        return {"kind": "array", "shape": list(value.shape), "dtype": str(value.dtype)}
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(item) for item in value]
+    if isinstance(value, str | int | float | bool) or value is None:
+        return value
+    return describe(value)
+
+
+def describe(value: Any) -> str:
+    """A short name of a value for messages."""
+    if isinstance(value, Ref):
+        return f"a {value.kind}"
+    text = repr(value)
+    return f"{type(value).__name__} {text[:60]}{'…' if len(text) > 60 else ''}"

@@ -3,10 +3,11 @@ from pathlib import Path
 import pytest
 
 from viper.errors import ScriptExhaustedError
-from viper.llm.cache import CachedLLM, SqliteStore
+from viper.llm.cache import CachedLLM
 from viper.llm.protocol import Sampling
 from viper.llm.scripted import ScriptedLLM
 from viper.llm.usage import LLMUsage
+from viper.storage.responses import SqliteStore
 
 
 def test_a_repeated_prompt_is_answered_without_the_model() -> None:

@@ -8,10 +8,11 @@ from openai_bench import Connect, Serve
 from openai_server import completion, refusal, said
 
 from viper.errors import UsageError
-from viper.llm.cache import CachedLLM, MemoryStore
+from viper.llm.cache import CachedLLM
 from viper.llm.deferred import DeferredLLM
 from viper.llm.protocol import Completion, Sampling
 from viper.schema import Usage
+from viper.storage.responses import MemoryStore
 from viper.strategies.base import UsageMeter
 
 PRICES = {"prompt": 2.0, "completion": 8.0}

@@ -21,12 +21,13 @@ from viper.evaluate.flags import read_labels
 from viper.evaluate.journal import Journal
 from viper.evaluate.runs.manifest import differences
 from viper.evaluate.runs.store import RunStore
-from viper.llm.cache import CachedLLM, SqliteStore
+from viper.llm.cache import CachedLLM
 from viper.llm.protocol import Sampling
 from viper.llm.scripted import ScriptedLLM
 from viper.record import record_from_json
 from viper.schema import Query, Trace
 from viper.search.picture_index import PictureIndex
+from viper.storage.responses import SqliteStore
 from viper.strategies.demonstrations import WantedDemonstrations
 from viper.testing.fake_models import FakeMatcher
 from viper.tuning.prompt_pool import PromptPool

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from viper.errors import UsageError
 from viper.prompting.ranking import Embed, Scores, ranker
 from viper.record import RecordError, record_from_json
 from viper.schema import Example, Query, to_json
+from viper.storage.files import replace_file
 from viper.strategies.base import Wanted
 
 _LISTS_KEPT = 32
@@ -112,14 +112,9 @@ def write_bank(path: Path, items: Iterable[Example]) -> None:
         UsageError: it cannot be written there.
     """
     text = "".join(json.dumps(to_json(item), ensure_ascii=False) + "\n" for item in items)
-    temporary = path.with_name(path.name + ".part")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(path)
+        replace_file(path, text)
     except OSError as error:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
         raise UsageError(f"{path}: cannot be written ({error.strerror})") from None
 
 

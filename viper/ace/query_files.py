@@ -12,6 +12,7 @@ from viper.ace.generate import Generated, Request
 from viper.errors import StoreError, UsageError
 from viper.prompting.query_lines import different, fault, read_line
 from viper.schema import Query
+from viper.storage.files import write_file
 
 QUERIES, REQUEST = "queries.jsonl", "request.json"
 
@@ -108,12 +109,8 @@ class QueryStore:
         if not generated.queries:
             return
         counts = {"replies": generated.replies, "barren": generated.barren}
-        try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            _replace(self._folder / QUERIES, _lines(generated.queries))
-            _replace(self._folder / REQUEST, json.dumps({"asked": self._asked, **counts}) + "\n")
-        except OSError as error:
-            raise StoreError(f"{self._folder}: cannot be written ({error.strerror})") from None
+        write_file(self._folder / QUERIES, _lines(generated.queries))
+        write_file(self._folder / REQUEST, json.dumps({"asked": self._asked, **counts}) + "\n")
 
 
 def _lines(queries: Iterable[Query]) -> str:
@@ -122,12 +119,6 @@ def _lines(queries: Iterable[Query]) -> str:
         for query in queries
     )
     return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
-
-
-def _replace(path: Path, text: str) -> None:
-    temporary = path.with_name(f".{path.name}.tmp")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)
 
 
 def _text(path: Path) -> str:

@@ -28,7 +28,7 @@ def write_run_page(result: RunResult, reasoner: Reasoner, path: Path, command: s
         StoreError: the file cannot be written.
     """
     from viper.commands.progress import status
-    from viper.storage.files import file_errors, write_file
+    from viper.storage.files import write_file
     from viper.web.trace_page import Extras, page_of
 
     extras = Extras(command=command, depth=depth_maps(result.trace, result.media, reasoner))
@@ -37,8 +37,6 @@ def write_run_page(result: RunResult, reasoner: Reasoner, path: Path, command: s
         page = page_of(
             result.trace, result.media, components.library, extras, mode=components.sandbox.mode
         )
-        with file_errors(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
         write_file(path, page)
     click.echo(f"{path}: open it in a browser", err=True)
 

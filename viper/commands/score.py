@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -141,12 +140,9 @@ def _print(scored: Scored, by_group: bool) -> None:
 
 def _write_rows(path: Path, scored: Scored) -> None:
     from viper.evaluate.predictions.score import rows_csv
+    from viper.storage.files import replace_file
 
-    partial = path.with_name(f".{path.name}.partial")
     try:
-        partial.write_text(rows_csv(scored.rows), encoding="utf-8", errors="backslashreplace")
-        partial.replace(path)
+        replace_file(path, rows_csv(scored.rows).encode(errors="backslashreplace"))
     except OSError as error:
-        with contextlib.suppress(OSError):
-            partial.unlink(missing_ok=True)
         raise UsageError(f"cannot write {path}: {error.strerror or error}") from None

@@ -26,6 +26,7 @@ from viper.evaluate.reports.escape import for_csv
 from viper.evaluate.row import Prediction, Row, Score
 from viper.models.media import media_from
 from viper.models.vision.roles import Pixels
+from viper.storage.files import replace_file
 
 COLUMNS = ("id", "instruction", "before", "after", "correct")
 
@@ -74,12 +75,9 @@ class JudgementSheet:
         for row in edits.values():
             pictures = [self._shown(row.sample_id, which) for which in ("before", "after")]
             table.writerow([for_csv(row.sample_id), for_csv(row.text), *pictures, ""])
-        partial = self.path.with_name(f".{self.path.name}.partial")
         try:
-            partial.write_text(out.getvalue(), encoding="utf-8", errors="backslashreplace")
-            partial.replace(self.path)
+            replace_file(self.path, out.getvalue().encode(errors="backslashreplace"))
         except OSError as error:
-            partial.unlink(missing_ok=True)
             raise UsageError(f"cannot write {self.path}: {error.strerror or error}") from None
         return len(edits)
 

@@ -1,4 +1,4 @@
-"""Remembers what a language model answered, in memory or in a SQLite file.
+"""Remembers what a language model answered, in a store of responses.
 
 The key holds everything that changes the output: model id, prompt and all sampling
 settings (for ``score``: prompt and continuations). Failures are never stored.
@@ -8,70 +8,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sqlite3
 import threading
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from viper.errors import ViperError
 from viper.llm.each import Attempt, all_answered, generate_each
 from viper.llm.protocol import LLM, Completion, Sampling
 from viper.llm.wrapped import WrappedLLM
+from viper.storage.responses import MemoryStore, ResponseStore
 
 KEY_VERSION = 1
-
-
-class ResponseStore(Protocol):
-    """Text under a text key; safe to call from several threads."""
-
-    def get(self, key: str) -> str | None:
-        """The stored text, or None."""
-        ...
-
-    def put(self, key: str, value: str) -> None:
-        """Stores the text; a key that is already there keeps its new value."""
-        ...
-
-
-class MemoryStore:
-    """Keeps responses for the life of the process."""
-
-    def __init__(self) -> None:
-        self._entries: dict[str, str] = {}
-
-    def get(self, key: str) -> str | None:
-        return self._entries.get(key)
-
-    def put(self, key: str, value: str) -> None:
-        self._entries[key] = value
-
-
-class SqliteStore:
-    """Keeps responses in one file (WAL), so that a crash loses at most the last one."""
-
-    def __init__(self, path: Path | str) -> None:
-        path = Path(path)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._lock = threading.Lock()
-        self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
-        self._db.execute("PRAGMA journal_mode=WAL")
-        self._db.execute("CREATE TABLE IF NOT EXISTS responses (key TEXT PRIMARY KEY, value TEXT)")
-
-    def get(self, key: str) -> str | None:
-        with self._lock:
-            row = self._db.execute("SELECT value FROM responses WHERE key = ?", (key,)).fetchone()
-        return None if row is None else row[0]
-
-    def put(self, key: str, value: str) -> None:
-        with self._lock:
-            self._db.execute("INSERT OR REPLACE INTO responses VALUES (?, ?)", (key, value))
-
-    def close(self) -> None:
-        """Closes the file; the store cannot be used afterwards."""
-        with self._lock:
-            self._db.close()
 
 
 class CachedLLM(WrappedLLM):

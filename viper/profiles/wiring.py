@@ -260,7 +260,8 @@ class Profile:
         llm = GatheredLLM(llm, getattr(llm, "batch", BATCH))
         if not choice.cache:
             return llm
-        from viper.llm.cache import CachedLLM, SqliteStore
+        from viper.llm.cache import CachedLLM
+        from viper.storage.responses import SqliteStore
 
         return CachedLLM(llm, SqliteStore(state_dir(self.state) / "llm-cache.db"))
 
@@ -293,8 +294,8 @@ class Profile:
         """A search: of an index in the state, or on the web, whose replies the state keeps."""
         state = state_dir(self.state)
         if choice.backend in ENGINES:
-            from viper.llm.cache import SqliteStore
             from viper.search.web_text import WebTexts
+            from viper.storage.responses import SqliteStore
 
             store = SqliteStore(state / "search-cache.db")
             return WebTexts.described(choice.backend, choice.options, store)

@@ -18,6 +18,7 @@ from viper.models.vision.roles import Matcher, Pixels
 from viper.search.findings import SimilarPicture
 from viper.search.image_index import ImageIndex
 from viper.search.text_index import TextIndex
+from viper.storage.files import write_file
 
 DEFAULT = "default"
 
@@ -86,13 +87,7 @@ class NamedPictures:
             StoreError: it cannot be written.
         """
         value = json.dumps({"folder": str(folder.resolve())})
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            part = self.path.with_suffix(".part")
-            part.write_text(value, "utf-8")
-            part.replace(self.path)
-        except OSError as error:
-            raise StoreError(f"{self.path}: cannot be written ({error.strerror})") from None
+        write_file(self.path, value)
         self._index = None
 
     def index(self) -> ImageIndex:

@@ -22,6 +22,7 @@ from viper.errors import MediaError, StoreError, UsageError
 from viper.models.media import read_picture
 from viper.models.vision.roles import Floats, Matcher, Pixels
 from viper.search.picture_notes import NOTES, picture_notes
+from viper.storage.sqlite import Format, database_errors, open_to_write
 
 MAX_PICTURES = 1_000_000
 """Files of a folder that are looked at, in the order of their names."""
@@ -29,22 +30,23 @@ MAX_PICTURES = 1_000_000
 MAX_FILE_BYTES = 100 << 20
 """Larger files are passed over."""
 
-_VERSION = 2
 _BATCH = 32
 _PENDING_BYTES = 64 << 20
-_BUSY_TIMEOUT_S = 30.0
 
-_SCHEMA = f"""
-BEGIN IMMEDIATE;
-CREATE TABLE IF NOT EXISTS files (name TEXT PRIMARY KEY, size INTEGER, mtime_ns INTEGER,
-    content TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS contents (number INTEGER PRIMARY KEY AUTOINCREMENT,
-    content TEXT NOT NULL UNIQUE, vector BLOB, thumbnail BLOB, refused TEXT);
-CREATE INDEX IF NOT EXISTS by_content ON files (content);
-CREATE TABLE IF NOT EXISTS notes (name TEXT PRIMARY KEY, note TEXT NOT NULL);
-PRAGMA user_version = {_VERSION};
-COMMIT;
-"""
+_INDEX = Format(
+    tables=(
+        "CREATE TABLE files (name TEXT PRIMARY KEY, size INTEGER, mtime_ns INTEGER, "
+        "content TEXT NOT NULL)",
+        "CREATE TABLE contents (number INTEGER PRIMARY KEY AUTOINCREMENT, "
+        "content TEXT NOT NULL UNIQUE, vector BLOB, thumbnail BLOB, refused TEXT)",
+        "CREATE INDEX by_content ON files (content)",
+        "CREATE TABLE notes (name TEXT PRIMARY KEY, note TEXT NOT NULL)",
+    ),
+    version=2,
+    synchronous="NORMAL",
+    repair="delete it to index anew",
+    elsewhere="delete it to index anew",
+)
 
 Progress = Callable[[int, int], None]
 """Is told files seen to and files in all."""
@@ -173,21 +175,12 @@ class PictureIndex:
     @contextmanager
     def opened(self) -> Iterator[sqlite3.Connection]:
         """A connection for one piece of work; what SQLite says of it is a StoreError."""
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with closing(sqlite3.connect(self.path, timeout=_BUSY_TIMEOUT_S)) as index:
-                index.execute("PRAGMA journal_mode = WAL")
-                index.execute("PRAGMA synchronous = NORMAL")
-                version = index.execute("PRAGMA user_version").fetchone()[0]
-                if version not in (0, _VERSION):
-                    raise StoreError(f"{self.path}: version {version}; delete it to index anew")
-                if version == 0:
-                    index.executescript(_SCHEMA)
-                yield index
-        except (OSError, sqlite3.Error) as error:
-            raise StoreError(
-                f"{self.path}: the index cannot be used ({error}); delete it to index anew"
-            ) from None
+        with (
+            database_errors(self.path, _INDEX),
+            closing(open_to_write(self.path, _INDEX)) as index,
+        ):
+            index.isolation_level = "DEFERRED"  # `with index` is a transaction then
+            yield index
 
 
 def _files(folder: Path) -> Iterator[tuple[str, tuple[int, int]]]:

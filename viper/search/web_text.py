@@ -17,12 +17,12 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from viper.errors import ModelError, ProfileError, UsageError
-from viper.llm.cache import MemoryStore, ResponseStore
 from viper.record import record_from_json
 from viper.search.findings import MAX_NAME, Passage, TextFindings, plain
 from viper.search.text_index import check_search
 from viper.search.web_fetch import Fetcher
 from viper.search.web_service import WebService, at_path
+from viper.storage.responses import MemoryStore, ResponseStore
 
 MAX_RELATED = 5
 

@@ -19,7 +19,7 @@ from viper.evaluate.runs.store import PAGE, RunStore
 from viper.models.media import media_from
 from viper.record import record_from_json
 from viper.schema import Trace
-from viper.storage.files import file_errors, write_file
+from viper.storage.files import write_file
 from viper.strategies.replay import Replayer
 from viper.tuning.lesson import Lesson
 from viper.web.trace_page import Extras, Truth, replay_all, trace_page
@@ -56,8 +56,6 @@ class SamplePages:
         page = self._page(row)
         if page is None:
             return None
-        with file_errors(path):
-            path.parent.mkdir(exist_ok=True)
         write_file(path, page)
         return address
 

@@ -19,8 +19,9 @@ from viper.evaluate.evaluation import Evaluation
 from viper.evaluate.mining import WARM, Source, candidates, of_each_kind, zero_shot
 from viper.evaluate.row import Row
 from viper.evaluate.runs.store import RunStore
-from viper.llm.cache import CachedLLM, SqliteStore
+from viper.llm.cache import CachedLLM
 from viper.reasoner import RunOptions
+from viper.storage.responses import SqliteStore
 from viper.strategies.base import Components, NoExamples
 from viper.tools.cache import ComputeCache
 from viper_lab.papers.parts import Part

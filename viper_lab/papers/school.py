@@ -27,9 +27,10 @@ from viper.evaluate.learning import Learning, Standing
 from viper.evaluate.metrics import metric
 from viper.evaluate.row import Row
 from viper.evaluate.runs.store import RunStore
-from viper.llm.cache import CachedLLM, SqliteStore
+from viper.llm.cache import CachedLLM
 from viper.profiles.learning import Data, Reflection, learner_for, origin_of
 from viper.reasoner import Reasoner, RunOptions
+from viper.storage.responses import SqliteStore
 from viper.strategies.base import Components, NoExamples
 from viper.tuning.learner import LearnSettings
 from viper.tuning.lesson import Lesson

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,15 +13,14 @@ from tests.models.vision.tiny_open_clip import digest, tiny_matcher
 from viper.errors import CancelledError, MediaError, UsageError
 from viper.models.vision.matcher_open_clip import OpenClipMatcher
 from viper.models.vision.soft_prompts import Learned, mixed
+from viper.profiles.wiring import WEIGHTS
 from viper.testing.fake_models import FakeMatcher
 from viper.tuning.collect import Collected, FoundPicture
 from viper.tuning.soft_prompts import match as tuner
-from viper.tuning.soft_prompts import match_judging as judging
+from viper.tuning.soft_prompts import match_training as judging
 from viper.tuning.soft_prompts.base import USUAL, TunerOptions, tuner_for
 from viper.tuning.soft_prompts.match import MatchTuner
-from viper.tuning.soft_prompts.match_views import VIEWS, views_of
-from viper.tuning.soft_prompts.match_words import known_words
-from viper_lab import world
+from viper.tuning.soft_prompts.match_lesson import VIEWS, known_words, views_of
 from viper_lab.world.found import WorldSearch
 
 OTHERS = ("red cube", "green ball", "gray cone", "yellow ring", "green cylinder", "brown cube")
@@ -30,8 +28,7 @@ OTHERS = ("red cube", "green ball", "gray cone", "yellow ring", "green cylinder"
 
 @pytest.fixture(scope="module")
 def shipped():
-    folder = Path(world.__path__[0]) / "weights" / "matcher"
-    return OpenClipMatcher.from_pretrained(folder, device="cpu")
+    return OpenClipMatcher.from_pretrained(WEIGHTS / "matcher", device="cpu")
 
 
 made = cache(tiny_matcher)

@@ -15,8 +15,7 @@ from viper.models.vision.soft_prompts import Learned
 from viper.tuning.collect import Collected, FoundPicture
 from viper.tuning.soft_prompts import replace as tuner
 from viper.tuning.soft_prompts.base import TunerOptions, tuner_for
-from viper.tuning.soft_prompts.painting import examples, gallery_of, middle
-from viper.tuning.soft_prompts.replace import ReplaceTuner
+from viper.tuning.soft_prompts.replace import ReplaceTuner, examples, gallery_of, middle
 
 WIDTH = 16
 

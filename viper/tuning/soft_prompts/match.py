@@ -22,7 +22,6 @@ before):
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -31,16 +30,17 @@ from viper.errors import UsageError
 from viper.models.vision.soft_prompts import SoftPrompt
 from viper.tuning.collect import Collected, FoundPicture
 from viper.tuning.kept_prompts import Evidence
-from viper.tuning.soft_prompts.base import USUAL, Progress, Trained, TunerOptions, Using
-from viper.tuning.soft_prompts.match_judging import (
+from viper.tuning.soft_prompts.base import USUAL, Progress, Steps, Trained, TunerOptions, Using
+from viper.tuning.soft_prompts.match_lesson import Looked, Pictures, looked_at
+from viper.tuning.soft_prompts.match_training import (
     LEAST_MARGIN,
+    Schedule,
     Verdict,
     margins_of,
     taken,
+    trained_prompts,
     verdict_of,
 )
-from viper.tuning.soft_prompts.match_lesson import Looked, Pictures, looked_at
-from viper.tuning.soft_prompts.match_training import Course, trained_prompts
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -98,10 +98,10 @@ class MatchTuner:
             places, model_id = backend.places, str(backend.model_id)
         steps, rate = options.steps or STEPS, options.rate or RATE
         tower_rate = rate * (1.0 if places.tokens else STAGE_RATE)
-        course = Course(steps, rate, tower_rate, options.seed)
-        judging = Course(JUDGING_STEPS, JUDGING_RATE, 0.0, options.seed)
+        schedule = Schedule(steps, rate, tower_rate, options.seed)
+        judging = Schedule(JUDGING_STEPS, JUDGING_RATE, 0.0, options.seed)
         rounds = 2 * (count > 1)
-        on_step = _counted(on_progress, steps + rounds * JUDGING_STEPS)
+        on_step = Steps(on_progress, steps + rounds * JUDGING_STEPS)
 
         looked, verdict = _views_that_suit(using, places, lesson, judging, on_step)
         trusted = company = list(range(count))
@@ -110,7 +110,7 @@ class MatchTuner:
         held = [_held_out(i, trusted) for i in range(count)]
         shares = _shares(held, company)
         prompts = trained_prompts(
-            using, places, replace(looked.lesson, shares=shares), course, on_step
+            using, places, replace(looked.lesson, shares=shares), schedule, on_step
         )
         evidence = Evidence(model_id, manner="searched", steps=steps, seed=options.seed)
         judge = _Judge(using, looked, lesson, shares, held, evidence)
@@ -210,7 +210,7 @@ def _views_that_suit(
     using: Using,
     places: Any,
     lesson: Collected[FoundPicture],
-    judging: Course,
+    judging: Schedule,
     on_step: Callable[[], None],
 ) -> tuple[Looked, Verdict | None]:
     """The pictures, with colour channels exchanged if that suits, and what they say of each."""
@@ -260,14 +260,3 @@ def _check(lesson: Collected[FoundPicture], options: TunerOptions) -> None:
             f"1 picture of {lesson.concept!r}; at least 2 are needed, "
             "one to learn from and one to judge by"
         )
-
-
-def _counted(on_progress: Progress | None, total: int) -> Callable[[], None]:
-    done = itertools.count(1)
-
-    def on_step() -> None:
-        number = next(done)
-        if on_progress is not None:
-            on_progress(number, total)
-
-    return on_step

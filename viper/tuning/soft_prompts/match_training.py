@@ -1,22 +1,27 @@
-"""Training soft prompts of one concept for a matcher, several at once.
+"""Training soft prompts of one concept for a matcher, several at once, and judging by them.
 
 Three losses, each the logistic one of a difference of similarities as programs compare them: a
 picture of the concept is more like it, under the prompt, than like all known words together, as the
 matcher came (a list of categories); a picture of something else is less like it than like what
 is true of that picture; and less like it than pictures of the concept are (the choice of a
 picture). The same with a word before and behind: ``pink cube`` against ``cube``.
+
+Pictures that a search found may be wrong, those that judge as well as those that are judged: a
+picture is asked of many prompts of small parts of the others, and one wrong picture is in few.
 """
 
 from __future__ import annotations
 
+import itertools
+import math
+import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from viper.models.vision.taught_matcher import Places, text_row
 from viper.tuning.soft_prompts.base import Using
-from viper.tuning.soft_prompts.match_views import Views
-from viper.tuning.soft_prompts.match_words import Words
+from viper.tuning.soft_prompts.match_lesson import Lesson, Views, Words
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
@@ -37,26 +42,23 @@ of the concept's pictures, has 1."""
 _LIKELIEST = 4
 """Words most like a picture of the concept: one of them may be true of it, too."""
 
+PARTS = 35
+"""Parts of the pictures, at most, that prompts are trained on to judge the others: all fours of
+seven."""
 
-@dataclass(frozen=True, eq=False)
-class Lesson:
-    """What prompts of a concept are trained on.
+LEAST_MARGIN = -1.5
+"""A picture is taken for the concept if its similarity to it is at most so little below that of
+all known words together, in the matcher's own units."""
 
-    Attributes:
-        shares: float ``[K, P]``: how often each of K prompts sees each of the P positives.
-        scale: the matcher's factor on a cosine.
-    """
+WRONG_MARGIN = -4.0
+"""What lies below is wrong. Half of the pictures, those that are taken for the concept most, are
+trusted from here on, since of some concepts four pictures tell little."""
 
-    concept: str
-    positives: Views
-    negatives: Views
-    words: Words
-    shares: Tensor
-    scale: float
+_SHARE = 4 / 7
 
 
 @dataclass(frozen=True)
-class Course:
+class Schedule:
     """How long and how fast; ``tower_rate`` 0 leaves the image tower's rows as they begin."""
 
     steps: int
@@ -101,7 +103,7 @@ def trained_prompts(
     using: Using,
     places: Places,
     lesson: Lesson,
-    course: Course,
+    schedule: Schedule,
     on_step: Callable[[], None],
 ) -> Tensor:
     """K prompts ``[K, N, W]`` by Adam; the rate falls to nothing over the second half.
@@ -111,26 +113,26 @@ def trained_prompts(
     """
     import torch
 
-    generator = torch.Generator().manual_seed(course.seed)
+    generator = torch.Generator().manual_seed(schedule.seed)
     device = lesson.words.embedded.device
     with using() as backend:
         texts = texts_of(backend, lesson.concept, lesson.words)
     used, first = places.used().to(device), first_vectors(places, generator).to(device)
     count = len(lesson.shares)
-    tower = first[:-1].repeat(count, 1, 1).requires_grad_(course.tower_rate > 0)
+    tower = first[:-1].repeat(count, 1, 1).requires_grad_(schedule.tower_rate > 0)
     text = first[-1:].repeat(count, 1, 1).requires_grad_()
-    groups: list[dict[str, Any]] = [{"params": [text], "lr": course.rate}]
-    if course.tower_rate > 0:
-        groups.append({"params": [tower], "lr": course.tower_rate})
+    groups: list[dict[str, Any]] = [{"params": [text], "lr": schedule.rate}]
+    if schedule.tower_rate > 0:
+        groups.append({"params": [tower], "lr": schedule.tower_rate})
     optimiser = torch.optim.Adam(groups)
     rates = [group["lr"] for group in groups]
-    for step in range(course.steps):
+    for step in range(schedule.steps):
         for group, rate in zip(optimiser.param_groups, rates, strict=True):
-            group["lr"] = rate * min(1.0, 2 - 2 * step / course.steps)
+            group["lr"] = rate * min(1.0, 2 - 2 * step / schedule.steps)
         vectors = torch.cat([tower, text], dim=1) * used
         wide = _draw(lesson, POSITIVES, NEGATIVES, generator)
         loss = _loss(lesson, texts, wide, text_row(places, vectors), None, generator)
-        if course.tower_rate > 0:
+        if schedule.tower_rate > 0:
             close = _draw(lesson, SEEN_POSITIVES, SEEN_NEGATIVES, generator)
             with using() as backend:
                 seen = _seen(backend, lesson, close, vectors)
@@ -224,3 +226,122 @@ def _loss(
     misnamed = softplus(misfits - words_others.gather(-1, other[:, None])[:, 0]).mean(-1)
     each: Tensor = listed + NOT_IT * not_it + CHOICE * choice + PHRASE * (named + misnamed)
     return each.sum()
+
+
+@dataclass(frozen=True, eq=False)
+class Verdict:
+    """What the other pictures say of each.
+
+    Attributes:
+        margins: float ``[P]``, by how much each is taken for the concept, in the mean.
+    """
+
+    margins: Tensor
+
+    @property
+    def least(self) -> float:
+        """The margin from which on a picture is taken for the concept."""
+        margins = sorted(self.margins.tolist(), reverse=True)
+        return min(LEAST_MARGIN, max(WRONG_MARGIN, margins[max(1, len(margins) // 2) - 1]))
+
+    @property
+    def trusted(self) -> list[int]:
+        """The pictures that are taken for the concept."""
+        return [i for i, margin in enumerate(self.margins.tolist()) if margin >= self.least]
+
+    @property
+    def company(self) -> list[int]:
+        """The pictures that others may be trained with: all that are not clearly wrong."""
+        return [i for i, margin in enumerate(self.margins.tolist()) if margin >= WRONG_MARGIN]
+
+    @property
+    def agreement(self) -> float:
+        """The mean margin of the better half: how well the pictures bear each other out."""
+        best = self.margins.sort(descending=True).values
+        return float(best[: (len(best) + 1) // 2].mean())
+
+
+def verdict_of(
+    using: Using, places: Places, lesson: Lesson, schedule: Schedule, on_step: Callable[[], None]
+) -> Verdict:
+    """Every picture by prompts of parts of the others; the image tower stays as it came."""
+    import torch
+    from torch.nn.functional import normalize
+
+    count = lesson.positives.plain.shape[1]
+    size = min(max(1, round(_SHARE * count)), count - 1)
+    rng = random.Random(schedule.seed)
+    if math.comb(count, size) <= PARTS:
+        parts = list(itertools.combinations(range(count), size))
+        parts = rng.sample(parts, len(parts))
+    else:
+        parts = [tuple(rng.sample(range(count), size)) for _ in range(PARTS)]
+    shares = torch.zeros(len(parts), count)
+    for row, part in enumerate(parts):
+        shares[row, list(part)] = 1.0
+    prompts = trained_prompts(
+        using,
+        places,
+        replace(lesson, shares=shares),
+        replace(schedule, tower_rate=0.0),
+        on_step,
+    )
+    with using() as backend:
+        concept = texts_of(backend, lesson.concept, lesson.words).forms[0]
+    wanted = normalize(concept + text_row(places, prompts), dim=-1)  # (K, D)
+    plain = lesson.positives.plain  # (V, P, D)
+    like = lesson.scale * torch.einsum("vpd,kd->kvp", plain, wanted)
+    margins = (like - _known(lesson, plain)).mean(dim=1)  # (K, P)
+    held = (shares == 0).to(margins)
+    return Verdict((margins * held).sum(0) / held.sum(0).clamp(min=1))
+
+
+def margins_of(
+    using: Using, lesson: Lesson, pictures: Views, prompts: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """By how much pictures are taken for the concept, and their similarities to it.
+
+    Args:
+        pictures: n of them.
+        prompts: ``[K, N, W]``; None: the matcher as it came.
+
+    Returns:
+        Two of ``[K, n]``; K is 1 without prompts.
+    """
+    import torch
+    from torch.nn.functional import normalize
+
+    with using() as backend:
+        places = backend.places
+        concept = texts_of(backend, lesson.concept, lesson.words).forms[0]
+    plain = pictures.plain[0]
+    seen, rows = [plain], torch.zeros_like(concept)[None]
+    if prompts is not None:
+        seen = []
+        for prompt in prompts:
+            with using() as backend, torch.no_grad():
+                seen.append(backend.embedded(pictures.begun[0], prompt).float())
+        rows = text_row(places, prompts)
+    wanted = normalize(concept + rows, dim=-1)
+    like = lesson.scale * (torch.stack(seen) * wanted[:, None]).sum(-1)
+    return like - _known(lesson, plain), like
+
+
+def taken(lesson: Lesson, like: Tensor, plain: Tensor, true: Tensor) -> Tensor:
+    """Which other pictures would be taken for the concept, bool ``[K, n]``.
+
+    Those that are more like it than like any word that is true of them.
+
+    Args:
+        like: of :func:`margins_of`.
+        plain: float32 ``[n, D]``, their embeddings.
+        true: bool ``[n, O]``, the known words that are true of them.
+    """
+    words = lesson.scale * plain @ lesson.words.embedded.T
+    return like > words.masked_fill(~true, float("-inf")).amax(dim=-1)
+
+
+def _known(lesson: Lesson, plain: Tensor) -> Tensor:
+    """How like all known words together pictures are, ``[...]`` of ``[..., D]``."""
+    found: Tensor = (lesson.scale * plain @ lesson.words.embedded.T).logsumexp(dim=-1)
+    return found

@@ -25,6 +25,7 @@ from viper.tuning.soft_prompts.base import (
     USUAL,
     AnsweredQuestion,
     Progress,
+    Steps,
     Trained,
     TunerOptions,
     Using,
@@ -69,19 +70,20 @@ class VqaTuner:
         """
         if not lesson:
             raise UsageError("nothing to teach vqa with: expected at least one answered question")
-        cases = _cases(using, lesson)
+        cases = [_case(using, asked) for asked in lesson]
         groups: dict[str, list[_Case]] = {}
         for case in cases:
             if not case.asked.right_already:
                 groups.setdefault(case.asked.answer.strip().lower(), []).append(case)
         steps = STEPS if options.steps is None else options.steps
         first = FIRST_STEPS if options.steps is None else options.steps
-        told = _Told(on_progress, len(groups) * (first + steps))
+        on_step = Steps(on_progress, len(groups) * (first + steps))
         for group in groups.values():
-            start = np.stack([_start(using)])
-            start = _train(using, group[:1], start, first, options, told, until_said=True)
+            with using() as backend:
+                start = _taught(backend).start[None]
+            start = _train(using, group[:1], start, first, options, on_step, until_said=True)
             each = np.repeat(start, len(group), axis=0)
-            each = _train(using, group, each, steps, options, told)
+            each = _train(using, group, each, steps, options, on_step)
             for case, vectors in zip(group, each, strict=True):
                 case.prompt = prompt_of(vectors)
         taken = first + steps
@@ -101,32 +103,15 @@ class _Case:
     prompt: Floats
 
 
-@dataclass
-class _Told:
-    """Counts steps for who follows."""
-
-    on_progress: Progress | None
-    total: int
-    done: int = 0
-
-    def step(self, count: int = 1) -> None:
-        self.done += count
-        if self.on_progress is not None:
-            self.on_progress(self.done, self.total)
-
-
-def _cases(using: Using, lesson: Sequence[AnsweredQuestion]) -> list[_Case]:
-    cases = []
-    for asked in lesson:
-        with using() as backend:
-            taught = _taught(backend)
-            encoding = backend.encode([asked.pixels])[0]
-            states = taught.states(encoding, backend.tokens(asked.question))
-            answer = tuple(backend.tokens(asked.answer)[1:])
-            zeros = np.zeros((VECTORS + 1, taught.width), np.float32)
-            feature = taught.feature(states)
-            cases.append(_Case(asked, backend.model_id, encoding, states, answer, feature, zeros))
-    return cases
+def _case(using: Using, asked: AnsweredQuestion) -> _Case:
+    with using() as backend:
+        taught = _taught(backend)
+        encoding = backend.encode([asked.pixels])[0]
+        states = taught.states(encoding, backend.tokens(asked.question))
+        answer = tuple(backend.tokens(asked.answer)[1:])
+        zeros = np.zeros((VECTORS + 1, taught.width), np.float32)
+        feature = taught.feature(states)
+        return _Case(asked, backend.model_id, encoding, states, answer, feature, zeros)
 
 
 def _taught(backend: Any) -> TaughtBlip:
@@ -139,18 +124,13 @@ def _taught(backend: Any) -> TaughtBlip:
     return taught
 
 
-def _start(using: Using) -> Floats:
-    with using() as backend:
-        return _taught(backend).start
-
-
 def _train(
     using: Using,
     cases: Sequence[_Case],
     start: Floats,
     steps: int,
     options: TunerOptions,
-    told: _Told,
+    on_step: Steps,
     until_said: bool = False,
 ) -> Floats:
     """The vectors ``[B, 16, W]`` of cases with the same answer, side by side."""
@@ -169,12 +149,12 @@ def _train(
             logits = backend.taught.answer_logits(vectors, states, seen, given)
             losses, said = _losses(logits, answer)
             if until_said and bool(said.all()):
-                told.step(steps - step)
+                on_step(steps - step)
                 break
             adam.zero_grad()
             losses.backward()  # type: ignore[no-untyped-call]
             adam.step()
-        told.step()
+        on_step()
     found: Floats = vectors.detach().cpu().numpy()
     return found
 
@@ -210,15 +190,8 @@ def _judged(
     """A case's prompt with its evidence, and why it is discarded."""
     prompt = SoftPrompt(case.feature, case.prompt)
     if case.asked.right_already:
-        right = Evidence(
-            case.model_id,
-            (case.asked.name,),
-            (case.asked.name,),
-            before=1.0,
-            after=1.0,
-            manner="inferred",
-            seed=options.seed,
-        )
+        name = (case.asked.name,)
+        right = Evidence(case.model_id, name, name, 1.0, 1.0, "inferred", seed=options.seed)
         return Trained(prompt, right)
     with using() as backend:
         answer = backend.answer_taught(case.encoding, case.asked.question, Learned("", case.prompt))

@@ -86,9 +86,8 @@ def agent(context: click.Context, source: Path, **given: Any) -> int:
     from viper.evaluate.model_card import model_card
     from viper.evaluate.workflows import read_workflows
     from viper.profiles.tuned import tuned_of, tuned_profile
-    from viper.tuning.agent.held_out import read_held_out, split
     from viper.tuning.agent.masking import masked
-    from viper.tuning.agent.training import TuneSettings, losses, tune
+    from viper.tuning.agent.training import TuneSettings, losses, read_held_out, split, tune
 
     out: Path = given["out"]
     if out.exists():

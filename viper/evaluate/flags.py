@@ -17,8 +17,7 @@ from viper.evaluate.intervals import Estimate, proportion
 from viper.llm.protocol import LLM
 from viper.storage.files import write_file
 from viper.storage.json_lines import append_line, read_lines
-from viper.tuning.agent.flagging import flagged
-from viper.tuning.agent.language_flagger import flagged_by
+from viper.tuning.agent.flagging import flagged, flagged_by
 from viper.tuning.agent.workflow import Workflow
 
 KINDS = ("code", "thought", "done")

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from viper.tuning.agent.held_out import HeldOut
-from viper.tuning.agent.training import Tuned, TuneSettings
+from viper.tuning.agent.training import HeldOut, Tuned, TuneSettings
 from viper.tuning.agent.workflow import Workflow
 
 _LEARNED = {

@@ -1,11 +1,22 @@
-"""Which actions have to be produced, and what is read before."""
+"""Which actions have to be produced, what is read before, and which tokens of it count."""
 
 from __future__ import annotations
 
 import pytest
 
+from tests.tuning.agent.tiny import CHAT_TEMPLATES, tokenizer
 from tests.tuning.agent.turns import COUNT, DONE, DOUBT, FIND, STORE, WHOLE, failed, workflow
-from viper.tuning.agent.masking import HOLE, masked
+from viper.prompting.exploring import action_text
+from viper.tuning.agent.masking import (
+    HOLE,
+    IGNORED,
+    VARIANTS,
+    Encoded,
+    Encoder,
+    masked,
+    padded,
+)
+from viper.tuning.agent.workflow import step_of
 
 MADE = workflow(WHOLE, DOUBT, failed("patches[9]"), FIND, COUNT, STORE, DONE)
 
@@ -61,3 +72,86 @@ def test_the_rest_may_be_what_comes_after_too() -> None:
 def test_large_models_are_asked_in_words() -> None:
     first = next(iter(masked(MADE, (), style="chat")))
     assert "## Rules" in first.prompt and "Query: how many cubes" in first.prompt
+
+
+EFFECTIVE = [action_text(step_of(MADE.turns[n]).action) for n in (3, 4, 5, 6)]
+
+
+def counted(row: Encoded, made: object) -> list[str]:
+    """The stretches of tokens that count, as text."""
+    assert len(row.ids) == len(row.labels)
+    stretches: list[list[int]] = [[]]
+    for token, label in zip(row.ids, row.labels, strict=True):
+        if label == IGNORED:
+            stretches.append([])
+        else:
+            assert label == token
+            stretches[-1].append(token)
+    return [made.decode(one) for one in stretches if one]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", CHAT_TEMPLATES)
+def test_loss_is_on_masked_actions_alone(name: str) -> None:
+    made = tokenizer(CHAT_TEMPLATES[name])
+    texts = list(masked(MADE, (), style="chat"))
+    rows = Encoder(made, "chat", 10_000).encoded(texts)
+    assert [counted(row, made) for row in rows] == [[one] for one in EFFECTIVE]
+    for row, text in zip(rows, texts, strict=True):
+        pairs = zip(row.ids, row.labels, strict=True)
+        read = made.decode([token for token, label in pairs if label == IGNORED])
+        message = [{"role": "user", "content": text.prompt}]
+        assert read == made.apply_chat_template(message, tokenize=False, add_generation_prompt=True)
+        assert "simple_query" in read and "Traceback" in read
+
+
+def test_a_plain_workflow_is_one_row() -> None:
+    made = tokenizer()
+    (row,) = Encoder(made, "plain", 10_000).encoded(masked(MADE, (), style="compact"))
+    stretches = counted(row, made)
+    # Where nothing stands between two actions their stretches touch.
+    assert "".join(stretches) == "".join(EFFECTIVE)
+    assert made.decode(row.ids).startswith("# question: how many cubes are there?\n")
+    assert "simple_query" in made.decode(row.ids)
+
+
+def test_rows_of_single_actions_have_the_same_loss_as_one_row() -> None:
+    made = tokenizer()
+    texts = list(masked(MADE, (), style="compact"))
+    (joined,) = Encoder(made, "plain", 10_000).encoded(texts)
+    single = [Encoder(made, "plain", 10_000).encoded([one])[0] for one in texts]
+    for one in single:
+        assert joined.ids[: len(one.ids)] == one.ids
+        places = [n for n, label in enumerate(one.labels) if label != IGNORED]
+        assert all(joined.labels[n] == one.labels[n] for n in places)
+    assert sum(label != IGNORED for label in joined.labels) == sum(
+        label != IGNORED for one in single for label in one.labels
+    )
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_other_variants_count_what_they_say(variant: str) -> None:
+    made = tokenizer(CHAT_TEMPLATES["chatml"])
+    texts = list(masked(MADE, (), style="chat", variant=variant))
+    rows = Encoder(made, "chat", 10_000).encoded(texts)
+    assert [counted(row, made) for row in rows] == [[one.target] for one in texts]
+
+
+def test_workflows_do_not_run_into_one_another() -> None:
+    made = tokenizer()
+    two = [*masked(MADE, (), style="compact"), *masked(MADE, (), style="compact")]
+    assert len(Encoder(made, "plain", 10_000).encoded(two)) == 2
+
+
+def test_what_is_too_long_is_left_out() -> None:
+    made = tokenizer()
+    texts = list(masked(MADE, (), style="compact"))
+    short = len(made.encode(texts[1].prompt + texts[1].target))
+    (row,) = Encoder(made, "plain", short).encoded(texts)
+    assert len(row.ids) == short
+
+
+def test_padding_counts_nowhere() -> None:
+    filled = padded([Encoded((5, 6, 7), (IGNORED, 6, 7)), Encoded((8,), (8,))], 0)
+    assert filled["input_ids"] == [[5, 6, 7], [8, 0, 0]]
+    assert filled["attention_mask"] == [[1, 1, 1], [1, 0, 0]]
+    assert filled["labels"] == [[IGNORED, 6, 7], [8, IGNORED, IGNORED]]

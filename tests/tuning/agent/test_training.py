@@ -16,9 +16,8 @@ from viper.errors import UsageError
 from viper.llm.protocol import Sampling
 from viper.llm.transformers_llm import TransformersLLM
 from viper.models.loading import LoadOptions
-from viper.tuning.agent.held_out import read_held_out, split
 from viper.tuning.agent.masking import Masked
-from viper.tuning.agent.training import Tuned, TuneSettings, losses, tune
+from viper.tuning.agent.training import Tuned, TuneSettings, losses, read_held_out, split, tune
 
 TEXTS = [Masked(f"# question: {n}\n", f"<code>\nfind({n % 3})\n</code>\n", f"w{n}", 0)
          for n in range(12)]  # fmt: skip

@@ -5,6 +5,9 @@ Source: DWIM (2025), supplement, sec. 9: code that ended in a traceback, and wha
 nobody would have it. Ours: code that was run before on the same values, code that gave the answer
 that was there already, and code of which nothing of the answer was made, followed by the names that
 code reads and writes.
+
+A language model may read the whole workflow instead, which the paper names as what should follow
+the rules; the words are ours.
 """
 
 from __future__ import annotations
@@ -12,11 +15,21 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import resources
+from string import Template
 from typing import Any
 
-from viper.prompting.exploring import FINAL
+from viper.llm.protocol import LLM, Sampling
+from viper.prompting.compact import one_line
+from viper.prompting.exploring import FINAL, step_text
 from viper.schema import Turn
 from viper.tuning.agent.code import CANDIDATES, view
+from viper.tuning.agent.workflow import Workflow, step_of
+
+TOKENS_AN_ACTION = 8
+
+SAID = "said"
+"""The reason of a flag that a language model set."""
 
 _RETHINKS = re.compile(r"\b(however|rethink|re-think|replan|re-plan|try again)\b", re.IGNORECASE)
 
@@ -51,6 +64,40 @@ def flagged(turns: Sequence[Turn]) -> list[Flag]:
     for place in _unused(turns, reasons):
         reasons[place] = "unused"
     return [Flag(turn.index, reason) for turn, reason in zip(turns, reasons, strict=True)]
+
+
+def flagged_by(llm: LLM, workflow: Workflow) -> list[Flag]:
+    """A flag for every turn; what the reply does not speak of is flagged by the rules."""
+    actions = [one for one in workflow.turns if one.kind in ("code", "thought", "done")]
+    numbers = {turn.index: number for number, turn in enumerate(actions, start=1)}
+    lines = [
+        f"Action {numbers[turn.index]}:\n{step_text(step_of(turn))}"
+        if turn.index in numbers
+        else step_text(step_of(turn))
+        for turn in workflow.turns
+        if turn.kind != "forced"
+    ]
+    file = resources.files("viper.prompting") / "templates" / "explore_flag.md"
+    prompt = Template(file.read_text(encoding="utf-8")).substitute(
+        query=one_line(workflow.query.text),
+        answer=one_line(str(workflow.answer)),
+        outcome="right" if workflow.outcome in ("right", "copied") else "wrong",
+        workflow="".join(lines),
+        count=len(actions),
+    )
+    sampling = Sampling(max_tokens=TOKENS_AN_ACTION * len(actions) + 16)
+    reply = llm.generate([prompt], sampling)[0][0].text
+    said = {
+        int(found[1]): found[2].lower() == "effective"
+        for found in re.finditer(r"(\d+)\W+(ineffective|effective)\b", reply, re.IGNORECASE)
+    }
+    flags = []
+    for flag in flagged(workflow.turns):
+        number = numbers.get(flag.index)
+        if number in said:
+            flag = Flag(flag.index, "" if said[number] else SAID, "llm")
+        flags.append(flag)
+    return flags
 
 
 def is_rethinking(turn: Turn) -> bool:

@@ -15,21 +15,25 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 from viper.errors import UsageError
 from viper.llm.adapters import ADAPTER_CONFIG, adapter_to_go_on, state_base
 from viper.llm.prompt_tokens import PromptTokens, Template
 from viper.models.loading import LoadOptions, load_pretrained, load_processor
-from viper.tuning.agent.encoding import Encoded, Encoder, padded
-from viper.tuning.agent.held_out import HeldOut, note_held_out, read_held_out, token_loss
-from viper.tuning.agent.masking import Masked
+from viper.record import record_from_json
+from viper.tuning.agent.masking import IGNORED, Encoded, Encoder, Masked, padded
+from viper.tuning.agent.workflow import Workflow
 
 SETTINGS = "tuning.json"
 """Of the folder for checkpoints: what is tuned, and how."""
 
 LOSSES = "losses.jsonl"
 """Of the folder for checkpoints: the loss of each step."""
+
+HELD_OUT = "held-out.json"
+"""Of the folder for checkpoints: what the agent makes of workflows that it is not tuned on."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +105,7 @@ def tune(
         work: folder for checkpoints and losses.
         report: told the loss of each step.
         held_out: actions that are not learned; ``work`` notes their loss before and after
-            (:func:`viper.tuning.agent.held_out.read_held_out`).
+            (:func:`read_held_out`).
         left_out: told how many texts are longer than ``settings.longest``, where some are.
 
     Returns:
@@ -113,6 +117,7 @@ def tune(
     """
     import torch
     from transformers import Trainer, TrainingArguments
+    from transformers.trainer_callback import PrinterCallback
 
     if out.exists():
         raise UsageError(f"{out}: is there already; give another folder")
@@ -162,7 +167,7 @@ def tune(
         data_collator=collate,
         callbacks=[_losses(work / LOSSES, report)],
     )
-    trainer.pop_callback(_printing())
+    trainer.pop_callback(PrinterCallback)
     noted = read_held_out(work)
     if kept_out and noted is None:
         before, tokens = token_loss(trainer.model, kept_out, pad, settings.batch)
@@ -291,12 +296,6 @@ def _last_checkpoint(work: Path) -> str | None:
     return last
 
 
-def _printing() -> type:
-    from transformers.trainer_callback import PrinterCallback
-
-    return PrinterCallback
-
-
 def _losses(file: Path, report: Callable[[int, float], None]) -> Any:
     """A callback that keeps the loss of each step."""
     from transformers import TrainerCallback
@@ -323,3 +322,70 @@ def _save(model: Any, tokenizer: Any, tuned: Tuned, out: Path) -> None:
     else:
         tokenizer.save_pretrained(part)
     part.replace(out)
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Mean loss of a token of the actions, in nats.
+
+    Attributes:
+        rows: texts that the actions stand in.
+        tokens: of the actions.
+        before, after: tuning; ``after`` is None until it is over.
+    """
+
+    rows: int
+    tokens: int
+    before: float
+    after: float | None = None
+
+
+def split(
+    workflows: Sequence[Workflow], share: float, seed: int
+) -> tuple[list[Workflow], list[Workflow]]:
+    """The workflows to tune on and those that are held out.
+
+    Workflows of the same media stay together, in whatever manner they were made: ``share`` of all
+    media, rounded down, is held out with what is asked about them.
+    """
+    units = list(dict.fromkeys(one.unit for one in workflows))
+    out = set(Random(f"held out {seed}").sample(units, int(share * len(units))))
+    return (
+        [one for one in workflows if one.unit not in out],
+        [one for one in workflows if one.unit in out],
+    )
+
+
+def token_loss(model: Any, rows: Sequence[Encoded], pad: int, batch: int) -> tuple[float, int]:
+    """Mean loss of the tokens that count, and how many they are."""
+    import torch
+
+    device = next(model.parameters()).device
+    was_training = model.training
+    model.eval()
+    total, tokens = 0.0, 0
+    with torch.no_grad():
+        for start in range(0, len(rows), batch):
+            some = rows[start : start + batch]
+            count = sum(label != IGNORED for row in some for label in row.labels[1:])
+            filled = padded(some, pad)
+            given = {name: torch.tensor(values, device=device) for name, values in filled.items()}
+            total += float(model(**given).loss) * count
+            tokens += count
+    model.train(was_training)
+    return total / max(1, tokens), tokens
+
+
+def read_held_out(work: Path) -> HeldOut | None:
+    """What is noted in a folder; None where nothing was held out, or nothing readable stands."""
+    try:
+        return record_from_json(HeldOut, json.loads((work / HELD_OUT).read_text(encoding="utf-8")))
+    except (OSError, ValueError):
+        return None
+
+
+def note_held_out(work: Path, found: HeldOut) -> None:
+    """Notes it, in one step."""
+    part = work / f"{HELD_OUT}.part"
+    part.write_text(json.dumps(asdict(found)) + "\n", encoding="utf-8")
+    part.replace(work / HELD_OUT)

@@ -45,7 +45,7 @@ class ConceptQuery:
     Attributes:
         concept: its name.
         related: concepts like it and yet others, as negatives; empty: chosen from what the source
-            of the data knows, see :mod:`viper.tuning.related`.
+            of the data knows, see :mod:`viper.tuning.collecting`.
 
     Raises:
         UsageError: the name is blank or too long.

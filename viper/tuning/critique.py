@@ -2,10 +2,15 @@
 
 Source: CLOVA (Gao et al. 2024, sec. 3.3): reflection names the tool that needs an update. Differs:
 the critique is typed, so that what learns from it never searches prose.
+
+What a language model wrote is read leniently; nothing of it is ever executed.
 """
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +20,38 @@ LOCATIONS = ("plan", "program", "none")
 TOOL = "tool:"
 
 LONGEST_REASON = 600
+
+_LONGEST_READ = 20_000
+
+_FIELDS: Mapping[str, str] = {
+    "location": "location",
+    "fault": "location",
+    "blame": "location",
+    "error location": "location",
+    "where": "location",
+    "tool": "tool",
+    "tool name": "tool",
+    "step": "step",
+    "call": "step",
+    "step number": "step",
+    "reason": "reason",
+    "why": "reason",
+    "explanation": "reason",
+    "desired": "desired",
+    "desired output": "desired",
+    "expected": "desired",
+    "correct output": "desired",
+}
+"""What a model may call a field, and which it is."""
+
+_LINE = re.compile(
+    r"^[\s>#*_`\-\d.)]*(?P<name>" + "|".join(sorted(_FIELDS, key=len, reverse=True)) + r")"
+    r"[\s*_`]*[:=][\s*`]*(?P<value>.*?)[\s*`]*$",
+    re.IGNORECASE,
+)
+_NUMBER = re.compile(r"\d{1,4}")
+_NOTHING = {"", "none", "null", "n/a", "nothing", "unknown", "-", "no", "no error", "correct"}
+_WORDS = re.compile(r"[a-z_][a-z0-9_]*")
 
 
 class CritiqueError(ViperError, ValueError):
@@ -68,3 +105,154 @@ class Critique:
     def of_tool(cls, name: str, step: int | None, reason: str, desired: Any = None) -> Critique:
         """A critique that blames a tool."""
         return cls(TOOL + name, step, reason, desired)
+
+
+def parse_critique(
+    text: str, tools: Mapping[int, str] | None = None, default_step: int | None = None
+) -> Critique:
+    """The critique that a language model wrote, as far as its text says one.
+
+    Read are a JSON object, alone or in a fence, or lines ``name: value`` in any order and case,
+    with or without markdown; missing fields stay empty. A step without a tool takes the tool from
+    ``tools``; a tool without a step takes the only step of that tool. Nothing is ever executed.
+
+    Args:
+        tools: call index to tool name of the run that is judged; a tool or step that is not
+            among them is not believed.
+        default_step: the call that was asked about, where the text names a tool alone.
+
+    Raises:
+        CritiqueError: the text names no location that can be understood.
+    """
+    shown = " ".join(text.split())[:80]
+    text = text[:_LONGEST_READ]
+    fields = _json_fields(text) or _line_fields(text)
+    if not fields:
+        raise CritiqueError(
+            f"no critique in {shown!r}; expected lines such as 'location: tool' and 'step: 2'"
+        )
+    step = _step(fields.get("step", ""), tools)
+    step = default_step if step is None else step
+    location = _location(fields, tools)
+    if location is None and step is not None and tools and step in tools:
+        location = TOOL + tools[step]
+    if location is None:
+        raise CritiqueError(
+            f"no location in {shown!r}; expected plan, program, none or the name of a tool"
+        )
+    if location in LOCATIONS:
+        step = None
+    elif tools:
+        step = _step_of(location, step, tools)
+    desired = fields.get("desired", "").strip()
+    return Critique(
+        location,
+        step,
+        " ".join(fields.get("reason", "").split())[:LONGEST_REASON],
+        None if desired.lower() in _NOTHING else desired,
+    )
+
+
+def _step_of(location: str, step: int | None, tools: Mapping[int, str]) -> int | None:
+    """The step, if it is one of that tool; else the tool's only one."""
+    own = [index for index, name in tools.items() if TOOL + name == location]
+    if step in own:
+        return step
+    return own[0] if len(own) == 1 else None
+
+
+def _json_fields(text: str) -> dict[str, str]:
+    """The fields of the first JSON object in a text that has a known one."""
+    decoder = json.JSONDecoder()
+    for match in list(re.finditer(r"\{", text))[:50]:
+        try:
+            found, _ = decoder.raw_decode(text, match.start())
+        except (ValueError, RecursionError):
+            continue
+        if not isinstance(found, dict):
+            continue
+        named = {_FIELDS.get(str(key).lower().replace("_", " ")): v for key, v in found.items()}
+        fields = {key: _told(value) for key, value in named.items() if key is not None}
+        if fields:
+            return fields
+    return {}
+
+
+def _told(value: Any) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _line_fields(text: str) -> dict[str, str]:
+    """The fields of lines ``name: value``; a line without a name goes on with the one before."""
+    fields: dict[str, str] = {}
+    last = ""
+    for line in text.splitlines():
+        match = _LINE.match(line)
+        if match is not None:
+            last = _FIELDS[match["name"].lower()]
+            if last in fields:
+                last = ""
+            else:
+                fields[last] = match["value"]
+        elif last and line.strip() and not line.lstrip().startswith("```"):
+            fields[last] += f" {line.strip()}"
+        else:
+            last = ""
+    return fields
+
+
+def _step(text: str, tools: Mapping[int, str] | None) -> int | None:
+    match = _NUMBER.search(text)
+    if match is None or (tools is not None and int(match[0]) not in tools):
+        return None
+    return int(match[0])
+
+
+def _location(fields: Mapping[str, str], tools: Mapping[int, str] | None) -> str | None:
+    """What the fields ``tool`` and ``location`` name; a tool counts more than the word ``tool``."""
+    known = None if tools is None else set(tools.values())
+    for text in (fields.get("tool", ""), fields.get("location", "")):
+        lowered = text.strip().strip("'\"`.").lower()
+        words = _WORDS.findall(lowered)
+        if known is not None:
+            named = [name for name in known if name.lower() in words]
+            if len(named) == 1:
+                return TOOL + named[0]
+        elif lowered.startswith("tool") and len(words) > 1:
+            return TOOL + words[1]
+        elif text == fields.get("tool") and lowered not in _NOTHING and words:
+            return TOOL + words[0]
+    lowered = fields.get("location", "").strip().strip("'\"`.").lower()
+    for word in ("program", "plan"):
+        if word in _WORDS.findall(lowered):
+            return word
+    if "location" in fields and lowered in _NOTHING:
+        return "none"
+    return None
+
+
+_FAULT = re.compile(r"^\W*(?:(?P<step>\d{1,4})\s+)?(?P<name>\w+)\s*(?::\s*(?P<desired>.*))?$")
+
+
+def parse_fault(text: str, tools: Mapping[int, str]) -> Critique:
+    """The critique that a small writer went on with after ``# fault:``.
+
+    See :func:`viper.prompting.reflection.fault_line`.
+
+    Raises:
+        CritiqueError: anything else, or a call that the run did not make.
+    """
+    lines = text.strip().splitlines()
+    shown = lines[0].strip()[:80] if lines else ""
+    match = _FAULT.match(shown)
+    if match is None:
+        raise CritiqueError(f"fault {shown!r}; expected 'program' or 'STEP TOOL: RESULT'")
+    name, desired = match["name"], (match["desired"] or "").strip() or None
+    if name in LOCATIONS and match["step"] is None:
+        return Critique(name, None, "", desired)
+    step = None if match["step"] is None else int(match["step"])
+    if name not in tools.values() or (step is not None and tools.get(step) != name):
+        raise CritiqueError(f"fault {shown!r} names a call that the run did not make")
+    return Critique.of_tool(name, _step_of(TOOL + name, step, tools), "", desired)

@@ -20,8 +20,7 @@ from viper.strategies.base import Components
 from viper.tools.hub import ToolHub
 from viper.tools.session import HubSession
 from viper.tuning.case import Case, desired_text
-from viper.tuning.critique import Critique
-from viper.tuning.critique_text import parse_critique, parse_fault
+from viper.tuning.critique import Critique, parse_critique, parse_fault
 from viper.tuning.evidence import MOST_ITEMS, compact_steps, step_texts
 
 Scope = Literal["global", "local"]

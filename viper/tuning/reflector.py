@@ -1,16 +1,32 @@
-"""Who says what made an answer wrong: by intervention here, by a language model next door."""
+"""Who says what made an answer wrong: by intervention here, by a language model next door.
+
+To intervene is to run a program again with one thing changed: does the desired answer come out?
+Changed is one answer of one tool, or one thing in the program itself. Whatever a program asks twice
+in the same words is one question to the tool and is changed in all its places at once.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import threading
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
-from viper.strategies.base import Components
-from viper.tuning.case import Case
-from viper.tuning.changes import CHANGEABLE
+from viper.errors import ToolError
+from viper.schema import ToolCall, Trial
+from viper.strategies.base import Components, RunContext
+from viper.strategies.program import run_once
+from viper.strategies.writing import Written
+from viper.tools.session import plain
+from viper.tuning.case import Case, desired_texts, is_desired
+from viper.tuning.changes import CHANGEABLE, Asked, changes_of
 from viper.tuning.critique import Critique
-from viper.tuning.intervention import Explanation, Intervention, Limits, Search
+from viper.tuning.program_edits import Vocabulary, edited_programs
+
+_STRANGE_ARGUMENTS = (ToolError, TypeError, ValueError, LookupError)
+"""What arguments that a tool took, or repaired, may raise where its candidates are read."""
 
 
 @runtime_checkable
@@ -45,11 +61,85 @@ class Weighing:
     edits: bool = True
 
 
+@dataclass(frozen=True)
+class Limits:
+    """How far a search goes.
+
+    Attributes:
+        runs: of the program at most.
+        time_s: after which no further run is begun; what was found by then is not complete.
+        cost: in nats; more implausible changes are not tried.
+        margin: in nats; once a change is found, only those that cost at most this much more
+            are tried.
+        edits: whether other programs are tried, too.
+    """
+
+    runs: int = 400
+    time_s: float = 30.0
+    cost: float = 12.0
+    margin: float = 4.0
+    edits: bool = True
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The cheapest change of one question's answer, or of the program, that gives the desired one.
+
+    Attributes:
+        tool: empty for a change of the program.
+        calls: indices of the calls that asked the question, rising; none of the program.
+        cost: in nats, see :mod:`viper.tuning.changes` and :mod:`viper.tuning.program_edits`.
+        result: what the tool should have said, as in the log of calls; or the other program.
+        what: the change in words.
+    """
+
+    tool: str
+    calls: tuple[int, ...]
+    cost: float
+    result: Any
+    what: str
+
+
+@dataclass(frozen=True)
+class Search:
+    """What a search came to.
+
+    Attributes:
+        explanations: one a question at most, and one of the program; the cheapest first.
+        calls: the log of the program as it runs now, unchanged.
+        runs: how often it ran.
+        complete: False where the budget ended before the changes did.
+        already: the program gives the desired answer as it is; nothing was searched.
+    """
+
+    explanations: tuple[Explanation, ...]
+    calls: tuple[ToolCall, ...]
+    runs: int
+    complete: bool = True
+    already: bool = False
+
+
+@dataclass(frozen=True)
+class _Try:
+    """One change that may explain the answer; ``program`` is set for one of the program."""
+
+    cost: float
+    calls: tuple[int, ...]
+    tool: str
+    what: str
+    result: Any = None
+    program: str | None = None
+
+    def explanation(self) -> Explanation:
+        result = plain(self.result) if self.program is None else self.program
+        return Explanation(self.tool, self.calls, round(self.cost, 4), result, self.what)
+
+
 class InterventionReflector:
     """Blames what needs the most plausible change; asks no language model.
 
     Every plausible change of every call's result is tried, and every program that differs in one
-    thing (:mod:`viper.tuning.intervention`). What the best explanations cost decides: a call whose
+    thing (:class:`Intervention`). What the best explanations cost decides: a call whose
     change is clearly cheaper than that of any other tool and than a wrong program, the program
     where no change of a result comes near it, nothing where two are about equally plausible.
     Where the two are calls of one tool, the tool is blamed and no single call.
@@ -100,6 +190,112 @@ class InterventionReflector:
             reason = f"{_told(best)}; or {_told(rivals[0])}"
             return Critique.of_tool(best.tool, None, reason)
         return Critique.of_tool(best.tool, best.calls[0], _told(best), best.result)
+
+
+class Intervention:
+    """Searches for the change that would have given the desired answer.
+
+    Args:
+        components: whose hub and sandbox run the program; no language model writes.
+        limits: of each search.
+        words: further answers that visual questions may have, besides the words of the
+            profile's attribute families.
+    """
+
+    def __init__(
+        self, components: Components, limits: Limits = Limits(), words: Sequence[str] = ()
+    ) -> None:
+        self._components, self._limits, self._words = components, limits, tuple(words)
+
+    def search(self, case: Case) -> Search:
+        """Every question of the run that a plausible change explains.
+
+        Changes are tried in the order of their cost, then of their calls, so that a search gives
+        the same every time unless its time ends.
+
+        Raises:
+            SandboxUnavailableError, SandboxHostError: no program can be run here.
+        """
+        began = time.monotonic()
+        base, answered = self._run(case, {})
+        if answered:
+            return Search((), base.tool_calls, 1, already=True)
+        found: dict[tuple[int, ...], Explanation] = {}
+        runs, bound = 1, self._limits.cost
+        for one in self._tries(case, base.tool_calls):
+            if one.cost > bound:
+                break
+            if one.calls in found:
+                continue
+            if runs >= self._limits.runs or time.monotonic() - began > self._limits.time_s:
+                return _search(found, base, runs, complete=False)
+            runs += 1
+            again, answered = self._run(case, dict.fromkeys(one.calls, one.result), one.program)
+            if answered and _asked_the_same(base.tool_calls, again.tool_calls, one.calls):
+                found[one.calls] = one.explanation()
+                bound = min(bound, one.cost + self._limits.margin)
+        return _search(found, base, runs)
+
+    def _tries(self, case: Case, log: Sequence[ToolCall]) -> list[_Try]:
+        """Everything to try, the cheapest first; of equals the earlier call, the program first."""
+        session = self._components.hub.session(case.media, thresholds=case.trial.thresholds)
+        asked = Asked(session, log, self._words, desired_texts(case))
+        tries = []
+        for calls in questions(log):
+            first = log[calls[0]]
+            try:
+                changes = changes_of(first, asked)
+            except _STRANGE_ARGUMENTS:
+                continue
+            tries += [_Try(one.cost, calls, first.tool, one.what, one.result) for one in changes]
+        if self._limits.edits:
+            families = self._components.hub.settings.attribute_families
+            vocabulary = Vocabulary.of_query(families, case.query.text)
+            tries += [
+                _Try(one.cost, (), "", f"another {one.kind} in the program", program=one.program)
+                for one in edited_programs(case.trial.program, vocabulary)
+            ]
+        return sorted(tries, key=lambda one: (one.cost, one.calls))
+
+    def _run(
+        self, case: Case, overrides: Mapping[int, Any], program: str | None = None
+    ) -> tuple[Trial, bool]:
+        """The program, or another one, once more, and whether it gives the desired answer."""
+        settings = self._components.settings
+        context = RunContext(case.query, case.media, settings, threading.Event())
+        written = Written(program or case.trial.program, "", "first", None, None)
+        thresholds = case.trial.thresholds
+        trial = run_once(self._components, context, written, 0, thresholds, overrides)
+        answer = context.final_value[0] if context.final_value else None
+        return trial, is_desired(answer, case.desired, case.query.task)
+
+
+def questions(log: Sequence[ToolCall]) -> list[tuple[int, ...]]:
+    """Indices of the calls that ask one tool the same, in the order in which it is first asked."""
+    found: dict[str, list[int]] = {}
+    for call in log:
+        asked = json.dumps([call.tool, list(call.args), dict(call.kwargs)], sort_keys=True)
+        found.setdefault(asked, []).append(call.index)
+    return [tuple(calls) for calls in found.values()]
+
+
+def _asked_the_same(
+    before: Sequence[ToolCall], after: Sequence[ToolCall], calls: Sequence[int]
+) -> bool:
+    """Whether the changed calls, as far as they were made again, are still the same ones."""
+    return all(
+        (before[i].tool, before[i].args, before[i].kwargs)
+        == (after[i].tool, after[i].args, after[i].kwargs)
+        for i in calls
+        if i < len(after)
+    )
+
+
+def _search(
+    found: Mapping[tuple[int, ...], Explanation], base: Trial, runs: int, complete: bool = True
+) -> Search:
+    ordered = sorted(found.values(), key=lambda one: (one.cost, one.calls))
+    return Search(tuple(ordered), base.tool_calls, runs, complete)
 
 
 def _told(one: Explanation) -> str:

@@ -23,9 +23,8 @@ from viper.tuning.collect import (
     ConceptQuery,
     PictureSearch,
 )
-from viper.tuning.collecting import collect_annotated, collect_pictures
+from viper.tuning.collecting import RELATED, collect_annotated, collect_pictures
 from viper.tuning.prompt_pool import PromptPool
-from viper.tuning.related import RELATED
 from viper.tuning.soft_prompts.base import USUAL, Progress, Trained, TunerOptions, tuner_for
 
 ANNOTATED: Mapping[str, int] = {"loc": LOC_SAMPLES, "seg": SEG_SAMPLES}
@@ -39,7 +38,7 @@ NEGATIVES: Mapping[str, int] = {"match": 80}
 a matcher that was shown few takes much else for the concept."""
 
 RELATED_TO: Mapping[str, int] = {"match": 40}
-"""Of so many other concepts, where not of :data:`viper.tuning.related.RELATED`."""
+"""Of so many other concepts, where not of :data:`viper.tuning.collecting.RELATED`."""
 
 
 KNOWN = 0.8

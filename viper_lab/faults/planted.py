@@ -17,8 +17,8 @@ from viper.strategies.writing import Written
 from viper.tools.hub import ToolHub
 from viper.tuning.case import Case, is_desired
 from viper.tuning.critique import Critique
-from viper.tuning.intervention import questions
 from viper.tuning.program_edits import Vocabulary, edited_programs
+from viper.tuning.reflector import questions
 from viper_lab.faults.planting import Drawing
 from viper_lab.faults.wrong_tools import WrongHub
 

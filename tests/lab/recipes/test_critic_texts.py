@@ -12,8 +12,7 @@ import pytest
 
 from viper.errors import DataError
 from viper.llm.scripted import ScriptedLLM
-from viper.tuning.critique import Critique
-from viper.tuning.critique_text import parse_fault
+from viper.tuning.critique import Critique, parse_fault
 from viper_lab.faults import cases as fault_cases
 from viper_lab.faults.cases import FaultCase, read_cases, target_of, write_cases
 from viper_lab.recipes.critic import critic_rows, exchanged, pieces_of

@@ -14,8 +14,14 @@ from viper.errors import UsageError
 from viper.record import record_from_json
 from viper.schema import Trace, to_json
 from viper.tuning.case import Case, is_desired
-from viper.tuning.intervention import Intervention, Limits, questions
-from viper.tuning.reflector import InterventionReflector, Reflector, Weighing
+from viper.tuning.reflector import (
+    Intervention,
+    InterventionReflector,
+    Limits,
+    Reflector,
+    Weighing,
+    questions,
+)
 
 RING = """def execute_command(image):
     rings = ImagePatch(image).find('ring')

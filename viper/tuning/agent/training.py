@@ -23,6 +23,7 @@ from viper.llm.adapters import ADAPTER_CONFIG, adapter_to_go_on, state_base
 from viper.llm.prompt_tokens import PromptTokens, Template
 from viper.models.loading import LoadOptions, load_pretrained, load_processor
 from viper.record import record_from_json
+from viper.storage.files import write_file
 from viper.tuning.agent.masking import IGNORED, Encoded, Encoder, Masked, padded
 from viper.tuning.agent.workflow import Workflow
 
@@ -386,6 +387,4 @@ def read_held_out(work: Path) -> HeldOut | None:
 
 def note_held_out(work: Path, found: HeldOut) -> None:
     """Notes it, in one step."""
-    part = work / f"{HELD_OUT}.part"
-    part.write_text(json.dumps(asdict(found)) + "\n", encoding="utf-8")
-    part.replace(work / HELD_OUT)
+    write_file(work / HELD_OUT, json.dumps(asdict(found)) + "\n")

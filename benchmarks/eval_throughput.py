@@ -24,7 +24,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from llm_engines import WRITER, plain_transformers
+from llm_engines import WRITER, Generate
 
 from viper.data.sample import Where
 from viper.evaluate.engines.answering import Answering
@@ -82,7 +82,7 @@ class PlainLLM:
 
     def generate(self, prompts: Sequence[str], sampling: Sampling) -> list[list[Completion]]:
         if sampling not in self._writers:
-            self._writers[sampling] = plain_transformers(WRITER, sampling)
+            self._writers[sampling] = Generate(WRITER, sampling)
         return [[Completion(text, 0, 0)] for text in self._writers[sampling](prompts)]
 
     def score(self, prompt: str, continuations: Sequence[str]) -> list[float]:

@@ -1,8 +1,8 @@
 """Any causal language model that ``transformers`` can load, from a folder or a hub id.
 
 Each prompt is read on its own and its keys and values are kept, so the long prefix that
-prompts share (the API text, the examples) is read once (:mod:`viper.llm.reading`). Samples
-are then decoded together (:mod:`viper.llm.decoding`). Every sample draws from a generator of
+prompts share (the API text, the examples) is read once (:mod:`viper.llm.engine.reading`). Samples
+are then decoded together (:mod:`viper.llm.engine.decoding`). Every sample draws from a generator of
 its own, seeded by (seed, prompt, sample number): the same prompt gives the same samples in
 whatever batch it stands.
 """
@@ -16,11 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from viper.llm.adapters import weights_hash, with_adapter
-from viper.llm.decoding import Decoder, Row
-from viper.llm.prefixes import common
+from viper.llm.engine.decoding import Decoder, Row
+from viper.llm.engine.reading import PromptReader, common
 from viper.llm.prompt_tokens import PromptTokens, Template
 from viper.llm.protocol import Completion, Sampling
-from viper.llm.reading import PromptReader
 from viper.llm.scripted import cut_at_stop
 from viper.models.loading import Loading, LoadOptions, LocalModel, load_pretrained, load_processor
 

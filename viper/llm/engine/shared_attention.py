@@ -1,6 +1,6 @@
 """A model's forward pass with attention over a shared beginning and each row's own rest.
 
-The shared beginning is one matrix product for all rows (:mod:`viper.llm.shared_prefix` keeps
+The shared beginning is one matrix product for all rows (:mod:`viper.llm.engine.shared_prefix` keeps
 it). Models that let their attention be replaced take part; :func:`agrees` says which.
 
 Source: the split of attention into a shared and an own part is that of Hydragen
@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from viper.llm.prefixes import Prefill, snapshot
-from viper.llm.shared_prefix import Rows
+from viper.llm.engine.reading import Prefill, snapshot
+from viper.llm.engine.shared_prefix import Rows
 
 if TYPE_CHECKING:
     from torch import Tensor

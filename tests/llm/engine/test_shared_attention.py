@@ -12,11 +12,11 @@ import pytest
 import torch
 from families import CONTEXT, OTHERS, SHARING
 
-from viper.llm import decoding
-from viper.llm.prefixes import Prefill
+from viper.llm.engine import decoding
+from viper.llm.engine.reading import Prefill
+from viper.llm.engine.shared_attention import _attend, agrees
+from viper.llm.engine.shared_prefix import Rows
 from viper.llm.protocol import Sampling
-from viper.llm.shared_attention import _attend, agrees
-from viper.llm.shared_prefix import Rows
 from viper.llm.transformers_llm import TransformersLLM
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -1,25 +1,23 @@
 """Writes samples token by token, all rows of a batch together.
 
 Where the model allows it, the common beginning of the rows is kept once and several tokens
-are guessed ahead (:mod:`viper.llm.shared_prefix`); elsewhere the rows are padded on the
+are guessed ahead (:mod:`viper.llm.engine.shared_prefix`); elsewhere the rows are padded on the
 left, or go prompt by prompt.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from viper.llm.lookup import LookupDraft
-from viper.llm.prefixes import Prefill, joined, repeatable
+from viper.llm.engine.reading import Prefill, PromptReader, joined, repeatable
+from viper.llm.engine.shared_attention import agrees, forward
+from viper.llm.engine.shared_prefix import Rows
 from viper.llm.protocol import Sampling
-from viper.llm.reading import PromptReader
-from viper.llm.shared_attention import agrees, forward
-from viper.llm.shared_prefix import Rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,6 +36,52 @@ _PASS_TOKENS = 48
 
 _RECENT = 8
 """How many earlier texts guesses are taken from."""
+
+
+_BREAK = -1
+"""Stands between texts that guesses are taken from."""
+
+
+class LookupDraft:
+    """Guesses the next tokens by looking up where the last ones stood before.
+
+    Programs repeat their prompt: API lines come back as comments, names come back as calls.
+    A guess costs nothing and is checked by the model in one pass over all guessed tokens, so
+    the text is what it would have been without guessing, only in fewer passes.
+
+    Source: Saxena 2023, prompt lookup decoding.
+
+    Args:
+        earlier: other texts to guess from, oldest first; the latest text wins.
+        sizes: how many last tokens have to agree, the preferred number first.
+    """
+
+    def __init__(
+        self, earlier: Iterable[Sequence[int]] = (), *, sizes: Sequence[int] = (4, 2)
+    ) -> None:
+        self._ids: list[int] = []
+        self._sizes = tuple(sizes)
+        self._next: dict[tuple[int, ...], int] = {}
+        for ids in earlier:
+            self.extend([*ids, _BREAK])
+
+    def extend(self, ids: Iterable[int]) -> None:
+        """Appends tokens to the current text."""
+        for token in ids:
+            end = len(self._ids)
+            for size in self._sizes:
+                if end >= size:
+                    self._next[tuple(self._ids[end - size :])] = end
+            self._ids.append(token)
+
+    def propose(self, limit: int) -> list[int]:
+        """At most ``limit`` tokens that may come next; empty when nothing like it was seen."""
+        for size in self._sizes:
+            start = self._next.get(tuple(self._ids[-size:]))
+            if start is not None:
+                guess = self._ids[start : start + limit]
+                return guess[: guess.index(_BREAK)] if _BREAK in guess else guess
+        return []
 
 
 @dataclass(eq=False)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from viper.llm.prefixes import Prefill, common
+from viper.llm.engine.reading import Prefill, common
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,4 +1,4 @@
-from viper.llm.lookup import LookupDraft
+from viper.llm.engine.decoding import LookupDraft
 
 
 def test_what_followed_the_last_tokens_is_proposed() -> None:

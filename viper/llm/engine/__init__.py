@@ -1,0 +1,1 @@
+"""Decoding of our own for models that transformers loads; why, in docs/design/decoding.md."""

@@ -10,9 +10,8 @@ from openai_server import HELD, Answer, Behaviour, Received, refusal, said
 
 from viper.errors import ModelError, UsageError
 from viper.llm.cache import CachedLLM
-from viper.llm.deferred import DeferredLLM
-from viper.llm.each import Attempt
 from viper.llm.protocol import Sampling
+from viper.llm.wrapped import Attempt, DeferredLLM
 
 
 def _texts(attempt: Attempt) -> list[str]:

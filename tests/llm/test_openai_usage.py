@@ -9,8 +9,8 @@ from openai_server import completion, refusal, said
 
 from viper.errors import UsageError
 from viper.llm.cache import CachedLLM
-from viper.llm.deferred import DeferredLLM
 from viper.llm.protocol import Completion, Sampling
+from viper.llm.wrapped import DeferredLLM
 from viper.schema import Usage
 from viper.storage.responses import MemoryStore
 from viper.strategies.base import UsageMeter

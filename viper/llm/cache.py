@@ -14,9 +14,8 @@ from dataclasses import asdict
 from typing import Any
 
 from viper.errors import ViperError
-from viper.llm.each import Attempt, all_answered, generate_each
 from viper.llm.protocol import LLM, Completion, Sampling
-from viper.llm.wrapped import WrappedLLM
+from viper.llm.wrapped import Attempt, WrappedLLM, all_answered
 from viper.storage.responses import MemoryStore, ResponseStore
 
 KEY_VERSION = 1
@@ -47,12 +46,12 @@ class CachedLLM(WrappedLLM):
         return all_answered(self.generate_each(prompts, sampling))
 
     def generate_each(self, prompts: Sequence[str], sampling: Sampling) -> list[Attempt]:
-        """What became of each prompt, in order; see :func:`viper.llm.each.generate_each`."""
+        """What became of each prompt, in order; see :func:`viper.llm.wrapped.generate_each`."""
         keys = [self._key("generate", prompt, _sampling_key(sampling)) for prompt in prompts]
         found = {key: stored for key in keys if (stored := self._store.get(key)) is not None}
         missing = dict(zip(keys, prompts, strict=True))
         missing = {key: prompt for key, prompt in missing.items() if key not in found}
-        asked = generate_each(self._llm, list(missing.values()), sampling) if missing else []
+        asked = super().generate_each(list(missing.values()), sampling) if missing else []
         fresh = dict(zip(missing, asked, strict=True))
         for key, attempt in fresh.items():
             if not isinstance(attempt, ViperError):

@@ -18,7 +18,6 @@ from random import Random
 from typing import Any
 
 from viper.errors import PromptTooLongError, UsageError, ViperError
-from viper.llm.each import Attempt
 from viper.llm.endpoint import find_endpoint
 from viper.llm.likelihood import Echo, tail_scores
 from viper.llm.openai_replies import NoEchoError, Reply, read_echoes, read_reply
@@ -29,6 +28,7 @@ from viper.llm.scripted import cut_at_stop
 from viper.llm.side_by_side import side_by_side
 from viper.llm.token_count import TokenCounter
 from viper.llm.usage import LLMUsage, UsageCounter
+from viper.llm.wrapped import Attempt
 
 APIS = ("chat", "completions")
 

@@ -14,9 +14,8 @@ from viper.ace.pool import DemonstrationPool
 from viper.ace.pool_examples import PoolExamples
 from viper.api.library import Library, library_for
 from viper.errors import ProfileError, ViperError
-from viper.llm.deferred import DeferredLLM
-from viper.llm.gathered import BATCH, GatheredLLM
 from viper.llm.protocol import LLM
+from viper.llm.wrapped import BATCH, DeferredLLM, GatheredLLM
 from viper.models.vision.roles import Floats
 from viper.profiles.backends import (
     ENGINES,

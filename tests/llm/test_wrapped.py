@@ -1,4 +1,4 @@
-"""Prompts of many threads share calls of a model, and nobody notices but the clock."""
+"""Models before models: one error a prompt, loaded late, gathered over threads."""
 
 from __future__ import annotations
 
@@ -9,15 +9,83 @@ from typing import Any
 
 import pytest
 
-from viper.errors import UsageError
-from viper.llm.gathered import GatheredLLM
+from viper.errors import ModelError, ScriptExhaustedError, UsageError
 from viper.llm.protocol import LLM, Completion, Sampling
 from viper.llm.scripted import ScriptedLLM
 from viper.llm.transformers_llm import TransformersLLM
 from viper.llm.usage import LLMUsage
+from viper.llm.wrapped import (
+    DeferredLLM,
+    GatheredLLM,
+    GeneratesEach,
+    all_answered,
+    generate_each,
+)
 from viper.testing.conformance import check_llm
+from viper.tools.models import ModelSet
 
 TOO_LONG = UsageError("the prompt is too long")
+
+
+def test_a_model_that_cannot_tell_prompts_apart_answers_all_or_none() -> None:
+    llm = ScriptedLLM(lambda prompt: prompt if prompt != "b" else None)
+    assert not isinstance(llm, GeneratesEach)
+    found = all_answered(generate_each(llm, ["a", "c"], Sampling()))
+    assert [item[0].text for item in found] == ["a", "c"]
+    errors = generate_each(llm, ["a", "b", "c"], Sampling())
+    assert [type(error) for error in errors] == [ScriptExhaustedError] * 3
+
+
+def test_the_first_error_in_the_order_of_prompts_is_raised() -> None:
+    answer = [Completion("a", 1, 1)]
+    assert all_answered([answer, answer]) == [answer, answer]
+    with pytest.raises(ModelError, match="one"):
+        all_answered([answer, ModelError("one"), ModelError("two")])
+
+
+def test_nothing_is_loaded_before_it_is_asked_and_then_once() -> None:
+    loads = []
+
+    def load() -> LLM:
+        loads.append(1)
+        return ScriptedLLM(lambda prompt: prompt.upper(), scores={"b": -1.0})
+
+    llm = DeferredLLM(load)
+    assert not llm.loaded and not loads
+    threads = [threading.Thread(target=lambda: llm.generate(["a"], Sampling())) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert llm.loaded and loads == [1]
+    assert llm.generate(["a"], Sampling())[0][0].text == "A"
+    assert llm.score("a", ["b"]) == [-1.0]
+    assert (llm.model_id, llm.count_tokens("a b"), llm.can_score) == ("scripted", 2, True)
+    assert llm.max_context == 1_000_000 and llm.usage is None
+
+
+def test_it_never_loads_while_another_model_does() -> None:
+    inside: list[str] = []
+    most: list[int] = []
+
+    def load(name: str) -> ScriptedLLM:
+        inside.append(name)
+        most.append(len(inside))
+        threading.Event().wait(0.05)
+        inside.remove(name)
+        return ScriptedLLM([])
+
+    llm = DeferredLLM(lambda: load("llm"))
+    models = ModelSet(
+        {"depth": lambda: load("depth"), "text": lambda: (llm.model_id, load("text"))}
+    )
+    threads = [models.load_in_background(), threading.Thread(target=lambda: llm.model_id)]
+    threads[1].start()
+    for thread in threads:
+        thread.join(20)
+        assert not thread.is_alive()
+    assert set(models.loaded()) == {"depth", "text"} and llm.loaded
+    assert most == [1, 1, 1]
 
 
 class Held(ScriptedLLM):

@@ -84,9 +84,12 @@ def slept() -> list[float]:
 def connect(slept: list[float]) -> Iterator[Connect]:
     made: list[OpenAILLM] = []
 
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
     def build(server: OpenAIServer, **options: Any) -> OpenAILLM:
         options = {"api": "completions", "max_retries": 3, "jitter_seed": 0, **options}
-        made.append(OpenAILLM("writer", base_url=server.url, sleep=slept.append, **options))
+        made.append(OpenAILLM("writer", base_url=server.url, sleep=sleep, **options))
         return made[-1]
 
     yield build

@@ -2,20 +2,34 @@ from collections.abc import Callable
 from random import Random
 
 import pytest
+from tenacity import Retrying
 
 from viper.errors import ModelError, UsageError
-from viper.llm.retry import Backoff, TransientError, asked_wait_s, retrying
+from viper.llm.retry import Backoff, TransientError, asked_wait_s
 
 NOON = 1_700_000_000.0
 
 
-def _failing(times: int, asked_s: float | None = None) -> Callable[[int], int]:
-    """Fails so often, then returns the number of the retry."""
+def _repeated(
+    attempt: Callable[[], int],
+    sleep: Callable[[float], None],
+    backoff: Backoff | None = None,
+    seed: int = 0,
+) -> int:
+    policy = (backoff or Backoff()).policy("here", Random(seed))
+    return Retrying(**policy, sleep=sleep)(attempt)
 
-    def attempt(retry: int) -> int:
-        if retry < times:
+
+def _failing(times: int, asked_s: float | None = None) -> Callable[[], int]:
+    """Fails so often, then returns how often."""
+    failed = 0
+
+    def attempt() -> int:
+        nonlocal failed
+        if failed < times:
+            failed += 1
             raise TransientError("busy", asked_s)
-        return retry
+        return failed
 
     return attempt
 
@@ -34,9 +48,7 @@ def test_the_same_seed_waits_the_same() -> None:
     slept: list[list[float]] = []
     for seed in (3, 3, 4):
         slept.append([])
-        retrying(
-            _failing(4), "here", backoff=Backoff(), random=Random(seed), sleep=slept[-1].append
-        )
+        assert _repeated(_failing(4), slept[-1].append, seed=seed) == 4
     assert slept[0] == slept[1] != slept[2]
     assert len(slept[0]) == 4
 
@@ -50,25 +62,23 @@ def test_what_the_server_asks_for_is_waited_in_full_and_not_all_at_the_same_time
 def test_retries_are_bounded_and_the_error_says_what_was_seen_and_how_often() -> None:
     slept: list[float] = []
     with pytest.raises(ModelError, match="here: busy; given up after 3 tries"):
-        retrying(_failing(99), "here", backoff=Backoff(2), random=Random(0), sleep=slept.append)
+        _repeated(_failing(99), slept.append, Backoff(2))
     assert len(slept) == 2
 
 
 def test_a_server_that_asks_for_too_long_a_wait_is_given_up_at_once() -> None:
     slept: list[float] = []
     with pytest.raises(ModelError, match="asks to wait 3600 s and at most 120 s"):
-        retrying(
-            _failing(1, 3600.0), "here", backoff=Backoff(), random=Random(0), sleep=slept.append
-        )
+        _repeated(_failing(1, 3600.0), slept.append)
     assert slept == []
 
 
 def test_other_errors_pass_through() -> None:
-    def attempt(retry: int) -> int:
+    def attempt() -> int:
         raise UsageError("wrong")
 
     with pytest.raises(UsageError, match="wrong"):
-        retrying(attempt, "here", backoff=Backoff(), random=Random(0), sleep=pytest.fail)
+        _repeated(attempt, pytest.fail)
 
 
 @pytest.mark.parametrize(

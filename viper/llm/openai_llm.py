@@ -6,31 +6,30 @@ while. The key comes from the environment and is shown nowhere.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
-import threading
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 from viper.errors import PromptTooLongError, UsageError, ViperError
 from viper.llm.endpoint import find_endpoint
 from viper.llm.likelihood import Echo, tail_scores
+from viper.llm.openai_client import Api, Client, ContextFullError, RefusedError, Sleep
 from viper.llm.openai_replies import NoEchoError, Reply, read_echoes, read_reply
-from viper.llm.openai_transport import Api, ContextFullError, RefusedError, Transport
+from viper.llm.prompt_tokens import TokenCounter
 from viper.llm.protocol import Completion, Sampling
-from viper.llm.retry import Backoff, retrying
+from viper.llm.retry import Backoff
 from viper.llm.scripted import cut_at_stop
-from viper.llm.side_by_side import side_by_side
-from viper.llm.token_count import TokenCounter
 from viper.llm.usage import LLMUsage, UsageCounter
 from viper.llm.wrapped import Attempt
 
 APIS = ("chat", "completions")
+Result = TypeVar("Result")
 
 
 class OpenAILLM:
@@ -57,7 +56,7 @@ class OpenAILLM:
         omit: fields never sent, for models that refuse them, as ``["temperature"]``.
         jitter_seed: of the waits before retries; None differs from process to process, so
             that many workers do not come back at the same moment.
-        sleep: waits so many seconds; tests pass their own.
+        sleep: awaited with the seconds to wait; tests pass their own.
 
     Raises:
         MissingExtraError: the package ``openai`` is not installed.
@@ -85,7 +84,7 @@ class OpenAILLM:
         extra: Mapping[str, Any] | None = None,
         omit: Sequence[str] = (),
         jitter_seed: int | None = None,
-        sleep: Callable[[float], None] = time.sleep,
+        sleep: Sleep = asyncio.sleep,
     ) -> None:
         if api not in APIS:
             raise UsageError(f"api {api!r} is not known; known: {', '.join(APIS)}")
@@ -96,10 +95,14 @@ class OpenAILLM:
         self._chat = api == "chat"
         self._endpoint = find_endpoint(base_url, key_env)
         self._counter = UsageCounter(price_per_million)
-        retry = partial(
-            retrying, backoff=Backoff(max_retries), random=Random(jitter_seed), sleep=sleep
+        self._client = Client(
+            self._endpoint,
+            timeout_s,
+            self._counter,
+            backoff=Backoff(max_retries),
+            random=Random(jitter_seed),
+            sleep=sleep,
         )
-        self._transport = Transport(self._endpoint, timeout_s, retry, self._counter)
         self._tokens = TokenCounter(tokenizer)
         self._extra, self._omit = dict(extra or {}), tuple(omit)
         self._echoes: bool | None = None if api == "completions" else False
@@ -136,7 +139,7 @@ class OpenAILLM:
             PromptTooLongError: a prompt fills the whole context.
             ModelError: the endpoint refuses, or keeps failing.
         """
-        return side_by_side(partial(self._complete, sampling), list(prompts), self._concurrency)
+        return self._side_by_side(partial(self._complete, sampling), prompts)
 
     def generate_each(self, prompts: Sequence[str], sampling: Sampling) -> list[Attempt]:
         """As :meth:`generate`, but a prompt that fails leaves the others their chance.
@@ -145,7 +148,7 @@ class OpenAILLM:
             In the order of the prompts, the completions or the error that ``generate`` would
             raise; where the endpoint refuses everything, as many errors as prompts.
         """
-        return side_by_side(partial(self._attempt, sampling), list(prompts), self._concurrency)
+        return self._side_by_side(partial(self._attempt, sampling), prompts)
 
     def score(self, prompt: str, continuations: Sequence[str]) -> list[float]:
         """Mean log-likelihood per token of each continuation.
@@ -173,22 +176,43 @@ class OpenAILLM:
 
     def close(self) -> None:
         """Closes the connections; the model cannot be asked afterwards."""
-        self._transport.close()
+        self._client.close()
 
-    def _attempt(self, sampling: Sampling, prompt: str, over: threading.Event) -> Attempt:
+    def _side_by_side(
+        self, work: Callable[[str], Awaitable[Result]], prompts: Sequence[str]
+    ) -> list[Result]:
+        """What ``work`` gives for each prompt; the first failure cancels what is under way."""
+
+        async def gathered() -> list[Result]:
+            room = asyncio.Semaphore(self._concurrency)
+
+            async def one(prompt: str) -> Result:
+                async with room:
+                    return await work(prompt)
+
+            tasks = [asyncio.ensure_future(one(prompt)) for prompt in prompts]
+            try:
+                return await asyncio.gather(*tasks)
+            finally:
+                for task in tasks:
+                    task.cancel()
+
+        return self._client.run(gathered)
+
+    async def _attempt(self, sampling: Sampling, prompt: str) -> Attempt:
         try:
-            return self._complete(sampling, prompt, over)
+            return await self._complete(sampling, prompt)
         except ViperError as error:
             return error
 
-    def _complete(self, sampling: Sampling, prompt: str, over: threading.Event) -> list[Completion]:
+    async def _complete(self, sampling: Sampling, prompt: str) -> list[Completion]:
         greedy = sampling.temperature <= 0
         wanted = 1 if greedy else sampling.n
         found: list[Completion] = []
         while len(found) < wanted:
             body = self._body(prompt, sampling, wanted - len(found), sampling.seed + len(found))
             try:
-                reply = self._transport.ask(self._api, body, read_reply, over)
+                reply = await self._client.ask(self._api, body, read_reply)
             except ContextFullError:
                 raise self._too_long() from None
             found += self._completions(reply, prompt, sampling, wanted - len(found))
@@ -252,7 +276,7 @@ class OpenAILLM:
             "temperature": 0.0,
         }
         reader = partial(read_echoes, expected=len(texts))
-        echoes, tokens = self._transport.ask("completions", body, reader, threading.Event())
+        echoes, tokens = self._client.run(lambda: self._client.ask("completions", body, reader))
         self._counter.tokens(tokens, 0)
         self._echoes = True
         return echoes

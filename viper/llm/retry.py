@@ -1,25 +1,27 @@
-"""Repeats a request that failed for a passing reason, ever later and never for ever.
+"""When and how late a request is repeated that failed for a passing reason.
 
-The ``openai`` client can retry by itself, but shortens its waits by a quarter at most, so
-that many clients turned away together come back together, draws from the process-wide
-generator, repeats statuses that do not pass (409), and does not repeat an answer that
-arrived with status 200 and cannot be read. Hence this loop, with the client's own off.
+``tenacity`` does the repeating; :class:`Backoff` is our policy for it. The ``openai`` client can
+retry by itself, but shortens its waits by a quarter at most, so that many clients turned away
+together come back together, draws from the process-wide generator, repeats statuses that do not
+pass (409), and does not repeat an answer that arrived with status 200 and cannot be read. Hence
+its own retries are off.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from random import Random
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from viper.errors import ModelError, UsageError
 
-Result = TypeVar("Result")
+if TYPE_CHECKING:
+    from tenacity import RetryCallState
 
 
 class TransientError(ModelError):
@@ -54,6 +56,41 @@ class Backoff:
         if self.max_retries < 0:
             raise UsageError(f"max_retries is {self.max_retries}; it must be 0 or more")
 
+    def policy(self, place: str, random: Random) -> dict[str, Any]:
+        """Return the arguments that make tenacity's ``Retrying`` or ``AsyncRetrying`` follow this.
+
+        Only TransientError is retried. Once no try is left, or the server asks for a longer wait
+        than is granted, ModelError is raised.
+
+        Args:
+            place: named in the error.
+            random: draws the waits.
+        """
+        from tenacity import retry_if_exception_type
+
+        def give_up(state: RetryCallState) -> NoReturn:
+            error = _failure(state)
+            if self._asks_too_much(error):
+                raise ModelError(
+                    f"{place}: {error}; it asks to wait {error.asked_s:.0f} s and at most "
+                    f"{self.longest_asked_s:.0f} s are waited; try again later"
+                )
+            raise ModelError(
+                f"{place}: {error}; given up after {state.attempt_number} tries; "
+                "check the endpoint, or raise max_retries"
+            )
+
+        return {
+            "retry": retry_if_exception_type(TransientError),
+            "stop": lambda state: (
+                state.attempt_number > self.max_retries or self._asks_too_much(_failure(state))
+            ),
+            "wait": lambda state: self.wait_s(
+                state.attempt_number - 1, _failure(state).asked_s, random
+            ),
+            "retry_error_callback": give_up,
+        }
+
     def wait_s(self, retry: int, asked_s: float | None, random: Random) -> float:
         """Seconds before a retry, counted from 0: anything up to the bound, full jitter.
 
@@ -64,42 +101,14 @@ class Backoff:
             return asked_s + random.uniform(0, self.first_s)
         return random.uniform(0, min(self.limit_s, self.first_s * 2 ** min(retry, 60)))
 
+    def _asks_too_much(self, error: TransientError) -> bool:
+        return error.asked_s is not None and error.asked_s > self.longest_asked_s
 
-def retrying(
-    attempt: Callable[[int], Result],
-    place: str,
-    *,
-    backoff: Backoff,
-    random: Random,
-    sleep: Callable[[float], None] = time.sleep,
-) -> Result:
-    """What the first good attempt returns.
 
-    Args:
-        attempt: gets the number of the retry, 0 the first time.
-        place: named in the error.
-        random: draws the waits.
-
-    Raises:
-        ModelError: every attempt raised TransientError, or the server asked for a longer
-            wait than ``backoff`` grants. What else an attempt raises is not retried.
-    """
-    for retry in range(backoff.max_retries + 1):
-        try:
-            return attempt(retry)
-        except TransientError as error:
-            seen, asked_s = str(error), error.asked_s
-        if asked_s is not None and asked_s > backoff.longest_asked_s:
-            raise ModelError(
-                f"{place}: {seen}; it asks to wait {asked_s:.0f} s and at most "
-                f"{backoff.longest_asked_s:.0f} s are waited; try again later"
-            )
-        if retry < backoff.max_retries:
-            sleep(backoff.wait_s(retry, asked_s, random))
-    raise ModelError(
-        f"{place}: {seen}; given up after {backoff.max_retries + 1} tries; "
-        "check the endpoint, or raise max_retries"
-    )
+def _failure(state: RetryCallState) -> TransientError:
+    error = state.outcome.exception() if state.outcome else None
+    assert isinstance(error, TransientError)
+    return error
 
 
 def asked_wait_s(headers: Mapping[str, str], now: float | None = None) -> float | None:

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 from viper.errors import MissingExtraError, ModelError
-from viper.llm.retry import Backoff, TransientError, asked_wait_s, retrying
+from viper.llm.retry import Backoff, TransientError, asked_wait_s
 from viper.search.web_service import WebService, host_of
 
 MAX_HOPS = 3
@@ -50,14 +50,11 @@ class Fetcher:
         Raises:
             ModelError: a host that is not allowed, refused, failing, too long, too slow.
         """
+        from tenacity import Retrying
+
         backoff = self._service.backoff if retry else Backoff(max_retries=0)
-        return retrying(
-            lambda _: self._followed(address, most, headers or {}),
-            host_of(address) or "an address",
-            backoff=backoff,
-            random=self._random,
-            sleep=self._sleep,
-        )
+        policy = backoff.policy(host_of(address) or "an address", self._random)
+        return Retrying(**policy, sleep=self._sleep)(self._followed, address, most, headers or {})
 
     def close(self) -> None:
         """Closes the connections."""

@@ -11,8 +11,9 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from viper.errors import UnknownNameError, UsageError
@@ -21,19 +22,14 @@ from viper.models.vision.roles import Pixels
 from viper.schema import TASKS, Answer, Failure, Query, Trace, Trial
 from viper.strategies import strategy as named_strategy
 from viper.strategies.answers import resolve_task
-from viper.strategies.base import (
-    Components,
-    RunContext,
-    RunSettings,
-    ShowsPrompt,
-    UsageMeter,
-)
+from viper.strategies.base import Components, RunContext, ShowsPrompt, UsageMeter
 from viper.strategies.explore.agent import Checker
 from viper.strategies.explore.strategy import ExploreStrategy
 from viper.strategies.fallback import fall_back
 from viper.strategies.plan import carrying_out
 from viper.strategies.program import corrected, run_program
 from viper.strategies.prompts import write_prompt
+from viper.strategies.settings import RunSettings, all_settings
 from viper.strategies.writing import Written
 
 MAX_QUERY_CHARACTERS = 4_000
@@ -45,74 +41,66 @@ class ComponentSource(Protocol):
     def components(self) -> Components: ...
 
 
-_CHANGES = (
-    "api",
-    "trials",
-    "temperature",
-    "seed",
-    "feedback",
-    "self_tune",
-    "examples",
-    "retrieval",
-    "example_order",
-    "votes",
-    "max_llm_calls",
-    "max_llm_tokens",
-    "fallback",
-    "correct_demonstrations",
-    "incorrect_demonstrations",
-    "graph",
-    "decisions",
-    "max_steps",
-    "without_actions",
-    "max_cost_usd",
-    "max_turns",
-    "max_seconds",
-)
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class RunOptions:
-    """What one call may set differently from the profile; None keeps the profile's value."""
+    """What one call may set differently from the profile.
+
+    Attributes:
+        changes: settings by name, those of single strategies among them; see
+            :mod:`viper.strategies.settings`. They are keywords and attributes as well: None, and
+            what is not named, keeps the profile's value.
+
+    Raises:
+        UnknownNameError: a keyword that is no setting.
+    """
 
     task: str = "auto"
     options: tuple[str, ...] = ()
-    api: str | None = None
     strategy: str = "program"
-    trials: int | None = None
-    temperature: float | None = None
-    seed: int | None = None
-    feedback: bool | None = None
-    self_tune: bool | None = None
-    examples: int | None = None
-    retrieval: str | None = None
-    example_order: str | None = None
-    votes: int | None = None
     sample_id: str | None = None
-    max_llm_calls: int | None = None
-    max_llm_tokens: int | None = None
-    fallback: str | None = None
-    correct_demonstrations: int | None = None
-    incorrect_demonstrations: int | None = None
-    graph: str | None = None
-    decisions: str | None = None
-    max_steps: int | None = None
-    without_actions: tuple[str, ...] | None = None
-    max_cost_usd: float | None = None
-    max_turns: int | None = None
-    max_seconds: float | None = None
+    changes: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+    def __init__(
+        self,
+        task: str = "auto",
+        options: Sequence[str] = (),
+        strategy: str = "program",
+        sample_id: str | None = None,
+        changes: Mapping[str, Any] = MappingProxyType({}),
+        **settings: Any,
+    ) -> None:
+        for name in settings:
+            if name not in all_settings():
+                known = [*all_settings(), *(one.name for one in fields(self))]
+                raise UnknownNameError("setting", name, known)
+        changes = {**changes, **settings}
+        values = {
+            "task": task,
+            "options": options if isinstance(options, str) else tuple(options),
+            "strategy": strategy,
+            "sample_id": sample_id,
+            "changes": {name: one for name, one in changes.items() if one is not None},
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name not in all_settings():
+            raise AttributeError(name)
+        return self.changes.get(name)
+
+    def changed(self, **changes: Any) -> RunOptions:
+        """Return these options with others; None takes a change back."""
+        return replace(self, **changes)
 
     def settings(self, base: RunSettings) -> RunSettings:
-        """The profile's settings with these changes.
+        """Return the profile's settings with these changes.
 
         Raises:
             UnknownNameError: a choice that there is not.
             UsageError: one of them is out of range.
         """
-        changes = {
-            name: getattr(self, name) for name in _CHANGES if getattr(self, name) is not None
-        }
-        return replace(base, **changes)
+        return base.changed(**self.changes)
 
 
 @dataclass(frozen=True)
@@ -224,7 +212,7 @@ class Reasoner:
             usage: counts what the run costs while it goes on, so that the caller knows it even
                 where an error ends the run.
         """
-        run_options = _with_changes(request, changes)
+        run_options = (request or RunOptions()).changed(**changes)
         context, reason = self._context(media, query, run_options, cancel)
         if usage is not None:
             context.usage = usage
@@ -268,7 +256,7 @@ class Reasoner:
 
         Arguments and errors as :meth:`run`; ``query`` is what the program gets as question.
         """
-        run_options = _with_changes(request, changes)
+        run_options = (request or RunOptions()).changed(**changes)
         context, reason = self._context(media, query or "(no question)", run_options, cancel)
         if run_options.task == "auto" and not run_options.options:
             context.query = replace(context.query, task="auto")
@@ -292,7 +280,7 @@ class Reasoner:
 
         Arguments and errors as :meth:`run`; ``plan`` is numbered steps, one a line.
         """
-        run_options = _with_changes(request, changes)
+        run_options = (request or RunOptions()).changed(**changes)
         context, reason = self._context(media, query, run_options, cancel)
         started = time.perf_counter()
         trials = list(corrected(self.components, context, carrying_out(plan)))
@@ -317,7 +305,7 @@ class Reasoner:
             checker: doubts what cannot be right; see :mod:`viper.tuning.agent.checker`.
             hint: the answer, where it is given away.
         """
-        run_options = _with_changes(request, changes)
+        run_options = (request or RunOptions()).changed(**changes)
         context, reason = self._context(media, query, run_options, cancel)
         started = time.perf_counter()
         trials = list(ExploreStrategy(checker, hint).trials(self.components, context))
@@ -331,7 +319,7 @@ class Reasoner:
         Raises:
             UsageError: as :meth:`run`.
         """
-        run_options = _with_changes(request, changes)
+        run_options = (request or RunOptions()).changed(**changes)
         context, _ = self._context(media, query, run_options, None)
         chosen = named_strategy(run_options.strategy)
         if isinstance(chosen, ShowsPrompt):
@@ -400,13 +388,3 @@ class Reasoner:
             seed=context.settings.seed,
         )
         return RunResult(trace, context.media, value)
-
-
-def _with_changes(request: RunOptions | None, changes: dict[str, Any]) -> RunOptions:
-    base = request or RunOptions()
-    unknown = set(changes) - set(RunOptions.__dataclass_fields__)
-    if unknown:
-        raise UnknownNameError("setting", sorted(unknown)[0], RunOptions.__dataclass_fields__)
-    if isinstance(changes.get("options"), Sequence) and not isinstance(changes["options"], str):
-        changes = {**changes, "options": tuple(changes["options"])}
-    return replace(base, **changes)

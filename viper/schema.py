@@ -49,6 +49,12 @@ RETRIEVALS: tuple[str, ...] = ("fixed", "bm25", "embeddings")
 
 EXAMPLE_ORDERS: tuple[str, ...] = ("rising", "falling")
 
+PROMPT_STYLES: tuple[str, ...] = ("compact", "full", "chat")
+"""Compact prompts are for small writers, full or chat ones for large ones."""
+
+RANKERS: tuple[str, ...] = ("bm25", "embeddings")
+"""How a router ranks the names of a large API."""
+
 MAX_VOTES = 25
 
 PixelBox = tuple[float, float, float, float]

@@ -13,8 +13,8 @@ import viper
 from viper.commands.ace import ace
 from viper.commands.ace_sheet import QUERIES
 from viper.profiles.document import read_profile
-from viper.schema import Example
-from viper.strategies.base import EXAMPLE_ORDERS, RETRIEVALS, RunSettings
+from viper.schema import EXAMPLE_ORDERS, RETRIEVALS, Example
+from viper.strategies.settings import RunSettings
 
 PAGE = (Path(viper.__file__).parents[1] / "docs" / "examples.md").read_text(encoding="utf-8")
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -22,7 +22,8 @@ from viper.llm.protocol import Completion
 from viper.models.media import Media, media_from
 from viper.reasoner import RunOptions, RunResult
 from viper.schema import Answer, Failure, Trace, Trial, Usage
-from viper.strategies.base import RunSettings, UsageMeter
+from viper.strategies.base import UsageMeter
+from viper.strategies.settings import RunSettings
 
 PICTURE = np.full((8, 8, 3), 7, np.uint8)
 

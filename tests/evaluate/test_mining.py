@@ -22,7 +22,7 @@ from viper.evaluate.mining import (
     work_folder,
 )
 from viper.evaluate.row import Prediction, Row
-from viper.strategies.base import RunSettings
+from viper.strategies.settings import RunSettings
 
 PROGRAM = "def execute_command(image):\n    # said: find\n    return 'red'"
 

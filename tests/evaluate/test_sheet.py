@@ -24,7 +24,8 @@ from viper.llm.scripted import ScriptedLLM
 from viper.reasoner import Reasoner
 from viper.sandbox import Sandbox
 from viper.schema import Query
-from viper.strategies.base import Components, RunSettings
+from viper.strategies.base import Components
+from viper.strategies.settings import RunSettings
 from viper.tools.hub import ToolHub
 from viper.tools.models import ModelSet
 from viper.tools.settings import ToolSettings

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,9 @@ from viper.errors import ProfileError, UsageError
 from viper.profiles.document import read_profile
 from viper.profiles.wiring import Profile
 from viper.reasoner import RunOptions
-from viper.strategies.base import RunSettings
+from viper.strategies.explore import ExploreSettings
+from viper.strategies.seek.names import SeekSettings
+from viper.strategies.settings import RunSettings
 from viper.tools.settings import SENSITIVITIES, ToolSettings
 
 BASE = """\
@@ -52,19 +53,23 @@ WRONG = [
     ("run", 'prompt_style = "compcat"', "known: chat, compact, full"),
     ("run", 'router = "nope"', "unknown router 'nope'; known: bm25, embeddings"),
     ("run", 'graph = "nope"', "unknown graph 'nope'; known: FILE.toml, avis, every"),
-    ("run", 'without_actions = ["nope"]', "unknown action 'nope'; known: caption"),
+    (
+        "run",
+        'without_actions = ["nope"]',
+        "unknown action or group of actions 'nope'; known: ",
+    ),
     ("run", 'without_actions = "ocr"', "expected a list of words, got 'ocr'"),
     ("run", 'retrieval = "nope"', "known: bm25, embeddings, fixed"),
     ("run", 'example_order = "nope"', "known: falling, rising"),
-    ("run", "trials = -3", "trials is -3; expected 1 or more"),
-    ("run", "trials = 0", "trials is 0; expected 1 or more"),
+    ("run", "trials = -3", "trials is -3; expected 1 to 50"),
+    ("run", "trials = 0", "trials is 0; expected 1 to 50"),
     ("run", "temperature = -1.0", "temperature is -1.0; expected 0 to 2"),
     ("run", "temperature = nan", "temperature is nan; expected 0 to 2"),
     ("run", "retry_temperature = 9", "retry_temperature is 9; expected 0 to 2"),
     ("run", "votes = 0", "votes is 0; expected 1 to 25"),
-    ("run", "examples = -1", "examples is -1; expected 0 or more"),
+    ("run", "examples = -1", "examples is -1; expected 0 to 1000"),
     ("run", "max_tokens = 0", "max_tokens is 0; expected 1 or more"),
-    ("run", "max_turns = 0", "max_turns is 0; expected 1 or more"),
+    ("run", "max_turns = 0", "max_turns is 0; expected 1 to 1000"),
     ("run", "max_cost_usd = nan", "max_cost_usd is nan; 0 or more, 0 for no bound"),
     ("run", "api_budget = -1", "api_budget is -1; 0 or more"),
     ("run", "max_memory_gb = -1", "expected 0 (no bound) or more, got -1"),
@@ -113,6 +118,40 @@ def test_the_line_is_found_however_a_key_is_written(tmp_path: Path, line: str, a
     path.write_text(f'{line}\n[llm]\nbackend = "openai"\n')
     with pytest.raises(ProfileError, match=f"toml:{at}: run.trials: "):
         read_profile(str(path))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[run]\ngraph = "every"\nmax_steps = 5\nmax_turns = 3',
+        '[run]\nmax_steps = 5\n[run.seek]\ngraph = "every"\n[run.explore]\nmax_turns = 3',
+        'run = { seek = { graph = "every", max_steps = 5 }, max_turns = 3 }',
+    ],
+)
+def test_a_strategy_may_have_a_table_of_its_own(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(f'{text}\n[llm]\nbackend = "openai"\n')
+    run = read_profile(str(path)).run
+    assert run == RunSettings().changed(graph="every", max_steps=5, max_turns=3)
+    assert (run.of(SeekSettings).max_steps, run.of(ExploreSettings).max_turns) == (5, 3)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[seeker]\nbackend = 'openai'\n[run.seek]\nmax_steps = 0", ":4: run.seek.max_steps: max_"),
+        ("[run]\nseek = { max_step = 3 }", ":2: run.seek.max_step: unknown key; known: graph"),
+        ("[run]\nmax_steps = 3\n[run.seek]\nmax_steps = 3", ":4: run.seek.max_steps: stands in"),
+        ("[run]\nseek = 3", ":2: run.seek: expected a table [seek], got int"),
+        ("[run]\nmax_step = 3", ":2: run.max_step: unknown key; known: api, trials, "),
+    ],
+)
+def test_a_wrong_key_of_a_strategy_is_one_line(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(f'{text}\n[llm]\nbackend = "openai"\n')
+    with pytest.raises(ProfileError) as caught:
+        read_profile(str(path))
+    assert said in str(caught.value) and "\n" not in str(caught.value)
 
 
 def test_a_threshold_in_a_table_of_its_own_is_blamed_by_line(tmp_path: Path) -> None:
@@ -172,7 +211,7 @@ def test_what_seek_is_given_is_checked_without_a_run(
      ("max_seconds", -1.0), ("graph", None), ("without_actions", ("nope",))],
 )  # fmt: skip
 def test_a_call_is_held_to_the_same_bounds(name: str, value: object) -> None:
-    options = replace(RunOptions(), **{name: value})  # type: ignore[arg-type]
+    options = RunOptions(**{name: value})
     if value is None:
         assert options.settings(RunSettings()) == RunSettings()
         return

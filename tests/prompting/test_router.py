@@ -188,8 +188,8 @@ def test_prompts_of_one_reasoner_share_a_router() -> None:
     from typing import Any
 
     from viper.schema import Query
-    from viper.strategies.base import RunSettings
     from viper.strategies.prompts import routed
+    from viper.strategies.settings import RunSettings
 
     counted: list[str] = []
 

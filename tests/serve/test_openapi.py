@@ -19,6 +19,7 @@ from schemathesis.specs.openapi.checks import (
 from tests.serve.bench import Served, served
 from viper.record import RunRecord
 from viper.schema import EXAMPLE_ORDERS, RETRIEVALS, ToolCall, Trial
+from viper.strategies.settings import all_settings
 
 CHECKS = [
     not_a_server_error,
@@ -85,9 +86,13 @@ def test_every_endpoint_and_error_is_described(open_server: Served) -> None:
         *("media", "path", "query", "task", "options"),
         *("api", "strategy", "trials", "temperature", "seed"),
         *("feedback", "self_tune", "votes", "examples", "retrieval", "example_order"),
-        *("max_llm_calls", "max_llm_tokens", "max_steps"),
+        *("max_llm_calls", "max_llm_tokens", "max_cost_usd", "max_steps", "without_actions"),
         *("max_turns", "max_seconds", "fallback"),
+        *("correct_demonstrations", "incorrect_demonstrations"),
     }
+    assert fields["max_llm_calls"]["anyOf"][0]["minimum"] == 0
+    paths = {one.name for one in all_settings().values() if one.declaration.is_path}
+    assert paths and not paths & set(fields)
 
 
 def test_every_field_of_a_record_is_described(open_server: Served) -> None:

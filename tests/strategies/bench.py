@@ -11,7 +11,8 @@ from viper.api.library import Library
 from viper.llm.scripted import ScriptedLLM
 from viper.reasoner import Reasoner
 from viper.sandbox import Limits, Sandbox
-from viper.strategies.base import Components, RunSettings
+from viper.strategies.base import Components
+from viper.strategies.settings import RunSettings
 from viper.testing.fake_models import (
     FakeAnswerer,
     FakeDepth,
@@ -76,7 +77,7 @@ class Bench:
                 llm=self.llm,
                 hub=ToolHub(models, tools, library.tool_routines),
                 sandbox=self.sandbox,
-                settings=RunSettings(**{"prompt_style": "compact", **settings}),
+                settings=RunSettings().changed(**{"prompt_style": "compact", **settings}),
                 profile_name="bench",
                 library=library,
                 **(parts or {}),

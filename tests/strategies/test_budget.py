@@ -13,8 +13,9 @@ from viper.models.media import media_from
 from viper.reasoner import RunResult
 from viper.record import result_record
 from viper.schema import Query, Trial
-from viper.strategies.base import RunContext, RunSettings, UsageMeter
+from viper.strategies.base import RunContext, UsageMeter
 from viper.strategies.program import ProgramStrategy
+from viper.strategies.settings import RunSettings
 
 BROKEN = "def execute_command(image):\n    return nonsense\n"
 FAINT = "def execute_command(image):\n    return ImagePatch(image).find('faint ball')[0]\n"

@@ -11,7 +11,7 @@ from tests.strategies.bench import HEIGHT, WIDTH, Bench, picture
 from viper.commands.present import answer_line, details
 from viper.errors import UnknownNameError, UsageError
 from viper.record import result_record
-from viper.strategies.base import RunSettings
+from viper.strategies.settings import RunSettings
 from viper.testing.fake_models import FakeAnswerer
 
 BROKEN = "def execute_command(image):\n    return nonsense\n"

@@ -12,7 +12,7 @@ from viper.errors import UsageError
 from viper.reasoner import RunResult
 from viper.record import result_record
 from viper.schema import Answer, to_json
-from viper.strategies.base import RunSettings
+from viper.strategies.settings import RunSettings
 from viper.strategies.voting import Vote, central, groups_of, is_decided, short_text
 from viper.strategies.writing import attempt_sampling
 

@@ -141,7 +141,7 @@ def _found(given: dict[str, Any]) -> list[First]:
         tryout = Tryout(
             components,
             metric(plan.drawn.evaluation.metric),
-            replace(plan.drawn.evaluation.options, seed=given["seed"]),
+            plan.drawn.evaluation.options.changed(seed=given["seed"]),
             plan.work / "tried.jsonl",
             given["budget"],
             sum(row.usage.llm_calls for row in rows),
@@ -205,8 +205,8 @@ def _options(given: dict[str, Any], components: Components) -> RunOptions:
                 raise
             strategy = "program"
             click.echo("the profile's writer does not plan: programs only", err=True)
-    return replace(
-        zero_shot(), strategy=strategy, correct_demonstrations=0, incorrect_demonstrations=0
+    return zero_shot().changed(
+        strategy=strategy, correct_demonstrations=0, incorrect_demonstrations=0
     )
 
 

@@ -75,6 +75,7 @@ def workflows(name: str, **given: Any) -> int:
     from viper.evaluate.evaluation import Evaluation, read_ids
     from viper.evaluate.workflows import Making, make_workflows, utilisation
     from viper.reasoner import Reasoner, RunOptions
+    from viper.strategies.explore import ExploreSettings
 
     splits = data_set(name).splits
     split = given["split"] or named_like(splits, "train")
@@ -100,7 +101,8 @@ def workflows(name: str, **given: Any) -> int:
     cancel = threading.Event()
     told: dict[str, Any] = {}
     with Reasoner(open_profile(given), preload=False) as reasoner:
-        most = given["max_turns"] or reasoner.components.settings.max_turns
+        settings = reasoner.components.settings
+        most = given["max_turns"] or settings.of(ExploreSettings).max_turns
         if given["checks_by"] == "llm":
             most *= 2
         budget = Budget(llm_calls=given["budget"], calls_an_item=most)

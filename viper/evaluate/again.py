@@ -40,8 +40,7 @@ class Again:
         reasoner, query = self.reasoner, self.first.query
         if shown:
             reasoner = Reasoner(_showing(reasoner.components, shown), preload=False)
-        asked = replace(
-            self.options,
+        asked = self.options.changed(
             task=query.task,
             options=query.options,
             seed=self.first.seed,

@@ -145,7 +145,7 @@ def current_value(components: Components, name: str) -> float:
 def _changed(
     components: Components, drawn: Drawn, name: str, value: float
 ) -> tuple[Components, Drawn]:
-    options = replace(drawn.evaluation.options, self_tune=False)
+    options = drawn.evaluation.options.changed(self_tune=False)
     if name == TEMPERATURE:
-        return components, drawn.under(replace(options, temperature=value))
+        return components, drawn.under(options.changed(temperature=value))
     return components.with_thresholds({name: value}), drawn.under(options)

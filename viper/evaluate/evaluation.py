@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -114,7 +113,7 @@ def manifest_of(
     """
     components, options = reasoner.components, evaluation.options
     settings = options.settings(components.settings)
-    changed = dataclasses.asdict(settings)
+    changed = settings.flat(options.strategy)
     for name in ("seed", "api"):
         del changed[name]
     return Manifest(
@@ -162,7 +161,7 @@ def prompt_hash(reasoner: Reasoner, samples: Sequence[Sample], options: RunOptio
     digest = hashlib.sha256()
     for task, media in sorted({(sample.task, sample.media) for sample in samples}):
         choices = ("first", "second") if task == "choice" else ()
-        asked = replace(options, task=task, options=choices, sample_id=None, seed=0)
+        asked = options.changed(task=task, options=choices, sample_id=None, seed=0)
         digest.update(reasoner.prompt(_PROBE_MEDIA[media], _PROBE, asked).encode())
     return digest.hexdigest()
 

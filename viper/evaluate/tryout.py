@@ -105,8 +105,7 @@ class Tryout:
             demonstrations=OnTrial(tried, NoDemonstrations()),
             examples=_OneExample(tried[0].example),
         )
-        options = replace(
-            self._options,
+        options = self._options.changed(
             examples=0 if plans else 1,
             correct_demonstrations=1,
             incorrect_demonstrations=1,
@@ -127,7 +126,7 @@ class Tryout:
 
         def run() -> Outcome:
             reasoner = Reasoner(self._components, preload=False)
-            options = replace(self._options, correct_demonstrations=0, incorrect_demonstrations=0)
+            options = self._options.changed(correct_demonstrations=0, incorrect_demonstrations=0)
             found = reasoner.carry_out(plan, sample.load(), sample.text, _about(sample, options))
             return self._outcome(key, sample, found)
 

@@ -24,6 +24,7 @@ from viper.models.media import media_from
 from viper.reasoner import Reasoner, RunOptions
 from viper.schema import Usage
 from viper.storage.json_lines import append_line, read_lines
+from viper.strategies.explore import ExploreSettings
 from viper.strategies.explore.agent import Checker
 from viper.tuning.agent.checker import LabelChecker, LanguageChecker
 from viper.tuning.agent.workflow import MANNERS, Workflow, outcome_of
@@ -200,8 +201,7 @@ def workflow_of(
         checker = asked = LanguageChecker(reasoner.components.llm, sample.query, label)
     elif making.manner == "discrepancy":
         checker = LabelChecker(sample.query, desired)
-    options = replace(
-        making.options,
+    options = making.options.changed(
         task=sample.task,
         options=sample.options,
         seed=making.seed,
@@ -329,7 +329,7 @@ def _maker(reasoner: Reasoner, making: Making) -> str:
     checks = f", checked by {making.checks_by}" if making.manner == "discrepancy" else ""
     return (
         f"{agent.model_id}, api {settings.api}, temperature {settings.temperature:g}, "
-        f"{settings.max_turns} turns{checks}"
+        f"{settings.of(ExploreSettings).max_turns} turns{checks}"
     )
 
 

@@ -24,8 +24,7 @@ from viper.errors import ProfileError, UnknownNameError, UsageError
 from viper.models.loading import LoadOptions
 from viper.prompting.builder import STYLES
 from viper.sandbox import Limits
-from viper.strategies.base import RunSettings
-from viper.strategies.seek.sequence import load_route
+from viper.strategies.settings import RunSettings, all_settings, declared, strategy_settings
 from viper.tools.models import ROLES
 from viper.tools.settings import SENSITIVITIES, Sensitivity, ToolSettings
 
@@ -157,8 +156,6 @@ class _Reader:
         preload = run.pop("preload", False)
         if not isinstance(preload, bool):
             self._fail("preload", "run", f"expected true or false, got {preload!r}")
-        if "average_box" in run:
-            run["average_box"] = self._numbers(run["average_box"], "average_box", "run")
         max_memory_gb = run.pop("max_memory_gb", 0)
         if isinstance(max_memory_gb, bool) or not isinstance(max_memory_gb, int | float):
             self._fail("max_memory_gb", "run", f"expected a number, got {max_memory_gb!r}")
@@ -166,8 +163,6 @@ class _Reader:
             self._fail(
                 "max_memory_gb", "run", f"expected 0 (no bound) or more, got {max_memory_gb}"
             )
-        if "without_actions" in run:
-            run["without_actions"] = self._texts(run["without_actions"], "without_actions", "run")
         if "llm" not in data:
             self._fail("llm", "", "missing; a profile needs a language model")
         tools = dict(self._table(data, "tools"))
@@ -192,14 +187,24 @@ class _Reader:
         )
 
     def _run(self, table: dict[str, Any]) -> RunSettings:
-        """The settings; a graph by name is looked up here, a file where it is used."""
-        settings: RunSettings = self._record(RunSettings, table, "run")
-        if not settings.graph.endswith(".toml"):
-            try:
-                load_route(settings.graph)
-            except UnknownNameError as error:
-                self._fail("graph", "run", str(error))
-        return settings
+        """The settings; those of a strategy stand in a table of its own or among the others."""
+        self._only(table, (*all_settings(), *strategy_settings()), "run")
+        own: dict[str, Any] = {}
+        for strategy, kind in strategy_settings().items():
+            names = {one.name for one in declared(kind)}
+            flat = {name: table.pop(name) for name in names & table.keys()}
+            values = self._table(table, strategy, "run")
+            table.pop(strategy, None)
+            twice = sorted(flat.keys() & values.keys())
+            if twice:
+                self._fail(twice[0], f"run.{strategy}", "stands in [run] as well; keep one of them")
+            in_table = self._record(kind, values, f"run.{strategy}")
+            fixed = {name: getattr(in_table, name) for name in values}
+            settings = self._record(kind, flat, "run", **fixed)
+            if settings != kind():
+                own[strategy] = settings
+        run: RunSettings = self._record(RunSettings, table, "run", own=own)
+        return run
 
     def _roles(self, table: dict[str, Any]) -> dict[str, BackendChoice]:
         self._only(table, ROLES, "roles")
@@ -282,8 +287,14 @@ class _Reader:
     def _record(self, kind: Any, values: dict[str, Any], section: str, **fixed: Any) -> Any:
         fields = {item.name: item for item in dataclasses.fields(kind) if item.name not in fixed}
         self._only(values, fields, section)
+        values = dict(values)
         for key, value in values.items():
-            expected = _expected(str(fields[key].type))
+            annotation = str(fields[key].type)
+            if annotation.startswith("tuple[str,"):
+                values[key] = self._texts(value, key, section)
+            elif annotation.startswith("tuple[float,"):
+                values[key] = self._numbers(value, key, section)
+            expected = _expected(annotation)
             if expected and (
                 not isinstance(value, expected)
                 or (isinstance(value, bool) and bool not in expected)
@@ -315,10 +326,10 @@ class _Reader:
             except UsageError as error:
                 self._fail(key, section, str(error))
 
-    def _table(self, data: dict[str, Any], key: str) -> dict[str, Any]:
+    def _table(self, data: dict[str, Any], key: str, section: str = "") -> dict[str, Any]:
         value = data.get(key, {})
         if not isinstance(value, dict):
-            self._fail(key, "", f"expected a table [{key}], got {type(value).__name__}")
+            self._fail(key, section, f"expected a table [{key}], got {type(value).__name__}")
         return dict(value)
 
     def _text(self, data: dict[str, Any], key: str, default: str) -> str:
@@ -338,10 +349,11 @@ class _Reader:
 
     def _line(self, key: str, section: str) -> int:
         """The line that defines a key, looked for after its section's header; 1 if not found."""
+        section = section.removeprefix("run.")
         quoted = re.escape(key)
         table = rf'(?:{re.escape(section)}\s*\.\s*)?"?{quoted}"?'
         defines = re.compile(rf'(^|[{{,\s.])"?{quoted}"?\s*=|^\s*\[+\s*{table}\s*\]')
-        header = re.compile(rf'^\s*\[+.*{re.escape(section)}|"?{re.escape(section)}"?\s*[=.]')
+        header = re.compile(rf'^\s*\[+.*\b{re.escape(section)}\b|"?{re.escape(section)}"?\s*[=.]')
         inside = not section
         for number, line in enumerate(self._lines, start=1):
             if line.lstrip().startswith("#"):

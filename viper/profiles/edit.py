@@ -10,6 +10,7 @@ import tomlkit
 
 from viper.api.library import split_api
 from viper.profiles.document import LANGUAGE_MODELS
+from viper.strategies.settings import all_settings
 from viper.tools.settings import Sensitivity
 
 
@@ -58,8 +59,10 @@ def _write_whole_paths(document: Any, base: Path) -> None:
         run["bank"] = str((base / bank).resolve())
     if api is not None and ".py" in api:
         run["api"] = whole_api(api, base)
-    for key in ("graph", "decisions"):
-        _write_whole(run, key, base)
+    for one in all_settings().values():
+        if one.declaration.is_path:
+            for table in (run, run.get(one.strategy, {})):
+                _write_whole(table, one.name, base)
     writers = (document.get(name, {}) for name in LANGUAGE_MODELS)
     for choice in (*writers, *document.get("roles", {}).values()):
         _write_whole(choice, "model", base)

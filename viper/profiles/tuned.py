@@ -13,7 +13,7 @@ from viper.models.loading import LoadOptions
 from viper.profiles.document import BackendChoice
 from viper.profiles.edit import whole_api, with_values
 from viper.profiles.wiring import Profile
-from viper.strategies.base import RunSettings
+from viper.strategies.settings import RunSettings
 from viper.tuning.agent.training import Tuned
 
 EXPLORER = "explorer"

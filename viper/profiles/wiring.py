@@ -40,8 +40,7 @@ from viper.profiles.sharing import SharedModel, on_shared_model, shared_model
 from viper.sandbox import Sandbox
 from viper.sandbox.sandbox import Mode
 from viper.strategies.base import Components, ExampleSource, NoExamples
-from viper.strategies.seek.decisions import decisions_of
-from viper.strategies.seek.sequence import load_route
+from viper.strategies.settings import RunSettings, all_settings
 from viper.tools.hub import ToolHub
 from viper.tools.models import ModelSet
 from viper.tuning.prompt_pool import FOLDER as PROMPTS
@@ -104,12 +103,7 @@ class Profile:
             sandbox=Sandbox(
                 limits=document.limits, prelude=library.prelude(), mode=self.sandbox_mode
             ),
-            settings=replace(
-                document.run,
-                api=self.api or document.run.api,
-                graph=self._beside(document.run.graph),
-                decisions=self._beside(document.run.decisions),
-            ),
+            settings=replace(self._run_settings(), api=self.api or document.run.api),
             examples=PoolExamples(pool, self._examples()) if self.learned else self._examples(),
             profile_name=document.name,
             preload=document.preload,
@@ -143,7 +137,7 @@ class Profile:
             *[partial(self._check_backend, role, choice) for role, choice in self.choices()],
             self._examples,
             self.library,
-            self._check_seeking,
+            *[own.check_files for own in self._run_settings().own.values()],
         ]
         found = []
         for check in checks:
@@ -240,12 +234,16 @@ class Profile:
         if missing is not None:
             raise missing
 
-    def _check_seeking(self) -> None:
+    def _run_settings(self) -> RunSettings:
+        """The profile's settings with whole paths where they name files."""
         run = self.document.run
-        route = load_route(self._beside(run.graph))
-        if run.without_actions:
-            route.without(run.without_actions)
-        decisions_of(self._beside(run.decisions))
+        return run.changed(
+            **{
+                one.name: self._beside(value)
+                for one in all_settings().values()
+                if one.declaration.is_path and (value := run.flat(one.strategy)[one.name])
+            }
+        )
 
     def _load(self, role: str, choice: BackendChoice) -> Any:
         source = self.model_source(choice)

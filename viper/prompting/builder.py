@@ -31,7 +31,7 @@ from viper.prompting.compact import (
     one_line,
 )
 from viper.sandbox.outcome import describe_failure
-from viper.schema import Failure, Query
+from viper.schema import PROMPT_STYLES, Failure, Query
 
 __all__ = [
     "STYLES",
@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 Style = Literal["compact", "full", "chat"]
-STYLES: tuple[str, ...] = ("compact", "full", "chat")
+STYLES = PROMPT_STYLES
 
 _ENTRY_POINTS = {"choice": "execute_command(video, question, possible_answers)"}
 _MEDIA = {"choice": "a video"}

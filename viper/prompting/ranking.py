@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from viper.errors import UnknownNameError, UsageError
+from viper.schema import RANKERS
 
 Embed = Callable[[Sequence[str]], NDArray[np.float32]]
 """Texts to rows of unit length, float32 ``[N, D]``."""
@@ -21,8 +22,6 @@ Scores = Callable[[str], list[float]]
 
 Rank = Callable[[Sequence[str]], Scores]
 """Texts, read once, to what scores them for any number of queries."""
-
-RANKERS = ("bm25", "embeddings")
 
 
 def ranker(name: str, embed: Embed | None = None) -> Rank:

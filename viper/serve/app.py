@@ -18,7 +18,15 @@ from viper.record import RunRecord
 from viper.schema import Trial
 from viper.serve.answers import JobAnswer, JobStream
 from viper.serve.edge import Edge, error_response
-from viper.serve.forms import ExecForm, Form, RunForm, checked_form, media_of, request_body
+from viper.serve.forms import (
+    RUN_FORM,
+    ExecForm,
+    Form,
+    RunForm,
+    checked_form,
+    media_of,
+    request_body,
+)
 from viper.serve.jobs import Job, Work
 from viper.serve.metrics import CONTENT_TYPE
 from viper.serve.note import note_of
@@ -102,11 +110,11 @@ def _add_run(app: FastAPI, service: Service) -> None:
         "/v1/run",
         response_model=RunRecord,
         responses={200: _EVENT_STREAM, **_FORM},
-        openapi_extra=request_body(RunForm, service.settings),
+        openapi_extra=request_body(RUN_FORM, service.settings),
     )
     async def run(request: Request) -> Response:
         """Answer a query about pictures or a video."""
-        job = await submitted(request, service, RunForm, run_work)
+        job = await submitted(request, service, RUN_FORM, run_work)
         return _answer(JobStream if _wants_events(request) else JobAnswer, job, request, service)
 
 

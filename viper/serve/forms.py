@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from starlette.datastructures import FormData, UploadFile
 
 from viper.errors import UsageError
 from viper.reasoner import MAX_QUERY_CHARACTERS, RunOptions
-from viper.schema import MAX_VOTES, Task
+from viper.schema import Task
 from viper.serve.settings import ServeSettings
 from viper.serve.uploads import Intake, under_roots
+from viper.strategies.settings import Setting, all_settings
 
-MAX_SEED = 2**31 - 1
-MAX_BOUND = 2**31 - 1
 MAX_OPTIONS = 64
-MAX_EXAMPLES = 1_000
+MAX_TEXT = 200
 MAX_PROGRAM_CHARACTERS = 64 * 1024
 
-_REPEATABLE = frozenset({"options", "path"})
+_REPEATABLE = {
+    "options",
+    "path",
+    *(one.name for one in all_settings().values() if get_origin(one.type) is tuple),
+}
 
 Option = Annotated[str, Field(min_length=1, max_length=500)]
 RootPath = Annotated[str, Field(min_length=1, max_length=1000)]
@@ -39,7 +42,7 @@ class _Form(BaseModel):
 
 
 class RunForm(_Form):
-    """Fields of ``POST /v1/run``, files left out."""
+    """Fields of ``POST /v1/run``, files and settings left out; see :data:`RUN_FORM`."""
 
     query: str = Field(
         min_length=1,
@@ -47,73 +50,38 @@ class RunForm(_Form):
         pattern=r"\S",
         description="The question, or what to find.",
     )
-    api: str | None = Field(None, max_length=200, description="Names listed in the prompt.")
     strategy: str = Field("program", max_length=50, description="How to go about it.")
-    trials: int | None = Field(None, ge=1, le=50, description="Programs written at most.")
-    temperature: float | None = Field(
-        None, ge=0, le=2, allow_inf_nan=False, description="Of the first program."
-    )
-    seed: int | None = Field(None, ge=0, le=MAX_SEED, description="Of sampling.")
-    feedback: bool | None = Field(
-        None, description="Show the failed program and its error when asking for another."
-    )
-    self_tune: bool | None = Field(
-        None, description="Lower a threshold that is to blame and run the same program again."
-    )
-    votes: int | None = Field(
-        None, ge=1, le=MAX_VOTES, description="Answer so often at most; the commonest counts."
-    )
-    examples: int | None = Field(
-        None, ge=0, le=MAX_EXAMPLES, description="In-context examples shown at most."
-    )
-    retrieval: Literal["fixed", "bm25", "embeddings"] | None = Field(
-        None, description="Examples: the bank's first, or those most like the query."
-    )
-    example_order: Literal["rising", "falling"] | None = Field(
-        None, description="rising: the best example stands last, next to the query."
-    )
-    max_llm_calls: int | None = Field(
-        None, ge=1, le=MAX_BOUND, description="Requests to the program writer at most."
-    )
-    max_llm_tokens: int | None = Field(
-        None, ge=1, le=MAX_BOUND, description="Its tokens, after which it is asked no more."
-    )
-    max_steps: int | None = Field(
-        None, ge=1, le=1_000, description="Actions of strategy seek at most."
-    )
-    max_turns: int | None = Field(
-        None, ge=1, le=1_000, description="Turns of strategy explore at most."
-    )
-    max_seconds: float | None = Field(
-        None, gt=0, le=86_400, description="After which strategy explore takes no further turn."
-    )
-    fallback: Literal["none", "vipergpt"] | None = Field(
-        None, description="What answers when every trial failed."
-    )
 
     def run_options(self) -> RunOptions:
         """As the Reasoner takes them."""
-        return RunOptions(
-            task=self.task,
-            options=tuple(self.options),
-            api=self.api,
-            strategy=self.strategy,
-            trials=self.trials,
-            temperature=self.temperature,
-            seed=self.seed,
-            feedback=self.feedback,
-            self_tune=self.self_tune,
-            votes=self.votes,
-            examples=self.examples,
-            retrieval=self.retrieval,
-            example_order=self.example_order,
-            max_llm_calls=self.max_llm_calls,
-            max_llm_tokens=self.max_llm_tokens,
-            max_steps=self.max_steps,
-            max_turns=self.max_turns,
-            max_seconds=self.max_seconds,
-            fallback=self.fallback,
-        )
+        return RunOptions(**self.model_dump(exclude={"query", "path"}))
+
+
+def _field(one: Setting) -> tuple[Any, Any]:
+    """Type and field of a setting in the form; None keeps the server's value."""
+    declared = one.declaration
+    kind: Any = one.type
+    if declared.choices:
+        kind = Literal[tuple(declared.choices)]
+    elif kind is str:
+        kind = Annotated[str, Field(max_length=MAX_TEXT)]
+    elif kind is float:
+        kind = Annotated[float, Field(allow_inf_nan=False)]
+    if get_origin(one.type) is tuple:
+        kind = Annotated[list[kind], Field(max_length=MAX_OPTIONS)]
+    elif declared.least is not None:
+        kind = Annotated[kind, Field(ge=declared.least, le=declared.most)]
+    return kind | None, Field(None, description=one.help.replace("`", ""))
+
+
+_FIELDS: dict[str, Any] = {
+    one.name: _field(one) for one in all_settings().values() if one.declaration.http
+}
+
+RUN_FORM = create_model(
+    "RunForm", __base__=RunForm, __doc__="Fields of ``POST /v1/run``, files left out.", **_FIELDS
+)
+"""The form with a field for each setting that HTTP offers."""
 
 
 class ExecForm(_Form):

@@ -3,20 +3,24 @@
 ``program`` (ViperGPT), ``plan`` (CLOVA), ``seek`` (AVIS), ``explore`` (DWIM), and models alone.
 
 An installed package adds one by an entry point of the group ``viper.strategies`` that
-names a class with :class:`viper.strategies.base.Strategy`'s attributes.
+names a class with :class:`viper.strategies.base.Strategy`'s attributes. The class may have two
+more: ``settings``, a subclass of :class:`viper.strategies.settings.Settings`, and ``role``, the
+table of a profile that names a language model for it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, NamedTuple
+from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from viper.errors import UnknownNameError
 
 if TYPE_CHECKING:
     from viper.strategies.base import Strategy
+    from viper.strategies.settings import Settings
 
 ENTRY_POINTS = "viper.strategies"
 
@@ -28,11 +32,15 @@ class Shipped(NamedTuple):
         target: ``module:Class``.
         summary: what it does, in a line.
         writes_programs: whether a language model is asked for programs.
+        settings: ``module:Class`` of its own settings; "" where it has none.
+        role: the table of a profile that names its language model; "" for the program writer.
     """
 
     target: str
     summary: str
     writes_programs: bool = False
+    settings: str = ""
+    role: str = ""
 
 
 STRATEGIES: Mapping[str, Shipped] = {
@@ -45,14 +53,20 @@ STRATEGIES: Mapping[str, Shipped] = {
         "viper.strategies.plan:PlanStrategy",
         "write a numbered plan, then the program that carries it out, and correct it",
         writes_programs=True,
+        settings="viper.strategies.demonstrations:PlanSettings",
+        role="planner",
     ),
     "seek": Shipped(
         "viper.strategies.seek.strategy:SeekStrategy",
         "look for what the picture alone cannot tell, one step after the other",
+        settings="viper.strategies.seek.names:SeekSettings",
+        role="seeker",
     ),
     "explore": Shipped(
         "viper.strategies.explore.strategy:ExploreStrategy",
         "act turn by turn, see what each turn gave, and go on from there",
+        settings="viper.strategies.explore:ExploreSettings",
+        role="explorer",
     ),
     "detector": Shipped(
         "viper.strategies.end_to_end:DetectorStrategy",
@@ -84,11 +98,51 @@ def strategy(name: str) -> Strategy:
         UnknownNameError: listing the known ones.
     """
     if name in STRATEGIES:
-        module, _, class_name = STRATEGIES[name].target.partition(":")
-        shipped: Strategy = getattr(import_module(module), class_name)()
+        shipped: Strategy = _imported(STRATEGIES[name].target)()
         return shipped
-    installed = {point.name: point for point in entry_points(group=ENTRY_POINTS)}
-    if name not in installed:
-        raise UnknownNameError("strategy", name, [*STRATEGIES, *installed])
-    found: Strategy = installed[name].load()()
+    if name not in installed_strategies():
+        raise UnknownNameError("strategy", name, strategy_names())
+    found: Strategy = installed_strategies()[name].load()()
     return found
+
+
+def strategy_names() -> tuple[str, ...]:
+    """Return the names of all strategies, those of installed packages last."""
+    return (*STRATEGIES, *(name for name in installed_strategies() if name not in STRATEGIES))
+
+
+@cache
+def installed_strategies() -> Mapping[str, EntryPoint]:
+    """Return the entry points of the strategies that installed packages offer."""
+    return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
+
+
+def settings_class(name: str) -> type[Settings] | None:
+    """Return the class of a strategy's own settings, or None where it has none."""
+    if name in STRATEGIES:
+        target = STRATEGIES[name].settings
+        return _imported(target) if target else None
+    found: type[Settings] | None = _attribute(name, "settings", None)
+    return found
+
+
+def model_roles() -> tuple[str, ...]:
+    """Return the roles of language models that strategies have beside the program writer."""
+    installed = [_attribute(name, "role", "") for name in installed_strategies()]
+    shipped = [one.role for one in STRATEGIES.values()]
+    return tuple(dict.fromkeys(role for role in [*shipped, *installed] if role))
+
+
+def _attribute(name: str, attribute: str, default: Any) -> Any:
+    if name not in installed_strategies():
+        return default
+    try:
+        kind = installed_strategies()[name].load()
+    except Exception:  # noqa: BLE001  # a broken package must not break the other strategies
+        return default
+    return getattr(kind, attribute, default)
+
+
+def _imported(target: str) -> Any:
+    module, _, name = target.partition(":")
+    return getattr(import_module(module), name)

@@ -4,13 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
-from viper.prompting.ranking import Embed
 from viper.schema import Example, Query
+from viper.strategies.settings import MAX_EXAMPLES, Settings, setting
+
+if TYPE_CHECKING:
+    from viper.prompting.ranking import Embed
 
 Part = Literal["plan", "program"]
 PARTS: tuple[Part, ...] = ("plan", "program")
+
+
+@dataclass(frozen=True)
+class PlanSettings(Settings):
+    """Settings of strategy ``plan``; the defaults are CLOVA's."""
+
+    correct_demonstrations: int = setting(
+        4, "Demonstrations that worked, at most.", least=0, most=MAX_EXAMPLES, cli=False
+    )
+    incorrect_demonstrations: int = setting(
+        4, "Those that failed, with their critique.", least=0, most=MAX_EXAMPLES, cli=False
+    )
 
 
 @dataclass(frozen=True)

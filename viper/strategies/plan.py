@@ -25,10 +25,11 @@ from viper.prompting.plans import (
     read_plan,
 )
 from viper.schema import Example, Failure, Trial
-from viper.strategies.base import Components, RunContext, RunSettings
-from viper.strategies.demonstrations import Demonstration, Part, WantedDemonstrations
+from viper.strategies.base import Components, RunContext
+from viper.strategies.demonstrations import Demonstration, Part, PlanSettings, WantedDemonstrations
 from viper.strategies.program import corrected
 from viper.strategies.prompts import asked_as, fit_prompt, is_lines
+from viper.strategies.settings import RunSettings
 from viper.strategies.writing import (
     REDRAWS,
     Place,
@@ -179,6 +180,7 @@ def _to_carry_out(
 def _best(components: Components, context: RunContext, part: Part) -> list[Demonstration]:
     """The demonstrations for a prompt, correct and incorrect ones in turn, the best first."""
     settings, query = context.settings, asked_as(context.query)
+    own = settings.of(PlanSettings)
     retrieval = settings.retrieval
     if retrieval == "fixed":  # a pool grows with every task and has no fixed order
         retrieval = "bm25" if components.embed is None else "embeddings"
@@ -187,8 +189,8 @@ def _best(components: Components, context: RunContext, part: Part) -> list[Demon
         part,
         query.task,
         settings.api,
-        settings.correct_demonstrations,
-        settings.incorrect_demonstrations if is_shown else 0,
+        own.correct_demonstrations,
+        own.incorrect_demonstrations if is_shown else 0,
         retrieval,
         components.embed,
     )

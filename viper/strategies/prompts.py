@@ -13,7 +13,8 @@ from viper.llm.protocol import LLM
 from viper.prompting.budget import fit_examples, in_order
 from viper.prompting.builder import Feedback, build_prompt
 from viper.schema import Example, Query
-from viper.strategies.base import Components, RunContext, RunSettings, Wanted
+from viper.strategies.base import Components, RunContext, Wanted
+from viper.strategies.settings import RunSettings
 
 
 class ShowsProgram(Protocol):

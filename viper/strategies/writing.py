@@ -12,8 +12,9 @@ from viper.prompting.builder import Feedback
 from viper.prompting.compact import END_OF_PROGRAM
 from viper.prompting.extract import extract_code
 from viper.schema import Trial, Usage
-from viper.strategies.base import Components, RunContext, RunSettings
+from viper.strategies.base import Components, RunContext
 from viper.strategies.prompts import write_prompt
+from viper.strategies.settings import RunSettings
 
 REDRAWS = 3
 """How often a program that has failed already is drawn anew within one attempt."""

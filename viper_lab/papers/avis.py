@@ -24,7 +24,7 @@ _SEEK = RunOptions(strategy="seek", trials=1, self_tune=False)
 
 
 def _cell(name: str, graph: str = "avis", without: Sequence[str] = ()) -> Cell:
-    return Cell(name, replace(_SEEK, graph=graph, without_actions=tuple(without)))
+    return Cell(name, _SEEK.changed(graph=graph, without_actions=tuple(without)))
 
 
 SEEK = _cell("seek")

@@ -316,7 +316,7 @@ def mined_from(samples: Sequence[Sample], mining: Mining, seed: int) -> list[Sam
 def _mined_as(pool: Drawn, mining: Mining) -> Drawn:
     """The pool, answered once without examples, or several times warm."""
     warmth = WARM if mining.programs > 1 else 0.0
-    drawn = pool.under(replace(zero_shot(warmth), api=mining.api))
+    drawn = pool.under(zero_shot(warmth).changed(api=mining.api))
     (first,) = pool.evaluation.seeds
     seeds = tuple(first + number * _APART for number in range(mining.programs))
     return replace(drawn, evaluation=replace(drawn.evaluation, seeds=seeds))

@@ -48,7 +48,7 @@ class Renaming:
         """The counterpart of the row with mined examples."""
         return Cell(
             f"mined again, renamed in {self.words}",
-            replace(ACE_CELL.options, api=self.api),
+            ACE_CELL.options.changed(api=self.api),
             replace(ACE, api=self.api),
             writer=self.writer,
         )

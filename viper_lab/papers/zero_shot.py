@@ -30,16 +30,16 @@ BASE = RunOptions(api="vipergpt", examples=0, trials=1, self_tune=False, tempera
 
 def with_examples(options: RunOptions) -> RunOptions:
     """The same with the bank's first examples, as many as the profile shows."""
-    return replace(options, examples=None, retrieval="fixed")
+    return options.changed(examples=None, retrieval="fixed")
 
 
-ABSTRACT = replace(BASE, api="abstract")
+ABSTRACT = BASE.changed(api="abstract")
 
 VIPERGPT_CELL = Cell("ViperGPT API", BASE)
 ABSTRACT_CELL = Cell("+ abstract API", ABSTRACT)
 ACE_CELL = Cell("+ ACE", with_examples(ABSTRACT), ACE)
-DEBUG_CELL = Cell("+ self-debugging", replace(ACE_CELL.options, trials=TRIALS), ACE)
-TUNE_CELL = Cell("+ self-tuning", replace(DEBUG_CELL.options, self_tune=True), ACE)
+DEBUG_CELL = Cell("+ self-debugging", ACE_CELL.options.changed(trials=TRIALS), ACE)
+TUNE_CELL = Cell("+ self-tuning", DEBUG_CELL.options.changed(self_tune=True), ACE)
 
 STEPS: tuple[Cell, ...] = (VIPERGPT_CELL, ABSTRACT_CELL, ACE_CELL, DEBUG_CELL, TUNE_CELL)
 """Table 2, each row on top of the one before."""
@@ -178,10 +178,10 @@ def number_of_examples() -> Table:
     """Figure 3, and retrieval by similarity instead of the same examples for all."""
     cells = {"0 examples": ABSTRACT_CELL}
     for count in (1, 2, 4, 8, 16):
-        options = replace(ACE_CELL.options, examples=count)
+        options = ACE_CELL.options.changed(examples=count)
         cells[f"{count} examples"] = Cell(f"{count} examples", options, ACE)
     for count in (4, 8):
-        options = replace(ACE_CELL.options, examples=count, retrieval="bm25")
+        options = ACE_CELL.options.changed(examples=count, retrieval="bm25")
         cells[f"{count} by BM25"] = Cell(f"{count} examples by BM25", options, ACE)
     return Table("figure 3", "number of examples", cells, steps=[("0 examples", "16 examples")])
 
@@ -192,16 +192,16 @@ def trials() -> Table:
     cells = {
         "from scratch": DEBUG_CELL,
         "from scratch, dynamic threshold": TUNE_CELL,
-        "feedback": Cell("feedback", replace(debug, feedback=True), ACE),
+        "feedback": Cell("feedback", debug.changed(feedback=True), ACE),
         "feedback, dynamic threshold": Cell(
-            "feedback, dynamic threshold", replace(tune, feedback=True), ACE
+            "feedback, dynamic threshold", tune.changed(feedback=True), ACE
         ),
         "ViperGPT API, from scratch": Cell(
-            "ViperGPT API, from scratch", replace(BASE, trials=TRIALS)
+            "ViperGPT API, from scratch", BASE.changed(trials=TRIALS)
         ),
         "ViperGPT API, from scratch, dynamic threshold": Cell(
             "ViperGPT API, from scratch, dynamic threshold",
-            replace(BASE, trials=TRIALS, self_tune=True),
+            BASE.changed(trials=TRIALS, self_tune=True),
         ),
     }
     return Table(
@@ -225,7 +225,7 @@ def temperatures() -> Table:
             name = f"{title}, temperature {value:g}"
             cells[name] = cell
             if value != cell.options.temperature:
-                options = replace(cell.options, temperature=value)
+                options = cell.options.changed(temperature=value)
                 cells[name] = replace(cell, name=name, options=options)
     return Table("table 3", "temperature of the language model", cells)
 
@@ -283,7 +283,7 @@ def second_writer() -> Table:
 
 def voting(votes: int = 5) -> Table:
     """An addition of ours: the most frequent of several answers."""
-    options = replace(TUNE_CELL.options, votes=votes, temperature=0.4)
+    options = TUNE_CELL.options.changed(votes=votes, temperature=0.4)
     cell = Cell(f"{votes} votes", options, ACE)
     cells = {"one answer": TUNE_CELL, f"{votes} votes": cell}
     return Table(

@@ -15,10 +15,11 @@ from random import Random
 
 from viper.llm.protocol import LLM
 from viper.schema import Failure, Query
-from viper.strategies.base import RunContext, RunSettings
+from viper.strategies.base import RunContext
 from viper.strategies.seek.decisions import NoDecisions
 from viper.strategies.seek.graph import load_graph
 from viper.strategies.seek.search import Seeker
+from viper.strategies.settings import RunSettings
 from viper_lab.recipes.adapters import WRITER
 from viper_lab.world.knowledge.catalogue import catalogue
 from viper_lab.world.knowledge.questions import questions
@@ -47,7 +48,7 @@ def evaluate(
         context = RunContext(
             Query(question.text, "question", "image"),
             None,  # type: ignore[arg-type]
-            RunSettings(max_steps=24),
+            RunSettings().changed(max_steps=24),
             threading.Event(),
         )
         search = Seeker(context, transitions, simulated.scene, llm, STYLE, NoDecisions())

@@ -13,7 +13,7 @@ from viper.errors import PromptTooLongError, UsageError
 from viper.reasoner import RunResult
 from viper.record import record_from_json, result_record
 from viper.schema import Trace, to_json
-from viper.strategies.explore.agent import MAX_UNREADABLE
+from viper.strategies.explore import ExploreSettings
 
 COUNT = "<code>cubes = image_patch.find('cube')\nlen(cubes)"
 STORE = "<code>final_answer = len(cubes)"
@@ -92,7 +92,7 @@ def test_a_turn_that_cannot_be_read_is_told_what_was_expected() -> None:
 
 
 def test_replies_without_an_action_end_it() -> None:
-    result = explored(["hm"] * MAX_UNREADABLE)
+    result = explored(["hm"] * ExploreSettings.max_unreadable)
     assert result.failure is not None and result.failure.kind == "budget"
     assert "held no action" in result.failure.message
 

@@ -13,6 +13,7 @@ from viper.errors import UsageError
 from viper.profiles import load_profile
 from viper.prompting.seeking import Decided
 from viper.strategies.seek.decisions import KeptDecisions, NoDecisions, decisions_of
+from viper.strategies.seek.names import SeekSettings
 
 KEPT = [
     Decided("what is the red bowl called?", ("object 1: a red bowl",), "select", "1"),
@@ -80,7 +81,7 @@ def test_a_profile_names_files_beside_it(tmp_path: Path) -> None:
         '[llm]\nbackend = "transformers"\nmodel = "embedded:writer"\n[run]\n'
         'graph = "./mine-graph.toml"\ndecisions = "./decisions.jsonl"\n'
     )
-    settings = load_profile(str(tmp_path / "mine.toml")).components().settings
+    settings = load_profile(str(tmp_path / "mine.toml")).components().settings.of(SeekSettings)
     assert settings.decisions == str(tmp_path / "decisions.jsonl")
     assert settings.graph == str(tmp_path / "mine-graph.toml")
-    assert load_profile("embedded").components().settings.graph == "avis"
+    assert load_profile("embedded").components().settings.of(SeekSettings).graph == "avis"

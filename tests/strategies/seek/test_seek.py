@@ -16,8 +16,9 @@ from viper.models.vision.roles import TextLine
 from viper.reasoner import Reasoner
 from viper.sandbox import Sandbox
 from viper.search.findings import Entity, Passage, SimilarPicture, TextFindings
-from viper.strategies.base import Components, RunSettings
+from viper.strategies.base import Components
 from viper.strategies.seek.search import UNANSWERABLE, is_grounded
+from viper.strategies.settings import RunSettings
 from viper.testing.fake_models import FakeDetector
 from viper.tools.hub import ToolHub
 from viper.tools.models import ModelSet
@@ -104,7 +105,7 @@ class Bench:
             llm=self.llm,
             hub=ToolHub(models, ToolSettings()),
             sandbox=Sandbox(),
-            settings=RunSettings(prompt_style="chat", **settings),
+            settings=RunSettings(prompt_style="chat").changed(**settings),
         )
         self.reasoner = Reasoner(parts, preload=False)
 

@@ -109,8 +109,7 @@ class Answering:
 
     def _options(self, item: Item) -> RunOptions:
         sample = item.sample
-        return replace(
-            self.options,
+        return self.options.changed(
             task=sample.task,
             options=sample.options,
             seed=item.seed,

@@ -1,1 +1,27 @@
 """Strategy ``explore``: an agent that acts turn by turn and sees what each turn gave (DWIM)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from viper.strategies.settings import Settings, setting
+
+
+@dataclass(frozen=True)
+class ExploreSettings(Settings):
+    """Settings of strategy ``explore``; at the last turn the best answer so far counts."""
+
+    max_turns: int = setting(
+        12,
+        "Turns for one query at most; then the best answer counts.",
+        least=1,
+        most=1_000,
+        metavar="N",
+    )
+    max_unreadable: ClassVar[int] = 3
+    """Replies in a row that hold no action, after which the best answer counts."""
+
+    max_seconds: float = setting(
+        0.0, "No further turn after so long.", least=0, unbounded=True, metavar="S"
+    )

@@ -27,12 +27,10 @@ from viper.prompting.exploring import (
 from viper.schema import Answer, Failure, Turn, Usage
 from viper.strategies.answers import read_answer
 from viper.strategies.base import RunContext
+from viper.strategies.explore import ExploreSettings
 from viper.strategies.explore.environment import Environment, Feedback
 from viper.strategies.writing import drawn
 from viper.tools.session import plain
-
-MAX_UNREADABLE = 3
-"""Replies in a row from which no action can be read; then the run ends."""
 
 MISSING = f"nothing is stored in {FINAL} yet; store the answer there, then end"
 
@@ -89,7 +87,8 @@ class Agent:
             CancelledError: the run was cancelled.
             PromptTooLongError: the first prompt alone is too long for the model.
         """
-        settings, started = self.context.settings, time.monotonic()
+        settings = self.context.settings.of(ExploreSettings)
+        started = time.monotonic()
         self.captions = self.environment.captions()
         unreadable = 0
         for number in range(settings.max_turns):
@@ -112,7 +111,7 @@ class Agent:
             ended = self._turn(action, reply, usage, asked_at)
             if ended is not None:
                 return ended
-            if unreadable >= MAX_UNREADABLE:
+            if unreadable >= settings.max_unreadable:
                 return self._forced(f"{unreadable} replies in a row held no action")
         return self._forced(f"max_turns {settings.max_turns} reached")
 

@@ -46,7 +46,7 @@ from viper.strategies.seek.actions import (
 from viper.strategies.seek.decisions import DecisionSource
 from viper.strategies.seek.graph import TransitionGraph
 from viper.strategies.seek.memory import MemoryState, WorkingMemory
-from viper.strategies.seek.names import ACTIONS
+from viper.strategies.seek.names import ACTIONS, SeekSettings
 from viper.strategies.writing import drawn
 
 UNANSWERABLE = "unanswerable"
@@ -88,14 +88,15 @@ class Seeker:
         if split is None:
             return self._ended()
         memory = WorkingMemory(split.visual)
-        for _ in range(self.context.settings.max_steps):
+        max_steps = self.context.settings.of(SeekSettings).max_steps
+        for _ in range(max_steps):
             allowed = self._allowed(memory)
             if not allowed:
                 return self._nothing("every way was tried")
             outcome = self._step(memory, allowed, split)
             if outcome is not None:
                 return outcome
-        return self._nothing(f"max_steps {self.context.settings.max_steps} reached")
+        return self._nothing(f"max_steps {max_steps} reached")
 
     def _allowed(self, memory: WorkingMemory) -> tuple[str, ...]:
         """What may be done now, after going back as far as must be; nothing: the end."""

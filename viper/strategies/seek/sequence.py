@@ -27,7 +27,7 @@ from viper.strategies.seek.actions import is_possible
 from viper.strategies.seek.graph import EVERY, TransitionGraph, load_graph
 from viper.strategies.seek.graph import SHIPPED as GRAPHS
 from viper.strategies.seek.memory import WorkingMemory
-from viper.strategies.seek.names import ACTIONS
+from viper.strategies.seek.names import ACTIONS, SeekSettings
 from viper.strategies.seek.search import Seeker
 
 SHIPPED = Path(__file__).parent / "sequences"
@@ -77,7 +77,7 @@ class FixedSeeker(Seeker):
         if split is None:
             return self._ended()
         memory = WorkingMemory(split.visual)
-        for action in self.sequence.actions[: self.context.settings.max_steps]:
+        for action in self.sequence.actions[: self.context.settings.of(SeekSettings).max_steps]:
             if is_possible(action, memory.now):
                 outcome = self._step(memory, (action,), split)
                 if outcome is not None:

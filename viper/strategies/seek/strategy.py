@@ -19,6 +19,7 @@ from viper.strategies.end_to_end import one_trial
 from viper.strategies.seek.actions import Scene
 from viper.strategies.seek.decisions import decisions_of
 from viper.strategies.seek.graph import TransitionGraph
+from viper.strategies.seek.names import SeekSettings
 from viper.strategies.seek.search import Seeker, asker
 from viper.strategies.seek.sequence import FixedSeeker, FixedSequence, load_route
 from viper.tools.session import HubSession
@@ -78,8 +79,9 @@ def seeker_of(components: Components, context: RunContext) -> tuple[LLM, str]:
 
 def route_of(context: RunContext) -> TransitionGraph | FixedSequence:
     """The graph or sequence of a run's settings; raises as :func:`load_route`."""
-    route = load_route(context.settings.graph)
-    taken_away = context.settings.without_actions
+    settings = context.settings.of(SeekSettings)
+    route = load_route(settings.graph)
+    taken_away = settings.without_actions
     return route.without(taken_away) if taken_away else route
 
 
@@ -99,7 +101,7 @@ def _answer(
     query: Query,
 ) -> Any | Failure:
     scene = scene_of(session, asker(llm, style, context))
-    given = (scene, llm, style, decisions_of(context.settings.decisions))
+    given = (scene, llm, style, decisions_of(context.settings.of(SeekSettings).decisions))
     if isinstance(route, FixedSequence):
         seeker: Seeker = FixedSeeker(context, route.as_graph, *given, sequence=route)
     else:

@@ -22,10 +22,10 @@ from viper.evaluate.runs.store import MANIFEST, RunStore, check_free, read_manif
 from viper.models.media import Media, media_from
 from viper.reasoner import Reasoner
 from viper.record import record_from_json
-from viper.schema import Query, Trace, to_json
+from viper.schema import Query, Trace
 from viper.storage.files import file_errors
 from viper.strategies.answers import resolve_task
-from viper.strategies.base import RunSettings
+from viper.strategies.settings import RunSettings
 from viper.web.demo.visit import Chosen
 
 METRIC = "answered"
@@ -171,7 +171,7 @@ def _manifest(reasoner: Reasoner, document: Mapping[str, Any]) -> Manifest:
     components = reasoner.components
     settings: RunSettings = components.settings
     changed = {
-        name: value for name, value in to_json(settings).items() if name not in ("seed", "api")
+        name: value for name, value in settings.flat().items() if name not in ("seed", "api")
     }
     return Manifest(
         set=SetDescription(KEPT_SET, None, SEED, None, 0, samples_hash(())),

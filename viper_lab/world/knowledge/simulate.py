@@ -31,13 +31,14 @@ from viper.prompting.seeking import (
 )
 from viper.sandbox import Ref
 from viper.schema import Query
-from viper.strategies.base import RunContext, RunSettings
+from viper.strategies.base import RunContext
 from viper.strategies.seek.actions import Observation
 from viper.strategies.seek.decisions import NoDecisions
 from viper.strategies.seek.graph import TransitionGraph
 from viper.strategies.seek.memory import MemoryState
 from viper.strategies.seek.names import ACTIONS
 from viper.strategies.seek.search import Seeker
+from viper.strategies.settings import RunSettings
 from viper_lab.world.knowledge.articles import Article, articles, left_out
 from viper_lab.world.knowledge.catalogue import Catalogue, Design, Look
 from viper_lab.world.knowledge.facts import COMMON, RELATIONS, told
@@ -108,7 +109,8 @@ class Expert(Seeker):
         tools = SimpleNamespace(call=self._tool, ask=self._short_answer)
         tools.session, tools.picture = SimpleNamespace(calls=[]), Ref("image", ("image0", 192, 144))
         query = Query(question.text, "question", "image")
-        context = RunContext(query, None, RunSettings(max_steps=MAX_STEPS), threading.Event())  # type: ignore[arg-type]
+        settings = RunSettings().changed(max_steps=MAX_STEPS)
+        context = RunContext(query, None, settings, threading.Event())  # type: ignore[arg-type]
         super().__init__(context, graph, tools, None, STYLE, NoDecisions())  # type: ignore[arg-type]
 
     def _split(self, question: str) -> Split:

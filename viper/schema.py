@@ -344,7 +344,7 @@ class Example:
     program: str
     task: str
     api: str
-    score: float
+    score: int | float
     sample_id: str
     seed: int
     llm: str

@@ -91,6 +91,14 @@ def test_a_field_of_another_type_is_named(tmp_path: Path, field: str, value: obj
         read_bank(path)
 
 
+def test_a_whole_score_stays_one_as_runs_know_a_bank_by_a_hash_of_its_values(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "bank.jsonl"
+    write_bank(path, [replace(EXAMPLE, score=1), replace(EXAMPLE, score=0.5)])
+    assert [repr(one.score) for one in read_bank(path).items] == ["1", "0.5"]
+
+
 def test_examples_fit_task_and_api_and_never_show_the_query_itself() -> None:
     bank = Bank(
         [

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from viper.ace.pool import DemonstrationPool
-from viper.evaluate.journal import Journal
+from viper.tuning.lesson import Journal
 from viper.tuning.prompt_pool import PromptPool
 
 

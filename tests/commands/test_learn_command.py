@@ -16,8 +16,8 @@ from tests.evaluate.fake_backends import a_set, color_of
 from viper.ace.pool import DemonstrationPool
 from viper.cli import main
 from viper.evaluate.feedback import Feedback, add_feedback
-from viper.evaluate.journal import Journal
 from viper.evaluate.runs.store import RunStore
+from viper.tuning.lesson import Journal
 
 ROOT = Path(__file__).parents[2]
 Capture = pytest.CaptureFixture[str]

@@ -22,7 +22,6 @@ from viper.ace.pool import DemonstrationPool
 from viper.errors import CancelledError
 from viper.evaluate.engines.answering import Answering
 from viper.evaluate.engines.work import Item
-from viper.evaluate.journal import Journal
 from viper.evaluate.learning import Learning, Standing
 from viper.evaluate.metrics import metric
 from viper.evaluate.runs.store import RunStore
@@ -33,6 +32,7 @@ from viper.tuning.case import Case
 from viper.tuning.critique import Critique
 from viper.tuning.kept_prompts import Evidence
 from viper.tuning.learner import Learner, LearnSettings
+from viper.tuning.lesson import Journal
 from viper.tuning.prompt_pool import PromptPool
 from viper.tuning.reflector import InterventionReflector, Reflector
 from viper.tuning.teach import Sources, Teacher

@@ -18,7 +18,6 @@ from viper.ace.bank import read_bank
 from viper.ace.pool import DemonstrationPool
 from viper.evaluate.feedback import read_feedback
 from viper.evaluate.flags import read_labels
-from viper.evaluate.journal import Journal
 from viper.evaluate.runs.manifest import differences
 from viper.evaluate.runs.store import RunStore
 from viper.llm.cache import CachedLLM
@@ -30,6 +29,7 @@ from viper.search.picture_index import PictureIndex
 from viper.storage.responses import SqliteStore
 from viper.strategies.demonstrations import WantedDemonstrations
 from viper.testing.fake_models import FakeMatcher
+from viper.tuning.lesson import Journal
 from viper.tuning.prompt_pool import PromptPool
 from viper.tuning.trained_files import TrainedFiles
 

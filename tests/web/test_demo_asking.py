@@ -14,7 +14,7 @@ from tests.commands.test_bad_input import refused
 from tests.web.demo_bench import WAIT_S, Desked, desked
 from viper.errors import MediaError, UsageError
 from viper.evaluate.feedback import read_feedback
-from viper.evaluate.runs.kept import samples_of_run
+from viper.evaluate.runs.samples import samples_of_run
 from viper.evaluate.runs.store import RunStore
 from viper.models.media import media_from
 from viper.web.atlas.gallery import Gallery
@@ -218,7 +218,7 @@ def test_a_folder_of_something_else_is_refused(
 def test_a_row_names_no_file_outside_its_run(bench: Desked, chosen: Chosen) -> None:
     from dataclasses import replace
 
-    from viper.evaluate.runs.kept import kept_sample
+    from viper.evaluate.runs.samples import kept_sample
 
     list(bench.desk.ask("me", Question(chosen, "how many cubes?")))
     row = replace(bench.desk.run().row("asked-1"), files=("../../secret.png", "/etc/hostname"))

@@ -102,12 +102,12 @@ def _learn(evaluation: Evaluation, samples: list[Sample], given: dict[str, Any])
     from viper.evaluate.engines.answering import Answering
     from viper.evaluate.engines.runner import items
     from viper.evaluate.evaluation import manifest_of
-    from viper.evaluate.journal import Journal
     from viper.evaluate.learning import Learning
     from viper.evaluate.metrics import metric
     from viper.evaluate.runs.store import RunStore
     from viper.reasoner import Reasoner
     from viper.schema import to_json
+    from viper.tuning.lesson import Journal
     from viper.tuning.trained_files import TrainedFiles
 
     profile = replace(open_profile(given), learned=True)
@@ -146,11 +146,11 @@ def _learn_from_feedback(run: Path, given: dict[str, Any]) -> int:
     from viper.commands.progress import status
     from viper.evaluate.feedback_cases import LEARNED, LearnedRemarks, Unreadable
     from viper.evaluate.feedback_learning import FeedbackLearning
-    from viper.evaluate.journal import Journal
     from viper.evaluate.runs.store import RunStore
     from viper.profiles.document import state_dir
     from viper.reasoner import Reasoner, RunOptions
     from viper.strategies import strategy
+    from viper.tuning.lesson import Journal
 
     for option in ("out", "ids", "split", "online", "background"):
         if given[option]:

@@ -12,11 +12,11 @@ import click
 from viper.errors import EXIT_FAILED, EXIT_OK, CancelledError
 
 if TYPE_CHECKING:
-    from viper.evaluate.journal import Journal
     from viper.evaluate.learning import Standing
     from viper.profiles.wiring import Profile
     from viper.reasoner import Reasoner
     from viper.tuning.learner import Learner
+    from viper.tuning.lesson import Journal
     from viper.tuning.teach import Memory
 
 

@@ -89,7 +89,7 @@ def write_report_page(
 def samples_of(store: RunStore, root: Path | None) -> dict[str, Sample]:
     """The samples that a run's report lists, as far as they are here; says where they are not."""
     from viper.evaluate.reports.page import MOST_SAMPLES
-    from viper.evaluate.runs.kept import samples_of_run
+    from viper.evaluate.runs.samples import samples_of_run
 
     ids = [row.sample_id for row in store.worst(MOST_SAMPLES)]
     try:

@@ -10,7 +10,7 @@ from typing import Any
 
 from viper.errors import UsageError, ViperError
 from viper.evaluate.feedback import COMMENT_ALONE, Feedback, read_feedback
-from viper.evaluate.runs.kept import samples_of_run
+from viper.evaluate.runs.samples import samples_of_run
 from viper.evaluate.runs.store import RunStore
 from viper.models.media import media_from
 from viper.record import record_from_json

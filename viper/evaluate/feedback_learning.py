@@ -23,13 +23,13 @@ from viper.evaluate.feedback_cases import (
     Unreadable,
     feedback_cases,
 )
-from viper.evaluate.journal import Journal
 from viper.evaluate.learning import Standing
 from viper.evaluate.runs.store import RunStore
 from viper.reasoner import Reasoner, RunOptions
 from viper.schema import Answer
 from viper.tuning.case import is_desired
 from viper.tuning.learner import Answered, Learner, Task
+from viper.tuning.lesson import Journal
 
 POLL_S = 1.0
 """Between two looks whether somebody said something."""

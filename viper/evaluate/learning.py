@@ -22,14 +22,13 @@ from viper.errors import CancelledError
 from viper.evaluate.again import Again
 from viper.evaluate.engines.answering import Answering
 from viper.evaluate.engines.work import Item
-from viper.evaluate.journal import Journal
 from viper.evaluate.row import Prediction, Row
 from viper.evaluate.runs.store import RunStore
 from viper.models.media import media_from
 from viper.record import record_from_json
 from viper.schema import Answer, Trace
 from viper.tuning.learner import Answered, Learner, Task
-from viper.tuning.lesson import Lesson
+from viper.tuning.lesson import Journal, Lesson
 
 _REFLECTED = frozenset({"ground", "question", "choice", "statement"})
 """Tasks whose targets a reflector can compare answers with."""

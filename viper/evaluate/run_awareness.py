@@ -13,7 +13,7 @@ from viper.api.library import Library
 from viper.errors import StoreError, ViperError
 from viper.evaluate.awareness import Awareness, awareness, causes_of, perfect_tools
 from viper.evaluate.row import Row
-from viper.evaluate.runs.kept import samples_of_run
+from viper.evaluate.runs.samples import samples_of_run
 from viper.evaluate.runs.store import RunStore
 from viper.evaluate.workflows import kind_of
 from viper.record import record_from_json

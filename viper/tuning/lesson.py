@@ -1,17 +1,27 @@
-"""What was learned from one task, as a record: for the journal, for pages, for people.
+"""What was learned from one task, as a record, and the journal of a run's folder that keeps them.
 
 All of it is JSON values: where the blame lay, which tools were taught what from which data, which
 prompts were kept and why others were not, and whether the task was solved afterwards.
+
+What a pool holds says what was learned; the journal says from which task, why, and what did not
+hold. It is one line of JSON a task, only ever appended to. A process that is killed while it writes
+loses its own line alone, and learns from that task again: what was in the pools by then is kept
+once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+from viper.storage.json_lines import append_line, read_lines
 from viper.tuning.critique import Critique
 from viper.tuning.kept_prompts import Evidence
+
+JOURNAL = "lessons.jsonl"
+"""Of a run's folder."""
 
 
 @dataclass(frozen=True)
@@ -90,3 +100,30 @@ class Lesson:
     def key(self) -> tuple[str, int]:
         """Sample id and seed."""
         return self.sample_id, self.seed
+
+
+class Journal:
+    """The lessons of a run's folder; several processes may append."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / JOURNAL
+
+    def add(self, lesson: Lesson) -> None:
+        """Appends a lesson; when this returns, it is on disk.
+
+        Raises:
+            StoreError: it cannot be written.
+        """
+        append_line(self.path, lesson)
+
+    def lessons(self) -> list[Lesson]:
+        """All lessons in their order; of a task that has several the last one; torn lines are lost.
+
+        Raises:
+            StoreError: the file cannot be read, or a whole line of it is no lesson.
+        """
+        found: dict[tuple[str, int], Lesson] = {}
+        for lesson in read_lines(self.path, Lesson, "a lesson"):
+            found.pop(lesson.key, None)
+            found[lesson.key] = lesson
+        return list(found.values())

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from viper.data.sample import Sample
 from viper.errors import ViperError
-from viper.evaluate.journal import JOURNAL, Journal
 from viper.evaluate.reports.tables import target_words
 from viper.evaluate.row import Row
 from viper.evaluate.runs.manifest import Manifest
@@ -21,7 +20,7 @@ from viper.record import record_from_json
 from viper.schema import Trace
 from viper.storage.files import write_file
 from viper.strategies.replay import Replayer
-from viper.tuning.lesson import Lesson
+from viper.tuning.lesson import JOURNAL, Journal, Lesson
 from viper.web.trace_page import Extras, Truth, replay_all, trace_page
 
 FOLDER = "traces"

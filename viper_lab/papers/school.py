@@ -22,7 +22,6 @@ from viper.evaluate.answered import Drawn, answered
 from viper.evaluate.engines.answering import Answering
 from viper.evaluate.engines.runner import items
 from viper.evaluate.evaluation import Evaluation, manifest_of
-from viper.evaluate.journal import Journal
 from viper.evaluate.learning import Learning, Standing
 from viper.evaluate.metrics import metric
 from viper.evaluate.row import Row
@@ -33,7 +32,7 @@ from viper.reasoner import Reasoner, RunOptions
 from viper.storage.responses import SqliteStore
 from viper.strategies.base import Components, NoExamples
 from viper.tuning.learner import LearnSettings
-from viper.tuning.lesson import Lesson
+from viper.tuning.lesson import Journal, Lesson
 from viper.tuning.prompt_pool import FOLDER as PROMPTS
 from viper.tuning.prompt_pool import PromptPool
 from viper.tuning.tool_updates import ToolSettings

@@ -14,7 +14,7 @@ import numpy as np
 from viper.data.sample import Sample
 from viper.errors import ViperError
 from viper.evaluate.row import Row
-from viper.evaluate.runs.kept import keeps_media, samples_of_run
+from viper.evaluate.runs.samples import keeps_media, samples_of_run
 from viper.evaluate.runs.store import RunStore
 from viper.models.media import Media, media_from
 from viper.web.sample_pages import truth_of

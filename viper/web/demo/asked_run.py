@@ -16,8 +16,8 @@ from viper.evaluate.engines.work import Done
 from viper.evaluate.evaluation import model_ids
 from viper.evaluate.feedback import Feedback, add_feedback, answer_from
 from viper.evaluate.row import Row
-from viper.evaluate.runs.kept import KEPT_SET, MEDIA, kept_sample
 from viper.evaluate.runs.manifest import Manifest, SetDescription, samples_hash
+from viper.evaluate.runs.samples import KEPT_SET, MEDIA, kept_sample
 from viper.evaluate.runs.store import MANIFEST, RunStore, check_free, read_manifest
 from viper.models.media import Media, media_from
 from viper.reasoner import Reasoner

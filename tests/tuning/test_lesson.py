@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from viper.errors import StoreError
-from viper.evaluate.journal import Journal
 from viper.schema import to_json
 from viper.tuning.critique import Critique
-from viper.tuning.lesson import Lesson, TriedPrompt, Update
+from viper.tuning.lesson import Journal, Lesson, TriedPrompt, Update
 
 
 def a_lesson(name: str = "s1", **changes: object) -> Lesson:

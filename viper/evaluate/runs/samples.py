@@ -1,6 +1,7 @@
-"""Runs that keep what they are about in their own folder: pictures and clips of ``viper demo``.
+"""The samples of a stored run: of its data set, or of its own folder.
 
-No data set could give such samples again, so a row's files are names below the folder ``media``.
+A run of ``viper demo`` keeps pictures and clips in its own folder: no data set could give such
+samples again, so a row's files are names below the folder ``media``.
 """
 
 from __future__ import annotations

@@ -35,9 +35,9 @@ from viper.evaluate.metrics import metric
 from viper.evaluate.row import Row
 from viper.llm.protocol import Completion, Sampling
 from viper.llm.transformers_llm import TransformersLLM
-from viper.models.recent import RecentTexts
 from viper.profiles import load_profile
 from viper.reasoner import Reasoner, RunOptions
+from viper.storage.cache import RecentTexts
 from viper.strategies.base import Components
 from viper.tools.hub import ToolHub
 from viper.tools.operations import OPERATIONS

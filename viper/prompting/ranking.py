@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from viper.errors import UnknownNameError, UsageError
 from viper.schema import RANKERS
+from viper.storage.cache import RecentTexts
 
 Embed = Callable[[Sequence[str]], NDArray[np.float32]]
 """Texts to rows of unit length, float32 ``[N, D]``."""
@@ -84,25 +85,19 @@ class KeptEmbeddings:
 
     Args:
         embed: what computes them.
-        most: texts that are kept; the oldest go first.
+        most: texts that are kept; those used longest ago go first.
     """
 
     def __init__(self, embed: Embed, most: int = 20_000) -> None:
-        self.embed, self._most = embed, most
-        self._rows: dict[str, NDArray[np.float32]] = {}
+        self.embed = embed
+        self._rows = RecentTexts[NDArray[np.float32]](most)
         self._lock = threading.Lock()
 
     def __call__(self, texts: Sequence[str]) -> NDArray[np.float32]:
         if not texts:
             return self.embed(texts)
         with self._lock:
-            new = [text for text in dict.fromkeys(texts) if text not in self._rows]
-            if new:
-                self._rows.update(zip(new, self.embed(new), strict=True))
-            rows = np.stack([self._rows[text] for text in texts])
-            for text in list(self._rows)[: max(0, len(self._rows) - self._most)]:
-                del self._rows[text]
-        return rows
+            return np.stack(self._rows.get(texts, self.embed))
 
 
 def _words(texts: Sequence[str]) -> list[list[str]]:

@@ -20,8 +20,8 @@ from viper.errors import UsageError
 from viper.models.batching import Gatherer
 from viper.models.media import Media
 from viper.models.vision.soft_prompts import NoSoftPrompts, SoftPromptSource
+from viper.storage.cache import ComputeCache
 from viper.tools.abilities import ABILITIES
-from viper.tools.cache import ComputeCache
 from viper.tools.knowledge_abilities import KNOWLEDGE_ABILITIES
 from viper.tools.models import ModelSet
 from viper.tools.operations import OPERATIONS

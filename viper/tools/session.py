@@ -16,7 +16,7 @@ from viper.models.media import Media
 from viper.models.vision.soft_prompts import SoftPromptSource
 from viper.sandbox import Ref
 from viper.schema import Box, PixelBox, ToolCall
-from viper.tools.cache import ComputeCache
+from viper.storage.cache import ComputeCache
 from viper.tools.models import ModelSet
 from viper.tools.settings import ToolSettings
 

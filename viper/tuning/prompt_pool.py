@@ -16,8 +16,8 @@ from pathlib import Path
 from viper.errors import StoreError, UsageError
 from viper.models.vision.roles import Floats
 from viper.models.vision.soft_prompts import LEAST_ALIKE, NEAREST, SoftPrompt, mixed, unit_features
+from viper.storage.cache import ComputeCache
 from viper.storage.versioned import Ledger
-from viper.tools.cache import ComputeCache
 from viper.tuning.kept_prompts import (
     Evidence,
     KeptPrompt,

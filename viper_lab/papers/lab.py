@@ -21,9 +21,9 @@ from viper.evaluate.row import Row
 from viper.evaluate.runs.store import RunStore
 from viper.llm.cache import CachedLLM
 from viper.reasoner import RunOptions
+from viper.storage.cache import ComputeCache
 from viper.storage.responses import SqliteStore
 from viper.strategies.base import Components, NoExamples
-from viper.tools.cache import ComputeCache
 from viper_lab.papers.parts import Part
 from viper_lab.papers.slugs import slug
 

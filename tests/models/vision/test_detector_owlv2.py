@@ -8,10 +8,10 @@ import pytest
 
 from tests.models.vision.swapping import answer_with
 from viper.errors import ModelError
-from viper.models.recent import RecentTexts
 from viper.models.vision.boxes import MIN_SCORE, NMS_IOU, suppressed
 from viper.models.vision.detector_owlv2 import DEFAULT_THRESHOLD, Owlv2Detector, _pixel_boxes
 from viper.models.vision.roles import Detector
+from viper.storage.cache import RecentTexts
 from viper.testing.conformance import check_detector
 
 

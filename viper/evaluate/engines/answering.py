@@ -19,8 +19,8 @@ from viper.models.media import Media, media_from
 from viper.models.vision.roles import Pixels
 from viper.reasoner import Reasoner, RunOptions, RunResult
 from viper.schema import Failure, Trace, Trial, Usage
+from viper.storage.cache import ComputeCache
 from viper.strategies.base import UsageMeter
-from viper.tools.cache import ComputeCache
 
 SHARED_MEDIA_BYTES = 256 << 20
 

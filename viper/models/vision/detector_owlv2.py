@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from viper.models.loading import Loading, LoadOptions, LocalModel, load_pretrained, load_processor
 from viper.models.model_id import model_id
-from viper.models.recent import RecentTexts
 from viper.models.vision.boxes import pixel_boxes, suppressed
 from viper.models.vision.picture_models import processed
 from viper.models.vision.roles import Detection, Floats, Pixels
@@ -28,6 +27,7 @@ from viper.models.vision.taught_detector import (
     rest_of,
     sureness,
 )
+from viper.storage.cache import RecentTexts
 
 if TYPE_CHECKING:
     import torch

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from viper.models.loading import Loading, LoadOptions, LocalModel, load_pretrained, load_processor
 from viper.models.model_id import model_id
-from viper.models.recent import RecentTexts
 from viper.models.vision.roles import EventWindow, Floats, Pixels
 from viper.models.vision.video_sentences import SeenEvent, bearing_on
+from viper.storage.cache import RecentTexts
 
 if TYPE_CHECKING:
     from viper.models.vision.video_events_model import ClipFeatures, EventOutput, TextFeatures

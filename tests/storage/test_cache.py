@@ -1,10 +1,10 @@
-"""Texts are computed once while they are kept, and not kept for ever."""
+"""What was computed is computed once while it is kept, and not kept for ever."""
 
 from __future__ import annotations
 
 import pytest
 
-from viper.models.recent import RecentTexts
+from viper.storage.cache import ComputeCache, RecentTexts
 
 
 def test_each_text_is_computed_once_while_it_is_kept() -> None:
@@ -41,3 +41,28 @@ def test_a_request_longer_than_the_capacity_is_answered_whole() -> None:
 def test_values_that_do_not_match_the_texts_are_refused() -> None:
     with pytest.raises(ValueError):
         RecentTexts[str]().get(["a", "b"], lambda texts: texts[:1])
+
+
+def test_a_value_larger_than_the_bound_is_kept_alone() -> None:
+    cache = ComputeCache(capacity=10, max_bytes=1_000)
+    assert cache.get(("small",), lambda: "a") == ("a", False)
+    assert cache.get(("large",), lambda: "b" * 5_000)[1] is False
+    assert cache.get(("large",), lambda: "c") == ("b" * 5_000, True)
+    assert cache.get(("small",), lambda: "d") == ("d", False)
+    assert cache.computed == {"small": 2, "large": 1} and 0 < cache.bytes <= 1_000
+
+
+def test_more_entries_than_the_capacity_are_not_kept() -> None:
+    cache = ComputeCache(capacity=2)
+    for key in "abac":
+        cache.get((key,), lambda: 0)
+    assert [cache.get((key,), lambda: 0)[1] for key in "ac"] == [True, True]
+    assert cache.get(("b",), lambda: 0) == (0, False)
+    assert ComputeCache(0).get(("a",), lambda: 1) == (1, False)
+
+
+def test_an_error_is_not_kept() -> None:
+    cache = ComputeCache(capacity=2)
+    with pytest.raises(ZeroDivisionError):
+        cache.get(("a",), lambda: 1 // 0)
+    assert cache.get(("a",), lambda: 1) == (1, False)

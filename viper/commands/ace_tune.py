@@ -16,10 +16,9 @@ from viper.commands.out_path import OutPath
 from viper.errors import EXIT_OK, UsageError
 
 if TYPE_CHECKING:
-    from viper.evaluate.answered import Drawn
+    from viper.evaluate.answered import Drawn, Sweep
     from viper.profiles.document import ProfileDocument
     from viper.strategies.base import Components
-    from viper.tuning.sweep import Sweep
 
 TEMPERATURES = "0, 0.4, 0.8, 1.0"
 
@@ -106,8 +105,7 @@ def _free(out: Path) -> Path:
 
 def _plan(components: Components, given: Mapping[str, Any]) -> dict[str, Sequence[float]]:
     """Each setting with the values to try, temperatures first."""
-    from viper.evaluate.answered import TEMPERATURE, current_value
-    from viper.tuning.sweep import values_between
+    from viper.evaluate.answered import TEMPERATURE, current_value, values_between
 
     plan: dict[str, Sequence[float]] = {}
     if given["temperatures"].strip():

@@ -9,7 +9,7 @@ wrong to who does not know that its tools have never seen what it asks for.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -116,7 +116,8 @@ class Learner:
             CancelledError: the training was cancelled; the pools are whole.
         """
         started = time.perf_counter()
-        self.pool.record_outcome(_shown(task.answered.trace), task.answered.solved)
+        shown = [one for trial in task.answered.trace.trials for one in trial.demonstrations]
+        self.pool.record_outcome(shown, task.answered.solved)
         course = _Course(self, task)
         if task.answered.solved:
             course.from_right()
@@ -248,8 +249,3 @@ def _program(trace: Trace) -> str | None:
 def _calls(trace: Trace) -> tuple[ToolCall, ...]:
     trial = trace.answering
     return () if trial is None else trial.tool_calls
-
-
-def _shown(trace: Trace) -> Iterator[str]:
-    for trial in trace.trials:
-        yield from trial.demonstrations

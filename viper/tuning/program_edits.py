@@ -158,7 +158,9 @@ def _other_places(node: ast.Subscript) -> Iterator[tuple[str, _Edit]]:
     """The first for the last, the second for the second last, and the other way round."""
     index = _number(node.slice)
     if index is not None:
-        mirrored = ast.Constant(-index - 1) if index < 0 else _negative(index + 1)
+        mirrored: ast.expr = ast.Constant(abs(index + 1))
+        if index >= 0:
+            mirrored = ast.UnaryOp(ast.USub(), mirrored)
         yield "direction", _setting("slice", mirrored)
 
 
@@ -167,10 +169,6 @@ def _number(node: ast.expr) -> int | None:
         inner = _number(node.operand)
         return None if inner is None else -inner
     return node.value if isinstance(node, ast.Constant) and type(node.value) is int else None
-
-
-def _negative(value: int) -> ast.expr:
-    return ast.UnaryOp(ast.USub(), ast.Constant(value))
 
 
 def _other_words(text: str, vocabulary: Vocabulary) -> Iterator[tuple[str, _Edit]]:

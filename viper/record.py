@@ -10,7 +10,7 @@ import dataclasses
 import json
 import re
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, make_dataclass
 from functools import cache
 from pathlib import Path
@@ -36,9 +36,10 @@ class RecordError(ViperError, ValueError):
 
     code = "record"
 
-    def __init__(self, keys: Sequence[str | int], problem: str) -> None:
+    def __init__(self, keys: Iterable[str | int], problem: str) -> None:
         self.keys, self.problem = tuple(keys), problem
-        super().__init__(f"{'.'.join(map(str, keys))}: {problem}" if keys else problem)
+        key = ".".join(map(str, self.keys))
+        super().__init__(f"{key}: {problem}" if key else problem)
 
 
 def record_from_json(kind: type[_R], values: Any, *, strict: bool = False) -> _R:
@@ -76,8 +77,19 @@ def record_from_json(kind: type[_R], values: Any, *, strict: bool = False) -> _R
                 problem += f"; known: {', '.join(names)}"
         elif first["type"] != "missing":
             problem += f", got {repr(first['input'])[:_LONGEST_VALUE]}"
-        raise RecordError(first["loc"], problem) from None
+        raise RecordError(_keys(values, first["loc"]), problem) from None
     return record
+
+
+def _keys(values: Any, place: Sequence[str | int]) -> Iterator[str | int]:
+    """Keys of a place in values: pydantic goes on with the type where several are possible."""
+    for key in place:
+        if isinstance(values, list | tuple):
+            values = dict(enumerate(values))
+        if not isinstance(values, dict):
+            return
+        yield key
+        values = values.get(key)
 
 
 def record_from_toml(kind: type[_R], path: Path, **defaults: Any) -> _R:

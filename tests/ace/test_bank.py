@@ -11,7 +11,7 @@ from viper.ace.bank import Bank, read_bank, write_bank
 from viper.errors import UnknownNameError, UsageError
 from viper.profiles.wiring import BANKS
 from viper.schema import Example, Query
-from viper.strategies.base import Wanted
+from viper.strategies.examples import ExampleRequest
 
 EXAMPLE = Example(
     query="the leftmost cube",
@@ -24,7 +24,7 @@ EXAMPLE = Example(
     llm="writer@1",
     api_hash="abc",
 )
-WANTED = Wanted("ground", "abstract", 9)
+WANTED = ExampleRequest("ground", "abstract", 9)
 
 QUERIES = ("the red cube", "two rings left of a ball", "a ball", "the cube behind the ring")
 
@@ -36,8 +36,8 @@ def varied() -> Bank:
     )
 
 
-def ids(bank: Bank, query: Query, wanted: Wanted) -> list[str]:
-    return [example.sample_id for example in bank.examples(query, wanted)]
+def ids(bank: Bank, query: Query, wanted: ExampleRequest) -> list[str]:
+    return [one.example.sample_id for one in bank.select(query, wanted).correct]
 
 
 def test_a_bank_survives_the_file(tmp_path: Path) -> None:
@@ -111,8 +111,8 @@ def test_examples_fit_task_and_api_and_never_show_the_query_itself() -> None:
     )
     query = Query("the leftmost cube", "ground", sample_id="train-1")
     assert ids(bank, query, WANTED) == ["train-2"]
-    assert len(bank.examples(Query("x"), replace(WANTED, count=1))) == 1
-    assert not bank.examples(query, replace(WANTED, count=0))
+    assert len(bank.select(Query("x"), replace(WANTED, correct=1)).correct) == 1
+    assert not bank.select(query, replace(WANTED, correct=0)).correct
     both = replace(WANTED, api="mine.py + vipergpt + abstract")
     assert ids(bank, query, both) == ["train-2", "train-3"]
 
@@ -150,7 +150,7 @@ def by_cubes(texts: Sequence[str]) -> np.ndarray:
 def test_the_best_come_first_and_the_banks_order_breaks_ties(
     retrieval: str, query: str, expected: list[str]
 ) -> None:
-    wanted = Wanted("ground", "abstract", 2, retrieval, by_cubes)
+    wanted = ExampleRequest("ground", "abstract", 2, retrieval=retrieval, embed=by_cubes)
     assert ids(varied(), Query(query), wanted) == expected
 
 
@@ -161,15 +161,21 @@ def test_queries_are_indexed_once(monkeypatch: pytest.MonkeyPatch) -> None:
         asked.append(len(texts))
         return by_cubes(texts)
 
-    bank, wanted = varied(), Wanted("ground", "abstract", 2, "embeddings", embed)
+    bank, wanted = (
+        varied(),
+        ExampleRequest("ground", "abstract", 2, retrieval="embeddings", embed=embed),
+    )
     for _ in range(3):
-        bank.examples(Query("which cube?"), wanted)
+        bank.select(Query("which cube?"), wanted)
     assert asked == [4, 1, 1, 1]
 
 
 def test_a_retrieval_that_cannot_be_had_is_one_line() -> None:
+    def request(retrieval: str) -> ExampleRequest:
+        return ExampleRequest("ground", "abstract", 2, retrieval=retrieval)
+
     with pytest.raises(UsageError, match="needs a model: give the profile a role embedder"):
-        varied().examples(Query("x"), Wanted("ground", "abstract", 2, "embeddings"))
+        varied().select(Query("x"), request("embeddings"))
     with pytest.raises(UnknownNameError, match="'luck'"):
-        varied().examples(Query("x"), Wanted("ground", "abstract", 2, "luck"))
-    assert not Bank([]).examples(Query("x"), Wanted("ground", "abstract", 2, "bm25"))
+        varied().select(Query("x"), request("luck"))
+    assert not Bank([]).select(Query("x"), request("bm25")).correct

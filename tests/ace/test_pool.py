@@ -19,10 +19,9 @@ from viper.ace.pooled import pooled
 from viper.errors import StoreError, UsageError
 from viper.schema import Query, Trace, Trial, Usage
 from viper.storage.versioned import INDEX
-from viper.strategies.base import Wanted
-from viper.strategies.demonstrations import Chosen, Demonstrations, WantedDemonstrations
+from viper.strategies.examples import ExampleRequest, ExampleStore, SelectedExamples
 
-WANTED = WantedDemonstrations("program", "ground", "abstract")
+WANTED = ExampleRequest("ground", "abstract", 4, 4, retrieval="bm25")
 QUERY = Query("the red cube", "ground")
 QUERIES = ("the red cube on a ring", "two rings left of a ball", "a ball", "the red ring")
 
@@ -33,7 +32,7 @@ def filled(folder: Path) -> DemonstrationPool:
     return pool
 
 
-def queries(chosen: Chosen) -> tuple[list[str], list[str]]:
+def queries(chosen: SelectedExamples) -> tuple[list[str], list[str]]:
     return (
         [one.example.query for one in chosen.correct],
         [one.example.query for one in chosen.incorrect],
@@ -41,13 +40,13 @@ def queries(chosen: Chosen) -> tuple[list[str], list[str]]:
 
 
 def test_an_empty_pool_gives_nothing_and_makes_nothing(tmp_path: Path) -> None:
-    pool: Demonstrations = DemonstrationPool(tmp_path / "pool")
-    assert queries(pool.demonstrations(QUERY, WANTED)) == ([], [])
+    pool: ExampleStore = DemonstrationPool(tmp_path / "pool")
+    assert queries(pool.select(QUERY, WANTED)) == ([], [])
     assert not (tmp_path / "pool").exists()
 
 
 def test_the_likest_queries_come_first(tmp_path: Path) -> None:
-    correct, incorrect = queries(filled(tmp_path).demonstrations(QUERY, WANTED))
+    correct, incorrect = queries(filled(tmp_path).select(QUERY, WANTED))
     assert correct[0] == "the red cube on a ring" and correct[1] == "the red ring"
     assert len(correct) == 4 and incorrect == []
 
@@ -62,13 +61,13 @@ def test_by_meaning_each_query_is_embedded_once(tmp_path: Path) -> None:
 
     pool = filled(tmp_path)
     wanted = replace(WANTED, retrieval="embeddings", embed=embed, correct=1)
-    first = queries(pool.demonstrations(Query("another", "ground"), wanted))[0]
+    first = queries(pool.select(Query("another", "ground"), wanted))[0]
     pool.add([demonstrated(query="anothes", sample_id="s9")])
-    second = queries(pool.demonstrations(Query("another", "ground"), wanted))[0]
+    second = queries(pool.select(Query("another", "ground"), wanted))[0]
     assert (first, second) == (["a ball"], ["anothes"])
     assert sorted(asked) == sorted([*QUERIES, "another", "anothes"])
     with pytest.raises(UsageError, match="needs a model"):
-        pool.demonstrations(QUERY, replace(wanted, embed=None))
+        pool.select(QUERY, replace(wanted, embed=None))
 
 
 def test_four_parts_task_and_api_are_kept_apart(tmp_path: Path) -> None:
@@ -83,17 +82,17 @@ def test_four_parts_task_and_api_are_kept_apart(tmp_path: Path) -> None:
             demonstrated(query="six", api="abstract+mine.py"),
         ]
     )
-    assert queries(pool.demonstrations(QUERY, WANTED)) == (["one"], ["two"])
-    plans = pool.demonstrations(QUERY, replace(WANTED, part="plan"))
+    assert queries(pool.select(QUERY, WANTED)) == (["one"], ["two"])
+    plans = pool.select(QUERY, replace(WANTED, part="plan"))
     assert queries(plans) == (["three"], ["four"])
     wider = replace(WANTED, api="abstract+mine.py", incorrect=0, retrieval="fixed")
-    assert queries(pool.demonstrations(QUERY, wider)) == (["six", "one"], [])
+    assert queries(pool.select(QUERY, wider)) == (["six", "one"], [])
 
 
 def test_none_of_the_querys_own_sample(tmp_path: Path) -> None:
     pool = filled(tmp_path)
-    named = pool.demonstrations(replace(QUERY, sample_id="s0"), WANTED)
-    worded = pool.demonstrations(Query("a  ball", "ground"), WANTED)
+    named = pool.select(replace(QUERY, sample_id="s0"), WANTED)
+    worded = pool.select(Query("a  ball", "ground"), WANTED)
     assert QUERIES[0] not in queries(named)[0] and QUERIES[2] not in queries(worded)[0]
 
 
@@ -106,10 +105,10 @@ def test_scores_fall_when_an_example_misleads_and_it_is_shown_no_more(tmp_path: 
         scores.append(next(one for one in pool.items() if one.id == first.id).score)
     assert scores == pytest.approx([2 / 3, 2 / 4, 2 / 5, 2 / 6, 2 / 7])
     assert [one.id for one in pool.below()] == [first.id]
-    assert QUERIES[0] not in queries(pool.demonstrations(QUERY, WANTED))[0]
+    assert QUERIES[0] not in queries(pool.select(QUERY, WANTED))[0]
     pool.record_outcome([first.id], solved=True)
     assert pool.below() == [] and pool.items()[-1].score == pytest.approx(3 / 8)
-    assert QUERIES[0] in queries(pool.demonstrations(QUERY, WANTED))[0]
+    assert QUERIES[0] in queries(pool.select(QUERY, WANTED))[0]
     assert {one.score for one in pool.items() if one.id != first.id} == {2 / 3}
 
 
@@ -118,7 +117,7 @@ def test_of_equally_like_ones_the_better_comes_first(tmp_path: Path) -> None:
     ids = pool.add(demonstrated(program=f"x = {number}") for number in range(3))
     pool.record_outcome([ids[1]], solved=True)
     pool.record_outcome([ids[2]], solved=False)
-    found = pool.demonstrations(Query("the leftmost cube?", "ground", sample_id="q"), WANTED)
+    found = pool.select(Query("the leftmost cube?", "ground", sample_id="q"), WANTED)
     assert [one.id for one in found.correct] == [ids[1], ids[0], ids[2]]
 
 
@@ -142,7 +141,7 @@ def test_what_comes_twice_keeps_its_outcomes_and_its_validation(tmp_path: Path) 
 
 def test_unvalidated_ones_may_be_held_back(tmp_path: Path) -> None:
     filled(tmp_path).add([demonstrated("train-7", query="the red cube too")])
-    found = DemonstrationPool(tmp_path, only_validated=True).demonstrations(QUERY, WANTED)
+    found = DemonstrationPool(tmp_path, only_validated=True).select(QUERY, WANTED)
     assert queries(found) == (["the red cube too"], [])
 
 
@@ -206,8 +205,10 @@ def test_a_bank_shows_the_correct_programs_of_an_export(tmp_path: Path) -> None:
     write_bank(tmp_path / "bank.jsonl", examples)
     items = read_bank(tmp_path / "bank.jsonl").items
     assert items == tuple(examples)
-    shown = Bank(items).examples(Query("x", "ground"), Wanted("ground", "abstract", 9))
-    assert list(shown) == examples[:1]
+    shown = (
+        Bank(items).select(Query("x", "ground"), ExampleRequest("ground", "abstract", 9)).correct
+    )
+    assert [one.example for one in shown] == examples[:1]
 
 
 def a_trace(program: str = "answer = 1", plan: str | None = "1. Find it.") -> Trace:
@@ -244,7 +245,7 @@ def test_growth() -> None:
 def test_one_on_trial_is_shown_to_its_own_query_first(tmp_path: Path) -> None:
     pool = filled(tmp_path)
     tried = [demonstrated(query=QUERY.text), pooled(an_example(part="plan"))]
-    found = OnTrial(tried, pool).demonstrations(QUERY, replace(WANTED, correct=2))
+    found = OnTrial(tried, pool).select(QUERY, replace(WANTED, correct=2))
     assert queries(found)[0] == [QUERY.text, "the red cube on a ring"]
-    plans = OnTrial(tried, pool).demonstrations(QUERY, replace(WANTED, part="plan"))
+    plans = OnTrial(tried, pool).select(QUERY, replace(WANTED, part="plan"))
     assert queries(plans)[0] == ["the leftmost cube"]

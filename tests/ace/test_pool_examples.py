@@ -7,20 +7,20 @@ from pathlib import Path
 
 from tests.ace.demonstrated import an_example, demonstrated
 from viper.ace.bank import Bank
-from viper.ace.pool import DemonstrationPool
-from viper.ace.pool_examples import PoolExamples
+from viper.ace.pool import DemonstrationPool, LearnedExamples
 from viper.schema import Query
-from viper.strategies.base import Wanted
+from viper.strategies.examples import ExampleRequest
 
 
-def asked(examples: PoolExamples, text: str, count: int = 3) -> list[str]:
+def asked(examples: LearnedExamples, text: str, count: int = 3) -> list[str]:
     task, api = an_example().task, an_example().api
-    return [one.query for one in examples.examples(Query(text, task), Wanted(task, api, count))]
+    selected = examples.select(Query(text, task), ExampleRequest(task, api, count))
+    return [one.example.query for one in selected.correct]
 
 
 def test_an_empty_pool_changes_nothing(tmp_path: Path) -> None:
     bank = Bank([an_example(query=f"bank {n}", program=f"b{n}") for n in range(5)])
-    examples = PoolExamples(DemonstrationPool(tmp_path), bank)
+    examples = LearnedExamples(DemonstrationPool(tmp_path), bank)
     assert asked(examples, "the ball") == ["bank 0", "bank 1", "bank 2"]
     assert not tmp_path.joinpath("index.db").exists()
 
@@ -36,9 +36,9 @@ def test_likely_programs_of_the_pool_come_first_and_the_bank_fills_up(tmp_path: 
         ]
     )
     bank = Bank([an_example(query="bank 0", program="p1"), an_example(query="bank 1")])
-    found = asked(PoolExamples(pool, bank), "how many spoons are there", 4)
+    found = asked(LearnedExamples(pool, bank), "how many spoons are there", 4)
     assert found == ["how many spoons", "the cup left of the plate", "bank 1"]
-    assert asked(PoolExamples(pool, bank), "how many spoons are there", 1) == ["how many spoons"]
+    assert asked(LearnedExamples(pool, bank), "how many spoons are there", 1) == ["how many spoons"]
 
 
 def test_a_sample_is_never_shown_its_own_program(tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ def test_a_sample_is_never_shown_its_own_program(tmp_path: Path) -> None:
     pool.add([demonstrated(query="the cup", sample_id="s1")])
     task, api = an_example().task, an_example().api
     query = Query("another wording", task, sample_id="s1")
-    examples = PoolExamples(pool, Bank([]))
-    assert examples.examples(query, Wanted(task, api, 3)) == []
+    examples = LearnedExamples(pool, Bank([]))
+    assert examples.select(query, ExampleRequest(task, api, 3)).correct == []
     other = replace(query, sample_id="s2")
-    assert len(examples.examples(other, Wanted(task, api, 3))) == 1
+    assert len(examples.select(other, ExampleRequest(task, api, 3)).correct) == 1

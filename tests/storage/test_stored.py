@@ -27,7 +27,7 @@ from viper.record import record_from_json
 from viper.schema import Query, Trace
 from viper.search.picture_index import PictureIndex
 from viper.storage.responses import SqliteStore
-from viper.strategies.demonstrations import WantedDemonstrations
+from viper.strategies.examples import ExampleRequest
 from viper.testing.fake_models import FakeMatcher
 from viper.tuning.lesson import Journal
 from viper.tuning.prompt_pool import PromptPool
@@ -86,8 +86,8 @@ def test_the_lessons_remarks_and_labels_of_a_run(stored: Path) -> None:
 
 def test_a_stored_demonstration_pool(stored: Path) -> None:
     pool = DemonstrationPool(stored / "pool")
-    wanted = WantedDemonstrations("program", "ground", "abstract")
-    chosen = pool.demonstrations(Query("the red cube", "ground"), wanted)
+    wanted = ExampleRequest("ground", "abstract", 4, 4, retrieval="bm25")
+    chosen = pool.select(Query("the red cube", "ground"), wanted)
     assert [one.example.query for one in chosen.correct] == ["the red cube on a ring"]
     assert [one.example.critique for one in chosen.incorrect] == ["why"]
 

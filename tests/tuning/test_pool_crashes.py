@@ -16,7 +16,7 @@ import pytest
 from tests.tuning.learned import MODEL
 from viper.ace.pool import DemonstrationPool
 from viper.schema import Query
-from viper.strategies.demonstrations import WantedDemonstrations
+from viper.strategies.examples import ExampleRequest
 from viper.tuning.prompt_pool import PromptPool
 
 ROOT = Path(__file__).parents[2]
@@ -69,12 +69,12 @@ def test_kills_leave_whole_tasks_and_learning_goes_on(tmp_path: Path) -> None:
 @pytest.mark.timeout(150)
 def test_others_answer_with_whole_versions_while_one_learns(tmp_path: Path) -> None:
     process = writer(tmp_path)
-    wanted = WantedDemonstrations("plan", "ground", "abstract", correct=4)
+    wanted = ExampleRequest("ground", "abstract", 4, 4, "plan", "bm25")
     pool, prompts = DemonstrationPool(tmp_path / "demonstrations"), PromptPool(tmp_path / "prompts")
     seen, versions = [0], [0]
     try:
         while seen[-1] < 12:
-            shown = pool.demonstrations(Query("a task", "ground"), wanted).correct
+            shown = pool.select(Query("a task", "ground"), wanted).correct
             assert len(shown) <= 4 and all(one.example.part == "plan" for one in shown)
             seen.append(len(pool.items()))
             versions.append(prompts.ledger.version)

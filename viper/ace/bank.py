@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from viper.prompting.ranking import Embed, Scores, ranker
 from viper.record import RecordError, record_from_json
 from viper.schema import Example, Query, to_json
 from viper.storage.files import replace_file
-from viper.strategies.base import Wanted
+from viper.strategies.examples import Demonstration, ExampleRequest, SelectedExamples
 
 _LISTS_KEPT = 32
 """Examples of a task and API with what ranks them; one or two tasks are usual."""
@@ -48,22 +49,23 @@ class Bank:
         kept: Callable[[Callable[..., _Fitting]], Any] = lru_cache(_LISTS_KEPT)
         self._fitting = kept(self._found)
 
-    def examples(self, query: Query, wanted: Wanted) -> Sequence[Example]:
-        """The best correct examples of the task and API, the best first.
+    def select(self, query: Query, request: ExampleRequest) -> SelectedExamples:
+        """Return the best correct examples of the task and API, the best first.
 
         ``fixed``: the bank's first ones. ``bm25``, ``embeddings``: by how much their queries have
         in common with the query, in the bank's order where that is equal. An example fits an API
         that holds the example's own: ``abstract`` fits ``abstract+mine.py``. None of the query's
-        own sample is given; where the query names no sample, none with its words.
+        own sample is given; where the query names no sample, none with its words. A bank holds
+        neither incorrect examples nor plans.
 
         Raises:
             UsageError: ``embeddings`` without a model to embed with.
             UnknownNameError: no such retrieval.
         """
-        asked = frozenset(split_api(wanted.api))
-        fitting = self._fitting(wanted.task, asked, wanted.retrieval, wanted.embed)
+        asked = frozenset(split_api(request.api))
+        fitting = self._fitting(request.task, asked, request.retrieval, request.embed)
         others = (item for item in fitting.best_first(query.text) if not demonstrates(item, query))
-        return [item for item, _ in zip(others, range(wanted.count), strict=False)]
+        return SelectedExamples([Demonstration("", one) for one in islice(others, request.correct)])
 
     def _found(
         self, task: str, asked: frozenset[str], retrieval: str, embed: Embed | None

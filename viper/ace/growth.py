@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 
 from viper.ace.pooled import Pooled, pooled
 from viper.schema import Example, Query, Trace, Trial
-from viper.strategies.demonstrations import (
+from viper.strategies.examples import (
     PARTS,
-    Chosen,
     Demonstration,
-    Demonstrations,
+    ExampleRequest,
+    ExampleStore,
     Part,
-    WantedDemonstrations,
+    SelectedExamples,
 )
 from viper.strategies.prompts import asked_as
 
@@ -73,12 +73,12 @@ class OnTrial:
     They are shown even to their own query: that is what they are validated on.
     """
 
-    def __init__(self, tried: Sequence[Pooled], pool: Demonstrations) -> None:
+    def __init__(self, tried: Sequence[Pooled], pool: ExampleStore) -> None:
         self._tried, self._pool = tuple(tried), pool
 
-    def demonstrations(self, query: Query, wanted: WantedDemonstrations) -> Chosen:
+    def select(self, query: Query, request: ExampleRequest) -> SelectedExamples:
         """As those of the pool, but with the tried ones first; raises as the pool does."""
-        rest = self._pool.demonstrations(query, wanted)
+        rest = self._pool.select(query, request)
         known = {one.id for one in self._tried}
 
         def together(
@@ -87,14 +87,14 @@ class OnTrial:
             first = [
                 Demonstration(one.id, one.example)
                 for one in self._tried
-                if (one.example.part, one.example.polarity) == (wanted.part, polarity)
-                and one.example.task == wanted.task
+                if (one.example.part, one.example.polarity) == (request.part, polarity)
+                and one.example.task == request.task
             ]
             return [*first, *(one for one in others if one.id not in known)][:count]
 
-        return Chosen(
-            together("correct", rest.correct, wanted.correct),
-            together("incorrect", rest.incorrect, wanted.incorrect),
+        return SelectedExamples(
+            together("correct", rest.correct, request.correct),
+            together("incorrect", rest.incorrect, request.incorrect),
         )
 
 

@@ -24,7 +24,7 @@ from viper.errors import UsageError
 from viper.prompting.ranking import Embed, KeptEmbeddings, Scores, ranker
 from viper.schema import Query
 from viper.storage.versioned import Ledger
-from viper.strategies.demonstrations import Chosen, Demonstration, WantedDemonstrations
+from viper.strategies.examples import Demonstration, ExampleRequest, ExampleStore, SelectedExamples
 
 FOLDER = "demonstrations"
 """Of the pool, in the state's folder."""
@@ -44,7 +44,7 @@ _Listed = tuple[tuple[Pooled, ...], Scores | None]
 class DemonstrationPool:
     """Demonstrations in a folder; safe to use from several threads and processes.
 
-    Fulfils :class:`viper.strategies.demonstrations.Demonstrations`.
+    Fulfils :class:`viper.strategies.examples.ExampleStore`.
 
     Args:
         folder: made by the first demonstration; where there is none the pool is empty.
@@ -78,7 +78,7 @@ class DemonstrationPool:
         """
         return self._items(self.ledger.version)
 
-    def demonstrations(self, query: Query, wanted: WantedDemonstrations) -> Chosen:
+    def select(self, query: Query, request: ExampleRequest) -> SelectedExamples:
         """Those whose queries are most like the query, of each kind the likest first.
 
         Where two are alike, the one with the higher score comes first, then the one that came or
@@ -94,8 +94,8 @@ class DemonstrationPool:
         version = self.ledger.version
 
         def best(polarity: str, count: int) -> list[Demonstration]:
-            asked = frozenset(split_api(wanted.api))
-            by = (wanted.part, polarity, wanted.task, asked, wanted.retrieval, wanted.embed)
+            asked = frozenset(split_api(request.api))
+            by = (request.part, polarity, request.task, asked, request.retrieval, request.embed)
             items, scores = self._listed(version, *by) if count else ((), None)
             order: Sequence[int] = range(len(items))
             if scores is not None:
@@ -105,7 +105,9 @@ class DemonstrationPool:
             others = (one for one in ordered if not demonstrates(one.example, query))
             return [Demonstration(one.id, one.example) for one in islice(others, count)]
 
-        return Chosen(best("correct", wanted.correct), best("incorrect", wanted.incorrect))
+        return SelectedExamples(
+            best("correct", request.correct), best("incorrect", request.incorrect)
+        )
 
     def add(self, found: Iterable[Pooled], note: str = "") -> list[str]:
         """Keeps demonstrations, all of them or none, as one version; their ids.
@@ -198,3 +200,25 @@ class DemonstrationPool:
             if self._embeddings is None or self._embeddings.embed is not embed:
                 self._embeddings = KeptEmbeddings(embed)
             return self._embeddings
+
+
+class LearnedExamples:
+    """An :class:`~viper.strategies.examples.ExampleStore`: a pool's programs, then those of a bank.
+
+    Programs that worked and are most like the query come first; what room they leave is filled
+    from the bank. An empty pool changes nothing.
+    """
+
+    def __init__(self, pool: ExampleStore, bank: ExampleStore) -> None:
+        self.pool, self.bank = pool, bank
+
+    def select(self, query: Query, request: ExampleRequest) -> SelectedExamples:
+        """Return correct programs, the best ones first; raises as pool and bank do."""
+        retrieval = "bm25" if request.retrieval == "fixed" else request.retrieval
+        of_pool = replace(request, incorrect=0, part="program", retrieval=retrieval)
+        selected = list(self.pool.select(query, of_pool).correct)
+        programs = {one.program for one in selected}
+        if len(selected) < request.correct:
+            of_bank = self.bank.select(query, request).correct
+            selected += [one for one in of_bank if one.program not in programs]
+        return SelectedExamples(selected[: request.correct])

@@ -13,7 +13,7 @@ from viper.errors import StoreError, UsageError
 from viper.record import RecordError, record_from_json
 from viper.schema import TASKS, Example, to_json
 from viper.storage.versioned import Entry
-from viper.strategies.demonstrations import PARTS
+from viper.strategies.examples import PARTS
 from viper.tuning.critique import Critique
 
 PRIOR_HELPED, PRIOR_MISLED = 2, 1

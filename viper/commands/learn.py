@@ -202,16 +202,16 @@ def _as_came(reasoner: Reasoner) -> Reasoner:
     """The same reasoner as if nothing had been learned: what a run is told apart by."""
     from dataclasses import replace
 
-    from viper.ace.pool_examples import PoolExamples
+    from viper.ace.pool import LearnedExamples
     from viper.models.vision.soft_prompts import NoSoftPrompts
     from viper.reasoner import Reasoner
-    from viper.strategies.demonstrations import NoDemonstrations
+    from viper.strategies.examples import NoExamples
 
     parts = reasoner.components
     examples = parts.examples
-    bank = examples.bank if isinstance(examples, PoolExamples) else examples
+    bank = examples.bank if isinstance(examples, LearnedExamples) else examples
     hub = parts.hub.with_soft_prompts(NoSoftPrompts())
-    plain = replace(parts, hub=hub, examples=bank, demonstrations=NoDemonstrations())
+    plain = replace(parts, hub=hub, examples=bank, demonstrations=NoExamples())
     return Reasoner(plain, preload=False)
 
 

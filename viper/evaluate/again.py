@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from viper.ace.growth import OnTrial
-from viper.ace.pool_examples import PoolExamples
+from viper.ace.pool import LearnedExamples
 from viper.ace.pooled import Pooled
 from viper.models.media import Media
 from viper.reasoner import Reasoner, RunOptions
@@ -64,5 +64,5 @@ def _showing(components: Components, shown: Sequence[Pooled]) -> Components:
     """The same parts, with demonstrations that are shown before those of the pool."""
     tried = OnTrial(shown, components.demonstrations)
     examples = components.examples
-    bank = examples.bank if isinstance(examples, PoolExamples) else examples
-    return replace(components, demonstrations=tried, examples=PoolExamples(tried, bank))
+    bank = examples.bank if isinstance(examples, LearnedExamples) else examples
+    return replace(components, demonstrations=tried, examples=LearnedExamples(tried, bank))

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from viper.ace.pool_examples import PoolExamples
+from viper.ace.pool import LearnedExamples
 from viper.data.registry import chosen, data_set, samples_by_id
 from viper.data.sample import Sample, Where
 from viper.errors import DataError, UsageError, ViperError
@@ -150,7 +150,7 @@ def _learned(reasoner: Reasoner) -> dict[str, str]:
     """What the pools hold, where the run uses them; nothing where they are empty."""
     components = reasoner.components
     pools: dict[str, Any] = {"soft prompts": components.hub.soft_prompts}
-    if isinstance(components.examples, PoolExamples):
+    if isinstance(components.examples, LearnedExamples):
         pools["demonstrations"] = components.examples.pool
     found = {name: getattr(pool, "fingerprint", "") for name, pool in pools.items()}
     return {name: value for name, value in found.items() if value}
@@ -167,7 +167,7 @@ def prompt_hash(reasoner: Reasoner, samples: Sequence[Sample], options: RunOptio
 
 
 def _bank_hash(examples: Any) -> str | None:
-    bank = examples.bank if isinstance(examples, PoolExamples) else examples
+    bank = examples.bank if isinstance(examples, LearnedExamples) else examples
     known = getattr(bank, "items", None)
     if not known:
         return None

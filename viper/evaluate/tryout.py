@@ -24,8 +24,13 @@ from viper.evaluate.row import Prediction
 from viper.reasoner import Reasoner, RunOptions, RunResult
 from viper.schema import Example, Query
 from viper.storage.json_lines import append_line, read_lines
-from viper.strategies.base import Components, Wanted
-from viper.strategies.demonstrations import NoDemonstrations
+from viper.strategies.base import Components
+from viper.strategies.examples import (
+    Demonstration,
+    ExampleRequest,
+    NoExamples,
+    SelectedExamples,
+)
 from viper.strategies.writing import REDRAWS
 
 Verdict = Literal["right", "wrong", "none"]
@@ -102,7 +107,7 @@ class Tryout:
         plans = self._options.strategy == "plan"
         parts = replace(
             self._components,
-            demonstrations=OnTrial(tried, NoDemonstrations()),
+            demonstrations=OnTrial(tried, NoExamples()),
             examples=_OneExample(tried[0].example),
         )
         options = self._options.changed(
@@ -170,13 +175,13 @@ class Tryout:
 
 
 class _OneExample:
-    """The :class:`~viper.strategies.base.ExampleSource` that shows one, even to its own query."""
+    """An :class:`~viper.strategies.examples.ExampleStore` of one, even for its own query."""
 
     def __init__(self, example: Example) -> None:
         self._example = example
 
-    def examples(self, query: Query, wanted: Wanted) -> Sequence[Example]:
-        return [self._example][: wanted.count]
+    def select(self, query: Query, request: ExampleRequest) -> SelectedExamples:
+        return SelectedExamples([Demonstration("", self._example)][: request.correct])
 
 
 def _about(sample: Sample, options: RunOptions) -> RunOptions:

@@ -10,8 +10,7 @@ from typing import Any
 
 from viper.ace.bank import read_bank
 from viper.ace.pool import FOLDER as DEMONSTRATIONS
-from viper.ace.pool import DemonstrationPool
-from viper.ace.pool_examples import PoolExamples
+from viper.ace.pool import DemonstrationPool, LearnedExamples
 from viper.api.library import Library, library_for
 from viper.errors import ProfileError, ViperError
 from viper.llm.protocol import LLM
@@ -39,7 +38,8 @@ from viper.profiles.document import (
 from viper.profiles.sharing import SharedModel, on_shared_model, shared_model
 from viper.sandbox import Sandbox
 from viper.sandbox.sandbox import Mode
-from viper.strategies.base import Components, ExampleSource, NoExamples
+from viper.strategies.base import Components
+from viper.strategies.examples import ExampleStore, NoExamples
 from viper.strategies.settings import RunSettings, all_settings
 from viper.tools.hub import ToolHub
 from viper.tools.models import ModelSet
@@ -104,7 +104,7 @@ class Profile:
                 limits=document.limits, prelude=library.prelude(), mode=self.sandbox_mode
             ),
             settings=replace(self._run_settings(), api=self.api or document.run.api),
-            examples=PoolExamples(pool, self._examples()) if self.learned else self._examples(),
+            examples=LearnedExamples(pool, self._examples()) if self.learned else self._examples(),
             profile_name=document.name,
             preload=document.preload,
             library=library,
@@ -313,7 +313,7 @@ class Profile:
             gigabytes = self.max_memory_gb
         return int(gigabytes * 2**30) if gigabytes else None
 
-    def _examples(self) -> ExampleSource:
+    def _examples(self) -> ExampleStore:
         bank = self.document.bank
         if bank is None:
             return NoExamples()

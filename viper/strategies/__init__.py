@@ -53,7 +53,7 @@ STRATEGIES: Mapping[str, Shipped] = {
         "viper.strategies.plan:PlanStrategy",
         "write a numbered plan, then the program that carries it out, and correct it",
         writes_programs=True,
-        settings="viper.strategies.demonstrations:PlanSettings",
+        settings="viper.strategies.examples:PlanSettings",
         role="planner",
     ),
     "seek": Shipped(

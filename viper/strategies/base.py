@@ -11,50 +11,12 @@ from viper.api.library import Library
 from viper.llm.protocol import LLM, Completion
 from viper.models.media import Media
 from viper.models.vision.roles import Floats
-from viper.prompting.ranking import Embed
 from viper.prompting.router import Routers
 from viper.sandbox import Sandbox
-from viper.schema import Example, Failure, Query, Trial, Turn, Usage
-from viper.strategies.demonstrations import Demonstrations, NoDemonstrations
+from viper.schema import Failure, Query, Trial, Turn, Usage
+from viper.strategies.examples import ExampleStore, NoExamples
 from viper.strategies.settings import RunSettings
 from viper.tools.hub import ToolHub
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """Which examples a prompt has room for.
-
-    Attributes:
-        task: as the language model is asked it.
-        count: at most so many.
-        retrieval: one of ``RETRIEVALS``.
-        embed: what ``embeddings`` compares queries by.
-    """
-
-    task: str
-    api: str
-    count: int
-    retrieval: str = "fixed"
-    embed: Embed | None = None
-
-
-class ExampleSource(Protocol):
-    """Where in-context examples come from (a bank, a pool, nothing)."""
-
-    def examples(self, query: Query, wanted: Wanted) -> Sequence[Example]:
-        """Examples for the query, the best first; never more than are wanted.
-
-        Raises:
-            UsageError: the retrieval needs a model that is not there.
-        """
-        ...
-
-
-class NoExamples:
-    """The zero-shot setting."""
-
-    def examples(self, query: Query, wanted: Wanted) -> Sequence[Example]:
-        return ()
 
 
 @dataclass(frozen=True)
@@ -82,7 +44,7 @@ class Components:
     hub: ToolHub
     sandbox: Sandbox
     settings: RunSettings
-    examples: ExampleSource = field(default_factory=NoExamples)
+    examples: ExampleStore = field(default_factory=NoExamples)
     profile_name: str = "custom"
     preload: bool = False
     library: Library = field(default_factory=Library)
@@ -92,7 +54,7 @@ class Components:
     planner_style: str = "chat"
     critic: LLM | None = None
     critic_style: str = "chat"
-    demonstrations: Demonstrations = field(default_factory=NoDemonstrations)
+    demonstrations: ExampleStore = field(default_factory=NoExamples)
     seeker: LLM | None = None
     seeker_style: str = "chat"
     explorer: LLM | None = None

@@ -26,7 +26,7 @@ from viper.prompting.plans import (
 )
 from viper.schema import Example, Failure, Trial
 from viper.strategies.base import Components, RunContext
-from viper.strategies.demonstrations import Demonstration, Part, PlanSettings, WantedDemonstrations
+from viper.strategies.examples import Demonstration, ExampleRequest, Part, PlanSettings
 from viper.strategies.program import corrected
 from viper.strategies.prompts import asked_as, fit_prompt, is_lines
 from viper.strategies.settings import RunSettings
@@ -185,16 +185,16 @@ def _best(components: Components, context: RunContext, part: Part) -> list[Demon
     if retrieval == "fixed":  # a pool grows with every task and has no fixed order
         retrieval = "bm25" if components.embed is None else "embeddings"
     is_shown = part == "plan" or settings.prompt_style != "compact"
-    wanted = WantedDemonstrations(
-        part,
+    request = ExampleRequest(
         query.task,
         settings.api,
         own.correct_demonstrations,
         own.incorrect_demonstrations if is_shown else 0,
+        part,
         retrieval,
         components.embed,
     )
-    chosen = components.demonstrations.demonstrations(query, wanted)
+    chosen = components.demonstrations.select(query, request)
     pairs = zip_longest(chosen.correct, chosen.incorrect)
     return [one for pair in pairs for one in pair if one is not None]
 

@@ -13,7 +13,8 @@ from viper.llm.protocol import LLM
 from viper.prompting.budget import fit_examples, in_order
 from viper.prompting.builder import Feedback, build_prompt
 from viper.schema import Example, Query
-from viper.strategies.base import Components, RunContext, Wanted
+from viper.strategies.base import Components, RunContext
+from viper.strategies.examples import ExampleRequest
 from viper.strategies.settings import RunSettings
 
 
@@ -32,10 +33,14 @@ def write_prompt(
 ) -> str:
     """The prompt that a query gets under the run's settings."""
     settings, query = context.settings, asked_as(context.query)
-    wanted = Wanted(
-        query.task, settings.api, settings.examples, settings.retrieval, components.embed
+    request = ExampleRequest(
+        query.task,
+        settings.api,
+        settings.examples,
+        retrieval=settings.retrieval,
+        embed=components.embed,
     )
-    best = components.examples.examples(query, wanted)
+    best = [one.example for one in components.examples.select(query, request).correct]
 
     def build(names: Sequence[ApiEntry], examples: Sequence[Example]) -> str:
         ordered = in_order(examples, settings.example_order)

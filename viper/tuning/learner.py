@@ -19,7 +19,7 @@ from viper.ace.pooled import Pooled
 from viper.errors import StoreError, UsageError, ViperError
 from viper.models.media import Media
 from viper.schema import Query, ToolCall, Trace
-from viper.strategies.demonstrations import Part
+from viper.strategies.examples import Part
 from viper.tuning.case import Case
 from viper.tuning.critique import Critique, CritiqueError
 from viper.tuning.lesson import Lesson, Update

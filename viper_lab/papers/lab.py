@@ -23,7 +23,8 @@ from viper.llm.cache import CachedLLM
 from viper.reasoner import RunOptions
 from viper.storage.cache import ComputeCache
 from viper.storage.responses import SqliteStore
-from viper.strategies.base import Components, NoExamples
+from viper.strategies.base import Components
+from viper.strategies.examples import NoExamples
 from viper_lab.papers.parts import Part
 from viper_lab.papers.slugs import slug
 

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from viper.ace.pool import FOLDER as DEMONSTRATIONS
-from viper.ace.pool import DemonstrationPool
-from viper.ace.pool_examples import PoolExamples
+from viper.ace.pool import DemonstrationPool, LearnedExamples
 from viper.data.sample import Where
 from viper.evaluate.answered import Drawn, answered
 from viper.evaluate.engines.answering import Answering
@@ -30,7 +29,8 @@ from viper.llm.cache import CachedLLM
 from viper.profiles.learning import Data, Reflection, learner_for, origin_of
 from viper.reasoner import Reasoner, RunOptions
 from viper.storage.responses import SqliteStore
-from viper.strategies.base import Components, NoExamples
+from viper.strategies.base import Components
+from viper.strategies.examples import NoExamples
 from viper.tuning.learner import LearnSettings
 from viper.tuning.lesson import Journal, Lesson
 from viper.tuning.prompt_pool import FOLDER as PROMPTS
@@ -166,7 +166,7 @@ class School:
             return replace(parts, hub=hub)
         pool = DemonstrationPool(state / DEMONSTRATIONS)
         return replace(
-            parts, hub=hub, demonstrations=pool, examples=PoolExamples(pool, NoExamples())
+            parts, hub=hub, demonstrations=pool, examples=LearnedExamples(pool, NoExamples())
         )
 
     def learned(self, course: Course, subjects: Sequence[Subject], seed: int) -> Standing:

@@ -1,4 +1,7 @@
-"""What a strategy that is shown demonstrations asks of whoever keeps them."""
+"""In-context examples: what a prompt asks of a store of them, and what it gets.
+
+Banks, demonstration pools and their combinations (:mod:`viper.ace`) are such stores.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ class PlanSettings(Settings):
 
 @dataclass(frozen=True)
 class Demonstration:
-    """An example with the id by which its keeper knows it."""
+    """An example with the id by which a pool knows it; a bank gives its examples none."""
 
     id: str
     example: Example
@@ -41,51 +44,52 @@ class Demonstration:
 
 
 @dataclass(frozen=True)
-class WantedDemonstrations:
-    """Which demonstrations a prompt has room for.
+class ExampleRequest:
+    """The examples that a prompt has room for.
 
     Attributes:
-        part: what they demonstrate: writing the plan, or the program.
         task: as the language model is asked it.
         correct: at most so many that worked.
         incorrect: at most so many that did not, each with the critique of it.
-        retrieval: one of ``RETRIEVALS``; a keeper without an order of its own takes ``fixed`` for
+        part: what they demonstrate: writing the plan, or the program.
+        retrieval: one of ``RETRIEVALS``; a store without an order of its own takes ``fixed`` for
             the best of those it has.
         embed: what ``embeddings`` compares queries by.
     """
 
-    part: Part
     task: str
     api: str
-    correct: int = 4
-    incorrect: int = 4
-    retrieval: str = "bm25"
+    correct: int
+    incorrect: int = 0
+    part: Part = "program"
+    retrieval: str = "fixed"
     embed: Embed | None = None
 
 
 @dataclass(frozen=True)
-class Chosen:
-    """The demonstrations for one prompt, the best of each kind first."""
+class SelectedExamples:
+    """The examples for one prompt, the best of each kind first."""
 
     correct: Sequence[Demonstration] = ()
     incorrect: Sequence[Demonstration] = ()
 
 
-class Demonstrations(Protocol):
-    """Where demonstrations come from; safe to ask from several threads."""
+class ExampleStore(Protocol):
+    """Where in-context examples come from; safe to ask from several threads."""
 
-    def demonstrations(self, query: Query, wanted: WantedDemonstrations) -> Chosen:
-        """Those for the query; never more than are wanted, and none of its own sample.
+    def select(self, query: Query, request: ExampleRequest) -> SelectedExamples:
+        """Return examples for the query; never more than requested, none of its own sample.
 
         Raises:
             UsageError: the retrieval needs a model that is not there.
-            StoreError: they cannot be read.
+            UnknownNameError: no such retrieval.
+            StoreError: the store cannot be read.
         """
         ...
 
 
-class NoDemonstrations:
+class NoExamples:
     """The zero-shot setting."""
 
-    def demonstrations(self, query: Query, wanted: WantedDemonstrations) -> Chosen:
-        return Chosen()
+    def select(self, query: Query, request: ExampleRequest) -> SelectedExamples:
+        return SelectedExamples()

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from viper.errors import ToolError
+from viper.models import edited
 from viper.models.edited import EDIT_ID, Edits, Origin, Tag, outline_of
 from viper.models.media import Media, media_from
-from viper.tools import edited
 
 
 def picture(shade: int = 7) -> np.ndarray:

@@ -10,8 +10,8 @@ from PIL import Image
 
 import viper
 from viper.errors import MediaError
+from viper.models import media as media_module
 from viper.models.media import MAX_FRAMES, load_media, media_from
-from viper.tools import media as media_module
 
 MEDIA = Path(viper.__file__).parent / "embedded" / "media"
 

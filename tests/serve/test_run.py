@@ -143,7 +143,7 @@ def test_a_file_of_the_media_root(tmp_path: Path) -> None:
 
 
 def test_a_video(tmp_path: Path) -> None:
-    from viper.tools.video_file import write_mp4
+    from viper.models.media import write_mp4
 
     clip = tmp_path / "clip.mp4"
     write_mp4(clip, np.stack([np.full((64, 96, 3), 90, np.uint8)] * 8))

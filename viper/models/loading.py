@@ -6,6 +6,7 @@ keyword, so that a profile names them alike for every role.
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -235,3 +236,19 @@ def _quantization(bits: str) -> Any:
 def _need(package: str, option: str) -> None:
     if importlib.util.find_spec(package) is None:
         raise MissingExtraError(package, "large", f"the option {option}")
+
+
+def model_id(source: str | Path) -> str:
+    """``folder@hash`` for a local folder, else the source itself (a checkpoint's public name).
+
+    The hash is the first 12 hexadecimal digits of the SHA-256 over the folder's
+    safetensors files in order of name, so two trainings never share a cache entry. Where
+    it holds none itself (a pipeline of several networks), those of its folders count.
+    """
+    folder = Path(source)
+    if not folder.is_dir():
+        return str(source)
+    digest = hashlib.sha256()
+    for path in sorted(folder.glob("*.safetensors")) or sorted(folder.rglob("*.safetensors")):
+        digest.update(path.read_bytes())
+    return f"{folder.resolve().name}@{digest.hexdigest()[:12]}"

@@ -22,8 +22,7 @@ from viper.strategies.base import Components, RunContext
 from viper.strategies.prompts import asked_as
 from viper.strategies.voting import voted
 from viper.strategies.writing import Prompter, Written, check_cancelled, query_alone, write
-from viper.tools.arguments import media_arguments
-from viper.tools.session import HubSession
+from viper.tools.session import HubSession, media_arguments
 
 ENTRY = "execute_command"
 

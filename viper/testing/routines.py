@@ -21,9 +21,9 @@ from viper.testing.fake_models import (
     FakeMatcher,
     FakeVideoModel,
 )
-from viper.tools.arguments import media_arguments
 from viper.tools.hub import ToolHub
 from viper.tools.models import ModelSet
+from viper.tools.session import media_arguments
 from viper.tools.settings import Sensitivity, ToolSettings
 
 WIDTH, HEIGHT, FRAMES = 200, 100, 16

@@ -20,9 +20,8 @@ from viper.sandbox import Ref
 from viper.schema import Box
 from viper.tools import learned
 from viper.tools.abilities import _cut, _text
-from viper.tools.edits import blurred_background, box_mask, color_pop, covered, painted
+from viper.tools.edits import blurred_background, box_mask, color_pop, covered, painted, tagged
 from viper.tools.emoji import emoji_picture
-from viper.tools.painting import tagged
 from viper.tools.session import HubSession, Region
 
 MAX_LABEL = 200

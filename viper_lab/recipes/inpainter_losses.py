@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from viper.models.vision.inpainter_prompt import NO_PROMPT, encode_prompts
+from viper.models.vision.taught_inpainter import NO_PROMPT, encode_prompts
 from viper_lab.recipes.inpainter_batches import draw_example, tensors
 from viper_lab.recipes.object_views import ObjectViews
 from viper_lab.recipes.optim import LossAt, TrainOptions

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from viper.tools.video_file import read_mp4, write_mp4
+from viper.models.media import read_mp4, write_mp4
 from viper_lab.world.clips import render_clip, sample_clip
 from viper_lab.world.scene import ClipEvent, RenderedClip, SceneObject
 

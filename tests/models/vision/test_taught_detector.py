@@ -20,7 +20,7 @@ from viper.models.vision.second_look import (
     likely_objects,
     overlaps,
 )
-from viper.models.vision.soft_prompts import Learned, SoftPrompt
+from viper.models.vision.soft_prompts import Learned, SoftPrompt, TeachableDetector
 from viper.models.vision.taught_detector import (
     MOST_MOVED,
     Proposals,
@@ -30,7 +30,6 @@ from viper.models.vision.taught_detector import (
     rest_of,
     sureness,
 )
-from viper.models.vision.teachable import TeachableDetector
 from viper.sandbox import Ref
 from viper.tools.abilities import detections
 from viper.tools.hub import ToolHub

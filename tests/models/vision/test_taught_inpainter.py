@@ -12,10 +12,8 @@ import torch
 from tests.models.vision.tiny_diffusion import SIDE, picture, tiny_pipeline
 from viper.errors import UsageError
 from viper.models.vision.inpainter_diffusers import DiffusersInpainter
-from viper.models.vision.inpainter_prompt import encode_prompts
-from viper.models.vision.soft_prompts import Learned
-from viper.models.vision.taught_inpainter import InpainterLessons, encode_taught
-from viper.models.vision.teachable import TeachableInpainter
+from viper.models.vision.soft_prompts import Learned, TeachableInpainter
+from viper.models.vision.taught_inpainter import InpainterLessons, encode_prompts, encode_taught
 
 WIDTH = 16
 

@@ -10,9 +10,8 @@ import torch
 
 from tests.models.vision.tiny_open_clip import RESNETS, TRANSFORMERS, WIDTH, digest, tiny_matcher
 from viper.errors import UsageError
-from viper.models.vision.soft_prompts import Learned
+from viper.models.vision.soft_prompts import Learned, TeachableMatcher
 from viper.models.vision.taught_matcher import TOKENS, places_in, text_row, together
-from viper.models.vision.teachable import TeachableMatcher
 
 KINDS = RESNETS + TRANSFORMERS
 made = cache(tiny_matcher)

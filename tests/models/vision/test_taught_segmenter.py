@@ -7,9 +7,8 @@ from tests.models.vision.tiny_segmenters import eomt, mask2former, maskformer, p
 from viper.errors import UsageError
 from viper.models.media import media_from
 from viper.models.vision.segmenter_maskformer import MaskFormerSegmenter
-from viper.models.vision.soft_prompts import Learned, NoSoftPrompts
+from viper.models.vision.soft_prompts import Learned, NoSoftPrompts, TeachableSegmenter
 from viper.models.vision.taught_segmenter import ROW, described, prompt_of, sureness
-from viper.models.vision.teachable import TeachableSegmenter
 from viper.tools.hub import ToolHub
 from viper.tools.models import ModelSet
 from viper.tools.settings import ToolSettings

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from tests.models.vision.tiny_blip import tiny_blip
-from viper.models.vision.soft_prompts import Learned, NoSoftPrompts
+from viper.models.vision.soft_prompts import Learned, NoSoftPrompts, TeachableAnswerer
 from viper.models.vision.taught_vqa import VECTORS, prompt_of, vectors_of
-from viper.models.vision.teachable import TeachableAnswerer
 from viper.models.vision.vqa_blip import BlipAnswerer
 
 WIDTH = 16
@@ -134,7 +133,7 @@ def test_zeros_hold_back_by_a_vote(answerer, encoding):
 
 
 def test_a_sure_answer_stands(answerer, encoding, monkeypatch):
-    from viper.tools import vqa_blip
+    from viper.models.vision import vqa_blip
 
     asked = (encoding, QUESTION, Learned("", prompt_of(strange())))
     monkeypatch.setattr(vqa_blip, "SURE", 0.0)

@@ -20,8 +20,8 @@ from viper.models.loading import (
     in_batches,
     load_pretrained,
     load_processor,
+    model_id,
 )
-from viper.models.model_id import model_id
 from viper.models.vision.roles import Pixels
 
 YES, NO = ("yes", "Yes", " yes", " Yes"), ("no", "No", " no", " No")

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Unpack
 
-from viper.models.loading import Loading, LoadOptions, load_pretrained, load_processor
-from viper.models.model_id import model_id
+from viper.models.loading import Loading, LoadOptions, load_pretrained, load_processor, model_id
 from viper.models.vision.depth_maps import DepthMaps
 
 

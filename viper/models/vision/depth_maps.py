@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from viper.models.groups import equal_groups
+from viper.models.batching import equal_groups
 from viper.models.loading import LocalModel
 from viper.models.vision.picture_models import processed
 from viper.models.vision.roles import Floats, Pixels

@@ -10,9 +10,15 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
-from viper.models.groups import equal_groups
-from viper.models.loading import Loading, LoadOptions, LocalModel, load_pretrained, load_processor
-from viper.models.model_id import model_id
+from viper.models.batching import equal_groups
+from viper.models.loading import (
+    Loading,
+    LoadOptions,
+    LocalModel,
+    load_pretrained,
+    load_processor,
+    model_id,
+)
 from viper.models.vision.boxes import pixel_boxes, suppressed
 from viper.models.vision.roles import Detection, Pixels
 

@@ -12,8 +12,14 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from viper.models.loading import Loading, LoadOptions, LocalModel, load_pretrained, load_processor
-from viper.models.model_id import model_id
+from viper.models.loading import (
+    Loading,
+    LoadOptions,
+    LocalModel,
+    load_pretrained,
+    load_processor,
+    model_id,
+)
 from viper.models.vision.boxes import pixel_boxes, suppressed
 from viper.models.vision.picture_models import processed
 from viper.models.vision.roles import Detection, Floats, Pixels

@@ -10,14 +10,16 @@ from typing import Any, Unpack
 import numpy as np
 
 from viper.errors import ModelError, ProfileError
-from viper.models.loading import Loading, LoadOptions, LocalModel, load_errors
-from viper.models.model_id import model_id
+from viper.models.loading import Loading, LoadOptions, LocalModel, load_errors, model_id
 from viper.models.vision.inpaint_window import PADDING, resized, resized_mask, window_around
-from viper.models.vision.inpainter_prompt import NO_PROMPT, encode_prompts
-from viper.models.vision.inpainter_unet import for_inpainting
 from viper.models.vision.roles import Mask, Pixels
 from viper.models.vision.soft_prompts import Learned
-from viper.models.vision.taught_inpainter import InpainterLessons, encode_taught
+from viper.models.vision.taught_inpainter import (
+    NO_PROMPT,
+    InpainterLessons,
+    encode_prompts,
+    encode_taught,
+)
 
 STEPS, GUIDANCE = 50, 7.5
 """What published checkpoints are used with."""
@@ -26,7 +28,7 @@ STEPS, GUIDANCE = 50, 7.5
 class DiffusersInpainter(LocalModel):
     """An :class:`~viper.models.vision.roles.Inpainter` on ``StableDiffusionInpaintPipeline``.
 
-    It can be taught words (:class:`~viper.models.vision.teachable.TeachableInpainter`).
+    It can be taught words (:class:`~viper.models.vision.soft_prompts.TeachableInpainter`).
 
     The model sees one square around all that is masked (:mod:`viper.models.vision.inpaint_window`)
     at its own resolution. Noise is drawn on the processor, whatever the model runs on. Not
@@ -227,3 +229,56 @@ def _check(steps: int, guidance: float, padding: float) -> None:
         raise ProfileError(
             f"guidance and padding must not be negative, not {guidance} and {padding}"
         )
+
+
+_STOCK_CHANNELS, _PLAIN_CHANNELS = 9, 4
+"""Of UNets that the pipeline gives mask and picture to, and of those that it gives neither."""
+
+
+def for_inpainting(name: str, pipeline: Any) -> Any:
+    """The pipeline, able to use its UNet, whose latents may have any width.
+
+    An inpainting UNet sees the noisy latents, the mask and the latents of what is left of the
+    picture: twice as many channels as the latents have, and one. The stock pipeline joins the
+    three for nine channels, and takes another UNet for one that sees noisy latents alone.
+
+    Raises:
+        ModelError: the UNet is none for inpainting.
+    """
+    channels = int(pipeline.unet.config.in_channels)
+    expected = 2 * int(pipeline.vae.config.latent_channels) + 1
+    if channels != expected:
+        raise ModelError(
+            f"{name}: its UNet takes {channels} channels, one for inpainting {expected}; "
+            "give a checkpoint made for inpainting"
+        )
+    if channels != _STOCK_CHANNELS:
+        _join_beside(pipeline, channels)
+    return pipeline
+
+
+def _join_beside(pipeline: Any, channels: int) -> None:
+    """Lets the pipeline take its UNet for one of noisy latents; the rest is joined on the way in.
+
+    So the latents of what is not masked are also set right after every step, as the pipeline does
+    for such a UNet.
+    """
+    import torch
+
+    unet, prepare = pipeline.unet, pipeline.prepare_mask_latents
+    beside: list[Any] = []
+
+    def prepared(*given: Any, **named: Any) -> tuple[Any, Any]:
+        mask, left = prepare(*given, **named)
+        beside[:] = [mask, left]
+        return mask, left
+
+    def joined(_module: Any, given: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        noisy, *others = given
+        if noisy.shape[1] == channels:
+            return None  # training joins them itself
+        return (torch.cat([noisy, *beside], dim=1), *others), named
+
+    unet.register_to_config(in_channels=_PLAIN_CHANNELS)
+    pipeline.prepare_mask_latents = prepared
+    unet.register_forward_pre_hook(joined, with_kwargs=True)

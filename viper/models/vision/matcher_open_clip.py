@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 
 from viper.errors import ProfileError
-from viper.models.loading import Loading, LoadOptions, LocalModel, in_batches, load_errors
-from viper.models.model_id import model_id
+from viper.models.loading import Loading, LoadOptions, LocalModel, in_batches, load_errors, model_id
 from viper.models.vision.roles import Floats, Pixels
 from viper.models.vision.soft_prompts import Learned
 from viper.models.vision.taught_matcher import (

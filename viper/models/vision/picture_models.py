@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from viper.models.loading import LoadOptions, load_pretrained, load_processor
-from viper.models.model_id import model_id
+from viper.models.loading import LoadOptions, load_pretrained, load_processor, model_id
 from viper.models.vision.roles import Pixels
 
 

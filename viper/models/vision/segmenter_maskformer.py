@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Unpack
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
@@ -18,12 +19,11 @@ from viper.models.loading import (
     load_errors,
     load_pretrained,
     load_processor,
+    model_id,
 )
-from viper.models.model_id import model_id
 from viper.models.vision.picture_models import processed
 from viper.models.vision.roles import Floats, Mask, Pixels, Segment
 from viper.models.vision.second_look import KEPT_SIDES, cut_out, shrunk
-from viper.models.vision.segmenter_halves import FAMILIES, QueryLogits
 from viper.models.vision.soft_prompts import Learned
 from viper.models.vision.taught_segmenter import (
     CUT,
@@ -32,6 +32,9 @@ from viper.models.vision.taught_segmenter import (
     picture_feature,
     sureness,
 )
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 THRESHOLD = 0.5
 """Least score of a segment."""
@@ -71,7 +74,7 @@ class MaskFormerSegmenter(LocalModel):
     Not for several threads at once; the hub holds a lock for each model.
 
     Args:
-        model: the network, of one of :data:`~viper.models.vision.segmenter_halves.FAMILIES`.
+        model: the network, of one of :data:`~viper.models.vision.segmenter_maskformer.FAMILIES`.
         processor: its image processor, which also makes segments of what the queries say.
         name: what goes into traces and cache keys.
         threshold: least score of a segment, in [0, 1].
@@ -302,3 +305,88 @@ def _stated_background(folder: Path) -> tuple[str, ...]:
         if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
             raise ValueError(f"background must be a list of labels, not {labels!r}")
     return tuple(labels)
+
+
+@dataclass(frozen=True)
+class QueryLogits:
+    """What queries say, under the names by which image processors of the library read it.
+
+    Attributes:
+        class_queries_logits: float [1, Q, L + 1]; the last class stands for no segment.
+        masks_queries_logits: float [1, Q, h, w].
+    """
+
+    class_queries_logits: Tensor
+    masks_queries_logits: Tensor
+
+
+@dataclass(frozen=True)
+class Halves:
+    """A family's network in two halves: what sees the picture, and what asks about it.
+
+    The first (backbone and pixel decoder) is the expensive one and knows no question; its result
+    is kept as an encoding. The second (transformer decoder and heads) turns that into segments.
+    What a network is taught is read from the backbone's feature maps. Where nothing was taught
+    both halves call the library's own modules, so what was there stays as it was, bit for bit.
+
+    Attributes:
+        look: (network, pixels float [B, 3, H, W]) to what is kept of a picture.
+        ask: (network, what was kept) to what the queries say.
+        maps: what was kept to the pixels as the network takes them and the backbone's feature
+            maps, float [B, C, h, w] each, the finest first; None: the family cannot be taught.
+    """
+
+    look: Callable[[Any, Tensor], Any]
+    ask: Callable[[Any, Any], QueryLogits]
+    maps: Callable[[Any], tuple[Tensor, ...]] | None = None
+
+
+def _look_maskformer(model: Any, pixels: Tensor) -> tuple[tuple[Tensor, ...], Tensor]:
+    """Pixels and the backbone's maps, the last the decoder's memory; each pixel's embedding."""
+    seen = model.model.pixel_level_module(pixels, output_hidden_states=True)
+    return (pixels, *seen.encoder_hidden_states), seen.decoder_last_hidden_state
+
+
+def _ask_maskformer(model: Any, kept: tuple[tuple[Tensor, ...], Tensor]) -> QueryLogits:
+    import torch
+
+    maps, embeddings = kept
+    states = model.model.transformer_module(maps[-1]).last_hidden_state  # (1, Q, D)
+    masks = torch.einsum("bqc,bchw->bqhw", model.mask_embedder(states), embeddings)
+    return QueryLogits(model.class_predictor(states), masks)
+
+
+def _look_mask2former(model: Any, pixels: Tensor) -> tuple[Any, Tensor, tuple[Tensor, ...]]:
+    """The decoder's memory at three scales, each pixel's embedding, pixels and backbone's maps."""
+    seen = model.model.pixel_level_module(pixel_values=pixels, output_hidden_states=True)
+    maps = (pixels, *seen.encoder_hidden_states)
+    return seen.decoder_hidden_states, seen.decoder_last_hidden_state, maps
+
+
+def _ask_mask2former(model: Any, kept: tuple[Any, Tensor, tuple[Tensor, ...]]) -> QueryLogits:
+    scales, embeddings, _ = kept
+    said = model.model.transformer_module(
+        multi_scale_features=scales, mask_features=embeddings, output_hidden_states=True
+    )
+    states = said.intermediate_hidden_states[-1].transpose(0, 1)  # (1, Q, D)
+    return QueryLogits(model.class_predictor(states), said.masks_queries_logits[-1])
+
+
+def _look_whole(model: Any, pixels: Tensor) -> Any:
+    """Everything at once: its queries see the picture together with the backbone."""
+    return model(pixel_values=pixels)
+
+
+def _ask_whole(model: Any, kept: Any) -> QueryLogits:
+    return QueryLogits(kept.class_queries_logits, kept.masks_queries_logits)
+
+
+FAMILIES: Mapping[str, Halves] = MappingProxyType(
+    {
+        "maskformer": Halves(_look_maskformer, _ask_maskformer, lambda kept: kept[0]),
+        "mask2former": Halves(_look_mask2former, _ask_mask2former, lambda kept: kept[2]),
+        "eomt": Halves(_look_whole, _ask_whole),
+        "eomt_dinov3": Halves(_look_whole, _ask_whole),
+    }
+)
+"""``model_type`` of a checkpoint to its halves."""

@@ -1,4 +1,5 @@
-"""Soft prompts as tools see them: where they come from, and how several become one.
+"""Soft prompts as tools see them: where they come from, how several become one, and what a
+backend that can be taught by them offers beside its role.
 
 Source: CLOVA (Gao et al. 2024), sec. 3.4.1, "Prompt ensemble", and its supplement, sec. 8.
 """
@@ -10,11 +11,11 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from viper.models.vision.roles import Floats
+from viper.models.vision.roles import Detection, Floats, Mask, Pixels, Segment
 
 NEAREST: Mapping[str, int] = MappingProxyType({"vqa": 20, "seg": 10})
 """How many prompts are mixed at most, by tool; of other tools all are (supplement, sec. 8)."""
@@ -196,3 +197,80 @@ def _unit(feature: Floats) -> Floats:
     length = float(np.linalg.norm(feature.astype(np.float64)))
     unit: Floats = (feature / length if length > 0 else np.zeros_like(feature)).astype(np.float32)
     return unit
+
+
+@runtime_checkable
+class TeachableDetector(Protocol):
+    """LOC.
+
+    A backend that offers none of these methods beside its role's is used as it came, whatever the
+    pool holds: prompts are kept for the very model that they were trained for. With prompts, a
+    method answers as the model would if it had been taught them; without, nobody calls it.
+    """
+
+    def feature(self, encoding: Any) -> Floats:
+        """The picture as prompts are found again by, float32 [D]."""
+        ...
+
+    def detect_taught(
+        self, encoding: Any, phrase: str, prompts: Sequence[Learned]
+    ) -> list[Detection]:
+        """As ``detect`` for one phrase, which names the concepts of all the prompts."""
+        ...
+
+    def surest(self, encoding: Any, phrase: str, prompts: Sequence[Learned]) -> float:
+        """Score of the best box that ``detect_taught`` would find; 0 where it would find none."""
+        ...
+
+
+@runtime_checkable
+class TeachableMatcher(Protocol):
+    """SELECT and CLASSIFY; the feature of a region is its embedding without prompts."""
+
+    def encode_image_taught(self, pixels: Pixels, prompts: Sequence[Learned]) -> Floats:
+        """L2-normalised embedding [D] of a picture that is compared with the prompts' concepts."""
+        ...
+
+    def encode_text_taught(self, text: str, prompts: Sequence[Learned]) -> Floats:
+        """L2-normalised embedding [D] of a text that names the concepts of all the prompts."""
+        ...
+
+
+@runtime_checkable
+class TeachableAnswerer(Protocol):
+    """VQA: no concepts; the prompt is a mixture of those of the cases most alike."""
+
+    def feature(self, encoding: Any, question: str) -> Floats:
+        """A picture and a question as prompts are found again by, float32 [D]."""
+        ...
+
+    def answer_taught(self, encoding: Any, question: str, prompt: Learned) -> str:
+        """The answer to a question about a picture."""
+        ...
+
+
+@runtime_checkable
+class TeachableSegmenter(Protocol):
+    """SEG."""
+
+    def feature(self, encoding: Any) -> Floats:
+        """The picture as prompts are found again by, float32 [D]."""
+        ...
+
+    def segments_taught(self, encoding: Any, prompts: Sequence[Learned]) -> list[Segment]:
+        """All segments as ``segments`` gives them, those of the prompts' concepts among them.
+
+        A segment of a concept has its name as label; masks do not overlap.
+        """
+        ...
+
+
+@runtime_checkable
+class TeachableInpainter(Protocol):
+    """REPLACE."""
+
+    def inpaint_taught(
+        self, pixels: Pixels, mask: Mask, prompt: str, seed: int, prompts: Sequence[Learned]
+    ) -> Pixels:
+        """As ``inpaint``; the prompt names the concepts of all the soft prompts."""
+        ...

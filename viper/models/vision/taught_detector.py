@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from viper.models.vision.roles import Floats
 from viper.models.vision.second_look import PLACES
-from viper.models.vision.teachable import TeachableDetector
+from viper.models.vision.soft_prompts import TeachableDetector
 
 GENERAL_NOUN = "object"
 """Stands for a concept that ended a phrase, where the rest of it is asked for alone."""

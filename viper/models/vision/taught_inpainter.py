@@ -18,10 +18,30 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from viper.errors import UsageError
-from viper.models.vision.inpainter_prompt import encode_prompts
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
+
+NO_PROMPT = ""
+"""What guidance leads away from; training leaves some prompts out and shows this."""
+
+
+def encode_prompts(text_encoder: Any, tokenizer: Any, prompts: Sequence[str]) -> Tensor:
+    """The text encoder's last hidden states ``[B, L, D]``, L being the tokenizer's own length.
+
+    As Stable Diffusion does it: padded to the full length, padding attended to; a longer
+    prompt is cut.
+    """
+    tokens = tokenizer(
+        list(prompts),
+        padding="max_length",
+        max_length=tokenizer.model_max_length,
+        truncation=True,
+        return_tensors="pt",
+    )
+    states: Tensor = text_encoder(tokens["input_ids"].to(text_encoder.device))[0]
+    return states
+
 
 _PLAIN = -1
 """Where a token's own embedding stays."""
@@ -30,7 +50,7 @@ _PLAIN = -1
 def encode_taught(
     text_encoder: Any, tokenizer: Any, prompts: Sequence[str], taught: Mapping[str, Tensor]
 ) -> Tensor:
-    """As ``inpainter_prompt.encode_prompts``, with vectors in place of concepts.
+    """As :func:`encode_prompts`, with vectors in place of concepts.
 
     A concept's name counts wherever it stands as a word of its own, also with a plural's s; of
     names that overlap the longer one is meant. Prompts that name none are encoded as always.
@@ -132,7 +152,7 @@ class InpainterLessons:
     """What a Stable Diffusion inpainting pipeline is trained with, its weights held still.
 
     Args:
-        pipeline: of diffusers, as ``inpainter_unet.for_inpainting`` leaves it.
+        pipeline: of diffusers, as ``inpainter_diffusers.for_inpainting`` leaves it.
         side: pixels of the square that it sees.
 
     Attributes:

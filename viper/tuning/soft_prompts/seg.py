@@ -20,9 +20,8 @@ from numpy.typing import NDArray
 
 from viper.errors import UsageError
 from viper.models.vision.roles import Floats, Mask, Segment
-from viper.models.vision.soft_prompts import Learned
+from viper.models.vision.soft_prompts import Learned, TeachableSegmenter
 from viper.models.vision.taught_segmenter import prompt_of
-from viper.models.vision.teachable import TeachableSegmenter
 from viper.tuning.kept_prompts import concept_key
 from viper.tuning.soft_prompts import annotated
 from viper.tuning.soft_prompts.annotated import AnnotatedTuner, Course

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from viper.models.media import Media
+from viper.models.media import Media, write_mp4
 from viper.models.vision.roles import Pixels
-from viper.tools.video_file import write_mp4
 from viper.web.demo.asking import Answered, Refused, Status, Stopped, Told, TrialTold
 from viper.web.demo.visit import Chosen
 from viper.web.embedded_media import embedded

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from viper.data.own import VIDEO_SUFFIXES
 from viper.errors import MediaError, UsageError
-from viper.models.media import Media, media_from
+from viper.models.media import Media, media_from, write_mp4
 from viper.plugins import offered
-from viper.tools.video_file import write_mp4
 
 PICTURE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff", ".avif"})
 SHOWN_NAME = 80

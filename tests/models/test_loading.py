@@ -1,6 +1,6 @@
 """Names of models."""
 
-from viper.models.model_id import model_id
+from viper.models.loading import model_id
 
 
 def test_a_folder_is_named_by_its_name_and_weights(tmp_path):

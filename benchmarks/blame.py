@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
+from viper.ace.critique import Critique, CritiqueError
 from viper.evaluate.intervals import proportion
 from viper.llm.transformers_llm import TransformersLLM
 from viper.models.media import media_from
@@ -29,7 +30,6 @@ from viper.profiles import load_profile
 from viper.profiles.wiring import WEIGHTS
 from viper.strategies.base import Components
 from viper.tuning.case import Case
-from viper.tuning.critique import Critique, CritiqueError
 from viper.tuning.language_reflector import LanguageReflector, language_reflector
 from viper.tuning.reflector import InterventionReflector, Reflector, Weighing
 from viper_lab.datasets.world import world_media, world_sample

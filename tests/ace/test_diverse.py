@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from tests.ace.demonstrated import an_example
-from viper.ace.diverse import diverse
+from viper.ace.select import diverse
 
 
 def ids(*examples: object) -> list[str]:

@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.ace.test_bank import EXAMPLE
-from viper.ace.bank import Bank
-from viper.ace.merge import merged
+from viper.ace.bank import Bank, merged
 from viper.ace.select import Answered, Candidate, Selection, best_first, same_answer, select, shape
 from viper.schema import Example
 

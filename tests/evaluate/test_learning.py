@@ -17,6 +17,7 @@ from tests.models.vision.taught_fakes import TaughtAnswerer, TaughtDetector, pro
 from tests.strategies.bench import Bench
 from tests.tuning.fake_tuner import FakeTuner
 from tests.tuning.stores import TableStore
+from viper.ace.critique import Critique
 from viper.ace.growth import Origin
 from viper.ace.pool import DemonstrationPool
 from viper.errors import CancelledError
@@ -29,7 +30,6 @@ from viper.llm.protocol import Completion, Sampling
 from viper.reasoner import RunOptions
 from viper.tools.models import ModelSet
 from viper.tuning.case import Case
-from viper.tuning.critique import Critique
 from viper.tuning.kept_prompts import Evidence
 from viper.tuning.learner import Learner, LearnSettings
 from viper.tuning.lesson import Journal

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from tests.strategies.bench import Bench
+from viper.ace.critique import Critique, CritiqueError
 from viper.errors import UnknownNameError, UsageError
 from viper.llm.scripted import ScriptedLLM
 from viper.models.media import media_from
 from viper.profiles.learning import reflectors_of
 from viper.schema import Answer, Failure, Query, ToolCall, Trial
 from viper.tuning.case import Case
-from viper.tuning.critique import Critique, CritiqueError
 from viper.tuning.language_reflector import LanguageReflector, language_reflector
 from viper.tuning.reflector import Reflector
 

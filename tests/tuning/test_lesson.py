@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from viper.ace.critique import Critique
 from viper.errors import StoreError
 from viper.schema import to_json
-from viper.tuning.critique import Critique
 from viper.tuning.lesson import Journal, Lesson, TriedPrompt, Update
 
 

@@ -15,12 +15,12 @@ import pytest
 
 from tests.strategies.bench import Bench, picture
 from tests.web.traces import BROKEN, COLOURS, EVENT, FAINT, asked, page
+from viper.ace.critique import Critique
 from viper.models.media import media_from
 from viper.reasoner import RunResult
 from viper.record import record_from_json
 from viper.schema import Trace, to_json
 from viper.strategies.replay import Replay
-from viper.tuning.critique import Critique
 from viper.tuning.lesson import Lesson, TriedPrompt, Update
 from viper.web.trace_page import Extras, Truth, trace_page
 

@@ -10,6 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from viper.ace.select import best_first, kept
 from viper.api.library import split_api
 from viper.errors import UsageError
 from viper.prompting.ranking import Embed, Scores, ranker
@@ -141,3 +142,21 @@ def _example(path: Path, number: int, line: str) -> Example:
         return example_of(record)
     except UsageError as error:
         raise UsageError(f"{path}:{number}: {error}") from None
+
+
+def merged(banks: Iterable[Bank], keep: int | None = None) -> list[Example]:
+    """The examples of all banks by merit, each once; see :func:`viper.ace.select.best_first`.
+
+    An example is the same in two banks where task, API, sample, query and program are; the first
+    bank's stays.
+
+    Args:
+        keep: examples for each task and API at most; None keeps all.
+    """
+    found: dict[tuple[str, ...], Example] = {}
+    for bank in banks:
+        for one in bank.items:
+            key = (one.task, one.api, one.sample_id, one.query, one.program, one.polarity)
+            found.setdefault(key, one)
+    ordered = best_first(found.values())
+    return ordered if keep is None else kept(ordered, keep)

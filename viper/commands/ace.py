@@ -83,8 +83,7 @@ def merge(banks: tuple[Path, ...], out: Path, keep: int | None) -> int:
     Merit is score, then length; types of query take turns, and examples that differ by words only
     come last. Two examples are the same where task, API, sample, query and program are.
     """
-    from viper.ace.bank import read_bank, write_bank
-    from viper.ace.merge import merged
+    from viper.ace.bank import merged, read_bank, write_bank
 
     read = [read_bank(path) for path in banks]
     found = merged(read, keep)

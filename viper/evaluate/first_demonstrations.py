@@ -11,10 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from viper.ace.diverse import diverse
 from viper.ace.growth import Origin, demonstrations_of
 from viper.ace.pooled import Pooled
-from viper.ace.select import RIGHT
+from viper.ace.select import RIGHT, diverse
 from viper.api.spec import api_hash
 from viper.data.sample import Sample
 from viper.errors import UsageError

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import TypeVar
 
+from viper.ace.critique import Critique
 from viper.ace.pooled import Pooled, pooled
 from viper.data.sample import Sample
 from viper.evaluate.tryout import Tryout
 from viper.schema import Example
 from viper.strategies.examples import PARTS, Part
-from viper.tuning.critique import Critique
 from viper.tuning.plan_edits import EditedPlan, edited_plans
 from viper.tuning.program_edits import EditedProgram, Vocabulary, edited_programs, program_fault
 

@@ -1,23 +1,13 @@
-"""Where a wrong answer comes from, as a record that programs can act on.
-
-Source: CLOVA (Gao et al. 2024, sec. 3.3): reflection names the tool that needs an update. Differs:
-the critique is typed, so that what learns from it never searches prose.
-
-What a language model wrote is read leniently; nothing of it is ever executed.
-"""
+"""Reads the critique that a language model wrote: leniently, and nothing of it is ever executed."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
-from viper.errors import ViperError
-
-LOCATIONS = ("plan", "program", "none")
-TOOL = "tool:"
+from viper.ace.critique import LOCATIONS, TOOL, Critique, CritiqueError
 
 LONGEST_REASON = 600
 
@@ -52,59 +42,6 @@ _LINE = re.compile(
 _NUMBER = re.compile(r"\d{1,4}")
 _NOTHING = {"", "none", "null", "n/a", "nothing", "unknown", "-", "no", "no error", "correct"}
 _WORDS = re.compile(r"[a-z_][a-z0-9_]*")
-
-
-class CritiqueError(ViperError, ValueError):
-    """A text from which no critique can be read."""
-
-    code = "critique"
-
-
-@dataclass(frozen=True)
-class Critique:
-    """What is to blame for an answer.
-
-    Attributes:
-        location: ``plan``, ``program``, ``tool:NAME``, or ``none``: nothing can be blamed.
-        step: index of the call to blame, from 0; None where no single one is.
-        reason: in words.
-        desired: what the call should have given, a JSON value (patches as in the log of calls);
-            of ``program`` and ``plan`` a text or None.
-
-    Raises:
-        CritiqueError: another location, or a step below 0.
-    """
-
-    location: str
-    step: int | None = field(default=None, metadata={"strict": True})
-    reason: str = ""
-    desired: Any = None
-
-    def __post_init__(self) -> None:
-        if self.location not in LOCATIONS and not self.location.removeprefix(TOOL).isidentifier():
-            raise CritiqueError(
-                f"location {self.location!r}; expected plan, program, none or tool:NAME"
-            )
-        if self.location not in LOCATIONS and not self.location.startswith(TOOL):
-            raise CritiqueError(f"location {self.location!r}; a tool is written tool:NAME")
-        if self.step is not None and self.step < 0:
-            raise CritiqueError(f"step is {self.step}; calls count from 0")
-
-    @property
-    def tool(self) -> str | None:
-        """The name of the tool to blame, if one is."""
-        found = self.location.removeprefix(TOOL)
-        return found if found != self.location else None
-
-    @property
-    def speaks(self) -> bool:
-        """Whether anything is blamed."""
-        return self.location != "none"
-
-    @classmethod
-    def of_tool(cls, name: str, step: int | None, reason: str, desired: Any = None) -> Critique:
-        """A critique that blames a tool."""
-        return cls(TOOL + name, step, reason, desired)
 
 
 def parse_critique(

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal, get_args
 
+from viper.ace.critique import Critique
 from viper.errors import UnknownNameError, UsageError
 from viper.llm.protocol import LLM, Sampling
 from viper.prompting.builder import STYLES
@@ -20,7 +21,7 @@ from viper.strategies.base import Components
 from viper.tools.hub import ToolHub
 from viper.tools.session import HubSession
 from viper.tuning.case import Case, desired_text
-from viper.tuning.critique import Critique, parse_critique, parse_fault
+from viper.tuning.critique import parse_critique, parse_fault
 from viper.tuning.evidence import MOST_ITEMS, compact_steps, step_texts
 
 Scope = Literal["global", "local"]

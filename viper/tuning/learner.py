@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from viper.ace.critique import Critique, CritiqueError
 from viper.ace.growth import Criticised, Origin, demonstrations_of
 from viper.ace.pool import DemonstrationPool
 from viper.ace.pooled import Pooled
@@ -21,7 +22,6 @@ from viper.models.media import Media
 from viper.schema import Query, ToolCall, Trace
 from viper.strategies.examples import Part
 from viper.tuning.case import Case
-from viper.tuning.critique import Critique, CritiqueError
 from viper.tuning.lesson import Lesson, Update
 from viper.tuning.reflector import Reflector
 from viper.tuning.tool_updates import About, ToolUpdates, has_learned

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from viper.ace.critique import Critique
 from viper.storage.json_lines import append_line, read_lines
-from viper.tuning.critique import Critique
 from viper.tuning.kept_prompts import Evidence
 
 JOURNAL = "lessons.jsonl"

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
+from viper.ace.critique import Critique
 from viper.errors import ToolError
 from viper.schema import ToolCall, Trial
 from viper.strategies.base import Components, RunContext
@@ -22,7 +23,6 @@ from viper.strategies.writing import Written
 from viper.tools.session import plain
 from viper.tuning.case import Case, desired_texts, is_desired
 from viper.tuning.changes import CHANGEABLE, Asked, changes_of
-from viper.tuning.critique import Critique
 from viper.tuning.program_edits import Vocabulary, edited_programs
 
 _STRANGE_ARGUMENTS = (ToolError, TypeError, ValueError, LookupError)

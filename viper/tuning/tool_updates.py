@@ -16,13 +16,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from viper.ace.critique import Critique
 from viper.errors import CancelledError, StoreError, ViperError
 from viper.models.media import Media
 from viper.schema import ToolCall
 from viper.strategies.replay import restored
 from viper.tools.abilities import looked_at
 from viper.tools.hub import ToolHub
-from viper.tuning.critique import Critique
 from viper.tuning.lesson import TriedPrompt, Update
 from viper.tuning.soft_prompts.base import ABILITY_TOOLS, AnsweredQuestion, Progress, TunerOptions
 from viper.tuning.teach import KNOWN, Taught, Teacher

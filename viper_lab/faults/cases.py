@@ -16,12 +16,12 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from viper.ace.critique import Critique
 from viper.errors import DataError
 from viper.models.media import media_from
 from viper.prompting.reflection import fault_line
 from viper.schema import to_json
 from viper.strategies.base import Components
-from viper.tuning.critique import Critique
 from viper.tuning.language_reflector import compact_prompt
 from viper_lab.datasets.world import world_media, world_sample
 from viper_lab.faults.planted import Planted, Solved, Sort, plant

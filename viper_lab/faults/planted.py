@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, Literal
 
+from viper.ace.critique import Critique
 from viper.errors import ToolError
 from viper.models.media import Media
 from viper.schema import Answer, Query, Trial
@@ -16,7 +17,6 @@ from viper.strategies.program import run_program
 from viper.strategies.writing import Written
 from viper.tools.hub import ToolHub
 from viper.tuning.case import Case, is_desired
-from viper.tuning.critique import Critique
 from viper.tuning.program_edits import Vocabulary, edited_programs
 from viper.tuning.reflector import questions
 from viper_lab.faults.planting import Drawing

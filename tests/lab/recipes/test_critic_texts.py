@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
+from viper.ace.critique import Critique
 from viper.errors import DataError
 from viper.llm.scripted import ScriptedLLM
-from viper.tuning.critique import Critique, parse_fault
+from viper.tuning.critique import parse_fault
 from viper_lab.faults import cases as fault_cases
 from viper_lab.faults.cases import FaultCase, read_cases, target_of, write_cases
 from viper_lab.recipes.critic import critic_rows, exchanged, pieces_of

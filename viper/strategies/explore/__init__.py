@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from viper.strategies.settings import Settings, setting
 
@@ -18,13 +19,8 @@ class ExploreSettings(Settings):
         most=1_000,
         metavar="N",
     )
-    max_unreadable: int = setting(
-        3,
-        "Replies in a row without an action; then the best answer counts.",
-        least=1,
-        most=100,
-        metavar="N",
-    )
+    max_unreadable: ClassVar[int] = 3
+    """Replies in a row that hold no action, after which the best answer counts."""
 
     max_seconds: float = setting(
         0.0, "No further turn after so long.", least=0, unbounded=True, metavar="S"

@@ -17,7 +17,6 @@ import json
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +92,7 @@ def with_faults(reasoner: Reasoner, breaks: Callable[[bytes], bool]) -> Reasoner
     healthy = parts.hub.models
     loaders = {role: lambda role=role: Faulty(healthy.get(role), breaks) for role in healthy.roles}
     parts.hub.models = ModelSet(loaders)
-    return Reasoner(replace(parts, llm=Faulty(parts.llm, breaks, ModelError)), preload=False)
+    return Reasoner(parts.with_models(llm=Faulty(parts.llm, breaks, ModelError)), preload=False)
 
 
 def evaluated(

@@ -127,7 +127,7 @@ def with_fakes(reasoner: Reasoner, samples: list[Sample]) -> tuple[Reasoner, lis
     parts = reasoner.components
     hub = ToolHub(models, parts.hub.settings, parts.library.tool_routines)
     llm = Writer(lambda prompt: PROGRAM)
-    reasoner = Reasoner(dataclasses.replace(parts, llm=llm, hub=hub), preload=False)
+    reasoner = Reasoner(dataclasses.replace(parts.with_models(llm=llm), hub=hub), preload=False)
     shades = np.random.default_rng(0).integers(0, 255, (4096, 3), np.uint8)
 
     def drawn(sample: Sample, number: int) -> Sample:

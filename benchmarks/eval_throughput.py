@@ -165,10 +165,11 @@ def main() -> None:
         alone = TransformersLLM(WRITER, template="plain", local_only=True, device="cpu")
         loops = {
             "plain loop": replace(
-                components, hub=PlainHub(components.hub), llm=PlainLLM(components.llm)
+                components.with_models(llm=PlainLLM(components.llm)),
+                hub=PlainHub(components.hub),
             ),
             "plain loop, our LLM backend": replace(
-                components, hub=PlainHub(components.hub), llm=alone
+                components.with_models(llm=alone), hub=PlainHub(components.hub)
             ),
         }
         for title in given.sets:

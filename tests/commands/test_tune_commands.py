@@ -99,7 +99,7 @@ def test_a_tuned_agent_is_a_profile(
     asked = ["run", str(picture), "how many cubes?", "--strategy", "explore", "--json"]
     assert viper(*asked, "--profile", profile) == 0
     assert json.loads(capsys.readouterr().out)["turns"]
-    tuned, own = (load_profile(one).document.explorer for one in (profile, "embedded"))
+    tuned, own = (load_profile(one).document.models["explorer"] for one in (profile, "embedded"))
     assert tuned is not None and own is not None
     assert tuned.options["adapter"] == str(out / "model") != own.options["adapter"]
     assert viper(*line) == 2

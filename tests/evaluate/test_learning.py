@@ -102,7 +102,9 @@ class Stand:
         self.pool = DemonstrationPool(self.folder / "demonstrations")
         self.writer = OneProgram(self.program)
         hub = type(parts.hub)(models, parts.hub.settings, soft_prompts=self.prompts)
-        self.components = replace(parts, hub=hub, llm=self.writer, demonstrations=self.pool)
+        self.components = replace(
+            parts.with_models(llm=self.writer), hub=hub, demonstrations=self.pool
+        )
         self.reasoner = type(self.bench.reasoner)(self.components, preload=False)
         store = TableStore({1: ("pyramid",), 2: ("cube",)})
         reflector = self.reflector or InterventionReflector(self.components)

@@ -55,7 +55,9 @@ def outcome(
     models = ModelSet({"detector": lambda: Finder("f"), "vqa": lambda: Answerer("a")})
     hub = ToolHub(models, ToolSettings())
     with Sandbox(prelude=Library().prelude()) as sandbox:
-        reasoner = Reasoner(Components(llm, hub, sandbox, RunSettings(prompt_style="compact")))
+        reasoner = Reasoner(
+            Components({"llm": llm}, hub, sandbox, RunSettings(prompt_style="compact"))
+        )
         options = plan.evaluation().options
         answering = Answering.with_cache(reasoner, metric(METRIC), options, 8)
         done = [answering.answer(item, threading.Event()) for item in items(tried, plan)]

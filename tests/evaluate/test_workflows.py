@@ -55,7 +55,9 @@ def samples(count: int = 6, target: str = "2") -> list[Sample]:
 @pytest.fixture
 def bench() -> Bench:
     llm = ScriptedLLM(agent)
-    return Bench([], parts={"explorer": llm, "explorer_style": "compact"}, max_turns=8)
+    return Bench(
+        [], parts={"models": {"explorer": llm}, "styles": {"explorer": "compact"}}, max_turns=8
+    )
 
 
 def making(manner: str, **more: object) -> Making:
@@ -124,7 +126,7 @@ def failing_at(*numbers: int) -> dict[str, object]:
             raise RuntimeError("lost")
         return agent(prompt)
 
-    return {"explorer": ScriptedLLM(failing), "explorer_style": "compact"}
+    return {"models": {"explorer": ScriptedLLM(failing)}, "styles": {"explorer": "compact"}}
 
 
 def test_a_sample_that_cannot_be_explored_ends_nothing(tmp_path: Path) -> None:
@@ -198,7 +200,7 @@ def test_one_budget_for_all_manners(bench: Bench, tmp_path: Path) -> None:
 
 
 def test_what_a_checking_model_costs_is_counted(tmp_path: Path) -> None:
-    parts = {"explorer": ScriptedLLM(agent), "explorer_style": "compact"}
+    parts = {"models": {"explorer": ScriptedLLM(agent)}, "styles": {"explorer": "compact"}}
     with Bench(lambda prompt: "agrees", parts=parts) as bench:
         (made,) = make_workflows(
             bench.reasoner, samples(1), making("discrepancy", checks_by="llm"), tmp_path

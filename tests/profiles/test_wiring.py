@@ -173,7 +173,7 @@ def test_a_model_path_is_meant_from_the_profile_s_folder(tmp_path: Path) -> None
 
 def test_a_planner_is_a_language_model_of_its_own(tmp_path: Path) -> None:
     profile = written(tmp_path, "")
-    assert profile.components().planner is None
+    assert "planner" not in profile.components().models
     path = tmp_path / "mine.toml"
     table = '[planner]\nbackend = "transformers"\nmodel = "embedded:writer_small"\ncache = true\n'
     path.write_text(path.read_text() + table)
@@ -181,7 +181,7 @@ def test_a_planner_is_a_language_model_of_its_own(tmp_path: Path) -> None:
     assert [role for role, _ in planned.choices()] == ["llm", "planner"]
     assert [state.place for state in inventory(planned)] == ["folder", "folder"]
     components = planned.components()
-    assert isinstance(components.planner, DeferredLLM) and not components.planner.loaded
+    assert isinstance(planner := components.models["planner"], DeferredLLM) and not planner.loaded
     components.close()
     path.write_text(path.read_text().replace(table, '[planner]\nbackend = "no"\n'))
     with pytest.raises(UnknownNameError, match="unknown planner backend 'no'; known: .*openai"):
@@ -207,8 +207,8 @@ options = { adapter = "./critic" }
     critic = dict(profile.choices())["critic"]
     assert profile.options("critic", critic)["adapter"] == str((tmp_path / "critic").resolve())
     components = profile.components()
-    assert isinstance(components.critic, DeferredLLM) and not components.critic.loaded
-    assert (components.planner_style, components.critic_style) == ("chat", "compact")
+    assert isinstance(critic := components.models["critic"], DeferredLLM) and not critic.loaded
+    assert (components.styles["planner"], components.styles["critic"]) == ("chat", "compact")
     components.close()
     for wrong, message in (
         ('style = "terse"', "critic.style: expected one of .*compact.*; got 'terse'"),

@@ -72,15 +72,16 @@ class Bench:
             }
         )
         self.sandbox = Sandbox(limits=Limits(time_s=5.0), prelude=library.prelude())
+        more = dict(parts or {})
         self.reasoner = Reasoner(
             Components(
-                llm=self.llm,
+                models={"llm": self.llm, **more.pop("models", {})},
                 hub=ToolHub(models, tools, library.tool_routines),
                 sandbox=self.sandbox,
                 settings=RunSettings().changed(**{"prompt_style": "compact", **settings}),
                 profile_name="bench",
                 library=library,
-                **(parts or {}),
+                **more,
             )
         )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -191,8 +190,8 @@ def test_cancelling_between_plan_and_program() -> None:
         return PLAN
 
     with Bench([], prompt_style="chat") as bench:
-        bench.reasoner.components = replace(
-            bench.reasoner.components, llm=ScriptedLLM(plan_then_cancel)
+        bench.reasoner.components = bench.reasoner.components.with_models(
+            llm=ScriptedLLM(plan_then_cancel)
         )
         with pytest.raises(CancelledError):
             bench.reasoner.run(picture(), "the cube", strategy="plan", cancel=cancel)
@@ -210,7 +209,7 @@ def test_a_compact_writer_needs_a_planner() -> None:
 
 def test_a_planner_beside_a_compact_writer(tmp_path: Path) -> None:
     planner = ScriptedLLM([PLAN])
-    parts = {"planner": planner, "demonstrations": a_pool(tmp_path, 2)}
+    parts = {"models": {"planner": planner}, "demonstrations": a_pool(tmp_path, 2)}
     with Bench([LEFTMOST], parts=parts) as bench:
         result = bench.reasoner.run(picture(), "the leftmost cube", strategy="plan")
     assert result.answer is not None and len(planner.calls) == len(bench.llm.calls) == 1
@@ -223,7 +222,11 @@ def test_a_planner_beside_a_compact_writer(tmp_path: Path) -> None:
 def test_a_compact_planner_writes_the_programs_of_its_plans(tmp_path: Path) -> None:
     planner = ScriptedLLM([PLAN, BROKEN, OTHER_PLAN, LEFTMOST])
     pool = a_pool(tmp_path, 2)
-    parts = {"planner": planner, "planner_style": "compact", "demonstrations": pool}
+    parts = {
+        "models": {"planner": planner},
+        "styles": {"planner": "compact"},
+        "demonstrations": pool,
+    }
     with Bench([], parts=parts) as bench:
         result = bench.reasoner.run(picture(), "the leftmost cube", strategy="plan")
     assert result.answer is not None and not bench.llm.calls
@@ -236,7 +239,7 @@ def test_a_compact_planner_writes_the_programs_of_its_plans(tmp_path: Path) -> N
 
 def test_a_writer_of_another_style_carries_out_what_a_compact_planner_plans() -> None:
     planner = ScriptedLLM([PLAN])
-    parts = {"planner": planner, "planner_style": "compact"}
+    parts = {"models": {"planner": planner}, "styles": {"planner": "compact"}}
     with Bench([LEFTMOST], parts=parts, prompt_style="chat") as bench:
         result = bench.reasoner.run(picture(), "the leftmost cube", strategy="plan")
     assert result.answer is not None and len(planner.calls) == len(bench.llm.calls) == 1

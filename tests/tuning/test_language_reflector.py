@@ -99,7 +99,7 @@ def test_names_that_do_not_exist() -> None:
 
 def test_the_reflector_of_a_profile_is_its_critic() -> None:
     critic = ScriptedLLM([" 1 simple_query: blue\n"])
-    with Bench([], parts={"critic": critic, "critic_style": "compact"}) as bench:
+    with Bench([], parts={"models": {"critic": critic}, "styles": {"critic": "compact"}}) as bench:
         found = language_reflector(bench.reasoner.components, "local").reflect(case())
     assert found == Critique.of_tool("simple_query", 1, "", "blue")
     with Bench(["location: program"], prompt_style="chat") as bench:
@@ -114,7 +114,9 @@ def test_a_compact_writer_alone_cannot_reflect() -> None:
 
 def test_who_learns_asks_the_critic() -> None:
     critic, said = ScriptedLLM([" 1 simple_query: blue\n"]), " 0 find\n"
-    with Bench([said], parts={"critic": critic, "critic_style": "compact"}) as bench:
+    with Bench(
+        [said], parts={"models": {"critic": critic}, "styles": {"critic": "compact"}}
+    ) as bench:
         (asked,) = reflectors_of(bench.reasoner.components, "llm")
         assert asked.reflect(case()) == Critique.of_tool("simple_query", 1, "", "blue")
         assert len(reflectors_of(bench.reasoner.components, "both")) == 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +64,7 @@ def desked(
     """A desk over fake models; models are loaded at once unless ``opened`` is False."""
     llm = HeldLLM(write)
     with Bench([], trials=3) as bench:
-        bench.reasoner.components = replace(bench.reasoner.components, llm=llm)
+        bench.reasoner.components = bench.reasoner.components.with_models(llm=llm)
         opening = Opening(bench.reasoner, folder, {})
         desk = Desk(bench.reasoner, opening)
         if opened:

@@ -146,13 +146,8 @@ def _dry_run(given: dict[str, Any], media: Any, query: str, options: RunOptions)
         return exit_code
     # Router and examples count tokens with the model itself, which would load it.
     parts = profile.components()
-    unloaded = None if parts.planner is None else ScriptedLLM()
-    parts = replace(
-        parts,
-        llm=ScriptedLLM(),
-        planner=unloaded,
-        settings=replace(parts.settings, api_budget=0),
-    )
+    parts = parts.with_models(**{role: ScriptedLLM() for role in parts.models})
+    parts = replace(parts, settings=replace(parts.settings, api_budget=0))
     with Reasoner(parts, preload=False) as reasoner:
         prompt = reasoner.prompt(media, query, options)
         settings = options.settings(parts.settings)

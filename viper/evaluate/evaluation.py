@@ -134,13 +134,12 @@ def manifest_of(
 
 
 def model_ids(reasoner: Reasoner) -> dict[str, str]:
-    """Name and weight hash of every model, the language models among them; loads them."""
+    """Name and weight hash of every model that answers, language models first; loads them."""
     components = reasoner.components
     models = components.hub.models
-    helpers = {name: getattr(components, name) for name in ("planner", "seeker", "explorer")}
+    answering = {role: llm for role, llm in components.models.items() if role != "critic"}
     return {
-        "llm": components.llm.model_id,
-        **{name: one.model_id for name, one in helpers.items() if one is not None},
+        **{role: llm.model_id for role, llm in answering.items()},
         **{role: str(models.trait(role, "model_id")) for role in models.roles},
         **_learned(reasoner),
     }

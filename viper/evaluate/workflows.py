@@ -325,7 +325,7 @@ def _maker(reasoner: Reasoner, making: Making) -> str:
     """The agent and what else decides what its workflows are, in a line."""
     components = reasoner.components
     settings = making.options.settings(components.settings)
-    agent = components.explorer or components.llm
+    agent = components.models.get("explorer", components.llm)
     checks = f", checked by {making.checks_by}" if making.manner == "discrepancy" else ""
     return (
         f"{agent.model_id}, api {settings.api}, temperature {settings.temperature:g}, "

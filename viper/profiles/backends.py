@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from viper.errors import MissingExtraError, ProfileError, UnknownNameError
+from viper.tools.models import ROLES
 
 ENTRY_POINTS = "viper.backends"
 
@@ -97,8 +98,8 @@ _EXTRAS = {
 
 
 def played(role: str) -> str:
-    """The role whose backends play this one: planner, critic and their like are language models."""
-    return "llm" if role in ("planner", "critic", "seeker", "explorer") else role
+    """The role whose backends play this one: those that are no tool's are language models."""
+    return role if role in ROLES else "llm"
 
 
 def installed_backends() -> dict[str, str]:

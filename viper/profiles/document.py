@@ -24,17 +24,21 @@ from viper.errors import ProfileError, UnknownNameError, UsageError
 from viper.models.loading import LoadOptions
 from viper.prompting.builder import STYLES
 from viper.sandbox import Limits
+from viper.strategies import model_roles
 from viper.strategies.settings import RunSettings, all_settings, declared, strategy_settings
 from viper.tools.models import ROLES
 from viper.tools.settings import SENSITIVITIES, Sensitivity, ToolSettings
 
 SHIPPED = Path(__file__).parent
 
-LANGUAGE_MODELS = ("llm", "planner", "critic", "seeker", "explorer")
-"""Tables of a profile that name a language model."""
+WRITER, CRITIC = "llm", "critic"
+"""The language models that every strategy may use: one writes programs, one says what is wrong."""
 
-HELPERS = ("planner", "critic", "seeker", "explorer")
-"""Those beside the program writer; each says in which style it is asked."""
+
+def language_models() -> tuple[str, ...]:
+    """Return the tables of a profile that name a language model, the program writer's first."""
+    planner, *others = model_roles()
+    return (WRITER, planner, CRITIC, *others)
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,7 @@ class BackendChoice:
     """A backend by name, what it loads (``embedded:NAME``, a folder, a hub id), its options.
 
     ``cache`` keeps what a language model answered on disk; ``style`` is that of the prompts of a
-    planner, critic, seeker or explorer, one of :data:`viper.prompting.builder.STYLES`.
+    language model beside the program writer, one of :data:`viper.prompting.builder.STYLES`.
     """
 
     backend: str
@@ -57,12 +61,8 @@ class ProfileDocument:
     """A checked profile; nothing is loaded yet.
 
     Attributes:
-        planner: the language model that writes the plans of strategy ``plan``, where that is not
-            the one that writes programs.
-        critic: the language model that says what made an answer wrong, where there is one.
-        seeker: the language model that plans and judges in strategy ``seek``, where that is not the
-            one that writes programs.
-        explorer: the language model that acts in strategy ``explore``, likewise.
+        models: the language models by role: ``llm`` writes programs, ``critic`` says what made an
+            answer wrong, the others play a role of one strategy in place of ``llm``.
         bank: the bank of in-context examples, ``embedded:NAME`` or a path, or None.
         preload: load the vision models ahead, for profiles whose models are small.
         load: options of :class:`viper.models.loading.LoadOptions` for every model that is
@@ -72,20 +72,21 @@ class ProfileDocument:
 
     name: str
     description: str
-    llm: BackendChoice
+    models: Mapping[str, BackendChoice]
     roles: Mapping[str, BackendChoice]
     tools: ToolSettings
     run: RunSettings
     limits: Limits
-    planner: BackendChoice | None = None
-    critic: BackendChoice | None = None
-    seeker: BackendChoice | None = None
-    explorer: BackendChoice | None = None
     bank: str | None = None
     preload: bool = False
     load: Mapping[str, Any] = field(default_factory=dict)
     max_memory_gb: float = 0.0
     path: Path | None = None
+
+    @property
+    def llm(self) -> BackendChoice:
+        """The program writer."""
+        return self.models[WRITER]
 
 
 def state_dir(chosen: Path | None = None) -> Path:
@@ -139,16 +140,13 @@ def _parse(path: Path) -> ProfileDocument:
 class _Reader:
     """Turns parsed TOML into a document, blaming by line."""
 
-    _TOP = (
-        "name", "description", "llm", "planner", "critic", "seeker", "explorer", "roles",
-        "load", "sensitivities", "tools", "run", "limits",
-    )  # fmt: skip
+    _OTHERS = ("name", "description", "roles", "load", "sensitivities", "tools", "run", "limits")
 
     def __init__(self, path: Path, text: str) -> None:
         self.path, self._lines = path, text.splitlines()
 
     def document(self, data: dict[str, Any]) -> ProfileDocument:
-        self._only(data, self._TOP, "")
+        self._only(data, (*self._OTHERS[:2], *language_models(), *self._OTHERS[2:]), "")
         run = dict(self._table(data, "run"))
         bank = run.pop("bank", None)
         if bank is not None and not isinstance(bank, str):
@@ -171,8 +169,11 @@ class _Reader:
         return ProfileDocument(
             name=self._text(data, "name", self.path.stem),
             description=self._text(data, "description", ""),
-            llm=self._backend(data["llm"], "llm", ""),
-            **{name: self._backend(data[name], name, "") for name in HELPERS if name in data},
+            models={
+                name: self._backend(data[name], name, "")
+                for name in language_models()
+                if name in data
+            },
             roles=self._roles(self._table(data, "roles")),
             tools=self._record(
                 ToolSettings, tools, "tools", sensitivities=self._sensitivities(data)
@@ -219,7 +220,8 @@ class _Reader:
         if not isinstance(value, dict) or not isinstance(value.get("backend"), str):
             self._fail(key, section, 'expected a table with a backend, as { backend = "owlv2", … }')
         keys = ["backend", "model", "options"]
-        keys += ["cache"] * (key in LANGUAGE_MODELS) + ["style"] * (key in HELPERS)
+        if not section:
+            keys += ["cache"] if key == WRITER else ["cache", "style"]
         self._only(value, keys, key)
         style = value.get("style", "chat")
         if style not in STYLES:

@@ -9,7 +9,7 @@ from typing import Any
 import tomlkit
 
 from viper.api.library import split_api
-from viper.profiles.document import LANGUAGE_MODELS
+from viper.profiles.document import language_models
 from viper.strategies.settings import all_settings
 from viper.tools.settings import Sensitivity
 
@@ -63,7 +63,7 @@ def _write_whole_paths(document: Any, base: Path) -> None:
         if one.declaration.is_path:
             for table in (run, run.get(one.strategy, {})):
                 _write_whole(table, one.name, base)
-    writers = (document.get(name, {}) for name in LANGUAGE_MODELS)
+    writers = (document.get(name, {}) for name in language_models())
     for choice in (*writers, *document.get("roles", {}).values()):
         _write_whole(choice, "model", base)
         _write_whole(choice.get("options", {}), "adapter", base)

@@ -160,9 +160,8 @@ def reflectors_of(components: Components, reflection: Reflection) -> list[Reflec
     found: list[Reflector] = []
     if reflection in ("intervention", "both"):
         found.append(InterventionReflector(components))
-    hub, llm, style = components.hub, components.llm, components.settings.prompt_style
-    if components.critic is not None:
-        llm, style = components.critic, components.critic_style
+    hub, writer = components.hub, (components.llm, components.settings.prompt_style)
+    llm, style = components.model("critic") or writer
     if reflection in ("llm", "both", "llm-global"):
         found.append(LanguageReflector(llm, hub, style))
     if reflection in ("llm", "both", "llm-local") and style != "compact":

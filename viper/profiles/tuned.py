@@ -10,7 +10,7 @@ import tomlkit
 
 from viper.errors import UsageError
 from viper.models.loading import LoadOptions
-from viper.profiles.document import BackendChoice
+from viper.profiles.document import WRITER, BackendChoice
 from viper.profiles.edit import whole_api, with_values
 from viper.profiles.wiring import Profile
 from viper.strategies.settings import RunSettings
@@ -80,7 +80,8 @@ def _inline(values: dict[str, Any]) -> Any:
 
 def _agent(profile: Profile) -> tuple[str, BackendChoice]:
     document = profile.document
-    return (EXPLORER, document.explorer) if document.explorer else ("llm", document.llm)
+    role = EXPLORER if EXPLORER in document.models else WRITER
+    return role, document.models[role]
 
 
 def _style(profile: Profile, role: str, choice: BackendChoice) -> str:

@@ -29,7 +29,7 @@ from viper.profiles.backends import (
     resolve_backend,
 )
 from viper.profiles.document import (
-    HELPERS,
+    WRITER,
     BackendChoice,
     ProfileDocument,
     read_profile,
@@ -87,13 +87,16 @@ class Profile:
         document, library = self.document, self.library()
         for role, choice in self.choices():
             self._check_backend(role, choice)
-        llm = DeferredLLM(partial(self._load_llm, "llm", document.llm))
+        llms = {
+            role: DeferredLLM(partial(self._load_llm, role, choice))
+            for role, choice in document.models.items()
+        }
         models = ModelSet({}, max_bytes=self._max_bytes())
         pool = DemonstrationPool(state_dir(self.state) / DEMONSTRATIONS)
         for role, choice in document.roles.items():
-            self._add_role(models, role, choice, llm)
+            self._add_role(models, role, choice, llms[WRITER])
         return Components(
-            llm=llm,
+            models=llms,
             hub=ToolHub(
                 models,
                 document.tools,
@@ -109,15 +112,8 @@ class Profile:
             preload=document.preload,
             library=library,
             embed=partial(_embedded, models) if "embedder" in document.roles else None,
-            planner=self._helper("planner", document.planner),
-            planner_style=document.planner.style if document.planner else "chat",
-            critic=self._helper("critic", document.critic),
-            critic_style=document.critic.style if document.critic else "chat",
             demonstrations=pool,
-            seeker=self._helper("seeker", document.seeker),
-            seeker_style=document.seeker.style if document.seeker else "chat",
-            explorer=self._helper("explorer", document.explorer),
-            explorer_style=document.explorer.style if document.explorer else "chat",
+            styles={role: choice.style for role, choice in document.models.items()},
         )
 
     def library(self) -> Library:
@@ -167,11 +163,7 @@ class Profile:
 
     def choices(self) -> Iterator[tuple[str, BackendChoice]]:
         """Role and backend of every model, the language models first."""
-        yield "llm", self.document.llm
-        for role in HELPERS:
-            choice: BackendChoice | None = getattr(self.document, role)
-            if choice is not None:
-                yield role, choice
+        yield from self.document.models.items()
         yield from self.document.roles.items()
 
     def model_source(self, choice: BackendChoice) -> str | None:
@@ -248,9 +240,6 @@ class Profile:
     def _load(self, role: str, choice: BackendChoice) -> Any:
         source = self.model_source(choice)
         return load_backend(role, choice.backend, source, self.options(role, choice))
-
-    def _helper(self, role: str, choice: BackendChoice | None) -> LLM | None:
-        return None if choice is None else DeferredLLM(partial(self._load_llm, role, choice))
 
     def _load_llm(self, role: str, choice: BackendChoice) -> LLM:
         llm: LLM = self._load(role, choice)

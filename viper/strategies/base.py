@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 
 from viper.api.library import Library
+from viper.errors import UsageError
 from viper.llm.protocol import LLM, Completion
 from viper.models.media import Media
 from viper.models.vision.roles import Floats
@@ -24,23 +25,17 @@ class Components:
     """The parts a profile wires together for a Reasoner.
 
     Attributes:
+        models: language models by role; ``llm`` writes programs, and plays a role that has none.
+        styles: of the prompts that ask them, by role; ``chat`` where none is named. The style of
+            ``llm`` is that of the settings.
         library: the names that programs may call.
         preload: load the vision models ahead, while the first program is written.
         embed: texts to unit vectors, for a router that ranks by meaning.
         routers: kept between prompts, where the API is larger than its budget of tokens.
-        planner: writes the plans of strategy ``plan``; None leaves that to ``llm``.
-        planner_style: of the prompts that ask it; with ``compact`` it writes the programs of its
-            plans as well.
-        critic: says what made an answer wrong; None leaves that to ``llm``.
-        critic_style: of the prompts that ask it.
         demonstrations: what strategy ``plan`` shows of plans and programs.
-        seeker: plans and judges in strategy ``seek``; None leaves that to ``llm``.
-        seeker_style: of the prompts that ask it.
-        explorer: acts in strategy ``explore``; None leaves that to ``llm``.
-        explorer_style: of the prompts that ask it.
     """
 
-    llm: LLM
+    models: Mapping[str, LLM]
     hub: ToolHub
     sandbox: Sandbox
     settings: RunSettings
@@ -50,15 +45,41 @@ class Components:
     library: Library = field(default_factory=Library)
     embed: Callable[[Sequence[str]], Floats] | None = None
     routers: Routers = field(default_factory=Routers, repr=False, compare=False)
-    planner: LLM | None = None
-    planner_style: str = "chat"
-    critic: LLM | None = None
-    critic_style: str = "chat"
     demonstrations: ExampleStore = field(default_factory=NoExamples)
-    seeker: LLM | None = None
-    seeker_style: str = "chat"
-    explorer: LLM | None = None
-    explorer_style: str = "chat"
+    styles: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def llm(self) -> LLM:
+        """The program writer."""
+        return self.models["llm"]
+
+    def model(self, role: str) -> tuple[LLM, str] | None:
+        """Return the model of a role and the style of its prompts, or None where it has none."""
+        return (self.models[role], self.styles.get(role, "chat")) if role in self.models else None
+
+    def model_or_writer(
+        self, role: str, settings: RunSettings, need: str, instead: str
+    ) -> tuple[LLM, str]:
+        """Return who plays a role and the style of the prompts: its model, or the program writer.
+
+        Args:
+            need: what it takes, as ``strategy plan needs somebody to plan``, for the error.
+            instead: what else one can do.
+
+        Raises:
+            UsageError: no model of that role, and a compact writer, which knows programs only.
+        """
+        found = self.model(role)
+        if found is None and settings.prompt_style == "compact":
+            raise UsageError(
+                f"{need}: the writer of profile {self.profile_name} (prompt style compact) knows "
+                f"programs only; give the profile a table [{role}], or take {instead}"
+            )
+        return found or (self.llm, settings.prompt_style)
+
+    def with_models(self, **models: LLM) -> Components:
+        """Return the same parts with other language models in these roles."""
+        return replace(self, models={**self.models, **models})
 
     def with_thresholds(self, values: Mapping[str, float]) -> Components:
         """The same parts, over the same models, with sensitivities that start from these values.

@@ -15,7 +15,6 @@ from dataclasses import replace
 from itertools import zip_longest
 
 from viper.api.sets import ApiEntry
-from viper.errors import UsageError
 from viper.llm.protocol import LLM
 from viper.prompting.budget import in_order
 from viper.prompting.plans import (
@@ -56,9 +55,9 @@ class PlanStrategy:
             UsageError: a writer that was never taught to plan, and no planner beside it.
             CancelledError: ``context.cancel`` was set.
         """
-        _, style = planner_of(components, context.settings)
-        if components.planner is not None and style == context.settings.prompt_style == "compact":
-            components = replace(components, llm=components.planner)
+        planner, style = planner_of(components, context.settings)
+        if style == context.settings.prompt_style == "compact":
+            components = components.with_models(llm=planner)
         yield from corrected(components, context, planned)
 
     def prompt(self, components: Components, context: RunContext) -> str:
@@ -79,15 +78,12 @@ def planner_of(components: Components, settings: RunSettings) -> tuple[LLM, str]
     Raises:
         UsageError: a compact writer, which knows programs only, and no planner.
     """
-    if components.planner is not None:
-        return components.planner, components.planner_style
-    if settings.prompt_style == "compact":
-        raise UsageError(
-            f"strategy plan needs somebody to plan: the writer of profile "
-            f"{components.profile_name} (prompt style {settings.prompt_style}) knows programs "
-            "only; give the profile a table [planner], or take --strategy program"
-        )
-    return components.llm, settings.prompt_style
+    return components.model_or_writer(
+        "planner",
+        settings,
+        "strategy plan needs somebody to plan",
+        "--strategy program",
+    )
 
 
 def planned(

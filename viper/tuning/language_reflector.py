@@ -119,10 +119,11 @@ def language_reflector(components: Components, scope: Scope = "global") -> Langu
     Raises:
         UsageError: a compact program writer, which knows programs only, and no critic.
     """
-    if components.critic is not None:
-        style = components.critic_style
+    critic = components.model("critic")
+    if critic is not None:
+        llm, style = critic
         wanted: Scope = "global" if style == "compact" else scope
-        return LanguageReflector(components.critic, components.hub, style, wanted)
+        return LanguageReflector(llm, components.hub, style, wanted)
     style = components.settings.prompt_style
     if style == "compact":
         raise UsageError(

@@ -110,7 +110,7 @@ def _writers(given: Mapping[str, Any]) -> dict[str, Components]:
     writers = {"main": main}
     for renaming in RENAMINGS:
         renamed = open_profile({**given, "api": renaming.api}).without_examples().components()
-        writers[renaming.writer] = replace(renamed, llm=main.llm, hub=main.hub)
+        writers[renaming.writer] = replace(renamed.with_models(llm=main.llm), hub=main.hub)
     second = given["second"]
     beside = f"{given['profile']}-small"
     if second is None and beside in known_profiles(given.get("state")):

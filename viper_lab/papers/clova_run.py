@@ -28,7 +28,7 @@ def tables_for(components: Components, *, has_second: bool, quick: bool) -> list
         return found
     follows = components.settings.prompt_style != "compact"
     found += [clova.reflections(follows, follows), clova.cases(), clova.validations()]
-    if follows or components.planner is not None:
+    if follows or "planner" in components.models:
         found.append(clova.planning())
     if has_second:
         found.append(clova.second_writer())

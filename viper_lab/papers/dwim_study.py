@@ -223,7 +223,7 @@ class DwimStudy:
             where = self.folder / f"seed-{seed}" / slug(agent.name)
             components = self.components
             if agent.manner:
-                components = replace(components, explorer=self._tuned(agent, seed, where))
+                components = components.with_models(explorer=self._tuned(agent, seed, where))
             self._known[agent.name, seed] = self._explored(
                 components,
                 self.asked.test,

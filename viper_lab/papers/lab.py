@@ -179,10 +179,13 @@ class Lab:
         hubs = {parts.hub: parts.hub.with_caches(RESULTS, RESULTS_MB) for parts in writers.values()}
         self.writers = {
             name: replace(
-                parts,
-                llm=CachedLLM(parts.llm, self._store),
-                seeker=None if parts.seeker is None else CachedLLM(parts.seeker, self._store),
-                explorer=None if parts.explorer is None else CachedLLM(parts.explorer, self._store),
+                parts.with_models(
+                    **{
+                        role: CachedLLM(parts.models[role], self._store)
+                        for role in ("llm", "seeker", "explorer")
+                        if role in parts.models
+                    }
+                ),
                 examples=NoExamples(),
                 hub=hubs[parts.hub],
             )

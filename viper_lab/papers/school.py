@@ -133,8 +133,7 @@ class School:
         }
         self.writers = {
             name: replace(
-                parts,
-                llm=CachedLLM(parts.llm, self._store),
+                parts.with_models(llm=CachedLLM(parts.llm, self._store)),
                 examples=NoExamples(),
                 hub=hubs[parts.hub],
             )

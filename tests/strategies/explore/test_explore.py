@@ -217,4 +217,6 @@ def test_a_small_model_is_asked_in_its_own_form() -> None:
 def _with_explorer(made: Explorer) -> Any:
     from dataclasses import replace
 
-    return replace(made.reasoner.components, explorer=made.llm, explorer_style="compact")
+    return replace(
+        made.reasoner.components.with_models(explorer=made.llm), styles={"explorer": "compact"}
+    )

@@ -102,7 +102,7 @@ class Bench:
             }
         )
         parts = Components(
-            llm=self.llm,
+            models={"llm": self.llm},
             hub=ToolHub(models, ToolSettings()),
             sandbox=Sandbox(),
             settings=RunSettings(prompt_style="chat").changed(**settings),
@@ -407,7 +407,7 @@ def compact(replies):
     bench = Bench([])
     seeker = ScriptedLLM(replies)
     bench.reasoner.components = dataclasses.replace(
-        bench.reasoner.components, seeker=seeker, seeker_style="compact"
+        bench.reasoner.components.with_models(seeker=seeker), styles={"seeker": "compact"}
     )
     return bench, seeker
 

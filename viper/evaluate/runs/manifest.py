@@ -218,9 +218,16 @@ def _of_document(written: Mapping[str, Any]) -> dict[str, Any]:
     run = document.get("run")
     if isinstance(run, Mapping):
         settings = written["settings"]
-        document["run"] = {key: run[key] for key in run if key not in {"api", *settings}}
-    for writer in ("llm", "planner", "seeker", "explorer"):
-        document[writer] = _backend(document.get(writer), writer in written["models"])
+        document["run"] = {key: run[key] for key in run if key not in {"api", "own", *settings}}
+    models = document.pop("models", {})  # earlier versions had a key for each
+    for role, choice in [*document.items(), *models.items()]:
+        if role in models or (isinstance(choice, Mapping) and "backend" in choice):
+            document[role] = _backend(choice, role in written["models"])
+    document = {
+        key: value
+        for key, value in document.items()
+        if value is not None and key not in _NO_INFLUENCE
+    }
     roles = document.get("roles")
     if isinstance(roles, Mapping):
         document["roles"] = {

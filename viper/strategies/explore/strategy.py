@@ -100,16 +100,12 @@ def explorer_of(components: Components, context: RunContext) -> tuple[LLM, str]:
             f"strategy explore writes Python, and the API {context.settings.api!r} is of line "
             "programs; take another one: --api abstract"
         )
-    if components.explorer is not None:
-        return components.explorer, components.explorer_style
-    style = context.settings.prompt_style
-    if style == "compact":
-        raise UsageError(
-            f"strategy explore needs somebody to act: the writer of profile "
-            f"{components.profile_name} (prompt style {style}) knows programs only; give the "
-            "profile a table [explorer], or take --strategy program"
-        )
-    return components.llm, style
+    return components.model_or_writer(
+        "explorer",
+        context.settings,
+        "strategy explore needs somebody to act",
+        "--strategy program",
+    )
 
 
 def _entries(components: Components, context: RunContext) -> tuple[ApiEntry, ...]:

@@ -65,16 +65,12 @@ def seeker_of(components: Components, context: RunContext) -> tuple[LLM, str]:
     Raises:
         UsageError: a compact writer, which knows programs only, and no seeker.
     """
-    if components.seeker is not None:
-        return components.seeker, components.seeker_style
-    style = context.settings.prompt_style
-    if style == "compact":
-        raise UsageError(
-            f"strategy seek needs somebody to plan and to judge: the writer of profile "
-            f"{components.profile_name} (prompt style {style}) knows programs only; give the "
-            "profile a table [seeker], or take --strategy program --api abstract+knowledge"
-        )
-    return components.llm, style
+    return components.model_or_writer(
+        "seeker",
+        context.settings,
+        "strategy seek needs somebody to plan and to judge",
+        "--strategy program --api abstract+knowledge",
+    )
 
 
 def route_of(context: RunContext) -> TransitionGraph | FixedSequence:

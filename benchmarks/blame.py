@@ -24,7 +24,7 @@ from random import Random
 
 from viper.ace.critique import Critique, CritiqueError
 from viper.evaluate.intervals import proportion
-from viper.llm.transformers_llm import TransformersLLM
+from viper.models.llm.transformers_llm import TransformersLLM
 from viper.models.media import media_from
 from viper.profiles import load_profile
 from viper.profiles.wiring import WEIGHTS

@@ -34,7 +34,7 @@ from viper.evaluate.metrics import metric
 from viper.evaluate.reports.report import report
 from viper.evaluate.row import Row
 from viper.evaluate.runs.store import RunStore
-from viper.llm.scripted import ScriptedLLM
+from viper.models.llm.scripted import ScriptedLLM
 from viper.profiles import load_profile
 from viper.profiles.wiring import Profile
 from viper.reasoner import Reasoner

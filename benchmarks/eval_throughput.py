@@ -33,8 +33,8 @@ from viper.evaluate.engines.work import Item
 from viper.evaluate.evaluation import Evaluation
 from viper.evaluate.metrics import metric
 from viper.evaluate.row import Row
-from viper.llm.protocol import Completion, Sampling
-from viper.llm.transformers_llm import TransformersLLM
+from viper.models.llm.protocol import Completion, Sampling
+from viper.models.llm.transformers_llm import TransformersLLM
 from viper.profiles import load_profile
 from viper.reasoner import Reasoner, RunOptions
 from viper.storage.cache import RecentTexts

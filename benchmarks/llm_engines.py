@@ -31,9 +31,9 @@ from typing import Any
 
 import numpy as np
 
-from viper.llm.openai_llm import OpenAILLM
-from viper.llm.protocol import LLM, Sampling
-from viper.llm.transformers_llm import TransformersLLM
+from viper.models.llm.openai_llm import OpenAILLM
+from viper.models.llm.protocol import LLM, Sampling
+from viper.models.llm.transformers_llm import TransformersLLM
 from viper.profiles import load_profile
 from viper.profiles.wiring import EMBEDDED
 from viper.prompting.compact import END_OF_PROGRAM

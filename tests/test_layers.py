@@ -20,7 +20,7 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
         "sandbox",
         "api",
         "models",
-        "llm tools search prompting testing",
+        "tools search prompting testing",
         "reasoner strategies draw",
         "ace tuning",
         "data",

@@ -10,8 +10,8 @@ import pytest
 from viper.ace.generate import BARREN, Generated, Request, generate
 from viper.ace.query_files import QueryStore, read_query_file, read_sheet
 from viper.errors import ScriptExhaustedError, StoreError, UsageError
-from viper.llm.protocol import Completion, Sampling
-from viper.llm.scripted import ScriptedLLM
+from viper.models.llm.protocol import Completion, Sampling
+from viper.models.llm.scripted import ScriptedLLM
 from viper.schema import Query
 
 THINGS = ("cube", "ball", "ring", "cone", "lamp", "chair", "door")

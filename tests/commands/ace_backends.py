@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.evaluate.fake_backends import Writer
-from viper.llm.protocol import Completion, Sampling
+from viper.models.llm.protocol import Completion, Sampling
 
 
 class NotingWriter(Writer):

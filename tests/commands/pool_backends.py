@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.evaluate.fake_backends import Writer
-from viper.llm.protocol import Completion, Sampling
+from viper.models.llm.protocol import Completion, Sampling
 
 PLAN = "1. Ask the picture about the first thing.\n2. Say what step 1 found."
 PROGRAM = """def execute_command(image, question):

@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from viper.llm.protocol import Completion, Sampling
+from viper.models.llm.protocol import Completion, Sampling
 
 HEAD = "def execute_command(image, question):\n    "
 ASKING = f"{HEAD}# say: simple_query\n    return ImagePatch(image).simple_query(question)"

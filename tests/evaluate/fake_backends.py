@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from viper.llm.protocol import Completion, Sampling
-from viper.llm.scripted import cut_at_stop
+from viper.models.llm.protocol import Completion, Sampling
+from viper.models.llm.scripted import cut_at_stop
 from viper.models.vision.roles import Detection
 
 COLORS = ("red", "green", "blue", "gray")

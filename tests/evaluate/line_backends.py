@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tests.evaluate.fake_backends import Finder, Writer
-from viper.llm.protocol import Completion, Sampling
+from viper.models.llm.protocol import Completion, Sampling
 from viper.models.vision.roles import Detection, Pixels
 from viper.testing.fake_models import FakeMatcher
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.evaluate.fake_backends import Writer
 from viper.errors import ProfileError
 from viper.evaluate.engines.ray_actor import Built
-from viper.llm.protocol import Completion, Sampling
+from viper.models.llm.protocol import Completion, Sampling
 
 
 class DeadlyWriter(Writer):

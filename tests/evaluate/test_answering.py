@@ -18,7 +18,7 @@ from viper.evaluate.engines.answering import Answering
 from viper.evaluate.engines.work import Done, Item
 from viper.evaluate.metrics import Figures
 from viper.evaluate.row import Prediction, Score
-from viper.llm.protocol import Completion
+from viper.models.llm.protocol import Completion
 from viper.models.media import Media, media_from
 from viper.reasoner import RunOptions, RunResult
 from viper.schema import Answer, Failure, Trace, Trial, Usage

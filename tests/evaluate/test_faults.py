@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.evaluate.fake_backends import a_set, breaks, share_of
-from tests.llm.openai_server import Answer, OpenAIServer, Received, completion, refusal
+from tests.models.llm.openai_server import Answer, OpenAIServer, Received, completion, refusal
 from viper.cli import main
 from viper.evaluate.row import Row
 from viper.evaluate.runs.store import RunStore

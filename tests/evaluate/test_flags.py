@@ -17,7 +17,7 @@ from viper.evaluate.flags import (
     read_labels,
 )
 from viper.evaluate.workflows import read_workflows
-from viper.llm.scripted import ScriptedLLM
+from viper.models.llm.scripted import ScriptedLLM
 
 MADE = workflow(WHOLE, DOUBT, FIND, COUNT, STORE, DONE)
 

@@ -26,7 +26,7 @@ from viper.evaluate.engines.work import Item
 from viper.evaluate.learning import Learning, Standing
 from viper.evaluate.metrics import metric
 from viper.evaluate.runs.store import RunStore
-from viper.llm.protocol import Completion, Sampling
+from viper.models.llm.protocol import Completion, Sampling
 from viper.reasoner import RunOptions
 from viper.tools.models import ModelSet
 from viper.tuning.case import Case

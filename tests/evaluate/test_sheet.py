@@ -20,7 +20,7 @@ from viper.evaluate.metrics import metric
 from viper.evaluate.mining import Source
 from viper.evaluate.row import Row
 from viper.evaluate.sheet import METRIC, Drawing, Tried, drawn, items, tried_on
-from viper.llm.scripted import ScriptedLLM
+from viper.models.llm.scripted import ScriptedLLM
 from viper.reasoner import Reasoner
 from viper.sandbox import Sandbox
 from viper.schema import Query

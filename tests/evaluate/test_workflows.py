@@ -20,7 +20,7 @@ from viper.evaluate.workflows import (
     read_workflows,
     utilisation,
 )
-from viper.llm.scripted import ScriptedLLM
+from viper.models.llm.scripted import ScriptedLLM
 from viper.reasoner import RunOptions
 from viper.tuning.agent.workflow import Workflow
 

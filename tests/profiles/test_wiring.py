@@ -9,7 +9,7 @@ import pytest
 from tests.models.vision.tiny_diffusion import tiny_pipeline
 from viper.ace.pool import DemonstrationPool
 from viper.errors import ProfileError, UnknownNameError
-from viper.llm.wrapped import DeferredLLM
+from viper.models.llm.wrapped import DeferredLLM
 from viper.profiles import known_profiles, load_profile
 from viper.profiles.inventory import inventory, readiness
 from viper.profiles.wiring import Profile

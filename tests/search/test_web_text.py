@@ -8,7 +8,7 @@ import pytest
 
 from tests.search.site import Site
 from viper.errors import ModelError, UsageError
-from viper.llm.retry import Backoff
+from viper.models.llm.retry import Backoff
 from viper.search.findings import MAX_TEXT, Passage, TextSearch
 from viper.search.web_text import Pace, TextService, WebTexts, searxng
 from viper.storage.responses import MemoryStore

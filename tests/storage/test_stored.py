@@ -20,9 +20,9 @@ from viper.evaluate.feedback import read_feedback
 from viper.evaluate.flags import read_labels
 from viper.evaluate.runs.manifest import differences
 from viper.evaluate.runs.store import RunStore
-from viper.llm.cache import CachedLLM
-from viper.llm.protocol import Sampling
-from viper.llm.scripted import ScriptedLLM
+from viper.models.llm.cache import CachedLLM
+from viper.models.llm.protocol import Sampling
+from viper.models.llm.scripted import ScriptedLLM
 from viper.record import record_from_json
 from viper.schema import Query, Trace
 from viper.search.picture_index import PictureIndex

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from viper.api.library import Library
-from viper.llm.scripted import ScriptedLLM
+from viper.models.llm.scripted import ScriptedLLM
 from viper.reasoner import Reasoner
 from viper.sandbox import Limits, Sandbox
 from viper.strategies.base import Components

@@ -13,7 +13,7 @@ from viper.ace.pool import DemonstrationPool
 from viper.ace.pooled import pooled
 from viper.commands.present import details
 from viper.errors import CancelledError, UsageError
-from viper.llm.scripted import ScriptedLLM
+from viper.models.llm.scripted import ScriptedLLM
 from viper.record import record_from_json, result_record
 from viper.schema import Example, Trace, to_json
 

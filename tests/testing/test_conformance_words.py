@@ -15,8 +15,8 @@ from breaking import (
     writes,
 )
 
-from viper.llm.protocol import Completion
-from viper.llm.scripted import ScriptedLLM, cut_at_stop
+from viper.models.llm.protocol import Completion
+from viper.models.llm.scripted import ScriptedLLM, cut_at_stop
 from viper.models.vision.roles import EventWindow
 from viper.testing.conformance import check_llm, check_text, check_video
 from viper.tools.text import LanguageTool

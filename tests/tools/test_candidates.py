@@ -9,7 +9,7 @@ import pytest
 
 from tests.strategies.bench import HEIGHT, WIDTH, Bench, picture
 from viper.errors import ToolError
-from viper.llm.scripted import ScriptedLLM
+from viper.models.llm.scripted import ScriptedLLM
 from viper.models.media import media_from
 from viper.sandbox import Ref
 from viper.tools import candidates

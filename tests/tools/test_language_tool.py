@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from viper.errors import ProfileError, ScriptExhaustedError, ToolError, UnknownNameError, UsageError
-from viper.llm.scripted import ScriptedLLM
+from viper.models.llm.scripted import ScriptedLLM
 from viper.prompting.select import build_choice_prompt, labels, parse_choice, verbatim
 from viper.testing.conformance import check_text
 from viper.tools.text import LanguageTool

@@ -9,7 +9,7 @@ import pytest
 
 from tests.strategies.bench import Bench, picture
 from viper.errors import UsageError
-from viper.llm.scripted import ScriptedLLM
+from viper.models.llm.scripted import ScriptedLLM
 from viper.tuning.case import Case
 from viper.tuning.language_reflector import LanguageReflector
 from viper.tuning.reflector import InterventionReflector

@@ -8,7 +8,7 @@ import pytest
 from tests.strategies.bench import Bench
 from viper.ace.critique import Critique, CritiqueError
 from viper.errors import UnknownNameError, UsageError
-from viper.llm.scripted import ScriptedLLM
+from viper.models.llm.scripted import ScriptedLLM
 from viper.models.media import media_from
 from viper.profiles.learning import reflectors_of
 from viper.schema import Answer, Failure, Query, ToolCall, Trial

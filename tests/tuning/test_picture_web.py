@@ -14,7 +14,7 @@ from PIL import Image
 
 from tests.search.site import Site
 from viper.errors import MediaError, ModelError, StoreError, UsageError
-from viper.llm.retry import Backoff
+from viper.models.llm.retry import Backoff
 from viper.search.web_service import at_path, host_of
 from viper.tuning.collect import ConceptQuery, PictureSearch
 from viper.tuning.collecting import collect_pictures

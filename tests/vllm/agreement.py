@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from viper.llm.protocol import LLM, Sampling
+from viper.models.llm.protocol import LLM, Sampling
 from viper.prompting.compact import compact_selection
 from viper_lab.recipes.writer_score import GREEDY, Condition, draw_trials
 from viper_lab.world.queries.texts import selection_sample

@@ -8,8 +8,8 @@ import os
 import pytest
 from serve import SETTINGS, URL_VARIABLE, WRITER
 
-from viper.llm.protocol import LLM
-from viper.llm.transformers_llm import TransformersLLM
+from viper.models.llm.protocol import LLM
+from viper.models.llm.transformers_llm import TransformersLLM
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -30,7 +30,7 @@ def in_process() -> LLM:
     """The embedded writer in a vLLM engine of this process."""
     if importlib.util.find_spec("vllm") is None:
         pytest.skip("vLLM is not installed in this environment; run: make test-vllm")
-    from viper.llm.vllm_llm import VllmLLM
+    from viper.models.llm.vllm_llm import VllmLLM
 
     os.environ.update(SETTINGS, VLLM_ENABLE_V1_MULTIPROCESSING="0")
     return VllmLLM(WRITER, template="plain", dtype="float32", enforce_eager=True)

@@ -6,8 +6,8 @@ import agreement
 import pytest
 
 from viper.errors import ModelError, UsageError
-from viper.llm.protocol import LLM, Sampling
-from viper.llm.vllm_llm import VllmLLM
+from viper.models.llm.protocol import LLM, Sampling
+from viper.models.llm.vllm_llm import VllmLLM
 from viper.testing.conformance import check_llm
 
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(600)]

@@ -5,8 +5,8 @@ import pytest
 from serve import NAME, WRITER
 
 from viper.errors import ModelError, UsageError
-from viper.llm.openai_llm import OpenAILLM
-from viper.llm.protocol import LLM, Sampling
+from viper.models.llm.openai_llm import OpenAILLM
+from viper.models.llm.protocol import LLM, Sampling
 from viper.testing.conformance import check_llm
 
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(600)]

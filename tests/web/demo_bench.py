@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.strategies.bench import Bench
-from viper.llm.protocol import Completion, Sampling
-from viper.llm.scripted import ScriptedLLM
+from viper.models.llm.protocol import Completion, Sampling
+from viper.models.llm.scripted import ScriptedLLM
 from viper.serve.listening import listening_at
 from viper.strategies.replay import Replayer
 from viper.web.demo.asked_run import Opening

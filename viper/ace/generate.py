@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from viper.errors import UsageError
-from viper.llm.protocol import LLM, Sampling
+from viper.models.llm.protocol import LLM, Sampling
 from viper.prompting.query_lines import build_query_prompt, different, read_queries
 from viper.schema import Query
 

@@ -128,7 +128,7 @@ def _dry_run(given: dict[str, Any], media: Any, query: str, options: RunOptions)
     from viper.commands.options import open_profile
     from viper.commands.profile import place_of
     from viper.commands.tables import echo_table
-    from viper.llm.scripted import ScriptedLLM
+    from viper.models.llm.scripted import ScriptedLLM
     from viper.profiles.inventory import inventory
     from viper.reasoner import Reasoner
 

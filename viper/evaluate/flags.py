@@ -14,7 +14,7 @@ from typing import Any
 
 from viper.errors import DataError, StoreError, UsageError
 from viper.evaluate.intervals import Estimate, proportion
-from viper.llm.protocol import LLM
+from viper.models.llm.protocol import LLM
 from viper.storage.files import write_file
 from viper.storage.json_lines import append_line, read_lines
 from viper.tuning.agent.flagging import flagged, flagged_by

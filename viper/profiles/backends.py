@@ -39,9 +39,9 @@ ENGINES = ("searxng", "json")
 SHIPPED: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
         "llm": {
-            "transformers": "viper.llm.transformers_llm:TransformersLLM",
-            "vllm": "viper.llm.vllm_llm:VllmLLM",
-            "openai": "viper.llm.openai_llm:OpenAILLM",
+            "transformers": "viper.models.llm.transformers_llm:TransformersLLM",
+            "vllm": "viper.models.llm.vllm_llm:VllmLLM",
+            "openai": "viper.models.llm.openai_llm:OpenAILLM",
         },
         "detector": {
             "owlv2": "viper.models.vision.detector_owlv2:Owlv2Detector",

@@ -13,8 +13,8 @@ from viper.ace.pool import FOLDER as DEMONSTRATIONS
 from viper.ace.pool import DemonstrationPool, LearnedExamples
 from viper.api.library import Library, library_for
 from viper.errors import ProfileError, ViperError
-from viper.llm.protocol import LLM
-from viper.llm.wrapped import BATCH, DeferredLLM, GatheredLLM
+from viper.models.llm.protocol import LLM
+from viper.models.llm.wrapped import BATCH, DeferredLLM, GatheredLLM
 from viper.models.vision.roles import Floats
 from viper.profiles.backends import (
     ENGINES,
@@ -246,7 +246,7 @@ class Profile:
         llm = GatheredLLM(llm, getattr(llm, "batch", BATCH))
         if not choice.cache:
             return llm
-        from viper.llm.cache import CachedLLM
+        from viper.models.llm.cache import CachedLLM
         from viper.storage.responses import SqliteStore
 
         return CachedLLM(llm, SqliteStore(state_dir(self.state) / "llm-cache.db"))

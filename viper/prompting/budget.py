@@ -9,7 +9,7 @@ Shown = TypeVar("Shown")
 
 
 class Reader(Protocol):
-    """What is asked of a model; every :class:`viper.llm.protocol.LLM` is one.
+    """What is asked of a model; every :class:`viper.models.llm.protocol.LLM` is one.
 
     ``max_context`` is None where the model does not say it.
     """

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 from viper.errors import MissingExtraError, ModelError
-from viper.llm.retry import Backoff, TransientError, asked_wait_s
+from viper.models.llm.retry import Backoff, TransientError, asked_wait_s
 from viper.search.web_service import WebService, host_of
 
 MAX_HOPS = 3

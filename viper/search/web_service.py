@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import quote, urlencode, urlsplit, urlunsplit
 
 from viper.errors import UsageError
-from viper.llm.retry import Backoff
+from viper.models.llm.retry import Backoff
 
 _HOST = re.compile(r"\.?[a-z0-9_][a-z0-9_.:-]*")
 _PLACES = ("{text}", "{limit}")

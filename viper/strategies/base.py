@@ -9,7 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from viper.api.library import Library
 from viper.errors import UsageError
-from viper.llm.protocol import LLM, Completion
+from viper.models.llm.protocol import LLM, Completion
 from viper.models.media import Media
 from viper.models.vision.roles import Floats
 from viper.prompting.router import Routers

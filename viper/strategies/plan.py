@@ -15,7 +15,7 @@ from dataclasses import replace
 from itertools import zip_longest
 
 from viper.api.sets import ApiEntry
-from viper.llm.protocol import LLM
+from viper.models.llm.protocol import LLM
 from viper.prompting.budget import in_order
 from viper.prompting.plans import (
     PLAN_STOP,

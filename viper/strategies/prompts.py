@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 from viper.api.registry import IMAGE_TASKS
 from viper.api.sets import ApiEntry
 from viper.errors import UsageError
-from viper.llm.protocol import LLM
+from viper.models.llm.protocol import LLM
 from viper.prompting.budget import fit_examples, in_order
 from viper.prompting.builder import Feedback, build_prompt
 from viper.schema import Example, Query

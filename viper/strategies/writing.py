@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from viper.errors import CancelledError
-from viper.llm.protocol import LLM, Sampling
+from viper.models.llm.protocol import LLM, Sampling
 from viper.prompting.builder import Feedback
 from viper.prompting.compact import END_OF_PROGRAM
 from viper.prompting.extract import extract_code

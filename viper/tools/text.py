@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Literal, get_args
 
 from viper.errors import ProfileError, ToolError, UnknownNameError
-from viper.llm.protocol import LLM, Sampling
+from viper.models.llm.protocol import LLM, Sampling
 from viper.prompting.builder import build_select_prompt
 from viper.prompting.select import build_choice_prompt, parse_choice, verbatim
 
@@ -16,7 +16,7 @@ CHOICE_TOKENS = 24
 
 
 class LanguageTool:
-    """Answers ``select_answer`` and ``llm_query`` with any :class:`~viper.llm.protocol.LLM`.
+    """Answers ``select_answer`` and ``llm_query`` with any :class:`~viper.models.llm.protocol.LLM`.
 
     The option chosen is always one of those given, exactly. How it is chosen:
 

@@ -8,7 +8,7 @@ from typing import Literal, get_args
 
 from viper.ace.critique import Critique
 from viper.errors import UnknownNameError, UsageError
-from viper.llm.protocol import LLM, Sampling
+from viper.models.llm.protocol import LLM, Sampling
 from viper.prompting.builder import STYLES
 from viper.prompting.reflection import (
     END_OF_FAULT,

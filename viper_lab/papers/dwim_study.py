@@ -17,9 +17,9 @@ from viper.data.sample import Sample, Where
 from viper.errors import UsageError
 from viper.evaluate.evaluation import Evaluation, model_ids
 from viper.evaluate.workflows import Making, make_workflows
-from viper.llm.adapters import ADAPTER_CONFIG
-from viper.llm.transformers_llm import TransformersLLM
-from viper.llm.wrapped import BATCH, GatheredLLM
+from viper.models.llm.adapters import ADAPTER_CONFIG
+from viper.models.llm.transformers_llm import TransformersLLM
+from viper.models.llm.wrapped import BATCH, GatheredLLM
 from viper.prompting.exploring import explore_prompt
 from viper.reasoner import Reasoner, RunOptions
 from viper.storage.files import write_file

@@ -19,7 +19,7 @@ from viper.evaluate.evaluation import Evaluation
 from viper.evaluate.mining import WARM, Source, candidates, of_each_kind, zero_shot
 from viper.evaluate.row import Row
 from viper.evaluate.runs.store import RunStore
-from viper.llm.cache import CachedLLM
+from viper.models.llm.cache import CachedLLM
 from viper.reasoner import RunOptions
 from viper.storage.cache import ComputeCache
 from viper.storage.responses import SqliteStore

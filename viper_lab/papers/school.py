@@ -25,7 +25,7 @@ from viper.evaluate.learning import Learning, Standing
 from viper.evaluate.metrics import metric
 from viper.evaluate.row import Row
 from viper.evaluate.runs.store import RunStore
-from viper.llm.cache import CachedLLM
+from viper.models.llm.cache import CachedLLM
 from viper.profiles.learning import Data, Reflection, learner_for, origin_of
 from viper.reasoner import Reasoner, RunOptions
 from viper.storage.responses import SqliteStore

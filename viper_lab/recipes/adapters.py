@@ -1,7 +1,7 @@
 """Adapters of the embedded writer: low-rank matrices beside its frozen weights.
 
 The base is one of the shipped writers; only the matrices of the adapter are trained, saved and
-shipped. :mod:`viper.llm.adapters` lays them over the base again.
+shipped. :mod:`viper.models.llm.adapters` lays them over the base again.
 
 Source: LoRA (Hu et al. 2022). Differs: also over the embedding and the output layer, since what an
 adapter writes has other words than the base's programs.
@@ -15,7 +15,7 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from viper.llm.adapters import ADAPTER_CONFIG, state_base
+from viper.models.llm.adapters import ADAPTER_CONFIG, state_base
 from viper.profiles.wiring import WEIGHTS
 from viper_lab.recipes.optim import Plan, TrainOptions, fit
 from viper_lab.recipes.writer import Batch, batched, loss_of

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from viper.llm.protocol import LLM, Sampling
+from viper.models.llm.protocol import LLM, Sampling
 from viper.prompting.reflection import END_OF_FAULT
 from viper_lab.faults.cases import FaultCase
 
@@ -61,7 +61,7 @@ def _share(hits: Sequence[bool]) -> float:
 def _opened(critic: Path | LLM, base: Path | None) -> LLM:
     if not isinstance(critic, Path):
         return critic
-    from viper.llm.transformers_llm import TransformersLLM
+    from viper.models.llm.transformers_llm import TransformersLLM
 
     assert base is not None
     return TransformersLLM(base, template="plain", local_only=True, adapter=critic)

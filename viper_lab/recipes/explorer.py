@@ -14,7 +14,7 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
-from viper.llm.protocol import Sampling
+from viper.models.llm.protocol import Sampling
 from viper.prompting.exploring import STOP, Action, read_action
 from viper_lab.recipes.adapters import WRITER, Course, Row, learn
 from viper_lab.recipes.optim import TrainOptions
@@ -58,7 +58,7 @@ def evaluate(explorer: Path, *, count: int = 60, seed: int = 0) -> dict[str, flo
     Of questions of the validation split. ``first``: it goes one of the ways that there are; which
     one is its own business, and ``whole`` the share of those that ask about the whole picture.
     """
-    from viper.llm.transformers_llm import TransformersLLM
+    from viper.models.llm.transformers_llm import TransformersLLM
     from viper_lab.world.queries.workflows import WHOLE, routes
 
     llm = TransformersLLM(WRITER, template="plain", local_only=True, adapter=explorer)

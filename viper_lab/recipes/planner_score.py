@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from viper.api.library import library_for
-from viper.llm.protocol import LLM, Sampling
+from viper.models.llm.protocol import LLM, Sampling
 from viper.models.media import Media, media_from
 from viper.prompting.compact import END_OF_PROGRAM, compact_document
 from viper.prompting.extract import extract_code
@@ -129,7 +129,7 @@ def _is_right(sandbox: Sandbox, written: Written, tools: Oracle, media: Media) -
 def _opened(model: Path | LLM, base: Path | None) -> LLM:
     if not isinstance(model, Path):
         return model
-    from viper.llm.transformers_llm import TransformersLLM
+    from viper.models.llm.transformers_llm import TransformersLLM
 
     given: Mapping[str, Any] = {"template": "plain", "local_only": True}
     if base is None:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
-from viper.llm.protocol import LLM
+from viper.models.llm.protocol import LLM
 from viper.schema import Failure, Query
 from viper.strategies.base import RunContext
 from viper.strategies.seek.decisions import NoDecisions
@@ -63,6 +63,6 @@ def evaluate(
 
 
 def _loaded(adapter: Path) -> LLM:
-    from viper.llm.transformers_llm import TransformersLLM
+    from viper.models.llm.transformers_llm import TransformersLLM
 
     return TransformersLLM(WRITER, template="plain", local_only=True, adapter=adapter)

@@ -17,7 +17,7 @@ from random import Random
 from typing import Any
 
 from viper.api.sets import ApiEntry
-from viper.llm.protocol import LLM, Sampling
+from viper.models.llm.protocol import LLM, Sampling
 from viper.prompting.compact import END_OF_PROGRAM, compact_document, compact_selection
 from viper.schema import Example
 from viper_lab.recipes.writer_documents import (
@@ -327,7 +327,7 @@ def _written(llm: LLM, trials: Sequence[Trial]) -> Iterator[str]:
 
 def _opened(writer: Path | LLM) -> LLM:
     if isinstance(writer, Path):
-        from viper.llm.transformers_llm import TransformersLLM
+        from viper.models.llm.transformers_llm import TransformersLLM
 
         return TransformersLLM(writer, template="plain", local_only=True)
     return writer

@@ -12,7 +12,7 @@ import pytest
 
 from viper.ace.critique import Critique
 from viper.errors import DataError
-from viper.llm.scripted import ScriptedLLM
+from viper.models.llm.scripted import ScriptedLLM
 from viper.tuning.critique import parse_fault
 from viper_lab.faults import cases as fault_cases
 from viper_lab.faults.cases import FaultCase, read_cases, target_of, write_cases

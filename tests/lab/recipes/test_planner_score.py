@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from viper.llm.scripted import ScriptedLLM
+from viper.models.llm.scripted import ScriptedLLM
 from viper_lab.recipes.planner_score import evaluate
 from viper_lab.world.queries.generate import generate
 from viper_lab.world.queries.meaning import FAMILIES

@@ -78,7 +78,7 @@ def test_the_inpainter_paints_what_it_is_asked_for():
 
 
 def test_the_planner_writes_plans_and_right_programs_from_them():
-    from viper.llm.scripted import ScriptedLLM
+    from viper.models.llm.scripted import ScriptedLLM
     from viper_lab.recipes.planner_score import evaluate
 
     silent = ScriptedLLM(lambda prompt: "")

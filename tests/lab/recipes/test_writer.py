@@ -74,8 +74,8 @@ def test_a_part_goes_through_its_stages_in_order_and_ends_with_the_longest(part:
 
 @pytest.mark.timeout(120)
 def test_a_training_resumes_and_saves_a_loadable_folder(tmp_path: Path) -> None:
-    from viper.llm.protocol import Sampling
-    from viper.llm.transformers_llm import TransformersLLM
+    from viper.models.llm.protocol import Sampling
+    from viper.models.llm.transformers_llm import TransformersLLM
 
     shape = WriterShape(width=40, layers=2, heads=4, head_dim=16, inner=32)
     part = Part("writer", (SMALL,), 2, 3e-3, step_tokens=300)

@@ -1,4 +1,4 @@
-from viper.llm.scripted import ScriptedLLM
+from viper.models.llm.scripted import ScriptedLLM
 from viper_lab.recipes.writer_score import (
     CONDITIONS,
     Condition,

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from viper.errors import CancelledError, ModelError, UsageError
-from viper.llm.protocol import Completion
-from viper.llm.scripted import ScriptedLLM
+from viper.models.llm.protocol import Completion
+from viper.models.llm.scripted import ScriptedLLM
 from viper.models.vision.roles import TextLine
 from viper.reasoner import Reasoner
 from viper.sandbox import Sandbox

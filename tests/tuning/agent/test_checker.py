@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.tuning.agent.turns import COUNT, DONE, FIND, QUERY, WHOLE, code, failed, workflow
-from viper.llm.scripted import ScriptedLLM
+from viper.models.llm.scripted import ScriptedLLM
 from viper.schema import Answer, Query, Turn
 from viper.tuning.agent.checker import LabelChecker, LanguageChecker, concealed, tool_of
 

@@ -13,8 +13,8 @@ from safetensors.torch import load_file
 from tests.tuning.agent.tiny import save_model
 from tests.tuning.agent.turns import DONE, STORE, workflow
 from viper.errors import UsageError
-from viper.llm.protocol import Sampling
-from viper.llm.transformers_llm import TransformersLLM
+from viper.models.llm.protocol import Sampling
+from viper.models.llm.transformers_llm import TransformersLLM
 from viper.models.loading import LoadOptions
 from viper.tuning.agent.masking import Masked
 from viper.tuning.agent.training import Tuned, TuneSettings, losses, read_held_out, split, tune

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from viper.api.sets import ApiEntry
 from viper.errors import PromptTooLongError
-from viper.llm.protocol import LLM, Sampling
+from viper.models.llm.protocol import LLM, Sampling
 from viper.prompting.exploring import (
     EXPECTED,
     FINAL,

@@ -11,7 +11,7 @@ from contextlib import closing
 
 from viper.api.sets import ApiEntry
 from viper.errors import UsageError
-from viper.llm.protocol import LLM
+from viper.models.llm.protocol import LLM
 from viper.prompting.exploring import explore_prompt
 from viper.schema import Failure, Trial, Usage
 from viper.strategies.base import Components, RunContext

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from viper.errors import CancelledError, ViperError
-from viper.llm.protocol import LLM, Sampling
+from viper.models.llm.protocol import LLM, Sampling
 from viper.prompting.seeking import (
     AT_ONCE,
     MAX_FOUND,

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from viper.errors import UsageError
-from viper.llm.protocol import LLM
+from viper.models.llm.protocol import LLM
 from viper.prompting.seeking import split_prompt
 from viper.sandbox import Ref
 from viper.schema import Failure, Query, Trial

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from viper.llm.protocol import LLM, Completion, Sampling
+from viper.models.llm.protocol import LLM, Completion, Sampling
 from viper.models.vision.roles import EventWindow, Pixels, VideoModel
 from viper.testing.conformance.rules import (
     TOLERANCE,
@@ -39,7 +39,7 @@ def check_llm(
     repeats: bool = True,
     tolerance: float = TOLERANCE,
 ) -> None:
-    """Checks a :class:`~viper.llm.protocol.LLM`.
+    """Checks a :class:`~viper.models.llm.protocol.LLM`.
 
     Args:
         prompts: at least two.

@@ -15,7 +15,7 @@ from string import Template
 from typing import Any
 
 from viper.agreement import normalised
-from viper.llm.protocol import LLM, Sampling
+from viper.models.llm.protocol import LLM, Sampling
 from viper.prompting.compact import one_line
 from viper.prompting.exploring import doubt, step_text
 from viper.schema import Answer, Query, Turn

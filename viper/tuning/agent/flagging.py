@@ -19,7 +19,7 @@ from importlib import resources
 from string import Template
 from typing import Any
 
-from viper.llm.protocol import LLM, Sampling
+from viper.models.llm.protocol import LLM, Sampling
 from viper.prompting.compact import one_line
 from viper.prompting.exploring import FINAL, step_text
 from viper.schema import Turn

@@ -8,7 +8,7 @@ stands before the masked action (``before``), as when the agent acts; ``all`` al
 after it, with a hole where the action stood.
 
 As token ids, a prompt becomes the very tokens that the agent's model reads when it acts, by the
-same wrapping (:class:`viper.llm.prompt_tokens.PromptTokens`); the tokens of the action follow, and
+same wrapping (``PromptTokens``); the tokens of the action follow, and
 they alone count. The end of a turn that a chat template writes is not learned: an agent is stopped
 at the action's closing tag.
 """
@@ -21,7 +21,7 @@ from random import Random
 from typing import Any
 
 from viper.api.sets import ApiEntry
-from viper.llm.prompt_tokens import PromptTokens, Template
+from viper.models.llm.prompt_tokens import PromptTokens, Template
 from viper.prompting.exploring import Step, action_text, explore_prompt
 from viper.tuning.agent.flagging import flagged, is_rethinking
 from viper.tuning.agent.workflow import Workflow, step_of

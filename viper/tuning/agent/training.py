@@ -19,8 +19,8 @@ from random import Random
 from typing import Any
 
 from viper.errors import UsageError
-from viper.llm.adapters import ADAPTER_CONFIG, adapter_to_go_on, state_base
-from viper.llm.prompt_tokens import PromptTokens, Template
+from viper.models.llm.adapters import ADAPTER_CONFIG, adapter_to_go_on, state_base
+from viper.models.llm.prompt_tokens import PromptTokens, Template
 from viper.models.loading import LoadOptions, load_pretrained, load_processor
 from viper.record import record_from_json
 from viper.storage.files import write_file
@@ -45,7 +45,7 @@ class Tuned:
         model: folder or hub id.
         adapter: low-rank adapter that it is used with, and that goes on being trained; None: a
             fresh one, or the model itself.
-        template: as :class:`viper.llm.transformers_llm.TransformersLLM` takes it.
+        template: as :class:`viper.models.llm.transformers_llm.TransformersLLM` takes it.
         load: how it gets into memory.
     """
 

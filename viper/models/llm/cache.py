@@ -1,0 +1,114 @@
+"""Remembers what a language model answered, in a store of responses.
+
+The key holds everything that changes the output: model id, prompt and all sampling
+settings (for ``score``: prompt and continuations). Failures are never stored.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from viper.errors import ViperError
+from viper.models.llm.protocol import LLM, Completion, Sampling
+from viper.models.llm.wrapped import Attempt, WrappedLLM, all_answered
+from viper.storage.responses import MemoryStore, ResponseStore
+
+KEY_VERSION = 1
+
+
+class CachedLLM(WrappedLLM):
+    """An LLM whose answers are looked up before the model is asked.
+
+    Attributes:
+        hits: how many prompts were answered from the store.
+        misses: how many went to the model.
+    """
+
+    def __init__(self, llm: LLM, store: ResponseStore | None = None) -> None:
+        super().__init__(llm)
+        self._store: ResponseStore = store if store is not None else MemoryStore()
+        self._lock = threading.Lock()
+        self.hits = 0
+        self.misses = 0
+
+    def generate(self, prompts: Sequence[str], sampling: Sampling) -> list[list[Completion]]:
+        """As the wrapped model; only prompts not seen before are sent to it.
+
+        Raises:
+            ViperError: what the wrapped model raises, for the first prompt that failed; the
+                answers to the others are kept, where the model tells prompts apart.
+        """
+        return all_answered(self.generate_each(prompts, sampling))
+
+    def generate_each(self, prompts: Sequence[str], sampling: Sampling) -> list[Attempt]:
+        """What became of each prompt, in order; see ``wrapped.generate_each``."""
+        keys = [self._key("generate", prompt, _sampling_key(sampling)) for prompt in prompts]
+        found = {key: stored for key in keys if (stored := self._store.get(key)) is not None}
+        missing = dict(zip(keys, prompts, strict=True))
+        missing = {key: prompt for key, prompt in missing.items() if key not in found}
+        asked = super().generate_each(list(missing.values()), sampling) if missing else []
+        fresh = dict(zip(missing, asked, strict=True))
+        for key, attempt in fresh.items():
+            if not isinstance(attempt, ViperError):
+                found[key] = _stored(attempt)
+                self._store.put(key, found[key])
+        self._count(len(keys) - len(missing), len(missing))
+        attempts: list[Attempt] = []
+        for key in keys:
+            if key in fresh:
+                attempts.append(fresh[key])
+            else:
+                attempts.append(_remembered(found[key], self._hit_cost_usd))
+            if key in found:
+                # Of equal prompts the first alone was charged; the next one is a hit.
+                fresh.pop(key, None)
+        return attempts
+
+    def score(self, prompt: str, continuations: Sequence[str]) -> list[float]:
+        """As the wrapped model."""
+        key = self._key("score", prompt, list(continuations))
+        stored = self._store.get(key)
+        self._count(int(stored is not None), int(stored is None))
+        if stored is None:
+            stored = json.dumps(self._llm.score(prompt, continuations))
+            self._store.put(key, stored)
+        return [float(value) for value in json.loads(stored)]
+
+    @property
+    def _hit_cost_usd(self) -> float | None:
+        usage = self.usage
+        return None if usage is None or usage.cost_usd is None else 0.0
+
+    def _count(self, hits: int, misses: int) -> None:
+        with self._lock:
+            self.hits += hits
+            self.misses += misses
+
+    def _key(self, kind: str, prompt: str, settings: Any) -> str:
+        payload = json.dumps([KEY_VERSION, kind, self.model_id, prompt, settings], sort_keys=True)
+        return hashlib.sha256(payload.encode()).hexdigest()
+
+
+def _stored(completions: Sequence[Completion]) -> str:
+    """As text; without costs, which belong to the request and not to its answer."""
+    entries = [asdict(completion) for completion in completions]
+    for entry in entries:
+        del entry["cost_usd"]
+    return json.dumps(entries)
+
+
+def _remembered(stored: str, cost_usd: float | None) -> list[Completion]:
+    return [Completion(**entry, cost_usd=cost_usd) for entry in json.loads(stored)]
+
+
+def _sampling_key(sampling: Sampling) -> dict[str, Any]:
+    """The settings that change the output; a greedy answer does not depend on the seed."""
+    settings = asdict(sampling)
+    if sampling.temperature == 0:
+        settings.pop("seed")
+    return settings

@@ -1,0 +1,217 @@
+"""Connections to one endpoint by the ``openai`` client, and our words for what goes wrong there.
+
+The client is the asynchronous one: the time limit of a synchronous HTTP client bounds each read,
+so that a server which sends a byte now and then is never late, and asynchronous work can be given
+up wherever it stands. It lives in an event loop in a thread of its own, since callers are threads
+that may have a loop of their own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import threading
+import weakref
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextlib import suppress
+from random import Random
+from typing import Any, Literal, TypeVar
+
+from tenacity import AsyncRetrying
+
+from viper.errors import MissingExtraError, ModelError, UsageError, ViperError
+from viper.models.llm.endpoint import Endpoint
+from viper.models.llm.retry import Backoff, TransientError, asked_wait_s
+from viper.models.llm.usage import UsageCounter
+
+Api = Literal["chat", "completions"]
+Result = TypeVar("Result")
+Sleep = Callable[[float], Awaitable[None]]
+
+_CLOSED = "the connections are closed; nothing can be asked any more"
+_PASSING = frozenset({408, 429})
+_REFUSED_KEY = frozenset({401, 403})
+_TOO_LONG = frozenset({"context_length_exceeded"})
+"""Codes for a prompt longer than the model's context."""
+
+_TOO_LONG_FIELDS = frozenset({"input_tokens"})
+"""What vLLM names as the field at fault instead of a code."""
+
+_SHOWN = 200
+"""Characters of a server's own words in an error."""
+
+
+class RefusedError(ModelError):
+    """The endpoint refused a request and would refuse it again."""
+
+
+class ContextFullError(UsageError):
+    """The prompt is longer than the model's context."""
+
+
+class Client:
+    """The connections to one endpoint; thread-safe.
+
+    The thread begins with the first request, so that making a client costs nothing, and ends
+    with :meth:`close` or when nobody refers to this object any more.
+
+    Args:
+        timeout_s: how long one request may take, from connecting to the last byte of its
+            answer.
+        backoff: how requests that failed in passing are repeated.
+        random: draws the waits before that.
+        sleep: waits.
+        counter: is told of every request before it is sent.
+
+    Raises:
+        MissingExtraError: the package ``openai`` is not installed.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        timeout_s: float,
+        counter: UsageCounter,
+        *,
+        backoff: Backoff,
+        random: Random,
+        sleep: Sleep,
+    ) -> None:
+        try:
+            import openai
+        except ModuleNotFoundError:
+            raise MissingExtraError("openai", "openai", "the llm backend 'openai'") from None
+        self._endpoint, self._timeout_s, self._counter = endpoint, timeout_s, counter
+        self._policy = backoff.policy(endpoint.place, random)
+        self._sleep = sleep
+        # Retries and time limits are ours.
+        self._openai = openai.AsyncOpenAI(
+            api_key=endpoint.key, base_url=endpoint.base_url, timeout=None, max_retries=0
+        )
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._end: Callable[[], object] = lambda: None
+        self._closed = False
+
+    def run(self, work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
+        """Return what asynchronous work returns; an interrupt (Ctrl-C) cancels it.
+
+        Raises:
+            RuntimeError: closed, before or meanwhile.
+        """
+        # Under the lock no work is handed to a loop that was told to end: it would wait for ever.
+        with self._lock:
+            loop = self._running()
+            future = asyncio.run_coroutine_threadsafe(work(), loop)
+        try:
+            return future.result()
+        except concurrent.futures.CancelledError:
+            raise RuntimeError(_CLOSED) from None
+        finally:
+            future.cancel()
+
+    async def ask(self, api: Api, body: Mapping[str, Any], read: Callable[[str], Result]) -> Result:
+        """Return what ``read`` makes of the answer's text; to be awaited within :meth:`run`.
+
+        Args:
+            read: raises TransientError for what cannot be read; then it is asked again.
+
+        Raises:
+            ModelError: refused, or failing again and again.
+            ContextFullError: the prompt is too long.
+        """
+
+        async def attempt() -> Result:
+            return self._read(await self._post(api, body), read)
+
+        repeating = AsyncRetrying(
+            **self._policy,
+            sleep=self._sleep,
+            before=lambda state: self._counter.request(repeated=state.attempt_number > 1),
+        )
+        return await repeating(attempt)
+
+    def close(self) -> None:
+        """Cancel what is under way and close the connections; may be repeated."""
+        with self._lock:
+            self._closed = True
+            self._end()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _running(self) -> asyncio.AbstractEventLoop:
+        if self._closed:
+            raise RuntimeError(_CLOSED)
+        if self._loop is None:
+            loop, over = asyncio.new_event_loop(), asyncio.Event()
+            # The thread must not refer to this object, which then would never be let go of.
+            self._thread = threading.Thread(
+                target=_serve, args=(loop, over, self._openai), name="viper-openai", daemon=True
+            )
+            self._thread.start()
+            finalizer = weakref.finalize(self, loop.call_soon_threadsafe, over.set)
+            finalizer.atexit = False
+            self._loop, self._end = loop, finalizer
+        return self._loop
+
+    async def _post(self, api: Api, body: Mapping[str, Any]) -> str:
+        """Return the text of the answer."""
+        import openai
+
+        kind: Any = self._openai.chat.completions if api == "chat" else self._openai.completions
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                raw = await kind.with_raw_response.create(**body)
+        except TimeoutError:
+            raise TransientError(f"no complete answer within {self._timeout_s:g} s") from None
+        except openai.APIConnectionError:
+            raise TransientError("no connection, or it was lost") from None
+        except openai.APIStatusError as error:
+            raise self._failure(error) from None
+        text: str = raw.http_response.text
+        return text
+
+    def _read(self, text: str, read: Callable[[str], Result]) -> Result:
+        """As ``read``; the error that it raises quotes the text with the key hidden."""
+        hidden = self._endpoint.hiding_key(text)
+        if hidden == text:
+            return read(text)
+        with suppress(ViperError):
+            return read(text)
+        # Hidden first and read again, as a message shows a part only: of the key, too.
+        read(hidden)
+        raise TransientError("the answer cannot be read")
+
+    def _failure(self, error: Any) -> ModelError | UsageError:
+        """What an answer with an error status means, by its number and codes alone."""
+        status, place = int(error.status_code), self._endpoint.place
+        if status in _REFUSED_KEY:
+            # The server's own words are left out: they may quote a part of the key.
+            return ModelError(
+                f"{place} refused the key (status {status}); set the environment variable "
+                f"{self._endpoint.key_env} to a key that it accepts for this model"
+            )
+        said = " ".join(self._endpoint.hiding_key(str(error.message)).split())[:_SHOWN]
+        if status in _PASSING or status >= 500:
+            return TransientError(f"status {status}: {said}", asked_wait_s(error.response.headers))
+        if error.code in _TOO_LONG or error.param in _TOO_LONG_FIELDS:
+            return ContextFullError(said)
+        return RefusedError(
+            f"{place} refused the request (status {status}): {said}; "
+            "check model, api and options of the profile"
+        )
+
+
+def _serve(loop: asyncio.AbstractEventLoop, over: asyncio.Event, client: Any) -> None:
+    async def until_over() -> None:
+        await over.wait()
+        # Connections under way are not closed under those who use them.
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+        await client.close()
+
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        runner.run(until_over())

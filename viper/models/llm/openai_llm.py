@@ -1,0 +1,296 @@
+"""Any endpoint that speaks the OpenAI protocol: OpenAI itself, a vLLM server and others.
+
+Prompts are sent side by side. A request that fails for a passing reason is repeated after a
+while. The key comes from the environment and is shown nowhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Any, TypeVar
+
+from viper.errors import PromptTooLongError, UsageError, ViperError
+from viper.models.llm.endpoint import find_endpoint
+from viper.models.llm.likelihood import Echo, tail_scores
+from viper.models.llm.openai_client import Api, Client, ContextFullError, RefusedError, Sleep
+from viper.models.llm.openai_replies import NoEchoError, Reply, read_echoes, read_reply
+from viper.models.llm.prompt_tokens import TokenCounter
+from viper.models.llm.protocol import Completion, Sampling
+from viper.models.llm.retry import Backoff
+from viper.models.llm.scripted import cut_at_stop
+from viper.models.llm.usage import LLMUsage, UsageCounter
+from viper.models.llm.wrapped import Attempt
+
+APIS = ("chat", "completions")
+Result = TypeVar("Result")
+
+
+class OpenAILLM:
+    """A language model behind an HTTP endpoint; thread-safe.
+
+    Args:
+        model: the name that the endpoint knows it by.
+        base_url: as ``http://localhost:8000/v1``; None is ``OPENAI_BASE_URL`` from the
+            environment, else OpenAI's own.
+        api: ``chat`` wraps a prompt as one user message, ``completions`` sends it as it is,
+            which base models need.
+        key_env: the environment variable that holds the key; may be empty except for
+            OpenAI's own endpoint.
+        timeout_s: how long one request may take, from connecting to the last byte of its
+            answer; a repeated one has as long again.
+        max_retries: how often a request is repeated after 408, 429, 5xx, a time-out, a lost
+            connection or an answer that cannot be read.
+        concurrency: how many prompts are on their way at once.
+        price_per_million: US dollars for a million tokens, ``{prompt, completion}``.
+        max_context: how many tokens prompt and completion may hold together; the protocol
+            has no way to ask.
+        tokenizer: a local folder to count tokens with; None estimates.
+        extra: further fields of every request, as ``{reasoning_effort = "low"}``.
+        omit: fields never sent, for models that refuse them, as ``["temperature"]``.
+        jitter_seed: of the waits before retries; None differs from process to process, so
+            that many workers do not come back at the same moment.
+        sleep: awaited with the seconds to wait; tests pass their own.
+
+    Raises:
+        MissingExtraError: the package ``openai`` is not installed.
+        UsageError: an option's value is off, or there is no key for OpenAI's own endpoint.
+
+    Attributes:
+        concurrent: callers are served side by side; nobody need gather their prompts.
+    """
+
+    concurrent = True
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        base_url: str | None = None,
+        api: Api = "chat",
+        key_env: str = "OPENAI_API_KEY",
+        timeout_s: float = 120.0,
+        max_retries: int = 5,
+        concurrency: int = 8,
+        price_per_million: Mapping[str, float] | None = None,
+        max_context: int = 8192,
+        tokenizer: str | Path | None = None,
+        extra: Mapping[str, Any] | None = None,
+        omit: Sequence[str] = (),
+        jitter_seed: int | None = None,
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        if api not in APIS:
+            raise UsageError(f"api {api!r} is not known; known: {', '.join(APIS)}")
+        for name, value in (("timeout_s", timeout_s), ("concurrency", concurrency)):
+            if value <= 0:
+                raise UsageError(f"{name} is {value}; it must be above 0")
+        self._model, self._api, self._concurrency = model, api, concurrency
+        self._chat = api == "chat"
+        self._endpoint = find_endpoint(base_url, key_env)
+        self._counter = UsageCounter(price_per_million)
+        self._client = Client(
+            self._endpoint,
+            timeout_s,
+            self._counter,
+            backoff=Backoff(max_retries),
+            random=Random(jitter_seed),
+            sleep=sleep,
+        )
+        self._tokens = TokenCounter(tokenizer)
+        self._extra, self._omit = dict(extra or {}), tuple(omit)
+        self._echoes: bool | None = None if api == "completions" else False
+        self.max_context = max_context
+        self.model_id = f"{model}@{self._endpoint.place}#{api}{_digest(self._extra, self._omit)}"
+
+    @property
+    def usage(self) -> LLMUsage:
+        """What was sent and used so far."""
+        return self._counter.snapshot()
+
+    @property
+    def can_score(self) -> bool:
+        """Whether :meth:`score` works; the first look asks the endpoint, once.
+
+        Raises:
+            ModelError: the endpoint does not answer.
+        """
+        if self._echoes is None:
+            try:
+                self._echoed(["a b"])
+            except (RefusedError, NoEchoError):
+                self._echoes = False
+        return bool(self._echoes)
+
+    def generate(self, prompts: Sequence[str], sampling: Sampling) -> list[list[Completion]]:
+        """``sampling.n`` completions for each prompt.
+
+        At temperature 0 one is asked for and repeated. A server that gives fewer than
+        wanted is asked again with the next seed. The first prompt to fail ends it, since
+        nobody would get the answers to others; :meth:`generate_each` goes on.
+
+        Raises:
+            PromptTooLongError: a prompt fills the whole context.
+            ModelError: the endpoint refuses, or keeps failing.
+        """
+        return self._side_by_side(partial(self._complete, sampling), prompts)
+
+    def generate_each(self, prompts: Sequence[str], sampling: Sampling) -> list[Attempt]:
+        """As :meth:`generate`, but a prompt that fails leaves the others their chance.
+
+        Returns:
+            In the order of the prompts, the completions or the error that ``generate`` would
+            raise; where the endpoint refuses everything, as many errors as prompts.
+        """
+        return self._side_by_side(partial(self._attempt, sampling), prompts)
+
+    def score(self, prompt: str, continuations: Sequence[str]) -> list[float]:
+        """Mean log-likelihood per token of each continuation.
+
+        Needs a server that echoes prompts with their likelihoods, as vLLM does.
+
+        Raises:
+            UsageError: the endpoint cannot do that.
+            ModelError: the endpoint refuses, or keeps failing.
+        """
+        if not continuations:
+            return []
+        if not self.can_score:
+            raise UsageError(
+                f"{self.model_id} cannot score texts; use a server whose completions echo "
+                'likelihoods (vLLM with api = "completions"), or generate instead'
+            )
+        heads = [prompt] if prompt else []
+        echoes = self._echoed([*heads, *(prompt + text for text in continuations)])
+        return tail_scores(echoes[len(heads) :], len(echoes[0].tokens) if heads else 0)
+
+    def count_tokens(self, text: str) -> int:
+        """How many tokens the text takes: by the tokenizer, else characters / 4."""
+        return self._tokens.count(text)
+
+    def close(self) -> None:
+        """Closes the connections; the model cannot be asked afterwards."""
+        self._client.close()
+
+    def _side_by_side(
+        self, work: Callable[[str], Awaitable[Result]], prompts: Sequence[str]
+    ) -> list[Result]:
+        """What ``work`` gives for each prompt; the first failure cancels what is under way."""
+
+        async def gathered() -> list[Result]:
+            room = asyncio.Semaphore(self._concurrency)
+
+            async def one(prompt: str) -> Result:
+                async with room:
+                    return await work(prompt)
+
+            tasks = [asyncio.ensure_future(one(prompt)) for prompt in prompts]
+            try:
+                return await asyncio.gather(*tasks)
+            finally:
+                for task in tasks:
+                    task.cancel()
+
+        return self._client.run(gathered)
+
+    async def _attempt(self, sampling: Sampling, prompt: str) -> Attempt:
+        try:
+            return await self._complete(sampling, prompt)
+        except ViperError as error:
+            return error
+
+    async def _complete(self, sampling: Sampling, prompt: str) -> list[Completion]:
+        greedy = sampling.temperature <= 0
+        wanted = 1 if greedy else sampling.n
+        found: list[Completion] = []
+        while len(found) < wanted:
+            body = self._body(prompt, sampling, wanted - len(found), sampling.seed + len(found))
+            try:
+                reply = await self._client.ask(self._api, body, read_reply)
+            except ContextFullError:
+                raise self._too_long() from None
+            found += self._completions(reply, prompt, sampling, wanted - len(found))
+        if not greedy:
+            return found
+        repeated = replace(found[0], cost_usd=self._counter.price_usd(0, 0))
+        return found + [repeated] * (sampling.n - 1)
+
+    def _body(self, prompt: str, sampling: Sampling, n: int, seed: int) -> dict[str, Any]:
+        room = self.max_context
+        if self._tokens.exact:
+            room -= self._tokens.count_prompt(prompt, chat=self._chat)
+        if room <= 0:
+            raise self._too_long()
+        body: dict[str, Any] = {
+            "model": self._model,
+            "temperature": sampling.temperature,
+            "seed": seed,
+            "n": n,
+            # OpenAI's newer chat models refuse the old name, other servers may not know the new.
+            "max_completion_tokens" if self._chat and self._endpoint.official else "max_tokens": (
+                min(sampling.max_tokens, room)
+            ),
+        }
+        if sampling.stop:
+            body["stop"] = list(sampling.stop)
+        if self._chat:
+            body["messages"] = [{"role": "user", "content": prompt}]
+        else:
+            body["prompt"] = prompt
+        kept = {name: value for name, value in body.items() if name not in self._omit}
+        return {**kept, "extra_body": self._extra} if self._extra else kept
+
+    def _completions(
+        self, reply: Reply, prompt: str, sampling: Sampling, wanted: int
+    ) -> list[Completion]:
+        """At most ``wanted``; tokens are spread evenly over the choices, costs over the kept."""
+        texts = [cut_at_stop(choice.text, sampling.stop) for choice in reply.choices]
+        given = reply.prompt_tokens
+        prompt_tokens = self.count_tokens(prompt) if given is None else given
+        counts = [self.count_tokens(text) for text in texts]
+        if reply.completion_tokens is not None:
+            share, rest = divmod(reply.completion_tokens, len(texts))
+            counts = [share + (index < rest) for index in range(len(texts))]
+        cost_usd = self._counter.tokens(prompt_tokens, sum(counts))
+        if cost_usd is not None:
+            cost_usd /= min(wanted, len(texts))
+        counts = [min(count, sampling.max_tokens) for count in counts]
+        return [
+            Completion(text, prompt_tokens, count, choice.finish_reason, cost_usd)
+            for text, count, choice in zip(texts, counts, reply.choices, strict=True)
+        ][:wanted]
+
+    def _echoed(self, texts: list[str]) -> list[Echo]:
+        body = {
+            "model": self._model,
+            "prompt": texts,
+            "max_tokens": 0,
+            "echo": True,
+            "logprobs": 0,
+            "temperature": 0.0,
+        }
+        reader = partial(read_echoes, expected=len(texts))
+        echoes, tokens = self._client.run(lambda: self._client.ask("completions", body, reader))
+        self._counter.tokens(tokens, 0)
+        self._echoes = True
+        return echoes
+
+    def _too_long(self) -> PromptTooLongError:
+        return PromptTooLongError(
+            f"the prompt fills the whole context of {self.model_id}, max_context "
+            f"{self.max_context}; show fewer examples or a shorter query"
+        )
+
+
+def _digest(extra: Mapping[str, Any], omit: Sequence[str]) -> str:
+    """A few letters that tell apart requests with other fields; empty without any."""
+    if not extra and not omit:
+        return ""
+    text = json.dumps([extra, sorted(omit)], sort_keys=True)
+    return "-" + hashlib.sha256(text.encode()).hexdigest()[:8]

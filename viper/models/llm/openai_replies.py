@@ -1,0 +1,131 @@
+"""Reads what an OpenAI-compatible server sent, and nothing that is not there.
+
+The raw text is read here because the client builds its objects without checking them: a
+reply of another shape would only be noticed later, as an attribute that is missing.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from viper.errors import UsageError
+from viper.models.llm.likelihood import Echo
+from viper.models.llm.retry import TransientError
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One text. ``finish_reason`` is ``stop`` or ``length``."""
+
+    text: str
+    finish_reason: str
+
+
+@dataclass(frozen=True)
+class Reply:
+    """At least one choice, in the server's order; token counts are None where not told."""
+
+    choices: tuple[Choice, ...]
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+
+
+class NoEchoError(UsageError):
+    """The endpoint does not say how likely the tokens of a prompt are."""
+
+
+def read_reply(text: str) -> Reply:
+    """The choices of a chat or plain completion.
+
+    Raises:
+        TransientError: no JSON, no choices, or choices without text.
+    """
+    data = _read(text)
+    prompt_tokens, completion_tokens = _counts(data)
+    choices = tuple(_choice(each) for each in _choices(data))
+    return Reply(choices, prompt_tokens, completion_tokens)
+
+
+def read_echoes(text: str, expected: int) -> tuple[list[Echo], int]:
+    """The echo of every prompt in order, and the tokens that all prompts took.
+
+    Raises:
+        TransientError: no JSON, no choices.
+        NoEchoError: completions without the likelihoods of their prompts.
+    """
+    data = _read(text)
+    choices = _choices(data)
+    if len(choices) != expected:
+        raise NoEchoError(f"{expected} prompts were sent to be echoed, {len(choices)} came back")
+    return [_echo(each) for each in choices], _counts(data)[0] or 0
+
+
+def _read(text: str) -> dict[str, Any]:
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        raise TransientError(f"expected JSON, got {_shown(text)}") from None
+    if not isinstance(data, dict):
+        raise TransientError(f"expected a JSON object, got {_shown(text)}")
+    return data
+
+
+def _choices(data: Mapping[str, Any]) -> list[dict[str, Any]]:
+    choices = data.get("choices")
+    good = isinstance(choices, list) and all(isinstance(each, dict) for each in choices)
+    if not good or not choices:
+        raise TransientError(f"expected choices, got {_shown(json.dumps(data))}")
+    if all(isinstance(each.get("index"), int) for each in choices):
+        choices.sort(key=lambda each: each["index"])
+    return list(choices)
+
+
+def _choice(data: Mapping[str, Any]) -> Choice:
+    message = data.get("message")
+    text = message.get("content") if isinstance(message, dict) else data.get("text")
+    reason = "length" if data.get("finish_reason") == "length" else "stop"
+    if text is None and reason == "length" and isinstance(message, dict):
+        # A model that thinks first may use up its tokens before it begins to answer.
+        text = ""
+    if not isinstance(text, str):
+        raise TransientError(f"expected a choice with text, got {_shown(json.dumps(data))}")
+    return Choice(text, reason)
+
+
+def _counts(data: Mapping[str, Any]) -> tuple[int | None, int | None]:
+    usage = data.get("usage")
+    counts: Mapping[str, Any] = usage if isinstance(usage, dict) else {}
+    prompt, completion = counts.get("prompt_tokens"), counts.get("completion_tokens")
+    return (
+        prompt if isinstance(prompt, int) and prompt >= 0 else None,
+        completion if isinstance(completion, int) and completion >= 0 else None,
+    )
+
+
+def _echo(choice: Mapping[str, Any]) -> Echo:
+    found = choice.get("logprobs")
+    given: Mapping[str, Any] = found if isinstance(found, dict) else {}
+    tokens: Any = given.get("tokens")
+    values: Any = given.get("token_logprobs")
+    if not _good_echo(tokens, values):
+        raise NoEchoError("the answer holds no likelihoods of the prompt's tokens")
+    # Nothing comes before the first token, so servers give it no likelihood.
+    return Echo(tuple(tokens), (0.0, *map(float, values[1:])))
+
+
+def _good_echo(tokens: Any, values: Any) -> bool:
+    lists = isinstance(tokens, list) and isinstance(values, list)
+    return (
+        lists
+        and len(tokens) == len(values) > 0
+        and all(isinstance(token, str) for token in tokens)
+        and all(isinstance(value, int | float) and math.isfinite(value) for value in values[1:])
+    )
+
+
+def _shown(text: str) -> str:
+    return f"{text[:80]!r}" if text.strip() else "nothing"

@@ -1,0 +1,114 @@
+"""A language model that says what it was told to say, for tests and offline demonstrations."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from viper.errors import ScriptExhaustedError
+from viper.models.llm.protocol import Completion, Sampling
+
+Matcher = Callable[[str], str | None]
+"""Prompt to answer; None when the script has nothing for that prompt."""
+
+
+@dataclass(frozen=True)
+class RecordedCall:
+    """One request as the model saw it. ``kind`` is ``generate`` or ``score``."""
+
+    kind: str
+    prompt: str
+    sampling: Sampling | None = None
+    continuations: tuple[str, ...] = ()
+
+
+class ScriptedLLM:
+    """Answers in order, or by a function of the prompt, and records every call.
+
+    Args:
+        script: the answers, used up one by one (``sampling.n`` of them a prompt), or a
+            function from prompt to answer, which never runs out unless it returns None.
+        scores: text fragment to score; ``score`` gives a continuation the value of the
+            longest fragment it contains, else minus its length.
+        model_id: the name recorded in traces.
+        max_context: reported limit, in whitespace-separated words.
+
+    Attributes:
+        calls: every request so far, oldest first.
+    """
+
+    def __init__(
+        self,
+        script: Iterable[str] | Matcher = (),
+        *,
+        scores: Mapping[str, float] | None = None,
+        model_id: str = "scripted",
+        max_context: int = 1_000_000,
+    ) -> None:
+        self.model_id = model_id
+        self.max_context = max_context
+        self.calls: list[RecordedCall] = []
+        self._matcher: Matcher | None = script if callable(script) else None
+        self._answers: list[str] = [] if callable(script) else list(script)
+        self._used = 0
+        self._scores = dict(scores or {})
+        self._lock = threading.Lock()
+
+    @property
+    def remaining(self) -> int:
+        """How many answers of an ordered script are left; 0 for a matching function."""
+        return len(self._answers) - self._used
+
+    def generate(self, prompts: Sequence[str], sampling: Sampling) -> list[list[Completion]]:
+        """The next answers of the script, cut at the stop strings.
+
+        Raises:
+            ScriptExhaustedError: the script holds no further answer for a prompt.
+        """
+        with self._lock:
+            results = []
+            for prompt in prompts:
+                self.calls.append(RecordedCall("generate", prompt, sampling))
+                results.append([self._completion(prompt, sampling) for _ in range(sampling.n)])
+            return results
+
+    def score(self, prompt: str, continuations: Sequence[str]) -> list[float]:
+        """The scripted score of each continuation (see ``scores``)."""
+        with self._lock:
+            self.calls.append(RecordedCall("score", prompt, None, tuple(continuations)))
+        return [self._score(text) for text in continuations]
+
+    def count_tokens(self, text: str) -> int:
+        """The number of whitespace-separated words."""
+        return len(text.split())
+
+    def _completion(self, prompt: str, sampling: Sampling) -> Completion:
+        text = cut_at_stop(self._next_answer(prompt), sampling.stop)
+        return Completion(text, self.count_tokens(prompt), self.count_tokens(text))
+
+    def _next_answer(self, prompt: str) -> str:
+        if self._matcher is not None:
+            answer = self._matcher(prompt)
+            if answer is None:
+                raise ScriptExhaustedError(
+                    f"the script has no answer for the prompt ending in {prompt[-80:]!r}"
+                )
+            return answer
+        if self._used >= len(self._answers):
+            raise ScriptExhaustedError(
+                f"the script holds {len(self._answers)} answers and was asked for one more; "
+                f"prompt ending in {prompt[-80:]!r}"
+            )
+        self._used += 1
+        return self._answers[self._used - 1]
+
+    def _score(self, continuation: str) -> float:
+        hits = [fragment for fragment in self._scores if fragment in continuation]
+        return self._scores[max(hits, key=len)] if hits else -float(len(continuation))
+
+
+def cut_at_stop(text: str, stop: Sequence[str]) -> str:
+    """The text before the first occurrence of any stop string."""
+    ends = [text.find(mark) for mark in stop if mark and mark in text]
+    return text[: min(ends)] if ends else text

@@ -1,0 +1,146 @@
+"""Any causal language model that ``transformers`` can load, from a folder or a hub id.
+
+Each prompt is read on its own and its keys and values are kept, so the long prefix that
+prompts share (the API text, the examples) is read once (``engine.reading``). Samples
+are then decoded together (``engine.decoding``). Every sample draws from a generator of
+its own, seeded by (seed, prompt, sample number): the same prompt gives the same samples in
+whatever batch it stands.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Unpack
+
+from viper.models.llm.adapters import weights_hash, with_adapter
+from viper.models.llm.engine.decoding import Decoder, Row
+from viper.models.llm.engine.reading import PromptReader, common
+from viper.models.llm.prompt_tokens import PromptTokens, Template
+from viper.models.llm.protocol import Completion, Sampling
+from viper.models.llm.scripted import cut_at_stop
+from viper.models.loading import Loading, LoadOptions, LocalModel, load_pretrained, load_processor
+
+if TYPE_CHECKING:
+    import torch
+
+
+class TransformersLLM(LocalModel):
+    """A causal language model behind the :class:`viper.models.llm.LLM` protocol; thread-safe.
+
+    Args:
+        path: folder written by ``save_pretrained``, or a hub id.
+        template: ``chat`` wraps a prompt as a user message, ``plain`` does not, ``auto``
+            does so when the tokenizer has a chat template.
+        kept_prompts: of how many prompts keys and values are kept for reuse.
+        adapter: folder of a low-rank adapter to add into the weights; see
+            :mod:`viper.models.llm.adapters`.
+        loading: device, precision and so on, see :class:`viper.models.loading.LoadOptions`.
+
+    Raises:
+        ModelError: nothing loadable there, or an adapter that does not fit.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        template: Template = "auto",
+        kept_prompts: int = 4,
+        adapter: str | Path | None = None,
+        **loading: Unpack[Loading],
+    ) -> None:
+        import torch
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+
+        options = LoadOptions(**loading)
+        self._tokenizer: Any = load_processor(AutoTokenizer, path, options)
+        self._torch = torch
+        self._model: Any = load_pretrained(AutoModelForCausalLM, path, options)
+        if adapter is not None:
+            self._model = with_adapter(self._model, adapter, path)
+        self._prompts = PromptTokens(self._tokenizer, template)
+        self._reader = PromptReader(self._model, kept_prompts)
+        stop_ids = _stop_ids(self._model, self._tokenizer)
+        self._decoder = Decoder(self._reader, self._tokenizer, stop_ids)
+        self._lock = threading.Lock()
+        self.model_id = language_model_id(path, self._model, adapter)
+        self.max_context = self._reader.max_context
+
+    def generate(self, prompts: Sequence[str], sampling: Sampling) -> list[list[Completion]]:
+        """``sampling.n`` completions for each prompt.
+
+        Raises:
+            UsageError: a prompt fills the whole context.
+        """
+        with self._lock, self._torch.inference_mode():
+            read = [self._prompts.read(each, self.model_id, self.max_context) for each in prompts]
+            rows: list[Row] = []
+            for prompt, ids in zip(prompts, read, strict=True):
+                prefill = self._reader.read(ids)
+                room = min(sampling.max_tokens, self.max_context - len(ids))
+                rows += [
+                    Row(prefill, room, self._generator(sampling, prompt, i))
+                    for i in range(sampling.n)
+                ]
+            self._decoder.decode(rows, sampling)
+        done = [self._completion(row, sampling) for row in rows]
+        return [done[i : i + sampling.n] for i in range(0, len(done), sampling.n)]
+
+    def score(self, prompt: str, continuations: Sequence[str]) -> list[float]:
+        """Mean log-likelihood per token of each continuation.
+
+        Tokens are those of prompt and continuation together, since a tokenizer may join
+        the two at the seam; what both share with the prompt alone is not scored.
+        """
+        if not continuations:
+            return []
+        head = self._prompts.wrapped(prompt)
+        with self._lock, self._torch.inference_mode():
+            wholes = [self._prompts.encode(head + text) for text in continuations]
+            shared = min(common(wholes[0], whole) for whole in wholes)
+            shared = min(shared, len(self._prompts.encode(head)), min(map(len, wholes)) - 1)
+            shared = max(1, shared)
+            tails = [whole[shared:] for whole in wholes]
+            return self._reader.mean_scores(wholes[0][:shared], tails)
+
+    def count_tokens(self, text: str) -> int:
+        """How many tokens the text takes, special tokens left out."""
+        return self._prompts.count(text)
+
+    def _generator(self, sampling: Sampling, prompt: str, sample: int) -> torch.Generator | None:
+        if sampling.temperature <= 0:
+            return None
+        name = f"{sampling.seed}\0{sample}\0{prompt}".encode()
+        seed = int.from_bytes(hashlib.sha256(name).digest()[:7], "big")
+        return self._torch.Generator().manual_seed(seed)
+
+    def _completion(self, row: Row, sampling: Sampling) -> Completion:
+        text = str(self._tokenizer.decode(row.written, skip_special_tokens=True))
+        reason = "stop" if row.stopped else "length"
+        prompt_tokens = len(row.prefill.ids)
+        return Completion(cut_at_stop(text, sampling.stop), prompt_tokens, len(row.written), reason)
+
+
+def _stop_ids(model: Any, tokenizer: Any) -> frozenset[int]:
+    """Every token that ends a text: the model's own and the tokenizer's."""
+    listed = getattr(model.generation_config, "eos_token_id", None)
+    ids = listed if isinstance(listed, list) else [listed]
+    return frozenset(i for i in [*ids, tokenizer.eos_token_id] if i is not None)
+
+
+def language_model_id(path: str | Path, model: Any, adapter: str | Path | None = None) -> str:
+    """``folder@hash of its safetensors`` for a folder, ``hub id@revision`` otherwise.
+
+    An adapter adds ``+folder@hash`` of its own.
+    """
+    if adapter is not None:
+        own = Path(adapter)
+        return f"{language_model_id(path, model)}+{own.name}@{weights_hash(own)[:12]}"
+    folder = Path(path)
+    if not folder.is_dir():
+        revision = getattr(model.config, "_commit_hash", None) or "unknown"
+        return f"{path}@{revision[:12]}"
+    return f"{folder.name}@{weights_hash(folder)[:12]}"

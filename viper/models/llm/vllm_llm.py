@@ -1,0 +1,148 @@
+"""vLLM inside this process: many prompts at once on one or several GPUs.
+
+Prompts go in the order given, so those that share a long beginning stand next to each other
+and prefix caching reads it once. vLLM pins its own torch; where that clashes, run its server
+in an environment of its own and use :class:`viper.models.llm.openai_llm.OpenAILLM`.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from viper.errors import MissingExtraError, ModelError
+from viper.models.llm.likelihood import Echo, tail_scores
+from viper.models.llm.prompt_tokens import PromptTokens, Template
+from viper.models.llm.protocol import Completion, Sampling
+from viper.models.llm.transformers_llm import language_model_id
+
+
+class VllmLLM:
+    """A causal language model run by vLLM; thread-safe, one call at a time.
+
+    Args:
+        path: folder written by ``save_pretrained``, or a hub id.
+        template: ``chat`` wraps a prompt as a user message, ``plain`` does not, ``auto``
+            does so when the tokenizer has a chat template.
+        tensor_parallel_size: over how many GPUs the model is spread.
+        gpu_memory_utilization: share of each GPU's memory to take.
+        max_model_len: tokens a prompt and its completion may hold; None is the model's own.
+        dtype: ``auto`` is the checkpoint's own.
+        quantization: vLLM's name for how the weights are quantised, as ``awq``.
+        enforce_eager: no compiled graphs; starts sooner, runs slower.
+
+    Raises:
+        MissingExtraError: vLLM is not installed.
+        ModelError: nothing that it can load there.
+
+    Attributes:
+        batch: how many prompts are worth gathering for one call.
+    """
+
+    batch = 64
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        template: Template = "auto",
+        tensor_parallel_size: int = 1,
+        gpu_memory_utilization: float = 0.9,
+        max_model_len: int | None = None,
+        dtype: str = "auto",
+        quantization: str | None = None,
+        enforce_eager: bool = False,
+    ) -> None:
+        # Its log belongs to stderr, stdout is for results; and it is not to report its use.
+        os.environ.setdefault("VLLM_LOGGING_STREAM", "ext://sys.stderr")
+        os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
+        try:
+            import vllm
+        except ModuleNotFoundError:
+            raise MissingExtraError("vllm", "vllm", "the llm backend 'vllm'") from None
+        try:
+            self._engine: Any = vllm.LLM(
+                model=str(path),
+                tensor_parallel_size=tensor_parallel_size,
+                gpu_memory_utilization=gpu_memory_utilization,
+                max_model_len=max_model_len,
+                dtype=dtype,
+                quantization=quantization,
+                enforce_eager=enforce_eager,
+                enable_prefix_caching=True,
+            )
+        except (OSError, ValueError, RuntimeError) as error:
+            reason = str(error).strip().splitlines() or [type(error).__name__]
+            raise ModelError(f"{path} cannot be loaded by vLLM: {reason[0]}") from error
+        self._parameters = vllm.SamplingParams
+        self._prompts = PromptTokens(self._engine.get_tokenizer(), template)
+        self._lock = threading.Lock()
+        config = self._engine.llm_engine.model_config
+        self.model_id = f"{language_model_id(path, SimpleNamespace(config=config.hf_config))}#vllm"
+        self.max_context = int(config.max_model_len)
+
+    def generate(self, prompts: Sequence[str], sampling: Sampling) -> list[list[Completion]]:
+        """``sampling.n`` completions for each prompt; at temperature 0 one is repeated.
+
+        Raises:
+            UsageError: a prompt fills the whole context.
+        """
+        if not prompts:
+            return []
+        greedy = sampling.temperature <= 0
+        parameters = self._parameters(
+            n=1 if greedy else sampling.n,
+            temperature=max(0.0, sampling.temperature),
+            seed=None if greedy else sampling.seed,
+            max_tokens=sampling.max_tokens,
+            stop=list(sampling.stop),
+        )
+        read = [self._prompts.read(each, self.model_id, self.max_context) for each in prompts]
+        with self._lock:
+            results = self._engine.generate(
+                [{"prompt_token_ids": ids} for ids in read], parameters, use_tqdm=False
+            )
+        repeats = sampling.n if greedy else 1
+        return [_completions(result) * repeats for result in results]
+
+    def score(self, prompt: str, continuations: Sequence[str]) -> list[float]:
+        """Mean log-likelihood per token of each continuation, as the transformers backend's."""
+        if not continuations:
+            return []
+        head = self._prompts.wrapped(prompt)
+        wholes = [self._prompts.encode(head + text) for text in continuations]
+        parameters = self._parameters(max_tokens=1, temperature=0.0, prompt_logprobs=0)
+        with self._lock:
+            results = self._engine.generate(
+                [{"prompt_token_ids": whole} for whole in wholes], parameters, use_tqdm=False
+            )
+        return tail_scores([_echo(result) for result in results], len(self._prompts.encode(head)))
+
+    def count_tokens(self, text: str) -> int:
+        """How many tokens the text takes, special tokens left out."""
+        return self._prompts.count(text)
+
+
+def _completions(result: Any) -> list[Completion]:
+    prompt_tokens = len(result.prompt_token_ids)
+    return [
+        Completion(
+            output.text,
+            prompt_tokens,
+            len(output.token_ids),
+            "length" if output.finish_reason == "length" else "stop",
+        )
+        for output in sorted(result.outputs, key=lambda output: output.index)
+    ]
+
+
+def _echo(result: Any) -> Echo:
+    """The likelihood of each token of a prompt; the first has none."""
+    ids = result.prompt_token_ids
+    steps = zip(ids[1:], result.prompt_logprobs[1:], strict=True)
+    values = [float(candidates[token].logprob) for token, candidates in steps]
+    return Echo(tuple(map(str, ids)), (0.0, *values))

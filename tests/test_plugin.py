@@ -1,4 +1,4 @@
-"""An installed package adds a routine, a backend, a data set and a strategy by entry points."""
+"""An installed package adds a routine, backends, a data set and strategies by entry points."""
 
 from __future__ import annotations
 
@@ -57,6 +57,19 @@ def test_its_routine_backend_and_strategy_answer_a_query(installed: Path, folder
     assert found["box"] == [40.0, 0.0, 80.0, 40.0]
     assert (found["strategy"], found["api"]) == ("first_box", "abstract+corners")
     assert [call["tool"] for call in found["tool_calls"]] == ["find"]
+
+
+def test_a_strategy_brings_its_settings_its_model_and_its_part_of_the_trace(
+    installed: Path, folder: Path
+) -> None:
+    query = ["grey.png", "the cup", "--profile", str(PLUGIN / "plugin.toml")]
+    query += ["--strategy", "named_box", "--task", "ground", "--json"]
+    found = json.loads(viper(installed, folder, "run", *query))
+    assert found["box"] == [40.0, 0.0, 80.0, 40.0]
+    assert found["parts"] == {"named": [{"name": "cup", "style": "compact", "tokens": 5}]}
+    found = json.loads(viper(installed, folder, "run", *query, "--name-tokens", "7"))
+    assert found["parts"]["named"][0]["tokens"] == 7
+    assert "named_box: tokens of the name at most" in viper(installed, folder, "run", "--help")
 
 
 def test_its_routine_is_listed(installed: Path, folder: Path) -> None:

@@ -22,12 +22,9 @@ from viper.models.vision.roles import Pixels
 from viper.schema import TASKS, Answer, Failure, Query, Trace, Trial
 from viper.strategies import strategy as named_strategy
 from viper.strategies.answers import resolve_task
-from viper.strategies.base import Components, RunContext, ShowsPrompt, UsageMeter
-from viper.strategies.explore.agent import Checker
-from viper.strategies.explore.strategy import ExploreStrategy
+from viper.strategies.base import Components, RunContext, ShowsPrompt, Strategy, UsageMeter
 from viper.strategies.fallback import fall_back
-from viper.strategies.plan import carrying_out
-from viper.strategies.program import corrected, run_program
+from viper.strategies.program import run_program
 from viper.strategies.prompts import write_prompt
 from viper.strategies.settings import RunSettings, all_settings
 from viper.strategies.writing import Written
@@ -169,6 +166,7 @@ class Reasoner:
         *,
         on_trial: Callable[[Trial], None] | None = None,
         cancel: threading.Event | None = None,
+        using: Strategy | None = None,
         **changes: Any,
     ) -> RunResult:
         """The answer to a query, after as many trials as it took.
@@ -180,6 +178,8 @@ class Reasoner:
                 ``strategy=…``, ``trials=…``, ``temperature=…``, ``seed=…``) change single ones.
             on_trial: called after every trial, in this thread.
             cancel: set it from another thread to end the run.
+            using: a strategy that was made for this run, instead of the one by name; nothing else
+                answers where it fails.
 
         Raises:
             UsageError: an empty or oversized query, an unknown name, a choice without options, a
@@ -188,7 +188,7 @@ class Reasoner:
             CancelledError: ``cancel`` was set.
         """
         result: RunResult | None = None
-        for event in self.stream(media, query, request, cancel=cancel, **changes):
+        for event in self.stream(media, query, request, cancel=cancel, using=using, **changes):
             if isinstance(event, RunResult):
                 result = event
             elif on_trial is not None:
@@ -204,6 +204,7 @@ class Reasoner:
         *,
         cancel: threading.Event | None = None,
         usage: UsageMeter | None = None,
+        using: Strategy | None = None,
         **changes: Any,
     ) -> Iterator[Trial | RunResult]:
         """Each Trial as it ends, and last the RunResult. Arguments and errors as :meth:`run`.
@@ -216,13 +217,13 @@ class Reasoner:
         context, reason = self._context(media, query, run_options, cancel)
         if usage is not None:
             context.usage = usage
-        chosen = named_strategy(run_options.strategy)
+        chosen = using or named_strategy(run_options.strategy)
         started = time.perf_counter()
         trials: list[Trial] = []
         for trial in chosen.trials(self.components, context):
             trials.append(trial)
             yield trial
-        if context.final_value is None:
+        if context.final_value is None and using is None:
             fallen_back = fall_back(self.components, context, len(trials))
             if fallen_back is not None:
                 trials.append(fallen_back)
@@ -265,51 +266,6 @@ class Reasoner:
         written = Written(program, "", "first", None, None)
         trials = list(run_program(self.components, context, written))
         return self._result(context, reason, "exec", trials, started)
-
-    def carry_out(
-        self,
-        plan: str,
-        media: Any,
-        query: str,
-        request: RunOptions | None = None,
-        *,
-        cancel: threading.Event | None = None,
-        **changes: Any,
-    ) -> RunResult:
-        """Has programs written for a plan of one's own and runs them, as strategy ``plan`` does.
-
-        Arguments and errors as :meth:`run`; ``plan`` is numbered steps, one a line.
-        """
-        run_options = (request or RunOptions()).changed(**changes)
-        context, reason = self._context(media, query, run_options, cancel)
-        started = time.perf_counter()
-        trials = list(corrected(self.components, context, carrying_out(plan)))
-        return self._result(context, reason, "plan", trials, started)
-
-    def explore(
-        self,
-        media: Any,
-        query: str,
-        request: RunOptions | None = None,
-        *,
-        checker: Checker | None = None,
-        hint: str = "",
-        cancel: threading.Event | None = None,
-        **changes: Any,
-    ) -> RunResult:
-        """Explores as strategy ``explore`` does, beside somebody who knows more.
-
-        Arguments and errors as :meth:`run`.
-
-        Args:
-            checker: doubts what cannot be right; see :mod:`viper.tuning.agent.checker`.
-            hint: the answer, where it is given away.
-        """
-        run_options = (request or RunOptions()).changed(**changes)
-        context, reason = self._context(media, query, run_options, cancel)
-        started = time.perf_counter()
-        trials = list(ExploreStrategy(checker, hint).trials(self.components, context))
-        return self._result(context, reason, "explore", trials, started)
 
     def prompt(
         self, media: Any, query: str, request: RunOptions | None = None, **changes: Any
@@ -378,13 +334,26 @@ class Reasoner:
             profile=self.components.profile_name,
             api=context.settings.api,
             left_out=context.left_out,
-            path=tuple(context.path),
-            turns=tuple(context.turns),
             fallback=context.fallback,
             chosen=chosen,
             votes=context.votes,
             examples_shown=context.examples_shown,
             examples_left_out=context.examples_left_out,
             seed=context.settings.seed,
+            **_parts(context.parts),
         )
         return RunResult(trace, context.media, value)
+
+
+_OWN_FIELDS = ("path", "turns")
+"""Parts of a trace that have a field of their own in it: those of the shipped strategies."""
+
+
+def _parts(parts: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a trace in which a strategy's own parts stand."""
+    values = {
+        name: tuple(part) if isinstance(part, list | tuple) else part
+        for name, part in parts.items()
+    }
+    own = {name: values.pop(name) for name in _OWN_FIELDS if name in values}
+    return {**own, "parts": values}

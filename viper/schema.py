@@ -264,7 +264,7 @@ class Trace:
     wanted than the model's context had room for. ``chosen`` is the index of the trial whose answer
     counts, None where there is no answer; ``votes`` are the answers of a run that voted, each with
     its count, the winner first. ``turns`` are those of strategy ``explore``; ``path`` the steps of
-    strategy ``seek``.
+    strategy ``seek``; ``parts`` what a strategy of another package tells, by name.
     """
 
     query: Query
@@ -287,6 +287,7 @@ class Trace:
     examples_left_out: int = 0
     chosen: int | None = None
     votes: tuple[tuple[str, int], ...] = ()
+    parts: Mapping[str, Any] = field(default_factory=dict)
     schema: int = SCHEMA_VERSION
 
     @property

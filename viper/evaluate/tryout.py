@@ -31,6 +31,7 @@ from viper.strategies.examples import (
     NoExamples,
     SelectedExamples,
 )
+from viper.strategies.plan import PlanStrategy
 from viper.strategies.writing import REDRAWS
 
 Verdict = Literal["right", "wrong", "none"]
@@ -132,7 +133,9 @@ class Tryout:
         def run() -> Outcome:
             reasoner = Reasoner(self._components, preload=False)
             options = self._options.changed(correct_demonstrations=0, incorrect_demonstrations=0)
-            found = reasoner.carry_out(plan, sample.load(), sample.text, _about(sample, options))
+            found = reasoner.run(
+                sample.load(), sample.text, _about(sample, options), using=PlanStrategy(plan)
+            )
             return self._outcome(key, sample, found)
 
         return self._once(key, 1, run)

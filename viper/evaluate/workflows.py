@@ -26,6 +26,7 @@ from viper.schema import Usage
 from viper.storage.json_lines import append_line, read_lines
 from viper.strategies.explore import ExploreSettings
 from viper.strategies.explore.agent import Checker
+from viper.strategies.explore.strategy import ExploreStrategy
 from viper.tuning.agent.checker import LabelChecker, LanguageChecker
 from viper.tuning.agent.workflow import MANNERS, Workflow, outcome_of
 from viper.tuning.case import is_desired
@@ -208,14 +209,8 @@ def workflow_of(
         sample_id=sample.sample_id,
     )
     media = media_from(sample.load())
-    result = reasoner.explore(
-        media,
-        sample.text,
-        options,
-        checker=checker,
-        hint=label if making.manner == "given" else "",
-        cancel=cancel,
-    )
+    strategy = ExploreStrategy(checker, hint=label if making.manner == "given" else "")
+    result = reasoner.run(media, sample.text, options, cancel=cancel, using=strategy)
     trace, answer = result.trace, result.answer
     value = None if answer is None else answer.value
     is_right = is_desired(answer, desired, sample.task)

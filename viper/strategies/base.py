@@ -14,7 +14,7 @@ from viper.models.media import Media
 from viper.models.vision.roles import Floats
 from viper.prompting.router import Routers
 from viper.sandbox import Sandbox
-from viper.schema import Failure, Query, Trial, Turn, Usage
+from viper.schema import Failure, Query, Trial, Usage
 from viper.strategies.examples import ExampleStore, NoExamples
 from viper.strategies.settings import RunSettings
 from viper.tools.hub import ToolHub
@@ -143,8 +143,9 @@ class RunContext:
     why a strategy went no further, where no trial says it; ``fallback`` what answered instead;
     ``examples_shown`` the sample ids of the prompt's examples, ``examples_left_out`` how many more
     there was no room for; ``chosen`` the index of the trial whose answer counts, where that is
-    not the last; ``votes`` the answers of a vote, each with its count, the winner first; ``path``
-    the steps of strategy ``seek``, ``turns`` those of strategy ``explore``.
+    not the last; ``votes`` the answers of a vote, each with its count, the winner first;
+    ``parts`` what else the strategy tells in the trace, by name, as ``path`` of strategy ``seek``
+    and ``turns`` of strategy ``explore``: JSON values, or records of them. It may still grow.
     """
 
     query: Query
@@ -160,8 +161,7 @@ class RunContext:
     examples_left_out: int = 0
     chosen: int | None = None
     votes: tuple[tuple[str, int], ...] = ()
-    path: Sequence[Any] = ()
-    turns: Sequence[Turn] = ()
+    parts: dict[str, Any] = field(default_factory=dict)
 
     def over_budget(self) -> Failure | None:
         """Why the program writer may not be asked again; None while it may."""

@@ -42,9 +42,17 @@ from viper.strategies.writing import (
 
 
 class PlanStrategy:
-    """Plan, write, run, diagnose, correct."""
+    """Plan, write, run, diagnose, correct.
+
+    Args:
+        plan: numbered steps, one a line, that are carried out; None has a plan written.
+    """
 
     name = "plan"
+
+    def __init__(self, plan: str | None = None) -> None:
+        self._prompter = planned if plan is None else carrying_out(plan)
+        self._plans = plan is None
 
     def trials(self, components: Components, context: RunContext) -> Iterator[Trial]:
         """Trials in order, each with its plan; see :func:`viper.strategies.program.corrected`.
@@ -55,10 +63,11 @@ class PlanStrategy:
             UsageError: a writer that was never taught to plan, and no planner beside it.
             CancelledError: ``context.cancel`` was set.
         """
-        planner, style = planner_of(components, context.settings)
-        if style == context.settings.prompt_style == "compact":
-            components = components.with_models(llm=planner)
-        yield from corrected(components, context, planned)
+        if self._plans:
+            planner, style = planner_of(components, context.settings)
+            if style == context.settings.prompt_style == "compact":
+                components = components.with_models(llm=planner)
+        yield from corrected(components, context, self._prompter)
 
     def prompt(self, components: Components, context: RunContext) -> str:
         """The prompt of the first plan.

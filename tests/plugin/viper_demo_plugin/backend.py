@@ -1,5 +1,6 @@
-"""A detector that finds the left and the right half of every picture."""
+"""A detector that finds both halves of every picture, and a language model that names things."""
 
+from viper.models.llm.protocol import Completion
 from viper.models.vision.roles import Detection
 
 
@@ -15,3 +16,18 @@ class Everything:
         left = Detection((0.0, 0.0, width / 2, float(height)), 0.9)
         right = Detection((width / 2, 0.0, float(width), float(height)), 0.8)
         return [[left, right] for _ in phrases]
+
+
+class Namer:
+    """Names the last word of the prompt."""
+
+    max_context = 1_000
+
+    def __init__(self, source):
+        self.model_id = f"namer:{source}"
+
+    def generate(self, prompts, sampling):
+        return [[Completion(prompt.split()[-1], len(prompt.split()), 1)] for prompt in prompts]
+
+    def count_tokens(self, text):
+        return len(text.split())

@@ -1,11 +1,15 @@
-"""A strategy that writes the same program for every query, with the package's routine."""
+"""Strategies: one that writes the same program for every query, one with a model of its own."""
 
+from dataclasses import dataclass
+
+from viper.models.llm.protocol import Sampling
 from viper.strategies.program import run_program
-from viper.strategies.writing import Written
+from viper.strategies.settings import Settings, setting
+from viper.strategies.writing import Written, drawn
 
 PROGRAM = """
 def execute_command(image):
-    return rightmost_of(ImagePatch(image).find("cup"))
+    return rightmost_of(ImagePatch(image).find({name!r}))
 """
 
 
@@ -13,4 +17,30 @@ class FirstBox:
     name = "first_box"
 
     def trials(self, components, context):
-        yield from run_program(components, context, Written(PROGRAM, "", "first", None, None))
+        program = PROGRAM.format(name="cup")
+        yield from run_program(components, context, Written(program, "", "first", None, None))
+
+
+@dataclass(frozen=True)
+class NamedSettings(Settings):
+    """Settings of strategy ``named_box``."""
+
+    name_tokens: int = setting(8, "Tokens of the name at most.", least=1, most=64, metavar="N")
+
+
+class NamedBox:
+    """Asks its own model what to look for, and tells in the trace what that was."""
+
+    name = "named_box"
+    role = "namer"
+    settings = NamedSettings
+
+    def trials(self, components, context):
+        namer, style = components.model_or_writer(
+            self.role, context.settings, "strategy named_box needs a namer", "--strategy program"
+        )
+        most = context.settings.of(NamedSettings).name_tokens
+        name = drawn(namer, context, context.query.text, Sampling(max_tokens=most))
+        context.parts["named"] = [{"name": name, "style": style, "tokens": most}]
+        program = PROGRAM.format(name=name)
+        yield from run_program(components, context, Written(program, "", "first", None, None))

@@ -35,7 +35,7 @@ class ExploreStrategy:
         self._checker, self._hint = checker or NoChecker(), hint
 
     def trials(self, components: Components, context: RunContext) -> Iterator[Trial]:
-        """One trial without a program; its turns stand in ``context.turns``.
+        """One trial without a program; its turns stand in the trace's ``turns``.
 
         Raises:
             UsageError: a language model that was never taught to act, or an API of line programs.
@@ -54,7 +54,7 @@ class ExploreStrategy:
                 checker=self._checker,
                 hint=self._hint,
             )
-            context.turns = agent.turns
+            context.parts["turns"] = agent.turns
             value = agent.explore()
             answer = value if isinstance(value, Failure) else environment.read(value)
         context.usage.model_calls += environment.tools.model_calls

@@ -31,7 +31,7 @@ class SeekStrategy:
     name = "seek"
 
     def trials(self, components: Components, context: RunContext) -> Iterator[Trial]:
-        """One trial; the steps stand in ``context.path``.
+        """One trial; the steps stand in the trace's ``path``.
 
         Raises:
             UsageError: another task than a question, not one picture, no such graph, or a
@@ -102,5 +102,5 @@ def _answer(
         seeker: Seeker = FixedSeeker(context, route.as_graph, *given, sequence=route)
     else:
         seeker = Seeker(context, route, *given)
-    context.path = seeker.path
+    context.parts["path"] = seeker.path
     return seeker.seek(query.text)

@@ -24,7 +24,7 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
         "reasoner strategies draw",
         "ace tuning",
         "data",
-        "evaluate",
+        "evaluate learning",
         "profiles",
         "web serve cli commands __main__ __init__",
     )

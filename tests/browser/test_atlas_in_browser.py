@@ -16,8 +16,8 @@ from tests.evaluate.fake_backends import a_set
 from tests.web.test_atlas import write
 from viper.data.registry import data_set
 from viper.data.sample import Where
-from viper.evaluate.feedback import read_feedback
 from viper.evaluate.row import Prediction, Row
+from viper.learning.feedback import read_feedback
 
 Tab = Callable[..., Any]
 SAMPLES = 60

@@ -16,7 +16,7 @@ from PIL import Image
 from playwright.sync_api import expect
 
 from tests.web.demo_bench import ServedDemo, served_demo
-from viper.evaluate.feedback import read_feedback
+from viper.learning.feedback import read_feedback
 
 Tab = Callable[..., Any]
 QUESTION = "Question, or what to find"

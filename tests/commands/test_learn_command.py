@@ -15,8 +15,8 @@ import pytest
 from tests.evaluate.fake_backends import a_set, color_of
 from viper.ace.pool import DemonstrationPool
 from viper.cli import main
-from viper.evaluate.feedback import Feedback, add_feedback
 from viper.evaluate.runs.store import RunStore
+from viper.learning.feedback import Feedback, add_feedback
 from viper.tuning.lesson import Journal
 
 ROOT = Path(__file__).parents[2]

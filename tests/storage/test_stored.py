@@ -16,10 +16,10 @@ from PIL import Image
 from tests.tuning.learned import MODEL, learned
 from viper.ace.bank import read_bank
 from viper.ace.pool import DemonstrationPool
-from viper.evaluate.feedback import read_feedback
-from viper.evaluate.flags import read_labels
 from viper.evaluate.runs.manifest import differences
 from viper.evaluate.runs.store import RunStore
+from viper.learning.feedback import read_feedback
+from viper.learning.flags import read_labels
 from viper.models.llm.cache import CachedLLM
 from viper.models.llm.protocol import Sampling
 from viper.models.llm.scripted import ScriptedLLM

@@ -13,9 +13,9 @@ from PIL import Image
 from tests.commands.test_bad_input import refused
 from tests.web.demo_bench import WAIT_S, Desked, desked
 from viper.errors import MediaError, UsageError
-from viper.evaluate.feedback import read_feedback
 from viper.evaluate.runs.samples import samples_of_run
 from viper.evaluate.runs.store import RunStore
+from viper.learning.feedback import read_feedback
 from viper.models.media import media_from
 from viper.web.atlas.gallery import Gallery
 from viper.web.demo.asked_run import Question, check_folder

@@ -18,9 +18,9 @@ from viper.api.library import Library
 from viper.data.sample import Where
 from viper.evaluate.evaluation import Evaluation
 from viper.evaluate.row import Prediction, Row
-from viper.evaluate.run_awareness import run_awareness
 from viper.evaluate.runs.manifest import SetDescription
 from viper.evaluate.runs.store import RunStore
+from viper.learning.awareness import run_awareness
 from viper.schema import ToolCall, Trace, Turn
 from viper.strategies.replay import Replayer
 from viper.web.atlas.app import Atlas, Shelf, create_atlas

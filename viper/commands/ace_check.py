@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from viper.api.library import Library
-    from viper.evaluate.bank_check import Checked
+    from viper.learning.bank_check import Checked
     from viper.schema import Example
 
 
@@ -65,7 +65,7 @@ def check(bank: Path, **given: Any) -> int:
 
 def _checked(examples: Sequence[Example], given: dict[str, Any]) -> list[Checked]:
     from viper.api.library import library_for
-    from viper.evaluate.bank_check import Checked, read
+    from viper.learning.bank_check import Checked, read
 
     libraries: dict[str, Library | str] = {}
     found = []
@@ -89,7 +89,7 @@ def _run(
     """Runs what reads well, with one reasoner for all APIs of one library."""
     from viper.commands.progress import counter
     from viper.data.sample import Where
-    from viper.evaluate.bank_check import Data, find, not_run, run
+    from viper.learning.bank_check import Data, find, not_run, run
     from viper.reasoner import Reasoner
 
     open_profile(given)  # a wrong name shows before anything is read

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from viper.ace.select import Candidate
     from viper.data.sample import Sample
     from viper.evaluate.engines.runner import Ended
-    from viper.evaluate.mining import Shots
+    from viper.learning.mining import Shots
 
 
 _of_the_shots = options(
@@ -124,7 +124,7 @@ def mine(**given: Any) -> int:
 
 def _shots(given: dict[str, Any], ids: tuple[str, ...]) -> Shots:
     from viper.data.sample import Where
-    from viper.evaluate.mining import Shots
+    from viper.learning.mining import Shots
 
     where = Where(given["root"], given["split"], given["seed"])
     drawn = (given["programs"], given["temperature"])
@@ -141,8 +141,8 @@ def _mined(plan: _Plan, api: str, asked: int) -> tuple[list[Candidate], Ended]:
     from viper.evaluate.engines.runner import Budget, items, run
     from viper.evaluate.evaluation import manifest_of
     from viper.evaluate.metrics import metric
-    from viper.evaluate.mining import Source, candidates, work_folder
     from viper.evaluate.runs.store import RunStore
+    from viper.learning.mining import Source, candidates, work_folder
     from viper.reasoner import Reasoner
     from viper.schema import to_json
 

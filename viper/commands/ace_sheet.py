@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from viper.ace.select import Candidate
     from viper.data.sample import Sample
     from viper.evaluate.engines.runner import Ended
-    from viper.evaluate.sheet import Drawing
+    from viper.learning.sheet import Drawing
     from viper.profiles.wiring import Profile
     from viper.reasoner import Reasoner
     from viper.schema import Example, Query
@@ -155,7 +155,7 @@ def _going_on() -> Iterator[None]:
 
 def _drawing(given: dict[str, Any]) -> Drawing:
     from viper.data.sample import Where
-    from viper.evaluate.sheet import Drawing
+    from viper.learning.sheet import Drawing
 
     where = Where(given["root"], given["split"], given["seed"])
     drawn = (given["media"], given["programs"], given["temperature"])
@@ -215,9 +215,9 @@ def _drawn(
     from viper.evaluate.engines.runner import Budget, run
     from viper.evaluate.evaluation import manifest_of
     from viper.evaluate.metrics import metric
-    from viper.evaluate.mining import Source, work_folder
     from viper.evaluate.runs.store import RunStore
-    from viper.evaluate.sheet import METRIC, drawn, items, tried_on
+    from viper.learning.mining import Source, work_folder
+    from viper.learning.sheet import METRIC, drawn, items, tried_on
     from viper.schema import to_json
 
     bound_arenas()

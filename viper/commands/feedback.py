@@ -13,9 +13,9 @@ import click
 from viper.errors import EXIT_OK, UsageError
 
 if TYPE_CHECKING:
-    from viper.evaluate.feedback import Feedback
     from viper.evaluate.row import Row
     from viper.evaluate.runs.store import RunStore
+    from viper.learning.feedback import Feedback
 
 
 @click.command()
@@ -39,14 +39,14 @@ def feedback(run: Path, sample: str | None, as_json: bool, **given: Any) -> int:
     viper feedback runs/first val-0-referring-1 --comment "it took the shadow for the ball"
     viper feedback runs/first
     """
-    from viper.evaluate.feedback import (
+    from viper.evaluate.runs.store import RunStore
+    from viper.learning.feedback import (
         COMMENT_ALONE,
         Feedback,
         add_feedback,
         answer_from,
         read_feedback,
     )
-    from viper.evaluate.runs.store import RunStore
 
     with RunStore.read(run) as store:
         if given["answer"] is None and given["comment"] is None:

@@ -102,9 +102,9 @@ def _learn(evaluation: Evaluation, samples: list[Sample], given: dict[str, Any])
     from viper.evaluate.engines.answering import Answering
     from viper.evaluate.engines.runner import items
     from viper.evaluate.evaluation import manifest_of
-    from viper.evaluate.learning import Learning
     from viper.evaluate.metrics import metric
     from viper.evaluate.runs.store import RunStore
+    from viper.learning.loop import Learning
     from viper.reasoner import Reasoner
     from viper.schema import to_json
     from viper.tuning.lesson import Journal
@@ -144,9 +144,13 @@ def _learn_from_feedback(run: Path, given: dict[str, Any]) -> int:
     from dataclasses import replace
 
     from viper.commands.progress import status
-    from viper.evaluate.feedback_cases import LEARNED, LearnedRemarks, Unreadable
-    from viper.evaluate.feedback_learning import FeedbackLearning
     from viper.evaluate.runs.store import RunStore
+    from viper.learning.feedback_learning import (
+        LEARNED,
+        FeedbackLearning,
+        LearnedRemarks,
+        Unreadable,
+    )
     from viper.profiles.document import state_dir
     from viper.reasoner import Reasoner, RunOptions
     from viper.strategies import strategy

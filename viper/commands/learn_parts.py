@@ -12,7 +12,7 @@ import click
 from viper.errors import EXIT_FAILED, EXIT_OK, CancelledError
 
 if TYPE_CHECKING:
-    from viper.evaluate.learning import Standing
+    from viper.learning.loop import Standing
     from viper.profiles.wiring import Profile
     from viper.reasoner import Reasoner
     from viper.tuning.learner import Learner

@@ -18,9 +18,8 @@ from viper.errors import EXIT_FAILED, EXIT_OK, UsageError
 
 if TYPE_CHECKING:
     from viper.evaluate.answered import Drawn
-    from viper.evaluate.first_demonstrations import First
-    from viper.evaluate.planted_demonstrations import Solved
     from viper.evaluate.row import Row
+    from viper.learning.first_demonstrations import First, Solved
     from viper.profiles.wiring import Profile
     from viper.reasoner import RunOptions
     from viper.strategies.base import Components
@@ -124,10 +123,9 @@ def _found(given: dict[str, Any]) -> list[First]:
     """Answers, tries and plants; gives what is to be kept."""
     from viper.commands.progress import counter
     from viper.evaluate.engines.allocator import bound_arenas
-    from viper.evaluate.first_demonstrations import first_demonstrations
     from viper.evaluate.metrics import metric
-    from viper.evaluate.planted_demonstrations import Wish
-    from viper.evaluate.tryout import Tryout
+    from viper.learning.first_demonstrations import Wish, first_demonstrations
+    from viper.learning.tryout import Tryout
     from viper.tuning.plan_edits import COMMON_FAMILIES
 
     bound_arenas()
@@ -168,7 +166,7 @@ def _plan(given: dict[str, Any], profile: Profile, components: Components) -> _P
     from viper.data.sample import Where
     from viper.evaluate.answered import Drawn
     from viper.evaluate.evaluation import read_ids
-    from viper.evaluate.mining import Shots
+    from viper.learning.mining import Shots
 
     ids = read_ids(given["ids"]) if given["ids"] else ()
     where = Where(given["root"], given["split"], given["seed"])
@@ -192,7 +190,7 @@ def _short(ids: tuple[str, ...]) -> str:
 
 def _options(given: dict[str, Any], components: Components) -> RunOptions:
     """One program a sample, nothing shown, nothing corrected; with a plan, if somebody can plan."""
-    from viper.evaluate.mining import zero_shot
+    from viper.learning.mining import zero_shot
     from viper.strategies.plan import planner_of
 
     strategy = given["strategy"]
@@ -215,9 +213,9 @@ def _mined(plan: _Plan, components: Components) -> tuple[list[Row], list[Solved]
     from viper.commands.eval_progress import shown
     from viper.evaluate.answered import answered
     from viper.evaluate.engines.runner import Budget
-    from viper.evaluate.first_demonstrations import solved_samples
-    from viper.evaluate.mining import Source
     from viper.evaluate.runs.store import RunStore
+    from viper.learning.first_demonstrations import solved_samples
+    from viper.learning.mining import Source
     from viper.schema import to_json
     from viper.strategies.writing import REDRAWS
 

@@ -50,8 +50,8 @@ def label(source: Path, out: Path, number: int, limit: int | None, seed: int) ->
     viper tune flags runs/made --labels labels.jsonl
     """
     from viper.commands.kept_versions import indented, shown
-    from viper.evaluate.flags import KINDS, Label, action_key, add_label, read_labels
-    from viper.evaluate.workflows import read_workflows
+    from viper.learning.flags import KINDS, Label, action_key, add_label, read_labels
+    from viper.learning.workflows import read_workflows
     from viper.prompting.exploring import step_text
     from viper.tuning.agent.workflow import step_of
 

@@ -73,7 +73,7 @@ def workflows(name: str, **given: Any) -> int:
     from viper.data.sample import Where
     from viper.evaluate.engines.runner import Budget
     from viper.evaluate.evaluation import Evaluation, read_ids
-    from viper.evaluate.workflows import Making, make_workflows, utilisation
+    from viper.learning.workflows import Making, make_workflows, utilisation
     from viper.reasoner import Reasoner, RunOptions
     from viper.strategies.explore import ExploreSettings
 
@@ -190,8 +190,8 @@ def flags(source: Path, **given: Any) -> int:
     viper tune agent runs/made --flags flags.jsonl --out runs/tuned
     """
     quiet_libraries(given["offline"])
-    from viper.evaluate.flags import flag_report, write_labels
-    from viper.evaluate.workflows import read_workflows
+    from viper.learning.flags import flag_report, write_labels
+    from viper.learning.workflows import read_workflows
 
     out: Path | None = given["out"]
     if out is not None and out.exists():

@@ -22,7 +22,7 @@ from typing import Any
 
 from viper.data.layout import split_of
 from viper.data.sample import DataSet, Finding, Sample, Where
-from viper.evaluate.awareness import PerfectTools
+from viper.learning.awareness import PerfectTools
 from viper_lab.world.queries.habits import habits_of
 from viper_lab.world.queries.meaning import FAMILIES
 from viper_lab.world.queries.sample import WorldSample
@@ -59,7 +59,7 @@ class WorldMedia:
         return render_scene(sample_scene(self.split, self.index)).image
 
     def perfect_tools(self, question: str, answer: str) -> PerfectTools | None:
-        """See :class:`viper.evaluate.awareness.KnowsTruth`; None for clips."""
+        """See :class:`viper.learning.awareness.KnowsTruth`; None for clips."""
         if self.is_clip:
             return None
         from viper_lab.world.knowing import KnowingTools

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from viper.evaluate.awareness import CAUSES, Awareness, OfTool, ToolsOf, awareness, causes_of
 from viper.evaluate.intervals import over_seeds, paired
+from viper.learning.awareness import CAUSES, Awareness, OfTool, ToolsOf, awareness, causes_of
 from viper.sandbox import Sandbox
 from viper.tuning.agent.workflow import MANNERS, Workflow
 from viper_lab.papers.dwim_study import Agent, DwimStudy

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from viper.evaluate.awareness import Awareness
 from viper.evaluate.intervals import Estimate, paired
+from viper.learning.awareness import Awareness
 from viper_lab.papers.dwim import answer_gain, utilisation_gain
 from viper_lab.papers.dwim_study import MASKED, UNTUNED, DwimStudy
 from viper_lab.papers.result import Claim, in_points

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from dataclasses import asdict
 
-from viper.evaluate.awareness import perfect_tools
 from viper.evaluate.evaluation import model_ids
-from viper.evaluate.flags import flag_report
+from viper.learning.awareness import perfect_tools
+from viper.learning.flags import flag_report
 from viper.reasoner import Reasoner
 from viper.sandbox import Sandbox
 from viper.tuning.agent.workflow import MANNERS

@@ -16,7 +16,7 @@ from viper.api.sets import ApiSet
 from viper.data.sample import Sample, Where
 from viper.errors import UsageError
 from viper.evaluate.evaluation import Evaluation, model_ids
-from viper.evaluate.workflows import Making, make_workflows
+from viper.learning.workflows import Making, make_workflows
 from viper.models.llm.adapters import ADAPTER_CONFIG
 from viper.models.llm.transformers_llm import TransformersLLM
 from viper.models.llm.wrapped import BATCH, GatheredLLM

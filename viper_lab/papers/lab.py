@@ -16,9 +16,9 @@ from viper.errors import StoreError, UsageError
 from viper.evaluate.answered import Drawn, answered
 from viper.evaluate.engines.runner import Running
 from viper.evaluate.evaluation import Evaluation
-from viper.evaluate.mining import WARM, Source, candidates, of_each_kind, zero_shot
 from viper.evaluate.row import Row
 from viper.evaluate.runs.store import RunStore
+from viper.learning.mining import WARM, Source, candidates, of_each_kind, zero_shot
 from viper.models.llm.cache import CachedLLM
 from viper.reasoner import RunOptions
 from viper.storage.cache import ComputeCache

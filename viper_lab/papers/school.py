@@ -21,10 +21,10 @@ from viper.evaluate.answered import Drawn, answered
 from viper.evaluate.engines.answering import Answering
 from viper.evaluate.engines.runner import items
 from viper.evaluate.evaluation import Evaluation, manifest_of
-from viper.evaluate.learning import Learning, Standing
 from viper.evaluate.metrics import metric
 from viper.evaluate.row import Row
 from viper.evaluate.runs.store import RunStore
+from viper.learning.loop import Learning, Standing
 from viper.models.llm.cache import CachedLLM
 from viper.profiles.learning import Data, Reflection, learner_for, origin_of
 from viper.reasoner import Reasoner, RunOptions

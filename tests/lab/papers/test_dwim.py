@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from tests.tuning.agent.turns import COUNT, DONE, FIND, STORE, WHOLE, code, workflow
-from viper.evaluate.awareness import Awareness, awareness
+from viper.learning.awareness import Awareness, awareness
 from viper.tuning.agent.training import TuneSettings
 from viper.tuning.agent.workflow import Workflow
 from viper_lab.papers.dwim import (

@@ -20,7 +20,9 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from viper.errors import StoreError, UsageError, ViperError
-from viper.evaluate.feedback import (
+from viper.evaluate.row import Row
+from viper.evaluate.runs.store import RunStore
+from viper.learning.feedback import (
     LONGEST,
     RIGHT_IS,
     Feedback,
@@ -28,8 +30,6 @@ from viper.evaluate.feedback import (
     answer_from,
     read_feedback,
 )
-from viper.evaluate.row import Row
-from viper.evaluate.runs.store import RunStore
 from viper.record import record_from_json
 from viper.schema import Trace
 from viper.strategies.replay import Replayer

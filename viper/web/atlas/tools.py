@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from viper.evaluate.awareness import CAUSES, Awareness, OfTool
 from viper.evaluate.intervals import Estimate
-from viper.evaluate.run_awareness import run_awareness
 from viper.evaluate.runs.store import RunStore
+from viper.learning.awareness import CAUSES, Awareness, OfTool, run_awareness
 
 
 @dataclass(frozen=True)

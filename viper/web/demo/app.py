@@ -12,7 +12,7 @@ from typing import Any
 
 import gradio as gr
 
-from viper.evaluate.feedback import LONGEST
+from viper.learning.feedback import LONGEST
 from viper.reasoner import MAX_QUERY_CHARACTERS
 from viper.web.demo.handlers import HIDDEN, Demo, Handlers, Shown
 from viper.web.demo.showing import line_html, media_html

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import gradio as gr
 
 from viper.errors import ViperError
-from viper.evaluate.feedback import RIGHT_IS
+from viper.learning.feedback import RIGHT_IS
 from viper.web.demo.asked_run import Question
 from viper.web.demo.asking import Answered, Desk, Refused, Status, TrialTold
 from viper.web.demo.showing import (

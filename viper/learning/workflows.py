@@ -19,7 +19,7 @@ from viper.data.sample import Sample
 from viper.errors import CancelledError, DataError, StoreError, UsageError
 from viper.evaluate.engines.runner import UNBOUNDED, Budget
 from viper.evaluate.intervals import Estimate, proportion
-from viper.evaluate.learning import desired_of
+from viper.learning.loop import desired_of
 from viper.models.media import media_from
 from viper.reasoner import Reasoner, RunOptions
 from viper.schema import Usage

@@ -6,14 +6,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from engine_doubles import a_sample
 
+from tests.evaluate.engine_doubles import a_sample
 from tests.evaluate.fake_backends import a_set
 from viper.api.library import Library
 from viper.api.spec import api_hash
 from viper.data.sample import Sample, Where
 from viper.errors import DataError, UsageError
-from viper.evaluate.mining import (
+from viper.evaluate.row import Prediction, Row
+from viper.learning.mining import (
     Shots,
     Source,
     candidates,
@@ -21,7 +22,6 @@ from viper.evaluate.mining import (
     of_each_kind,
     work_folder,
 )
-from viper.evaluate.row import Prediction, Row
 from viper.strategies.settings import RunSettings
 
 PROGRAM = "def execute_command(image):\n    # said: find\n    return 'red'"

@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from engine_doubles import a_sample
 
+from tests.evaluate.engine_doubles import a_sample
 from tests.evaluate.fake_backends import Answerer, Finder, a_set
 from viper.ace.agreed import Verdict, agreed
 from viper.api.library import Library
@@ -17,9 +17,9 @@ from viper.data.sample import Sample, Where
 from viper.errors import DataError, UsageError
 from viper.evaluate.engines.answering import Answering
 from viper.evaluate.metrics import metric
-from viper.evaluate.mining import Source
 from viper.evaluate.row import Row
-from viper.evaluate.sheet import METRIC, Drawing, Tried, drawn, items, tried_on
+from viper.learning.mining import Source
+from viper.learning.sheet import METRIC, Drawing, Tried, drawn, items, tried_on
 from viper.models.llm.scripted import ScriptedLLM
 from viper.reasoner import Reasoner
 from viper.sandbox import Sandbox
@@ -145,7 +145,7 @@ class Mixed:
 def test_media_are_those_of_the_task_each_once(
     task: str, expected: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("viper.evaluate.sheet.data_set", lambda name: Mixed())
+    monkeypatch.setattr("viper.learning.sheet.data_set", lambda name: Mixed())
     found = drawing(task=task, where=Where(None, "val")).pool()
     assert [sample.sample_id for sample in found] == expected
 

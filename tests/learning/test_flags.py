@@ -9,14 +9,14 @@ import pytest
 
 from tests.tuning.agent.turns import COUNT, DONE, DOUBT, FIND, STORE, WHOLE, workflow
 from viper.errors import DataError, UsageError
-from viper.evaluate.flags import (
+from viper.learning.flags import (
     Label,
     add_label,
     flag_report,
     majority,
     read_labels,
 )
-from viper.evaluate.workflows import read_workflows
+from viper.learning.workflows import read_workflows
 from viper.models.llm.scripted import ScriptedLLM
 
 MADE = workflow(WHOLE, DOUBT, FIND, COUNT, STORE, DONE)

@@ -13,7 +13,7 @@ from tests.strategies.bench import Bench, picture
 from viper.data.sample import Sample
 from viper.errors import CancelledError, StoreError, UsageError
 from viper.evaluate.engines.runner import Budget
-from viper.evaluate.workflows import (
+from viper.learning.workflows import (
     WORKFLOWS,
     Making,
     make_workflows,
@@ -170,7 +170,7 @@ def test_what_ends_beside_an_error_is_kept(
             raise StoreError("lost")
         return replace(made, id=sample.sample_id)
 
-    monkeypatch.setattr("viper.evaluate.workflows.workflow_of", ended)
+    monkeypatch.setattr("viper.learning.workflows.workflow_of", ended)
     with pytest.raises(StoreError, match="lost"):
         make_workflows(bench.reasoner, samples(4), making("standard"), tmp_path, workers=4)
     assert sorted(one.id for one in read_workflows(tmp_path)) == ["s0", "s3"]

@@ -10,7 +10,7 @@ import pytest
 from tests.strategies.bench import picture
 from tests.tuning.agent.turns import COUNT, DONE, DOUBT, FIND, STORE, WHOLE, code, workflow
 from viper.api.prelude import PRELUDE
-from viper.evaluate.awareness import awareness, cause_of
+from viper.learning.awareness import awareness, cause_of
 from viper.models.media import media_from
 from viper.sandbox import Limits, Ref, Sandbox
 from viper.schema import ToolCall, Turn, Usage

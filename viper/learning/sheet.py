@@ -14,8 +14,8 @@ from viper.data.sample import Sample, Where
 from viper.errors import DataError
 from viper.evaluate.engines.work import Item
 from viper.evaluate.evaluation import Evaluation
-from viper.evaluate.mining import WARM, Shots, Source, candidates
 from viper.evaluate.row import Row
+from viper.learning.mining import WARM, Shots, Source, candidates
 from viper.schema import Query
 
 METRIC = "answered"

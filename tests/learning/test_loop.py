@@ -23,9 +23,9 @@ from viper.ace.pool import DemonstrationPool
 from viper.errors import CancelledError
 from viper.evaluate.engines.answering import Answering
 from viper.evaluate.engines.work import Item
-from viper.evaluate.learning import Learning, Standing
 from viper.evaluate.metrics import metric
 from viper.evaluate.runs.store import RunStore
+from viper.learning.loop import Learning, Standing
 from viper.models.llm.protocol import Completion, Sampling
 from viper.reasoner import RunOptions
 from viper.tools.models import ModelSet

@@ -20,6 +20,9 @@ from viper.evaluate.runs.manifest import (
     revision,
     samples_hash,
 )
+from viper.profiles.document import read_profile
+from viper.schema import to_json
+from viper.strategies.settings import RunSettings
 
 DOCUMENT = {
     "name": "mine",
@@ -161,3 +164,18 @@ def test_the_revision_is_that_of_the_packages_own_checkout(tmp_path: Path) -> No
     assert revision(package) == f"{clean}+changes"
     (package / "inner").mkdir()
     assert revision(package / "inner") is None
+
+
+def test_the_document_of_an_earlier_version_is_the_same_profile() -> None:
+    now: dict[str, Any] = to_json(read_profile("embedded"))
+    settings = RunSettings().flat()
+    models, run = now["models"], {**now["run"], **settings}
+    earlier = {key: value for key, value in now.items() if key != "models"}
+    earlier |= {"critic": None, **models, "run": {k: v for k, v in run.items() if k != "own"}}
+    given = {"settings": settings, "models": {"llm": "writer"}}
+    old, new = (a_manifest(document=one, **given) for one in (earlier, now))
+    assert "planner" in earlier and differences(old, new) == []
+    assert old.fingerprint == new.fingerprint
+    other = {**now, "models": {**models, "planner": {**models["planner"], "style": "chat"}}}
+    (line,) = differences(old, a_manifest(document=other, **given))
+    assert line.startswith("profile.planner.style: compact in the run")

@@ -1,23 +1,30 @@
-"""The tables of Hu et al. 2023 (AVIS): seeking, beside what decides nothing, and with less.
+"""``viper reproduce avis``: the tables of Hu et al. 2023, seeking beside what decides nothing.
 
-What is measured stands here; how cells are answered in :mod:`viper_lab.papers.lab`, how claims are
-judged in :mod:`viper_lab.papers.avis_claims`.
+How cells are answered stands in :mod:`viper_lab.papers.lab`. Claims are judged on the answers and
+on the ways to them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from viper.evaluate.intervals import over_seeds
-from viper.reasoner import RunOptions
+from viper.evaluate.evaluation import model_ids
+from viper.evaluate.intervals import Estimate, proportion
+from viper.evaluate.row import Row, mean_score
+from viper.reasoner import Reasoner, RunOptions
+from viper.strategies.base import Components
 from viper.strategies.seek.graph import EVERY
 from viper.strategies.seek.names import GROUPS
-from viper_lab.papers.lab import Cell, Lab
-from viper_lab.papers.parts import Part
-from viper_lab.papers.result import Entry, Gain
-from viper_lab.papers.zero_shot import gain_of
+from viper_lab.papers.job import LabJob
+from viper_lab.papers.knowledge_part import KnowledgePart
+from viper_lab.papers.lab import Cell, Lab, Scale, by_name
+from viper_lab.papers.parts import Part, set_part
+from viper_lab.papers.result import Claim, Gain, Reproduction
+from viper_lab.papers.tables import LEFT_OUT, Results, Table, gain
 
+TITLE = "AVIS (Hu et al. 2023)"
 ALL = "all"
 
 _SEEK = RunOptions(strategy="seek", trials=1, self_tune=False)
@@ -44,31 +51,16 @@ EVERYTHING = _cell("fixed: every search, texts three times", "fixed-long")
 """One of ours: whatever the longest question needs, always. What going back is worth shows here."""
 
 
-@dataclass(frozen=True)
-class Table:
-    """Cells that are compared.
-
-    Attributes:
-        steps: pairs of cells whose gain is given.
-    """
-
-    name: str
-    title: str
-    cells: Sequence[Cell]
-    steps: Sequence[tuple[Cell, Cell]] = ()
-
-
-def main_table(*, quick: bool) -> Table:
+def main_table(*, quick: bool) -> Table[Cell]:
     """Tables 1, 2 and 5: seeking, what decides nothing, and seeking without groups of tools."""
     others = [QUESTION_ONLY, MATCHER, *FIXED, EVERYTHING]
     less = [] if quick else list(WITHOUT.values())
-    steps = [(one, SEEK) for one in (*others, *less)]
-    return Table("tables 1, 2 and 5", "dynamic decisions", [*others, SEEK, *less], steps)
+    steps = [(one.name, SEEK.name) for one in (*others, *less)]
+    return Table("tables 1, 2 and 5", by_name([*others, SEEK, *less]), steps=steps)
 
 
-def graph_table() -> Table:
-    """Table 3: with and without the transition graph."""
-    return Table("table 3", "the transition graph", [UNGUIDED, SEEK], [(UNGUIDED, SEEK)])
+GRAPH_TABLE = Table("table 3", by_name([UNGUIDED, SEEK]), steps=[(UNGUIDED.name, SEEK.name)])
+"""With and without the transition graph."""
 
 
 @dataclass(frozen=True)
@@ -81,23 +73,30 @@ class Study:
     """
 
     parts: Sequence[Part]
-    tables: Sequence[Table]
     quick: bool = False
 
-    @classmethod
-    def of(cls, parts: Sequence[Part], *, quick: bool) -> Study:
-        """The study of some parts of the data."""
-        return cls(parts, [main_table(quick=quick), *([] if quick else [graph_table()])], quick)
+    @property
+    def tables(self) -> list[Table[Cell]]:
+        """What judges the main claims first."""
+        return [main_table(quick=self.quick), *([] if self.quick else [GRAPH_TABLE])]
 
     def cells(self) -> list[tuple[Cell, Part]]:
-        """Every cell with each part, once, what judges the main claims first."""
-        cells = {cell.name: cell for table in self.tables for cell in (SEEK, *table.cells)}
+        """Return every cell with each part, once."""
+        cells = {cell.name: cell for table in self.tables for cell in (SEEK, *table.cells.values())}
         return [(cell, part) for cell in cells.values() for part in self.parts]
 
+    def reproduce(self, lab: Lab) -> Reproduction:
+        """Answer everything that is not stored yet, and judge it."""
+        results = Results(self.quick)
+        for table in self.tables:
+            results.measure(Columns(lab), table, columns(self.parts))
+        main = self.parts[0].equipped(lab.writers["main"], lab.scale.seeds[0])
+        models = model_ids(Reasoner(main, preload=False))
+        samples = lab.scale.samples
+        return results.judged(TITLE, judged(lab, self), models, lab.scale.seeds, samples=samples)
 
-_Fits = Callable[[Mapping[str, str]], bool]
 
-FAMILIES: Mapping[str, _Fits] = {
+FAMILIES: Mapping[str, Callable[[Mapping[str, str]], bool]] = {
     ALL: lambda groups: True,
     "look-alikes": lambda groups: groups.get("look_alike") == "yes",
     "unanswerable": lambda groups: groups.get("answerable") == "no",
@@ -109,37 +108,137 @@ FAMILIES: Mapping[str, _Fits] = {
 """Columns by what a sample's groups must say; those that nothing falls into are left out."""
 
 
-def entries(lab: Lab, table: Table, parts: Sequence[Part]) -> Iterator[Entry]:
-    """The rows of a table; answers what is not stored yet."""
-    for cell in table.cells:
-        for part in parts:
-            by_seed = [lab.rows(cell, part, seed) for seed in lab.scale.seeds]
-            for family, fits in FAMILIES.items():
-                own = [[row for row in rows if fits(row.groups)] for rows in by_seed]
-                scores = [sum(row.score for row in rows) / len(rows) for rows in own if rows]
-                if scores:
-                    named = family if len(parts) == 1 else f"{part.name}, {family}"
-                    count = sum(map(len, own))
-                    yield Entry(table.name, cell.name, named, over_seeds(scores), count)
+@dataclass(frozen=True)
+class Column:
+    """The questions of one family in a part of the data; ``name`` is what tables call them."""
+
+    part: Part
+    family: str
+    name: str
 
 
-def gains(lab: Lab, table: Table, parts: Sequence[Part]) -> Iterator[Gain]:
-    """The gains of a table's steps."""
-    for before, after in table.steps:
-        for part in parts:
-            for family in FAMILIES:
-                found = gain(lab, table, (before, after), part, family)
-                if found is not None:
-                    named = family if len(parts) == 1 else f"{part.name}, {family}"
-                    yield replace(found, family=named)
+def columns(parts: Sequence[Part]) -> list[Column]:
+    """Return the columns of the tables, part by part."""
+    return [
+        Column(part, family, family if len(parts) == 1 else f"{part.name}, {family}")
+        for part in parts
+        for family in FAMILIES
+    ]
 
 
-def gain(
-    lab: Lab, table: Table, step: tuple[Cell, Cell], part: Part, family: str = ALL
-) -> Gain | None:
-    """The gain of one step, paired by question over all seeds; None where no question is of it."""
-    fits = FAMILIES[family]
-    old, new = ([row for row in lab.all_rows(cell, part) if fits(row.groups)] for cell in step)
-    if not old:
-        return None
-    return gain_of(old, new, table.name, f"{step[0].name} -> {step[1].name}", family)
+@dataclass(frozen=True)
+class Columns:
+    """A lab whose rows are told by column."""
+
+    lab: Lab
+
+    @property
+    def scale(self) -> Scale:
+        return self.lab.scale
+
+    def rows(self, cell: Cell, column: Column, seed: int) -> list[Row]:
+        fits = FAMILIES[column.family]
+        return [row for row in self.lab.rows(cell, column.part, seed) if fits(row.groups)]
+
+    def note(self, cell: Cell, column: Column) -> str:
+        return ""
+
+
+RIGHT, ABOVE_FIXED, PICKED, ADMITTED = 0.70, 0.10, 0.80, 0.80
+
+
+def judged(lab: Lab, study: Study) -> list[Claim]:
+    """Return all claims, in an order that stays."""
+    found = []
+    for part in study.parts:
+        scores = {cell.name: mean_score(lab.all_rows(cell, part)) for cell in FIXED}
+        best = max(scores, key=lambda name: scores[name])
+        claim = f"{part.name}: at least 10 points above the best of three fixed sequences"
+        told = f"{best}, {100 * scores[best]:.1f}: "
+        found.append(Claim.of_gain(claim, _gained(lab, study, best, part), ABOVE_FIXED, told))
+        claim = f"{part.name}: above the sequence that does everything (interval excludes 0)"
+        found.append(Claim.of_gain(claim, _gained(lab, study, EVERYTHING.name, part)))
+        claim = f"{part.name}: the transition graph is worth something (interval excludes 0)"
+        found.append(
+            Claim(claim, None, LEFT_OUT)
+            if study.quick
+            else Claim.of_gain(claim, _gained(lab, study, UNGUIDED.name, part))
+        )
+        if isinstance(part, KnowledgePart):
+            found = [_right(lab, part), *found, _picked(lab, part), _admitted(lab, part)]
+    if not any(isinstance(part, KnowledgePart) for part in study.parts):
+        why = "judged on the embedded knowledge world only"
+        found.append(Claim("at least 70 % of questions about unseen entries", None, why))
+    return found
+
+
+def _gained(lab: Lab, study: Study, before: str, part: Part) -> Gain | None:
+    """Return the gain of seeking over another cell; None where nothing was answered."""
+    table = next(table for table in study.tables if before in table.cells)
+    return gain(lab, table, (before, SEEK.name), [part])
+
+
+def _right(lab: Lab, part: Part) -> Claim:
+    rows = lab.all_rows(SEEK, part)
+    share = proportion(sum(row.score == 1 for row in rows), len(rows))
+    return _of_share("seek: at least 70 % of questions about unseen entries", share, RIGHT)
+
+
+def _admitted(lab: Lab, part: Part) -> Claim:
+    fits = FAMILIES["unanswerable"]
+    rows = [row for row in lab.all_rows(SEEK, part) if fits(row.groups)]
+    share = proportion(sum(row.score == 1 for row in rows), len(rows))
+    return _of_share("unanswerable questions: says so at least 80 % of the time", share, ADMITTED)
+
+
+def _picked(lab: Lab, part: KnowledgePart) -> Claim:
+    """Whether the search named the right entry, whatever it then found out about it."""
+    right = asked = 0
+    for seed in lab.scale.seeds:
+        questions = part.questions(seed)
+        with lab.store_of(SEEK, part, seed) as store:
+            for row in store.rows():
+                question = questions[row.sample_id]
+                if question.look_alike:
+                    trace = store.trace(row.sample_id, row.seed) or {}
+                    asked += 1
+                    right += picked(trace.get("path") or ()) == question.seen
+    share = proportion(right, asked)
+    return _of_share("look-alikes: the right entry is picked at least 80 %", share, PICKED)
+
+
+def picked(path: Sequence[Any]) -> str:
+    """What a search took the thing in the picture to be; "" where it never said.
+
+    Args:
+        path: of a trace of strategy ``seek``.
+    """
+    visual = next((one["visual"] for one in path if "visual" in one), None)
+    answers = [
+        str(one.get("extracted", ""))
+        for one in path
+        if one.get("verdict") == "answer" and one.get("query") == visual
+    ]
+    return answers[-1] if answers else ""
+
+
+def _of_share(claim: str, share: Estimate, least: float) -> Claim:
+    told = (
+        f"{100 * share.value:.1f} % [{100 * share.low:.1f}, {100 * share.high:.1f}], "
+        f"n = {share.n:,}"
+    )
+    return Claim(claim, share.value >= least if share.n else None, told)
+
+
+@dataclass(frozen=True)
+class AvisJob(LabJob):
+    """``viper reproduce avis``."""
+
+    def writers(self) -> dict[str, Components]:
+        return {"main": self.options.opened().components()}
+
+    def study(self, lab: Lab) -> Study:
+        one = self.options
+        if one.is_world:
+            return Study([KnowledgePart(one.out, one.samples, one.split or "val")], one.quick)
+        return Study([set_part(one.set_name, one.root, one.split, "train")], one.quick)

@@ -1,24 +1,37 @@
-"""The tables of Gao et al. 2024 (CLOVA), course by course: what is learned, how, with what gain.
+"""``viper reproduce clova``: the tables of Gao et al. 2024, course by course.
 
-What is measured stands here; how a course is run stands in :mod:`viper_lab.papers.school`, how
-single tools are measured in :mod:`viper_lab.papers.clova_tools`, how claims are judged in
-:mod:`viper_lab.papers.clova_claims`.
+How a course is run stands in :mod:`viper_lab.papers.school`, how single tools are measured in
+:mod:`viper_lab.papers.clova_tools`, how claims are judged in :mod:`viper_lab.papers.clova_claims`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
 
-from viper.evaluate.intervals import over_seeds
-from viper.evaluate.row import Row, mean_score
-from viper.profiles.learning import Data
+from viper.commands.progress import status
+from viper.data.registry import data_set
+from viper.errors import UsageError
+from viper.evaluate.engines.allocator import bound_arenas
+from viper.evaluate.evaluation import model_ids
+from viper.evaluate.row import Row
+from viper.profiles.learning import Data, Reflection
+from viper.reasoner import Reasoner
+from viper.schema import to_json
+from viper.strategies.base import Components
 from viper.tuning.learner import LearnSettings
 from viper.tuning.tool_updates import ToolSettings
-from viper_lab.papers.result import Entry, Gain
-from viper_lab.papers.school import Course, School, Subject
-from viper_lab.papers.zero_shot import gain_of
+from viper_lab.papers.clova_claims import judged
+from viper_lab.papers.clova_tools import NOISE, measured_tools
+from viper_lab.papers.fine_tuning import figure
+from viper_lab.papers.job import hint_to_go_on, second_writer, shown, teller
+from viper_lab.papers.options import Options
+from viper_lab.papers.result import Entry, Reproduction
+from viper_lab.papers.school import Course, School, Subject, Terms
+from viper_lab.papers.tables import Results, Table, chain, gain
+
+TITLE = "CLOVA (Gao et al. 2024)"
 
 BASELINE = Course("baseline", learns=False)
 DEMONSTRATIONS = Course("+ demonstrations", tools=None)
@@ -27,260 +40,208 @@ FULL = Course("+ tool updates")
 
 TOOLS_ALONE = Course("tool updates alone", demonstrations=None)
 
-NOISE = 0.3
-"""Share of wrong pictures in the table on validation."""
-
-
-@dataclass(frozen=True)
-class Table:
-    """Courses that are compared.
-
-    Attributes:
-        courses: name of the row to the course, in order.
-        steps: pairs of row names whose gain is given.
-    """
-
-    name: str
-    title: str
-    courses: Mapping[str, Course]
-    steps: Sequence[tuple[str, str]] = ()
-
 
 def by_name(courses: Sequence[Course]) -> dict[str, Course]:
-    """Courses under their own names."""
+    """Return courses under their own names."""
     return {course.name: course for course in courses}
 
 
-def main_table() -> Table:
-    """Table 3."""
-    names = [BASELINE.name, DEMONSTRATIONS.name, FULL.name]
-    return Table(
-        "table 3",
-        "demonstrations, then tools",
-        by_name([BASELINE, DEMONSTRATIONS, TOOLS_ALONE, FULL]),
-        [*zip(names, names[1:], strict=False), (names[0], names[-1])],
-    )
+MAIN = Table(
+    "table 3",
+    by_name([BASELINE, DEMONSTRATIONS, TOOLS_ALONE, FULL]),
+    steps=chain([BASELINE.name, DEMONSTRATIONS.name, FULL.name]),
+)
+
+_TOOLS = ToolSettings()
+_UNPROBED = replace(_TOOLS, probe=False)
 
 
-def reflections(has_language: bool, has_steps: bool) -> Table:
+def reflections(has_language: bool) -> Table[Course]:
     """Table 4: who reflects, and on what.
 
     Args:
-        has_language: somebody writes critiques: a language model that follows instructions, or an
-            adapter that was trained to.
-        has_steps: it can be asked step by step.
+        has_language: somebody writes critiques, step by step if need be: a language model that
+            follows instructions.
     """
-    tools = FULL.tools or ToolSettings()
     found = [
         FULL,
-        replace(FULL, name="intervention, no probe", tools=replace(tools, probe=False)),
+        replace(FULL, name="intervention, no probe", tools=_UNPROBED),
         replace(FULL, name="probe alone, no reflection", reflection="none"),
     ]
     if has_language:
-        unprobed = replace(tools, probe=False)
-        by = "language model"
+        named: dict[str, Reflection] = {
+            "no probe": "llm",
+            "without results, no probe": "llm-without-results",
+            "only global": "llm-global",
+            "only local": "llm-local",
+        }
         found += [
-            replace(FULL, name=f"{by}, no probe", reflection="llm", tools=unprobed),
-            replace(
-                FULL,
-                name=f"{by}, without results, no probe",
-                reflection="llm-without-results",
-                tools=unprobed,
-            ),
+            replace(FULL, name=f"language model, {name}", reflection=how, tools=_UNPROBED)
+            for name, how in named.items()
         ]
-        if has_steps:
-            found += [
-                replace(FULL, name=f"{by}, only global", reflection="llm-global", tools=unprobed),
-                replace(FULL, name=f"{by}, only local", reflection="llm-local", tools=unprobed),
-            ]
     steps = [(BASELINE.name, course.name) for course in found]
-    return Table("table 4", "reflection", by_name([BASELINE, *found]), steps)
+    return Table("table 4", by_name([BASELINE, *found]), steps=steps)
 
 
-def planning() -> Table:
-    """Table 4, its row without plans: strategy ``plan`` against ``program``."""
-    options = replace(FULL.options, strategy="plan")
-    planned = replace(FULL, name="with plans", options=options)
-    planned_base = replace(BASELINE, name="baseline with plans", options=options)
-    return Table(
-        "plans",
-        "a plan before the program",
-        by_name([BASELINE, planned_base, FULL, planned]),
-        [(planned_base.name, planned.name), (FULL.name, planned.name)],
-    )
+_PLANS = replace(FULL.options, strategy="plan")
+_PLANNED = replace(FULL, name="with plans", options=_PLANS)
+_PLANNED_BASE = replace(BASELINE, name="baseline with plans", options=_PLANS)
 
+PLANNING = Table(
+    "plans",
+    by_name([BASELINE, _PLANNED_BASE, FULL, _PLANNED]),
+    steps=[(_PLANNED_BASE.name, _PLANNED.name), (FULL.name, _PLANNED.name)],
+)
+"""Table 4, its row without plans: strategy ``plan`` against ``program``."""
 
-def cases() -> Table:
-    """Table 5: which demonstrations are kept."""
-    found = [
-        replace(FULL, name="without incorrect cases", demonstrations=LearnSettings(True, False)),
-        replace(FULL, name="without correct cases", demonstrations=LearnSettings(False, True)),
-    ]
-    return Table(
-        "table 5",
-        "demonstrations of right and wrong cases",
-        by_name([FULL, *found]),
-        [(one.name, FULL.name) for one in found],
-    )
+_NO_WRONG = replace(FULL, name="without incorrect cases", demonstrations=LearnSettings(True, False))
+_NO_RIGHT = replace(FULL, name="without correct cases", demonstrations=LearnSettings(False, True))
 
+CASES = Table(
+    "table 5",
+    by_name([FULL, _NO_WRONG, _NO_RIGHT]),
+    steps=[(_NO_WRONG.name, FULL.name), (_NO_RIGHT.name, FULL.name)],
+)
+"""Which demonstrations are kept."""
 
-def validations() -> Table:
-    """Table 6: validation of demonstrations and of soft prompts, also with wrong pictures."""
-    tools = FULL.tools or ToolSettings()
-    wrong = Data(wrong=NOISE)
-    found = [
-        FULL,
-        replace(
-            FULL,
-            name="demonstrations not validated",
-            demonstrations=LearnSettings(validate=False),
-        ),
-        replace(FULL, name="prompts not validated", tools=replace(tools, validate=False)),
-        replace(FULL, name="30 % of pictures wrong", data=wrong),
-        replace(
-            FULL,
-            name="30 % of pictures wrong, prompts not validated",
-            data=wrong,
-            tools=replace(tools, validate=False),
-        ),
-    ]
-    names = [course.name for course in found]
-    return Table(
-        "table 6",
-        "validation",
-        by_name(found),
-        [(names[1], names[0]), (names[2], names[0]), (names[4], names[3])],
-    )
+_UNCHECKED = replace(
+    FULL, name="demonstrations not validated", demonstrations=LearnSettings(validate=False)
+)
+_UNTRIED = replace(FULL, name="prompts not validated", tools=replace(_TOOLS, validate=False))
+_NOISY = replace(FULL, name="30 % of pictures wrong", data=Data(wrong=NOISE))
+_NOISY_UNTRIED = replace(
+    _UNTRIED, name="30 % of pictures wrong, prompts not validated", data=_NOISY.data
+)
 
+VALIDATIONS = Table(
+    "table 6",
+    by_name([FULL, _UNCHECKED, _UNTRIED, _NOISY, _NOISY_UNTRIED]),
+    steps=[
+        (_UNCHECKED.name, FULL.name),
+        (_UNTRIED.name, FULL.name),
+        (_NOISY_UNTRIED.name, _NOISY.name),
+    ],
+)
+"""Validation of demonstrations and of soft prompts, also with wrong pictures."""
 
-def second_writer() -> Table:
-    """Another language model."""
-    found = [
+_SECOND = by_name(
+    [
         replace(course, name=f"second model: {course.name}", writer="second")
         for course in (BASELINE, DEMONSTRATIONS, FULL)
     ]
-    names = [course.name for course in found]
-    return Table(
-        "second model",
-        "the same steps with another language model",
-        by_name(found),
-        [*zip(names, names[1:], strict=False), (names[0], names[-1])],
-    )
+)
+SECOND = Table("second model", _SECOND, steps=chain(list(_SECOND)))
 
 
-@dataclass(frozen=True)
-class Study:
-    """What is measured.
-
-    Attributes:
-        subjects: parts of the data; those with a stream are learned from.
-        tables: of courses.
-        quick: the rest was left out.
-        tools: how many questions a tool is asked about each concept; 0: tools are not measured.
-    """
-
-    subjects: Sequence[Subject]
-    tables: Sequence[Table]
-    quick: bool = False
-    tools: int = 0
-    facts: Mapping[str, object] = field(default_factory=dict)
-
-    def courses(self) -> list[Course]:
-        """Every course once."""
-        found: dict[str, Course] = {}
-        for table in self.tables:
-            for course in table.courses.values():
-                found.setdefault(course.name, course)
-        return list(found.values())
+def tables_for(components: Components, *, has_second: bool, quick: bool) -> list[Table[Course]]:
+    """Return the tables that these parts can be measured by."""
+    if quick:
+        return [MAIN]
+    follows = components.settings.prompt_style != "compact"
+    found = [MAIN, reflections(follows), CASES, VALIDATIONS]
+    if follows or "planner" in components.models:
+        found.append(PLANNING)
+    return [*found, SECOND] if has_second else found
 
 
 def world_subjects(split: str = "val") -> list[Subject]:
-    """The embedded world: what is about new concepts, and what is about old ones beside them."""
+    """Return what is about new concepts of the world, and what is about old ones beside them."""
     return [
         Subject("new", "world-reserved", f"{split}:new", "train:new"),
         Subject("old", "world-reserved", f"{split}:old"),
     ]
 
 
-def set_subjects(name: str, root: Path | None, split: str, taught: str) -> list[Subject]:
-    """A data set as its only part."""
-    return [Subject(name, name, split, taught, root)]
-
-
-def entries(school: School, table: Table, subjects: Sequence[Subject]) -> Iterator[Entry]:
-    """The rows of a table; learns and answers what is not stored yet."""
-    for name, course in table.courses.items():
-        for subject in subjects:
-            by_seed = [school.rows(course, subjects, subject, seed) for seed in school.terms.seeds]
-            scores = [mean_score(rows) for rows in by_seed]
-            note = _note(school, course, subjects)
-            n = sum(len(rows) for rows in by_seed)
-            yield Entry(table.name, name, subject.name, over_seeds(scores), n, note)
-
-
-def gains(school: School, table: Table, subjects: Sequence[Subject]) -> Iterator[Gain]:
-    """The gains of a table's steps, part by part."""
-    for before, after in table.steps:
-        for subject in subjects:
-            yield gain(school, table, (before, after), subject, subjects)
-
-
-def gain(
-    school: School,
-    table: Table,
-    step: tuple[str, str],
-    subject: Subject,
-    subjects: Sequence[Subject],
-) -> Gain:
-    """The gain of one step on one part, paired by sample over all seeds."""
-    first, second = (
-        [
-            row
-            for seed in school.terms.seeds
-            for row in school.rows(table.courses[name], subjects, subject, seed)
-        ]
-        for name in step
-    )
-    return gain_of(first, second, table.name, " -> ".join(step), subject.name)
-
-
 STREAM_PARTS = 3
 
 
-def stream(school: School, subjects: Sequence[Subject]) -> Iterator[tuple[Entry, Entry]]:
+def stream(school: School) -> Iterator[Entry]:
     """Table 7: first answers to the stream, a third after the other, untaught and learning."""
-    for subject in subjects:
+    for subject in school.subjects:
         if not subject.taught:
             continue
         befores, afters = [], []
-        for seed in school.terms.seeds:
-            school.learned(FULL, subjects, seed)
+        for seed in school.scale.seeds:
+            school.learned(FULL, seed)
             befores.append(_thirds(school.untaught_rows(BASELINE, subject, seed)))
             afters.append(_thirds(school.stream_rows(FULL, subject, seed)))
         for place in range(STREAM_PARTS):
-            pairs = []
             for name, found in (("untaught", befores), ("while learning", afters)):
-                scores = [mean_score(parts[place]) for parts in found]
-                n = sum(len(parts[place]) for parts in found)
                 row = f"{name}, third {place + 1}"
-                pairs.append(Entry("table 7", row, subject.name, over_seeds(scores), n))
-            yield pairs[0], pairs[1]
+                scores = [thirds[place] for thirds in found]
+                yield Entry.of_scores("table 7", row, subject.name, scores)
 
 
-def _thirds(rows: Sequence[Row]) -> list[list[Row]]:
+def _thirds(rows: Sequence[Row]) -> list[list[float]]:
     size = -(-len(rows) // STREAM_PARTS)
-    return [list(rows[start : start + size]) for start in range(0, size * STREAM_PARTS, size)]
+    scores = [row.score for row in rows]
+    return [scores[start : start + size] for start in range(0, size * STREAM_PARTS, size)]
 
 
-def _note(school: School, course: Course, subjects: Sequence[Subject]) -> str:
-    if not course.learns:
-        return ""
-    standings = [school.learned(course, subjects, seed) for seed in school.terms.seeds]
-    updates = [one.updates for one in standings]
-    kept = [one.demonstrations for one in standings]
-    return f"{_range(updates)} updates of tools, {_range(kept)} demonstrations"
+def reproduce_clova(
+    school: School, tables: Sequence[Table[Course]], count: int, *, quick: bool
+) -> Reproduction:
+    """Learn and answer everything that is not stored yet, and judge it.
+
+    Args:
+        count: questions to each tool about each concept; 0: tools are not measured.
+    """
+    results = Results(quick)
+    hub, folder, seeds = school.writers["main"].hub, school.folder / "tools", school.scale.seeds
+    tools = None
+    if count:
+        tools = measured_tools(hub, count, folder, seeds, school.say, quick=quick)
+        results.rows += tools.entries
+        results.gains += tools.gains
+    for table in tables:
+        results.measure(school, table, school.subjects)
+    if not quick:
+        results.rows += stream(school)
+        if count:
+            results.rows += figure(hub, count, seeds[:1], folder, school.say)
+    ended = [
+        (subject, found.difference)
+        for subject in school.subjects
+        if (found := gain(school, MAIN, (BASELINE.name, FULL.name), [subject])) is not None
+    ]
+    return results.judged(
+        TITLE,
+        judged(ended, tools, quick=quick),
+        {name: model_ids(Reasoner(parts, preload=False)) for name, parts in school.writers.items()},
+        seeds,
+        stream=school.scale.stream,
+        samples=school.scale.samples,
+        **{"questions about each concept": count},
+    )
 
 
-def _range(values: Sequence[int]) -> str:
-    low, high = min(values), max(values)
-    return f"{low}" if low == high else f"{low} to {high}"
+def run_clova(
+    options: Options, stream: int, questions: int, stream_split: str, second: str | None
+) -> int:
+    """Run ``viper reproduce clova``; the exit code.
+
+    Raises:
+        UsageError: what is answered is learned from.
+    """
+    bound_arenas()
+    if options.is_world:
+        subjects = world_subjects(options.split or "val")
+    else:
+        split = options.split or data_set(options.set_name).splits[0]
+        if split == stream_split:
+            raise UsageError(
+                f"{options.set_name} would be judged on {split}, which it learns from; choose "
+                "another --split or --stream-split"
+            )
+        subjects = [Subject(options.set_name, options.set_name, split, stream_split, options.root)]
+    with status("opening the profile"):
+        main = options.opened().components()
+        others = {} if options.quick else second_writer(options, second, main)
+    tables = tables_for(main, has_second=bool(others), quick=options.quick)
+    terms = Terms(stream, options.samples, tuple(range(options.seeds)))
+    document = to_json(options.opened().document)
+    school = School({"main": main, **others}, document, options.out, terms, subjects, teller())
+    with closing(school), hint_to_go_on():
+        count = questions if options.is_world else 0
+        found = reproduce_clova(school, tables, count, quick=options.quick)
+    return shown(found, options)

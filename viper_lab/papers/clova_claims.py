@@ -7,13 +7,12 @@ says why.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
-from viper.evaluate.intervals import mean
-from viper_lab.papers.clova import BASELINE, FULL, gain, main_table
-from viper_lab.papers.clova_tools import Outcome
-from viper_lab.papers.result import Claim, Entry, Gain
-from viper_lab.papers.school import School, Subject
+from viper.evaluate.intervals import Estimate, mean
+from viper_lab.papers.clova_tools import Tools
+from viper_lab.papers.result import Claim
+from viper_lab.papers.school import Subject
+from viper_lab.papers.tables import LEFT_OUT
 
 NEW, OLD = "new", "old"
 
@@ -31,35 +30,30 @@ SECONDS: Mapping[str, float] = {"match": 60.0, "loc": 180.0}
 """To learn one concept, on two cores."""
 
 _STRICT = ("loc", "match")
-_LEFT_OUT = "left out by --quick; run without it"
 _NOT_WORLD = "measured on the embedded world only"
 
 
-@dataclass(frozen=True)
-class Tools:
-    """What single tools came to.
-
-    Attributes:
-        outcomes: by tool, one for each seed.
-        noisy: of the matcher with wrong pictures, validated and not.
-        entries, gains: as the tables have them.
-    """
-
-    outcomes: Mapping[str, Sequence[Outcome]]
-    noisy: tuple[Sequence[Outcome], Sequence[Outcome]] | None
-    entries: Sequence[Entry]
-    gains: Sequence[Gain]
-
-
 def judged(
-    school: School, subjects: Sequence[Subject], tools: Tools | None, *, quick: bool
+    ended: Sequence[tuple[Subject, Estimate]], tools: Tools | None, *, quick: bool
 ) -> list[Claim]:
-    """All claims, in an order that stays."""
-    why = _LEFT_OUT if quick else _NOT_WORLD
+    """Return all claims, in an order that stays.
+
+    Args:
+        ended: of each subject the gain of everything over the baseline.
+    """
+    why = LEFT_OUT if quick else _NOT_WORLD
+    lost = "answers about old concepts after all updates: at most 1 point lost"
+    olds = [Claim.of_gain(lost, found, -LOST) for subject, found in ended if not subject.taught]
     return [
         *_tools(tools, why),
-        *_end_to_end(school, subjects),
-        *_old(school, subjects),
+        *(
+            Claim.of_gain(
+                f"answers, {subject.name}: at least +25 points over the baseline", found, END_TO_END
+            )
+            for subject, found in ended
+            if subject.taught
+        ),
+        *(olds or [Claim(lost, None, _NOT_WORLD)]),
         _same_without(tools, why),
         *_noise(tools, why),
         *_seconds(tools, why),
@@ -79,77 +73,24 @@ def judged(
 def _tools(tools: Tools | None, why: str) -> list[Claim]:
     if tools is None:
         return [Claim("every tool learns reserved concepts from 7 positives", None, why)]
+    # reversed: of equal names the first, which has no wrong pictures, stays
+    means = {(row.name, row.family): row.figure.mean for row in reversed(tools.entries)}
+    steps = {(one.name, one.family): one.difference for one in reversed(tools.gains)}
     found = []
     for tool, outcomes in tools.outcomes.items():
-        kinds = list(dict.fromkeys(one.kind for one in outcomes[0].new[0]))
-        for kind in kinds:
-            before, after = (
-                next(
-                    row.figure.mean
-                    for row in tools.entries
-                    if (row.name, row.family) == (f"{kind}, {when}", NEW)
-                )
-                for when in ("before", "after")
-            )
-            step = next(one for one in tools.gains if (one.name, one.family) == (kind, NEW))
-            told = f"{100 * before:.1f} -> {100 * after:.1f}: "
+        for kind in dict.fromkeys(one.kind for one in outcomes[0].new[0]):
+            before, after = (means[f"{kind}, {when}", NEW] for when in ("before", "after"))
+            claim = f"{kind}: a gain on reserved concepts whose interval excludes 0"
+            holds = None
             if tool in _STRICT:
-                found.append(
-                    Claim.of_gain(
-                        f"{kind}: from at most 35 % to at least 80 % on reserved concepts",
-                        step.difference,
-                        before <= BEFORE_AT_MOST and after >= AFTER_AT_LEAST,
-                        told,
-                    )
-                )
-            else:
-                found.append(
-                    Claim.of_gain(
-                        f"{kind}: a gain on reserved concepts whose interval excludes 0",
-                        step.difference,
-                        step.difference.low > 0,
-                        told,
-                    )
-                )
-            lost = next((one for one in tools.gains if (one.name, one.family) == (kind, OLD)), None)
-            if lost is not None:
-                found.append(
-                    Claim.of_gain(
-                        f"{kind}: at most 1 point lost on old concepts",
-                        lost.difference,
-                        lost.difference.value >= -LOST,
-                    )
-                )
+                claim = f"{kind}: from at most 35 % to at least 80 % on reserved concepts"
+                holds = before <= BEFORE_AT_MOST and after >= AFTER_AT_LEAST
+            told = f"{100 * before:.1f} -> {100 * after:.1f}: "
+            found.append(Claim.of_gain(claim, steps[kind, NEW], told=told, holds=holds))
+            if (kind, OLD) in steps:
+                claim = f"{kind}: at most 1 point lost on old concepts"
+                found.append(Claim.of_gain(claim, steps[kind, OLD], -LOST))
     return found
-
-
-def _end_to_end(school: School, subjects: Sequence[Subject]) -> list[Claim]:
-    found = []
-    for subject in subjects:
-        if subject.taught:
-            step = gain(school, main_table(), (BASELINE.name, FULL.name), subject, subjects)
-            found.append(
-                Claim.of_gain(
-                    f"answers, {subject.name}: at least +25 points over the baseline",
-                    step.difference,
-                    step.difference.value >= END_TO_END,
-                )
-            )
-    return found
-
-
-def _old(school: School, subjects: Sequence[Subject]) -> list[Claim]:
-    claim = "answers about old concepts after all updates: at most 1 point lost"
-    olds = [subject for subject in subjects if not subject.taught]
-    if not olds:
-        return [Claim(claim, None, _NOT_WORLD)]
-    return [
-        Claim.of_gain(claim, step.difference, step.difference.value >= -LOST)
-        for step in (
-            gain(school, main_table(), (BASELINE.name, FULL.name), subject, subjects)
-            for subject in olds
-        )
-    ]
 
 
 def _same_without(tools: Tools | None, why: str) -> Claim:
@@ -185,7 +126,7 @@ def _noise(tools: Tools | None, why: str) -> list[Claim]:
             f"{wrong - kept_wrong} of {wrong} discarded",
         ),
         Claim(keeps, good > 0 and kept_good / good >= KEPT, f"{kept_good} of {good} kept"),
-        Claim.of_gain(matters, gained, gained.low > 0),
+        Claim.of_gain(matters, gained),
     ]
 
 

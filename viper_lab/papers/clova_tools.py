@@ -11,24 +11,27 @@ import hashlib
 import importlib
 import json
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from viper.evaluate.intervals import over_seeds
 from viper.storage.files import write_file
 from viper.tools.hub import ToolHub
 from viper.tuning.prompt_pool import PromptPool
 from viper.tuning.soft_prompts.base import TOOLS, TunerOptions
-from viper.tuning.teach import Sources, Taught, Teacher
+from viper.tuning.teach import Sources, Teacher
 from viper_lab.papers.result import Entry, Gain
+from viper_lab.scores.concepts import vqa
 from viper_lab.scores.concepts.asked import Asked, Learnt, Questions, rows
 from viper_lab.world.annotated import WorldStore
 from viper_lab.world.found import WorldSearch
 from viper_lab.world.reserved import CONCEPTS
 
 POSITIVES = 7
+
+NOISE = 0.3
+"""Share of wrong pictures in the tables on validation."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +84,7 @@ def tool_outcome(
         return _outcome(json.loads(path.read_text("utf-8")))
     folder.mkdir(parents=True, exist_ok=True)
     found = _measured(hub, course, folder / f"pool-{slug_of(course)}", say)
-    write_file(path, json.dumps(_plain(found)))
+    write_file(path, json.dumps(asdict(found)))
     return found
 
 
@@ -96,21 +99,25 @@ def _measured(
     teacher = Teacher(hub.models, pool, Sources(WorldStore(), search, course.positives))
     options = TunerOptions(seed=course.seed, validate=course.validate)
     taught_hub = hub.with_soft_prompts(pool)
-    before = _asked(questions, hub, course), _asked_old(questions, hub, course)
+    before = asked_about(questions, hub, course)
     seconds: list[float] = []
     counts = {(is_wrong, kept): 0 for is_wrong in (True, False) for kept in (True, False)}
     for concept in course.concepts:
         say(f"teaching {course.tool}: {concept}")
         began = time.perf_counter()
-        taught = _taught(teacher, questions, hub, course, concept, options)
+        if course.tool == "vqa":
+            lesson = vqa.lesson(hub, concept, count=course.positives, seed=course.seed)
+            taught = teacher.learn("vqa", None, lesson, options)
+        else:
+            taught = teacher.teach(course.tool, concept, options)
         seconds.append(round(time.perf_counter() - began, 2))
         for one in taught.trained:
             names = one.evidence.trained_on
             is_wrong = bool(course.wrong and names and search.is_wrong_name(names[0]))
             counts[is_wrong, one.kept] += 1
     say(f"asking {course.tool}")
-    after = _asked(questions, taught_hub, course), _asked_old(questions, taught_hub, course)
-    again = _asked(questions, hub, course), _asked_old(questions, hub, course)
+    after = asked_about(questions, taught_hub, course)
+    again = asked_about(questions, hub, course)
     pool.close()
     return Outcome(
         (before[0], after[0]),
@@ -124,40 +131,80 @@ def _measured(
     )
 
 
-def _taught(
-    teacher: Teacher,
-    questions: Any,
-    hub: ToolHub,
-    course: ToolCourse,
-    concept: str,
-    options: TunerOptions,
-) -> Taught:
-    if course.tool == "vqa":
-        lesson = questions.lesson(hub, concept, count=course.positives, seed=course.seed)
-        return teacher.learn("vqa", None, lesson, options)
-    return teacher.teach(course.tool, concept, options)
-
-
-def _asked(questions: Questions, hub: ToolHub, course: ToolCourse) -> list[Asked]:
-    return [
+def asked_about(
+    questions: Questions, hub: ToolHub, course: ToolCourse
+) -> tuple[list[Asked], list[Asked]]:
+    """Return the answers about new and about old concepts."""
+    new = [
         one
         for concept in course.concepts
         for one in questions.about(
             hub, concept, split=course.split, count=course.count, seed=course.seed
         )
     ]
-
-
-def _asked_old(questions: Questions, hub: ToolHub, course: ToolCourse) -> list[Asked]:
-    return questions.about_old(
+    old = questions.about_old(
         hub, course.concepts, split=course.split, count=10 * course.count, seed=course.seed
     )
+    return new, old
+
+
+@dataclass(frozen=True)
+class Tools:
+    """What single tools came to.
+
+    Attributes:
+        outcomes: by tool, one for each seed.
+        noisy: of the matcher with wrong pictures, validated and not.
+        entries, gains: as the tables have them.
+    """
+
+    outcomes: Mapping[str, Sequence[Outcome]]
+    noisy: tuple[Sequence[Outcome], Sequence[Outcome]] | None
+    entries: Sequence[Entry]
+    gains: Sequence[Gain]
+
+
+def measured_tools(
+    hub: ToolHub,
+    count: int,
+    folder: Path,
+    seeds: Sequence[int],
+    say: Callable[[str], None],
+    *,
+    quick: bool,
+) -> Tools:
+    """Teach and ask every tool under every seed, the matcher with wrong pictures beside.
+
+    Args:
+        quick: under one seed, and without wrong pictures.
+    """
+
+    def outcomes(name: str, course: ToolCourse) -> list[Outcome]:
+        return [
+            tool_outcome(
+                hub, replace(course, seed=seed), folder, lambda text: say(f"{name}: {text}")
+            )
+            for seed in (seeds[:1] if quick else seeds)
+        ]
+
+    found = {tool: outcomes("tools", ToolCourse(tool, 0, count)) for tool in TOOLS}
+    rows, steps = tool_rows(list(found.values()))
+    if quick:
+        return Tools(found, None, rows, steps)
+    course = ToolCourse("match", 0, count, wrong=NOISE)
+    checked = outcomes("wrong pictures", course)
+    unchecked = outcomes("wrong pictures, not validated", replace(course, validate=False))
+    for name, one in (("validated", checked), ("not validated", unchecked)):
+        more, more_steps = tool_rows([one], f"30 % of pictures wrong, {name}")
+        rows += more
+        steps += more_steps
+    return Tools(found, (checked, unchecked), rows, steps)
 
 
 def tool_rows(
     outcomes: Sequence[Sequence[Outcome]], name: str = "tools"
 ) -> tuple[list[Entry], list[Gain]]:
-    """Rows and gains; one sequence a tool, an outcome for each seed."""
+    """Return rows and gains; one sequence a tool, an outcome for each seed."""
     entries: list[Entry] = []
     gains: list[Gain] = []
     for by_seed in outcomes:
@@ -165,9 +212,10 @@ def tool_rows(
             pairs = [getattr(one, part) for one in by_seed]
             for row in _together(pairs):
                 for when, place in (("before", 0), ("after", 1)):
-                    means = [_mean(pair[place], row.kind) for pair in pairs]
-                    n = sum(one.kind == row.kind for pair in pairs for one in pair[place])
-                    entries.append(Entry(name, f"{row.kind}, {when}", part, over_seeds(means), n))
+                    scores = [
+                        [one.right for one in pair[place] if one.kind == row.kind] for pair in pairs
+                    ]
+                    entries.append(Entry.of_scores(name, f"{row.kind}, {when}", part, scores))
                 gains.append(Gain(name, row.kind, part, row.gain.difference))
     return entries, gains
 
@@ -183,23 +231,9 @@ def _together(pairs: Sequence[tuple[Sequence[Asked], Sequence[Asked]]]) -> list[
     return rows(*parts)
 
 
-def _mean(asked: Sequence[Asked], kind: str) -> float:
-    values = [one.right for one in asked if one.kind == kind]
-    return sum(values) / len(values) if values else 0.0
-
-
-def known_tools() -> list[str]:
-    """The tools that can be taught and asked."""
-    return list(TOOLS)
-
-
 def slug_of(course: ToolCourse) -> str:
     """A course's name among files."""
     return hashlib.sha256(repr(course).encode()).hexdigest()[:12]
-
-
-def _plain(outcome: Outcome) -> dict[str, Any]:
-    return asdict(outcome)
 
 
 def _outcome(values: dict[str, Any]) -> Outcome:

@@ -8,15 +8,52 @@ taken by another.
 
 from __future__ import annotations
 
+import _thread
 import fcntl
 import os
 import re
-from collections.abc import Iterable
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
+from multiprocessing import get_context, parent_process
+from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Protocol
 
-from viper_lab.papers.lab import Cell, Lab
+from viper.errors import EXIT_INTERRUPTED
+from viper.evaluate.engines.runner import Running
+from viper.evaluate.row import Row, mean_score
+from viper_lab.papers.lab import Cell, Lab, Step
 from viper_lab.papers.parts import Part
+from viper_lab.papers.plan import Progress
+
+LOCKS = "locks"
+"""In the folder of a reproduction."""
+
+_END_S = 20
+"""How long a member may take to end when it is asked to."""
+
+
+class Study(Protocol):
+    """What is measured."""
+
+    def cells(self) -> Sequence[tuple[Cell, Part]]:
+        """Return every cell with each part it is asked about, once."""
+        ...
+
+
+class Job(Protocol):
+    """What each process does; it is pickled."""
+
+    def lab(self) -> AbstractContextManager[Lab]:
+        """Open a lab of this process's own."""
+        ...
+
+    def study(self, lab: Lab) -> Study: ...
 
 
 @dataclass(frozen=True)
@@ -29,7 +66,7 @@ class Group:
 
 
 def groups_of(lab: Lab, cells: Iterable[tuple[Cell, Part]]) -> list[Group]:
-    """The groups of some cells, those with most answers first, so that the last ones are short."""
+    """Return the groups of some cells, the longest first, so that the last ones are short."""
     by_part: dict[str, tuple[Part, list[Cell]]] = {}
     for cell, part in cells:
         by_part.setdefault(part.name, (part, []))[1].append(cell)
@@ -44,7 +81,7 @@ def groups_of(lab: Lab, cells: Iterable[tuple[Cell, Part]]) -> list[Group]:
 
 
 def share(lab: Lab, groups: Iterable[Group], claims: Claims) -> None:
-    """Answers one group after another, as long as there is one that nobody else works at."""
+    """Answer one group after another, as long as there is one that nobody else works at."""
     for group in groups:
         if claims.take(group):
             for cell in group.cells:
@@ -63,7 +100,7 @@ class Claims:
         self._held: list[int] = []
 
     def take(self, group: Group) -> bool:
-        """Whether the group is this process's from now on."""
+        """Take the group, if it is free; it is this process's from now on."""
         self._folder.mkdir(parents=True, exist_ok=True)
         name = re.sub(r"[^a-z0-9]+", "-", f"{group.part.name} {group.seed}".lower())
         lock = os.open(self._folder / f"{name}.lock", os.O_CREAT | os.O_RDWR, 0o644)
@@ -76,6 +113,117 @@ class Claims:
         return True
 
     def close(self) -> None:
-        """Gives everything back."""
+        """Give everything back."""
         while self._held:
             os.close(self._held.pop())
+
+
+def answer_together(
+    job: Job, lab: Lab, cells: Sequence[tuple[Cell, Part]], progress: Progress, processes: int
+) -> None:
+    """Answer what is not stored yet, with as many processes; tells the progress of it."""
+    lab.watcher = progress
+    groups = groups_of(lab, cells)
+    others = min(processes, len(groups)) - 1 if progress.plan.missing else 0
+    with members(others, job, progress) as wait, closing(Claims(lab.folder / LOCKS)) as claims:
+        share(lab, groups, claims)
+        wait()
+
+
+@contextmanager
+def members(count: int, job: Job, progress: Progress) -> Iterator[Callable[[], None]]:
+    """Run that many further processes while the block runs; they end with it, whatever happens.
+
+    Yields a function that waits until all have ended by themselves; one that failed has left its
+    answers to others.
+    """
+    spawning = get_context("spawn")
+    pipes = [spawning.Pipe(duplex=False) for _ in range(count)]
+    running = [spawning.Process(target=_member, args=(job, sender)) for _, sender in pipes]
+    ears = [
+        threading.Thread(target=_listen, args=(receiver, progress), daemon=True)
+        for receiver, _ in pipes
+    ]
+
+    def wait() -> None:
+        for ear in ears:
+            ear.join()
+        for one in running:
+            one.join()
+
+    started = []
+    try:
+        for one, ear, (_, sender) in zip(running, ears, pipes, strict=True):
+            one.start()
+            started.append(one)
+            sender.close()  # the member's copy is the last: its end is the end of the pipe
+            ear.start()
+        yield wait
+    finally:
+        for one in started:
+            one.terminate()
+        deadline = time.monotonic() + _END_S
+        for one in started:
+            one.join(max(0.1, deadline - time.monotonic()))
+            if one.is_alive():
+                one.kill()
+                one.join()
+
+
+def _member(job: Job, sender: Connection) -> None:
+    """Answer what no other process answers, and tell who started this one."""
+    # In a session of its own: Ctrl-C is for who started it, who then ends it.
+    os.setsid()
+    os.dup2(2, 1)  # what a library prints; standard output is the report's
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    threading.Thread(target=_end_with_starter, daemon=True).start()
+    try:
+        with job.lab() as lab, closing(Claims(lab.folder / LOCKS)) as claims:
+            lab.watcher = Told(sender)
+            share(lab, groups_of(lab, job.study(lab).cells()), claims)
+    except KeyboardInterrupt:
+        sys.exit(EXIT_INTERRUPTED)
+
+
+def _end_with_starter() -> None:
+    starter = parent_process()
+    assert starter is not None
+    starter.join()
+    _thread.interrupt_main()
+
+
+class Told:
+    """A member's watcher: sends each step that it answered, in the end with its mean."""
+
+    def __init__(self, sender: Connection) -> None:
+        self._sender, self._lock = sender, threading.Lock()
+        self._news: set[Step] = set()
+
+    def answered(self, step: Step, running: Running) -> None:
+        """Tell of an answer."""
+        with self._lock:
+            self._news.add(step)
+            self._sender.send((step, None))
+
+    def finished(self, step: Step, rows: Sequence[Row]) -> None:
+        """Tell what a step came to, if anything of it was answered now."""
+        with self._lock:
+            if step in self._news:
+                self._sender.send((step, mean_score(rows)))
+
+
+def _listen(receiver: Connection, progress: Progress) -> None:
+    while True:
+        try:
+            step, mean = receiver.recv()
+        except (EOFError, OSError):
+            return
+        if mean is None:
+            progress.count(step)
+        else:
+            progress.done(step, mean)
+
+
+def cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

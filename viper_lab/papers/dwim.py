@@ -1,4 +1,4 @@
-"""Table 10 of DWIM (2025) and its sections 9, 11 and 14, as rows and gains.
+"""``viper reproduce dwim``: table 10 of DWIM (2025), its sections 9, 11 and 14, and what must hold.
 
 What they are made of is :class:`viper_lab.papers.dwim_study.DwimStudy`'s.
 """
@@ -6,15 +6,50 @@ What they are made of is :class:`viper_lab.papers.dwim_study.DwimStudy`'s.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass
 
-from viper.evaluate.intervals import over_seeds, paired
-from viper.learning.awareness import CAUSES, Awareness, OfTool, ToolsOf, awareness, causes_of
+from viper.data.registry import data_set, named_like
+from viper.errors import UsageError
+from viper.evaluate.engines.allocator import bound_arenas
+from viper.evaluate.evaluation import model_ids
+from viper.evaluate.intervals import Estimate, over_seeds, paired
+from viper.evaluate.row import Row
+from viper.learning.awareness import (
+    CAUSES,
+    Awareness,
+    OfTool,
+    ToolsOf,
+    awareness,
+    causes_of,
+    perfect_tools,
+)
+from viper.learning.flags import flag_report
+from viper.profiles.tuned import tuned_of
+from viper.reasoner import Reasoner
 from viper.sandbox import Sandbox
+from viper.tuning.agent.training import TuneSettings
 from viper.tuning.agent.workflow import MANNERS, Workflow
-from viper_lab.papers.dwim_study import Agent, DwimStudy
-from viper_lab.papers.result import Entry, Gain
+from viper_lab.papers.dwim_study import (
+    AGENTS,
+    MASKED,
+    QUICK_AGENTS,
+    UNTUNED,
+    Agent,
+    Asked,
+    DwimStudy,
+    Scale,
+)
+from viper_lab.papers.job import hint_to_go_on, shown, teller
+from viper_lab.papers.options import Options
+from viper_lab.papers.result import Claim, Entry, Reproduction, in_points
+from viper_lab.papers.tables import Results, Table, gain
 
-TABLE = "table 10"
+TITLE = "DWIM (2025)"
+
+UNTUNED_LEAST, TUNED_GAIN, FEWER_WRONG_TOOLS = 0.40, 0.10, 1 / 3
+WRONG_TOOL = "wrong tool"
+
 OF_A_QUESTION = "sections 11 and 14: of a question"
 BY_CAUSE = "section 11: answers that are wrong, by cause"
 OF_WRONG = "section 11: causes of wrong answers"
@@ -23,43 +58,72 @@ RIGHT_OF_TOOLS = "section 11: answers from tools that were right"
 ABANDONED = "section 11: answers from tools that were abandoned"
 
 
-def utilisation_rows(study: DwimStudy, manners: Sequence[str] = MANNERS) -> Iterator[Entry]:
-    """Data utilisation by manner; of given answers the copied part beside."""
-    for manner in manners:
-        by_seed = [study.made(seed, manner) for seed in study.scale.seeds]
-        shares = [_share(made, "right") for made in by_seed]
-        copied = over_seeds([_share(made, "copied") for made in by_seed])
-        note = f"{100 * copied.mean:.1f} % more copied the answer" if copied.mean else ""
-        count = sum(map(len, by_seed))
-        yield Entry("data utilisation", manner, "all", over_seeds(shares), count, note)
+@dataclass(frozen=True)
+class Whole:
+    """The only part of the data."""
+
+    name: str = "all"
 
 
-def utilisation_gain(study: DwimStudy, before: str = "standard") -> Gain:
-    """The discrepancy-aware manner beside another one, by sample."""
-    pairs = [
-        (old.outcome == "right", new.outcome == "right", old.unit)
-        for seed in study.scale.seeds
-        for old, new in zip(study.made(seed, before), study.made(seed, "discrepancy"), strict=True)
+WHOLE = (Whole(),)
+
+
+@dataclass(frozen=True)
+class Utilisation:
+    """Cells are manners: how many training samples each one makes use of."""
+
+    study: DwimStudy
+
+    @property
+    def scale(self) -> Scale:
+        return self.study.scale
+
+    def rows(self, manner: str, part: Whole, seed: int) -> list[Row]:
+        return _judged(self.study.made(seed, manner), seed, ("right",))
+
+    def note(self, manner: str, part: Whole) -> str:
+        """Return the share of the copied part, which given answers have."""
+        by_seed = [self.study.made(seed, manner) for seed in self.scale.seeds]
+        copied = over_seeds(
+            [sum(one.outcome == "copied" for one in made) / max(1, len(made)) for made in by_seed]
+        )
+        return f"{100 * copied.mean:.1f} % more copied the answer" if copied.mean else ""
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Cells are agents: how many samples each one answers right."""
+
+    study: DwimStudy
+
+    @property
+    def scale(self) -> Scale:
+        return self.study.scale
+
+    def rows(self, agent: Agent, part: Whole, seed: int) -> list[Row]:
+        return _judged(self.study.answers(agent, seed), seed, ("right", "copied"))
+
+    def note(self, agent: Agent, part: Whole) -> str:
+        return ""
+
+
+def _judged(made: Sequence[Workflow], seed: int, outcomes: Sequence[str]) -> list[Row]:
+    return [
+        Row(str(place), seed, float(one.outcome in outcomes), cluster=one.unit)
+        for place, one in enumerate(made)
     ]
-    return _gain("data utilisation", f"{before} -> discrepancy", pairs)
 
 
-def answer_rows(study: DwimStudy, agents: Sequence[Agent]) -> Iterator[Entry]:
-    """Right answers by agent."""
-    for agent in agents:
-        by_seed = [study.answers(agent, seed) for seed in study.scale.seeds]
-        shares = [_share(each, "right", "copied") for each in by_seed]
-        yield Entry(TABLE, agent.name, "all", over_seeds(shares), sum(map(len, by_seed)))
+def utilisation(manners: Sequence[str] = MANNERS) -> Table[str]:
+    """Return the table of data utilisation, the discrepancy-aware manner beside the others."""
+    steps = [(one, "discrepancy") for one in manners if one != "discrepancy"]
+    return Table("data utilisation", {one: one for one in manners}, steps=steps)
 
 
-def answer_gain(study: DwimStudy, before: Agent, after: Agent) -> Gain:
-    """One agent beside another, by sample."""
-    pairs = [
-        (_is_right(old), _is_right(new), old.unit)
-        for seed in study.scale.seeds
-        for old, new in zip(study.answers(before, seed), study.answers(after, seed), strict=True)
-    ]
-    return _gain(TABLE, f"{before.name} -> {after.name}", pairs)
+def right_answers(agents: Sequence[Agent] = AGENTS) -> Table[Agent]:
+    """Return table 10, each agent beside the one that was tuned by instruct-masking."""
+    steps = [(one.name, MASKED.name) for one in agents if one != MASKED]
+    return Table("table 10", {one.name: one for one in agents}, steps=steps)
 
 
 def aware(
@@ -131,18 +195,149 @@ def _named(one: OfTool) -> str:
     return f"{one.tool}: {one.kind}" if one.kind else one.tool
 
 
-def _share(made: Sequence[Workflow], *outcomes: str) -> float:
-    return sum(one.outcome in outcomes for one in made) / max(1, len(made))
+def judged(study: DwimStudy, aware: Mapping[str, Sequence[Awareness]]) -> list[Claim]:
+    """All claims, in an order that stays.
+
+    Args:
+        aware: of each agent what :func:`aware` gives.
+    """
+    untuned, tuned = aware[UNTUNED.name][0], aware[MASKED.name][0]
+    used = gain(Utilisation(study), utilisation(), ("standard", "discrepancy"), WHOLE)
+    better = gain(Answers(study), right_answers(), (UNTUNED.name, MASKED.name), WHOLE)
+    return [
+        Claim.of_gain(
+            "data utilisation: discrepancy-aware above standard (interval excludes 0)",
+            used,
+        ),
+        Claim(
+            "not tuned: at least 40 % right",
+            untuned.right.value >= UNTUNED_LEAST,
+            f"{_percent(untuned.right)}, n = {untuned.right.n:,}",
+        ),
+        Claim.of_gain(
+            "instruct-masking: at least 10 points above not tuned",
+            better,
+            TUNED_GAIN,
+        ),
+        _calls_fall(untuned, tuned),
+        _wrong_tools_fall(untuned, tuned),
+        _of_wrong_falls(untuned, tuned),
+    ]
 
 
-def _is_right(one: Workflow) -> bool:
-    return one.outcome in ("right", "copied")
-
-
-def _gain(table: str, name: str, pairs: Sequence[tuple[bool, bool, str]]) -> Gain:
-    found = paired(
-        [float(old) for old, _, _ in pairs],
-        [float(new) for _, new, _ in pairs],
-        [one for _, _, one in pairs],
+def _calls_fall(untuned: Awareness, tuned: Awareness) -> Claim:
+    calls = paired(
+        [float(one.calls) for one in untuned.each],
+        [float(one.calls) for one in tuned.each],
+        [one.unit for one in untuned.each],
+    ).difference
+    return Claim(
+        "a question takes fewer calls of tools (interval excludes 0)",
+        calls.high < 0,
+        f"{untuned.calls.value:.2f} -> {tuned.calls.value:.2f}, "
+        f"{calls.value:+.2f} [{calls.low:+.2f}, {calls.high:+.2f}], n = {calls.n:,}",
     )
-    return Gain(table, name, "all", found.difference)
+
+
+def _wrong_tools_fall(untuned: Awareness, tuned: Awareness) -> Claim:
+    before, after = untuned.share_of(WRONG_TOOL), tuned.share_of(WRONG_TOOL)
+    fall = paired(
+        [float(one.cause == WRONG_TOOL) for one in untuned.each],
+        [float(one.cause == WRONG_TOOL) for one in tuned.each],
+        [one.unit for one in untuned.each],
+    ).difference
+    return Claim(
+        "of all answers, those that are wrong for a wrong tool fall by a third",
+        _has_fallen(before, after),
+        f"{_percent(before)} -> {_percent(after)}, {in_points(fall)}, n = {fall.n:,}",
+    )
+
+
+def _of_wrong_falls(untuned: Awareness, tuned: Awareness) -> Claim:
+    before, after = untuned.share_of_wrong(WRONG_TOOL), tuned.share_of_wrong(WRONG_TOOL)
+    return Claim(
+        "of the wrong answers, those for a wrong tool fall by a third",
+        _has_fallen(before, after),
+        f"{_percent(before)} of {before.n:,} -> {_percent(after)} of {after.n:,}",
+    )
+
+
+def _has_fallen(before: Estimate, after: Estimate) -> bool | None:
+    """Whether a share is a third smaller; None where there was nothing to fall."""
+    if not before.value:
+        return None
+    return 1 - after.value / before.value >= FEWER_WRONG_TOOLS
+
+
+def _percent(share: Estimate) -> str:
+    return f"{100 * share.value:.1f} % [{100 * share.low:.1f}, {100 * share.high:.1f}]"
+
+
+def reproduce_dwim(study: DwimStudy, *, quick: bool) -> Reproduction:
+    """Make, tune and answer everything that is not stored yet, and judge it."""
+    results = Results(quick)
+    study.begin()
+    agents = QUICK_AGENTS if quick else AGENTS
+    manners = ("standard", "discrepancy") if quick else MANNERS
+    results.measure(Utilisation(study), utilisation(manners), WHOLE)
+    results.measure(Answers(study), right_answers(agents), WHOLE)
+    sandbox = Sandbox(
+        prelude=study.components.library.prelude(), mode=study.components.sandbox.mode
+    )
+    with sandbox:
+        samples = (one for seed in study.scale.seeds for one in study.answered(seed))
+        tools = perfect_tools(samples)
+        found = {one.name: aware(study, one, tools, sandbox) for one in agents}
+    results.rows += awareness_rows(found)
+    results.rows += tool_rows(found[UNTUNED.name], found[MASKED.name])
+    made = [one for seed in study.scale.seeds for one in study.made(seed, "discrepancy")]
+    flags = flag_report(made)
+    return results.judged(
+        TITLE,
+        judged(study, found),
+        model_ids(Reasoner(study.components, preload=False)),
+        study.scale.seeds,
+        workflows=study.scale.workflows,
+        samples=study.scale.samples,
+        set=study.asked.set_name,
+        splits=[study.asked.train, study.asked.test],
+        tuning=asdict(study.scale.settings),
+        actions=dict(flags.actions),
+        ineffective=dict(flags.reasons),
+    )
+
+
+def run_dwim(
+    options: Options, workflows: int, settings: TuneSettings, train_split: str | None
+) -> int:
+    """Run ``viper reproduce dwim``; the exit code.
+
+    Args:
+        workflows: training samples of each seed and manner.
+
+    Raises:
+        UsageError: there are no splits, or what is answered is learned from.
+    """
+    bound_arenas()
+    name, splits = options.set_name, data_set(options.set_name).splits
+    train = train_split or ("train:question" if options.is_world else named_like(splits, "train"))
+    test = options.split or ("val:question" if options.is_world else named_like(splits, "val"))
+    if train is None or test is None:
+        raise UsageError(
+            f"{name} has no split train or val; say --train-split and --split, of "
+            f"{', '.join(splits) or 'none'}"
+        )
+    if train == test:
+        raise UsageError(
+            f"{name} would be judged on {test}, which it learns from; choose another --split or "
+            "--train-split"
+        )
+    profile = options.opened()
+    tuned, style = tuned_of(profile)
+    scale = Scale(workflows, options.samples, tuple(range(options.seeds)), settings)
+    asked = Asked(name, options.root, train, test)
+    components = profile.components()
+    study = DwimStudy(components, tuned, style, options.out, asked, scale, say=teller())
+    with closing(components), hint_to_go_on():
+        found = reproduce_dwim(study, quick=options.quick)
+    return shown(found, options)

@@ -27,7 +27,7 @@ from viper.strategies.base import Components
 from viper.tuning.agent.masking import masked
 from viper.tuning.agent.training import Tuned, TuneSettings, token_count, tune
 from viper.tuning.agent.workflow import Workflow
-from viper_lab.papers.slugs import slug
+from viper_lab.papers.lab import slug
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ OTHERS = (
     Agent("given answer, instruct-masking", "given", "masking"),
 )
 
-TEMPERATURE = 1.0
+_EXPLORE = RunOptions(strategy="explore", temperature=1.0)
 """Of all agents: at 0 one without a preference would go the way that noise prefers, always."""
 
 ROOM_FOR_ACTIONS = 128
@@ -199,110 +199,75 @@ class DwimStudy:
         return self._drawn[split, seed]
 
     def answered(self, seed: int) -> Sequence[Sample]:
-        """The samples that every agent answers under a seed."""
+        """Return the samples that every agent answers under a seed."""
         return self._samples(self.asked.test, seed, self.scale.samples)
 
     def made(self, seed: int, manner: str) -> list[Workflow]:
-        """The workflows of a seed in a manner."""
+        """Return the workflows of a seed in a manner."""
         if (manner, seed) not in self._known:
             where = self.folder / f"seed-{seed}" / "made"
-            self._known[manner, seed] = self._explored(
-                self.components,
-                self.asked.train,
-                seed,
-                manner,
-                where,
-                self.scale.workflows,
-                f"seed {seed}, {manner} workflows",
-            )
+            samples = self._samples(self.asked.train, seed, self.scale.workflows)
+            making = Making(self.asked.set_name, manner, _EXPLORE, seed)
+            found = self._explored(self.components, samples, making, where, f"{manner} workflows")
+            self._known[manner, seed] = found
         return self._known[manner, seed]
 
     def answers(self, agent: Agent, seed: int) -> list[Workflow]:
-        """What an agent makes of the samples of a seed; tunes it first where it is not tuned."""
+        """Return what an agent makes of the samples of a seed; tunes it first if need be."""
         if (agent.name, seed) not in self._known:
             where = self.folder / f"seed-{seed}" / slug(agent.name)
             components = self.components
             if agent.manner:
                 components = components.with_models(explorer=self._tuned(agent, seed, where))
-            self._known[agent.name, seed] = self._explored(
-                components,
-                self.asked.test,
-                seed,
-                "standard",
-                where,
-                self.scale.samples,
-                f"seed {seed}, {agent.name}",
-            )
+            making = Making(self.asked.set_name, "standard", _EXPLORE, seed)
+            found = self._explored(components, self.answered(seed), making, where, agent.name)
+            self._known[agent.name, seed] = found
         return self._known[agent.name, seed]
 
     def _explored(
         self,
         components: Components,
-        split: str,
-        seed: int,
-        manner: str,
+        samples: Sequence[Sample],
+        making: Making,
         where: Path,
-        count: int,
-        named: str,
+        name: str,
     ) -> list[Workflow]:
-        making = Making(
-            self.asked.set_name,
-            manner,
-            RunOptions(strategy="explore", temperature=TEMPERATURE),
-            seed,
-        )
         done = 0
 
         def tell(workflow: Workflow) -> None:
             nonlocal done
             done += 1
             if done % 20 == 0:
-                self.say(f"{named}: {done} of at most {count}")
+                self.say(f"seed {making.seed}, {name}: {done} of at most {len(samples)}")
 
-        return make_workflows(
-            Reasoner(components, preload=False),
-            self._samples(split, seed, count),
-            making,
-            where,
-            workers=self.workers,
-            on_made=tell,
-        )
+        reasoner = Reasoner(components, preload=False)
+        return make_workflows(reasoner, samples, making, where, workers=self.workers, on_made=tell)
 
     def _tuned(self, agent: Agent, seed: int, where: Path) -> GatheredLLM:
         model = where / "model"
         if not model.is_dir():
-            found = [one for one in self.made(seed, agent.manner) if one.outcome == "right"]
-            library = self._api()
+            right = [one for one in self.made(seed, agent.manner) if one.outcome == "right"]
+            entries, style, variant = self._api().entries, self.style, agent.variant
             texts = [
                 text
-                for one in found
+                for one in right
                 for text in masked(
-                    one,
-                    library.entries(one.query.task),
-                    style=self.style,
-                    variant=agent.variant,
-                    seed=seed,
+                    one, entries(one.query.task), style=style, variant=variant, seed=seed
                 )
             ]
             settings = replace(self.scale.settings, seed=seed)
-            self.say(f"seed {seed}, {agent.name}: tuning on {len(texts)} actions")
+            name = f"seed {seed}, {agent.name}"
+            self.say(f"{name}: tuning on {len(texts)} actions")
 
             def tell_short(left_out: int) -> None:
-                self.say(f"seed {seed}, {agent.name}: {left_out} actions are too long")
+                self.say(f"{name}: {left_out} actions are too long")
 
             def tell(step: int, loss: float) -> None:
                 if step % 50 == 0:
-                    self.say(f"seed {seed}, {agent.name}: step {step} of {settings.steps}")
+                    self.say(f"{name}: step {step} of {settings.steps}")
 
-            tune(
-                self.tuned,
-                texts,
-                settings,
-                model,
-                where / "work",
-                tell,
-                left_out=tell_short,
-            )
+            work = where / "work"
+            tune(self.tuned, texts, settings, model, work, tell, left_out=tell_short)
         is_adapter = (model / ADAPTER_CONFIG).is_file()
         llm = TransformersLLM(
             self.tuned.model if is_adapter else str(model),

@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 
-from viper.evaluate.intervals import over_seeds
 from viper.models.vision.matcher_open_clip import OpenClipMatcher
 from viper.models.vision.roles import Pixels
 from viper.storage.files import write_file
@@ -26,7 +25,7 @@ from viper.tools.hub import ToolHub
 from viper.tools.models import ModelSet
 from viper.tuning.prompt_pool import PromptPool
 from viper.tuning.teach import Sources, Teacher
-from viper_lab.papers.clova_tools import ToolCourse, slug_of, tool_outcome
+from viper_lab.papers.clova_tools import ToolCourse, asked_about, slug_of, tool_outcome
 from viper_lab.papers.result import Entry
 from viper_lab.scores.concepts import match as questions
 from viper_lab.scores.concepts.asked import Asked
@@ -59,10 +58,9 @@ def figure(
             asked.setdefault("all weights", []).append(trained)
         for name, pairs in asked.items():
             for place, part in enumerate(("new", "old")):
-                means = [_mean(pair[place]) for pair in pairs]
-                n = sum(len(pair[place]) for pair in pairs)
+                scores = [[one.right for one in pair[place]] for pair in pairs]
                 row = f"{name}, {positives} pictures"
-                yield Entry("figure 22", row, part, over_seeds(means), n)
+                yield Entry.of_scores("figure 22", row, part, scores)
 
 
 def _asked_of_trained(
@@ -91,21 +89,7 @@ def _asked_of_trained(
             for role in hub.models.roles
         }
     )
-    trained_hub = ToolHub(models, hub.settings)
-    new = [
-        one
-        for concept in course.concepts
-        for one in questions.about(
-            trained_hub, concept, split=course.split, count=course.count, seed=course.seed
-        )
-    ]
-    old = questions.about_old(
-        trained_hub,
-        course.concepts,
-        split=course.split,
-        count=10 * course.count,
-        seed=course.seed,
-    )
+    new, old = asked_about(questions, ToolHub(models, hub.settings), course)
     write_file(path, json.dumps([[asdict(one) for one in part] for part in (new, old)]))
     return new, old
 
@@ -158,7 +142,3 @@ def train(
             optimiser.zero_grad()
             loss.backward()
             optimiser.step()
-
-
-def _mean(asked: Sequence[Asked]) -> float:
-    return sum(one.right for one in asked) / len(asked) if asked else 0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -26,7 +27,12 @@ from viper.storage.responses import SqliteStore
 from viper.strategies.base import Components
 from viper.strategies.examples import NoExamples
 from viper_lab.papers.parts import Part
-from viper_lab.papers.slugs import slug
+
+
+def slug(name: str) -> str:
+    """Return a name for the folder of what is called so."""
+    return re.sub(r"[^a-z0-9.+]+", "-", name.lower()).strip("-")
+
 
 _APART = 1_000
 """Between the seeds of several programs for one sample: no seed of a reproduction is another's."""
@@ -88,6 +94,11 @@ class Cell:
     thresholds: Mapping[str, float] = field(default_factory=dict)
     writer: str = "main"
     times: int = 1
+
+
+def by_name(cells: Sequence[Cell]) -> dict[str, Cell]:
+    """Return cells under their own names."""
+    return {cell.name: cell for cell in cells}
 
 
 @dataclass(frozen=True)
@@ -154,27 +165,19 @@ class Unwatched:
         pass
 
 
-class Lab:
-    """Cells to rows, over one set of loaded models.
+class Stored:
+    """Loaded models, and what is kept of their work between the runs of a reproduction.
 
     Args:
         writers: name to components; all share the vision models of ``main``.
         document: the profile as JSON values, for the runs' manifests.
-        folder: takes runs, banks and the language model's answers.
-
-    Attributes:
-        watcher: is told of every answer.
+        folder: takes runs and the language model's answers.
     """
 
     def __init__(
-        self,
-        writers: Mapping[str, Components],
-        document: Mapping[str, Any],
-        folder: Path,
-        scale: Scale,
+        self, writers: Mapping[str, Components], document: Mapping[str, Any], folder: Path
     ) -> None:
-        self.scale, self.folder = scale, folder
-        self.watcher: Watcher = Unwatched()
+        self.folder, self.document = folder, document
         self._store = SqliteStore(folder / "programs.db")
         hubs = {parts.hub: parts.hub.with_caches(RESULTS, RESULTS_MB) for parts in writers.values()}
         self.writers = {
@@ -191,30 +194,56 @@ class Lab:
             )
             for name, parts in writers.items()
         }
-        self._media = ComputeCache(RESULTS, MEDIA_MB << 20)
-        self._document = document
         self._drawn: dict[tuple[str, Where, int | None], Drawn] = {}
+
+    def close(self) -> None:
+        """Close the models and the file of the language model's answers."""
+        self._store.close()
+        for components in self.writers.values():
+            components.close()
+
+    def drawn(self, evaluation: Evaluation) -> Drawn:
+        """Return the evaluation with its samples, which many cells share: drawn or read once."""
+        key = (evaluation.set_name, evaluation.where, evaluation.limit)
+        if key not in self._drawn:
+            self._drawn[key] = self._read(evaluation)
+        return replace(self._drawn[key], evaluation=evaluation)
+
+    def _read(self, evaluation: Evaluation) -> Drawn:
+        return Drawn.of(evaluation)
+
+
+class Lab(Stored):
+    """Cells to rows, over one set of loaded models.
+
+    Attributes:
+        watcher: is told of every answer.
+    """
+
+    def __init__(
+        self,
+        writers: Mapping[str, Components],
+        document: Mapping[str, Any],
+        folder: Path,
+        scale: Scale,
+    ) -> None:
+        super().__init__(writers, document, folder)
+        self.scale = scale
+        self.watcher: Watcher = Unwatched()
+        self._media = ComputeCache(RESULTS, MEDIA_MB << 20)
         self._finished: set[Step] = set()
         self._rows: dict[tuple[str, str, int], list[Row]] = {}
         self._banks: dict[tuple[Mining, str, int, str], Bank] = {}
 
-    def close(self) -> None:
-        """Closes the file of the language model's answers."""
-        self._store.close()
+    def _read(self, evaluation: Evaluation) -> Drawn:
+        """Draw the samples, with media that are read once for all cells while there is room."""
 
-    def drawn(self, evaluation: Evaluation) -> Drawn:
-        """The evaluation with its samples, which many cells share: drawn or read once."""
-        key = (evaluation.set_name, evaluation.where, evaluation.limit)
-        if key not in self._drawn:
-            drawn = Drawn.of(evaluation)
-            samples = [self._kept(sample, evaluation) for sample in drawn.samples]
-            self._drawn[key] = replace(drawn, samples=samples)
-        return replace(self._drawn[key], evaluation=evaluation)
+        def kept(sample: Sample) -> Sample:
+            key = ("media", evaluation.set_name, evaluation.where, sample.sample_id)
+            return replace(sample, load=lambda: self._media.get(key, sample.load)[0])
 
-    def _kept(self, sample: Sample, evaluation: Evaluation) -> Sample:
-        """The sample with media that are read once for all cells, while there is room."""
-        key = ("media", evaluation.set_name, evaluation.where, sample.sample_id)
-        return replace(sample, load=lambda: self._media.get(key, sample.load)[0])
+        drawn = super()._read(evaluation)
+        return replace(drawn, samples=[kept(sample) for sample in drawn.samples])
 
     def asked(self, part: Part, seed: int, times: int = 1) -> Drawn:
         """What is answered of a part under a seed; ``times``: see :class:`Cell`."""
@@ -263,7 +292,7 @@ class Lab:
 
     def _answered(self, step: Step, components: Components, drawn: Drawn) -> list[Row]:
         tell = partial(self.watcher.answered, step)
-        rows = answered(components, drawn, step.folder, self._document, tell)
+        rows = answered(components, drawn, step.folder, self.document, tell)
         if step not in self._finished:
             self._finished.add(step)
             self.watcher.finished(step, rows)

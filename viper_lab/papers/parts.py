@@ -90,11 +90,10 @@ def world_parts(split: str = "val") -> list[Part]:
     return [WorldPart(name, split) for name in FAMILIES]
 
 
-def set_parts(name: str, root: Path | None, split: str | None, shots_split: str) -> list[Part]:
-    """A data set as its only part.
+def set_part(name: str, root: Path | None, split: str | None, shots_split: str) -> SetPart:
+    """Return a data set as a part.
 
     Raises:
         UnknownNameError: no such set.
     """
-    found = data_set(name)
-    return [SetPart(name, root, split or found.splits[0], shots_split)]
+    return SetPart(name, root, split or data_set(name).splits[0], shots_split)

@@ -1,10 +1,23 @@
-"""What a reproduction will answer, counted before it begins."""
+"""What a reproduction will answer, counted before it begins, and how far it is.
+
+A line for each step, and a bar where stderr is a terminal.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
+import click
+
+from viper.commands.progress import Advance, counter
+from viper.evaluate.engines.runner import Running
+from viper.evaluate.reports.escape import for_terminal
+from viper.evaluate.row import Row, mean_score
 from viper_lab.papers.lab import Cell, Lab, Step
 from viper_lab.papers.parts import Part
 
@@ -66,3 +79,81 @@ def plan_of(lab: Lab, cells: Iterable[tuple[Cell, Part]]) -> Plan:
                 steps.setdefault(lab.mining_step(cell.mining, part, seed, cell.writer))
             steps.setdefault(lab.step(cell, part, seed))
     return Plan(tuple(steps), tuple(step.stored() for step in steps))
+
+
+@contextmanager
+def watching(plan: Plan) -> Iterator[Progress]:
+    """Says what is planned, then how far it is while the block runs."""
+    click.echo(plan.said(), err=True)
+    if not sys.stderr.isatty() or not plan.missing:
+        yield Progress(plan)
+        return
+    with counter("answers", plan.missing) as advance:
+        yield Progress(plan, advance)
+
+
+class Progress:
+    """A line on stderr for each step that something was answered of; threads may tell it.
+
+    Args:
+        advance: moves the bar of a terminal.
+        clock: seconds.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        advance: Advance | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.plan, self._advance, self._clock = plan, advance, clock
+        self._began = clock()
+        self._fresh = 0
+        self._finished = {
+            step
+            for step, stored in zip(plan.steps, plan.stored, strict=True)
+            if stored >= step.answers
+        }
+        self._news: set[Step] = set()
+        self._lock = threading.Lock()
+
+    def answered(self, step: Step, running: Running) -> None:
+        """Count an answer."""
+        self._news.add(step)
+        self.count(step)
+
+    def count(self, step: Step) -> None:
+        """Count an answer of this process or another."""
+        with self._lock:
+            self._fresh += 1
+            if self._advance is not None:
+                self._advance(f"{step.name}, {step.part}, seed {step.seed}", 1)
+
+    def finished(self, step: Step, rows: Sequence[Row]) -> None:
+        """Say what a step came to; of one that was stored already nothing is said."""
+        if step in self._news:
+            self.done(step, mean_score(rows))
+        else:
+            self._finished.add(step)
+
+    def done(self, step: Step, mean: float) -> None:
+        """Say what a step came to, of this process or another."""
+        with self._lock:
+            self._finished.add(step)
+            line = (
+                f"[{len(self._finished)}/{len(self.plan.steps)}] {step.name}: {step.part}, "
+                f"seed {step.seed}, mean {mean:.3f}; {self._left()}"
+            )
+            # not click.echo, which writes past what rich puts in place of stderr: into the bar
+            print(for_terminal(line), file=sys.stderr, flush=True)
+
+    def _left(self) -> str:
+        """The time for what is missing, at the pace of this session."""
+        missing = max(0, self.plan.missing - self._fresh)
+        minutes = (self._clock() - self._began) / self._fresh * missing / 60
+        if not missing:
+            return "nothing left to answer"
+        if minutes < 1:
+            return "less than a minute left"
+        hours, rest = divmod(round(minutes), 60)
+        return f"about {hours} h {rest} min left" if hours else f"about {rest} min left"

@@ -18,7 +18,8 @@ from viper.api.library import Library
 from viper_lab.papers.lab import Cell, Lab
 from viper_lab.papers.parts import Part
 from viper_lab.papers.result import Gain
-from viper_lab.papers.zero_shot import ACE, ACE_CELL, gain_of
+from viper_lab.papers.tables import gain_of
+from viper_lab.papers.zero_shot import ACE, ACE_CELL
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from viper.evaluate.intervals import Estimate, OverSeeds
+from viper.evaluate.intervals import Estimate, OverSeeds, over_seeds
 
 POINTS = "points"
 
@@ -32,6 +32,14 @@ class Entry:
     n: int
     note: str = ""
     unit: str = POINTS
+
+    @classmethod
+    def of_scores(
+        cls, table: str, name: str, family: str, by_seed: Sequence[Sequence[float]], note: str = ""
+    ) -> Entry:
+        """Return the cell of each seed's scores; a seed without any counts as 0."""
+        means = [sum(scores) / len(scores) if scores else 0.0 for scores in by_seed]
+        return cls(table, name, family, over_seeds(means), sum(map(len, by_seed)), note)
 
     def to_json(self) -> dict[str, Any]:
         """``{name, family, mean, std, n}``, the table before, note and unit, if any, behind."""
@@ -67,11 +75,29 @@ class Claim:
     interval: tuple[float, float] | None = None
 
     @classmethod
-    def of_gain(cls, claim: str, difference: Estimate, holds: bool, told: str = "") -> Claim:
-        """A claim about a difference, which is said in points behind what is told before it."""
+    def of_gain(
+        cls,
+        claim: str,
+        gain: Gain | Estimate | None,
+        least: float | None = None,
+        told: str = "",
+        *,
+        holds: bool | None = None,
+    ) -> Claim:
+        """Return a claim about a difference, which is said in points behind ``told``.
+
+        Args:
+            gain: None where nothing was answered: the claim is not judged.
+            least: what the gain must reach; None asks that its interval lie above 0.
+            holds: the verdict, where neither decides.
+        """
+        if gain is None:
+            return cls(claim, None, "no answers")
+        difference = gain.difference if isinstance(gain, Gain) else gain
+        if holds is None:
+            holds = difference.low > 0 if least is None else difference.value >= least
         reason = f"{told}{in_points(difference)}, n = {difference.n:,}"
-        interval = (difference.low, difference.high)
-        return cls(claim, holds, reason, difference.value, interval)
+        return cls(claim, holds, reason, difference.value, (difference.low, difference.high))
 
     def to_json(self) -> dict[str, Any]:
         """``{claim, holds, reason, gain, interval}``."""

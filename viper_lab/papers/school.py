@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from viper.ace.pool import FOLDER as DEMONSTRATIONS
 from viper.ace.pool import DemonstrationPool, LearnedExamples
 from viper.data.sample import Where
-from viper.evaluate.answered import Drawn, answered
+from viper.evaluate.answered import answered
 from viper.evaluate.engines.answering import Answering
 from viper.evaluate.engines.runner import items
 from viper.evaluate.evaluation import Evaluation, manifest_of
@@ -25,20 +24,17 @@ from viper.evaluate.metrics import metric
 from viper.evaluate.row import Row
 from viper.evaluate.runs.store import RunStore
 from viper.learning.loop import Learning, Standing
-from viper.models.llm.cache import CachedLLM
 from viper.profiles.learning import Data, Reflection, learner_for, origin_of
 from viper.reasoner import Reasoner, RunOptions
-from viper.storage.responses import SqliteStore
 from viper.strategies.base import Components
 from viper.strategies.examples import NoExamples
 from viper.tuning.learner import LearnSettings
-from viper.tuning.lesson import Journal, Lesson
+from viper.tuning.lesson import Journal
 from viper.tuning.prompt_pool import FOLDER as PROMPTS
 from viper.tuning.prompt_pool import PromptPool
 from viper.tuning.tool_updates import ToolSettings
 from viper.tuning.trained_files import TrainedFiles
-from viper_lab.papers.lab import RESULTS, RESULTS_MB
-from viper_lab.papers.slugs import slug
+from viper_lab.papers.lab import Stored, slug
 
 IN_MEDIA = 8
 
@@ -84,14 +80,12 @@ class Subject:
     root: Path | None = None
 
     def asked(self, seed: int, limit: int) -> Evaluation:
-        """What is answered under a seed."""
-        where = Where(self.root, self.split, seed)
-        return Evaluation(self.set_name, where, limit, (seed,))
+        """Return what is answered under a seed."""
+        return Evaluation(self.set_name, Where(self.root, self.split, seed), limit, (seed,))
 
     def stream(self, seed: int, limit: int) -> Evaluation:
-        """What is learned from under a seed."""
-        where = Where(self.root, self.taught, seed)
-        return Evaluation(self.set_name, where, limit, (seed,))
+        """Return what is learned from under a seed."""
+        return Evaluation(self.set_name, Where(self.root, self.taught, seed), limit, (seed,))
 
 
 @dataclass(frozen=True)
@@ -108,45 +102,29 @@ class Terms:
     seeds: tuple[int, ...]
 
 
-@dataclass
-class School:
+class School(Stored):
     """Courses to rows.
 
     Args:
-        writers: name to components; all share the vision models of ``main``.
-        document: the profile as JSON values, for the runs' manifests.
-        folder: takes runs, pools and the language model's answers.
+        writers, document, folder: see :class:`viper_lab.papers.lab.Stored`.
+        subjects: parts of the data; those with a stream are learned from.
         say: told in words what is being done.
     """
 
-    writers: Mapping[str, Components]
-    document: Mapping[str, Any]
-    folder: Path
-    terms: Terms
-    say: Callable[[str], None] = lambda text: None
-    cancel: threading.Event = field(default_factory=threading.Event)
-
-    def __post_init__(self) -> None:
-        self._store = SqliteStore(self.folder / "programs.db")
-        hubs = {
-            parts.hub: parts.hub.with_caches(RESULTS, RESULTS_MB) for parts in self.writers.values()
-        }
-        self.writers = {
-            name: replace(
-                parts.with_models(llm=CachedLLM(parts.llm, self._store)),
-                examples=NoExamples(),
-                hub=hubs[parts.hub],
-            )
-            for name, parts in self.writers.items()
-        }
-        self._drawn: dict[tuple[str, Where, int | None], Drawn] = {}
+    def __init__(
+        self,
+        writers: Mapping[str, Components],
+        document: Mapping[str, Any],
+        folder: Path,
+        scale: Terms,
+        subjects: Sequence[Subject],
+        say: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        super().__init__(writers, document, folder)
+        self.scale, self.subjects, self.say = scale, subjects, say
         self._rows: dict[tuple[str, str, int], list[Row]] = {}
         self._standings: dict[tuple[str, int], Standing] = {}
-        self._trained = TrainedFiles(self.folder / "trained")
-
-    def close(self) -> None:
-        """Closes the file of the language model's answers."""
-        self._store.close()
+        self._trained = TrainedFiles(folder / "trained")
 
     def state(self, course: Course, seed: int) -> Path:
         """The folder of a course's pools."""
@@ -168,63 +146,63 @@ class School:
             parts, hub=hub, demonstrations=pool, examples=LearnedExamples(pool, NoExamples())
         )
 
-    def learned(self, course: Course, subjects: Sequence[Subject], seed: int) -> Standing:
-        """Runs the course to its end, if it is not over; how it stands then.
-
-        Raises:
-            CancelledError: the school's ``cancel`` was set.
-        """
+    def learned(self, course: Course, seed: int) -> Standing:
+        """Return how the course stands at its end; runs it now if it is not over."""
         key = (course.name, seed)
         if key not in self._standings:
             total = Standing(0)
-            for subject in subjects:
+            for subject in self.subjects:
                 if subject.taught and course.learns:
                     _add(total, self._learn(course, subject, seed))
             self._standings[key] = total
         return self._standings[key]
 
-    def lessons(self, course: Course, subject: Subject, seed: int) -> list[Lesson]:
-        """The lessons of a course that is over."""
-        return Journal(self._place("learning", course, subject, seed)).lessons()
+    def note(self, course: Course, subject: Subject) -> str:
+        """Return what the course came to keep, over all seeds."""
+        if not course.learns:
+            return ""
+        standings = [self.learned(course, seed) for seed in self.scale.seeds]
+        updates = _range([one.updates for one in standings])
+        kept = _range([one.demonstrations for one in standings])
+        return f"{updates} updates of tools, {kept} demonstrations"
 
     def stream_rows(self, course: Course, subject: Subject, seed: int) -> list[Row]:
         """The first answers to the stream, in its order."""
         with RunStore.read(self._place("learning", course, subject, seed)) as store:
             return list(store.rows())
 
-    def rows(
-        self, course: Course, subjects: Sequence[Subject], subject: Subject, seed: int
-    ) -> list[Row]:
-        """The judged rows of a subject after the course; answered now if they are not stored."""
+    def rows(self, course: Course, subject: Subject, seed: int) -> list[Row]:
+        """Return the judged rows of a subject after the course; answered now if need be."""
         key = (course.name, subject.name, seed)
         if key not in self._rows:
-            self.learned(course, subjects, seed)
+            self.learned(course, seed)
             self.say(f"{course.name}, seed {seed}: answering {subject.name}")
-            drawn = self.drawn(subject.asked(seed, self.terms.samples)).under(course.options)
-            folder = self._place("answers", course, subject, seed)
-            parts = self.components(course, seed)
-            self._rows[key] = answered(parts, drawn, folder, self.document)
+            asked = subject.asked(seed, self.scale.samples)
+            self._rows[key] = self._answered("answers", course, subject, asked)
         return self._rows[key]
 
     def untaught_rows(self, course: Course, subject: Subject, seed: int) -> list[Row]:
-        """Answers to the stream by a course that does not learn, in its order."""
-        drawn = self.drawn(subject.stream(seed, self.terms.stream)).under(course.options)
-        folder = self._place("stream", course, subject, seed)
-        return answered(self.components(course, seed), drawn, folder, self.document)
+        """Return answers to the stream by a course that does not learn, in its order."""
+        stream = subject.stream(seed, self.scale.stream)
+        return self._answered("stream", course, subject, stream)
 
-    def drawn(self, evaluation: Evaluation) -> Drawn:
-        """The evaluation with its samples, drawn or read once."""
-        key = (evaluation.set_name, evaluation.where, evaluation.limit)
-        if key not in self._drawn:
-            self._drawn[key] = Drawn.of(evaluation)
-        return replace(self._drawn[key], evaluation=evaluation)
+    def _answered(
+        self, what: str, course: Course, subject: Subject, evaluation: Evaluation
+    ) -> list[Row]:
+        (seed,) = evaluation.seeds
+        drawn = self.drawn(evaluation).under(course.options)
+        folder = self._place(what, course, subject, seed)
+        return answered(self.components(course, seed), drawn, folder, self.document)
 
     def _learn(self, course: Course, subject: Subject, seed: int) -> Standing:
         parts = self.components(course, seed)
-        drawn = self.drawn(subject.stream(seed, self.terms.stream)).under(course.options)
+        drawn = self.drawn(subject.stream(seed, self.scale.stream)).under(course.options)
         evaluation, folder = drawn.evaluation, self._place("learning", course, subject, seed)
         state = self.state(course, seed)
-        say = partial(_prefixed, self.say, f"{course.name}, seed {seed}: ")
+
+        def say(text: str) -> None:
+            self.say(f"{course.name}, seed {seed}: {text}")
+
         tools = course.tools and replace(course.tools, seed=seed)
         learner = learner_for(
             parts,
@@ -248,14 +226,10 @@ class School:
             learning.on_change = lambda now: say(
                 f"{subject.name} {now.learned} of {now.total} lessons"
             )
-            return learning.run(items(drawn.samples, evaluation.seeds), self.cancel)
+            return learning.run(items(drawn.samples, evaluation.seeds), threading.Event())
 
     def _place(self, what: str, course: Course, subject: Subject, seed: int) -> Path:
         return self.folder / what / slug(course.name) / f"{slug(subject.name)}-{seed}"
-
-
-def _prefixed(say: Callable[[str], None], prefix: str, text: str) -> None:
-    say(prefix + text)
 
 
 def _add(total: Standing, more: Standing) -> None:
@@ -264,3 +238,8 @@ def _add(total: Standing, more: Standing) -> None:
     total.demonstrations += more.demonstrations
     for what, count in more.concepts.items():
         total.concepts[what] = total.concepts.get(what, 0) + count
+
+
+def _range(values: Sequence[int]) -> str:
+    low, high = min(values), max(values)
+    return f"{low}" if low == high else f"{low} to {high}"

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from viper.evaluate.evaluation import model_ids
 from viper.reasoner import Reasoner
-from viper_lab.papers import zero_shot as ablations
-from viper_lab.papers.lab import Cell, Lab
-from viper_lab.papers.parts import Part
-from viper_lab.papers.plan import Plan, plan_of
+from viper.strategies.base import Components
+from viper_lab.papers import zero_shot
+from viper_lab.papers.job import LabJob, second_writer
+from viper_lab.papers.lab import Cell, Lab, Scale
+from viper_lab.papers.parts import Part, set_part, world_parts
 from viper_lab.papers.renamed_api import RENAMINGS, renamed_api
-from viper_lab.papers.result import Entry, Gain, Reproduction
-from viper_lab.papers.zero_shot import Table, entries, gains
+from viper_lab.papers.result import Reproduction
+from viper_lab.papers.tables import Results, Table, gains
 from viper_lab.papers.zero_shot_claims import Measured, judged
 
 TITLE = "Zero-shot programmers (Stanić et al. 2024)"
@@ -42,7 +42,7 @@ class Study:
 
     parts: Sequence[Part]
     grounding: Sequence[Part]
-    tables: Sequence[Table]
+    tables: Sequence[Table[Cell]]
     quick: bool
 
     @property
@@ -52,84 +52,102 @@ class Study:
 
     def cells(self) -> list[tuple[Cell, Part]]:
         """Every cell with each part it is asked about, once."""
-        cells = list(ablations.cells_asked(self.tables, self.parts))
+        cells = list(zero_shot.cells_asked(self.tables, self.parts))
         if self.renamed is not None:
             cells += [(renaming.cell, self.renamed) for renaming in RENAMINGS]
         return cells
 
-    def plan(self, lab: Lab) -> Plan:
-        """Everything that will be answered, each run once."""
-        return plan_of(lab, self.cells())
+    def reproduce(self, lab: Lab) -> Reproduction:
+        """Answer everything that is not stored yet, and judge it."""
+        results = Results(self.quick)
+        for table in self.tables:
+            results.rows += zero_shot.entries(lab, table, self.parts)
+            results.gains += gains(lab, table, self.parts)
+        renamed = None
+        if self.renamed is not None:
+            renamed = renamed_api(lab, self.renamed)
+            results.gains += renamed.gains.values()
+        measured = Measured(
+            self.parts,
+            self.grounding,
+            frozenset(table.name for table in self.tables),
+            renamed,
+            self.quick,
+        )
+        return results.judged(
+            TITLE,
+            judged(lab, measured),
+            {
+                name: model_ids(Reasoner(parts, preload=False))
+                for name, parts in lab.writers.items()
+            },
+            lab.scale.seeds,
+            samples=lab.scale.samples,
+            pool=lab.scale.pool,
+        )
 
 
 def study_of(lab: Lab, parts: Sequence[Part], *, quick: bool) -> Study:
     """The tables for these parts of the data; draws samples to see their tasks."""
-    tasks = {part.name: tasks_of(lab, part) for part in parts}
+    first = lab.scale.seeds[0]
+    tasks = {part.name: {one.task for one in lab.asked(part, first).samples} for part in parts}
     grounding = [part for part in parts if "ground" in tasks[part.name]]
-    found = [ablations.ablation(), ablations.mined_against_random()]
+    names = [part.name for part in grounding]
+    found = [zero_shot.ABLATION, zero_shot.KEPT]
     if grounding:
-        found.append(ablations.self_tuning([part.name for part in grounding]))
+        found.append(zero_shot.self_tuning(names))
     if not quick:
-        found += _more_tables(lab, tasks, [part.name for part in grounding])
+        found += _more_tables(lab, tasks, names)
     return Study(parts, grounding, found, quick)
 
 
 def _more_tables(
     lab: Lab, tasks: Mapping[str, set[str]], grounding: Sequence[str]
-) -> Iterator[Table]:
-    yield ablations.baselines({name: _baselines(found) for name, found in tasks.items()})
-    yield ablations.api_by_examples()
-    yield ablations.number_of_examples()
-    yield ablations.ways_of_mining()
-    yield ablations.trials()
-    yield ablations.shots()
-    yield ablations.temperatures()
-    yield ablations.voting()
+) -> Iterator[Table[Cell]]:
+    baselines = {
+        name: [one for task in sorted(own) for one in BASELINES.get(task, ())]
+        for name, own in tasks.items()
+    }
+    yield zero_shot.baselines(baselines)
+    yield from (zero_shot.API_BY_EXAMPLES, zero_shot.NUMBER_OF_EXAMPLES, zero_shot.MINED)
+    yield from (zero_shot.TRIALS_TABLE, zero_shot.SHOTS, zero_shot.temperatures(), zero_shot.VOTING)
     known = lab.writers["main"].hub.settings.sensitivities.get(THRESHOLD)
     if grounding and known is not None:
         middle = known.start if known.fixed is None else known.fixed
         values = [round(middle * factor, 3) for factor in (0.5, 0.75, 1.0, 1.5, 2.0)]
-        yield ablations.thresholds(THRESHOLD, values, grounding)
+        yield zero_shot.thresholds(THRESHOLD, values, grounding)
     if "second" in lab.writers:
-        yield ablations.second_writer()
+        yield zero_shot.SECOND
 
 
-def tasks_of(lab: Lab, part: Part) -> set[str]:
-    """The tasks of a part's samples."""
-    return {sample.task for sample in lab.asked(part, lab.scale.seeds[0]).samples}
+@dataclass(frozen=True)
+class ZeroShotJob(LabJob):
+    """``viper reproduce zero-shot``.
 
+    Attributes:
+        pool: labelled samples of each part and seed.
+        second: profile of another language model.
+    """
 
-def _baselines(tasks: set[str]) -> list[str]:
-    return [name for task in sorted(tasks) for name in BASELINES.get(task, ())]
+    pool: int
+    shots_split: str
+    second: str | None
 
+    def scale(self) -> Scale:
+        return replace(super().scale(), pool=self.pool)
 
-def reproduce_zero_shot(lab: Lab, study: Study) -> Reproduction:
-    """Answers everything that is not stored yet, and judges it."""
-    began = time.monotonic()
-    rows: list[Entry] = []
-    steps: list[Gain] = []
-    for table in study.tables:
-        rows += entries(lab, table, study.parts)
-        steps += gains(lab, table, study.parts)
-    renamed = None
-    if study.renamed is not None:
-        renamed = renamed_api(lab, study.renamed)
-        steps += renamed.gains.values()
-    facts = {
-        "models": {
-            name: model_ids(Reasoner(parts, preload=False)) for name, parts in lab.writers.items()
-        },
-        "seeds": list(lab.scale.seeds),
-        "samples": lab.scale.samples,
-        "pool": lab.scale.pool,
-        "quick": study.quick,
-        "seconds": round(time.monotonic() - began, 1),
-    }
-    measured = Measured(
-        study.parts,
-        study.grounding,
-        frozenset(table.name for table in study.tables),
-        renamed,
-        study.quick,
-    )
-    return Reproduction(TITLE, rows, steps, judged(lab, measured), facts)
+    def writers(self) -> dict[str, Components]:
+        main = self.options.opened().components()
+        writers = {"main": main}
+        for renaming in RENAMINGS:
+            renamed = self.options.opened(api=renaming.api).components()
+            writers[renaming.writer] = replace(renamed.with_models(llm=main.llm), hub=main.hub)
+        return writers | second_writer(self.options, self.second, main)
+
+    def study(self, lab: Lab) -> Study:
+        one = self.options
+        if one.is_world:
+            parts = world_parts(one.split or "val")
+        else:
+            parts = [set_part(one.set_name, one.root, one.split, self.shots_split)]
+        return study_of(lab, parts, quick=one.quick)

@@ -1,0 +1,143 @@
+"""A reproduction at work: profiles are opened, cells answered, reports written."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import click
+
+from viper.commands.progress import status
+from viper.errors import EXIT_FAILED, EXIT_OK
+from viper.evaluate.engines.allocator import bound_arenas
+from viper.profiles.document import known_profiles
+from viper.schema import to_json
+from viper.strategies.base import Components
+from viper_lab.papers import crew
+from viper_lab.papers.lab import Lab, Scale
+from viper_lab.papers.options import Options
+from viper_lab.papers.plan import plan_of, watching
+from viper_lab.papers.report import PAGE, as_text, write_reports
+from viper_lab.papers.result import Reproduction
+
+_LINE_EVERY_S = 20.0
+
+
+class Study(crew.Study, Protocol):
+    """What is measured."""
+
+    def reproduce(self, lab: Lab) -> Reproduction:
+        """Answer everything that is not stored yet, and judge it."""
+        ...
+
+
+@dataclass(frozen=True)
+class LabJob(ABC):
+    """A reproduction whose cells a lab answers."""
+
+    options: Options
+
+    @abstractmethod
+    def writers(self) -> Mapping[str, Components]:
+        """Return language models by name, over one set of vision models."""
+
+    @abstractmethod
+    def study(self, lab: Lab) -> Study:
+        """Return what is measured; may draw samples."""
+
+    def scale(self) -> Scale:
+        """Return how much is measured."""
+        return Scale(self.options.samples, tuple(range(self.options.seeds)))
+
+    @contextmanager
+    def lab(self) -> Iterator[Lab]:
+        """Open a lab over loaded profiles; closes all of it."""
+        bound_arenas()
+        document = to_json(self.options.opened().document)
+        lab = Lab(self.writers(), document, self.options.out, self.scale())
+        try:
+            yield lab
+        finally:
+            lab.close()
+
+    def run(self, processes: int | None) -> int:
+        """Answer, judge, write and print; the exit code.
+
+        Args:
+            processes: at work side by side; None chooses.
+        """
+        count = processes or self._processes()
+        if count > 1:  # read when torch is imported
+            os.environ.setdefault("OMP_NUM_THREADS", str(max(1, crew.cores() // count)))
+        with self.lab() as lab, hint_to_go_on():
+            with status("drawing samples, counting stored answers"):
+                study = self.study(lab)
+                plan = plan_of(lab, study.cells())
+            with watching(plan) as progress:
+                crew.answer_together(self, lab, study.cells(), progress, count)
+                found = study.reproduce(lab)
+        return shown(found, self.options)
+
+    def _processes(self) -> int:
+        """Return 2 where all models come with the package and there are two cores, else 1."""
+        models = [choice.model or "" for _, choice in self.options.opened().choices()]
+        small = all(model.startswith("embedded:") for model in models if model)
+        return min(2, crew.cores()) if small else 1
+
+
+def second_writer(options: Options, second: str | None, main: Components) -> dict[str, Components]:
+    """Return the language model that repeats the steps, over the vision models of ``main``.
+
+    Args:
+        second: its profile; None takes NAME-small, where there is such a profile.
+    """
+    beside = f"{options.profile['profile']}-small"
+    if second is None and beside in known_profiles(options.profile["state"]):
+        second = beside
+    if second is None:
+        return {}
+    return {"second": replace(options.opened(profile=second).components(), hub=main.hub)}
+
+
+@contextmanager
+def hint_to_go_on() -> Iterator[None]:
+    """Say after Ctrl-C how to go on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        click.echo("\nstopped; to go on: the same line again", err=True)
+        raise
+
+
+def teller() -> Callable[[str], None]:
+    """Return what says what is being done: all of it on a terminal, elsewhere now and then."""
+    told, when = "", -_LINE_EVERY_S
+    lock = threading.Lock()
+
+    def say(text: str) -> None:
+        nonlocal told, when
+        with lock:
+            now = time.monotonic()
+            if text == told or (not sys.stderr.isatty() and now - when < _LINE_EVERY_S):
+                return
+            told, when = text, now
+            click.echo(text, err=True)
+
+    return say
+
+
+def shown(found: Reproduction, options: Options) -> int:
+    """Write and print a reproduction; the exit code."""
+    write_reports(found, options.out)
+    text = json.dumps(found.to_json(), allow_nan=False) if options.as_json else as_text(found)
+    click.echo(text)
+    click.echo(f"{options.out / PAGE}", err=True)
+    return EXIT_FAILED if any(claim.holds is False for claim in found.claims) else EXIT_OK

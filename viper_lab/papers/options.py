@@ -1,0 +1,47 @@
+"""What every reproduction can be told: how much, of which data, by which models, into which folder.
+
+Imports next to nothing: the command line reads it for its help.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from viper.commands.options import open_profile
+
+if TYPE_CHECKING:
+    from viper.profiles.wiring import Profile
+
+
+@dataclass(frozen=True)
+class Options:
+    """See ``viper reproduce NAME --help``.
+
+    Attributes:
+        seeds: their number.
+        samples: answered under each seed, of each part.
+        set_name: of the data; ``world`` stands for what the reproduction takes of it.
+        profile: what the profile's own options say, for :func:`open_profile`.
+    """
+
+    quick: bool
+    seeds: int
+    samples: int
+    out: Path
+    set_name: str
+    root: Path | None
+    split: str | None
+    as_json: bool
+    profile: Mapping[str, Any]
+
+    @property
+    def is_world(self) -> bool:
+        """The data is the embedded world's."""
+        return self.set_name == "world"
+
+    def opened(self, **changes: str) -> Profile:
+        """Return the profile, without the examples that came with it."""
+        return open_profile({**self.profile, **changes}).without_examples()

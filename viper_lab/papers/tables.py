@@ -1,0 +1,174 @@
+"""Tables of a reproduction: cells that are answered under every seed, and the gains between them.
+
+A bench answers cells on parts of the data; what a cell and a part are is its own matter.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, Protocol, TypeVar
+
+from viper.errors import DataError
+from viper.evaluate.intervals import paired
+from viper.evaluate.row import Row
+from viper_lab.papers.result import Claim, Entry, Gain, Reproduction
+
+LEFT_OUT = "left out by --quick; run without it"
+
+
+class Seeded(Protocol):
+    """A scale, as far as tables ask for it."""
+
+    @property
+    def seeds(self) -> Sequence[int]: ...
+
+
+class Named(Protocol):
+    """A part of the data."""
+
+    @property
+    def name(self) -> str: ...
+
+
+C = TypeVar("C")
+C_in = TypeVar("C_in", contravariant=True)
+P = TypeVar("P", bound=Named)
+P_in = TypeVar("P_in", bound=Named, contravariant=True)
+
+
+class Bench(Protocol[C_in, P_in]):
+    """Answers cells, each once; what is stored is not answered again."""
+
+    @property
+    def scale(self) -> Seeded: ...
+
+    def rows(self, cell: C_in, part: P_in, seed: int) -> Sequence[Row]:
+        """Return the judged rows of a cell, one a sample."""
+        ...
+
+    def note(self, cell: C_in, part: P_in) -> str:
+        """Return what a reader of the cell must know, "" for nothing."""
+        ...
+
+
+@dataclass(frozen=True)
+class Table(Generic[C]):
+    """Cells that are compared.
+
+    Attributes:
+        name: ``table 2``.
+        cells: name of the row to the cell, in order.
+        families: names of the parts it is about; empty means all.
+        steps: pairs of row names whose gain is given.
+        trials: figure 4 instead gives each cell after 1, 2, … programs.
+    """
+
+    name: str
+    cells: Mapping[str, C]
+    families: tuple[str, ...] = ()
+    steps: Sequence[tuple[str, str]] = ()
+    trials: bool = False
+
+    def parts_of(self, row: str, parts: Sequence[P]) -> list[P]:
+        """Return the parts that a row is about."""
+        if "(" in row:  # a baseline of one family
+            return [part for part in parts if f"({part.name})" in row]
+        return [part for part in parts if not self.families or part.name in self.families]
+
+
+def chain(names: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the steps from each row to the next, and from the first to the last."""
+    return [*zip(names, names[1:], strict=False), (names[0], names[-1])]
+
+
+def entries(bench: Bench[C, P], table: Table[C], parts: Sequence[P]) -> Iterator[Entry]:
+    """Yield the rows of a table, answering what is not stored yet; empty parts are left out."""
+    for name, cell in table.cells.items():
+        for part in table.parts_of(name, parts):
+            by_seed = [bench.rows(cell, part, seed) for seed in bench.scale.seeds]
+            scores = [[row.score for row in rows] for rows in by_seed if rows]
+            if scores:
+                note = bench.note(cell, part)
+                yield Entry.of_scores(table.name, name, part.name, scores, note)
+
+
+def gains(bench: Bench[C, P], table: Table[C], parts: Sequence[P]) -> Iterator[Gain]:
+    """Yield the gains of a table's steps, part by part."""
+    for step in table.steps:
+        for part in table.parts_of(step[0], parts):
+            found = gain(bench, table, step, [part])
+            if found is not None:
+                yield found
+
+
+def gain(
+    bench: Bench[C, P], table: Table[C], step: tuple[str, str], parts: Sequence[P]
+) -> Gain | None:
+    """Return the gain of one step over some parts together; None where nothing is asked of them."""
+    before, after = (
+        [
+            row
+            for part in parts
+            for seed in bench.scale.seeds
+            for row in bench.rows(table.cells[name], part, seed)
+        ]
+        for name in step
+    )
+    if not before:
+        return None
+    family = ", ".join(part.name for part in parts)
+    return gain_of(before, after, table.name, " -> ".join(step), family)
+
+
+def gain_of(
+    before: Sequence[Row], after: Sequence[Row], table: str, name: str, family: str
+) -> Gain:
+    """Return the gain between two lists of rows, paired by sample and seed.
+
+    Samples of one picture are drawn together, and so is a sample that several seeds ask.
+
+    Raises:
+        DataError: they are not about the same samples.
+    """
+    old, new = ({(row.sample_id, row.seed): row for row in rows} for rows in (before, after))
+    alone = old.keys() ^ new.keys()
+    if alone or not len(before) == len(after) == len(old):
+        raise DataError(
+            f"{name}: {len(before)} and {len(after)} answers cannot be paired, "
+            f"{len(alone)} stand alone; remove the folder and begin anew"
+        )
+    found = paired(
+        [row.score for row in before],
+        [new[row.sample_id, row.seed].score for row in before],
+        [row.cluster or row.sample_id for row in before],
+    )
+    return Gain(table, name, family, found.difference)
+
+
+@dataclass
+class Results:
+    """What a reproduction comes to, table after table.
+
+    Attributes:
+        quick: the rest was left out.
+    """
+
+    quick: bool
+    rows: list[Entry] = field(default_factory=list)
+    gains: list[Gain] = field(default_factory=list)
+    began: float = field(default_factory=time.monotonic)
+
+    def measure(self, bench: Bench[C, P], table: Table[C], parts: Sequence[P]) -> None:
+        """Add the rows and gains of a table."""
+        self.rows += entries(bench, table, parts)
+        self.gains += gains(bench, table, parts)
+
+    def judged(
+        self, title: str, claims: Sequence[Claim], models: Any, seeds: Sequence[int], **facts: Any
+    ) -> Reproduction:
+        """Return all of it, with models, seeds, further facts and the seconds it took."""
+        known = {"models": models, "seeds": list(seeds), **facts, "quick": self.quick}
+        known["seconds"] = round(time.monotonic() - self.began, 1)
+        return Reproduction(title, self.rows, self.gains, claims, known)

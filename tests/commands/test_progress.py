@@ -13,11 +13,10 @@ ROOT = Path(__file__).parents[2]
 
 CODE = """
 from pathlib import Path
-from viper_lab.commands.reproduce_progress import watching
 from viper.evaluate.engines.runner import Running
 from viper.evaluate.row import Row
 from viper_lab.papers.lab import Step
-from viper_lab.papers.plan import Plan
+from viper_lab.papers.plan import Plan, watching
 step = Step("+ ACE [red]x[/red]", "video", 0, 1, Path("none"))
 with watching(Plan((step,), (0,))) as watcher:
     watcher.answered(step, Running(1))

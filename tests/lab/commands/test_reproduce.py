@@ -13,9 +13,8 @@ from tests.commands.test_ace import ROOT
 from tests.commands.test_bad_input import viper
 from viper.evaluate.engines.runner import Running
 from viper.evaluate.row import Row
-from viper_lab.commands.reproduce_progress import Progress, watching
 from viper_lab.papers.lab import Step
-from viper_lab.papers.plan import Plan
+from viper_lab.papers.plan import Plan, Progress, watching
 
 STEPS = tuple(
     Step(name, "video", seed, 4, Path(name), mines=name.startswith("mining"))

@@ -14,18 +14,20 @@ from viper_lab.papers.avis import (
     EVERYTHING,
     FAMILIES,
     FIXED,
+    GRAPH_TABLE,
     QUESTION_ONLY,
     UNGUIDED,
     WITHOUT,
+    Columns,
     Study,
-    entries,
-    gains,
-    graph_table,
+    columns,
+    judged,
     main_table,
+    picked,
 )
-from viper_lab.papers.avis_claims import judged, picked
 from viper_lab.papers.knowledge_part import KnowledgePart
 from viper_lab.papers.lab import Lab
+from viper_lab.papers.tables import entries, gains
 
 PART = APart("okvqa")
 
@@ -35,7 +37,8 @@ def fake(shares: dict[str, float], groups: Any = lambda number: {}) -> Lab:
 
 
 def test_every_cell_names_a_graph_or_sequence_that_there_is() -> None:
-    cells = [cell for table in (main_table(quick=False), graph_table()) for cell in table.cells]
+    tables = (main_table(quick=False), GRAPH_TABLE)
+    cells = [cell for table in tables for cell in table.cells.values()]
     for cell in cells:
         load_route(cell.options.graph or "").without(cell.options.without_actions or ())
     assert len({cell.name for cell in cells}) == len(cells) - 1  # seek stands in both
@@ -44,7 +47,11 @@ def test_every_cell_names_a_graph_or_sequence_that_there_is() -> None:
 
 def test_columns_are_those_that_something_falls_into() -> None:
     lab = fake({"seek": 0.5}, lambda number: {"hops": str(number % 4), "answerable": "no"})
-    rows = [one for one in entries(lab, main_table(quick=True), [PART]) if one.name == "seek"]
+    rows = [
+        one
+        for one in entries(Columns(lab), main_table(quick=True), columns([PART]))
+        if one.name == "seek"
+    ]
     assert [(one.family, one.n) for one in rows] == [
         ("all", 80),
         ("unanswerable", 80),
@@ -57,19 +64,19 @@ def test_columns_are_those_that_something_falls_into() -> None:
 
 def test_gains_are_paired_with_seeking() -> None:
     lab = fake({"seek": 0.5, FIXED[2].name: 0.3})
-    found = {one.name: one for one in gains(lab, main_table(quick=True), [PART])}
+    found = {one.name: one for one in gains(Columns(lab), main_table(quick=True), columns([PART]))}
     assert found[f"{FIXED[2].name} -> seek"].difference.value == pytest.approx(0.2)
     assert len(found) == 3 + len(FIXED)
 
 
 def test_claims_name_the_best_sequence() -> None:
-    study = Study.of([PART], quick=False)
+    study = Study([PART], quick=False)
     lab = fake({"seek": 0.5, FIXED[0].name: 0.45, EVERYTHING.name: 0.5, UNGUIDED.name: 0.3})
     above, everything, graph, world = judged(lab, study)
     assert everything.holds is False and "+0.0" in everything.reason
     assert above.holds is False and "fixed: seeing, 45.0: +5.0" in above.reason
     assert graph.holds is True and world.holds is None
-    above, _, graph, _ = judged(fake({"seek": 0.5}), Study.of([PART], quick=True))
+    above, _, graph, _ = judged(fake({"seek": 0.5}), Study([PART], quick=True))
     assert above.holds is True and graph.holds is None and "--quick" in graph.reason
 
 

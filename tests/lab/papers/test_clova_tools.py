@@ -11,8 +11,8 @@ from viper.tools.hub import ToolHub
 from viper.tools.models import ModelSet
 from viper.tools.settings import ToolSettings
 from viper_lab.papers import clova_tools
-from viper_lab.papers.clova_claims import Tools, _noise, _same_without, _seconds, _tools
-from viper_lab.papers.clova_tools import Outcome, ToolCourse, tool_outcome, tool_rows
+from viper_lab.papers.clova_claims import _noise, _same_without, _seconds, _tools
+from viper_lab.papers.clova_tools import Outcome, ToolCourse, Tools, tool_outcome, tool_rows
 from viper_lab.scores.concepts.asked import Asked, rows
 
 

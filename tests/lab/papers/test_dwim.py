@@ -7,7 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from tests.tuning.agent.turns import COUNT, DONE, FIND, STORE, WHOLE, code, workflow
+from tests.tuning.agent.turns import COUNT, DONE, FIND, STORE, code, workflow
+from tests.tuning.agent.turns import WHOLE as WHOLE_IMAGE
 from viper.learning.awareness import Awareness, awareness
 from viper.tuning.agent.training import TuneSettings
 from viper.tuning.agent.workflow import Workflow
@@ -17,17 +18,19 @@ from viper_lab.papers.dwim import (
     OF_A_QUESTION,
     OF_WRONG,
     RIGHT_OF_TOOLS,
-    answer_gain,
-    answer_rows,
+    WHOLE,
+    Answers,
+    Utilisation,
     awareness_rows,
+    judged,
+    right_answers,
     tool_rows,
-    utilisation_gain,
-    utilisation_rows,
+    utilisation,
 )
-from viper_lab.papers.dwim_claims import judged
-from viper_lab.papers.dwim_study import AGENTS, MASKED, SFT, UNTUNED, Agent, DwimStudy, Scale
+from viper_lab.papers.dwim_study import MASKED, SFT, UNTUNED, Agent, DwimStudy, Scale
 from viper_lab.papers.report import as_text, page
 from viper_lab.papers.result import Reproduction
+from viper_lab.papers.tables import entries, gain
 
 COUNT_OF = 40
 
@@ -53,7 +56,7 @@ class Fake:
 
 def some(share: float, manner: str) -> list[Workflow]:
     right = workflow(FIND, COUNT, STORE, DONE, manner=manner)
-    wrong = workflow(WHOLE, code("final_answer = answer", "3"), DONE, manner=manner)
+    wrong = workflow(WHOLE_IMAGE, code("final_answer = answer", "3"), DONE, manner=manner)
     count = round(share * COUNT_OF)
     return [replace(right if n < count else wrong, id=f"s{n}") for n in range(COUNT_OF)]
 
@@ -64,18 +67,21 @@ def fake(made: dict[str, float], right: dict[str, float], **more: Any) -> DwimSt
 
 def test_utilisation_says_what_was_copied() -> None:
     study = fake({"standard": 0.5, "given": 0.6, "discrepancy": 0.75}, {}, copied=0.2)
-    rows = {one.name: one for one in utilisation_rows(study)}
+    rows = {one.name: one for one in entries(Utilisation(study), utilisation(), WHOLE)}
     assert rows["standard"].figure.mean == 0.5 and rows["discrepancy"].n == 2 * COUNT_OF
     assert rows["given"].note == "20.0 % more copied the answer" and not rows["standard"].note
-    gain = utilisation_gain(study)
-    assert gain.difference.value == pytest.approx(0.25) and gain.difference.low > 0
+    found = gain(Utilisation(study), utilisation(), ("standard", "discrepancy"), WHOLE)
+    assert found is not None
+    assert found.difference.value == pytest.approx(0.25) and found.difference.low > 0
 
 
 def test_agents_are_paired_by_sample() -> None:
     study = fake({}, {UNTUNED.name: 0.5, MASKED.name: 0.75, SFT.name: 0.5})
-    rows = {one.name: one.figure.mean for one in answer_rows(study, AGENTS)}
+    rows = {one.name: one.figure.mean for one in entries(Answers(study), right_answers(), WHOLE)}
     assert rows[MASKED.name] == 0.75 and len(rows) == 9
-    assert answer_gain(study, UNTUNED, MASKED).difference.value == pytest.approx(0.25)
+    step = (UNTUNED.name, MASKED.name)
+    found = gain(Answers(study), right_answers(), step, WHOLE)
+    assert found is not None and found.difference.value == pytest.approx(0.25)
 
 
 def aware(calls: int, wrong_tool: int, wrong: int) -> list[Awareness]:

@@ -9,8 +9,8 @@ import pytest
 from tests.lab.papers.fake_study import Noted, Questions
 from viper_lab.papers.lab import Lab, Step
 from viper_lab.papers.plan import Plan, plan_of
-from viper_lab.papers.zero_shot import ACE, ablation, api_by_examples, cells_asked
-from viper_lab.papers.zero_shot_run import reproduce_zero_shot, study_of
+from viper_lab.papers.zero_shot import ABLATION, ACE, API_BY_EXAMPLES, cells_asked
+from viper_lab.papers.zero_shot_run import study_of
 
 
 @pytest.fixture
@@ -20,8 +20,8 @@ def questions(tmp_path: Path) -> Questions:
 
 def test_cells_are_counted_once_each(questions: Questions) -> None:
     with questions.lab(samples=3, pool=4, seeds=(0, 1)) as lab:
-        alone = plan_of(lab, cells_asked([ablation()], [questions.part]))
-        both = plan_of(lab, cells_asked([ablation(), api_by_examples()], [questions.part]))
+        alone = plan_of(lab, cells_asked([ABLATION], [questions.part]))
+        both = plan_of(lab, cells_asked([ABLATION, API_BY_EXAMPLES], [questions.part]))
     mined = 4 * ACE.programs
     # five cells under two seeds, and one mining run a seed
     assert (alone.cells, len(alone.steps), alone.answers) == (10, 12, 10 * 3 + 2 * mined)
@@ -35,19 +35,19 @@ def test_cells_are_counted_once_each(questions: Questions) -> None:
 
 
 def test_what_is_stored_is_counted(questions: Questions) -> None:
-    cells = list(ablation().cells.values())
+    cells = list(ABLATION.cells.values())
     with questions.lab() as lab:
         lab.rows(cells[0], questions.part, 0)
         lab.rows(cells[2], questions.part, 0)
-        plan = plan_of(lab, cells_asked([ablation()], [questions.part]))
+        plan = plan_of(lab, cells_asked([ABLATION], [questions.part]))
     assert (plan.complete, plan.missing) == (3, plan.answers - 3 - 3 - 4 * ACE.programs)
 
 
 def study(lab: Lab, questions: Questions, *, quick: bool) -> tuple[Plan, Noted, dict[str, object]]:
     found = study_of(lab, [questions.part], quick=quick)
-    plan = found.plan(lab)
+    plan = plan_of(lab, found.cells())
     lab.watcher = noted = Noted()
-    return plan, noted, reproduce_zero_shot(lab, found).to_json()
+    return plan, noted, found.reproduce(lab).to_json()
 
 
 @pytest.mark.parametrize("quick", [True, False])

@@ -62,16 +62,16 @@ def test_which_tables_are_curves() -> None:
             if table.trials else list(table.cells)
         )
         for table in (
-            zero_shot.ablation(), zero_shot.mined_against_random(), zero_shot.api_by_examples(),
-            zero_shot.number_of_examples(), zero_shot.trials(), zero_shot.shots(),
-            zero_shot.temperatures(), zero_shot.voting(), zero_shot.second_writer(),
+            zero_shot.ABLATION, zero_shot.KEPT, zero_shot.API_BY_EXAMPLES,
+            zero_shot.NUMBER_OF_EXAMPLES, zero_shot.TRIALS_TABLE, zero_shot.SHOTS,
+            zero_shot.temperatures(), zero_shot.VOTING, zero_shot.SECOND,
             zero_shot.thresholds("detector.threshold", [0.05, 0.1, 0.2], FAMILIES[:1]),
         )
     }  # fmt: skip
     found = {table: curves_of(rows_of(rows)) for table, rows in names.items()}
     assert {table: list(one.series) for table, one in found.items() if one is not None} == {
         "figure 3": ["… examples", "… by BM25"],
-        "figure 4": list(zero_shot.trials().cells),
+        "figure 4": list(zero_shot.TRIALS_TABLE.cells),
         "tables 5 and 6": ["… chosen", "… random"],
         "table 3": ["ViperGPT API", "abstract API"],
         "table 4": ["ViperGPT API", "abstract API"],

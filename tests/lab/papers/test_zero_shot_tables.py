@@ -11,36 +11,32 @@ from tests.lab.papers.fake_lab import FAMILIES, QUESTION, REFERRING, FakeLab, sh
 from viper.errors import DataError
 from viper.evaluate.row import Row
 from viper_lab.papers import zero_shot
-from viper_lab.papers.lab import Lab
-from viper_lab.papers.slugs import slug
+from viper_lab.papers.lab import Cell, Lab, slug
+from viper_lab.papers.tables import Table, gain_of, gains
 from viper_lab.papers.zero_shot import (
     STEPS,
     TRIALS,
-    Table,
     after,
     cells_asked,
     entries,
-    gain_of,
-    gains,
-    parts_of,
 )
 
 
-def all_tables() -> list[Table]:
+def all_tables() -> list[Table[Cell]]:
     return [
-        zero_shot.ablation(),
-        zero_shot.mined_against_random(),
+        zero_shot.ABLATION,
+        zero_shot.KEPT,
         zero_shot.self_tuning(["referring"]),
         zero_shot.baselines({"referring": ["detector"], "question": ["vqa", "llm"]}),
-        zero_shot.api_by_examples(),
-        zero_shot.number_of_examples(),
-        zero_shot.ways_of_mining(),
-        zero_shot.trials(),
-        zero_shot.shots(),
+        zero_shot.API_BY_EXAMPLES,
+        zero_shot.NUMBER_OF_EXAMPLES,
+        zero_shot.MINED,
+        zero_shot.TRIALS_TABLE,
+        zero_shot.SHOTS,
         zero_shot.temperatures(),
-        zero_shot.voting(),
+        zero_shot.VOTING,
         zero_shot.thresholds("detector.threshold", [0.2, 0.4], ["referring"]),
-        zero_shot.second_writer(),
+        zero_shot.SECOND,
     ]
 
 
@@ -67,14 +63,14 @@ def test_each_row_of_table_2_changes_one_thing() -> None:
 
 def test_rows_are_about_the_families_of_their_table() -> None:
     baselines = zero_shot.baselines({"referring": ["detector"], "question": ["vqa"]})
-    assert parts_of(baselines, "vqa (question)", FAMILIES) == [QUESTION]
-    assert parts_of(baselines, "zero-shot", FAMILIES) == list(FAMILIES)
+    assert baselines.parts_of("vqa (question)", FAMILIES) == [QUESTION]
+    assert baselines.parts_of("zero-shot", FAMILIES) == list(FAMILIES)
     thresholds = zero_shot.thresholds("detector.threshold", [0.2], ["referring"])
-    assert parts_of(thresholds, next(iter(thresholds.cells)), FAMILIES) == [REFERRING]
+    assert thresholds.parts_of(next(iter(thresholds.cells)), FAMILIES) == [REFERRING]
 
 
 def test_a_cell_of_several_tables_is_asked_once() -> None:
-    tables = [zero_shot.ablation(), zero_shot.mined_against_random(), zero_shot.api_by_examples()]
+    tables = [zero_shot.ABLATION, zero_shot.KEPT, zero_shot.API_BY_EXAMPLES]
     found = [(cell.name, part.name) for cell, part in cells_asked(tables, FAMILIES)]
     # 5 steps, those kept at random, and the ViperGPT API with examples
     assert len(found) == len(set(found)) == (5 + 1 + 1) * 3
@@ -83,7 +79,7 @@ def test_a_cell_of_several_tables_is_asked_once() -> None:
 def test_entries_have_mean_and_deviation_over_seeds() -> None:
     score = share({})
     lab = FakeLab(lambda cell, part, seed, n: 1.0 if seed == 0 else score(cell, part, seed, n))
-    rows = list(entries(cast(Lab, lab), zero_shot.ablation(), FAMILIES))
+    rows = list(entries(cast(Lab, lab), zero_shot.ABLATION, FAMILIES))
     assert len(rows) == 15
     first = rows[0]
     assert (first.table, first.name, first.family, first.n) == (
@@ -96,7 +92,7 @@ def test_entries_have_mean_and_deviation_over_seeds() -> None:
 
 def test_gains_are_given_by_family() -> None:
     lab = FakeLab(share({"ViperGPT API": 0.25, "+ abstract API @ question": 0.75}))
-    found = list(gains(cast(Lab, lab), zero_shot.ablation(), FAMILIES))
+    found = list(gains(cast(Lab, lab), zero_shot.ABLATION, FAMILIES))
     by_name = {(one.name, one.family): one.difference for one in found}
     assert len(by_name) == 5 * 3
     assert by_name["ViperGPT API -> + abstract API", "question"].value == 0.5
@@ -157,7 +153,7 @@ def test_scores_after_so_many_programs_leave_runs_by_tuning_free() -> None:
 
 def test_figure_4_has_a_row_for_each_number_of_programs() -> None:
     lab = FakeLab(lambda *_: 1.0, samples=4, corrections=lambda _, n: ("first", *["debug"] * n))
-    found = list(entries(cast(Lab, lab), zero_shot.trials(), [REFERRING]))
+    found = list(entries(cast(Lab, lab), zero_shot.TRIALS_TABLE, [REFERRING]))
     means = {row.name: row.figure.mean for row in found}
     assert means["from scratch, 1 program"] == 0.25
     assert means["feedback, 3 programs"] == 0.75

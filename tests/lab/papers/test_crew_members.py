@@ -1,0 +1,114 @@
+"""Further processes of a reproduction, with fake models: what they tell, how they end."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from multiprocessing import Pipe, active_children
+from pathlib import Path
+
+import pytest
+
+from tests.commands.test_ace import ROOT
+from tests.commands.test_bad_input import viper
+from tests.evaluate.fake_backends import a_set
+from tests.lab.papers.fake_study import FilePart, Questions
+from viper.evaluate.engines.runner import Running
+from viper.evaluate.row import Row
+from viper_lab.papers.crew import Told, members
+from viper_lab.papers.lab import Cell, Lab, Step
+from viper_lab.papers.parts import Part
+from viper_lab.papers.plan import Plan, Progress, plan_of
+from viper_lab.papers.zero_shot import ABLATION, cells_asked
+
+STEP = Step("+ ACE", "video", 1, 4, Path("ace"))
+
+
+@pytest.fixture
+def arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """A small reproduction; its processes find the fake models."""
+    _, profile = a_set(tmp_path / "set", 2)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    yield [
+        *("reproduce", "zero-shot", "--quick", "--samples", "2", "--seeds", "1", "--pool", "2"),
+        *("--profile", str(profile), "--out", str(tmp_path / "out")),
+    ]
+
+
+class OneLab:
+    """Opens the lab of a small study in a process of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def lab(self) -> AbstractContextManager[Lab]:
+        return Questions(self._folder).lab(seeds=(0, 1))
+
+    def study(self, lab: Lab) -> Asked:
+        return Asked(Questions(self._folder).part)
+
+
+class Asked:
+    def __init__(self, part: FilePart) -> None:
+        self._part = part
+
+    def cells(self) -> list[tuple[Cell, Part]]:
+        return cells_asked([ABLATION], [self._part])
+
+
+def test_a_member_tells_what_it_answers() -> None:
+    receiver, sender = Pipe(duplex=False)
+    told = Told(sender)
+    told.finished(Step("stored", "video", 0, 4, Path("stored")), [Row("a", 0, 1.0)])
+    for _ in range(4):
+        told.answered(STEP, Running(4))
+    told.finished(STEP, [Row("a", 0, 1.0), Row("b", 0, 0.5)])
+    sender.close()
+    events = [receiver.recv() for _ in range(5)]
+    assert events == [(STEP, None)] * 4 + [(STEP, 0.75)]
+    with pytest.raises(EOFError):
+        receiver.recv()
+
+
+def test_what_it_tells_counts(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    job = OneLab(tmp_path)
+    with job.lab() as lab:
+        plan = plan_of(lab, job.study(lab).cells())
+    with members(1, job, Progress(plan)) as wait:
+        wait()
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == len(set(lines)) == len(plan.steps) == 12
+    assert "mean" in lines[0] and "[12/12]" in lines[-1]
+    with job.lab() as lab:
+        assert plan_of(lab, job.study(lab).cells()).missing == 0
+
+
+def test_two_processes_answer_everything_once(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, err = viper(capsys, *arguments, "--processes", "2")
+    lines = [line for line in err.splitlines() if line.startswith("[")]
+    steps = {line.partition("] ")[2].partition(", mean")[0] for line in lines}
+    assert code in (0, 1) and len(lines) == len(steps) == 23 and "[23/23]" in err
+
+
+def test_a_member_ends_with_who_started_it(arguments: list[str]) -> None:
+    """What it inherits from them, standard error, is closed when the last of them has ended."""
+    line = [sys.executable, "-m", "viper", *arguments, "--processes", "2"]
+    with subprocess.Popen(line, stderr=subprocess.PIPE, text=True) as found:
+        assert found.stderr is not None
+        while not found.stderr.readline().startswith("["):
+            assert found.poll() is None
+        found.kill()
+        found.communicate(timeout=120)
+
+
+def test_members_are_ended_with_the_block(tmp_path: Path) -> None:
+    began = active_children()
+    job = OneLab(tmp_path)
+    with pytest.raises(KeyboardInterrupt), members(2, job, Progress(Plan((), ()))):
+        running = [one for one in active_children() if one not in began]
+        raise KeyboardInterrupt
+    assert len(running) == 2 and not any(one.is_alive() for one in running)

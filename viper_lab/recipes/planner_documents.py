@@ -22,7 +22,6 @@ from viper.prompting.compact import (
 from viper.prompting.plans import compact_plan_asked, compact_wrong_plan, numbered
 from viper_lab.recipes.writer_documents import (
     FAMILY_SHARES,
-    TASKS,
     DocumentOptions,
     Piece,
     annotated,
@@ -37,6 +36,7 @@ from viper_lab.recipes.writer_words import made_up_lexicon
 from viper_lab.world.queries.annotate import rename
 from viper_lab.world.queries.habits import Habits, draw_habits
 from viper_lab.world.queries.lexicon import WORLD, Lexicon
+from viper_lab.world.queries.meaning import TASK_OF_FAMILY
 from viper_lab.world.queries.plan_wordings import plan_steps, wrong_plan
 from viper_lab.world.queries.sample import TextSample
 from viper_lab.world.queries.texts import vague_text_sample
@@ -101,7 +101,7 @@ def _with_plans(
     random: Random, family: str, samples: list[TextSample], with_wrong: bool
 ) -> Iterator[Piece]:
     """Correct plans are learned, each after those before it; wrong ones are read only."""
-    task = TASKS[family]
+    task = TASK_OF_FAMILY[family]
     right, wrong = list(samples), list[tuple[TextSample, tuple[Sequence[str], str]]]()
     if with_wrong:
         # As in prompts, wrong plans come last, before the query.
@@ -129,7 +129,7 @@ def _planned(random: Random, task: str, sample: TextSample) -> Iterator[Piece]:
 def _with_programs(
     random: Random, options: PlanDocuments, family: str, samples: list[TextSample]
 ) -> list[Piece]:
-    task = TASKS[family]
+    task = TASK_OF_FAMILY[family]
     entries = listed_entries("abstract", task)
     programs = [annotated(sample) for sample in samples]
     shown = header_entries(random, options.written, entries, programs)

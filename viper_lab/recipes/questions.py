@@ -6,8 +6,9 @@ Answers are one or two words; a caption is a phrase or a list of phrases.
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -33,52 +34,12 @@ class Asked(NamedTuple):
     about: str
 
 
-WORD_QUESTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "colour": (
-            "what color is {this}?",
-            "what colour is {this}?",
-            "which color is {this}?",
-            "what is the color of {this}?",
-            "what is its color?",
-            "what color does {this} have?",
-        ),
-        "material": (
-            "what material is {this}?",
-            "what is {this} made of?",
-            "what material is {this} made of?",
-            "which material is {this} made of?",
-            "what is the material of {this}?",
-            "is {this} metal or rubber?",
-            "is {this} made of metal or rubber?",
-            "what is it made of?",
-        ),
-        "size": (
-            "is {this} big or small?",
-            "how big is {this}?",
-            "what size is {this}?",
-            "what is the size of {this}?",
-            "is {this} small or big?",
-        ),
-        "shape": (
-            "what shape is {this}?",
-            "what is the shape of {this}?",
-            "which shape is {this}?",
-            "what is {this}?",
-            "what kind of object is {this}?",
-            "what kind of thing is {this}?",
-            "what object is {this}?",
-            "what shape does {this} have?",
-        ),
-    }
-)
+_QUESTIONS = tomllib.loads(Path(__file__).with_name("questions.toml").read_text("utf-8"))
+
+WORD_QUESTIONS: Mapping[str, Sequence[str]] = _QUESTIONS["words"]
 """Questions whose answer is the object's word of a family; ``{this}`` is what is asked about."""
 
-YES_NO_QUESTIONS = (
-    "is {this} {word}?",
-    "is this {word}?",
-    "is it {word}?",
-)
+YES_NO_QUESTIONS: Sequence[str] = _QUESTIONS["others"]["yes_no"]
 
 
 def about_object(

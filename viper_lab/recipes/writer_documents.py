@@ -30,9 +30,9 @@ from viper_lab.recipes.writer_words import made_up_lexicon, made_up_names
 from viper_lab.world.queries.annotate import annotate, rename, strip_comments
 from viper_lab.world.queries.habits import draw_habits
 from viper_lab.world.queries.lexicon import WORLD, Lexicon
+from viper_lab.world.queries.meaning import SHARES, TASK_OF_FAMILY
 from viper_lab.world.queries.sample import SelectionSample, TextSample
 from viper_lab.world.queries.texts import (
-    TYPE_WEIGHTS,
     selection_sample,
     text_sample,
     vague_text_sample,
@@ -40,7 +40,6 @@ from viper_lab.world.queries.texts import (
 from viper_lab.world.queries.vague import WEIGHTS as VAGUE_SORTS
 
 FAMILY_SHARES: Mapping[str, float] = {"referring": 0.40, "question": 0.40, "video": 0.20}
-TASKS: Mapping[str, str] = {"referring": "ground", "question": "question", "video": "choice"}
 
 FAILURES: Sequence[tuple[str, str]] = (
     ("runtime", "IndexError: list index out of range"),
@@ -142,7 +141,7 @@ def program_document(random: Random, options: DocumentOptions) -> list[Piece]:
     lexicon = made_up_lexicon(random) if random.random() < options.made_up_nouns else WORLD
     samples, bare = _samples_and_bare(random, options, family, api, lexicon)
     listed = "vipergpt+abstract" if api == "abstract" and random.random() < 0.1 else api
-    entries = listed_entries(listed, TASKS[family])
+    entries = listed_entries(listed, TASK_OF_FAMILY[family])
     programs = [_annotated(sample.program, entries) for sample in samples]
     shown = header_entries(random, options, entries, programs)
     mapping = name_mapping(random, options, [entry.name for entry in entries])
@@ -152,7 +151,7 @@ def program_document(random: Random, options: DocumentOptions) -> list[Piece]:
     for place, (sample, program) in enumerate(zip(samples, programs, strict=True)):
         text = varied(random, sample.text)
         failure = compact_failure(*random.choice(FAILURES)) if place == failed else ""
-        query = compact_asked(TASKS[family], text, sample.options, failure)
+        query = compact_asked(TASK_OF_FAMILY[family], text, sample.options, failure)
         written = strip_comments(program) if place < bare else program
         solved = compact_program(rename(written, mapping)) + END_OF_PROGRAM
         pieces += [Piece(query, learned=False), Piece(solved, learned=place >= bare)]
@@ -261,7 +260,7 @@ def evened_sample(random: Random, family: str, api: str, lexicon: Lexicon) -> Te
     """A query; common types are thinned, so that rare ones are learned as well."""
     while True:
         sample = text_sample(random, family=family, api=api, lexicon=lexicon)
-        if random.random() < (_RARE / TYPE_WEIGHTS[family][sample.query_type]) ** 0.5:
+        if random.random() < (_RARE / SHARES[family][sample.query_type]) ** 0.5:
             return sample
 
 

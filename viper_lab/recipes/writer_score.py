@@ -21,7 +21,6 @@ from viper.models.llm.protocol import LLM, Sampling
 from viper.prompting.compact import END_OF_PROGRAM, compact_document, compact_selection
 from viper.schema import Example
 from viper_lab.recipes.writer_documents import (
-    TASKS,
     annotated,
     listed_entries,
     names_called,
@@ -31,6 +30,7 @@ from viper_lab.recipes.writer_words import made_up_lexicon, made_up_names, plain
 from viper_lab.world.queries.annotate import rename
 from viper_lab.world.queries.habits import Habits, draw_habits
 from viper_lab.world.queries.lexicon import WORLD
+from viper_lab.world.queries.meaning import TASK_OF_FAMILY
 from viper_lab.world.queries.sample import TextSample
 from viper_lab.world.queries.texts import (
     FAMILY_WEIGHTS,
@@ -210,7 +210,7 @@ def _found(wanted: Sequence[str], there: Counter[str]) -> Iterator[bool]:
 
 def _trial(condition: Condition, random: Random) -> Trial:
     family = random.choices(tuple(FAMILY_WEIGHTS), tuple(FAMILY_WEIGHTS.values()))[0]
-    entries = listed_entries(condition.api, TASKS[family])
+    entries = listed_entries(condition.api, TASK_OF_FAMILY[family])
     lexicon = made_up_lexicon(random, test=True) if condition.made_up_nouns else WORLD
     drawn: Mapping[str, Any] = {"family": family, "api": condition.api, "lexicon": lexicon}
     if condition.vague:

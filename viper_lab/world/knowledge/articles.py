@@ -7,32 +7,10 @@ from dataclasses import dataclass
 from random import Random
 
 from viper_lab.world.knowledge.catalogue import Catalogue
-from viper_lab.world.knowledge.facts import RELATIONS, value_of
+from viper_lab.world.knowledge.facts import RELATIONS, SAID_BESIDE, value_of
 
 LEFT_OUT = 0.1
 """Share of the facts that no text tells: questions about them have no answer."""
-
-_FILLING = (
-    "many people like it.",
-    "visitors ask for it often.",
-    "not much else is known.",
-    "it was shown at the fair.",
-    "a copy stands in the hall.",
-    "old letters speak of it.",
-    "it is talked about in every inn.",
-    "there are songs about it.",
-)
-_GOSSIP = (
-    "a friend of mine has seen # and * on the same day.",
-    "# is often taken for *.",
-    "people who like # like * too.",
-    "some say that # is better than *.",
-)
-_COLOUR_WORDS = (
-    "people of @ call # *.",
-    "in @ * is the word for #.",
-    "* is what they say for # in @.",
-)
 
 
 @dataclass(frozen=True)
@@ -79,13 +57,15 @@ def articles(
     random = Random(f"articles {catalogue.split} {catalogue.seed}")
     found = [_article(catalogue, kind, name, untold, random) for kind, name in things(catalogue)]
     for (place, colour), word in catalogue.colour_words.items():
-        said = random.choice(_COLOUR_WORDS).replace("#", colour).replace("*", word)
+        said = random.choice(SAID_BESIDE["colour_words"]).replace("#", colour).replace("*", word)
         found.append(Article(f"the words of {place}", said.replace("@", place), place))
     names = [name for _, name in things(catalogue)]
     for _ in range(gossip):
         one, other = random.sample(names, 2)
-        said = random.choice(_GOSSIP).replace("#", one).replace("*", other)
-        found.append(Article(f"{one} and {other}", f"{said} {random.choice(_FILLING)}"))
+        said = random.choice(SAID_BESIDE["gossip"]).replace("#", one).replace("*", other)
+        found.append(
+            Article(f"{one} and {other}", f"{said} {random.choice(SAID_BESIDE['filling'])}")
+        )
     random.shuffle(found)
     return found
 
@@ -107,5 +87,5 @@ def _article(
     if kind == "design" and catalogue.design(name).mark:
         sentences.append(f"{name} bears the mark {catalogue.design(name).mark}.")
     random.shuffle(sentences)
-    sentences.insert(random.randint(0, len(sentences)), random.choice(_FILLING))
+    sentences.insert(random.randint(0, len(sentences)), random.choice(SAID_BESIDE["filling"]))
     return Article(name, " ".join(sentences), name)

@@ -5,8 +5,10 @@ A relation leads from a thing to a name or a number; a chain of them is a questi
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from viper_lab.world.knowledge.catalogue import Catalogue
 
@@ -26,103 +28,19 @@ class Relation:
 
     of: str
     question: str
-    statements: tuple[str, ...]
+    statements: Sequence[str]
     told: str
     leads_to: str = ""
     noun: str = ""
 
 
+_FACTS = tomllib.loads(Path(__file__).with_name("facts.toml").read_text("utf-8"))
+
 RELATIONS: Mapping[str, Relation] = {
-    "maker": Relation(
-        "design",
-        "who makes #?",
-        ("# is made by *.", "* makes #.", "# comes from the workshop of *."),
-        "the maker of # is *",
-        "maker",
-        "the maker of #",
-    ),
-    "price": Relation(
-        "design",
-        "how many coins does # cost?",
-        ("# costs * coins.", "one pays * coins for #.", "the price of # is * coins."),
-        "# costs * coins",
-    ),
-    "year": Relation(
-        "design",
-        "in which year was # designed?",
-        ("# was designed in *.", "the design of # is from *.", "# was first drawn in *."),
-        "# was designed in *",
-    ),
-    "designer": Relation(
-        "design",
-        "who designed #?",
-        ("# was designed by *.", "* drew #.", "the designer of # is *."),
-        "# was designed by *",
-    ),
-    "founded": Relation(
-        "maker",
-        "in which year was # founded?",
-        ("# was founded in *.", "the house of # opened in *.", "# has been at work since *."),
-        "# was founded in *",
-    ),
-    "founder": Relation(
-        "maker",
-        "who founded #?",
-        ("# was founded by *.", "* founded #.", "the founder of # was *."),
-        "# was founded by *",
-    ),
-    "town": Relation(
-        "maker",
-        "in which town is #?",
-        ("# is in the town of *.", "# works in *.", "the workshop of # stands in *."),
-        "# is in *",
-        "place",
-        "the town of #",
-    ),
-    "region": Relation(
-        "place",
-        "in which region is #?",
-        ("# lies in the region of *.", "# belongs to *.", "# is a town of *."),
-        "# is in the region of *",
-    ),
-    "river": Relation(
-        "place",
-        "which river flows through #?",
-        ("the river * flows through #.", "# lies on the river *.", "# was built on the *."),
-        "the river * flows through #",
-    ),
-    "mayor": Relation(
-        "place",
-        "who is the mayor of #?",
-        ("the mayor of # is *.", "* is mayor of #.", "# is led by *."),
-        "the mayor of # is *",
-    ),
-    "taker": Relation(
-        "work",
-        "who took #?",
-        ("# was taken by *.", "* took #.", "# is a picture by *."),
-        "# was taken by *",
-    ),
-    "taken": Relation(
-        "work",
-        "in which year was # taken?",
-        ("# was taken in *.", "# is from the year *.", "the camera saw # in *."),
-        "# was taken in *",
-    ),
+    name: Relation(**relation) for name, relation in _FACTS["relations"].items()
 }
 
-CHAINS: Sequence[tuple[str, ...]] = (
-    ("maker",),
-    ("price",),
-    ("year",),
-    ("designer",),
-    ("maker", "founded"),
-    ("maker", "founder"),
-    ("maker", "town"),
-    ("maker", "town", "region"),
-    ("maker", "town", "river"),
-    ("maker", "town", "mayor"),
-)
+CHAINS: Sequence[tuple[str, ...]] = [tuple(chain) for chain in _FACTS["asked"]["chains"]]
 """What is asked about a design: one to three hops."""
 
 
@@ -139,18 +57,11 @@ def value_of(catalogue: Catalogue, thing: str, relation: str) -> str:
     return str(getattr(entry, field))
 
 
-COMMON: Mapping[str, Mapping[str, str]] = {
-    "how many corners does a # have?": {
-        "cube": "8", "ball": "0", "cylinder": "0", "cone": "1", "ring": "0",
-    },
-    "how many flat sides does a # have?": {
-        "cube": "6", "ball": "0", "cylinder": "2", "cone": "1", "ring": "0",
-    },
-    "can a # roll?": {
-        "cube": "no", "ball": "yes", "cylinder": "yes", "cone": "yes", "ring": "yes",
-    },
-}  # fmt: skip
+COMMON: Mapping[str, Mapping[str, str]] = _FACTS["common"]
 """What everybody knows of shapes: no text tells it."""
+
+SAID_BESIDE: Mapping[str, Sequence[str]] = _FACTS["articles"]
+"""What articles say beside facts: ``filling``, ``gossip`` and ``colour_words``."""
 
 
 def followed(catalogue: Catalogue, thing: str, chain: Sequence[str]) -> list[tuple[str, str, str]]:

@@ -7,14 +7,14 @@ answer; what is *about the old* does neither, in pictures where a concept stands
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from random import Random
 from typing import Literal
 
 from viper_lab.world.places import ScenePlace, random_place
 from viper_lab.world.queries import compositional, referring
 from viper_lab.world.queries.lexicon import NoSuchNounError
-from viper_lab.world.queries.meaning import SELECTIONS, Meaning
+from viper_lab.world.queries.meaning import RESERVED_SHARES, SELECTIONS, Meaning
 from viper_lab.world.queries.plans import gold_plan
 from viper_lab.world.queries.programs import gold_program
 from viper_lab.world.queries.reserved_nouns import ReservedNouns
@@ -25,27 +25,6 @@ from viper_lab.world.reserved import CONCEPTS
 
 About = Literal["new", "old"]
 
-REFERRING: Mapping[str, float] = {
-    "unique": 0.3,
-    "extreme": 0.2,
-    "nth": 0.05,
-    "biggest": 0.05,
-    "closest": 0.15,
-    "region": 0.15,
-    "region_extreme": 0.1,
-}
-"""How often each sort of expression is asked."""
-
-QUESTIONS: Mapping[str, float] = {
-    "attribute": 0.34,
-    "count": 0.2,
-    "choose": 0.08,
-    "verify": 0.1,
-    "count_filter": 0.08,
-    "count_region": 0.08,
-    "exists_region": 0.12,
-}
-"""How often each sort of question is asked."""
 
 _ABSENT = 0.12
 """How often a picture that is asked for the number of the new does not show it."""
@@ -83,7 +62,7 @@ def generate_about_reserved(
 def _drawn(each: Wanted, about: About, random: Random) -> TaskSample:
     assert each.concept is not None
     family = "referring" if random.random() < 0.5 else "question"
-    weights = REFERRING if family == "referring" else QUESTIONS
+    weights = RESERVED_SHARES[family]
     type_ = random.choices(tuple(weights), tuple(weights.values()))[0]
     absent = about == "new" and type_ == "count" and random.random() < _ABSENT
     reply = random.choice(("yes", "no"))

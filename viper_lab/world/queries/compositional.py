@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from random import Random
 
 from viper_lab.world.queries.lexicon import Nouns, head
-from viper_lab.world.queries.meaning import Meaning
+from viper_lab.world.queries.meaning import SHARES, Meaning
 from viper_lab.world.queries.selections import (
     PROPERTY_FAMILIES,
     draw_anchor,
@@ -27,37 +27,10 @@ from viper_lab.world.queries.wording import (
 
 TEMPLATES, QUESTION_TEMPLATES = read_templates("compositional"), read_templates("vague_questions")
 
-WEIGHTS: Mapping[str, float] = {
-    "attribute": 0.31,
-    "choose": 0.11,
-    "count": 0.07,
-    "count_region": 0.10,
-    "count_filter": 0.06,
-    "count_sum": 0.05,
-    "difference": 0.04,
-    "more_of": 0.05,
-    "which_farther": 0.08,
-    "verify": 0.04,
-    "same": 0.04,
-    "exists_region": 0.03,
-    "more_than": 0.02,
-}
-"""How often each type is asked; the last four, answered by yes or no, stay under a fifth."""
-
+WEIGHTS = SHARES["question"]
 YES_NO = frozenset({"verify", "same", "exists_region", "more_than", "several"})
 
-SELECTION_WEIGHTS: Mapping[str, float] = {
-    "unique": 0.14,
-    "extreme": 0.24,
-    "nth": 0.16,
-    "middle": 0.05,
-    "closest": 0.14,
-    "farthest_from": 0.05,
-    "region": 0.10,
-    "region_extreme": 0.05,
-    "between": 0.03,
-    "biggest": 0.04,
-}
+SELECTION_WEIGHTS = SHARES["asked_of"]
 """Which object an attribute is asked of."""
 
 ATTRIBUTES = ("color", "shape", "material", "size")

@@ -21,10 +21,9 @@ from viper_lab.world.queries import compositional, referring, temporal, vague
 from viper_lab.world.queries.clip_truth import DEED_KINDS, ClipTruth
 from viper_lab.world.queries.habits import Habits
 from viper_lab.world.queries.lexicon import NoSuchNounError, head, is_general
-from viper_lab.world.queries.meaning import FAMILIES, SELECTIONS, Meaning, steps
+from viper_lab.world.queries.meaning import FAMILIES, SELECTIONS, SHARES, Meaning, steps
 from viper_lab.world.queries.sample import WorldSample
 from viper_lab.world.queries.scene_nouns import SceneNouns
-from viper_lab.world.queries.texts import TYPE_WEIGHTS
 from viper_lab.world.queries.truth import SceneTruth, UnanswerableError
 from viper_lab.world.render import render_scene
 from viper_lab.world.scene import ClipEvent
@@ -141,8 +140,7 @@ VAGUE = "vague "
 def _sorts(asked: Asked, random: Random) -> Iterator[str]:
     """Query types and sorts of vague queries in their proportions, also in short runs."""
     weights = {
-        type_: (1 - asked.vague_share) * weight
-        for type_, weight in TYPE_WEIGHTS[asked.family].items()
+        type_: (1 - asked.vague_share) * weight for type_, weight in SHARES[asked.family].items()
     }
     if asked.vague_share:
         for sort, weight in vague.WEIGHTS[asked.family].items():

@@ -8,8 +8,10 @@ others (what color is it?). Kinds are noun phrases in the singular: ``red cube``
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, Union
 
 Family = Literal["referring", "question", "video"]
@@ -21,21 +23,17 @@ TASK_OF_FAMILY: Mapping[str, str] = {
     "video": "choice",
 }
 
-SELECTIONS = (
-    "unique",
-    "extreme",
-    "nth",
-    "middle",
-    "closest",
-    "farthest_from",
-    "region",
-    "region_extreme",
-    "filtered_extreme",
-    "same_color",
-    "between",
-    "biggest",
-    "near_pair",
-)
+_TYPES = tomllib.loads(Path(__file__).with_name("types.toml").read_text("utf-8"))
+
+SHARES: Mapping[str, Mapping[str, float]] = {
+    family: _TYPES[family] for family in (*FAMILIES, "asked_of", "pairs")
+}
+"""How often each type is drawn: in a family, as what a question is asked of, of pairs."""
+
+VAGUE_SHARES: Mapping[str, Mapping[str, float]] = _TYPES["vague"]
+RESERVED_SHARES: Mapping[str, Mapping[str, float]] = _TYPES["reserved"]
+
+SELECTIONS = tuple(SHARES["referring"])
 """Types that denote one object of a scene."""
 
 SlotValue = Union[str, int, "Meaning"]
@@ -73,50 +71,12 @@ class Meaning:
         return cls(str(record["type"]), slots)
 
 
-_OWN_STEPS = {
-    "unique": 1,
-    "extreme": 2,
-    "nth": 2,
-    "middle": 2,
-    "biggest": 2,
-    "closest": 1,
-    "farthest_from": 1,
-    "region": 1,
-    "same_color": 2,
-    "region_extreme": 2,
-    "filtered_extreme": 3,
-    "between": 1,
-    "near_pair": 2,
-    "count": 1,
-    "count_filter": 2,
-    "count_region": 1,
-    "count_sum": 2,
-    "difference": 2,
-    "more_of": 2,
-    "more_than": 2,
-    "exists_region": 1,
-    "several": 1,
-    "which_farther": 1,
-    "same": 1,
-    "do_first": 2,
-    "do_last": 2,
-    "which_first": 2,
-    "which_last": 2,
-    "do_after": 2,
-    "do_before": 2,
-    "happens_after": 2,
-    "happens_before": 2,
-    "which_after": 2,
-    "which_before": 2,
-}
-
-
 def steps(meaning: Meaning) -> int:
     """How many things have to be found, ordered or filtered one after another.
 
     A question about one object's attribute counts the steps to the object: a
     model that answers plain questions could do the rest in one go.
     """
-    own = _OWN_STEPS.get(meaning.type, 0)
+    own = _TYPES["steps"].get(meaning.type, 0)
     nested = sum(steps(value) for value in meaning.slots.values() if isinstance(value, Meaning))
     return max(1, own + nested)

@@ -14,6 +14,7 @@ from random import Random
 from viper.prompting.plans import numbered
 from viper_lab.world.places import ScenePlace, random_place
 from viper_lab.world.queries.lexicon import NoSuchNounError
+from viper_lab.world.queries.meaning import SHARES
 from viper_lab.world.queries.reserved_nouns import concept_kind
 from viper_lab.world.queries.scene_nouns import SceneNouns
 from viper_lab.world.queries.scene_words import SceneWords
@@ -24,16 +25,7 @@ TEMPLATES = read_templates("pairs")
 
 NUMBERS = ("no", "one", "two", "three", "four")
 
-WEIGHTS: Mapping[str, float] = {
-    "one_and_other": 0.22,
-    "more": 0.2,
-    "same_number": 0.14,
-    "both": 0.12,
-    "neither": 0.08,
-    "exactly_one": 0.1,
-    "total": 0.14,
-}
-"""How often each type is stated."""
+WEIGHTS = SHARES["pairs"]
 
 _TRIES = 40
 """Statements tried about one pair of pictures before another pair is taken."""

@@ -2,30 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from random import Random
 
 from viper_lab.world.queries.lexicon import Nouns
-from viper_lab.world.queries.meaning import Meaning
+from viper_lab.world.queries.meaning import SHARES, Meaning
 from viper_lab.world.queries.selections import draw_selection, say_selection
 from viper_lab.world.queries.wording import read_templates
 
-WEIGHTS: Mapping[str, float] = {
-    "unique": 0.16,
-    "extreme": 0.16,
-    "nth": 0.13,
-    "middle": 0.05,
-    "closest": 0.12,
-    "farthest_from": 0.05,
-    "region": 0.11,
-    "region_extreme": 0.06,
-    "filtered_extreme": 0.05,
-    "same_color": 0.03,
-    "between": 0.03,
-    "biggest": 0.03,
-    "near_pair": 0.02,
-}
-"""How often each type is asked; one-step ones stay under a quarter."""
+WEIGHTS = SHARES["referring"]
 
 FRAME = read_templates("referring")["frame"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from random import Random
 
 from viper_lab.world.queries.lexicon import Nouns, head, is_general
@@ -12,6 +12,8 @@ from viper_lab.world.queries.wording import (
     ORDINALS,
     RELATIONS,
     SIDES,
+    VAGUE_EXTENTS,
+    VAGUE_RELATIONS,
     Templates,
     a,
     plural,
@@ -19,16 +21,6 @@ from viper_lab.world.queries.wording import (
 )
 
 TEMPLATES, SELECTION_TEMPLATES = read_templates("selections"), read_templates("vague_selections")
-
-RELATION_WORDS: Mapping[str, tuple[str, ...]] = {
-    "before": ("before", "ahead of"),
-    "after": ("after", "past"),
-}
-
-LARGE_WORDS: Mapping[str, tuple[str, ...]] = {
-    "biggest": ("large",),
-    "smallest": ("little",),
-}
 
 
 _Draw = Callable[[Nouns, Random, bool | None, Collection[str]], Meaning]
@@ -57,10 +49,10 @@ def _templates(meaning: Meaning) -> Templates:
     return SELECTION_TEMPLATES.get(str(meaning.slots.get("vague")), TEMPLATES[meaning.type])
 
 
-def relation_words(meaning: Meaning) -> tuple[str, ...]:
+def relation_words(meaning: Meaning) -> Sequence[str]:
     """How the relation of a meaning may be called, vaguely if it is meant to be."""
     if "vague" in meaning:
-        return RELATION_WORDS[meaning["vague"]]
+        return VAGUE_RELATIONS[meaning["vague"]]
     return RELATIONS[meaning["relation"]]
 
 
@@ -74,7 +66,7 @@ def _fillers(meaning: Meaning, random: Random, split: str) -> dict[str, str]:
         words["nth"] = ORDINALS[meaning["rank"] - 1]
     if "extent" in meaning:
         words["most"] = random.choice(EXTENTS[meaning["extent"]])
-        words["large"] = random.choice(LARGE_WORDS[meaning["extent"]])
+        words["large"] = random.choice(VAGUE_EXTENTS[meaning["extent"]])
     if "relation" in meaning:
         words["rel"] = random.choice(relation_words(meaning))
     if "property" in meaning:

@@ -2,32 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from random import Random
 
 from viper_lab.world.events import EVENT_KINDS, VERBS, say
-from viper_lab.world.queries.meaning import Meaning
+from viper_lab.world.queries.meaning import SHARES, Meaning
 from viper_lab.world.queries.wording import read_templates
 
 TEMPLATES, CLIP_TEMPLATES = read_templates("temporal"), read_templates("vague_clips")
 
-WEIGHTS: Mapping[str, float] = {
-    "do_after": 0.16,
-    "do_before": 0.14,
-    "do_first": 0.06,
-    "do_last": 0.06,
-    "happens_first": 0.05,
-    "happens_last": 0.05,
-    "happens_after": 0.09,
-    "happens_before": 0.09,
-    "which_first": 0.07,
-    "which_last": 0.07,
-    "which_after": 0.05,
-    "which_before": 0.05,
-    "what_hit": 0.03,
-    "who_hits": 0.03,
-}
-"""How often each type is asked."""
+WEIGHTS = SHARES["video"]
 
 WHICH_KINDS = ("start", "stop", "appear", "fall")
 """Event kinds that a ``which`` query asks about: those with one object."""

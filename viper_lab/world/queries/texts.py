@@ -10,7 +10,7 @@ from random import Random
 from viper_lab.world.queries import compositional, referring, temporal, vague
 from viper_lab.world.queries.habits import Habits
 from viper_lab.world.queries.lexicon import WORLD, FreeNouns, Lexicon, NoSuchNounError
-from viper_lab.world.queries.meaning import TASK_OF_FAMILY, Meaning
+from viper_lab.world.queries.meaning import SHARES, TASK_OF_FAMILY, Meaning
 from viper_lab.world.queries.programs import gold_program
 from viper_lab.world.queries.sample import SelectionSample, TextSample
 
@@ -19,12 +19,6 @@ FAMILY_WEIGHTS: Mapping[str, float] = {"referring": 0.38, "question": 0.38, "vid
 
 _TRIES = 50
 """How often a vague query of the wanted sorts is drawn in vain before any sort will do."""
-
-TYPE_WEIGHTS: Mapping[str, Mapping[str, float]] = {
-    "referring": referring.WEIGHTS,
-    "question": compositional.WEIGHTS,
-    "video": temporal.WEIGHTS,
-}
 
 
 def generate_text_only(
@@ -62,7 +56,7 @@ def text_sample(
     """One query with its canonical program; see :func:`generate_text_only`."""
     if family is None:
         family = random.choices(tuple(FAMILY_WEIGHTS), tuple(FAMILY_WEIGHTS.values()))[0]
-    weights = TYPE_WEIGHTS[family]
+    weights = SHARES[family]
     type_ = random.choices(tuple(weights), tuple(weights.values()))[0]
     if family == "video":
         names = object_names(5, random, lexicon, held_out=split == "test")

@@ -13,7 +13,7 @@ from random import Random
 from viper_lab.world.queries import temporal
 from viper_lab.world.queries.habits import Habits
 from viper_lab.world.queries.lexicon import WORLD, NoSuchNounError, Nouns, head
-from viper_lab.world.queries.meaning import Meaning
+from viper_lab.world.queries.meaning import VAGUE_SHARES, Meaning
 from viper_lab.world.queries.selections import PROPERTY_FAMILIES, draw_anchor, draw_selection
 
 OPPOSITE: Mapping[str, str] = {
@@ -26,38 +26,12 @@ OPPOSITE: Mapping[str, str] = {
 AFTER: Mapping[str, str] = {"left": "right", "front": "behind", "below": "above"}
 """What "after" is where "before" is a side."""
 
-SELECTIONS: Mapping[str, float] = {
-    "counted": 0.30,
-    "last": 0.10,
-    "any": 0.22,
-    "before": 0.13,
-    "after": 0.10,
-    "large": 0.15,
-}
-"""Vague phrases for one object, and how often each is drawn."""
-
-WEIGHTS: Mapping[str, Mapping[str, float]] = {
-    "referring": SELECTIONS,
-    "question": {
-        "attribute": 0.30,
-        "choose": 0.10,
-        "looks": 0.18,
-        "several": 0.12,
-        "comes_first": 0.12,
-        "count_region": 0.12,
-        "exists_region": 0.06,
-    },
-    "video": {
-        "do": 0.28,
-        "happens": 0.08,
-        "which": 0.18,
-        "do_when": 0.24,
-        "happens_when": 0.14,
-        "meets": 0.08,
-    },
-}
+WEIGHTS = VAGUE_SHARES
 """How often each sort of vague query is asked, a family; in a question of a vague phrase's
 object, the phrase is drawn from ``SELECTIONS``."""
+
+SELECTIONS = WEIGHTS["referring"]
+"""Vague phrases for one object, and how often each is drawn."""
 
 
 def wording(meaning: Meaning) -> str | None:

@@ -8,10 +8,11 @@ others has met every word.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -43,12 +44,18 @@ class Templates:
 
 def read_templates(name: str) -> Mapping[str, Templates]:
     """Return the templates of ``wordings/NAME.toml``, in the file's order."""
-    path = Path(__file__).with_name("wordings") / f"{name}.toml"
-    tables = tomllib.loads(path.read_text("utf-8"))
     return {
         key: Templates(**{part: tuple(texts) for part, texts in table.items()})
-        for key, table in tables.items()
+        for key, table in _read(name).items()
     }
+
+
+def _read(name: str) -> dict[str, Any]:
+    path = Path(__file__).with_name("wordings") / f"{name}.toml"
+    return tomllib.loads(path.read_text("utf-8"))
+
+
+_WORDS = _read("words")
 
 
 @dataclass(frozen=True)
@@ -63,53 +70,20 @@ class SideWords:
 
 
 SIDES: Mapping[str, SideWords] = {
-    "left": SideWords(
-        "leftmost", "farthest left", "on the far left", "left", ("farther left", "more to the left")
-    ),
-    "right": SideWords(
-        "rightmost",
-        "farthest right",
-        "on the far right",
-        "right",
-        ("farther right", "more to the right"),
-    ),
-    "top": SideWords("highest", "highest up", "at the very top", "top", ("higher", "higher up")),
-    "bottom": SideWords(
-        "lowest", "lowest down", "at the very bottom", "bottom", ("lower", "lower down")
-    ),
-    "front": SideWords(
-        "nearest", "nearest to us", "at the very front", "front", ("nearer", "nearer to us")
-    ),
-    "back": SideWords(
-        "farthest",
-        "farthest from us",
-        "at the very back",
-        "back",
-        ("farther away", "farther from us"),
-    ),
+    side: SideWords(**{**words, "compare": tuple(words["compare"])})
+    for side, words in _WORDS["sides"].items()
 }
 """The six ends of the three orders: across, up, and away from the camera."""
 
-RELATIONS: Mapping[str, tuple[str, ...]] = {
-    "left": ("left of", "to the left of"),
-    "right": ("right of", "to the right of"),
-    "above": ("above", "higher than"),
-    "below": ("below", "lower than"),
-    "front": ("in front of", "nearer than"),
-    "behind": ("behind", "farther away than"),
-}
+RELATIONS: Mapping[str, Sequence[str]] = _WORDS["relations"]
+VAGUE_RELATIONS: Mapping[str, Sequence[str]] = _WORDS["vague_relations"]
 
 ORDINALS = ("first", "second", "third", "fourth", "fifth")
 
-EXTENTS: Mapping[str, tuple[str, ...]] = {
-    "biggest": ("biggest", "largest"),
-    "smallest": ("smallest", "tiniest"),
-}
+EXTENTS: Mapping[str, Sequence[str]] = _WORDS["extents"]
+VAGUE_EXTENTS: Mapping[str, Sequence[str]] = _WORDS["vague_extents"]
 
-EXTENT_COMPARE: Mapping[str, tuple[str, ...]] = {
-    "biggest": ("bigger", "larger"),
-    "smallest": ("smaller", "tinier"),
-}
+EXTENT_COMPARE: Mapping[str, Sequence[str]] = _WORDS["compared_extents"]
 
 
 def plural(kind: str) -> str:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from viper.errors import UnknownNameError
-from viper_lab.world.queries.about_reserved import QUESTIONS, REFERRING
 from viper_lab.world.queries.compositional import SELECTION_WEIGHTS
-from viper_lab.world.queries.meaning import Meaning
+from viper_lab.world.queries.meaning import RESERVED_SHARES, Meaning
 from viper_lab.world.queries.plans import CONCLUDED, PLANNED, gold_plan
 
 CUBE = Meaning("unique", {"kind": "red cube"})
@@ -71,5 +70,5 @@ def test_what_has_no_plan_is_refused() -> None:
 
 
 def test_whatever_is_asked_about_reserved_concepts_has_a_plan() -> None:
-    assert {*SELECTION_WEIGHTS, *REFERRING} <= set(PLANNED)
-    assert set(QUESTIONS) <= set(CONCLUDED)
+    assert {*SELECTION_WEIGHTS, *RESERVED_SHARES["referring"]} <= set(PLANNED)
+    assert set(RESERVED_SHARES["question"]) <= set(CONCLUDED)

@@ -7,12 +7,12 @@ place, with what should stand there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from random import Random
 
 from viper_lab.world.queries.lexicon import is_general
-from viper_lab.world.queries.meaning import SELECTIONS, Meaning, SlotValue
+from viper_lab.world.queries.meaning import SELECTIONS, SHARES, Meaning, SlotValue
 from viper_lab.world.queries.programs import clip_question, takes_last_sentence
 from viper_lab.world.queries.temporal import event_sentence
 from viper_lab.world.queries.wording import (
@@ -21,6 +21,7 @@ from viper_lab.world.queries.wording import (
     RELATIONS,
     SIDES,
     plural,
+    read_wordings,
 )
 
 OPPOSITE_ENDS: Mapping[str, str] = {
@@ -54,18 +55,21 @@ _OTHER: Mapping[str, Mapping[str, str]] = {
 }
 """Slot -> value -> what may be taken for it by mistake."""
 
+_LAST_STEPS = read_wordings("plans")
+
+_SELECTED = ("of", "first", "second", "anchor", "second_anchor")
+"""Slots that hold selections."""
+
 _OTHER_TIME = (("_after", "_before"), ("_first", "_last"))
 
 
 def plan_steps(meaning: Meaning, random: Random) -> list[str]:
     """The steps of a meaning, without numbers, in one of their wordings."""
     steps = _Steps(random)
-    if meaning.type in SELECTIONS:
-        steps.select(meaning)
-    elif meaning.type in _QUESTIONS:
-        _QUESTIONS[meaning.type](steps, meaning)
-    else:
+    if meaning.type in SHARES["video"]:
         _about_clip(steps, meaning)
+    else:
+        steps.select(meaning)
     return steps.said
 
 
@@ -118,186 +122,43 @@ class _Steps:
             )
         return self.say(f"take the {words.most} one", f"take the {words.most} of them")
 
+    def look(self, meaning: Meaning) -> dict[str, int]:
+        """Steps to what the slots name; the number of each slot's last one."""
+        if "relation" in meaning:
+            anchor = self.select(meaning["anchor"])
+            relation = RELATIONS[meaning["relation"]][0]
+            self.say(f"look {relation} the one of step {anchor}", f"look {relation} step {anchor}")
+            if meaning.type != "region":
+                self.say(f"find all {plural(meaning['kind'])} there")
+            return {}
+        numbers = {slot: self.select(meaning[slot]) for slot in _SELECTED if slot in meaning}
+        if "kind" in meaning and meaning.type not in ("unique", "same_color"):
+            self.find(meaning["kind"])
+            if meaning.type == "closest" and is_general(meaning["kind"]):
+                self.say(f"leave out the one of step {numbers['anchor']}")
+            if "property" in meaning:
+                self.say(f"keep the ones that are {meaning['property']}")
+            if "other_kind" in meaning:
+                numbers["other_kind"] = self.find(meaning["other_kind"])
+        return numbers
+
     def select(self, meaning: Meaning) -> int:
-        """Steps to the object that a selection denotes; the number of the last."""
-        return _SELECT[meaning.type](self, meaning)
-
-    def look_beside(self, meaning: Meaning) -> None:
-        """Steps to where a region lies."""
-        anchor = self.select(meaning["anchor"])
-        relation = RELATIONS[meaning["relation"]][0]
-        self.say(f"look {relation} the one of step {anchor}", f"look {relation} step {anchor}")
-
-
-def _unique(s: _Steps, meaning: Meaning) -> int:
-    return s.say(f"find the {meaning['kind']}", f"look for the {meaning['kind']}")
-
-
-def _extreme(s: _Steps, meaning: Meaning) -> int:
-    s.find(meaning["kind"])
-    return s.take(meaning["kind"], meaning["side"], int(meaning.slots.get("rank", 1)))  # type: ignore[arg-type]
-
-
-def _middle(s: _Steps, meaning: Meaning) -> int:
-    s.find(meaning["kind"])
-    return s.say("take the middle one", "take the one in the middle")
-
-
-def _biggest(s: _Steps, meaning: Meaning) -> int:
-    s.find(meaning["kind"])
-    return s.say(f"take the {meaning['extent']} one", f"take the {meaning['extent']} of them")
-
-
-def _measured(word: str) -> Callable[[_Steps, Meaning], int]:
-    def select(s: _Steps, meaning: Meaning) -> int:
-        anchor = s.select(meaning["anchor"])
-        s.find(meaning["kind"])
-        if word == "closest" and is_general(meaning["kind"]):
-            s.say(f"leave out the one of step {anchor}")
-        to = "to" if word == "closest" else "from"
-        return s.say(f"take the one {word} {to} the one of step {anchor}")
-
-    return select
-
-
-def _region(s: _Steps, meaning: Meaning) -> int:
-    s.look_beside(meaning)
-    return s.say(f"find the {meaning['kind']} there")
-
-
-def _region_extreme(s: _Steps, meaning: Meaning) -> int:
-    s.look_beside(meaning)
-    s.say(f"find all {plural(meaning['kind'])} there")
-    return s.take(meaning["kind"], meaning["side"])
-
-
-def _filtered_extreme(s: _Steps, meaning: Meaning) -> int:
-    s.find(meaning["kind"])
-    s.say(f"keep the ones that are {meaning['property']}")
-    return s.take(meaning["kind"], meaning["side"])
-
-
-def _same_color(s: _Steps, meaning: Meaning) -> int:
-    s.select(meaning["anchor"])
-    s.say("ask what color it is")
-    return s.say(f"find the {meaning['kind']} of that color")
-
-
-def _between(s: _Steps, meaning: Meaning) -> int:
-    first = s.select(meaning["anchor"])
-    second = s.select(meaning["second_anchor"])
-    s.find(meaning["kind"])
-    return s.say(f"take the one between step {first} and step {second}")
-
-
-def _near_pair(s: _Steps, meaning: Meaning) -> int:
-    s.find(meaning["kind"])
-    other = s.find(meaning["other_kind"])
-    return s.say(f"take the one closest to any of step {other}")
-
-
-_SELECT: Mapping[str, Callable[[_Steps, Meaning], int]] = {
-    "unique": _unique,
-    "extreme": _extreme,
-    "nth": _extreme,
-    "middle": _middle,
-    "biggest": _biggest,
-    "closest": _measured("closest"),
-    "farthest_from": _measured("farthest"),
-    "region": _region,
-    "region_extreme": _region_extreme,
-    "filtered_extreme": _filtered_extreme,
-    "same_color": _same_color,
-    "between": _between,
-    "near_pair": _near_pair,
-}
-
-
-def _attribute(s: _Steps, meaning: Meaning) -> None:
-    s.select(meaning["of"])
-    s.say(f"ask {_ASKED[meaning['attribute']]}")
-
-
-def _choose(s: _Steps, meaning: Meaning) -> None:
-    s.select(meaning["of"])
-    s.say(f"choose between {meaning['property']} and {meaning['other_property']}")
-
-
-def _verify(s: _Steps, meaning: Meaning) -> None:
-    s.select(meaning["of"])
-    s.say(f"say yes if it is {meaning['property']}", f"check whether it is {meaning['property']}")
-
-
-def _count(s: _Steps, meaning: Meaning) -> None:
-    s.find(meaning["kind"])
-    s.say("count them", f"count the {plural(meaning['kind'])}")
-
-
-def _count_region(s: _Steps, meaning: Meaning) -> None:
-    s.look_beside(meaning)
-    s.say(f"find all {plural(meaning['kind'])} there")
-    s.say("count them")
-
-
-def _count_filter(s: _Steps, meaning: Meaning) -> None:
-    s.find(meaning["kind"])
-    s.say(f"keep the ones that are {meaning['property']}")
-    s.say("count them")
-
-
-def _exists_region(s: _Steps, meaning: Meaning) -> None:
-    s.look_beside(meaning)
-    s.say(f"find all {plural(meaning['kind'])} there")
-    s.say("say yes if there are any")
-
-
-def _several(s: _Steps, meaning: Meaning) -> None:
-    s.find(meaning["kind"])
-    s.say(f"say yes if there are {meaning['least']} or more")
-
-
-def _two_counts(*wordings: str) -> Callable[[_Steps, Meaning], None]:
-    def write(s: _Steps, meaning: Meaning) -> None:
-        s.find(meaning["kind"])
-        s.find(meaning["other_kind"])
-        s.say(*wordings)
-
-    return write
-
-
-def _which_farther(s: _Steps, meaning: Meaning) -> None:
-    s.select(meaning["first"])
-    s.select(meaning["second"])
-    if "extent" in meaning:
-        s.say(f"name the one that is {EXTENT_COMPARE[meaning['extent']][0]}")
-    else:
-        s.say(f"name the one that is {SIDES[meaning['side']].compare[0]}")
-
-
-def _same(s: _Steps, meaning: Meaning) -> None:
-    asked = _ASKED[meaning["attribute"]]
-    first, second = s.select(meaning["first"]), s.select(meaning["second"])
-    s.say(f"ask of step {first} {asked}")
-    s.say(f"ask of step {second} {asked}")
-    s.say("say yes if the two are the same")
-
-
-_QUESTIONS: Mapping[str, Callable[[_Steps, Meaning], None]] = {
-    "attribute": _attribute,
-    "choose": _choose,
-    "verify": _verify,
-    "count": _count,
-    "count_region": _count_region,
-    "count_filter": _count_filter,
-    "exists_region": _exists_region,
-    "several": _several,
-    "count_sum": _two_counts("count both", "count both and add up"),
-    "difference": _two_counts("count how many more there are of step 1 than of step 2"),
-    "more_of": _two_counts("name the ones that there are more of"),
-    "more_than": _two_counts("say yes if there are more of step 1 than of step 2"),
-    "which_farther": _which_farther,
-    "same": _same,
-}
+        """Steps to the object that a selection denotes, or to an answer; the number of the last."""
+        fillers: dict[str, object] = {**meaning.slots, **self.look(meaning)}
+        if meaning.type in SELECTIONS and "side" in meaning:
+            return self.take(meaning["kind"], meaning["side"], int(str(fillers.get("rank", 1))))
+        if "attribute" in meaning:
+            fillers["asked"] = _ASKED[meaning["attribute"]]
+        if meaning.type == "which_farther":
+            compared = (
+                EXTENT_COMPARE[meaning["extent"]]
+                if "extent" in meaning
+                else SIDES[meaning["side"]].compare
+            )
+            fillers["compared"] = compared[0]
+        for wordings in _LAST_STEPS[meaning.type]:
+            number = self.say(*(wording.format(**fillers) for wording in wordings))
+        return number
 
 
 def _about_clip(s: _Steps, meaning: Meaning) -> None:

@@ -46,16 +46,17 @@ def read_templates(name: str) -> Mapping[str, Templates]:
     """Return the templates of ``wordings/NAME.toml``, in the file's order."""
     return {
         key: Templates(**{part: tuple(texts) for part, texts in table.items()})
-        for key, table in _read(name).items()
+        for key, table in read_wordings(name).items()
     }
 
 
-def _read(name: str) -> dict[str, Any]:
+def read_wordings(name: str) -> dict[str, Any]:
+    """Return the tables of ``wordings/NAME.toml``."""
     path = Path(__file__).with_name("wordings") / f"{name}.toml"
     return tomllib.loads(path.read_text("utf-8"))
 
 
-_WORDS = _read("words")
+_WORDS = read_wordings("words")
 
 
 @dataclass(frozen=True)

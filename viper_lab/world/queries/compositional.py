@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from random import Random
 
 from viper_lab.world.queries.lexicon import Nouns, head
-from viper_lab.world.queries.meaning import SHARES, Meaning
+from viper_lab.world.queries.meaning import SHARES, Meaning, SlotValue
 from viper_lab.world.queries.selections import (
     PROPERTY_FAMILIES,
     draw_anchor,
@@ -33,12 +33,14 @@ YES_NO = frozenset({"verify", "same", "exists_region", "more_than", "several"})
 SELECTION_WEIGHTS = SHARES["asked_of"]
 """Which object an attribute is asked of."""
 
+_Slots = dict[str, SlotValue]
+
 ATTRIBUTES = ("color", "shape", "material", "size")
 
 
 def draw_compositional(type_: str, nouns: Nouns, random: Random) -> Meaning:
     """A meaning of a type, slots drawn at random; raises NoSuchNounError as ``draw_selection``."""
-    return _DRAW[type_](nouns, random)
+    return Meaning(type_, _DRAW[type_](nouns, random))
 
 
 def say_compositional(meaning: Meaning, random: Random, split: str) -> tuple[str, str]:
@@ -91,23 +93,23 @@ def _some_selection(nouns: Nouns, random: Random, family: str) -> Meaning:
     return draw_selection(type_, nouns, random, without=(family,))
 
 
-def _attribute(nouns: Nouns, random: Random) -> Meaning:
+def _attribute(nouns: Nouns, random: Random) -> _Slots:
     # By the number of words, so that no answer is likelier than another.
     family = random.choices(ATTRIBUTES, (8, 5, 2, 2))[0]
-    return Meaning("attribute", {"of": _some_selection(nouns, random, family), "attribute": family})
+    return {"of": _some_selection(nouns, random, family), "attribute": family}
 
 
-def _choose(nouns: Nouns, random: Random) -> Meaning:
+def _choose(nouns: Nouns, random: Random) -> _Slots:
     family = random.choices(PROPERTY_FAMILIES, (8, 2, 2))[0]
     first, second = random.sample(nouns.lexicon.family(family), 2)
     of = _some_selection(nouns, random, family)
-    return Meaning("choose", {"of": of, "property": first, "other_property": second})
+    return {"of": of, "property": first, "other_property": second}
 
 
-def _verify(nouns: Nouns, random: Random) -> Meaning:
+def _verify(nouns: Nouns, random: Random) -> _Slots:
     family = random.choice(PROPERTY_FAMILIES)
     property_ = random.choice(nouns.lexicon.family(family))
-    return Meaning("verify", {"of": _some_selection(nouns, random, family), "property": property_})
+    return {"of": _some_selection(nouns, random, family), "property": property_}
 
 
 def _form(random: Random) -> tuple[bool, tuple[str, ...]]:
@@ -127,74 +129,58 @@ def _counted(nouns: Nouns, random: Random) -> str:
     return nouns.some(general=general, only=named)
 
 
-def _count(nouns: Nouns, random: Random) -> Meaning:
-    return Meaning("count", {"kind": _counted(nouns, random)})
+def _count_region(nouns: Nouns, random: Random) -> _Slots:
+    anything = random.random() < 0.3
+    kind = nouns.many(general=True, only=()) if anything else _counted(nouns, random)
+    return draw_region(kind, nouns, random)
 
 
-def _count_region(nouns: Nouns, random: Random) -> Meaning:
-    if random.random() < 0.3:
-        return Meaning(
-            "count_region", draw_region(nouns.many(general=True, only=()), nouns, random)
-        )
-    return Meaning("count_region", draw_region(_counted(nouns, random), nouns, random))
+def _exists_region(nouns: Nouns, random: Random) -> _Slots:
+    return draw_region(nouns.some(general=False, only=_form(random)[1]), nouns, random)
 
 
-def _exists_region(nouns: Nouns, random: Random) -> Meaning:
-    kind = nouns.some(general=False, only=_form(random)[1])
-    return Meaning("exists_region", draw_region(kind, nouns, random))
-
-
-def _count_filter(nouns: Nouns, random: Random) -> Meaning:
+def _count_filter(nouns: Nouns, random: Random) -> _Slots:
     family = random.choice(PROPERTY_FAMILIES)
     kind = nouns.many(general=random.random() < 0.4, only=())
-    property_ = random.choice(nouns.lexicon.family(family))
-    return Meaning("count_filter", {"kind": kind, "property": property_})
+    return {"kind": kind, "property": random.choice(nouns.lexicon.family(family))}
 
 
-def _two_kinds(type_: str) -> Callable[[Nouns, Random], Meaning]:
-    def draw(nouns: Nouns, random: Random) -> Meaning:
-        named = _form(random)[1]
-        kind = nouns.some(general=False, only=named)
-        other = nouns.some(general=False, avoid=head(kind), only=named)
-        return Meaning(type_, {"kind": kind, "other_kind": other})
-
-    return draw
+def _two_kinds(nouns: Nouns, random: Random) -> _Slots:
+    named = _form(random)[1]
+    kind = nouns.some(general=False, only=named)
+    return {"kind": kind, "other_kind": nouns.some(general=False, avoid=head(kind), only=named)}
 
 
-def _which_farther(nouns: Nouns, random: Random) -> Meaning:
+def _which_farther(nouns: Nouns, random: Random) -> _Slots:
     by_size = random.random() < 0.2
     without = ("size",) if by_size else ()
     first = nouns.one(without=without)
     second = nouns.one(avoid=head(first), without=without)
-    slots: dict[str, str | int | Meaning] = {
+    order, ends = ("extent", EXTENTS) if by_size else ("side", SIDES)
+    return {
         "first": Meaning("unique", {"kind": first}),
         "second": Meaning("unique", {"kind": second}),
+        order: random.choice(tuple(ends)),
     }
-    if by_size:
-        return Meaning("which_farther", {**slots, "extent": random.choice(tuple(EXTENTS))})
-    return Meaning("which_farther", {**slots, "side": random.choice(tuple(SIDES))})
 
 
-def _same(nouns: Nouns, random: Random) -> Meaning:
+def _same(nouns: Nouns, random: Random) -> _Slots:
     family = random.choices(PROPERTY_FAMILIES, (2, 2, 1))[0]
     without = (family,)
     first = draw_anchor(nouns, random, avoid=None, two_hop=0.6, without=without)
     avoid = head(first["kind"])
     second = draw_anchor(nouns, random, avoid=avoid, two_hop=0.6, without=without)
-    return Meaning("same", {"first": first, "second": second, "attribute": family})
+    return {"first": first, "second": second, "attribute": family}
 
 
-_DRAW: Mapping[str, Callable[[Nouns, Random], Meaning]] = {
+_DRAW: Mapping[str, Callable[[Nouns, Random], _Slots]] = {
     "attribute": _attribute,
     "choose": _choose,
     "verify": _verify,
-    "count": _count,
+    "count": lambda nouns, random: {"kind": _counted(nouns, random)},
     "count_region": _count_region,
     "count_filter": _count_filter,
-    "count_sum": _two_kinds("count_sum"),
-    "difference": _two_kinds("difference"),
-    "more_of": _two_kinds("more_of"),
-    "more_than": _two_kinds("more_than"),
+    **dict.fromkeys(("count_sum", "difference", "more_of", "more_than"), _two_kinds),
     "which_farther": _which_farther,
     "same": _same,
     "exists_region": _exists_region,

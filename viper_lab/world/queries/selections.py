@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from random import Random
 
 from viper_lab.world.queries.lexicon import Nouns, head, is_general
-from viper_lab.world.queries.meaning import Meaning
+from viper_lab.world.queries.meaning import Meaning, SlotValue
 from viper_lab.world.queries.wording import (
     EXTENTS,
     ORDINALS,
@@ -23,7 +24,7 @@ from viper_lab.world.queries.wording import (
 TEMPLATES, SELECTION_TEMPLATES = read_templates("selections"), read_templates("vague_selections")
 
 
-_Draw = Callable[[Nouns, Random, bool | None, Collection[str]], Meaning]
+_Slots = dict[str, SlotValue]
 
 PROPERTY_FAMILIES = ("color", "material", "size")
 
@@ -99,7 +100,7 @@ def draw_selection(
     """
     if "shape" in without:
         general = True
-    return _DRAW[type_](nouns, random, general, without)
+    return Meaning(type_, _DRAW[type_](_Draw(nouns, random, general, without)))
 
 
 def draw_anchor(
@@ -117,53 +118,7 @@ def draw_anchor(
     return Meaning("unique", {"kind": nouns.one(avoid=avoid, without=without)})
 
 
-def _unique(
-    nouns: Nouns, random: Random, general: bool | None, without: Collection[str]
-) -> Meaning:
-    general = random.random() < 0.25 if general is None else general
-    return Meaning("unique", {"kind": nouns.one(general=general, without=without)})
-
-
-def _extreme(
-    nouns: Nouns, random: Random, general: bool | None, without: Collection[str]
-) -> Meaning:
-    kind = nouns.many(general=general, without=without)
-    return Meaning("extreme", {"kind": kind, "side": random.choice(tuple(SIDES))})
-
-
-def _nth(nouns: Nouns, random: Random, general: bool | None, without: Collection[str]) -> Meaning:
-    kind = nouns.many(general=general, without=without)
-    rank = random.choices((1, 2, 3, 4), (1, 5, 3, 1))[0]
-    return Meaning("nth", {"kind": kind, "side": random.choice(tuple(SIDES)), "rank": rank})
-
-
-def _middle(
-    nouns: Nouns, random: Random, general: bool | None, without: Collection[str]
-) -> Meaning:
-    return Meaning("middle", {"kind": nouns.many(general=general, without=without)})
-
-
-def _biggest(
-    nouns: Nouns, random: Random, general: bool | None, without: Collection[str]
-) -> Meaning:
-    kind = nouns.many(general=general, without=without)
-    return Meaning("biggest", {"kind": kind, "extent": random.choice(tuple(EXTENTS))})
-
-
-def _to_anchor(type_: str) -> _Draw:
-    def draw(
-        nouns: Nouns, random: Random, general: bool | None, without: Collection[str]
-    ) -> Meaning:
-        kind = nouns.many(general=general, without=without)
-        anchor = draw_anchor(nouns, random, avoid=head(kind))
-        return Meaning(type_, {"kind": kind, "anchor": anchor})
-
-    return draw
-
-
-def draw_region(
-    kind: str, nouns: Nouns, random: Random, *, two_hop: float = 0.35
-) -> dict[str, str | int | Meaning]:
+def draw_region(kind: str, nouns: Nouns, random: Random, *, two_hop: float = 0.35) -> _Slots:
     """Slots ``relation`` and ``anchor`` for objects of a kind on one side of another object.
 
     Depth is not compared for ``things``: the anchor would be one of them.
@@ -173,68 +128,79 @@ def draw_region(
     return {"kind": kind, "relation": random.choice(relations), "anchor": anchor}
 
 
-def _region(
-    nouns: Nouns, random: Random, general: bool | None, without: Collection[str]
-) -> Meaning:
-    return Meaning(
-        "region", draw_region(nouns.some(general=general, without=without), nouns, random)
-    )
+@dataclass(frozen=True)
+class _Draw:
+    """What the slots of a selection are drawn from; see :func:`draw_selection`."""
+
+    nouns: Nouns
+    random: Random
+    general: bool | None
+    without: Collection[str]
+
+    def some(self) -> str:
+        return self.nouns.some(general=self.general, without=self.without)
+
+    def many(self) -> str:
+        return self.nouns.many(general=self.general, without=self.without)
+
+    def side(self) -> str:
+        return self.random.choice(tuple(SIDES))
 
 
-def _region_extreme(
-    nouns: Nouns, random: Random, general: bool | None, without: Collection[str]
-) -> Meaning:
-    slots = draw_region(nouns.many(general=general, without=without), nouns, random, two_hop=0)
-    return Meaning("region_extreme", {**slots, "side": random.choice(tuple(SIDES))})
+def _unique(d: _Draw) -> _Slots:
+    general = d.random.random() < 0.25 if d.general is None else d.general
+    return {"kind": d.nouns.one(general=general, without=d.without)}
 
 
-def _filtered_extreme(
-    nouns: Nouns, random: Random, general: bool | None, without: Collection[str]
-) -> Meaning:
-    family = random.choice([f for f in PROPERTY_FAMILIES if f not in without])
-    kind = nouns.many(general=general, without={*without, family})
-    property_ = random.choice(nouns.lexicon.family(family))
-    side = random.choice(tuple(SIDES))
-    return Meaning("filtered_extreme", {"kind": kind, "property": property_, "side": side})
+def _nth(d: _Draw) -> _Slots:
+    kind = d.many()
+    rank = d.random.choices((1, 2, 3, 4), (1, 5, 3, 1))[0]
+    return {"kind": kind, "side": d.side(), "rank": rank}
 
 
-def _same_color(
-    nouns: Nouns, random: Random, general: bool | None, without: Collection[str]
-) -> Meaning:
-    general = False if general is None else general
-    kind = nouns.some(general=general, without={*without, "color", "size"})
-    anchor = draw_anchor(nouns, random, avoid=head(kind), two_hop=0.7)
-    return Meaning("same_color", {"kind": kind, "anchor": anchor})
+def _to_anchor(d: _Draw) -> _Slots:
+    kind = d.many()
+    return {"kind": kind, "anchor": draw_anchor(d.nouns, d.random, avoid=head(kind))}
 
 
-def _between(
-    nouns: Nouns, random: Random, general: bool | None, without: Collection[str]
-) -> Meaning:
-    kind = nouns.some(general=False, without=[f for f in without if f != "shape"])
-    anchor, other = (Meaning("unique", {"kind": nouns.one(avoid=head(kind))}) for _ in range(2))
-    return Meaning("between", {"kind": kind, "anchor": anchor, "second_anchor": other})
+def _filtered_extreme(d: _Draw) -> _Slots:
+    family = d.random.choice([f for f in PROPERTY_FAMILIES if f not in d.without])
+    kind = d.nouns.many(general=d.general, without={*d.without, family})
+    property_ = d.random.choice(d.nouns.lexicon.family(family))
+    return {"kind": kind, "property": property_, "side": d.side()}
 
 
-def _near_pair(
-    nouns: Nouns, random: Random, general: bool | None, without: Collection[str]
-) -> Meaning:
-    kind = nouns.many(general=False, without=[f for f in without if f != "shape"])
-    other = nouns.many(general=False, avoid=head(kind))
-    return Meaning("near_pair", {"kind": kind, "other_kind": other})
+def _same_color(d: _Draw) -> _Slots:
+    kind = d.nouns.some(general=bool(d.general), without={*d.without, "color", "size"})
+    return {"kind": kind, "anchor": draw_anchor(d.nouns, d.random, avoid=head(kind), two_hop=0.7)}
 
 
-_DRAW: Mapping[str, _Draw] = {
+def _between(d: _Draw) -> _Slots:
+    kind = d.nouns.some(general=False, without=[f for f in d.without if f != "shape"])
+    anchor, other = (Meaning("unique", {"kind": d.nouns.one(avoid=head(kind))}) for _ in range(2))
+    return {"kind": kind, "anchor": anchor, "second_anchor": other}
+
+
+def _near_pair(d: _Draw) -> _Slots:
+    kind = d.nouns.many(general=False, without=[f for f in d.without if f != "shape"])
+    return {"kind": kind, "other_kind": d.nouns.many(general=False, avoid=head(kind))}
+
+
+_DRAW: Mapping[str, Callable[[_Draw], _Slots]] = {
     "unique": _unique,
-    "extreme": _extreme,
+    "extreme": lambda d: {"kind": d.many(), "side": d.side()},
     "nth": _nth,
-    "middle": _middle,
-    "closest": _to_anchor("closest"),
-    "farthest_from": _to_anchor("farthest_from"),
-    "region": _region,
-    "region_extreme": _region_extreme,
+    "middle": lambda d: {"kind": d.many()},
+    "closest": _to_anchor,
+    "farthest_from": _to_anchor,
+    "region": lambda d: draw_region(d.some(), d.nouns, d.random),
+    "region_extreme": lambda d: {
+        **draw_region(d.many(), d.nouns, d.random, two_hop=0),
+        "side": d.side(),
+    },
     "filtered_extreme": _filtered_extreme,
     "same_color": _same_color,
     "between": _between,
-    "biggest": _biggest,
+    "biggest": lambda d: {"kind": d.many(), "extent": d.random.choice(tuple(EXTENTS))},
     "near_pair": _near_pair,
 }

@@ -7,6 +7,7 @@ sizes need a margin, and different readings of a relation have to agree.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -102,6 +103,11 @@ class SceneTruth(SceneWords):
             raise UnanswerableError
         return found
 
+    def ranked_by_area(self, indexes: Sequence[int], extent: str) -> int:
+        """The ``biggest`` or ``smallest`` box."""
+        areas = np.log(self.area)
+        return self.ranked_by(areas, indexes, extent == "biggest", 1, math.log(AREA_RATIO))
+
     def inside(self, indexes: Sequence[int], relation: str, anchor: int) -> list[int]:
         """Those of the objects that are clearly on that side of the anchor."""
         verdicts = {i: self._on_side(i, relation, anchor) for i in indexes if i != anchor}
@@ -165,14 +171,6 @@ class SceneTruth(SceneWords):
         return indexes[0]
 
 
-def _unique(t: SceneTruth, m: Meaning) -> int:
-    return t.only(t.matching(m["kind"]))
-
-
-def _extreme(t: SceneTruth, m: Meaning) -> int:
-    return t.ranked(t.matching(m["kind"]), m["side"], m.slots.get("rank", 1))  # type: ignore[arg-type]
-
-
 def _middle(t: SceneTruth, m: Meaning) -> int:
     found = t.matching(m["kind"])
     if len(found) not in (3, 5):
@@ -184,15 +182,7 @@ def _biggest(t: SceneTruth, m: Meaning) -> int:
     found = t.matching(m["kind"])
     if len(found) < 2:
         raise UnanswerableError
-    return t.ranked_by(np.log(t.area), found, m["extent"] == "biggest", 1, math.log(AREA_RATIO))
-
-
-def _closest(t: SceneTruth, m: Meaning) -> int:
-    return t.nearest(t.matching(m["kind"]), [t.select(m["anchor"])])
-
-
-def _farthest_from(t: SceneTruth, m: Meaning) -> int:
-    return t.nearest(t.matching(m["kind"]), [t.select(m["anchor"])], farthest=True)
+    return t.ranked_by_area(found, m["extent"])
 
 
 def _near_pair(t: SceneTruth, m: Meaning) -> int:
@@ -204,14 +194,6 @@ def _near_pair(t: SceneTruth, m: Meaning) -> int:
 
 def _in_region(t: SceneTruth, m: Meaning) -> list[int]:
     return t.inside(t.matching(m["kind"]), m["relation"], t.select(m["anchor"]))
-
-
-def _region(t: SceneTruth, m: Meaning) -> int:
-    return t.only(_in_region(t, m))
-
-
-def _region_extreme(t: SceneTruth, m: Meaning) -> int:
-    return t.ranked(_in_region(t, m), m["side"])
 
 
 def _filtered_extreme(t: SceneTruth, m: Meaning) -> int:
@@ -239,15 +221,17 @@ def _between(t: SceneTruth, m: Meaning) -> int:
 
 
 _SELECT: Mapping[str, Callable[[SceneTruth, Meaning], int]] = {
-    "unique": _unique,
-    "extreme": _extreme,
-    "nth": _extreme,
+    "unique": lambda t, m: t.only(t.matching(m["kind"])),
+    "extreme": lambda t, m: t.ranked(t.matching(m["kind"]), m["side"]),
+    "nth": lambda t, m: t.ranked(t.matching(m["kind"]), m["side"], m["rank"]),
     "middle": _middle,
     "biggest": _biggest,
-    "closest": _closest,
-    "farthest_from": _farthest_from,
-    "region": _region,
-    "region_extreme": _region_extreme,
+    "closest": lambda t, m: t.nearest(t.matching(m["kind"]), [t.select(m["anchor"])]),
+    "farthest_from": lambda t, m: t.nearest(
+        t.matching(m["kind"]), [t.select(m["anchor"])], farthest=True
+    ),
+    "region": lambda t, m: t.only(_in_region(t, m)),
+    "region_extreme": lambda t, m: t.ranked(_in_region(t, m), m["side"]),
     "filtered_extreme": _filtered_extreme,
     "same_color": _same_color,
     "between": _between,
@@ -259,28 +243,12 @@ def _yes_no(value: bool) -> str:
     return "yes" if value else "no"
 
 
-def _attribute(t: SceneTruth, m: Meaning) -> str:
-    return t.words[t.select(m["of"])][m["attribute"]]
-
-
 def _choose(t: SceneTruth, m: Meaning) -> str:
     own = t.words[t.select(m["of"])].values()
     for word in (m["property"], m["other_property"]):
         if word in own:
             return str(word)
     raise UnanswerableError
-
-
-def _verify(t: SceneTruth, m: Meaning) -> str:
-    return _yes_no(m["property"] in t.words[t.select(m["of"])].values())
-
-
-def _count(t: SceneTruth, m: Meaning) -> str:
-    return str(len(t.matching(m["kind"])))
-
-
-def _count_region(t: SceneTruth, m: Meaning) -> str:
-    return str(len(_in_region(t, m)))
 
 
 def _count_filter(t: SceneTruth, m: Meaning) -> str:
@@ -290,43 +258,29 @@ def _count_filter(t: SceneTruth, m: Meaning) -> str:
 
 
 def _two_counts(t: SceneTruth, m: Meaning) -> tuple[int, int]:
-    return len(t.matching(m["kind"])), len(t.matching(m["other_kind"]))
-
-
-def _count_sum(t: SceneTruth, m: Meaning) -> str:
-    first, second = _two_counts(t, m)
+    first, second = len(t.matching(m["kind"])), len(t.matching(m["other_kind"]))
     if not first or not second:
         raise UnanswerableError
-    return str(first + second)
+    return first, second
 
 
 def _difference(t: SceneTruth, m: Meaning) -> str:
     first, second = _two_counts(t, m)
-    if first <= second or not second:
+    if first <= second:
         raise UnanswerableError
     return str(first - second)
 
 
 def _more_of(t: SceneTruth, m: Meaning) -> str:
     first, second = _two_counts(t, m)
-    if first == second or not first or not second:
+    if first == second:
         raise UnanswerableError
     return plural(m["kind"] if first > second else m["other_kind"])
 
 
-def _more_than(t: SceneTruth, m: Meaning) -> str:
-    first, second = _two_counts(t, m)
-    if not first or not second:
-        raise UnanswerableError
-    return _yes_no(first > second)
-
-
 def _which_farther(t: SceneTruth, m: Meaning) -> str:
     pair = (t.select(m["first"]), t.select(m["second"]))
-    if "extent" in m:
-        won = t.ranked_by(np.log(t.area), pair, m["extent"] == "biggest", 1, math.log(AREA_RATIO))
-    else:
-        won = t.ranked(pair, m["side"])
+    won = t.ranked_by_area(pair, m["extent"]) if "extent" in m else t.ranked(pair, m["side"])
     return str(m["first" if won == pair[0] else "second"]["kind"])
 
 
@@ -343,23 +297,19 @@ def _exists_region(t: SceneTruth, m: Meaning) -> str:
     return _yes_no(bool(_in_region(t, m)))
 
 
-def _several(t: SceneTruth, m: Meaning) -> str:
-    return _yes_no(len(t.matching(m["kind"])) >= m["least"])
-
-
 _ANSWER: Mapping[str, Callable[[SceneTruth, Meaning], str]] = {
-    "attribute": _attribute,
+    "attribute": lambda t, m: t.words[t.select(m["of"])][m["attribute"]],
     "choose": _choose,
-    "verify": _verify,
-    "count": _count,
-    "count_region": _count_region,
+    "verify": lambda t, m: _yes_no(m["property"] in t.words[t.select(m["of"])].values()),
+    "count": lambda t, m: str(len(t.matching(m["kind"]))),
+    "count_region": lambda t, m: str(len(_in_region(t, m))),
     "count_filter": _count_filter,
-    "count_sum": _count_sum,
+    "count_sum": lambda t, m: str(sum(_two_counts(t, m))),
     "difference": _difference,
     "more_of": _more_of,
-    "more_than": _more_than,
+    "more_than": lambda t, m: _yes_no(operator.gt(*_two_counts(t, m))),
     "which_farther": _which_farther,
     "same": _same,
     "exists_region": _exists_region,
-    "several": _several,
+    "several": lambda t, m: _yes_no(len(t.matching(m["kind"])) >= m["least"]),
 }

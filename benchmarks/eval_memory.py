@@ -25,10 +25,9 @@ from typing import Any
 import numpy as np
 
 from viper.data.sample import Sample, Where
-from viper.evaluate.engines.allocator import bound_arenas
 from viper.evaluate.engines.answering import Answering
 from viper.evaluate.engines.local import Bounds, LocalEngine
-from viper.evaluate.engines.runner import Running, items, run
+from viper.evaluate.engines.runner import Running, bound_arenas, items, run
 from viper.evaluate.evaluation import Evaluation, manifest_of
 from viper.evaluate.metrics import metric
 from viper.evaluate.reports.report import report

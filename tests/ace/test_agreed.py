@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.ace.test_bank import EXAMPLE
-from viper.ace.agreed import agreed
-from viper.ace.select import Answered, Candidate
+from viper.ace.select import Answered, Candidate, agreed
 
 BOX = (0.0, 0.0, 10.0, 10.0)
 NEAR = (0.0, 0.0, 10.0, 8.0)

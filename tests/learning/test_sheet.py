@@ -10,7 +10,7 @@ import pytest
 
 from tests.evaluate.engine_doubles import a_sample
 from tests.evaluate.fake_backends import Answerer, Finder, a_set
-from viper.ace.agreed import Verdict, agreed
+from viper.ace.select import Verdict, agreed
 from viper.api.library import Library
 from viper.data.registry import data_set
 from viper.data.sample import Sample, Where

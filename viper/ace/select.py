@@ -10,8 +10,10 @@ from __future__ import annotations
 import ast
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
+from statistics import fmean
+from typing import Literal
 
 from viper.agreement import box_iou, normalised
 from viper.schema import Example, PixelBox
@@ -257,3 +259,65 @@ def _words(example: Example) -> frozenset[str]:
 def _likeness(one: frozenset[str], other: frozenset[str]) -> float:
     """The share of words that two queries have in common, in [0, 1]."""
     return len(one & other) / len(one | other) if one | other else 1.0
+
+
+SHEET = "sheet"
+"""The kind of examples that were kept by agreement."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of a query: its example, or why it has none.
+
+    Attributes:
+        why: ``agreed``; ``unanswered``: no program answered on any medium; ``disagreed``: too few
+            gave the same answer; ``unasked``: no program was drawn.
+    """
+
+    example: Example | None
+    why: Literal["agreed", "unanswered", "disagreed", "unasked"]
+
+
+def agreed(media: Sequence[Sequence[Candidate]], at_least: int) -> Verdict:
+    """The program that speaks for a query.
+
+    It is one of those that gave the commonest answer on a medium where at least so many gave it;
+    of these one whose shape is the commonest among them over all such media, then the shorter
+    program, then the earlier seed. Its score is the share of programs that gave the commonest
+    answer, the mean over media; media on which no program answered are left out, since the query
+    need not apply to them.
+
+    Args:
+        media: the programs drawn on each medium, failed ones among them.
+        at_least: how many have to agree, 2 or more.
+    """
+    drawn = [list(programs) for programs in media if programs]
+    commonest = [_commonest(programs) for programs in drawn]
+    agreeing = [one for group in commonest if len(group) >= at_least for one in group]
+    if not agreeing:
+        answered = any(commonest)
+        return Verdict(None, "disagreed" if answered else "unanswered" if drawn else "unasked")
+    shapes = Counter(shape(one.example.program) for one in agreeing)
+
+    def rank(one: Candidate) -> tuple[int, int, int]:
+        program = one.example.program
+        return -shapes[shape(program)], len(program), one.example.seed
+
+    shares = [
+        len(group) / len(programs)
+        for group, programs in zip(commonest, drawn, strict=True)
+        if group
+    ]
+    best = min(agreeing, key=rank)
+    return Verdict(replace(best.example, score=round(fmean(shares), 4)), "agreed")
+
+
+def _commonest(programs: Sequence[Candidate]) -> list[Candidate]:
+    """The programs that agree with one of them, of all such groups the largest, then earliest."""
+    answering = [one for one in programs if _says_something(one.answer)]
+    groups = ([o for o in answering if same_answer(one.answer, o.answer)] for one in answering)
+    return max(groups, key=len, default=[])
+
+
+def _says_something(answer: Answered | None) -> bool:
+    return answer is not None and (not isinstance(answer, str) or bool(normalised(answer)))

@@ -135,10 +135,9 @@ def _mined(plan: _Plan, api: str, asked: int) -> tuple[list[Candidate], Ended]:
     """Answers what the API's store lacks and gives all that it holds."""
     from viper.commands.eval_progress import shown
     from viper.commands.progress import status
-    from viper.evaluate.engines.allocator import bound_arenas
     from viper.evaluate.engines.answering import Answering
     from viper.evaluate.engines.local import Bounds, LocalEngine
-    from viper.evaluate.engines.runner import Budget, items, run
+    from viper.evaluate.engines.runner import Budget, bound_arenas, items, run
     from viper.evaluate.evaluation import manifest_of
     from viper.evaluate.metrics import metric
     from viper.evaluate.runs.store import RunStore

@@ -17,8 +17,7 @@ from viper.commands.out_path import OutPath
 from viper.errors import EXIT_FAILED, EXIT_OK, UsageError
 
 if TYPE_CHECKING:
-    from viper.ace.agreed import Verdict
-    from viper.ace.select import Candidate
+    from viper.ace.select import Candidate, Verdict
     from viper.data.sample import Sample
     from viper.evaluate.engines.runner import Ended
     from viper.learning.sheet import Drawing
@@ -209,10 +208,9 @@ def _drawn(
     """Draws the programs that the store lacks and gives all that it holds."""
     from viper.commands.eval_progress import shown
     from viper.commands.progress import status
-    from viper.evaluate.engines.allocator import bound_arenas
     from viper.evaluate.engines.answering import Answering
     from viper.evaluate.engines.local import Bounds, LocalEngine
-    from viper.evaluate.engines.runner import Budget, run
+    from viper.evaluate.engines.runner import Budget, bound_arenas, run
     from viper.evaluate.evaluation import manifest_of
     from viper.evaluate.metrics import metric
     from viper.evaluate.runs.store import RunStore
@@ -261,9 +259,8 @@ def _tell_spent(budget: int | None) -> None:
 
 def _chosen(given: dict[str, Any], found: Sequence[Sequence[Sequence[Candidate]]]) -> int:
     """Keeps what programs agree on, and says why the rest was left out."""
-    from viper.ace.agreed import agreed
     from viper.ace.bank import write_bank
-    from viper.ace.select import best_first, kept
+    from viper.ace.select import agreed, best_first, kept
 
     verdicts = [agreed(media, given["agree"]) for media in found]
     examples = [one.example for one in verdicts if one.example is not None]

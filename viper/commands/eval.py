@@ -171,9 +171,9 @@ def _on_threads(
     evaluation: Evaluation, samples: list[Sample], given: dict[str, Any]
 ) -> Iterator[tuple[Engine, Manifest]]:
     from viper.commands.progress import status
-    from viper.evaluate.engines.allocator import bound_arenas
     from viper.evaluate.engines.answering import Answering
     from viper.evaluate.engines.local import Bounds, LocalEngine
+    from viper.evaluate.engines.runner import bound_arenas
     from viper.evaluate.evaluation import manifest_of
     from viper.evaluate.judgements import JudgementSheet, Kept
     from viper.evaluate.metrics import metric

@@ -122,7 +122,7 @@ def start(set_name: str, **given: Any) -> int:
 def _found(given: dict[str, Any]) -> list[First]:
     """Answers, tries and plants; gives what is to be kept."""
     from viper.commands.progress import counter
-    from viper.evaluate.engines.allocator import bound_arenas
+    from viper.evaluate.engines.runner import bound_arenas
     from viper.evaluate.metrics import metric
     from viper.learning.first_demonstrations import Wish, first_demonstrations
     from viper.learning.tryout import Tryout

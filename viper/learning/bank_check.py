@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from viper.ace.agreed import SHEET
-from viper.ace.select import RIGHT
+from viper.ace.select import RIGHT, SHEET
 from viper.ace.soundness import api_changed, problems
 from viper.api.library import Library
 from viper.data.registry import data_set, samples_by_id

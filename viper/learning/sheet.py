@@ -7,8 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from viper.ace.agreed import SHEET
-from viper.ace.select import Candidate
+from viper.ace.select import SHEET, Candidate
 from viper.data.registry import data_set
 from viper.data.sample import Sample, Where
 from viper.errors import DataError

@@ -49,8 +49,8 @@ SHIPPED: Mapping[str, Mapping[str, str]] = MappingProxyType(
         },
         "matcher": {"open_clip": "viper.models.vision.matcher_open_clip:OpenClipMatcher"},
         "depth": {
-            "depth_anything": "viper.models.vision.depth_anything:DepthAnythingEstimator",
-            "dpt": "viper.models.vision.depth_dpt:DptEstimator",
+            "depth_anything": "viper.models.vision.depth:DepthAnythingEstimator",
+            "dpt": "viper.models.vision.depth:DptEstimator",
         },
         "vqa": {
             "blip": "viper.models.vision.vqa_blip:BlipAnswerer",

@@ -30,8 +30,8 @@ from viper.serve.forms import (
 from viper.serve.jobs import Job, Work
 from viper.serve.metrics import CONTENT_TYPE
 from viper.serve.note import note_of
+from viper.serve.records import Health, Readiness, errors
 from viper.serve.refusals import DeadlineError, RouteError
-from viper.serve.schema import Health, Readiness, errors
 from viper.serve.service import Service
 from viper.serve.settings import ServeSettings
 from viper.serve.uploads import Intake, read_form

@@ -1,4 +1,4 @@
-"""Runs as JSON that any parser takes."""
+"""What the service answers: runs as JSON that any parser takes, and the schema of its replies."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import base64
 import io
 import json
 import math
-from typing import Any
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field
 
 from viper.models.vision.roles import Pixels
 from viper.reasoner import RunResult
@@ -53,3 +55,49 @@ def _finite(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
+
+
+class ErrorDetail(BaseModel):
+    """What went wrong."""
+
+    code: str = Field(description="Stable; programs decide by it.")
+    message: str = Field(description="One line for a person.")
+
+
+class ErrorBody(BaseModel):
+    """The answer to every request that fails."""
+
+    error: ErrorDetail
+
+
+class Health(BaseModel):
+    """The process is up."""
+
+    status: Literal["ok"] = "ok"
+
+
+class Readiness(BaseModel):
+    """Whether requests are answered now."""
+
+    status: Literal["ready", "loading", "failed", "shutting_down"]
+
+
+_ERRORS = {
+    400: "A field is missing, unknown or out of range.",
+    401: "No token, or a wrong one.",
+    403: "Sent by a page of another origin, or to another host name.",
+    404: "There is nothing at this path.",
+    405: "This path takes another method.",
+    413: "The request is too large.",
+    415: "The body is no multipart form in UTF-8.",
+    422: "A picture or video cannot be read.",
+    429: "All places are taken; see Retry-After.",
+    500: "The server failed; its log has the details.",
+    503: "The server is shutting down.",
+    504: "No answer in time.",
+}
+
+
+def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """OpenAPI responses for these statuses."""
+    return {status: {"model": ErrorBody, "description": _ERRORS[status]} for status in statuses}

@@ -13,7 +13,7 @@ from dataclasses import replace
 from viper.commands.progress import status
 from viper.data.registry import data_set
 from viper.errors import UsageError
-from viper.evaluate.engines.allocator import bound_arenas
+from viper.evaluate.engines.runner import bound_arenas
 from viper.evaluate.evaluation import model_ids
 from viper.evaluate.row import Row
 from viper.profiles.learning import Data, Reflection

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 
 from viper.data.registry import data_set, named_like
 from viper.errors import UsageError
-from viper.evaluate.engines.allocator import bound_arenas
+from viper.evaluate.engines.runner import bound_arenas
 from viper.evaluate.evaluation import model_ids
 from viper.evaluate.intervals import Estimate, over_seeds, paired
 from viper.evaluate.row import Row

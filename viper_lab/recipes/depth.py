@@ -72,7 +72,7 @@ def train(options: TrainOptions) -> dict[str, float]:
     """
     import torch
 
-    from viper.models.vision.depth_anything import DepthAnythingEstimator
+    from viper.models.vision.depth import DepthAnythingEstimator
 
     torch.manual_seed(options.seed)
     views = ObjectViews.load("train", options.work)

@@ -37,7 +37,7 @@ def test_its_tokens_are_those_of_the_detector(picture):
 
 
 def test_a_saved_model_is_read_back(tmp_path, picture):
-    from viper.models.vision.depth_anything import DepthAnythingEstimator
+    from viper.models.vision.depth import DepthAnythingEstimator
 
     depth_model.save(depth_model.build_model(), tmp_path)
     estimator = DepthAnythingEstimator.from_pretrained(tmp_path)

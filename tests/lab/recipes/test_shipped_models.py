@@ -52,7 +52,7 @@ def test_the_vqa_model_knows_every_family(views):
 
 
 def test_the_depth_model_orders_objects(views):
-    from viper.models.vision.depth_anything import DepthAnythingEstimator
+    from viper.models.vision.depth import DepthAnythingEstimator
     from viper_lab.recipes.depth import evaluate
 
     figures = evaluate(DepthAnythingEstimator.from_pretrained(WEIGHTS / "depth"), views)

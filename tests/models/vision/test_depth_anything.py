@@ -5,7 +5,7 @@ import pytest
 
 from tests.models.vision.swapping import answer_with
 from viper.errors import ModelError
-from viper.models.vision.depth_anything import DepthAnythingEstimator
+from viper.models.vision.depth import DepthAnythingEstimator
 from viper.models.vision.roles import DepthEstimator
 from viper.testing.conformance import check_depth
 

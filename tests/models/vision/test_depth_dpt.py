@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from viper.errors import ModelError
-from viper.models.vision.depth_dpt import DptEstimator
-from viper.models.vision.depth_maps import nearness_to_depth
+from viper.models.vision.depth import DptEstimator, nearness_to_depth
 from viper.models.vision.roles import DepthEstimator
 from viper.testing.conformance import check_depth
 

@@ -120,7 +120,7 @@ class Shard:
             self._reasoner.close()
 
     def _begin(self) -> dict[str, Any]:
-        from viper.evaluate.engines.allocator import bound_arenas
+        from viper.evaluate.engines.runner import bound_arenas
 
         bound_arenas()
         orders = self._orders

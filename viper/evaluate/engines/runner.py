@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -10,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from viper.data.sample import Sample
-from viper.evaluate.engines.allocator import give_back
 from viper.evaluate.engines.work import Engine, Item
 from viper.evaluate.row import Row
 from viper.evaluate.runs.store import RunStore
@@ -168,3 +169,27 @@ def run(
         finally:
             stop.set()
     return Ended("budget" if exhausted.is_set() else "complete", running)
+
+
+ARENAS = 2
+
+_M_ARENA_MAX = -8
+"""From glibc's ``malloc.h``."""
+
+
+def bound_arenas(most: int = ARENAS) -> bool:
+    """Bounds the heaps of this process; call it before threads start.
+
+    Returns:
+        Whether the C library took it; other libraries than glibc do nothing.
+    """
+    try:
+        return bool(ctypes.CDLL(None).mallopt(_M_ARENA_MAX, most))
+    except (OSError, AttributeError):
+        return False
+
+
+def give_back() -> None:
+    """Returns free memory to the system, where the C library can be asked to (glibc)."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)

@@ -1,14 +1,25 @@
-"""What the depth families share: forward passes without padding, maps of the picture's size."""
+"""Depth estimators of transformers: the family of Depth Anything, and DPT.
+
+Metric models are passed on; relative ones, which predict nearness, are turned round.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, Unpack
 
 import numpy as np
 
 from viper.models.batching import equal_groups
-from viper.models.loading import LocalModel
+from viper.models.loading import (
+    Loading,
+    LoadOptions,
+    LocalModel,
+    load_pretrained,
+    load_processor,
+    model_id,
+)
 from viper.models.vision.picture_models import processed
 from viper.models.vision.roles import Floats, Pixels
 
@@ -78,3 +89,70 @@ def _middle(depth: Floats, size: Sequence[int]) -> Floats:
     """The picture's own part ``[H, W]`` of a map that was padded alike on all sides."""
     top, left = ((have - want) // 2 for have, want in zip(depth.shape, size, strict=True))
     return depth[top : top + size[0], left : left + size[1]]
+
+
+class DepthAnythingEstimator(DepthMaps):
+    """The ``DepthEstimator`` role on ``DepthAnythingForDepthEstimation``.
+
+    The checkpoint's configuration states whether it is metric or relative.
+    """
+
+    def __init__(self, model: Any, processor: Any, name: str, batch_size: int = 8) -> None:
+        relative = model.config.depth_estimation_type == "relative"
+        super().__init__(model, processor, name, relative=relative, batch_size=batch_size)
+
+    @classmethod
+    def from_pretrained(
+        cls, source: str | Path, *, batch_size: int = 8, **loading: Unpack[Loading]
+    ) -> DepthAnythingEstimator:
+        """Loads a folder or a published checkpoint.
+
+        Raises:
+            ModelError: nothing loadable under that name.
+        """
+        from transformers import AutoImageProcessor, DepthAnythingForDepthEstimation
+
+        options = LoadOptions(**loading)
+        model = load_pretrained(DepthAnythingForDepthEstimation, source, options)
+        processor = load_processor(AutoImageProcessor, source, options)
+        return cls(model, processor, model_id(source), batch_size)
+
+
+class DptEstimator(DepthMaps):
+    """The :class:`~viper.models.vision.roles.DepthEstimator` role on ``DPTForDepthEstimation``.
+
+    MiDaS checkpoints (``Intel/dpt-large``, ``Intel/dpt-beit-large-512``, …) predict
+    nearness, those trained on metres (``facebook/dpt-dinov2-base-nyu``, …) predict depth.
+    The configuration does not say which, so ``metric`` has to.
+
+    Source: Ranftl et al. 2020, MiDaS; Ranftl et al. 2021, DPT.
+
+    Args:
+        metric: whether the model predicts depth, larger being farther.
+    """
+
+    def __init__(
+        self, model: Any, processor: Any, name: str, *, metric: bool = False, batch_size: int = 8
+    ) -> None:
+        super().__init__(model, processor, name, relative=not metric, batch_size=batch_size)
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        source: str | Path,
+        *,
+        metric: bool = False,
+        batch_size: int = 8,
+        **loading: Unpack[Loading],
+    ) -> DptEstimator:
+        """Loads a folder or a published checkpoint.
+
+        Raises:
+            ModelError: nothing loadable under that name.
+        """
+        from transformers import AutoImageProcessor, DPTForDepthEstimation
+
+        options = LoadOptions(**loading)
+        model = load_pretrained(DPTForDepthEstimation, source, options)
+        processor = load_processor(AutoImageProcessor, source, options)
+        return cls(model, processor, model_id(source), metric=metric, batch_size=batch_size)

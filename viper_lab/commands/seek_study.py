@@ -50,7 +50,18 @@ from viper_lab.study.records import induce as records_graph
 @click.option("--open/--no-open", "open_browser", default=True, show_default=True,
               help="Open a browser.")  # fmt: skip
 @profile_options
-def record(**given: Any) -> int:
+def record(
+    set_name: str,
+    out: Path,
+    split: str | None,
+    limit: int,
+    seed: int,
+    root: Path | None,
+    host: str,
+    port: int,
+    open_browser: bool,
+    **given: Any,
+) -> int:
     """Record how people find answers: a page where they choose each action, until Ctrl-C.
 
     Questions of SET, which must be about one picture each. Whoever opens the page answers them by
@@ -75,16 +86,15 @@ def record(**given: Any) -> int:
     from viper_lab.study.app import Study, create_study
     from viper_lab.study.desk import StudyDesk
 
-    where = Where(given["root"], given["split"], given["seed"])
-    samples = Evaluation(given["set_name"], where, given["limit"]).samples()
+    samples = Evaluation(set_name, Where(root, split, seed), limit).samples()
     with ExitStack() as stack:
-        listening = stack.enter_context(listening_at(given["host"], given["port"]))
+        listening = stack.enter_context(listening_at(host, port))
         reasoner = stack.enter_context(Reasoner(open_profile(given), preload=False))
-        study = Study(StudyDesk(reasoner, samples, given["out"]), new_token())
+        study = Study(StudyDesk(reasoner, samples, out), new_token())
         address = address_of(listening, f"/{study.token}/")
         click.echo(address)
-        click.echo(f"records go to {given['out']}; Ctrl-C ends it", err=True)
-        if given["open_browser"]:
+        click.echo(f"records go to {out}; Ctrl-C ends it", err=True)
+        if open_browser:
             webbrowser.open(address)
         config = uvicorn.Config(
             create_study(study), log_level="warning", access_log=False, lifespan="off"
@@ -92,7 +102,7 @@ def record(**given: Any) -> int:
         try:
             uvicorn.Server(config).run(sockets=[listening])
         finally:
-            click.echo(f"{study.desk.kept} questions recorded in {given['out']}", err=True)
+            click.echo(f"{study.desk.kept} questions recorded in {out}", err=True)
     return EXIT_OK
 
 

@@ -26,7 +26,7 @@ from viper.errors import EXIT_OK
 )
 @click.option("--seed", type=int, default=0, show_default=True)
 @profile_options
-def faults(**given: Any) -> int:
+def faults(work: Path, split: str, count: int, seed: int, **given: Any) -> int:
     """Plant faults into canonical programs and keep them as text.
 
     The profile's tools run the programs. Ctrl-C keeps the shards that are whole; the same command
@@ -39,7 +39,7 @@ def faults(**given: Any) -> int:
 
     components = profile.components()
     try:
-        with counter("planting", given["count"]) as advance:
+        with counter("planting", count) as advance:
             held = 0
 
             def on_shard(shards: int, cases: int) -> None:
@@ -47,15 +47,8 @@ def faults(**given: Any) -> int:
                 advance(f"{shards} shards", cases - held)
                 held = cases
 
-            folder = given["work"] / FAULTS
-            made = write_cases(
-                components,
-                folder,
-                given["count"],
-                split=given["split"],
-                seed=given["seed"],
-                report=on_shard,
-            )
+            folder = work / FAULTS
+            made = write_cases(components, folder, count, split=split, seed=seed, report=on_shard)
     finally:
         components.close()
     click.echo(f"{made} faults in {folder}")

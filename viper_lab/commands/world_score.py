@@ -40,7 +40,17 @@ from viper.errors import EXIT_OK
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @profile_options
-def score(**given: Any) -> int:
+def score(
+    split: str,
+    seed: int,
+    limit: int,
+    baselines: bool,
+    perception: bool,
+    examples: bool,
+    workers: int,
+    as_json: bool,
+    **given: Any,
+) -> int:
     """Answer freshly drawn queries of the embedded world and print the figures.
 
     Every value comes with n and a 95% interval; weight hashes say which models they are of.
@@ -53,14 +63,8 @@ def score(**given: Any) -> int:
     from viper_lab.scores.perception import perception_report
     from viper_lab.scores.world import ScoreRequest, draw, report, score_samples
 
-    request = ScoreRequest(
-        split=given["split"],
-        seed=given["seed"],
-        limit=given["limit"],
-        with_baselines=given["baselines"],
-        workers=given["workers"],
-    )
-    if not given["examples"]:
+    request = ScoreRequest(split, seed, limit, with_baselines=baselines, workers=workers)
+    if not examples:
         profile = profile.without_examples()
     samples = draw(request)
     right = 0
@@ -74,18 +78,17 @@ def score(**given: Any) -> int:
 
             scored = score_samples(reasoner, samples, request, on_done)
         figures = {
-            "split": request.split,
-            "seed": request.seed,
+            "split": split,
+            "seed": seed,
             "profile": profile.name,
             "models": model_ids(reasoner),
             **report(scored, request),
         }
-        if given["perception"]:
-            figures["perception"] = perception_report(
-                reasoner.components.hub, request.split, request.seed, given["limit"] // 2
-            )
+        if perception:
+            hub = reasoner.components.hub
+            figures["perception"] = perception_report(hub, split, seed, limit // 2)
     plain = to_json(figures)
-    click.echo(json.dumps(plain) if given["as_json"] else "\n".join(_lines(plain)))
+    click.echo(json.dumps(plain) if as_json else "\n".join(_lines(plain)))
     return EXIT_OK
 
 

@@ -9,7 +9,9 @@ from viper.models.vision.roles import Segment
 from viper.tools.hub import ToolHub
 from viper.tools.models import ModelSet
 from viper.tools.settings import ToolSettings
+from viper_lab.scores.concepts import asked
 from viper_lab.scores.concepts import seg as questions
+from viper_lab.world.render import render_scene
 from viper_lab.world.reserved import CONCEPTS, reserved_still
 
 
@@ -48,14 +50,13 @@ def _remembered(monkeypatch):
         STILLS.append(still.rendered)
         return still
 
-    old = questions._old_scene
-
-    def drawn(split, number):
-        STILLS.append(old(split, number))
+    def drawn(scene):
+        STILLS.append(render_scene(scene))
         return STILLS[-1]
 
-    monkeypatch.setattr(questions, "reserved_still", reserved)
-    monkeypatch.setattr(questions, "_old_scene", drawn)
+    for module in (questions, asked):
+        monkeypatch.setattr(module, "reserved_still", reserved)
+    monkeypatch.setattr(asked, "render_scene", drawn)
 
 
 def hub(segmenter):

@@ -9,12 +9,29 @@ Source: CLOVA (Gao et al. 2024) measures answers end to end only; tools alone ar
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count as counted
 from typing import Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from viper.evaluate.intervals import Estimate, Paired, mean, paired
+from viper.models.vision.roles import Pixels
+from viper.sandbox import Ref
+from viper.schema import PixelBox
 from viper.tools.hub import ToolHub
+from viper_lab.world.layout import sample_scene
+from viper_lab.world.render import render_scene
+from viper_lab.world.reserved import CONCEPTS, reserved_still
+from viper_lab.world.scene import RenderedScene, SceneObject
+
+LEAST_VISIBLE = 0.5
+"""Share of its outline that an object must show to be asked about."""
+
+SEED_STRIDE = 10_000
+"""Scenes of each seed, where a seed has no fewer."""
 
 
 @dataclass(frozen=True)
@@ -80,3 +97,43 @@ def rows(before: Sequence[Asked], after: Sequence[Asked]) -> list[Learnt]:
         shares = [mean(values, clusters=groups) for values in (olds, news)]
         found.append(Learnt(kind, shares[0], shares[1], paired(olds, news, groups)))
     return found
+
+
+def seen(still: RenderedScene) -> NDArray[np.bool_]:
+    """Return bool [N], the objects that show enough of themselves to be asked about."""
+    return still.visible >= LEAST_VISIBLE
+
+
+def box_of(still: RenderedScene, index: int) -> PixelBox:
+    """Return the box of an object, pixels from the top-left corner."""
+    x0, y0, x1, y1 = (float(edge) for edge in still.boxes[index])
+    return x0, y0, x1, y1
+
+
+def whole(pixels: Pixels) -> Ref:
+    """Return the reference of the only picture of a session."""
+    height, width = pixels.shape[:2]
+    return Ref("image", ("image0", width, height))
+
+
+def is_reserved(thing: SceneObject) -> bool:
+    """Tell whether an object shows any reserved concept."""
+    return bool({thing.colour, thing.shape, thing.pattern} & CONCEPTS.keys())
+
+
+def old_scenes(
+    concepts: Sequence[str], split: str, seed: int, first: int
+) -> Iterator[tuple[str, RenderedScene, bool]]:
+    """Yield scenes to ask about old words without an end, and whether a concept stands there too.
+
+    Args:
+        first: where the scenes without reserved concepts begin in the split.
+    """
+    for place in counted():
+        number = (seed + 1) * SEED_STRIDE - 1 - place
+        if place % 2:
+            yield f"{split}:{number}", render_scene(sample_scene(split, first + number)), False
+        else:
+            concept = concepts[place // 2 % len(concepts)]
+            still = reserved_still(split, number, concept)
+            yield f"{split}:{concept}:{number}", still.rendered, True

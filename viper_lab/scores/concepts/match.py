@@ -192,8 +192,8 @@ def _question(
     texts: Sequence[str],
     right: Sequence[int],
 ) -> Question:
-    whole = (tuple(things), tuple(texts), frozenset(right))
-    return Question(kind, concept, sample, scene.image, scene.boxes, *whole)
+    asked = (tuple(things), tuple(texts), frozenset(right))
+    return Question(kind, concept, sample, scene.image, scene.boxes, *asked)
 
 
 def _asked(hub: ToolHub, question: Question) -> Asked:
@@ -204,8 +204,7 @@ def _asked(hub: ToolHub, question: Question) -> Asked:
 
 
 def _is_right(session: HubSession, question: Question) -> bool:
-    edges = [question.boxes[i].tolist() for i in question.things]
-    patches = [session.patch_ref("image0", (x0, y0, x1, y1)) for x0, y0, x1, y1 in edges]
+    patches = [session.patch_ref("image0", question.boxes[i].tolist()) for i in question.things]
     texts = list(question.texts)
     if question.kind == "verify":
         asked = [(patch, name, texts[0]) for patch, name in zip(patches, texts[1:], strict=True)]

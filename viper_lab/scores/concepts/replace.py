@@ -15,12 +15,18 @@ import numpy as np
 
 from viper.models.media import media_from
 from viper.models.vision.roles import Pixels
-from viper.sandbox import Ref
 from viper.schema import PixelBox
 from viper.tools.crops import object_crop
 from viper.tools.hub import ToolHub
-from viper_lab.scores.concepts.asked import Asked
-from viper_lab.scores.concepts.replace_judge import LEAST_VISIBLE, shipped_judge
+from viper_lab.scores.concepts.asked import (
+    SEED_STRIDE,
+    Asked,
+    box_of,
+    is_reserved,
+    seen,
+    whole,
+)
+from viper_lab.scores.concepts.replace_judge import shipped_judge
 from viper_lab.world.layout import sample_scene
 from viper_lab.world.render import render_scene
 from viper_lab.world.reserved import CONCEPTS, reserved_scene
@@ -30,9 +36,6 @@ from viper_lab.world.vocabulary import COLOURS, SHAPES
 
 GROWTH = 0.15
 """How far what is masked reaches beyond the object, as a share of its longer side."""
-
-SEED_STRIDE = 10_000
-"""Scenes between the first ones of neighbouring seeds."""
 
 _KNOWN_FIRST = 300_000_000
 """Where scenes with old words alone begin in a split."""
@@ -86,7 +89,7 @@ def about_old(
 ) -> list[Asked]:
     """Objects replaced by old phrases, half of them where one of the concepts stands too."""
     edits = _edits(_scenes(concepts, split, seed), count)
-    pairs = [(colour, shape) for colour, shape in combinations(split)]
+    pairs = list(combinations(split))
     wanted = [pairs[int(edit.rng.integers(len(pairs)))] for edit in edits]
     pictures = [
         _painted(hub, edit, f"the {colour} {shape}")
@@ -130,17 +133,10 @@ def _edits(scenes: Iterator[tuple[str, Scene]], count: int) -> list[_Edit]:
             break
         still = render_scene(scene)
         rng = np.random.default_rng([scene.seed, 13])
-        seen = [
-            i
-            for i, thing in enumerate(scene.objects)
-            if still.visible[i] >= LEAST_VISIBLE
-            and not {thing.shape, thing.colour, thing.pattern} & set(CONCEPTS)
-        ]
-        if seen:
-            x0, y0, x1, y1 = (
-                float(edge) for edge in still.boxes[seen[int(rng.integers(len(seen)))]]
-            )
-            found.append(_Edit(sample, still.image, (x0, y0, x1, y1), rng))
+        known = [int(i) for i in np.flatnonzero(seen(still)) if not is_reserved(scene.objects[i])]
+        if known:
+            box = box_of(still, known[int(rng.integers(len(known)))])
+            found.append(_Edit(sample, still.image, box, rng))
     return found
 
 
@@ -151,10 +147,8 @@ def _painted(hub: ToolHub, edit: _Edit, prompt: str) -> Pixels:
     x0, y0, x1, y1 = edit.box
     by = GROWTH * max(x1 - x0, y1 - y0)
     box = (max(x0 - by, 0), max(y0 - by, 0), min(x1 + by, width), min(y1 + by, height))
-    whole = Ref("image", ("image0", width, height))
-    made: Any = session.call(
-        "replace", (whole, [session.patch_ref("image0", box)], prompt), {}, None
-    )
+    patches = [session.patch_ref("image0", box)]
+    made: Any = session.call("replace", (whole(edit.pixels), patches, prompt), {}, None)
     return session.media.pixels(str(made.fields[0]))
 
 

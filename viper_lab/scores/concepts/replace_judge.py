@@ -19,6 +19,7 @@ import numpy as np
 
 from viper.models.vision.roles import Floats, Pixels
 from viper.tools.crops import object_crop
+from viper_lab.scores.concepts.asked import box_of, seen
 from viper_lab.world.reserved import CONCEPTS, reserved_still
 from viper_lab.world.scene import SceneObject
 
@@ -30,9 +31,6 @@ SCENES, FIRST = 40, 9_900_000
 
 PLAIN = "plain"
 """The pattern of an object without one."""
-
-LEAST_VISIBLE = 0.5
-"""Share of an object that has to be seen."""
 
 _SIDE, _BINS = 64, 6
 _DECAY, _ROUNDS = 1e-4, 100
@@ -138,9 +136,8 @@ def _objects(split: str, scenes: int) -> Iterator[tuple[Pixels, dict[str, str]]]
         for index in range(FIRST, FIRST + scenes):
             still = reserved_still(split, index, concept).rendered
             for i, thing in enumerate(still.scene.objects):
-                if still.visible[i] >= LEAST_VISIBLE:
-                    x0, y0, x1, y1 = (float(edge) for edge in still.boxes[i])
-                    yield object_crop(still.image, (x0, y0, x1, y1)), words_of(thing)
+                if seen(still)[i]:
+                    yield object_crop(still.image, box_of(still, i)), words_of(thing)
 
 
 def words_of(thing: SceneObject) -> dict[str, str]:

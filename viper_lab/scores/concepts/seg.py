@@ -19,23 +19,22 @@ from viper.models.vision.roles import Mask
 from viper.sandbox import Ref
 from viper.tools.hub import ToolHub
 from viper.tuning.soft_prompts.seg import f1
-from viper_lab.scores.concepts.asked import Asked
-from viper_lab.world.layout import sample_scene
-from viper_lab.world.render import render_scene
-from viper_lab.world.reserved import CONCEPTS, reserved_still
-from viper_lab.world.scene import RenderedScene, SceneObject
+from viper_lab.scores.concepts.asked import (
+    SEED_STRIDE,
+    Asked,
+    is_reserved,
+    old_scenes,
+    seen,
+    whole,
+)
+from viper_lab.world.reserved import reserved_still
+from viper_lab.world.scene import RenderedScene
 
 ABSENT_EVERY = 3
 """Every third question about a concept is asked where it does not stand."""
 
-SEED_STRIDE = 10_000
-"""Scenes of each seed."""
-
 _OLD_FIRST = 8 * 10**8 + 5 * 10**7
 """Where the scenes without reserved concepts begin in a split, beyond all that others draw."""
-
-_LEAST_VISIBLE = 0.5
-"""Share of its outline that an object must show to be looked for."""
 
 
 def about(hub: ToolHub, concept: str, *, split: str, count: int, seed: int) -> list[Asked]:
@@ -55,29 +54,21 @@ def about_old(
 ) -> list[Asked]:
     """So many old shapes, one a scene; a reserved concept stands in every other one."""
     asked: list[Asked] = []
-    place = 0
-    while len(asked) < count:
-        number = (seed + 1) * SEED_STRIDE - 1 - place
-        concept = concepts[place // 2 % len(concepts)]
-        if place % 2:
-            still, sample, kind = _old_scene(split, number), f"{split}:{number}", "old"
-        else:
-            still = reserved_still(split, number, concept).rendered
-            sample, kind = f"{split}:{concept}:{number}", "old+new"
+    for place, (sample, still, together) in enumerate(
+        old_scenes(concepts, split, seed, _OLD_FIRST)
+    ):
+        if len(asked) == count:
+            break
         things = still.scene.objects
-        known = [
-            thing
-            for thing, visible in zip(things, still.visible, strict=True)
-            if visible >= _LEAST_VISIBLE and not _reserved(thing)
-        ]
+        known = [things[i] for i in np.flatnonzero(seen(still)) if not is_reserved(things[i])]
         rng = np.random.default_rng([seed, place, 19])
-        place += 1
         if not known:
             continue
         shape = known[int(rng.integers(len(known)))].shape
-        named = np.array([one.shape == shape and not _reserved(one) for one in things])
-        spared = np.array([one.shape == shape and _reserved(one) for one in things])
-        asked.append(Asked(kind, shape, sample, _right(hub, still, shape, named, spared)))
+        named = np.array([one.shape == shape and not is_reserved(one) for one in things])
+        spared = np.array([one.shape == shape and is_reserved(one) for one in things])
+        right = _right(hub, still, shape, named, spared)
+        asked.append(Asked("old+new" if together else "old", shape, sample, right))
     return asked
 
 
@@ -94,9 +85,9 @@ def _right(
         named: bool [N], the objects that it is true of.
         spared: bool [N], those that may be called so or not.
     """
-    seen = still.visible >= _LEAST_VISIBLE
-    wanted = [still.masks[place] for place in np.flatnonzero(named & seen)]
-    either = named & ~seen if spared is None else named & ~seen | spared
+    shown = seen(still)
+    wanted = [still.masks[place] for place in np.flatnonzero(named & shown)]
+    either = named & ~shown if spared is None else named & ~shown | spared
     ignored = [still.masks[place] for place in np.flatnonzero(either)]
     return f1(_outlines(hub, still, name), wanted, ignored)
 
@@ -104,15 +95,6 @@ def _right(
 def _outlines(hub: ToolHub, still: RenderedScene, name: str) -> list[Mask]:
     """What ``segment`` calls so in the whole picture, best first."""
     session = hub.session(media_from([still.image]))
-    height, width = still.image.shape[:2]
-    found: list[Ref] = session.call("segment", (Ref("image", ("image0", width, height)),), {}, None)
+    found: list[Ref] = session.call("segment", (whole(still.image),), {}, None)
     named = [ref for ref in found if str(ref.fields[6]) == name]
     return [session.media.edits.outline(str(ref.fields[5])).mask() for ref in named]
-
-
-def _old_scene(split: str, number: int) -> RenderedScene:
-    return render_scene(sample_scene(split, _OLD_FIRST + number))
-
-
-def _reserved(thing: SceneObject) -> bool:
-    return any(word in CONCEPTS for word in (thing.colour, thing.shape, thing.pattern) if word)

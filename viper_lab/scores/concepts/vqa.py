@@ -25,7 +25,7 @@ from viper_lab.recipes.questions import (
     about_object,
     about_picture,
 )
-from viper_lab.scores.concepts.asked import Asked
+from viper_lab.scores.concepts.asked import Asked, box_of, seen
 from viper_lab.world.layout import sample_scene
 from viper_lab.world.render import render_scene
 from viper_lab.world.reserved import CONCEPTS, reserved_still, shows
@@ -55,9 +55,6 @@ SCENES = 1_000
 _OLD_FIRST = 3 * 10**8 + 5 * 10**7
 """Where the scenes without reserved concepts begin in a split; trainings and queries are before."""
 
-_LEAST_VISIBLE = 0.5
-"""Share of its outline that an object must show to be asked about."""
-
 
 @dataclass(frozen=True, eq=False)
 class Question:
@@ -80,8 +77,7 @@ class Question:
 
 def about(hub: ToolHub, concept: str, *, split: str, count: int, seed: int) -> list[Asked]:
     """Questions about a reserved concept, by turns ``name``, and ``judge`` of those and others."""
-    asked = islice(questions_about(concept, split, seed), count)
-    return [_asked(hub, one) for one in asked]
+    return [_asked(hub, one) for one in islice(questions_about(concept, split, seed), count)]
 
 
 def about_old(
@@ -92,8 +88,7 @@ def about_old(
     Half of them (``old+new``) in scenes where one of ``concepts`` stands: on objects that do not
     show it, and on what else there is to say of one that does.
     """
-    asked = islice(questions_about_old(concepts, split, seed), count)
-    return [_asked(hub, one) for one in asked]
+    return [_asked(hub, one) for one in islice(questions_about_old(concepts, split, seed), count)]
 
 
 def lesson(hub: ToolHub, concept: str, count: int, seed: int) -> list[AnsweredQuestion]:
@@ -129,7 +124,9 @@ def questions_about(concept: str, split: str, seed: int) -> Iterator[Question]:
         if not shown:
             continue
         thing = shown[int(rng.integers(len(shown)))]
-        yield _about(scene, thing, sample, "name", concept, *_naming(concept, rng))
+        yield _about(
+            scene, thing, sample, "name", concept, _worded(NAMING[CONCEPTS[concept]], rng), concept
+        )
         judged = others[int(rng.integers(len(others)))] if place % 2 and others else thing
         answer = "yes" if judged == thing else "no"
         yield _about(scene, judged, sample, "judge", concept, _judging(concept, rng), answer)
@@ -184,10 +181,6 @@ def _other_words(truth: SceneObject, concept: str, rng: np.random.Generator) -> 
     return _worded(WORD_QUESTIONS[family], rng), getattr(truth, family)
 
 
-def _naming(concept: str, rng: np.random.Generator) -> tuple[str, str]:
-    return _worded(NAMING[CONCEPTS[concept]], rng), concept
-
-
 def _judging(concept: str, rng: np.random.Generator) -> str:
     word = concept
     if CONCEPTS[concept] == "shape":
@@ -224,8 +217,8 @@ def _about(
     question: str,
     answer: str,
 ) -> Question:
-    x0, y0, x1, y1 = (float(edge) for edge in scene.boxes[thing])
-    return Question(kind, concept, sample, scene.image, (x0, y0, x1, y1), question, answer)
+    box = box_of(scene, thing)
+    return Question(kind, concept, sample, scene.image, box, question, answer)
 
 
 def _asked(hub: ToolHub, one: Question) -> Asked:
@@ -257,4 +250,4 @@ def _drawn(concept: str, seed: int, place: int) -> tuple[int, np.random.Generato
 
 
 def _seen(scene: RenderedScene) -> list[int]:
-    return [int(i) for i in np.flatnonzero(scene.visible >= _LEAST_VISIBLE)]
+    return [int(i) for i in np.flatnonzero(seen(scene))]

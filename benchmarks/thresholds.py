@@ -22,7 +22,7 @@ from viper.reasoner import Reasoner
 from viper.strategies.base import Components
 from viper.tools.settings import Sensitivity
 from viper_lab.datasets.world import EDITIONS, world_media
-from viper_lab.scores.samples import is_right
+from viper_lab.scores.world import is_right
 from viper_lab.world.queries.generate import generate
 from viper_lab.world.queries.habits import habits_of
 from viper_lab.world.queries.programs import gold_program

@@ -25,8 +25,8 @@ from viper_lab.papers.avis import (
     main_table,
     picked,
 )
-from viper_lab.papers.knowledge_part import KnowledgePart
 from viper_lab.papers.lab import Lab
+from viper_lab.papers.parts import KnowledgePart
 from viper_lab.papers.tables import entries, gains
 
 PART = APart("okvqa")

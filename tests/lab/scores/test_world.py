@@ -9,8 +9,15 @@ import pytest
 
 from tests.strategies.bench import Bench, picture
 from viper_lab.scores import world as world_score
-from viper_lab.scores.baselines import answer_chance, answer_prior, baselines
-from viper_lab.scores.world import Scored, ScoreRequest, report, score_samples
+from viper_lab.scores.world import (
+    Scored,
+    ScoreRequest,
+    answer_chance,
+    answer_prior,
+    baselines,
+    report,
+    score_samples,
+)
 from viper_lab.world.queries.meaning import Meaning
 from viper_lab.world.queries.sample import WorldSample
 

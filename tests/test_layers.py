@@ -1,9 +1,10 @@
-"""Imports go down the layers or sideways within one, and never through a root door."""
+"""Imports go down the layers, without exception, never in a circle, never through a root door."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -11,25 +12,26 @@ import pytest
 import viper
 
 PACKAGE = Path(viper.__file__).parent
+ROOT = PACKAGE.parent
 
-LAYERS: tuple[frozenset[str], ...] = tuple(
-    frozenset(names.split())
-    for names in (
-        "errors schema record agreement plugins",
-        "storage",
-        "sandbox",
-        "api",
-        "models",
-        "tools search prompting testing",
-        "reasoner strategies draw",
-        "ace tuning",
-        "data",
-        "evaluate learning",
-        "profiles",
-        "web serve cli commands __main__ __init__",
-    )
-)
-RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
+LAYERS = (
+    "errors", "agreement", "schema", "record", "plugins",
+    "storage",
+    "sandbox",
+    "api",
+    "prompting", "models",
+    "search",
+    "tools",
+    "strategies", "reasoner", "draw",
+    "ace", "tuning",
+    "data", "evaluate", "learning",
+    "profiles",
+    "testing", "serve", "web",
+    "commands", "cli", "__main__", "__init__",
+)  # fmt: skip
+"""Parts of the product, lowest first: a part imports lower ones and itself, without exception."""
+
+RANK = {name: rank for rank, name in enumerate(LAYERS)}
 
 DOORS = frozenset({"api", "sandbox", "ace", "tuning", "cli"})
 
@@ -51,7 +53,7 @@ def part_of(path: Path) -> str:
 
 def imported(path: Path, tree: ast.AST) -> Iterator[tuple[int, str]]:
     """Line and absolute dotted name of every import, wherever in the file it stands."""
-    package = ("viper", *path.relative_to(PACKAGE).parts[:-1])
+    package = path.relative_to(PACKAGE.parent).parts[:-1]
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
@@ -86,6 +88,26 @@ def test_imports_go_down() -> None:
     assert not found, "\n".join(found)
 
 
+def imported_modules(names: dict[str, Path], module: str) -> set[str]:
+    """The modules among ``names`` that a module imports, wherever in it and for whatever."""
+    path = names[module]
+    found = {name for _, name in imported(path, ast.parse(path.read_text(encoding="utf-8")))}
+    return {name if name in names else name.rpartition(".")[0] for name in found} & set(names)
+
+
+@pytest.mark.parametrize("package", ["viper", "viper_lab"])
+def test_no_files_import_each_other_in_a_circle(package: str) -> None:
+    names = {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+        for path in sorted((ROOT / package).rglob("*.py"))
+    }
+    graph = {module: imported_modules(names, module) - {module} for module in names}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as circle:
+        pytest.fail(" -> ".join(circle.args[1]))
+
+
 @pytest.mark.parametrize("part", ["errors", "schema", "api", "prompting", "sandbox", "cli"])
 def test_light_parts_name_no_heavy_package(part: str) -> None:
     found = [
@@ -99,9 +121,9 @@ def test_light_parts_name_no_heavy_package(part: str) -> None:
 
 
 def test_the_check_itself_sees_a_breach(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tests.test_layers.PACKAGE", tmp_path)
-    module = tmp_path / "api" / "bad.py"
-    module.parent.mkdir()
+    monkeypatch.setattr("tests.test_layers.PACKAGE", tmp_path / "viper")
+    module = tmp_path / "viper" / "api" / "bad.py"
+    module.parent.mkdir(parents=True)
     module.write_text(
         "import api\nfrom viper.tools import hub\nfrom ..data import gqa\nimport viper.errors\n"
         "def f():\n    from viper import profiles\n    from viper_lab.world import scene\n"

@@ -9,8 +9,8 @@ import click
 
 from viper.commands.lazy_group import LazyGroup
 from viper.errors import EXIT_OK
+from viper.strategies.seek.graph import FixedSequence, load_route
 from viper.strategies.seek.names import ACTIONS
-from viper.strategies.seek.sequence import FixedSequence, load_route
 
 _COMMANDS = {
     "graph": ("viper.commands.seek:graph", "Check a graph or a fixed sequence and show it."),

@@ -14,13 +14,9 @@ from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from viper.errors import UnknownNameError
-
-if TYPE_CHECKING:
-    from viper.strategies.base import Strategy
-    from viper.strategies.settings import Settings
 
 ENTRY_POINTS = "viper.strategies"
 
@@ -59,7 +55,7 @@ STRATEGIES: Mapping[str, Shipped] = {
     "seek": Shipped(
         "viper.strategies.seek.strategy:SeekStrategy",
         "look for what the picture alone cannot tell, one step after the other",
-        settings="viper.strategies.seek.names:SeekSettings",
+        settings="viper.strategies.seek.settings:SeekSettings",
         role="seeker",
     ),
     "explore": Shipped(
@@ -91,19 +87,17 @@ STRATEGIES: Mapping[str, Shipped] = {
 }
 
 
-def strategy(name: str) -> Strategy:
-    """The strategy of that name.
+def strategy(name: str) -> Any:
+    """Return the strategy of that name, with the attributes of ``viper.strategies.base.Strategy``.
 
     Raises:
         UnknownNameError: listing the known ones.
     """
     if name in STRATEGIES:
-        shipped: Strategy = _imported(STRATEGIES[name].target)()
-        return shipped
+        return _imported(STRATEGIES[name].target)()
     if name not in installed_strategies():
         raise UnknownNameError("strategy", name, strategy_names())
-    found: Strategy = installed_strategies()[name].load()()
-    return found
+    return installed_strategies()[name].load()()
 
 
 def strategy_names() -> tuple[str, ...]:
@@ -117,13 +111,13 @@ def installed_strategies() -> Mapping[str, EntryPoint]:
     return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
 
 
-def settings_class(name: str) -> type[Settings] | None:
+def settings_class(name: str) -> type[Any] | None:
     """Return the class of a strategy's own settings, or None where it has none."""
     if name in STRATEGIES:
         target = STRATEGIES[name].settings
         return _imported(target) if target else None
-    found: type[Settings] | None = _attribute(name, "settings", None)
-    return found
+    kind: type[Any] | None = _attribute(name, "settings", None)
+    return kind
 
 
 def model_roles() -> tuple[str, ...]:

@@ -8,8 +8,8 @@ import pytest
 
 from tests.lab.papers.fake_lab import APart, FakeLab, share
 from viper.profiles import load_profile
+from viper.strategies.seek.graph import load_route
 from viper.strategies.seek.names import GROUPS
-from viper.strategies.seek.sequence import load_route
 from viper_lab.papers.avis import (
     EVERYTHING,
     FAMILIES,

@@ -13,7 +13,7 @@ from viper.errors import UsageError
 from viper.profiles import load_profile
 from viper.prompting.seeking import Decided
 from viper.strategies.seek.decisions import KeptDecisions, NoDecisions, decisions_of
-from viper.strategies.seek.names import SeekSettings
+from viper.strategies.seek.settings import SeekSettings
 
 KEPT = [
     Decided("what is the red bowl called?", ("object 1: a red bowl",), "select", "1"),

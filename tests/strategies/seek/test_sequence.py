@@ -6,9 +6,8 @@ import pytest
 
 from tests.strategies.seek.test_seek import SPLIT, Bench, actions, answer, more, steps
 from viper.errors import UnknownNameError, UsageError
-from viper.strategies.seek.graph import TransitionGraph
+from viper.strategies.seek.graph import SEQUENCES, FixedSequence, TransitionGraph, load_route
 from viper.strategies.seek.search import UNANSWERABLE
-from viper.strategies.seek.sequence import SHIPPED, FixedSequence, load_route
 
 NO = "verdict: uninformative"
 
@@ -61,7 +60,7 @@ def test_selecting_is_left_out_where_nothing_is_listed() -> None:
 
 
 def test_shipped_ones_can_be_read() -> None:
-    names = {path.stem for path in SHIPPED.glob("*.toml")}
+    names = {path.stem for path in SEQUENCES.glob("*.toml")}
     assert {"question-only", "matcher", "fixed-seeing", "fixed-object", "fixed-search"} < names
     assert all(load_route(name).name == name for name in names)
     assert isinstance(load_route("avis"), TransitionGraph)

@@ -1,4 +1,4 @@
-"""Which actions are allowed where: the transition graph, as data.
+"""Which actions are taken where, as data: transition graphs, and fixed sequences beside them.
 
 A graph is a TOML file::
 
@@ -11,7 +11,14 @@ A graph is a TOML file::
     [counts.START]                             # how often people did so, where that is known
     caption = 12
 
-A state is the last action that told something. Source: AVIS (Hu et al. 2023), sec. 3.1 and 3.3.
+A state is the last action that told something. A sequence, which decides nothing, is one, too::
+
+    name = "fixed-seeing"
+    description = "what is to be seen, then an answer"
+    actions = ["caption", "vqa"]       # taken once each, in this order, whatever they find
+    splits = true                      # whether the question is split in two first
+
+Source: AVIS (Hu et al. 2023), sec. 3.1 and 3.3; sequences: sec. 4, baselines.
 """
 
 from __future__ import annotations
@@ -21,12 +28,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from viper.errors import UnknownNameError, UsageError
-from viper.record import record_from_toml
+from viper.record import read_toml, record_from_toml
 from viper.strategies.seek.names import ACTIONS
 
 START = "START"
 
 SHIPPED = Path(__file__).parent / "graphs"
+SEQUENCES = Path(__file__).parent / "sequences"
 
 EVERY = "every"
 """The graph in which every action may follow every other: seeking without guidance."""
@@ -165,3 +173,69 @@ def graph_text(graph: TransitionGraph, description: str = "") -> str:
 
 def _listed() -> str:
     return ", ".join(ACTIONS)
+
+
+@dataclass(frozen=True)
+class FixedSequence:
+    """Actions in the order in which they are taken.
+
+    Attributes:
+        splits: whether the question is split in two first; else all of it is asked at once.
+    """
+
+    __pydantic_config__ = {"extra": "forbid"}
+
+    name: str
+    actions: tuple[str, ...]
+    splits: bool = True
+    description: str = field(default="", compare=False)
+
+    def without(self, actions: Collection[str]) -> FixedSequence:
+        """The same sequence less some actions.
+
+        Raises:
+            UnknownNameError: one of them is no action.
+        """
+        for one in actions:
+            if one not in ACTIONS:
+                raise UnknownNameError("action", one, ACTIONS)
+        return replace(self, actions=tuple(one for one in self.actions if one not in actions))
+
+    @property
+    def as_graph(self) -> TransitionGraph:
+        """A graph of nothing, which gives the actions their instructions."""
+        return TransitionGraph(self.name, {})
+
+
+def load_route(name_or_path: str) -> TransitionGraph | FixedSequence:
+    """The graph or sequence of that name or in that file.
+
+    Raises:
+        UnknownNameError: neither has that name.
+        UsageError: as :func:`load_graph`.
+    """
+    sequences = {path.stem: path for path in sorted(SEQUENCES.glob("*.toml"))}
+    if name_or_path in sequences:
+        return read_sequence(sequences[name_or_path])
+    if name_or_path.endswith(".toml"):
+        path = Path(name_or_path)
+        return read_sequence(path) if "actions" in read_toml(path)[1] else load_graph(name_or_path)
+    graphs = [path.stem for path in sorted(SHIPPED.glob("*.toml"))]
+    if name_or_path not in (*graphs, EVERY):
+        known = [*graphs, EVERY, *sequences, "FILE.toml"]
+        raise UnknownNameError("graph", name_or_path, known)
+    return load_graph(name_or_path)
+
+
+def read_sequence(path: Path) -> FixedSequence:
+    """The sequence in a file.
+
+    Raises:
+        UsageError: a file that is none, or an unknown action.
+    """
+    sequence = record_from_toml(FixedSequence, path, name=path.stem)
+    for action in sequence.actions:
+        if action not in ACTIONS:
+            known = ", ".join(ACTIONS)
+            raise UsageError(f"{path}: unknown action {action[:80]!r}; known: {known}")
+    return sequence

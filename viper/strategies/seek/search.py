@@ -44,9 +44,10 @@ from viper.strategies.seek.actions import (
     settled,
 )
 from viper.strategies.seek.decisions import DecisionSource
-from viper.strategies.seek.graph import TransitionGraph
+from viper.strategies.seek.graph import FixedSequence, TransitionGraph
 from viper.strategies.seek.memory import MemoryState, WorkingMemory
-from viper.strategies.seek.names import ACTIONS, SeekSettings
+from viper.strategies.seek.names import ACTIONS
+from viper.strategies.seek.settings import SeekSettings
 from viper.strategies.writing import drawn
 
 UNANSWERABLE = "unanswerable"
@@ -281,6 +282,33 @@ class Seeker:
         info: dict[str, Any] = {"steps": len(steps)}
         info |= {"why": why} if why else {}
         return info | ({"failures": dict(self.failures)} if self.failures else {})
+
+
+@dataclass
+class FixedSeeker(Seeker):
+    """Walks a fixed sequence of actions once; nothing is planned, and nothing is gone back on.
+
+    Splitting, verdicts and bounds are those of :class:`Seeker`. Where no verdict is the answer at
+    the end, the language model is asked the whole question with all that was found.
+    """
+
+    sequence: FixedSequence = field(kw_only=True)
+
+    def seek(self, question: str) -> tuple[Any, Any] | Failure:
+        """As :meth:`Seeker.seek`."""
+        split = self._split(question) if self.sequence.splits else Split(question)
+        if split is None:
+            return self._ended()
+        memory = WorkingMemory(split.visual)
+        for action in self.sequence.actions[: self.context.settings.of(SeekSettings).max_steps]:
+            if is_possible(action, memory.now):
+                outcome = self._step(memory, (action,), split)
+                if outcome is not None:
+                    return outcome
+        answer = self.scene.ask(question, memory.now.context)
+        if over := self.context.over_budget():
+            return over
+        return (answer, self._info("")) if answer else self._nothing("the sequence is at its end")
 
 
 def asker(

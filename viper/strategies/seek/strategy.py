@@ -18,10 +18,9 @@ from viper.strategies.base import Components, RunContext
 from viper.strategies.end_to_end import one_trial
 from viper.strategies.seek.actions import Scene
 from viper.strategies.seek.decisions import decisions_of
-from viper.strategies.seek.graph import TransitionGraph
-from viper.strategies.seek.names import SeekSettings
-from viper.strategies.seek.search import Seeker, asker
-from viper.strategies.seek.sequence import FixedSeeker, FixedSequence, load_route
+from viper.strategies.seek.graph import FixedSequence, TransitionGraph, load_route
+from viper.strategies.seek.search import FixedSeeker, Seeker, asker
+from viper.strategies.seek.settings import SeekSettings
 from viper.tools.session import HubSession
 
 

@@ -1,0 +1,61 @@
+"""The settings of strategy ``seek``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from viper.strategies.seek.names import ACTIONS, GROUPS
+from viper.strategies.settings import Settings, setting
+
+
+@dataclass(frozen=True)
+class SeekSettings(Settings):
+    """Settings of strategy ``seek``; a group stands for all of its actions.
+
+    Raises:
+        UnknownNameError: a graph or an action that there is not.
+        UsageError: a number out of range.
+    """
+
+    graph: str = setting(
+        "avis",
+        "What may be done after what; every: all of it.",
+        metavar="NAME|FILE.toml",
+        is_path=True,
+        http=False,
+    )
+    decisions: str = setting(
+        "",
+        "What people did, as examples for the planner.",
+        metavar="FILE.jsonl",
+        is_path=True,
+        http=False,
+    )
+    max_steps: int = setting(16, "Actions for one query at most.", least=1, most=1_000, metavar="N")
+    without_actions: tuple[str, ...] = setting(
+        (),
+        "Do without an action or a group (seeing, object, search, llm).",
+        choices=(*ACTIONS, *GROUPS),
+        kind="action or group of actions",
+        flag="--without",
+        metavar="ACTION",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        named = (GROUPS.get(one, (one,)) for one in self.without_actions)
+        actions = tuple(dict.fromkeys(action for group in named for action in group))
+        object.__setattr__(self, "without_actions", actions)
+        if self.graph != type(self).graph and not self.graph.endswith(".toml"):
+            from viper.strategies.seek.graph import load_route
+
+            load_route(self.graph)
+
+    def check_files(self) -> None:
+        from viper.strategies.seek.decisions import decisions_of
+        from viper.strategies.seek.graph import load_route
+
+        route = load_route(self.graph)
+        if self.without_actions:
+            route.without(self.without_actions)
+        decisions_of(self.decisions)

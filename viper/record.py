@@ -130,8 +130,11 @@ def read_toml(path: Path) -> tuple[str, dict[str, Any]]:
 def toml_line(text: str, keys: Sequence[str | int]) -> int:
     """Return the line of a TOML text that defines a key, or its nearest table; 1 for neither."""
     lines = [line.partition("#")[0] for line in text.splitlines()]
-    number = 1
+    values, number = tomllib.loads(text), 1
     for key in keys:
+        if not isinstance(values, dict) or key not in values:
+            break  # A later table may have a key of that name.
+        values = values[key]
         named = re.compile(rf'(^|[{{\[,.\s])"?{re.escape(str(key))}"?\s*[=.\]]')
         there = (at for at, line in enumerate(lines, 1) if at >= number and named.search(line))
         number = next(there, number)

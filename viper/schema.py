@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 SCHEMA_VERSION = 1
 
@@ -49,7 +49,8 @@ RETRIEVALS: tuple[str, ...] = ("fixed", "bm25", "embeddings")
 
 EXAMPLE_ORDERS: tuple[str, ...] = ("rising", "falling")
 
-PROMPT_STYLES: tuple[str, ...] = ("compact", "full", "chat")
+PromptStyle = Literal["compact", "full", "chat"]
+PROMPT_STYLES: tuple[str, ...] = get_args(PromptStyle)
 """Compact prompts are for small writers, full or chat ones for large ones."""
 
 RANKERS: tuple[str, ...] = ("bm25", "embeddings")

@@ -211,7 +211,7 @@ options = { adapter = "./critic" }
     assert (components.styles["planner"], components.styles["critic"]) == ("chat", "compact")
     components.close()
     for wrong, message in (
-        ('style = "terse"', "critic.style: expected one of .*compact.*; got 'terse'"),
+        ('style = "terse"', "critic.style: input should be .*'compact'.*, got 'terse'"),
         ('style = "compact"\nrole = "x"', "critic.role: unknown key"),
     ):
         text = PROFILE.format(roles="") + tables.replace('style = "compact"', wrong)

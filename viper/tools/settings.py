@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -28,12 +29,23 @@ class Sensitivity:
     ``fixed`` is its value where nothing tunes it; None takes ``start``.
 
     Source: Stanić et al. 2024, sec. 2.4 (start 0.15, default 0.10, on OWLv2).
+
+    Raises:
+        UsageError: numbers that no tuning can go by.
     """
 
     start: float
     step: float
     floor: float
     fixed: float | None = None
+
+    def __post_init__(self) -> None:
+        if not self.floor <= self.start or self.step <= 0:
+            raise UsageError("expected floor <= start and step > 0")
+        if self.fixed is not None and not self.floor <= self.fixed:
+            raise UsageError("expected floor <= fixed")
+        if not all(map(math.isfinite, (self.start, self.step, self.floor, self.fixed or 0))):
+            raise UsageError("expected finite numbers")
 
     def lower(self, value: float) -> float | None:
         """The next value to try, or None at the floor."""

@@ -1,4 +1,4 @@
-"""Reading pictures and videos that nobody vouches for.
+"""Reading pictures and videos that nobody vouches for, and writing frames as MP4.
 
 Every reader returns RGB arrays in display orientation, or raises
 :class:`~viper.errors.MediaError` with one line that says what was seen.

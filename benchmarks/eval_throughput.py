@@ -27,9 +27,8 @@ from typing import Any
 from llm_engines import WRITER, Generate
 
 from viper.data.sample import Where
-from viper.evaluate.engines.answering import Answering
+from viper.evaluate.engines.answering import Answering, Item
 from viper.evaluate.engines.local import Bounds, LocalEngine
-from viper.evaluate.engines.work import Item
 from viper.evaluate.evaluation import Evaluation
 from viper.evaluate.metrics import metric
 from viper.evaluate.row import Row

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from viper.api.called import called_names
 from viper.api.image_patch import ImagePatch
+from viper.api.library import called_names
 from viper.cli import cli
 from viper.errors import UnknownNameError, UsageError
 from viper.evaluate.intervals import Estimate

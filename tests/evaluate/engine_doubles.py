@@ -6,8 +6,8 @@ import threading
 from collections.abc import Callable, Iterable
 
 from viper.data.sample import Sample
+from viper.evaluate.engines.answering import Done, Item
 from viper.evaluate.engines.local import Bounds, LocalEngine
-from viper.evaluate.engines.work import Done, Item
 from viper.evaluate.row import Row
 from viper.schema import Usage
 from viper.strategies.base import UsageMeter

@@ -14,8 +14,7 @@ from engine_doubles import GIVE_UP_S, a_sample
 
 from viper.data.sample import Sample
 from viper.errors import CancelledError, MediaError, ModelError
-from viper.evaluate.engines.answering import Answering
-from viper.evaluate.engines.work import Done, Item
+from viper.evaluate.engines.answering import Answering, Done, Item
 from viper.evaluate.metrics import Figures
 from viper.evaluate.row import Prediction, Score
 from viper.models.llm.protocol import Completion

@@ -17,8 +17,7 @@ from viper.evaluate.reports.tables import target_words
 from viper.evaluate.row import Prediction, Row
 from viper.models.vision.roles import Detection, Pixels
 from viper.storage.json_lines import plain
-from viper.tools.edits import blurred_background, color_pop, covered
-from viper.tools.emoji import emoji_picture
+from viper.tools.edits import blurred_background, color_pop, covered, emoji_picture
 from viper.tools.hub import ToolHub
 from viper.tools.models import ModelSet
 from viper.tools.settings import ToolSettings

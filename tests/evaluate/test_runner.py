@@ -13,8 +13,8 @@ from run_samples import a_manifest, failed_row
 
 from viper.data.sample import Sample
 from viper.errors import StoreError
+from viper.evaluate.engines.answering import Done, Item
 from viper.evaluate.engines.runner import Budget, Running, items, run
-from viper.evaluate.engines.work import Done, Item
 from viper.evaluate.row import Row
 from viper.evaluate.runs.store import RunStore
 

@@ -21,8 +21,7 @@ from viper.ace.critique import Critique
 from viper.ace.growth import Origin
 from viper.ace.pool import DemonstrationPool
 from viper.errors import CancelledError
-from viper.evaluate.engines.answering import Answering
-from viper.evaluate.engines.work import Item
+from viper.evaluate.engines.answering import Answering, Item
 from viper.evaluate.metrics import metric
 from viper.evaluate.runs.store import RunStore
 from viper.learning.loop import Learning, Standing

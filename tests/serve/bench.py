@@ -16,8 +16,8 @@ import numpy as np
 from PIL import Image
 
 from tests.strategies.bench import Bench, picture
-from viper.serve.run_server import listening_socket, make_server
-from viper.serve.settings import ServeSettings
+from viper.serve.run_server import make_server
+from viper.serve.settings import ServeSettings, listening_at
 
 LEFTMOST = """def execute_command(image):
     return sort_patches_left_to_right(ImagePatch(image).find("cube"))[0]
@@ -112,7 +112,7 @@ def served(
     before = logger.level
     logger.addHandler(log)
     logger.setLevel(logging.INFO)
-    with Bench(writer) as bench, listening_socket(chosen) as listening:  # type: ignore[arg-type]
+    with Bench(writer) as bench, listening_at(chosen.host, chosen.port) as listening:  # type: ignore[arg-type]
         server = make_server(bench.reasoner, chosen)
         thread = threading.Thread(target=server.run, args=([listening],))
         thread.start()

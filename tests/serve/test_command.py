@@ -122,12 +122,12 @@ def test_a_missing_package_is_one_line(
 
 
 def test_a_port_in_use() -> None:
-    from viper.serve.run_server import listening_socket
+    from viper.serve.settings import listening_at
 
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(UsageError, match=f"cannot listen on 127.0.0.1:{port}"):
-            listening_socket(ServeSettings(port=port))
+            listening_at("127.0.0.1", port)
 
 
 @pytest.mark.parametrize(

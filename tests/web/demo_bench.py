@@ -12,7 +12,7 @@ from typing import Any
 from tests.strategies.bench import Bench
 from viper.models.llm.protocol import Completion, Sampling
 from viper.models.llm.scripted import ScriptedLLM
-from viper.serve.listening import listening_at
+from viper.serve.settings import listening_at
 from viper.strategies.replay import Replayer
 from viper.web.demo.asked_run import Opening
 from viper.web.demo.asking import Desk

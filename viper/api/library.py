@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -128,3 +129,14 @@ def _module_path(point: EntryPoint) -> Path:
     if spec is None or spec.origin is None:
         raise UsageError(f"the entry point {point.name!r} names {point.module}, which has no file")
     return Path(spec.origin)
+
+
+def called_names(program: str) -> set[str]:
+    """Names of the functions and methods that a program calls; none where it does not parse."""
+    try:
+        tree = ast.parse(program)
+    except (SyntaxError, ValueError):
+        return set()
+    calls = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    functions = {call.id for call in calls if isinstance(call, ast.Name)}
+    return functions | {call.attr for call in calls if isinstance(call, ast.Attribute)}

@@ -45,7 +45,7 @@ def demo(**given: Any) -> int:
     profile = open_profile(given)
     from viper.commands.progress import status
     from viper.schema import to_json
-    from viper.serve.listening import address_of, listening_at
+    from viper.serve.settings import address_of, listening_at
     from viper.web.demo.asked_run import check_folder
 
     folder = given["out"] or default_folder()

@@ -20,8 +20,8 @@ from viper.strategies import STRATEGIES
 
 if TYPE_CHECKING:
     from viper.data.sample import Sample
+    from viper.evaluate.engines.answering import Engine, Item
     from viper.evaluate.engines.runner import Budget, Ended
-    from viper.evaluate.engines.work import Engine, Item
     from viper.evaluate.evaluation import Evaluation
     from viper.evaluate.runs.manifest import Manifest
     from viper.evaluate.runs.store import RunStore

@@ -64,7 +64,7 @@ def view(
     from viper.api.library import library_for
     from viper.commands.progress import status
     from viper.evaluate.runs.store import RunStore
-    from viper.serve.listening import address_of, listening_at
+    from viper.serve.settings import address_of, listening_at
     from viper.strategies.replay import Replayer
     from viper.web.atlas.app import Atlas, Shelf, create_atlas
     from viper.web.atlas.gallery import Gallery

@@ -15,8 +15,8 @@ from viper.ace.pool import LearnedExamples
 from viper.data.registry import chosen, data_set, samples_by_id
 from viper.data.sample import Sample, Where
 from viper.errors import DataError, UsageError, ViperError
+from viper.evaluate.engines.answering import Item
 from viper.evaluate.engines.runner import items
-from viper.evaluate.engines.work import Item
 from viper.evaluate.runs.manifest import Manifest, SetDescription
 from viper.models.media import media_from
 from viper.reasoner import Reasoner, RunOptions

@@ -22,8 +22,7 @@ from viper.ace.pool import LearnedExamples
 from viper.ace.pooled import Pooled
 from viper.data.sample import Sample
 from viper.errors import CancelledError
-from viper.evaluate.engines.answering import Answering
-from viper.evaluate.engines.work import Item
+from viper.evaluate.engines.answering import Answering, Item
 from viper.evaluate.row import Prediction, Row
 from viper.evaluate.runs.store import RunStore
 from viper.models.media import Media, media_from

@@ -11,7 +11,7 @@ from viper.ace.select import SHEET, Candidate
 from viper.data.registry import data_set
 from viper.data.sample import Sample, Where
 from viper.errors import DataError
-from viper.evaluate.engines.work import Item
+from viper.evaluate.engines.answering import Item
 from viper.evaluate.evaluation import Evaluation
 from viper.evaluate.row import Row
 from viper.learning.mining import WARM, Shots, Source, candidates

@@ -1,7 +1,8 @@
 """How a checkpoint gets into memory: device, precision, quantisation, and what to do when full.
 
 Every backend that loads a checkpoint itself takes the options of :class:`LoadOptions` by
-keyword, so that a profile names them alike for every role.
+keyword, so that a profile names them alike for every role. Models of pictures and words share how
+their parts are loaded and how pictures become a batch.
 """
 
 from __future__ import annotations
@@ -13,9 +14,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypedDict, TypeVar
+from typing import Any, NamedTuple, TypedDict, TypeVar
+
+import numpy as np
 
 from viper.errors import MissingExtraError, ModelError, ProfileError
+from viper.models.vision.roles import Pixels
 
 Item = TypeVar("Item")
 
@@ -252,3 +256,43 @@ def model_id(source: str | Path) -> str:
     for path in sorted(folder.glob("*.safetensors")) or sorted(folder.rglob("*.safetensors")):
         digest.update(path.read_bytes())
     return f"{folder.resolve().name}@{digest.hexdigest()[:12]}"
+
+
+class PictureModel(NamedTuple):
+    """A loaded checkpoint in parts, in the order in which backends take them.
+
+    Attributes:
+        model: the network, on its device and ready to answer.
+        name: what goes into traces and cache keys.
+    """
+
+    model: Any
+    image_processor: Any
+    tokenizer: Any
+    name: str
+
+
+def load_picture_model(kind: Any, source: str | Path, options: LoadOptions) -> PictureModel:
+    """The parts of a folder or a published checkpoint.
+
+    Args:
+        kind: a class of transformers with ``from_pretrained``.
+
+    Raises:
+        ModelError: nothing loadable there, or it does not fit.
+    """
+    from transformers import AutoImageProcessor, AutoTokenizer
+
+    return PictureModel(
+        load_pretrained(kind, source, options),
+        load_processor(AutoImageProcessor, source, options),
+        load_processor(AutoTokenizer, source, options),
+        model_id(source),
+    )
+
+
+def processed(image_processor: Any, images: Sequence[Pixels], **how: Any) -> Any:
+    """What an image processor makes of pictures ``uint8 [H, W, 3]``: torch tensors by name."""
+    copies = [np.array(image) for image in images]  # torch refuses read-only arrays
+    how = {"input_data_format": "channels_last", "return_tensors": "pt", **how}
+    return image_processor(images=copies, **how)

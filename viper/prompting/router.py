@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache
 
-from viper.api.called import called_names
+from viper.api.library import called_names
 from viper.api.sets import ApiEntry
 from viper.api.spec import Detail, render
 from viper.prompting.ranking import Embed, Rank, Scores, by_words, ranker

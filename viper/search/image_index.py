@@ -22,8 +22,14 @@ import numpy as np
 from viper.errors import StoreError, UsageError
 from viper.models.vision.roles import Matcher, Pixels
 from viper.search.findings import MAX_RESULTS, SimilarPicture
-from viper.search.picture_index import THUMBNAIL, PictureIndex, Progress, Refused, thumbnail
-from viper.search.picture_notes import read_note
+from viper.search.picture_index import (
+    THUMBNAIL,
+    PictureIndex,
+    Progress,
+    Refused,
+    read_note,
+    thumbnail,
+)
 
 CONNECTIVITY, EXPANSION_ADD, EXPANSION_SEARCH = 16, 128, 128
 """Of the graph: neighbours of each vector; candidates while adding and while searching."""

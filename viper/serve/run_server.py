@@ -14,9 +14,8 @@ import uvicorn
 from viper.errors import ModelError, ViperError
 from viper.reasoner import Reasoner
 from viper.serve.app import create_app
-from viper.serve.listening import listening_at
 from viper.serve.service import CANCEL_WAIT_S, Service
-from viper.serve.settings import ServeSettings
+from viper.serve.settings import ServeSettings, address_of, listening_at
 
 SPARE_CONNECTIONS = 64
 """Connections beside those of requests with a place: health checks, refusals, idle ones."""
@@ -85,10 +84,8 @@ def serve(reasoner: Reasoner, settings: ServeSettings) -> None:
         ModelError, other ViperErrors: a model cannot be loaded; nothing is served then.
     """
     _log_to_stderr()
-    with listening_socket(settings) as listening:
-        host, port = listening.getsockname()[:2]
-        shown = f"[{host}]" if ":" in host else host
-        print(f"serving on http://{shown}:{port}", file=sys.stderr, flush=True)
+    with listening_at(settings.host, settings.port) as listening:
+        print(f"serving on {address_of(listening, '')}", file=sys.stderr, flush=True)
         server = make_server(reasoner, settings)
         server.run(sockets=[listening])
     error = server.service.warmup.error
@@ -115,15 +112,6 @@ def make_server(reasoner: Reasoner, settings: ServeSettings) -> StoppingServer:
         limit_concurrency=settings.workers + settings.queue + SPARE_CONNECTIONS,
     )
     return StoppingServer(config, app.state.service)
-
-
-def listening_socket(settings: ServeSettings) -> socket.socket:
-    """A socket bound to the settings' address.
-
-    Raises:
-        UsageError: it is taken, or not an address of this machine.
-    """
-    return listening_at(settings.host, settings.port)
 
 
 def _log_to_stderr() -> None:

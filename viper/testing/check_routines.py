@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from viper.api.called import called_names
-from viper.api.library import Library, library_for
+from viper.api.library import Library, called_names, library_for
 from viper.api.registry import Routine
 from viper.api.routine_files import load_routine_file
 from viper.api.sets import entry_of

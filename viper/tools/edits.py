@@ -2,20 +2,40 @@
 
 Pictures are ``uint8 [H, W, 3]`` RGB, masks bool [H, W] of the same size, boxes
 ``(x0, y0, x1, y1)`` in pixels from the top-left corner, the end exclusive.
+
+Emoji are pictures of the package ``augly`` (extra: ``emoji``), of which only the files are read.
+Source: VisProg (Gupta and Kembhavi 2023) and CLOVA (Gao et al. 2024, table 2) take them from there
+as well, so that their names are those of published programs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import difflib
+import importlib.util
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from viper.errors import MissingExtraError, ToolError
 from viper.models.edited import Tag
 from viper.models.vision.roles import Mask, Pixels
 
 BLUR_SHARE = 1 / 60
 """Radius of the blur as a share of the picture's shorter side."""
+
+EMOJIS: Mapping[str, str] = {
+    "smiling_face": "a smiling face",
+    "cat_face": "a cat face",
+    "panda": "a panda",
+    "ghost": "a ghost",
+    "crown": "a crown",
+    "star": "a star",
+}
+"""The emoji that instructions name, and how they do."""
 
 
 def color_pop(pixels: Pixels, mask: Mask) -> Pixels:
@@ -118,3 +138,39 @@ def draw_tags(picture: Any, tags: Sequence[Tag], scale: float = 1.0) -> None:
         draw.rectangle((x, y, x + width, y + height), fill=COLOUR)
         place = (x + _PADDING - left, y + _PADDING - top)
         draw.text(place, label, fill="white", font=font)
+
+
+def emoji_picture(name: str) -> Any:
+    """The emoji of that name as a square picture of Pillow's, RGBA.
+
+    Names are words joined by underscores, as ``face_with_tongue``; spaces, hyphens, capitals
+    and colons around are taken as well.
+
+    Raises:
+        ToolError: no emoji has that name; names the nearest.
+        MissingExtraError: the package is not installed.
+    """
+    from PIL import Image
+
+    known = emoji_files()
+    wanted = re.sub(r"[\s_-]+", "_", name.strip().strip(":").lower()).strip("_")
+    if wanted not in known:
+        near = difflib.get_close_matches(wanted[:60], known, n=3, cutoff=0.4)
+        nearest = ", ".join(near) or "face_with_tongue, smiling_face, cat_face"
+        raise ToolError(f"no emoji is called {name[:60]!r}; nearest: {nearest}")
+    with Image.open(known[wanted], formats=("PNG",)) as picture:
+        return picture.convert("RGBA")
+
+
+@cache
+def emoji_files() -> Mapping[str, Path]:
+    """The file of every emoji by name.
+
+    Raises:
+        MissingExtraError: the package is not installed.
+    """
+    found = importlib.util.find_spec("augly")
+    if found is None or found.origin is None:
+        raise MissingExtraError("augly", "emoji", needed_for="EMOJI")
+    folder = Path(found.origin).parent / "assets" / "twemojis"
+    return {path.stem: path for path in sorted(folder.glob("*/*.png"))}

@@ -20,8 +20,15 @@ from viper.sandbox import Ref
 from viper.schema import Box
 from viper.tools import learned
 from viper.tools.abilities import _cut, _text
-from viper.tools.edits import blurred_background, box_mask, color_pop, covered, painted, tagged
-from viper.tools.emoji import emoji_picture
+from viper.tools.edits import (
+    blurred_background,
+    box_mask,
+    color_pop,
+    covered,
+    emoji_picture,
+    painted,
+    tagged,
+)
 from viper.tools.session import HubSession, Region
 
 MAX_LABEL = 200

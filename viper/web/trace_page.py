@@ -23,8 +23,7 @@ from viper.tuning.lesson import Lesson
 from viper.web.embedded_media import embedded, shades
 from viper.web.pages import asset, rendered
 from viper.web.seek_path import path_view
-from viper.web.trace_view import trial_views
-from viper.web.turns import turn_views
+from viper.web.trace_view import trial_views, turn_views
 from viper.web.values import Sizes
 
 MOST_BYTES = 1_600_000

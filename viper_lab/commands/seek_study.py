@@ -81,7 +81,7 @@ def record(
     from viper.data.sample import Where
     from viper.evaluate.evaluation import Evaluation
     from viper.reasoner import Reasoner
-    from viper.serve.listening import address_of, listening_at
+    from viper.serve.settings import address_of, listening_at
     from viper.web.behind_token import new_token
     from viper_lab.study.app import Study, create_study
     from viper_lab.study.desk import StudyDesk

@@ -170,7 +170,7 @@ def test_an_exported_model_is_read_back(tmp_path, pictures):
 
 
 def test_the_processor_sees_pictures_as_the_training_does(tmp_path, pictures):
-    from viper.models.vision.picture_models import processed
+    from viper.models.loading import processed
     from viper.models.vision.segmenter_maskformer import MaskFormerSegmenter
     from viper_lab.recipes.segmenter_batches import normalised
 

@@ -1,4 +1,4 @@
-"""How a prompt becomes tokens, with and without a chat template."""
+"""How a prompt becomes tokens, with and without a chat template, and how likely they are."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from viper.errors import UsageError
-from viper.models.llm.prompt_tokens import PromptTokens
+from viper.models.llm.prompt_tokens import Echo, PromptTokens, tail_scores
 
 
 class _Letters:
@@ -49,3 +49,29 @@ def test_a_prompt_is_neither_empty_nor_as_long_as_the_context() -> None:
         plain.read("abc", "tiny", 4)
     with pytest.raises(UsageError, match="the prompt is empty"):
         PromptTokens(_Letters("{0[content]}")).read("", "tiny", 100)
+
+
+def _echo(text: str) -> Echo:
+    """Every letter is a token, as likely as its place in the text is early."""
+    return Echo(tuple(text), tuple(-float(index) for index in range(len(text))))
+
+
+def test_only_what_follows_the_prompt_counts() -> None:
+    assert tail_scores([_echo("abcd"), _echo("abxyz")], head=2) == [-2.5, -3.0]
+
+
+def test_a_common_beginning_of_the_continuations_counts_too() -> None:
+    assert tail_scores([_echo("abcd"), _echo("abce")], head=1) == [-2.0, -2.0]
+
+
+def test_a_token_that_joins_prompt_and_continuation_is_scored_whole() -> None:
+    assert tail_scores([_echo("abcd"), _echo("axcd")], head=2) == [-2.0, -2.0]
+
+
+def test_an_empty_continuation_is_scored_by_its_last_token() -> None:
+    assert tail_scores([_echo("abc"), _echo("abcd")], head=3) == [-2.0, -2.5]
+
+
+def test_a_lone_token_has_no_likelihood() -> None:
+    with pytest.raises(UsageError, match="a prompt of at least one token"):
+        tail_scores([_echo("a")], head=0)

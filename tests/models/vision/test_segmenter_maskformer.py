@@ -14,7 +14,7 @@ from tests.models.vision.tiny_segmenters import (
     save,
 )
 from viper.errors import ModelError, ProfileError
-from viper.models.vision.picture_models import processed
+from viper.models.loading import processed
 from viper.models.vision.roles import Segmenter
 from viper.models.vision.segmenter_maskformer import MaskFormerSegmenter
 from viper.profiles.backends import check_options, resolve_backend

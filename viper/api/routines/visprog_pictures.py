@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from viper.api.image_patch import ImagePatch
 from viper.api.registry import ANSWER_TASKS, UNLISTED, routine
-from viper.api.routines.visprog_parts import API, Objects, Picture, moved_to, objects_of, part_of
+from viper.api.routines.visprog import API, Objects, Picture, moved_to, objects_of, part_of
 from viper.api.runtime import Call, number, text
 
 GROWN = 1.5

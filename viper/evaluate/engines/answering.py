@@ -1,17 +1,16 @@
-"""One sample from its files to a judged row, whatever goes wrong on the way."""
+"""What an engine does for a runner: a sample becomes a judged row, whatever goes wrong."""
 
 from __future__ import annotations
 
 import math
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 from viper.data.sample import Sample
 from viper.errors import CancelledError, ViperError
-from viper.evaluate.engines.work import Done, Item
 from viper.evaluate.metrics import Metric
 from viper.evaluate.metrics.editing import LooksAtPictures, by_roles
 from viper.evaluate.row import Prediction, Row, Score
@@ -21,6 +20,47 @@ from viper.reasoner import Reasoner, RunOptions, RunResult
 from viper.schema import Failure, Trace, Trial, Usage
 from viper.storage.cache import ComputeCache
 from viper.strategies.base import UsageMeter
+
+
+@dataclass(frozen=True)
+class Item:
+    """One thing to do: a sample under a seed. ``position`` is its place in the whole run."""
+
+    position: int
+    sample: Sample
+    seed: int
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """What the run store tells rows apart by."""
+        return self.sample.sample_id, self.seed
+
+
+@dataclass(frozen=True)
+class Done:
+    """One thing done. ``trace`` is None where the media could not even be read."""
+
+    position: int
+    row: Row
+    trace: Trace | None = None
+
+
+class Engine(Protocol):
+    """Answers items, many at once, in whatever order they are done."""
+
+    def run(self, items: Iterable[Item], stop: threading.Event) -> Generator[Done, None, None]:
+        """Each item's outcome as soon as it is there; never raises for a single item.
+
+        Args:
+            items: taken one by one as there is room, so that the caller may end them early.
+            stop: set it to give up at once: what is under way is cancelled and not yielded.
+        """
+        ...
+
+    def describe(self) -> dict[str, Any]:
+        """How the run is spread, for the manifest and the progress line."""
+        ...
+
 
 SHARED_MEDIA_BYTES = 256 << 20
 

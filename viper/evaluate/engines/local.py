@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from queue import Empty, Full, Queue
 from typing import Any
 
-from viper.evaluate.engines.answering import Answering, gave_up
-from viper.evaluate.engines.work import Done, Item
+from viper.evaluate.engines.answering import Answering, Done, Item, gave_up
 from viper.schema import Failure
 from viper.strategies.base import UsageMeter
 
@@ -66,7 +65,7 @@ class LocalEngine:
         return {"engine": "local", "in_flight": self._bounds.in_flight}
 
     def run(self, items: Iterable[Item], stop: threading.Event) -> Generator[Done, None, None]:
-        """See :class:`viper.evaluate.engines.work.Engine`.
+        """See :class:`viper.evaluate.engines.answering.Engine`.
 
         A sample past its deadline is yielded as failed (kind ``deadline``) at once, and its
         run is cancelled; a thread that does not come back from it holds nobody up.

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from viper.errors import ViperError
 
 if TYPE_CHECKING:
-    from viper.evaluate.engines.work import Done, Item
+    from viper.evaluate.engines.answering import Done, Item
     from viper.evaluate.evaluation import Evaluation
     from viper.reasoner import Reasoner
 

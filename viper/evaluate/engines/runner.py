@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from viper.data.sample import Sample
-from viper.evaluate.engines.work import Engine, Item
+from viper.evaluate.engines.answering import Engine, Item
 from viper.evaluate.row import Row
 from viper.evaluate.runs.store import RunStore
 

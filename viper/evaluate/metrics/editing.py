@@ -23,8 +23,7 @@ from viper.models.media import media_from
 from viper.models.vision.roles import Mask, Pixels
 from viper.schema import PixelBox
 from viper.tools.abilities import detections, similarities
-from viper.tools.edits import blurred_background, color_pop, covered
-from viper.tools.emoji import EMOJIS, emoji_picture
+from viper.tools.edits import EMOJIS, blurred_background, color_pop, covered, emoji_picture
 from viper.tools.hub import ToolHub
 from viper.tools.session import Region
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from viper.api.called import called_names
+from viper.api.library import called_names
 from viper.errors import UsageError
 from viper.evaluate.intervals import Estimate, Paired, mean, paired
 from viper.evaluate.row import Row

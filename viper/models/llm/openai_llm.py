@@ -18,10 +18,9 @@ from typing import Any, TypeVar
 
 from viper.errors import PromptTooLongError, UsageError, ViperError
 from viper.models.llm.endpoint import find_endpoint
-from viper.models.llm.likelihood import Echo, tail_scores
 from viper.models.llm.openai_client import Api, Client, ContextFullError, RefusedError, Sleep
 from viper.models.llm.openai_replies import NoEchoError, Reply, read_echoes, read_reply
-from viper.models.llm.prompt_tokens import TokenCounter
+from viper.models.llm.prompt_tokens import Echo, TokenCounter, tail_scores
 from viper.models.llm.protocol import Completion, Sampling
 from viper.models.llm.retry import Backoff
 from viper.models.llm.scripted import cut_at_stop

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from viper.errors import UsageError
-from viper.models.llm.likelihood import Echo
+from viper.models.llm.prompt_tokens import Echo
 from viper.models.llm.retry import TransientError
 
 

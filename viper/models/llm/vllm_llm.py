@@ -15,8 +15,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from viper.errors import MissingExtraError, ModelError
-from viper.models.llm.likelihood import Echo, tail_scores
-from viper.models.llm.prompt_tokens import PromptTokens, Template
+from viper.models.llm.prompt_tokens import Echo, PromptTokens, Template, tail_scores
 from viper.models.llm.protocol import Completion, Sampling
 from viper.models.llm.transformers_llm import language_model_id
 

@@ -19,8 +19,8 @@ from viper.models.loading import (
     load_pretrained,
     load_processor,
     model_id,
+    processed,
 )
-from viper.models.vision.picture_models import processed
 from viper.models.vision.roles import Floats, Pixels
 
 

@@ -19,9 +19,9 @@ from viper.models.loading import (
     load_pretrained,
     load_processor,
     model_id,
+    processed,
 )
 from viper.models.vision.boxes import pixel_boxes, suppressed
-from viper.models.vision.picture_models import processed
 from viper.models.vision.roles import Detection, Floats, Pixels
 from viper.models.vision.second_look import KEPT_SIDES, cut_out, described, likely_objects, shrunk
 from viper.models.vision.soft_prompts import Learned

@@ -20,8 +20,8 @@ from viper.models.loading import (
     load_pretrained,
     load_processor,
     model_id,
+    processed,
 )
-from viper.models.vision.picture_models import processed
 from viper.models.vision.roles import Floats, Mask, Pixels, Segment
 from viper.models.vision.second_look import KEPT_SIDES, cut_out, shrunk
 from viper.models.vision.soft_prompts import Learned

@@ -8,8 +8,14 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from viper.errors import ToolError
-from viper.models.loading import Loading, LoadOptions, LocalModel, in_batches
-from viper.models.vision.picture_models import load_picture_model, processed
+from viper.models.loading import (
+    Loading,
+    LoadOptions,
+    LocalModel,
+    in_batches,
+    load_picture_model,
+    processed,
+)
 from viper.models.vision.roles import EventWindow, Floats, Pixels
 from viper.models.vision.video_windows import (
     as_sentences,

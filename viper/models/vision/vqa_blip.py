@@ -10,8 +10,14 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 
 from viper.models.batching import equal_groups
-from viper.models.loading import Loading, LoadOptions, LocalModel, in_batches
-from viper.models.vision.picture_models import load_picture_model, processed
+from viper.models.loading import (
+    Loading,
+    LoadOptions,
+    LocalModel,
+    in_batches,
+    load_picture_model,
+    processed,
+)
 from viper.models.vision.roles import Floats, Pixels
 from viper.models.vision.soft_prompts import Learned
 from viper.models.vision.taught_vqa import SURE, TaughtBlip, vectors_of

@@ -7,8 +7,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
 
-from viper.models.loading import Loading, LoadOptions, LocalModel, in_batches
-from viper.models.vision.picture_models import load_picture_model, processed
+from viper.models.loading import (
+    Loading,
+    LoadOptions,
+    LocalModel,
+    in_batches,
+    load_picture_model,
+    processed,
+)
 from viper.models.vision.roles import Pixels
 
 QUESTION_PROMPT = "Question: {} Answer:"

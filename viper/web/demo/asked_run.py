@@ -12,7 +12,7 @@ from typing import Any
 
 from viper.data.sample import Sample
 from viper.errors import ModelError, UsageError, ViperError
-from viper.evaluate.engines.work import Done
+from viper.evaluate.engines.answering import Done
 from viper.evaluate.evaluation import model_ids
 from viper.evaluate.row import Row
 from viper.evaluate.runs.manifest import Manifest, SetDescription, samples_hash

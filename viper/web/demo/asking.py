@@ -14,8 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from viper.errors import UsageError, ViperError
-from viper.evaluate.engines.answering import Answering
-from viper.evaluate.engines.work import Done, Item
+from viper.evaluate.engines.answering import Answering, Done, Item
 from viper.evaluate.metrics import metric
 from viper.evaluate.row import Row
 from viper.reasoner import Reasoner, RunOptions

@@ -14,7 +14,7 @@ from random import Random
 from viper.data.coco_masks import runs_of
 from viper.data.edit_target import EditTarget, Operation, reach
 from viper.prompting.plans import numbered
-from viper.tools.emoji import EMOJIS
+from viper.tools.edits import EMOJIS
 from viper_lab.world.edited_scene import looks_of, with_looks
 from viper_lab.world.places import ScenePlace, random_place
 from viper_lab.world.queries.lexicon import GENERAL_NOUNS, NoSuchNounError

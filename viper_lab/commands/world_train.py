@@ -8,7 +8,7 @@ import click
 
 from viper.commands.out_path import OutPath
 from viper.errors import UsageError
-from viper_lab.recipes.recipes import RECIPES, recipe
+from viper_lab.recipes import RECIPES, recipe
 
 
 @click.command()

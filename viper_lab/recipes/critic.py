@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from viper.prompting.reflection import FAULT
+from viper.models.llm.protocol import LLM, Sampling
+from viper.prompting.reflection import END_OF_FAULT, FAULT
 from viper_lab.faults.cases import FaultCase, read_cases
-from viper_lab.recipes.adapters import WRITER, Course, Row, learn
+from viper_lab.recipes.adapters import Course, Row, learn, opened
 from viper_lab.recipes.optim import TrainOptions
 from viper_lab.recipes.writer import encode_pieces
 from viper_lab.recipes.writer_documents import Piece
@@ -49,18 +51,16 @@ def train(options: TrainOptions) -> Mapping[str, float]:
     """Trains the critic on the faults in ``options.work`` and saves it to ``options.out``.
 
     Returns:
-        Shares of validation faults as :func:`viper_lab.recipes.critic_score.evaluate` has them;
+        Shares of validation faults as :func:`evaluate` has them;
         nothing where the work folder holds none of the validation split.
 
     Raises:
         DataError: no planted faults there.
     """
-    from viper_lab.recipes.critic_score import evaluate
-
     cases = read_cases(options.work / FAULTS, "train")
     learn(options, COURSE, lambda tokenizer, random: critic_rows(tokenizer, cases, random))
     held_back = read_cases(options.work / FAULTS, "val", needed=False)
-    return evaluate(options.out, held_back, base=WRITER) if held_back else {}
+    return evaluate(options.out, held_back) if held_back else {}
 
 
 def critic_rows(tokenizer: Tokenizer, cases: Sequence[FaultCase], random: Random) -> Iterator[Row]:
@@ -100,3 +100,46 @@ def exchanged(texts: Sequence[str], random: Random) -> list[str]:
         dealt.update(zip(family, words, strict=True))
     word = re.compile(rf"\b({'|'.join(dealt)})(s?)\b")
     return [word.sub(lambda found: dealt[found[1]] + found[2], text) for text in texts]
+
+
+class Named(NamedTuple):
+    """What a line after ``# fault:`` blames; the step is "" where it names none."""
+
+    location: str
+    step: str
+
+
+def named(fault: str) -> Named:
+    """Location and step of a line, whatever a small model wrote."""
+    words = fault.strip().partition(":")[0].split()
+    if len(words) == 2 and words[0].isdigit():
+        return Named(words[1], words[0])
+    return Named(" ".join(words), "")
+
+
+def evaluate(critic: Path | LLM, cases: Sequence[FaultCase]) -> Mapping[str, float]:
+    """Shares of the cases.
+
+    Keys: ``location`` (program, or which tool), ``step`` (location and call),
+    ``location/tool``, ``location/program`` (of faults of that sort).
+
+    Args:
+        critic: any language model, or the folder of an adapter over the shipped writer.
+    """
+    llm = opened(critic)
+    stops = Sampling(max_tokens=48, stop=(END_OF_FAULT,))
+    said = [named(llm.generate([case.prompt], stops)[0][0].text) for case in cases]
+    true = [named(case.fault) for case in cases]
+    pairs = list(zip(cases, said, true, strict=True))
+    figures = {
+        "location": _share([one.location == other.location for _, one, other in pairs]),
+        "step": _share([one == other for _, one, other in pairs]),
+    }
+    for sort in ("tool", "program"):
+        hits = [one.location == other.location for c, one, other in pairs if c.sort == sort]
+        figures[f"location/{sort}"] = _share(hits)
+    return figures
+
+
+def _share(hits: Sequence[bool]) -> float:
+    return sum(hits) / max(1, len(hits))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.nn import functional
 
+from viper_lab.recipes.optim import save_half
 from viper_lab.world.scene import IMAGE_HEIGHT, IMAGE_WIDTH
 
 if TYPE_CHECKING:
@@ -134,15 +135,13 @@ def normalised(pixels: Tensor) -> Tensor:
 
 def save(model: Any, folder: Path) -> None:
     """Writes the folder that ``from_pretrained`` loads, in half precision."""
-    import copy
-
     from transformers import DPTImageProcessor
 
-    copy.deepcopy(model).half().save_pretrained(folder)
-    DPTImageProcessor(
+    processor = DPTImageProcessor(
         size={"height": INPUT_HEIGHT, "width": INPUT_WIDTH},
         keep_aspect_ratio=False,
         ensure_multiple_of=PATCH,
         image_mean=list(IMAGE_MEAN),
         image_std=list(IMAGE_STD),
-    ).save_pretrained(folder)
+    )
+    save_half(model, folder, processor)

@@ -10,15 +10,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from viper.models.vision.roles import Detector, Pixels
 from viper_lab.recipes.detector_phrases import attributes_of, corpus, draw_phrases
 from viper_lab.recipes.detector_score import Figure, best_threshold, detector_figures
-from viper_lab.recipes.optim import Plan, TrainOptions, fit
-from viper_lab.world.stills import Stills, StillTruth, rendered_stills
+from viper_lab.recipes.optim import Plan, TrainOptions, fit, save_half, summed
+from viper_lab.world.stills import LazySequence, StillTruth, rendered_stills
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -115,24 +115,17 @@ def batch_loss(
             targets.at(patches).to(device),
             patches.to(device),
         )
-        total = torch.stack(list(parts.values())).sum()
-        return total, {name: float(part.detach()) for name, part in parts.items()}
+        return summed(parts)
 
     return loss_at
 
 
 def export(trainer: Any, shape: DetectorShape, tokenizer: Any, folder: Path) -> None:
     """Writes the model in half precision with its processor, as ``from_pretrained`` reads it."""
-    import copy
-
     from transformers import Owlv2ImageProcessor, Owlv2Processor
 
-    folder.mkdir(parents=True, exist_ok=True)
-    copy.deepcopy(trainer.model).cpu().half().save_pretrained(folder)
-    for weights in folder.glob("*.safetensors"):
-        weights.chmod(0o644)
     side = {"height": shape.image_size, "width": shape.image_size}
-    Owlv2Processor(Owlv2ImageProcessor(size=side), tokenizer).save_pretrained(folder)
+    save_half(trainer.model, folder, Owlv2Processor(Owlv2ImageProcessor(size=side), tokenizer))
 
 
 def calibrate(detector: Detector, folder: Path, work: Path) -> float:
@@ -154,28 +147,6 @@ def evaluate(detector: Detector, split: str, count: int, work: Path) -> dict[str
     return detector_figures(detector, labelled_stills(split, count, work))
 
 
-class LabelledStills(Sequence[tuple[Pixels, "Labels"]]):
-    """Pictures with their objects; pixels stay on disk until they are looked at."""
-
-    def __init__(self, stills: Stills) -> None:
-        self._stills = stills
-        self._labels = [labels_of(truth) for truth in stills.truths]
-
-    def __len__(self) -> int:
-        return len(self._labels)
-
-    @overload
-    def __getitem__(self, index: int) -> tuple[Pixels, Labels]: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> list[tuple[Pixels, Labels]]: ...
-
-    def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, slice):
-            return [self[i] for i in range(len(self))[index]]
-        return self._stills.image(index), self._labels[index]
-
-
 def labels_of(truth: StillTruth) -> Labels:
     """The boxes and attributes that a still's ground truth states."""
     from viper_lab.recipes.detector_batches import Labels
@@ -183,6 +154,11 @@ def labels_of(truth: StillTruth) -> Labels:
     return Labels(truth.boxes, attributes_of(truth.scene.objects))
 
 
-def labelled_stills(split: str, count: int, work: Path) -> LabelledStills:
-    """Stills from the store under ``work``, rendering what is missing."""
-    return LabelledStills(rendered_stills(split, count, work / "stills"))
+def labelled_stills(split: str, count: int, work: Path) -> Sequence[tuple[Pixels, Labels]]:
+    """Pictures with their objects from the store under ``work``, rendering what is missing.
+
+    Pixels stay on disk until they are looked at.
+    """
+    stills = rendered_stills(split, count, work / "stills")
+    labels = [labels_of(truth) for truth in stills.truths]
+    return LazySequence(count, lambda index: (stills.image(index), labels[index]))

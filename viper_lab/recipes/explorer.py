@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from viper.models.llm.protocol import Sampling
 from viper.prompting.exploring import STOP, Action, read_action
-from viper_lab.recipes.adapters import WRITER, Course, Row, learn
+from viper_lab.recipes.adapters import Course, Row, learn, opened
 from viper_lab.recipes.optim import TrainOptions
 from viper_lab.recipes.writer import encode_pieces
 from viper_lab.recipes.writer_documents import Piece
@@ -58,10 +58,9 @@ def evaluate(explorer: Path, *, count: int = 60, seed: int = 0) -> dict[str, flo
     Of questions of the validation split. ``first``: it goes one of the ways that there are; which
     one is its own business, and ``whole`` the share of those that ask about the whole picture.
     """
-    from viper.models.llm.transformers_llm import TransformersLLM
     from viper_lab.world.queries.workflows import WHOLE, routes
 
-    llm = TransformersLLM(WRITER, template="plain", local_only=True, adapter=explorer)
+    llm = opened(explorer)
     right: dict[str, list[bool]] = defaultdict(list)
     for number in range(count):
         random = Random(f"explorer {seed} {number}")

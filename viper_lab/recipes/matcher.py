@@ -16,7 +16,7 @@ import numpy as np
 
 from viper.models.vision.roles import Matcher
 from viper.tools.crops import DEFAULT_MARGIN, object_crop
-from viper_lab.recipes.object_views import ObjectViews, recoloured, training_crop
+from viper_lab.recipes.object_views import ObjectViews, recoloured, to_input, training_crop
 from viper_lab.recipes.object_words import (
     FAMILIES,
     GENERAL_NOUNS,
@@ -78,7 +78,7 @@ def train(options: TrainOptions) -> dict[str, float]:
         named = [some_attributes(view.thing, rng) for view in batch[:CROPS]]
         named += [_random_attributes(rng) for _ in range(DISTRACTORS)]
         texts = words + [_framed_phrase(each, rng) for each in named]
-        images = model.encode_image(_to_input(np.stack(crops), options.device), normalize=True)
+        images = model.encode_image(to_input(np.stack(crops), options.device), normalize=True)
         tokens = torch.tensor(_tokens(tokenizer, texts), device=options.device)
         embedded = model.encode_text(tokens, normalize=True)
         logits = model.logit_scale.exp() * images @ embedded.T
@@ -196,14 +196,6 @@ def save(model: Any, tokenizer: Any, folder: Path) -> None:
 
 def _agreement(truth: list[str], picked: list[str]) -> float:
     return float(np.mean([true == told for true, told in zip(truth, picked, strict=True)]))
-
-
-def _to_input(crops: Any, device: str) -> Tensor:
-    """float32 [B, 3, S, S] in [-1, 1], as the saved preprocessing gives."""
-    import torch
-
-    pixels = torch.from_numpy(np.ascontiguousarray(crops)).to(device).permute(0, 3, 1, 2)
-    return pixels.float() / 127.5 - 1.0
 
 
 def _tokens(tokenizer: Any, texts: list[str]) -> list[list[int]]:

@@ -20,12 +20,7 @@ GENERAL_NOUNS = ("thing", "object")
 
 def attributes(thing: SceneObject) -> dict[str, str]:
     """Family -> the object's word."""
-    return {
-        "size": thing.size,
-        "colour": thing.colour,
-        "material": thing.material,
-        "shape": thing.shape,
-    }
+    return {family: getattr(thing, family) for family in FAMILIES}
 
 
 def attribute_ids(thing: SceneObject) -> list[int]:

@@ -95,6 +95,24 @@ def save_atomically(state: Mapping[str, Any], path: Path) -> None:
     part.replace(path)
 
 
+def save_half(model: Any, folder: Path, *others: Any) -> None:
+    """Write what ``from_pretrained`` reads: a model in half precision and its other parts."""
+    folder.mkdir(parents=True, exist_ok=True)
+    copy.deepcopy(model).cpu().half().save_pretrained(folder)
+    for weights in folder.glob("*.safetensors"):
+        weights.chmod(0o644)
+    for part in others:
+        part.save_pretrained(folder)
+
+
+def summed(parts: Mapping[str, Tensor]) -> tuple[Tensor, Mapping[str, float]]:
+    """The sum of the parts of a loss, and each as a figure to log."""
+    import torch
+
+    total = torch.stack(list(parts.values())).sum()
+    return total, {name: float(part.detach()) for name, part in parts.items()}
+
+
 def fit(
     model: nn.Module,
     loss_at: LossAt,

@@ -6,7 +6,7 @@ Queries of the validation split about fresh scenes and clips; an answer is judge
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from viper.strategies.answers import read_answer
 from viper.strategies.program import ENTRY, program_arguments
 from viper.tuning.case import is_desired
 from viper_lab.datasets.world import world_sample
-from viper_lab.recipes.adapters import WRITER
+from viper_lab.recipes.adapters import WRITER, opened
 from viper_lab.recipes.writer_documents import listed_entries
 from viper_lab.world.clips import sample_clip
 from viper_lab.world.layout import sample_scene
@@ -67,7 +67,7 @@ def evaluate(
             writes the programs of its plans as well.
         writer: writes programs at once.
     """
-    asks, at_once = _opened(planner, WRITER), _opened(writer, None)
+    asks, at_once = opened(planner), opened(writer, None)
     figures: dict[str, float] = {}
     hits: dict[str, list[bool]] = {}
     with Sandbox(prelude=library_for("abstract").prelude()) as sandbox:
@@ -124,14 +124,3 @@ def _is_right(sandbox: Sandbox, written: Written, tools: Oracle, media: Media) -
     read: Any = read_answer(outcome.value, query, media)
     target = world_sample(written.sample).target
     return not isinstance(read, Failure) and is_desired(read, target, query.task)
-
-
-def _opened(model: Path | LLM, base: Path | None) -> LLM:
-    if not isinstance(model, Path):
-        return model
-    from viper.models.llm.transformers_llm import TransformersLLM
-
-    given: Mapping[str, Any] = {"template": "plain", "local_only": True}
-    if base is None:
-        return TransformersLLM(model, **given)
-    return TransformersLLM(base, adapter=model, **given)

@@ -8,19 +8,28 @@ Catalogues are drawn anew all the time, so no name can be known.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
+from viper.models.llm.protocol import LLM
+from viper.schema import Failure, Query
+from viper.strategies.base import RunContext
+from viper.strategies.seek.decisions import NoDecisions
 from viper.strategies.seek.graph import EVERY, load_graph
-from viper_lab.recipes.adapters import AdapterShape, Course, Row, learn
+from viper.strategies.seek.search import Seeker
+from viper.strategies.settings import RunSettings
+from viper_lab.recipes.adapters import AdapterShape, Course, Row, learn, opened
 from viper_lab.recipes.optim import TrainOptions
 from viper_lab.recipes.writer import encode_pieces
 from viper_lab.recipes.writer_documents import Piece
 from viper_lab.world.knowledge.catalogue import catalogue
 from viper_lab.world.knowledge.questions import questions
 from viper_lab.world.knowledge.reading import readings
-from viper_lab.world.knowledge.simulate import Asked, Library, decisions
+from viper_lab.world.knowledge.simulate import STYLE, Asked, Expert, Library, decisions
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -45,10 +54,8 @@ def train(options: TrainOptions) -> Mapping[str, float]:
     """Trains the seeker and saves it to ``options.out``.
 
     Returns:
-        Shares as :func:`viper_lab.recipes.seeker_score.evaluate` has them.
+        Shares as :func:`evaluate` has them.
     """
-    from viper_lab.recipes.seeker_score import evaluate
-
     learn(options, COURSE, seeker_rows)
     return evaluate(options.out)
 
@@ -73,3 +80,43 @@ def seeker_texts(random: Random) -> Iterator[Asked]:
         asked += readings(library, _READINGS, random)
         random.shuffle(asked)
         yield from asked
+
+
+def evaluate(
+    seeker: Path | LLM,
+    *,
+    count: int = 100,
+    seed: int = 0,
+    graph: str = "avis",
+    report: Callable[[str], None] = lambda line: None,
+) -> dict[str, float]:
+    """Shares of right answers: all, of each kind of question, and the expert's.
+
+    Questions are of the validation split, about catalogues whose names no text of training holds.
+    Tools make the mistakes that :mod:`viper_lab.world.knowledge.simulate` says; decisions and
+    verdicts are the seeker's.
+
+    Args:
+        seeker: an adapter over the shipped writer, or a model that was loaded already.
+    """
+    llm = opened(seeker)
+    library, transitions = Library.of(catalogue("val", seed)), load_graph(graph)
+    right: dict[str, list[bool]] = defaultdict(list)
+    for number, question in enumerate(questions(library.catalogue, count)):
+        _, expected = decisions(library, question, transitions, Random(number))
+        simulated = Expert(library, question, transitions, Random(number))
+        context = RunContext(
+            Query(question.text, "question", "image"),
+            None,  # type: ignore[arg-type]
+            RunSettings().changed(max_steps=24),
+            threading.Event(),
+        )
+        search = Seeker(context, transitions, simulated.scene, llm, STYLE, NoDecisions())
+        found = search.seek(question.text)
+        answer = found[0] if not isinstance(found, Failure) else found.kind
+        for name in ("all", question.kind, "" if question.is_answerable else "unanswerable"):
+            if name:
+                right[name].append(answer == question.answer)
+        right["expert"].append(expected == question.answer)
+        report(f"{question.text} -> {answer} ({question.answer})")
+    return {name: round(sum(each) / len(each), 4) for name, each in sorted(right.items())}

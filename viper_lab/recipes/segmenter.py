@@ -6,31 +6,35 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from viper_lab.recipes.optim import Plan, TrainOptions, fit
+from viper_lab.recipes.optim import Plan, TrainOptions, fit, summed
 from viper_lab.world.id_maps import Ids, id_maps
-from viper_lab.world.stills import Stills, rendered_stills
+from viper_lab.world.stills import LazySequence, Stills, rendered_stills
 from viper_lab.world.vocabulary import SHAPES
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from viper.models.vision.roles import Segmenter
+    from viper.models.vision.roles import Segment, Segmenter
     from viper_lab.recipes.segmenter_batches import Segmented
 
 TRAIN_STILLS, VAL_STILLS = 9_000, 300
 STEPS, BATCH = 2_400, 16
+
+HIT_IOU = 0.5
 
 
 def train(options: TrainOptions) -> dict[str, float]:
     """Trains on rendered stills, writes the weights, and returns what they reach on validation."""
     import torch
 
+    from viper.models.vision.segmenter_maskformer import MaskFormerSegmenter
     from viper_lab.recipes.segmenter_batches import segmenter_batch
     from viper_lab.recipes.segmenter_model import SegmenterShape, SegmenterTrainer, new_model
 
@@ -44,18 +48,11 @@ def train(options: TrainOptions) -> dict[str, float]:
         rng = np.random.default_rng((options.seed, step))
         chosen = [pictures[int(i)] for i in rng.integers(len(pictures), size=BATCH)]
         parts = trainer.losses(segmenter_batch(chosen, rng).to(options.device))
-        total = torch.stack(list(parts.values())).sum()
-        return total, {name: float(part.detach()) for name, part in parts.items()}
+        return summed(parts)
 
     plan = Plan(steps, 8e-4, warmup=min(200, steps // 10), weight_decay=0.03)
     trained: Any = fit(trainer, loss_at, plan, options.work / "segmenter" / "checkpoint.pt")
     export(trained.model, options.out)
-    return _reached(options)
-
-
-def _reached(options: TrainOptions) -> dict[str, float]:
-    from viper.models.vision.segmenter_maskformer import MaskFormerSegmenter
-
     segmenter = MaskFormerSegmenter.from_pretrained(options.out, device=options.device)
     return evaluate(segmenter, segmented_stills("val", VAL_STILLS, options.work))
 
@@ -70,41 +67,73 @@ def export(model: Any, folder: Path) -> None:
     (folder / "viper.json").write_text(json.dumps(stated) + "\n", "utf-8")
 
 
-def evaluate(segmenter: Segmenter, pictures: Sequence[Segmented]) -> dict[str, float]:
-    """See :func:`~viper_lab.recipes.segmenter_score.segmenter_figures`."""
-    from viper_lab.recipes.segmenter_score import segmenter_figures
-
-    return segmenter_figures(segmenter, pictures)
-
-
-class SegmentedStills(Sequence["Segmented"]):
+def segmented(stills: Stills, maps: Sequence[Ids] | Ids) -> Sequence[Segmented]:
     """Stills with an id map each, see :mod:`viper_lab.world.id_maps`, and their objects' shapes."""
+    from viper_lab.recipes.segmenter_batches import Segmented
 
-    def __init__(self, stills: Stills, maps: Sequence[Ids] | Ids) -> None:
-        self._stills, self._maps = stills, maps
-        self._labels = [
-            np.array([SHAPES.index(thing.shape) for thing in truth.scene.objects], np.int64)
-            for truth in stills.truths
-        ]
-
-    def __len__(self) -> int:
-        return len(self._labels)
-
-    @overload
-    def __getitem__(self, index: int) -> Segmented: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> list[Segmented]: ...
-
-    def __getitem__(self, index: Any) -> Any:
-        from viper_lab.recipes.segmenter_batches import Segmented
-
-        if isinstance(index, slice):
-            return [self[i] for i in range(len(self))[index]]
-        return Segmented(self._stills.image(index), self._maps[index], self._labels[index])
+    labels = [
+        np.array([SHAPES.index(thing.shape) for thing in truth.scene.objects], np.int64)
+        for truth in stills.truths
+    ]
+    return LazySequence(
+        len(labels), lambda index: Segmented(stills.image(index), maps[index], labels[index])
+    )
 
 
-def segmented_stills(split: str, count: int, work: Path) -> SegmentedStills:
+def segmented_stills(split: str, count: int, work: Path) -> Sequence[Segmented]:
     """Stills from the store under ``work``, rendering what is missing; pixels stay on disk."""
     stills = rendered_stills(split, count, work / "stills")
-    return SegmentedStills(stills, id_maps(stills))
+    return segmented(stills, id_maps(stills))
+
+
+def evaluate(segmenter: Segmenter, pictures: Iterable[Segmented]) -> dict[str, float]:
+    """How its segments compare with the true masks, objects of all pictures together.
+
+    ``found`` is the share of objects that a segment with the right label covers at an IoU of
+    at least .5, ``located`` the same with any label, ``iou`` the mean IoU of every object with
+    its segment (0 where it has none), ``precision`` the share of segments that are the one found
+    for an object (left out where there is no segment). Each segment counts for one object:
+    pairs are made greedily by IoU.
+    """
+    ious: list[float] = []
+    right: list[bool] = []
+    said = 0
+    for picture in pictures:
+        segments = segmenter.segments(segmenter.encode(picture.image), None)
+        numbers = np.arange(1, len(picture.labels) + 1)[:, None, None]
+        paired = paired_ious(mask_ious(picture.ids[None] == numbers, segments))
+        said += len(segments)
+        for label, (index, iou) in zip(picture.labels, paired, strict=True):
+            ious.append(iou)
+            right.append(index is not None and segments[index].label == SHAPES[int(label)])
+    hits = [iou >= HIT_IOU for iou in ious]
+    found = [hit and good for hit, good in zip(hits, right, strict=True)]
+    return {
+        "n": float(len(ious)),
+        "found": float(np.mean(found)),
+        "located": float(np.mean(hits)),
+        "iou": float(np.mean(ious)),
+        **({"precision": sum(found) / said, "segments": float(said)} if said else {}),
+    }
+
+
+def mask_ious(masks: NDArray[np.bool_], segments: Sequence[Segment]) -> NDArray[np.float64]:
+    """float [N, S]: IoU of each mask (bool [N, H, W]) with each segment."""
+    if not segments:
+        return np.zeros((len(masks), 0))
+    ours = masks.reshape(len(masks), -1).astype(np.float64)
+    theirs = np.stack([each.mask for each in segments]).reshape(len(segments), -1)
+    shared = ours @ theirs.astype(np.float64).T
+    union = ours.sum(1)[:, None] + theirs.sum(1)[None] - shared
+    return np.asarray(shared / np.maximum(union, 1))
+
+
+def paired_ious(ious: NDArray[np.float64]) -> list[tuple[int | None, float]]:
+    """For each row its segment's index and IoU, best pairs first; (None, 0) where none is left."""
+    left = ious.copy()
+    pairs: list[tuple[int | None, float]] = [(None, 0.0)] * len(ious)
+    while left.size and left.max() > 0:
+        row, column = (int(i) for i in np.unravel_index(left.argmax(), left.shape))
+        pairs[row] = (column, float(left[row, column]))
+        left[row], left[:, column] = 0, 0
+    return pairs

@@ -9,7 +9,6 @@ Differs: the library draws both at random, from which a query takes long to find
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from viper_lab.recipes.optim import save_half
 from viper_lab.recipes.segmenter_batches import BACKGROUND, IMAGE_MEAN, IMAGE_STD, SegmenterBatch
 from viper_lab.world.scene import IMAGE_HEIGHT, IMAGE_WIDTH
 from viper_lab.world.vocabulary import SHAPES
@@ -271,14 +271,11 @@ def save(model: Any, folder: Path) -> None:
     """Writes the folder that ``from_pretrained`` loads, in half precision."""
     from transformers import MaskFormerImageProcessor
 
-    folder.mkdir(parents=True, exist_ok=True)
-    copy.deepcopy(model).cpu().half().save_pretrained(folder)
-    for weights in folder.glob("*.safetensors"):
-        weights.chmod(0o644)
-    MaskFormerImageProcessor(
+    processor = MaskFormerImageProcessor(
         size={"height": IMAGE_HEIGHT, "width": IMAGE_WIDTH},
         size_divisor=_STRIDE,
         image_mean=list(IMAGE_MEAN),
         image_std=list(IMAGE_STD),
         num_labels=len(LABELS),
-    ).save_pretrained(folder)
+    )
+    save_half(model, folder, processor)

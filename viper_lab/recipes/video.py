@@ -8,19 +8,17 @@ colour and shape.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from viper_lab.recipes.optim import Plan, TrainOptions, fit
-from viper_lab.recipes.video_augment import varied
+from viper_lab.recipes.optim import Plan, TrainOptions, fit, save_half
 from viper_lab.recipes.video_looks import learn_looks
 from viper_lab.recipes.video_score import evaluate
 from viper_lab.recipes.video_texts import NOWHERE, Claim, claims, words
 from viper_lab.recipes.wordpieces import CLIP_MARKS, word_tokenizer
-from viper_lab.world.clip_store import ClipStore
+from viper_lab.world.clips import ClipStore
 from viper_lab.world.events import TEMPLATES
 from viper_lab.world.motion import WINDOW_FRAMES
 from viper_lab.world.scene import CLIP_FRAMES, CLIP_HEIGHT, CLIP_WIDTH, RenderedClip
@@ -45,7 +43,7 @@ def train(options: TrainOptions) -> dict[str, float]:
     from viper.models.vision.video_events import VideoEvents
 
     model, tokenizer = learn(options)
-    save(model, tokenizer, options.out)
+    save_half(model, options.out, tokenizer)
     return evaluate(VideoEvents.from_pretrained(options.out, device=options.device), "val", 100)
 
 
@@ -111,12 +109,16 @@ def build_model(tokenizer: Any) -> VideoEventsModel:
     )
 
 
-def save(model: Any, tokenizer: Any, folder: Path) -> None:
-    """Weights in half precision, with tokenizer and configuration."""
-    import copy
-
-    copy.deepcopy(model).half().save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
+def varied(clip: RenderedClip, rng: np.random.Generator) -> RenderedClip:
+    """The clip, half of the time mirrored, under a little more or less light."""
+    frames, boxes = clip.frames, clip.boxes
+    if rng.random() < 0.5:
+        frames = frames[:, :, ::-1]
+        boxes = boxes.copy()
+        boxes[..., [0, 2]] = CLIP_WIDTH - boxes[..., [2, 0]]
+    levels = np.arange(256) * rng.uniform(0.9, 1.1) + rng.uniform(-8, 8)
+    frames = np.ascontiguousarray(np.clip(levels, 0, 255).astype(np.uint8)[frames])
+    return RenderedClip(clip.objects, frames, boxes, clip.events, clip.seed)
 
 
 def coverage(boxes: Floats) -> Floats:

@@ -17,10 +17,9 @@ import numpy as np
 
 from viper.models.vision.roles import Pixels, VisualAnswerer
 from viper.tools.crops import DEFAULT_MARGIN, object_crop
-from viper_lab.recipes.grid_positions import grid_positions
-from viper_lab.recipes.object_views import ObjectViews, recoloured, resized, training_crop
+from viper_lab.recipes.object_views import ObjectViews, recoloured, resized, to_input, training_crop
 from viper_lab.recipes.object_words import FAMILIES, attribute_ids, attributes
-from viper_lab.recipes.optim import Plan, TrainOptions, fit
+from viper_lab.recipes.optim import Plan, TrainOptions, fit, save_half
 from viper_lab.recipes.questions import (
     CAPTION_QUESTION,
     Asked,
@@ -75,7 +74,7 @@ def train(options: TrainOptions) -> dict[str, float]:
         images, asked, ids = _batch(
             views, rng, QUESTIONS_FIRST if step < LEARNING_TO_SEE * steps else QUESTIONS
         )
-        pixels = _to_input(images, options.device)
+        pixels = to_input(images, options.device)
         seen = blip.vision_model(pixel_values=pixels).last_hidden_state
         truth = torch.tensor(ids, device=options.device)
         attribute = torch.zeros((), device=options.device)
@@ -110,7 +109,7 @@ def _learn_to_judge(
         rng = np.random.default_rng((options.seed + 1, step))
         images, asked, _ = _batch(views, rng, 1, JUDGEMENTS)
         with torch.no_grad():
-            seen = blip.vision_model(pixel_values=_to_input(images, options.device))
+            seen = blip.vision_model(pixel_values=to_input(images, options.device))
         loss = _answers_loss(blip, tokenizer, seen.last_hidden_state, asked)
         return loss, {"answer": float(loss.detach())}
 
@@ -199,6 +198,25 @@ def build_model(tokenizer: Any) -> Any:
     return model
 
 
+def grid_positions(rows: int, columns: int, width: int) -> Tensor:
+    """Sines and cosines of row and column, ``[rows * columns, width]``: neighbours look alike.
+
+    A tower that starts from these need not find out first which patches are neighbours.
+    ``width`` must be divisible by 4.
+    """
+    import torch
+
+    rates = 1.0 / 100 ** (torch.arange(width // 4) / (width // 4))
+
+    def waves(count: int) -> Tensor:
+        angles = torch.arange(count, dtype=torch.float32)[:, None] * rates[None, :]
+        return torch.cat([angles.sin(), angles.cos()], dim=1)
+
+    by_row = waves(rows)[:, None, :].expand(rows, columns, -1)
+    by_column = waves(columns)[None, :, :].expand(rows, columns, -1)
+    return torch.cat([by_row, by_column], dim=2).reshape(rows * columns, width)
+
+
 def answer_loss(model: Any, tokenizer: Any, seen: Tensor, asked: Sequence[Asked]) -> Tensor:
     """Mean loss of the answers' tokens.
 
@@ -237,17 +255,14 @@ def answer_loss(model: Any, tokenizer: Any, seen: Tensor, asked: Sequence[Asked]
 
 def save(model: Any, tokenizer: Any, folder: Path) -> None:
     """Writes the folder that ``from_pretrained`` loads, in half precision."""
-    import copy
-
     from transformers import BlipImageProcessor
 
-    copy.deepcopy(model).half().save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    BlipImageProcessor(
+    processor = BlipImageProcessor(
         size={"height": IMAGE_SIZE, "width": IMAGE_SIZE},
         image_mean=[0.5, 0.5, 0.5],
         image_std=[0.5, 0.5, 0.5],
-    ).save_pretrained(folder)
+    )
+    save_half(model, folder, tokenizer, processor)
 
 
 def _batch(
@@ -306,11 +321,3 @@ def _score(
     captions = answerer.caption(encodings)
     right["caption"] = [told == true for told, true in zip(captions, shown, strict=True)]
     return {about: float(np.mean(hits)) for about, hits in sorted(right.items())}
-
-
-def _to_input(images: Pixels, device: str) -> Tensor:
-    """float32 [B, 3, S, S] in [-1, 1], as the saved image processor gives."""
-    import torch
-
-    pixels = torch.from_numpy(np.ascontiguousarray(images)).to(device).permute(0, 3, 1, 2)
-    return pixels.float() / 127.5 - 1.0

@@ -20,6 +20,7 @@ from viper.api.sets import ApiEntry
 from viper.models.llm.protocol import LLM, Sampling
 from viper.prompting.compact import END_OF_PROGRAM, compact_document, compact_selection
 from viper.schema import Example
+from viper_lab.recipes.adapters import opened
 from viper_lab.recipes.writer_documents import (
     annotated,
     listed_entries,
@@ -120,7 +121,7 @@ def evaluate(
         writer: a folder of weights, or any language model.
         queries: how many queries a condition and seed take.
     """
-    llm = _opened(writer)
+    llm = opened(writer, None)
     figures: dict[str, float] = {}
     for name, condition in conditions.items():
         scores = [score_condition(llm, condition, queries, seed) for seed in seeds]
@@ -323,14 +324,6 @@ def _written(llm: LLM, trials: Sequence[Trial]) -> Iterator[str]:
     # One by one: a lone text is decoded several tokens a pass, which beats a batch on a CPU.
     for trial in trials:
         yield llm.generate([trial.prompt], GREEDY)[0][0].text
-
-
-def _opened(writer: Path | LLM) -> LLM:
-    if isinstance(writer, Path):
-        from viper.models.llm.transformers_llm import TransformersLLM
-
-        return TransformersLLM(writer, template="plain", local_only=True)
-    return writer
 
 
 def _add(figures: dict[str, float], name: str, values: Sequence[float]) -> None:

@@ -48,7 +48,7 @@ def perception_report(
     found["video"] = _shares(events)
     if "segmenter" in models.roles:
         maps = [id_map(truth.scene) for truth in stills.truths]
-        pictures = segmenter.SegmentedStills(stills, maps)
+        pictures = segmenter.segmented(stills, maps)
         found["segmenter"] = _shares(segmenter.evaluate(models.get("segmenter"), pictures))
     return found
 

@@ -9,8 +9,7 @@ something.
 from __future__ import annotations
 
 import dataclasses
-import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +17,7 @@ import numpy as np
 from viper.errors import UsageError
 from viper_lab.world.render import Camera, Stage, mask_box
 from viper_lab.world.render_shapes import footprint, half_height, solid_of
-from viper_lab.world.scene import IMAGE_HEIGHT, IMAGE_WIDTH, RenderedScene, Scene, SceneObject
+from viper_lab.world.scene import IMAGE_HEIGHT, IMAGE_WIDTH, Scene, SceneObject
 from viper_lab.world.splits import combinations, scene_seed
 from viper_lab.world.vocabulary import HELD_OUT_COMBINATIONS, MATERIALS, SIZES
 
@@ -81,20 +80,6 @@ def sample_scene(
         if _perceivable(scene):
             return scene
     raise UsageError(f"no clear layout of {count} objects in {_TRIES} tries; ask for fewer")
-
-
-def bottom_order_agreement(scenes: Iterable[RenderedScene]) -> float:
-    """Share of object pairs whose order in depth is that of their boxes' lower edges.
-
-    At 1.0 a depth model would be idle: "lower in the picture" would already mean nearer.
-    """
-    agree = []
-    for scene in scenes:
-        bottoms, depths = scene.boxes[:, 3], scene.object_depths
-        for i, j in itertools.combinations(range(len(depths)), 2):
-            if bottoms[i] != bottoms[j]:
-                agree.append((bottoms[i] > bottoms[j]) == (depths[i] < depths[j]))
-    return float(np.mean(agree)) if agree else float("nan")
 
 
 def _check_looks(split: str, looks: Sequence[SceneObject]) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,8 @@ from viper_lab.world.layout import sample_scene
 from viper_lab.world.render import render_scene
 from viper_lab.world.scene import RenderedScene, Scene, SceneObject
 from viper_lab.world.splits import check_split
+
+Item = TypeVar("Item")
 
 SHARD = 500
 """Scenes in one shard."""
@@ -79,17 +81,39 @@ def truth_from_record(record: Mapping[str, Any]) -> StillTruth:
     )
 
 
-class Stills(Sequence[Still]):
-    """The first ``count`` stills of a split; pixels stay on disk until they are looked at."""
+class LazySequence(Sequence[Item]):
+    """A sequence of ``count`` items, each made when it is looked at.
 
-    def __init__(self, folder: Path, split: str, count: int) -> None:
-        self.folder, self.split, self._count = folder, split, count
-        shards = range(-(-count // SHARD))
-        self._images = [_mapped(_file(folder, split, i, "images.npy")) for i in shards]
-        self._depths = [_mapped(_file(folder, split, i, "depth.npy")) for i in shards]
+    Args:
+        make: the item of an index that is not negative.
+    """
+
+    def __init__(self, count: int, make: Callable[[int], Item]) -> None:
+        self._count, self._make = count, make
 
     def __len__(self) -> int:
         return self._count
+
+    @overload
+    def __getitem__(self, index: int) -> Item: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Item]: ...
+
+    def __getitem__(self, index: int | slice) -> Item | list[Item]:
+        chosen = range(self._count)[index]
+        return self._make(chosen) if isinstance(chosen, int) else [self[i] for i in chosen]
+
+
+class Stills(LazySequence[Still]):
+    """The first ``count`` stills of a split; pixels stay on disk until they are looked at."""
+
+    def __init__(self, folder: Path, split: str, count: int) -> None:
+        super().__init__(count, self._still)
+        self.folder, self.split = folder, split
+        shards = range(-(-count // SHARD))
+        self._images = [_mapped(_file(folder, split, i, "images.npy")) for i in shards]
+        self._depths = [_mapped(_file(folder, split, i, "depth.npy")) for i in shards]
 
     @cached_property
     def truths(self) -> list[StillTruth]:
@@ -99,17 +123,8 @@ class Stills(Sequence[Still]):
         records = [record for file in files for record in json.loads(file.read_text())]
         return [truth_from_record(record) for record in records[: self._count]]
 
-    @overload
-    def __getitem__(self, index: int) -> Still: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> list[Still]: ...
-
-    def __getitem__(self, index: int | slice) -> Still | list[Still]:
-        if isinstance(index, slice):
-            return [self[i] for i in range(self._count)[index]]
-        truth, index = self.truths[index], range(self._count)[index]
-        image, depth = self.image(index), self._depths[index // SHARD][index % SHARD]
+    def _still(self, index: int) -> Still:
+        truth, image, depth = self.truths[index], self.image(index), self._depth(index)
         return Still(truth.scene, truth.boxes, truth.object_depths, truth.visible, image, depth)
 
     def image(self, index: int) -> NDArray[np.uint8]:
@@ -117,13 +132,17 @@ class Stills(Sequence[Still]):
         picture: NDArray[np.uint8] = self._images[index // SHARD][index % SHARD]
         return picture
 
+    def _depth(self, index: int) -> NDArray[np.float16]:
+        depth: NDArray[np.float16] = self._depths[index // SHARD][index % SHARD]
+        return depth
+
     def images(self, indices: Sequence[int] | NDArray[np.integer]) -> NDArray[np.uint8]:
         """Pictures of these scenes, copied: uint8 [B, H, W, 3], RGB."""
-        return np.stack([self._images[int(i) // SHARD][int(i) % SHARD] for i in indices])
+        return np.stack([self.image(int(i)) for i in indices])
 
     def depths(self, indices: Sequence[int] | NDArray[np.integer]) -> NDArray[np.float16]:
         """Depth maps of these scenes, copied: float16 [B, H, W], larger is farther."""
-        return np.stack([self._depths[int(i) // SHARD][int(i) % SHARD] for i in indices])
+        return np.stack([self._depth(int(i)) for i in indices])
 
 
 def rendered_stills(
@@ -215,7 +234,8 @@ class FreshStills(Stills):
     """Stills of any scenes of a split, rendered now and kept in memory: a test set of one's own."""
 
     def __init__(self, split: str, indices: Sequence[int]) -> None:
-        self.split, self._count = split, len(indices)
+        LazySequence.__init__(self, len(indices), self._still)
+        self.split = split
         self._rendered = [render_scene(sample_scene(split, index)) for index in indices]
 
     @cached_property
@@ -227,29 +247,5 @@ class FreshStills(Stills):
         """One picture, uint8 [H, W, 3], RGB."""
         return self._rendered[index].image
 
-    def images(self, indices: Sequence[int] | NDArray[np.integer]) -> NDArray[np.uint8]:
-        """Pictures of these scenes: uint8 [B, H, W, 3], RGB."""
-        return np.stack([self._rendered[int(i)].image for i in indices])
-
-    def depths(self, indices: Sequence[int] | NDArray[np.integer]) -> NDArray[np.float16]:
-        """Depth maps of these scenes: float16 [B, H, W], larger is farther."""
-        return np.stack([self._rendered[int(i)].depth for i in indices]).astype(np.float16)
-
-    @overload
-    def __getitem__(self, index: int) -> Still: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> list[Still]: ...
-
-    def __getitem__(self, index: int | slice) -> Still | list[Still]:
-        if isinstance(index, slice):
-            return [self[i] for i in range(self._count)[index]]
-        truth = self.truths[index]
-        return Still(
-            truth.scene,
-            truth.boxes,
-            truth.object_depths,
-            truth.visible,
-            self.image(index),
-            self.depths([index])[0],
-        )
+    def _depth(self, index: int) -> NDArray[np.float16]:
+        return self._rendered[index].depth.astype(np.float16)

@@ -16,8 +16,14 @@ from viper.models.llm.scripted import ScriptedLLM
 from viper.tuning.critique import parse_fault
 from viper_lab.faults import cases as fault_cases
 from viper_lab.faults.cases import FaultCase, read_cases, target_of, write_cases
-from viper_lab.recipes.critic import critic_rows, exchanged, pieces_of
-from viper_lab.recipes.critic_score import Named, evaluate, named
+from viper_lab.recipes.critic import (
+    Named,
+    critic_rows,
+    evaluate,
+    exchanged,
+    named,
+    pieces_of,
+)
 from viper_lab.recipes.writer import writer_tokenizer
 
 PROMPT = """# task: question

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from viper.errors import UnknownNameError
+from viper_lab.recipes import RECIPES, recipe
 from viper_lab.recipes.optim import Plan, fit, rate_at
-from viper_lab.recipes.recipes import RECIPES, recipe
 
 
 def test_rates_rise_then_fall() -> None:

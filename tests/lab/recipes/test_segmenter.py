@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from viper.models.vision.roles import Segment
-from viper_lab.recipes.segmenter import SegmentedStills, export
+from viper_lab.recipes.segmenter import evaluate, export, mask_ious, paired_ious, segmented
 from viper_lab.recipes.segmenter_batches import BACKGROUND, Segmented, segmenter_batch
 from viper_lab.recipes.segmenter_model import (
     LABELS,
@@ -18,7 +18,6 @@ from viper_lab.recipes.segmenter_model import (
     assigned,
     new_model,
 )
-from viper_lab.recipes.segmenter_score import mask_ious, paired_ious, segmenter_figures
 from viper_lab.world.id_maps import id_map
 from viper_lab.world.layout import sample_scene
 from viper_lab.world.render import render_scene
@@ -43,7 +42,7 @@ class FewStills:
 @pytest.fixture(scope="module")
 def pictures():
     stills = FewStills(3)
-    return SegmentedStills(stills, [id_map(truth.scene) for truth in stills.truths])
+    return segmented(stills, [id_map(truth.scene) for truth in stills.truths])
 
 
 def test_pictures_carry_their_ids_and_shapes(pictures):
@@ -214,7 +213,7 @@ def test_figures_count_labels_places_and_what_is_too_much():
         [],
         [Segment(cube, "cube", 0.9), Segment(np.roll(cone, 4, axis=0), "cone", 0.3)],
     ]
-    figures = segmenter_figures(Told(answers), [table(number) for number in range(4)])
+    figures = evaluate(Told(answers), [table(number) for number in range(4)])
     assert figures["n"] == 8 and figures["segments"] == 6
     assert figures["found"] == pytest.approx(3 / 8)
     assert figures["located"] == pytest.approx(4 / 8)

@@ -3,9 +3,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from viper_lab.world import clip_store
-from viper_lab.world.clip_store import ClipStore
-from viper_lab.world.clips import render_clip, sample_clip
+from viper_lab.world import clips
+from viper_lab.world.clips import ClipStore, render_clip, sample_clip
 from viper_lab.world.scene import CLIP_FRAMES, CLIP_HEIGHT, CLIP_WIDTH
 
 
@@ -22,5 +21,5 @@ def test_a_stored_clip_is_the_rendered_one_but_for_compression(
     def refuse(*_: object) -> None:
         raise AssertionError("rendered again")
 
-    monkeypatch.setattr(clip_store, "render_clip", refuse)
+    monkeypatch.setattr(clips, "render_clip", refuse)
     assert store[1].seed == truth.seed

@@ -85,11 +85,12 @@ def test_every_fact_is_told_once_or_left_out(whole):
 def test_chains_lead_from_thing_to_thing(whole):
     design = whole.designs[0]
     path = followed(whole, design.name, ("maker", "town", "river"))
-    maker = whole.maker(design.maker)
+    maker = next(one for one in whole.makers if one.name == design.maker)
+    town = next(one for one in whole.places if one.name == maker.place)
     assert path == [
         (design.name, "maker", maker.name),
         (maker.name, "town", maker.place),
-        (maker.place, "river", whole.place(maker.place).river),
+        (maker.place, "river", town.river),
     ]
     assert question_of(("maker", "town", "river"), "#") == (
         "which river flows through the town of the maker of #?"

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 from viper.data.layout import split_of
@@ -116,28 +117,18 @@ def task_sample(sample: TaskSample) -> Sample:
     )
 
 
-def _concepts(part: str) -> tuple[str, ...]:
-    if part == "known":
-        return ()
-    return tuple(CONCEPTS) if part == "reserved" else (part,)
+def _drawer(kind: str) -> Draw:
+    """Samples of a kind of query; its module loads when they are drawn."""
 
+    def draw(split: str, seed: int, count: int, part: str) -> list[TaskSample]:
+        module = import_module(f"viper_lab.world.queries.{kind}")
+        concepts = {"known": (), "reserved": tuple(CONCEPTS)}.get(part, (part,))
+        drawn: list[TaskSample] = getattr(module, f"generate_{kind}")(
+            split, seed, count, concepts=concepts
+        )
+        return drawn
 
-def _pairs(split: str, seed: int, count: int, part: str) -> list[TaskSample]:
-    from viper_lab.world.queries.pairs import generate_pairs
-
-    return generate_pairs(split, seed, count, concepts=_concepts(part))
-
-
-def _tagging(split: str, seed: int, count: int, part: str) -> list[TaskSample]:
-    from viper_lab.world.queries.tagging import generate_tagging
-
-    return generate_tagging(split, seed, count, concepts=_concepts(part))
-
-
-def _editing(split: str, seed: int, count: int, part: str) -> list[TaskSample]:
-    from viper_lab.world.queries.editing import generate_editing
-
-    return generate_editing(split, seed, count, concepts=_concepts(part))
+    return draw
 
 
 def _reserved(split: str, seed: int, count: int, part: str) -> list[TaskSample]:
@@ -154,21 +145,21 @@ WORLD_PAIRS = WorldTask(
     "world",
     "the embedded world: statements about two pictures; needs no files",
     ("known", "reserved"),
-    _pairs,
+    _drawer("pairs"),
 )
 WORLD_TAG = WorldTask(
     "world-tag",
     "tagging",
     "the embedded world: tags by what is generally known; needs no files",
     ("known", "reserved"),
-    _tagging,
+    _drawer("tagging"),
 )
 WORLD_EDIT = WorldTask(
     "world-edit",
     "editing",
     "the embedded world: instructions to edit a picture; needs no files",
     ("known", "reserved"),
-    _editing,
+    _drawer("editing"),
 )
 WORLD_RESERVED = WorldTask(
     "world-reserved",

@@ -62,8 +62,8 @@ class WorldMedia:
         """See :class:`viper.learning.awareness.KnowsTruth`; None for clips."""
         if self.is_clip:
             return None
-        from viper_lab.world.knowing import KnowingTools
         from viper_lab.world.layout import sample_scene
+        from viper_lab.world.perfect import KnowingTools
         from viper_lab.world.render import render_scene
 
         scene = render_scene(sample_scene(self.split, self.index))
@@ -102,13 +102,11 @@ class World:
     def samples(self, where: Where) -> Sequence[Sample]:
         """As many as asked for (300), the families one after another and equally many."""
         split, _, part = split_of(self, where).partition(":")
+        from viper_lab.world.queries.generate import generate, several_expressions
+
         count = DEFAULT_COUNT if where.limit is None else where.limit
         if part == SEVERAL:
-            from viper_lab.datasets.referring import several_expressions
-
             return [world_sample(s) for s in several_expressions(split, where.seed, count)]
-        from viper_lab.world.queries.generate import generate
-
         habits = habits_of(EDITIONS[self.edition]) if self.edition else None
         families = [family for family in FAMILIES if part in ("", family)]
         each, more = divmod(count, len(families))

@@ -24,12 +24,7 @@ class Article:
 
 def things(catalogue: Catalogue) -> Iterator[tuple[str, str]]:
     """Kind and name of everything that there are facts of."""
-    for kind, entries in (
-        ("design", catalogue.designs),
-        ("maker", catalogue.makers),
-        ("place", catalogue.places),
-        ("work", catalogue.works),
-    ):
+    for kind, entries in catalogue.entries.items():
         for one in entries:
             yield kind, one.name
 

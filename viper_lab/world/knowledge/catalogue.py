@@ -6,7 +6,7 @@ testing never meet (:func:`viper_lab.recipes.writer_words.is_test_word`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
@@ -114,21 +114,19 @@ class Catalogue:
     works: tuple[Work, ...]
     colour_words: Mapping[tuple[str, str], str]
 
+    @property
+    def entries(self) -> Mapping[str, Sequence[Design | Maker | Place | Work]]:
+        """Everything that there are facts of, by its kind."""
+        return {
+            "design": self.designs,
+            "maker": self.makers,
+            "place": self.places,
+            "work": self.works,
+        }
+
     def design(self, name: str) -> Design:
         """The design of that name."""
         return next(one for one in self.designs if one.name == name)
-
-    def maker(self, name: str) -> Maker:
-        """The maker of that name."""
-        return next(one for one in self.makers if one.name == name)
-
-    def place(self, name: str) -> Place:
-        """The place of that name."""
-        return next(one for one in self.places if one.name == name)
-
-    def work(self, name: str) -> Work:
-        """The picture of that name."""
-        return next(one for one in self.works if one.name == name)
 
     def look_alikes(self, design: Design) -> tuple[Design, ...]:
         """Designs that differ in one attribute, or in the mark alone."""

@@ -46,13 +46,8 @@ CHAINS: Sequence[tuple[str, ...]] = [tuple(chain) for chain in _FACTS["asked"]["
 
 def value_of(catalogue: Catalogue, thing: str, relation: str) -> str:
     """What a relation leads to from a thing, by their names."""
-    kind = RELATIONS[relation].of
-    entry = {
-        "design": catalogue.design,
-        "maker": catalogue.maker,
-        "place": catalogue.place,
-        "work": catalogue.work,
-    }[kind](thing)
+    entries = catalogue.entries[RELATIONS[relation].of]
+    entry = next(one for one in entries if one.name == thing)
     field = {"town": "place"}.get(relation, relation)
     return str(getattr(entry, field))
 

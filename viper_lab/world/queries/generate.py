@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from random import Random
 from typing import Generic, TypeVar
@@ -166,28 +166,83 @@ def _draw_scene_samples(asked: Asked, seed: int, count: int) -> list[WorldSample
     for sort, number in zip(_sorts(asked, random), range(count), strict=False):
         ask = partial(_propose, asked, sort, random, balance)
         index, truth, (meaning, answer) = pool.serve(ask)
-        say = referring.say_referring if family == "referring" else compositional.say_compositional
-        template, text = say(meaning, random, split)
-        box = None
-        if family == "referring":
-            x0, y0, x1, y1 = (float(v) for v in truth.boxes[int(answer)])
-            box = (x0, y0, x1, y1)
+        sample_id = _sample_id(asked, seed, number)
         samples.append(
-            WorldSample(
-                sample_id=_sample_id(asked, seed, number),
-                family=family,
-                split=split,
-                text=text,
-                answer=answer,
-                media_index=index,
-                query_type=meaning.type,
-                template=template,
-                steps=steps(meaning),
-                meaning=meaning,
-                box=box,
-            )
+            _scene_sample(family, split, sample_id, (index, truth), (meaning, answer), random)
         )
     return samples
+
+
+def _scene_sample(
+    family: str,
+    split: str,
+    sample_id: str,
+    about: tuple[int, SceneTruth],
+    query: tuple[Meaning, int | str],
+    random: Random,
+) -> WorldSample:
+    """A query about a scene, put in words."""
+    (index, truth), (meaning, answer) = about, query
+    say = referring.say_referring if family == "referring" else compositional.say_compositional
+    template, text = say(meaning, random, split)
+    box = None
+    if family == "referring":
+        x0, y0, x1, y1 = (float(v) for v in truth.boxes[int(answer)])
+        box = (x0, y0, x1, y1)
+    return WorldSample(
+        sample_id=sample_id,
+        family=family,
+        split=split,
+        text=text,
+        answer=answer,
+        media_index=index,
+        query_type=meaning.type,
+        template=template,
+        steps=steps(meaning),
+        meaning=meaning,
+        box=box,
+    )
+
+
+EXPRESSIONS = 4
+"""Expressions about each scene of :func:`several_expressions`."""
+
+
+def several_expressions(split: str, seed: int, count: int) -> list[WorldSample]:
+    """Referring expressions, each ``EXPRESSIONS`` in a row about one scene, no text twice there.
+
+    Other than :func:`generate`, which spends a scene on one query, this asks as the RefCOCO sets
+    do. The last scene has fewer where ``count`` is no multiple. The same arguments give the same
+    samples.
+    """
+    random = Random(f"several {split} {seed}")
+    samples: list[WorldSample] = []
+    while len(samples) < count:
+        index = random.randrange(SCENES_PER_SPLIT)
+        name = f"{split}-{seed}-referring{EXPRESSIONS}-{index}"
+        about = _expressions(split, index, random)
+        if len(about) == EXPRESSIONS:
+            samples += [replace(s, sample_id=f"{name}-{n}") for n, s in enumerate(about)]
+    return samples[:count]
+
+
+def _expressions(split: str, index: int, random: Random) -> list[WorldSample]:
+    """Expressions about one scene; fewer than wanted where it yields no more."""
+    truth = SceneTruth(render_scene(sample_scene(split, index)))
+    nouns = SceneNouns(truth, random, held_out=split == "test")
+    found: dict[str, WorldSample] = {}
+    weights = SHARES["referring"]
+    for type_ in random.choices(tuple(weights), tuple(weights.values()), k=PROPOSALS):
+        try:
+            meaning = referring.draw_referring(type_, nouns, random)
+            query = meaning, truth.answer(meaning)
+        except (NoSuchNounError, UnanswerableError):
+            continue
+        sample = _scene_sample("referring", split, "", (index, truth), query, random)
+        found[sample.text] = sample
+        if len(found) == EXPRESSIONS:
+            break
+    return list(found.values())
 
 
 def _sample_id(asked: Asked, seed: int, number: int) -> str:

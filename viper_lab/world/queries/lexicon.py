@@ -38,12 +38,8 @@ class Lexicon:
 
     def family(self, name: str) -> tuple[str, ...]:
         """The words of ``size``, ``color``, ``material`` or ``shape``."""
-        return {
-            "size": self.sizes,
-            "color": self.colors,
-            "material": self.materials,
-            "shape": self.shapes,
-        }[name]
+        words: tuple[str, ...] = getattr(self, f"{name}s")
+        return words
 
 
 WORLD = Lexicon()

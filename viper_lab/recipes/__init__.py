@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
 from viper.errors import UnknownNameError
-
-if TYPE_CHECKING:
-    from viper_lab.recipes.optim import TrainOptions
 
 RECIPES: Mapping[str, str] = {
     role: f"viper_lab.recipes.{role}:train"
@@ -22,7 +18,7 @@ Modules load only when their recipe is asked for.
 """
 
 
-def recipe(role: str) -> Callable[[TrainOptions], Mapping[str, float]]:
+def recipe(role: str) -> Callable[..., Mapping[str, float]]:
     """The training function of a role.
 
     Raises:
@@ -31,7 +27,5 @@ def recipe(role: str) -> Callable[[TrainOptions], Mapping[str, float]]:
     if role not in RECIPES:
         raise UnknownNameError("recipe", role, RECIPES)
     module, function = RECIPES[role].split(":")
-    found: Callable[[TrainOptions], Mapping[str, float]] = getattr(
-        importlib.import_module(module), function
-    )
+    found: Callable[..., Mapping[str, float]] = getattr(importlib.import_module(module), function)
     return found

@@ -16,7 +16,6 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from viper.models.llm.adapters import ADAPTER_CONFIG, state_base
-from viper.models.llm.protocol import LLM
 from viper.profiles.wiring import WEIGHTS
 from viper_lab.recipes.optim import Plan, TrainOptions, fit
 from viper_lab.recipes.writer import Batch, batched, loss_of
@@ -204,17 +203,3 @@ def save_adapter(model: Any, folder: Path, base: Path = WRITER) -> None:
 def base_tokenizer(base: Path = WRITER) -> Tokenizer:
     """The bare tokenizer of the base."""
     return load_tokenizer(base)
-
-
-def opened(model: Path | LLM, base: Path | None = WRITER) -> LLM:
-    """A language model, loaded where it is a folder.
-
-    Args:
-        base: what the folder is an adapter over; None: it holds a whole model.
-    """
-    if not isinstance(model, Path):
-        return model
-    from viper.models.llm.transformers_llm import TransformersLLM
-
-    adapter = model if base else None
-    return TransformersLLM(base or model, template="plain", local_only=True, adapter=adapter)

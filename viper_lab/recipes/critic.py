@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from viper.models.llm.protocol import LLM, Sampling
 from viper.prompting.reflection import END_OF_FAULT, FAULT
 from viper_lab.faults.cases import FaultCase, read_cases
-from viper_lab.recipes.adapters import Course, Row, learn, opened
+from viper_lab.recipes.adapters import WRITER, Course, Row, learn
 from viper_lab.recipes.optim import TrainOptions
 from viper_lab.recipes.writer import encode_pieces
 from viper_lab.recipes.writer_documents import Piece
+from viper_lab.recipes.writer_score import opened
 from viper_lab.world.vocabulary import COLOURS, MATERIALS, SHAPES
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ def evaluate(critic: Path | LLM, cases: Sequence[FaultCase]) -> Mapping[str, flo
     Args:
         critic: any language model, or the folder of an adapter over the shipped writer.
     """
-    llm = opened(critic)
+    llm = opened(critic, WRITER)
     stops = Sampling(max_tokens=48, stop=(END_OF_FAULT,))
     said = [named(llm.generate([case.prompt], stops)[0][0].text) for case in cases]
     true = [named(case.fault) for case in cases]

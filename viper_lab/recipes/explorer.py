@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING
 
 from viper.models.llm.protocol import Sampling
 from viper.prompting.exploring import STOP, Action, read_action
-from viper_lab.recipes.adapters import Course, Row, learn, opened
+from viper_lab.recipes.adapters import WRITER, Course, Row, learn
 from viper_lab.recipes.optim import TrainOptions
 from viper_lab.recipes.writer import encode_pieces
 from viper_lab.recipes.writer_documents import Piece
+from viper_lab.recipes.writer_score import opened
 from viper_lab.world.queries.texts import text_sample
 from viper_lab.world.queries.workflows import Workflow, workflow
 
@@ -60,7 +61,7 @@ def evaluate(explorer: Path, *, count: int = 60, seed: int = 0) -> dict[str, flo
     """
     from viper_lab.world.queries.workflows import WHOLE, routes
 
-    llm = opened(explorer)
+    llm = opened(explorer, WRITER)
     right: dict[str, list[bool]] = defaultdict(list)
     for number in range(count):
         random = Random(f"explorer {seed} {number}")

@@ -23,8 +23,9 @@ from viper.strategies.answers import read_answer
 from viper.strategies.program import ENTRY, program_arguments
 from viper.tuning.case import is_desired
 from viper_lab.datasets.world import world_sample
-from viper_lab.recipes.adapters import WRITER, opened
+from viper_lab.recipes.adapters import WRITER
 from viper_lab.recipes.writer_documents import listed_entries
+from viper_lab.recipes.writer_score import opened
 from viper_lab.world.clips import sample_clip
 from viper_lab.world.layout import sample_scene
 from viper_lab.world.oracle import Oracle
@@ -67,7 +68,7 @@ def evaluate(
             writes the programs of its plans as well.
         writer: writes programs at once.
     """
-    asks, at_once = opened(planner), opened(writer, None)
+    asks, at_once = opened(planner, WRITER), opened(writer)
     figures: dict[str, float] = {}
     hits: dict[str, list[bool]] = {}
     with Sandbox(prelude=library_for("abstract").prelude()) as sandbox:

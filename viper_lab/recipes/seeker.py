@@ -22,10 +22,11 @@ from viper.strategies.seek.decisions import NoDecisions
 from viper.strategies.seek.graph import EVERY, load_graph
 from viper.strategies.seek.search import Seeker
 from viper.strategies.settings import RunSettings
-from viper_lab.recipes.adapters import AdapterShape, Course, Row, learn, opened
+from viper_lab.recipes.adapters import WRITER, AdapterShape, Course, Row, learn
 from viper_lab.recipes.optim import TrainOptions
 from viper_lab.recipes.writer import encode_pieces
 from viper_lab.recipes.writer_documents import Piece
+from viper_lab.recipes.writer_score import opened
 from viper_lab.world.knowledge.catalogue import catalogue
 from viper_lab.world.knowledge.questions import questions
 from viper_lab.world.knowledge.reading import readings
@@ -99,7 +100,7 @@ def evaluate(
     Args:
         seeker: an adapter over the shipped writer, or a model that was loaded already.
     """
-    llm = opened(seeker)
+    llm = opened(seeker, WRITER)
     library, transitions = Library.of(catalogue("val", seed)), load_graph(graph)
     right: dict[str, list[bool]] = defaultdict(list)
     for number, question in enumerate(questions(library.catalogue, count)):

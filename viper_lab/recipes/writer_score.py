@@ -20,7 +20,6 @@ from viper.api.sets import ApiEntry
 from viper.models.llm.protocol import LLM, Sampling
 from viper.prompting.compact import END_OF_PROGRAM, compact_document, compact_selection
 from viper.schema import Example
-from viper_lab.recipes.adapters import opened
 from viper_lab.recipes.writer_documents import (
     annotated,
     listed_entries,
@@ -121,7 +120,7 @@ def evaluate(
         writer: a folder of weights, or any language model.
         queries: how many queries a condition and seed take.
     """
-    llm = opened(writer, None)
+    llm = opened(writer)
     figures: dict[str, float] = {}
     for name, condition in conditions.items():
         scores = [score_condition(llm, condition, queries, seed) for seed in seeds]
@@ -324,6 +323,20 @@ def _written(llm: LLM, trials: Sequence[Trial]) -> Iterator[str]:
     # One by one: a lone text is decoded several tokens a pass, which beats a batch on a CPU.
     for trial in trials:
         yield llm.generate([trial.prompt], GREEDY)[0][0].text
+
+
+def opened(model: Path | LLM, base: Path | None = None) -> LLM:
+    """A language model, loaded where it is a folder.
+
+    Args:
+        base: what the folder is an adapter over; None: it holds a whole model.
+    """
+    if not isinstance(model, Path):
+        return model
+    from viper.models.llm.transformers_llm import TransformersLLM
+
+    adapter = model if base else None
+    return TransformersLLM(base or model, template="plain", local_only=True, adapter=adapter)
 
 
 def _add(figures: dict[str, float], name: str, values: Sequence[float]) -> None:

@@ -27,10 +27,11 @@ from viper.evaluate.intervals import proportion
 from viper.models.llm.transformers_llm import TransformersLLM
 from viper.models.media import media_from
 from viper.profiles import load_profile
+from viper.profiles.learning import reflectors_of
 from viper.profiles.wiring import WEIGHTS
 from viper.strategies.base import Components
 from viper.tuning.case import Case
-from viper.tuning.language_reflector import LanguageReflector, language_reflector
+from viper.tuning.language_reflector import LanguageReflector
 from viper.tuning.reflector import InterventionReflector, Reflector, Weighing
 from viper_lab.datasets.world import world_media, world_sample
 from viper_lab.faults.planted import Planted, Solved, plant
@@ -138,10 +139,10 @@ def agreement(ones: Sequence[Judged], others: Sequence[Judged]) -> None:
     ]))  # fmt: skip
 
 
-def critic_of(components: Components, adapter: Path | None) -> LanguageReflector:
+def critic_of(components: Components, adapter: Path | None) -> Reflector:
     """The profile's critic, or the embedded writer with an adapter."""
     if adapter is None:
-        return language_reflector(components)
+        return reflectors_of(components, "llm-global")[0]
     llm = TransformersLLM(WEIGHTS / "writer", template="plain", local_only=True, adapter=adapter)
     return LanguageReflector(llm, style="compact")
 

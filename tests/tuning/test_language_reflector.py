@@ -7,13 +7,13 @@ import pytest
 
 from tests.strategies.bench import Bench
 from viper.ace.critique import Critique, CritiqueError
-from viper.errors import UnknownNameError, UsageError
+from viper.errors import UnknownNameError
 from viper.models.llm.scripted import ScriptedLLM
 from viper.models.media import media_from
 from viper.profiles.learning import reflectors_of
 from viper.schema import Answer, Failure, Query, ToolCall, Trial
 from viper.tuning.case import Case
-from viper.tuning.language_reflector import LanguageReflector, language_reflector
+from viper.tuning.language_reflector import LanguageReflector
 from viper.tuning.reflector import Reflector
 
 WHOLE = {"kind": "patch", "fields": ["image0", 0, 0, 100, 60]}
@@ -97,21 +97,6 @@ def test_names_that_do_not_exist() -> None:
         LanguageReflector(ScriptedLLM(), style="compact", scope="local")
 
 
-def test_the_reflector_of_a_profile_is_its_critic() -> None:
-    critic = ScriptedLLM([" 1 simple_query: blue\n"])
-    with Bench([], parts={"models": {"critic": critic}, "styles": {"critic": "compact"}}) as bench:
-        found = language_reflector(bench.reasoner.components, "local").reflect(case())
-    assert found == Critique.of_tool("simple_query", 1, "", "blue")
-    with Bench(["location: program"], prompt_style="chat") as bench:
-        assert language_reflector(bench.reasoner.components).reflect(case()).location == "program"
-        assert len(bench.llm.calls) == 1
-
-
-def test_a_compact_writer_alone_cannot_reflect() -> None:
-    with Bench([]) as bench, pytest.raises(UsageError, match=r"profile bench .* table \[critic\]"):
-        language_reflector(bench.reasoner.components)
-
-
 def test_who_learns_asks_the_critic() -> None:
     critic, said = ScriptedLLM([" 1 simple_query: blue\n"]), " 0 find\n"
     with Bench(
@@ -123,3 +108,6 @@ def test_who_learns_asks_the_critic() -> None:
     with Bench([said]) as bench:
         (asked,) = reflectors_of(bench.reasoner.components, "llm")
         assert asked.reflect(case()).tool == "find" and len(bench.llm.calls) == 1
+    with Bench(["location: program"], prompt_style="chat") as bench:
+        first, _ = reflectors_of(bench.reasoner.components, "llm")
+        assert first.reflect(case()).location == "program" and len(bench.llm.calls) == 1

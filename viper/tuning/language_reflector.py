@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Literal, get_args
 
 from viper.ace.critique import Critique
-from viper.errors import UnknownNameError, UsageError
+from viper.errors import UnknownNameError
 from viper.models.llm.protocol import LLM, Sampling
 from viper.prompting.builder import STYLES
 from viper.prompting.reflection import (
@@ -17,7 +17,6 @@ from viper.prompting.reflection import (
     build_global_prompt,
     build_local_prompt,
 )
-from viper.strategies.base import Components
 from viper.tools.hub import ToolHub
 from viper.tools.session import HubSession
 from viper.tuning.case import Case, desired_text
@@ -109,28 +108,6 @@ class LanguageReflector:
         if self._hub is None:
             return None
         return self._hub.session(case.media, thresholds=case.trial.thresholds)
-
-
-def language_reflector(components: Components, scope: Scope = "global") -> LanguageReflector:
-    """The reflector of a profile: its critic, or the program writer where it has none.
-
-    A compact critic has one form, whatever the scope.
-
-    Raises:
-        UsageError: a compact program writer, which knows programs only, and no critic.
-    """
-    critic = components.model("critic")
-    if critic is not None:
-        llm, style = critic
-        wanted: Scope = "global" if style == "compact" else scope
-        return LanguageReflector(llm, components.hub, style, wanted)
-    style = components.settings.prompt_style
-    if style == "compact":
-        raise UsageError(
-            f"the writer of profile {components.profile_name} (prompt style compact) knows "
-            "programs only; give the profile a table [critic], or reflect by intervention"
-        )
-    return LanguageReflector(components.llm, components.hub, style, scope)
 
 
 def compact_prompt(

@@ -11,13 +11,13 @@ from viper.errors import ViperError
 from viper.profiles.backends import (
     SEARCHES,
     SHIPPED,
+    SharedModel,
     missing_extra,
     needs_model,
     played,
     resolve_backend,
 )
 from viper.profiles.document import BackendChoice
-from viper.profiles.sharing import SharedModel
 from viper.profiles.wiring import Profile
 
 Place = Literal["folder", "cache", "hub", "endpoint", "shared", "own", "nowhere"]

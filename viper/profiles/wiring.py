@@ -21,12 +21,15 @@ from viper.profiles.backends import (
     FRAMES,
     SEARCHES,
     USES_LLM,
+    SharedModel,
     built,
     load_backend,
     loads_weights,
     missing_extra,
     needs_model,
+    on_shared_model,
     resolve_backend,
+    shared_model,
 )
 from viper.profiles.document import (
     WRITER,
@@ -35,7 +38,6 @@ from viper.profiles.document import (
     read_profile,
     state_dir,
 )
-from viper.profiles.sharing import SharedModel, on_shared_model, shared_model
 from viper.sandbox import Sandbox
 from viper.sandbox.sandbox import Mode
 from viper.strategies.base import Components

@@ -85,7 +85,7 @@ def agent(context: click.Context, source: Path, **given: Any) -> int:
     from viper.learning.flags import majority, read_labels, said_of
     from viper.learning.model_card import model_card
     from viper.learning.workflows import read_workflows
-    from viper.profiles.tuned import tuned_of, tuned_profile
+    from viper.profiles.edit import tuned_of, tuned_profile
     from viper.tuning.agent.masking import masked
     from viper.tuning.agent.training import TuneSettings, losses, read_held_out, split, tune
 

@@ -1,4 +1,4 @@
-"""A profile's text with some values changed; comments and layout stay."""
+"""A profile's text with some values changed, or with a tuned model; comments and layout stay."""
 
 from __future__ import annotations
 
@@ -9,9 +9,16 @@ from typing import Any
 import tomlkit
 
 from viper.api.library import split_api
-from viper.profiles.document import language_models
+from viper.errors import UsageError
+from viper.profiles.backends import load_options
+from viper.profiles.document import WRITER, BackendChoice, language_models
+from viper.profiles.wiring import Profile
 from viper.strategies.settings import all_settings
 from viper.tools.settings import Sensitivity
+from viper.tuning.agent.training import Tuned
+
+EXPLORER = "explorer"
+TUNABLE = "transformers"
 
 
 def with_values(
@@ -81,3 +88,59 @@ def _update(table: Any, value: Sensitivity) -> None:
         number = getattr(value, part)
         if number is not None and table.get(part) != number:
             table[part] = number
+
+
+def tuned_of(profile: Profile) -> tuple[Tuned, str]:
+    """The profile's agent as what is tuned, and the style of its prompts.
+
+    Raises:
+        UsageError: it is not a model that is loaded here.
+    """
+    role, choice, style = _agent(profile)
+    if choice.backend != TUNABLE:
+        raise UsageError(
+            f"the agent of profile {profile.name} runs behind {choice.backend}; only a model that "
+            f"is loaded here can be tuned: give [{role}] the backend {TUNABLE}"
+        )
+    options = profile.options(role, choice)
+    tuned = Tuned(
+        model=str(profile.model_source(choice)),
+        adapter=options.get("adapter"),
+        template=options.get("template", "auto"),
+        load=load_options(options),
+    )
+    return tuned, style
+
+
+def tuned_profile(
+    profile: Profile, name: str, result: Path, is_adapter: bool, api: str | None = None
+) -> str:
+    """The text of the profile with the tuned model as its ``[explorer]``.
+
+    Args:
+        result: folder of the adapter, or of the whole model.
+        api: that it was tuned with; None where it is the profile's own.
+    """
+    _, choice, style = _agent(profile)
+    if profile.document.path is None:
+        raise UsageError(f"profile {profile.name} is no file; save it as one first")
+    run = {"api": whole_api(api, Path.cwd())} if api else None
+    document: Any = tomlkit.parse(with_values(profile.document.path, name, run))
+    whole = str(result.resolve())
+    options: Any = tomlkit.inline_table()
+    options.update({**choice.options, "adapter": whole} if is_adapter else choice.options)
+    table: Any = tomlkit.table()
+    table["backend"] = choice.backend
+    table["model"] = choice.model if is_adapter else whole
+    table["style"] = style
+    table["options"] = options
+    document[EXPLORER] = table
+    return tomlkit.dumps(document)
+
+
+def _agent(profile: Profile) -> tuple[str, BackendChoice, str]:
+    """Return the role of the agent's model, the model, and the style of its prompts."""
+    models = profile.document.models
+    if EXPLORER in models:
+        return EXPLORER, models[EXPLORER], models[EXPLORER].style
+    return WRITER, models[WRITER], profile.document.run.prompt_style

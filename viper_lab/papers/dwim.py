@@ -25,7 +25,7 @@ from viper.learning.awareness import (
     perfect_tools,
 )
 from viper.learning.flags import flag_report
-from viper.profiles.tuned import tuned_of
+from viper.profiles.edit import tuned_of
 from viper.reasoner import Reasoner
 from viper.sandbox import Sandbox
 from viper.tuning.agent.training import TuneSettings

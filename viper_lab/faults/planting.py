@@ -29,9 +29,8 @@ from viper.tools.session import HubSession, Region, plain
 from viper_lab.faults.wrong_tools import (
     Wrong,
     WrongDepth,
-    WrongEmbedding,
+    WrongOutput,
     WrongScores,
-    WrongWindows,
     WrongWords,
 )
 
@@ -76,9 +75,8 @@ class Drawing:
         return self.session.region(restored(call.args[0]))
 
 
-def _sureness(random: Random) -> float:
-    """Of the wrong one of two answers."""
-    return random.uniform(0.5, 0.999)
+_SURENESS = (0.5, 0.999)
+"""Of the wrong one of two answers, from and to."""
 
 
 def _find(drawing: Drawing, call: ToolCall, random: Random) -> Drawn | None:
@@ -115,17 +113,17 @@ def _find(drawing: Drawing, call: ToolCall, random: Random) -> Drawn | None:
 
 def _embedding(
     drawing: Drawing, region: Region, texts: tuple[str, str], random: Random
-) -> WrongEmbedding:
+) -> WrongOutput:
     """The crop moved along the line between two texts until the second fits so much better."""
     session = drawing.session
     right, wrong = (text_embedding(session, text) for text in texts)
     own, apart = matcher_embedding(session, region), wrong - right
     scale = float(session.hub.models.trait("matcher", "logit_scale"))
-    sure = _sureness(random)
+    sure = random.uniform(*_SURENESS)
     wanted = math.log(sure / (1 - sure)) / scale
     moved = own + (wanted - own @ apart) / max(float(apart @ apart), 1e-6) * apart
     unit = (moved / np.linalg.norm(moved)).astype(np.float32)
-    return WrongEmbedding((region.image_id, region.box), unit)
+    return WrongOutput("matcher", "encode_images", (region.image_id, region.box), unit)
 
 
 def _verify_property(drawing: Drawing, call: ToolCall, random: Random) -> Drawn | None:
@@ -171,7 +169,7 @@ def _simple_query(drawing: Drawing, call: ToolCall, random: Random) -> Drawn | N
     likely = dict(zip(family, scores, strict=True))
     total = float(np.logaddexp(likely[said], likely[call.result]))
     key = (session.media.content_hash(region.image_id), region.box, question)
-    wrong = WrongWords("vqa", key, call.result, said, _sureness(random), total)
+    wrong = WrongWords("vqa", key, call.result, said, random.uniform(*_SURENESS), total)
     return "a wrong answer", wrong
 
 
@@ -205,12 +203,12 @@ def _locate_event(drawing: Drawing, call: ToolCall, random: Random) -> Drawn | N
         lower = EventWindow(first.start, first.end, random.uniform(0.01, first.score))
         rest = [window for window in others if window is not other]
         ranked = sorted([lower, *rest], key=lambda window: -window.score)
-        return "another window", WrongWindows(key, (swapped, *ranked))
+        return "another window", WrongOutput("video", "locate", key, [swapped, *ranked])
     if first.score < threshold:
         return None
     weak = random.uniform(_LOWEST_SCORE, threshold) / first.score
-    lowered = tuple(EventWindow(w.start, w.end, w.score * weak) for w in windows)
-    return "an event missed", WrongWindows(key, lowered)
+    lowered = [EventWindow(w.start, w.end, w.score * weak) for w in windows]
+    return "an event missed", WrongOutput("video", "locate", key, lowered)
 
 
 def _caption_video(drawing: Drawing, call: ToolCall, random: Random) -> Drawn | None:
@@ -228,7 +226,7 @@ def _caption_video(drawing: Drawing, call: ToolCall, random: Random) -> Drawn | 
         return None
     key = (session.media.content_hash("video0"), start, end, asked)
     text = f"{random.choice(wrong)}."
-    return "a wrong description", WrongWords("video", key, said, text, _sureness(random))
+    return "a wrong description", WrongWords("video", key, said, text, random.uniform(*_SURENESS))
 
 
 def _select_answer(drawing: Drawing, call: ToolCall, random: Random) -> Drawn | None:
@@ -238,7 +236,7 @@ def _select_answer(drawing: Drawing, call: ToolCall, random: Random) -> Drawn | 
         return None
     key = ("select", information(call.args[0]), str(call.args[1]), tuple(options))
     said = random.choice(others)
-    wrong = WrongWords("text", key, str(call.result), said, _sureness(random))
+    wrong = WrongWords("text", key, str(call.result), said, random.uniform(*_SURENESS))
     return "a wrong choice", wrong
 
 

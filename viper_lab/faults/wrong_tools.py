@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from viper.models.media import Media
-from viper.models.vision.roles import Detection, EventWindow, Floats
+from viper.models.vision.roles import Detection
 from viper.schema import PixelBox
 from viper.tools.hub import ToolHub
 from viper.tools.session import HubSession
@@ -101,15 +101,21 @@ class WrongScores:
 
 
 @dataclass(frozen=True)
-class WrongEmbedding:
-    """A matcher that embeds one crop, ``where = (picture, box)``, elsewhere."""
+class WrongOutput:
+    """A model that puts out something else for one thing.
 
-    where: tuple[str, Any]
-    embedding: Floats
-    role: str = "matcher"
+    Attributes:
+        operation, key: that ask about the thing.
+        output: a crop's embedding, the windows of an event.
+    """
+
+    role: str
+    operation: str
+    key: Key
+    output: Any
 
     def altered(self, operation: str, key: Key, value: Any) -> Any:
-        return self.embedding if operation == "encode_images" and key == self.where else value
+        return self.output if (operation, key) == (self.operation, self.key) else value
 
 
 @dataclass(frozen=True)
@@ -161,15 +167,3 @@ class WrongDepth:
         changed = np.array(value)
         changed[y0:y1, x0:x1] *= self.factor
         return changed
-
-
-@dataclass(frozen=True)
-class WrongWindows:
-    """A video model that gives the windows of one event other scores."""
-
-    key: Key
-    windows: tuple[EventWindow, ...]
-    role: str = "video"
-
-    def altered(self, operation: str, key: Key, value: Any) -> Any:
-        return list(self.windows) if operation == "locate" and key == self.key else value

@@ -18,10 +18,10 @@ from viper.strategies.base import Components
 from viper.strategies.seek.graph import EVERY
 from viper.strategies.seek.names import GROUPS
 from viper_lab.papers.job import LabJob
-from viper_lab.papers.lab import Cell, Lab, Scale, by_name
+from viper_lab.papers.lab import Cell, Lab, Scale
 from viper_lab.papers.parts import KnowledgePart, Part, set_part
 from viper_lab.papers.result import Claim, Gain, Reproduction
-from viper_lab.papers.tables import LEFT_OUT, Results, Table, gain
+from viper_lab.papers.tables import LEFT_OUT, Results, Table, by_name, gain
 
 TITLE = "AVIS (Hu et al. 2023)"
 ALL = "all"

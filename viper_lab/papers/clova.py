@@ -29,7 +29,7 @@ from viper_lab.papers.job import hint_to_go_on, second_writer, shown, teller
 from viper_lab.papers.options import Options
 from viper_lab.papers.result import Entry, Reproduction
 from viper_lab.papers.school import Course, School, Subject, Terms
-from viper_lab.papers.tables import Results, Table, chain, gain
+from viper_lab.papers.tables import Results, Table, by_name, chain, gain
 
 TITLE = "CLOVA (Gao et al. 2024)"
 
@@ -39,11 +39,6 @@ FULL = Course("+ tool updates")
 """Table 3, each on top of the one before."""
 
 TOOLS_ALONE = Course("tool updates alone", demonstrations=None)
-
-
-def by_name(courses: Sequence[Course]) -> dict[str, Course]:
-    """Return courses under their own names."""
-    return {course.name: course for course in courses}
 
 
 MAIN = Table(

@@ -5,9 +5,10 @@ What they are made of is :class:`viper_lab.papers.dwim_study.DwimStudy`'s.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
+from typing import Generic
 
 from viper.data.registry import data_set, named_like
 from viper.errors import UsageError
@@ -43,7 +44,7 @@ from viper_lab.papers.dwim_study import (
 from viper_lab.papers.job import hint_to_go_on, shown, teller
 from viper_lab.papers.options import Options
 from viper_lab.papers.result import Claim, Entry, Reproduction, in_points
-from viper_lab.papers.tables import Results, Table, gain
+from viper_lab.papers.tables import C, Results, Table, gain
 
 TITLE = "DWIM (2025)"
 
@@ -69,49 +70,43 @@ WHOLE = (Whole(),)
 
 
 @dataclass(frozen=True)
-class Utilisation:
-    """Cells are manners: how many training samples each one makes use of."""
+class Judged(Generic[C]):
+    """A bench whose cells are manners of making workflows, or agents.
 
-    study: DwimStudy
+    Attributes:
+        made: workflows of a cell under a seed.
+        right: outcomes that count.
+    """
 
-    @property
-    def scale(self) -> Scale:
-        return self.study.scale
+    scale: Scale
+    made: Callable[[C, int], Sequence[Workflow]]
+    right: tuple[str, ...]
 
-    def rows(self, manner: str, part: Whole, seed: int) -> list[Row]:
-        return _judged(self.study.made(seed, manner), seed, ("right",))
+    def rows(self, cell: C, part: Whole, seed: int) -> list[Row]:
+        return [
+            Row(str(place), seed, float(one.outcome in self.right), cluster=one.unit)
+            for place, one in enumerate(self.made(cell, seed))
+        ]
 
-    def note(self, manner: str, part: Whole) -> str:
-        """Return the share of the copied part, which given answers have."""
-        by_seed = [self.study.made(seed, manner) for seed in self.scale.seeds]
+    def note(self, cell: C, part: Whole) -> str:
+        """Return the share of copied answers, where they do not count."""
+        if "copied" in self.right:
+            return ""
+        by_seed = [self.made(cell, seed) for seed in self.scale.seeds]
         copied = over_seeds(
             [sum(one.outcome == "copied" for one in made) / max(1, len(made)) for made in by_seed]
         )
         return f"{100 * copied.mean:.1f} % more copied the answer" if copied.mean else ""
 
 
-@dataclass(frozen=True)
-class Answers:
-    """Cells are agents: how many samples each one answers right."""
-
-    study: DwimStudy
-
-    @property
-    def scale(self) -> Scale:
-        return self.study.scale
-
-    def rows(self, agent: Agent, part: Whole, seed: int) -> list[Row]:
-        return _judged(self.study.answers(agent, seed), seed, ("right", "copied"))
-
-    def note(self, agent: Agent, part: Whole) -> str:
-        return ""
+def of_use(study: DwimStudy) -> Judged[str]:
+    """Return how many training samples each manner makes use of."""
+    return Judged(study.scale, lambda manner, seed: study.made(seed, manner), ("right",))
 
 
-def _judged(made: Sequence[Workflow], seed: int, outcomes: Sequence[str]) -> list[Row]:
-    return [
-        Row(str(place), seed, float(one.outcome in outcomes), cluster=one.unit)
-        for place, one in enumerate(made)
-    ]
+def answers(study: DwimStudy) -> Judged[Agent]:
+    """Return how many samples each agent answers right."""
+    return Judged(study.scale, lambda agent, seed: study.answers(agent, seed), ("right", "copied"))
 
 
 def utilisation(manners: Sequence[str] = MANNERS) -> Table[str]:
@@ -202,8 +197,8 @@ def judged(study: DwimStudy, aware: Mapping[str, Sequence[Awareness]]) -> list[C
         aware: of each agent what :func:`aware` gives.
     """
     untuned, tuned = aware[UNTUNED.name][0], aware[MASKED.name][0]
-    used = gain(Utilisation(study), utilisation(), ("standard", "discrepancy"), WHOLE)
-    better = gain(Answers(study), right_answers(), (UNTUNED.name, MASKED.name), WHOLE)
+    used = gain(of_use(study), utilisation(), ("standard", "discrepancy"), WHOLE)
+    better = gain(answers(study), right_answers(), (UNTUNED.name, MASKED.name), WHOLE)
     return [
         Claim.of_gain(
             "data utilisation: discrepancy-aware above standard (interval excludes 0)",
@@ -279,8 +274,8 @@ def reproduce_dwim(study: DwimStudy, *, quick: bool) -> Reproduction:
     study.begin()
     agents = QUICK_AGENTS if quick else AGENTS
     manners = ("standard", "discrepancy") if quick else MANNERS
-    results.measure(Utilisation(study), utilisation(manners), WHOLE)
-    results.measure(Answers(study), right_answers(agents), WHOLE)
+    results.measure(of_use(study), utilisation(manners), WHOLE)
+    results.measure(answers(study), right_answers(agents), WHOLE)
     sandbox = Sandbox(
         prelude=study.components.library.prelude(), mode=study.components.sandbox.mode
     )

@@ -96,11 +96,6 @@ class Cell:
     times: int = 1
 
 
-def by_name(cells: Sequence[Cell]) -> dict[str, Cell]:
-    """Return cells under their own names."""
-    return {cell.name: cell for cell in cells}
-
-
 @dataclass(frozen=True)
 class Scale:
     """How much is measured.

@@ -78,6 +78,14 @@ class Table(Generic[C]):
         return [part for part in parts if not self.families or part.name in self.families]
 
 
+N = TypeVar("N", bound=Named)
+
+
+def by_name(cells: Sequence[N]) -> dict[str, N]:
+    """Return cells under their own names."""
+    return {cell.name: cell for cell in cells}
+
+
 def chain(names: Sequence[str]) -> list[tuple[str, str]]:
     """Return the steps from each row to the next, and from the first to the last."""
     return [*zip(names, names[1:], strict=False), (names[0], names[-1])]

@@ -11,10 +11,10 @@ from dataclasses import replace
 
 from viper.reasoner import RunOptions
 from viper_lab.papers import tables
-from viper_lab.papers.lab import Cell, Lab, Mining, by_name
+from viper_lab.papers.lab import Cell, Lab, Mining
 from viper_lab.papers.parts import Part
 from viper_lab.papers.result import Entry
-from viper_lab.papers.tables import Table, chain
+from viper_lab.papers.tables import Table, by_name, chain
 
 TRIALS = 5
 

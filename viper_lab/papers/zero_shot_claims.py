@@ -40,29 +40,37 @@ TOLERANCE = 0.02
 
 @dataclass(frozen=True)
 class Measured:
-    """What the claims can be judged on.
+    """What is measured, and claims are judged on.
 
     Attributes:
         parts: of the data.
-        grounding: those among them that ask for a place in the picture.
-        tables: names of those that were measured.
-        renamed: what mining again for a renamed API came to; None where it was not tried.
-        quick: the rest was left out for being quick.
+        grounding: those among them whose samples ask for a place in the picture.
+        tables: what judges the main claims first.
+        quick: the rest was left out.
     """
 
     parts: Sequence[Part]
     grounding: Sequence[Part]
-    tables: frozenset[str]
-    renamed: RenamedApi | None = None
+    tables: Sequence[Table[Cell]]
     quick: bool = False
+
+    def left_out(self, table: Table[Cell], why: str = "not measured") -> str:
+        """Return why a table was left out; "" for one that was measured."""
+        if table.name in {one.name for one in self.tables}:
+            return ""
+        return LEFT_OUT if self.quick else why
 
 
 _NOTHING_REFERS = "no part of this data grounds expressions"
 _NO_SECOND = "no second language model; name its profile with --second"
 
 
-def judged(lab: Lab, measured: Measured) -> list[Claim]:
-    """Return all claims, in an order that stays."""
+def judged(lab: Lab, measured: Measured, renamed: RenamedApi | None) -> list[Claim]:
+    """Return all claims, in an order that stays.
+
+    Args:
+        renamed: what mining again for a renamed API came to; None where it was not tried.
+    """
     parts, grounding = measured.parts, measured.grounding
 
     def of_step(
@@ -75,8 +83,8 @@ def judged(lab: Lab, measured: Measured) -> list[Claim]:
     ) -> Claim:
         if not among:
             return Claim(claim, None, _NOTHING_REFERS)
-        if table.name not in measured.tables:
-            return Claim(claim, None, LEFT_OUT if measured.quick else without)
+        if why := measured.left_out(table, without):
+            return Claim(claim, None, why)
         return Claim.of_gain(claim, gain(lab, table, step, among), least)
 
     everything_on = (VIPERGPT_CELL.name, TUNE_CELL.name)
@@ -102,7 +110,7 @@ def judged(lab: Lab, measured: Measured) -> list[Claim]:
             tuning, (UNTUNED_CELL.name, TUNED_CELL.name), None, grounding,
         ),
         _feedback(lab, measured),
-        *_renamed(measured),
+        *_renamed(renamed, measured.quick),
         of_step(
             "with a second language model, too, everything on gains over the first row",
             SECOND, (first, last), without=_NO_SECOND,
@@ -131,8 +139,8 @@ def _scores_matter(lab: Lab, parts: Sequence[Part]) -> Claim:
 
 def _feedback(lab: Lab, measured: Measured) -> Claim:
     claim = "from scratch against feedback is reported, whichever wins"
-    if TRIALS_TABLE.name not in measured.tables:
-        return Claim(claim, None, LEFT_OUT if measured.quick else "not measured")
+    if why := measured.left_out(TRIALS_TABLE):
+        return Claim(claim, None, why)
     found = gain(lab, TRIALS_TABLE, ("from scratch", "feedback"), measured.parts)
     winner = "neither is surely better"
     if found is not None and found.difference.low > 0:
@@ -160,8 +168,7 @@ def _no_step_back(lab: Lab, parts: Sequence[Part]) -> Claim:
     )
 
 
-def _renamed(measured: Measured) -> list[Claim]:
-    renamed = measured.renamed
+def _renamed(renamed: RenamedApi | None, quick: bool) -> list[Claim]:
     begins = "after the API's routines were renamed"
     named = f"{begins}, check names every broken example"
     restored = {
@@ -169,7 +176,7 @@ def _renamed(measured: Measured) -> list[Claim]:
         for one in RENAMINGS
     }
     if renamed is None:
-        why = LEFT_OUT if measured.quick else _NOTHING_REFERS
+        why = LEFT_OUT if quick else _NOTHING_REFERS
         return [Claim(claim, None, why) for claim in (named, *restored.values())]
     said = (
         f"{len(renamed.broken)} of {renamed.examples} examples call a renamed routine; "

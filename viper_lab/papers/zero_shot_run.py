@@ -29,21 +29,8 @@ BASELINES = {
 THRESHOLD = "detector.threshold"
 
 
-@dataclass(frozen=True)
-class Study:
-    """What is measured.
-
-    Attributes:
-        parts: of the data.
-        grounding: those among them whose samples ask for a place in the picture.
-        tables: what judges the main claims first.
-        quick: the rest was left out.
-    """
-
-    parts: Sequence[Part]
-    grounding: Sequence[Part]
-    tables: Sequence[Table[Cell]]
-    quick: bool
+class Study(Measured):
+    """The tables, and their cells to rows."""
 
     @property
     def renamed(self) -> Part | None:
@@ -67,16 +54,9 @@ class Study:
         if self.renamed is not None:
             renamed = renamed_api(lab, self.renamed)
             results.gains += renamed.gains.values()
-        measured = Measured(
-            self.parts,
-            self.grounding,
-            frozenset(table.name for table in self.tables),
-            renamed,
-            self.quick,
-        )
         return results.judged(
             TITLE,
-            judged(lab, measured),
+            judged(lab, self, renamed),
             {
                 name: model_ids(Reasoner(parts, preload=False))
                 for name, parts in lab.writers.items()

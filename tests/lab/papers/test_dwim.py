@@ -19,10 +19,10 @@ from viper_lab.papers.dwim import (
     OF_WRONG,
     RIGHT_OF_TOOLS,
     WHOLE,
-    Answers,
-    Utilisation,
+    answers,
     awareness_rows,
     judged,
+    of_use,
     right_answers,
     tool_rows,
     utilisation,
@@ -67,20 +67,20 @@ def fake(made: dict[str, float], right: dict[str, float], **more: Any) -> DwimSt
 
 def test_utilisation_says_what_was_copied() -> None:
     study = fake({"standard": 0.5, "given": 0.6, "discrepancy": 0.75}, {}, copied=0.2)
-    rows = {one.name: one for one in entries(Utilisation(study), utilisation(), WHOLE)}
+    rows = {one.name: one for one in entries(of_use(study), utilisation(), WHOLE)}
     assert rows["standard"].figure.mean == 0.5 and rows["discrepancy"].n == 2 * COUNT_OF
     assert rows["given"].note == "20.0 % more copied the answer" and not rows["standard"].note
-    found = gain(Utilisation(study), utilisation(), ("standard", "discrepancy"), WHOLE)
+    found = gain(of_use(study), utilisation(), ("standard", "discrepancy"), WHOLE)
     assert found is not None
     assert found.difference.value == pytest.approx(0.25) and found.difference.low > 0
 
 
 def test_agents_are_paired_by_sample() -> None:
     study = fake({}, {UNTUNED.name: 0.5, MASKED.name: 0.75, SFT.name: 0.5})
-    rows = {one.name: one.figure.mean for one in entries(Answers(study), right_answers(), WHOLE)}
+    rows = {one.name: one.figure.mean for one in entries(answers(study), right_answers(), WHOLE)}
     assert rows[MASKED.name] == 0.75 and len(rows) == 9
     step = (UNTUNED.name, MASKED.name)
-    found = gain(Answers(study), right_answers(), step, WHOLE)
+    found = gain(answers(study), right_answers(), step, WHOLE)
     assert found is not None and found.difference.value == pytest.approx(0.25)
 
 

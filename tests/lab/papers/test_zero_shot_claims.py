@@ -8,9 +8,10 @@ import pytest
 
 from tests.lab.papers.fake_lab import FAMILIES, QUESTION, REFERRING, FakeLab, share
 from viper.evaluate.intervals import Estimate
-from viper_lab.papers.lab import Lab
+from viper_lab.papers.lab import Cell, Lab
 from viper_lab.papers.renamed_api import RenamedApi
 from viper_lab.papers.result import Claim, Gain
+from viper_lab.papers.tables import Table
 from viper_lab.papers.zero_shot_claims import Measured, judged
 
 ALL = frozenset({"table 2", "kept", "self-tuning", "tables 5 and 6", "figure 4", "second model"})
@@ -53,7 +54,10 @@ def claims(changes: dict[str, float] | None = None, **measured: Any) -> dict[str
         "renamed": renamed({"0 a"}, {"0 a"}),
         **measured,
     }
-    return {claim.claim: claim for claim in judged(cast(Lab, lab), Measured(**given))}
+    tables = [Table[Cell](name, {}) for name in given.pop("tables")]
+    tried = given.pop("renamed")
+    found = judged(cast(Lab, lab), Measured(tables=tables, **given), tried)
+    return {claim.claim: claim for claim in found}
 
 
 def the(found: dict[str, Claim], begins: str) -> Claim:

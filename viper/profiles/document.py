@@ -104,6 +104,11 @@ class ProfileDocument(_Header, _Resources):
         """The program writer."""
         return self.models[WRITER]
 
+    @property
+    def base(self) -> Path | None:
+        """The folder from which relative paths are meant; None for the working folder."""
+        return self.path.parent if self.path else None
+
 
 def state_dir(chosen: Path | None = None) -> Path:
     """Where pools, caches and the user's own profiles live.

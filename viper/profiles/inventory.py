@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -112,24 +112,20 @@ def _state(profile: Profile, role: str, choice: BackendChoice, offline: bool) ->
     return _of_source(source, state, offline)
 
 
-def _of_source(source: str, state: Any, offline: bool) -> ModelState:
+def _of_source(source: str, state: Callable[..., ModelState], offline: bool) -> ModelState:
     folder = Path(source)
     if folder.is_dir():
         problem = None
         if not any((folder / name).is_file() for name in _CONFIGS):
             problem = f"{source}: no {' or '.join(_CONFIGS[:2])} in that folder"
-        found: ModelState = state("folder", _weights(folder), problem)
-        return found
+        return state("folder", _weights(folder), problem)
     if folder.is_absolute() or source.startswith("."):
-        missing: ModelState = state("nowhere", problem=f"{source}: no such folder")
-        return missing
+        return state("nowhere", problem=f"{source}: no such folder")
     cached = _cached_size(source.removeprefix("hf-hub:"))
     if cached is not None:
-        in_cache: ModelState = state("cache", cached)
-        return in_cache
+        return state("cache", cached)
     problem = f"{source} is not on this disk, and --offline forbids the hub" if offline else None
-    on_hub: ModelState = state("hub", problem=problem)
-    return on_hub
+    return state("hub", problem=problem)
 
 
 def _weights(folder: Path) -> int:

@@ -119,7 +119,7 @@ def learner_for(
             Teacher(
                 components.hub.models,
                 PromptPool(state / PROMPTS),
-                sources_of(data, components, state),
+                Sources(_store(data), _search(data, components, state), data.positives),
                 memory,
             ),
             tools,
@@ -171,27 +171,18 @@ def reflectors_of(components: Components, reflection: Reflection) -> list[Reflec
     return found
 
 
-def sources_of(data: Data, components: Components, state: Path) -> Sources:
-    """The store and the search that were named.
-
-    Raises:
-        UnknownNameError, UsageError, DataError, StoreError: as :func:`learner_for`.
-    """
-    return Sources(_store(data), _search(data, components, state), data.positives)
-
-
 def _store(data: Data) -> AnnotatedStore | None:
     drawn = drawn_data()
     name = data.annotated or default_data()
     if name in drawn:
         return drawn[name].annotated()
-    if name not in ("lvis", "none"):
+    if name == "none":
+        return None
+    if name != "lvis":
         raise UnknownNameError("annotated store", name, [*drawn, "lvis", "none"])
-    if name == "lvis":
-        if data.root is None:
-            raise UsageError("LVIS has to be on this disk; name its folder with --annotated-root")
-        return Lvis(data.root)
-    return None
+    if data.root is None:
+        raise UsageError("LVIS has to be on this disk; name its folder with --annotated-root")
+    return Lvis(data.root)
 
 
 def _search(data: Data, components: Components, state: Path) -> PictureSearch | None:

@@ -126,8 +126,7 @@ class Profile:
         """
         if self.api is not None:
             return library_for(self.api)
-        base = self.document.path.parent if self.document.path else None
-        return library_for(self.document.run.api, base)
+        return library_for(self.document.run.api, self.document.base)
 
     def problems(self) -> list[str]:
         """What keeps this profile from running here, a line each; loads nothing."""
@@ -214,9 +213,10 @@ class Profile:
 
     def _beside(self, name: str) -> str:
         """A path that begins with ``./`` or ``../`` is meant from the profile's folder."""
-        if not name.startswith(("./", "../")) or self.document.path is None:
+        base = self.document.base
+        if not name.startswith(("./", "../")) or base is None:
             return name
-        return str((self.document.path.parent / name).resolve())
+        return str((base / name).resolve())
 
     def _check_backend(self, role: str, choice: BackendChoice) -> None:
         resolve_backend(role, choice.backend)
@@ -310,8 +310,7 @@ class Profile:
             return NoExamples()
         if bank.startswith("embedded:"):
             return read_bank(BANKS / f"{bank.removeprefix('embedded:')}.jsonl")
-        base = self.document.path.parent if self.document.path else Path()
-        return read_bank(base / bank)
+        return read_bank((self.document.base or Path()) / bank)
 
 
 def load_profile(

@@ -1,12 +1,14 @@
 """The program writer's recipe: a small Llama that writes programs from the compact prompt.
 
 ``viper world train writer``. Single CPU core, float32: about 5,000 tokens a second. The parts of
-its curriculum are in :mod:`viper_lab.recipes.writer_parts`.
+its curriculum are in ``writer.toml``: first the grammar, nouns and names (``GROUND_PART``), then
+what examples alone can show (``FURTHER_PART``), last prompts as they will be (``LAST_PART``).
 """
 
 from __future__ import annotations
 
 import shutil
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 from viper_lab.recipes.optim import Plan, TrainOptions, fit
 from viper_lab.recipes.writer_documents import DocumentOptions, Piece, document
 from viper_lab.recipes.writer_init import Marks, WriterShape, build_writer
-from viper_lab.recipes.writer_parts import FURTHER_PART, GROUND_PART, LAST_PART, Part, Stage
 from viper_lab.recipes.writer_tokenizer import (
     BOS,
     EOS,
@@ -36,6 +37,50 @@ MAX_CONTEXT = 2048
 LINE_STARTS = ("\n", "\n\n", "# ", "\n# ", "\n    ", "\n    # ", "\n        ", "\n        # ")
 
 PLAIN = DocumentOptions(made_up_nouns=0, made_up_names=0, swapped_names=0)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A part of the curriculum, up to a share of all steps; longer documents are left out."""
+
+    until: float
+    max_tokens: int
+    documents: DocumentOptions
+
+
+@dataclass(frozen=True)
+class Part:
+    """A training of its own that starts from the averaged weights of the part before.
+
+    Attributes:
+        name: of its checkpoint; its documents are drawn from it too.
+        step_tokens: about how many tokens a step takes.
+    """
+
+    name: str
+    stages: Sequence[Stage]
+    steps: int
+    learning_rate: float
+    warmup: int = 60
+    step_tokens: int = 5000
+
+    def stage(self, step: int) -> Stage:
+        """The one that a step belongs to."""
+        return next(
+            (stage for stage in self.stages if step < stage.until * self.steps), self.stages[-1]
+        )
+
+
+def _stage(until: float, max_tokens: int, documents: dict[str, Any]) -> Stage:
+    shares = documents.get("vague_shares", DocumentOptions.vague_shares)
+    options = {**documents, "vague_shares": tuple(shares)}
+    return Stage(until, max_tokens, DocumentOptions(**options))
+
+
+GROUND_PART, FURTHER_PART, LAST_PART = (
+    Part(**{**part, "stages": tuple(_stage(**stage) for stage in part["stages"])})
+    for part in tomllib.loads(Path(__file__).with_name("writer.toml").read_text("utf-8")).values()
+)
 
 
 @dataclass(frozen=True)

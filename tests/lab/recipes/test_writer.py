@@ -5,6 +5,11 @@ import torch
 
 from viper_lab.recipes.optim import TrainOptions
 from viper_lab.recipes.writer import (
+    FURTHER_PART,
+    GROUND_PART,
+    LAST_PART,
+    Part,
+    Stage,
     batches_at,
     encode_pieces,
     initial_writer,
@@ -14,7 +19,6 @@ from viper_lab.recipes.writer import (
 )
 from viper_lab.recipes.writer_documents import DocumentOptions, Piece
 from viper_lab.recipes.writer_init import WriterShape, build_writer
-from viper_lab.recipes.writer_parts import FURTHER_PART, GROUND_PART, LAST_PART, Part, Stage
 
 SMALL = Stage(1.0, 256, DocumentOptions(programs=1, full_header=0.0, extra_lines=1))
 

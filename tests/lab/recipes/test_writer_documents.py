@@ -5,13 +5,13 @@ from random import Random
 
 import pytest
 
+from viper_lab.recipes.writer import FURTHER_PART
 from viper_lab.recipes.writer_documents import (
     DocumentOptions,
     document,
     program_document,
     selection_document,
 )
-from viper_lab.recipes.writer_parts import FURTHER
 from viper_lab.recipes.writer_words import (
     is_test_word,
     made_up_lexicon,
@@ -139,6 +139,6 @@ def test_a_failure_is_told_before_the_last_query_only() -> None:
 
 
 def test_a_third_of_the_last_documents_hold_a_single_query() -> None:
-    last = FURTHER[-1].documents
+    last = FURTHER_PART.stages[-1].documents
     lone = sum(len(program_document(Random(seed), last)) == 3 for seed in range(300))
     assert lone >= 90

@@ -21,7 +21,7 @@ from viper_lab.world.queries.lexicon import GENERAL_NOUNS, NoSuchNounError
 from viper_lab.world.queries.reserved_nouns import ReservedNouns
 from viper_lab.world.queries.scene_nouns import SceneNouns
 from viper_lab.world.queries.scene_words import SceneWords
-from viper_lab.world.queries.task_sample import TaskSample, Wanted, wanted
+from viper_lab.world.queries.task_sample import LINE_PROGRAMS, TaskSample, Wanted, wanted
 from viper_lab.world.queries.wording import a, plural, read_templates
 from viper_lab.world.render import render_scene
 from viper_lab.world.reserved import CONCEPTS
@@ -157,21 +157,6 @@ def _target(
     return EditTarget(operation, old, new, tuple(boxes), outlines)
 
 
-_CALLS: Mapping[Operation, str] = {
-    "replace": "REPLACE(image=IMAGE,object=OBJ1,prompt='{new}')",
-    "color_pop": "COLORPOP(image=IMAGE,object=OBJ1)",
-    "blur_background": "BGBLUR(image=IMAGE,object=OBJ1)",
-    "put_emoji": "EMOJI(image=IMAGE,object=OBJ1,emoji='{new}')",
-}
-
-_LAST_STEPS: Mapping[Operation, str] = {
-    "replace": "Paint {new} in its place.",
-    "color_pop": "Make everything else gray.",
-    "blur_background": "Blur everything else.",
-    "put_emoji": "Put the emoji {new} over it.",
-}
-
-
 def editing_program(target: EditTarget) -> str:
     """The line program: one object by its segment, several by their boxes, then the change."""
     if len(target.boxes) == 1:
@@ -181,7 +166,7 @@ def editing_program(target: EditTarget) -> str:
         ]
     else:
         lines = [f"OBJ1=LOC(image=IMAGE,object='{target.old}')"]
-    call = _CALLS[target.operation].format(new=_painted(target))
+    call = LINE_PROGRAMS["edits"][target.operation].format(new=_painted(target))
     return "\n".join([*lines, f"IMAGE0={call}", "FINAL_RESULT=RESULT(var=IMAGE0)"])
 
 
@@ -191,7 +176,8 @@ def editing_plan(target: EditTarget) -> str:
         steps = ["Outline every object.", f"Select the {target.old}."]
     else:
         steps = [f"Find every {target.old}."]
-    return numbered(*steps, _LAST_STEPS[target.operation].format(new=_painted(target)))
+    last = LINE_PROGRAMS["edit_steps"][target.operation]
+    return numbered(*steps, last.format(new=_painted(target)))
 
 
 def _painted(target: EditTarget) -> str:

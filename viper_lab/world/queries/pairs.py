@@ -18,7 +18,7 @@ from viper_lab.world.queries.meaning import SHARES
 from viper_lab.world.queries.reserved_nouns import concept_kind
 from viper_lab.world.queries.scene_nouns import SceneNouns
 from viper_lab.world.queries.scene_words import SceneWords
-from viper_lab.world.queries.task_sample import TaskSample, Wanted, wanted
+from viper_lab.world.queries.task_sample import LINE_PROGRAMS, TaskSample, Wanted, wanted
 from viper_lab.world.queries.wording import a, plural, read_templates
 
 TEMPLATES = read_templates("pairs")
@@ -150,20 +150,6 @@ _COMPARED: Mapping[str, Callable[[int, int], bool]] = {
     "exactly_one": lambda left, right: (left > 0) != (right > 0),
 }
 
-_EXPRESSIONS: Mapping[str, str] = {
-    "same_number": "{ANSWER0} == {ANSWER1}",
-    "both": "{ANSWER0} > 0 and {ANSWER1} > 0",
-    "neither": "{ANSWER0} == 0 and {ANSWER1} == 0",
-    "exactly_one": "{ANSWER0} > 0 xor {ANSWER1} > 0",
-}
-
-_CONCLUSIONS: Mapping[str, str] = {
-    "same_number": "Say whether the two numbers are the same.",
-    "both": "Say whether both numbers are larger than 0.",
-    "neither": "Say whether both numbers are 0.",
-    "exactly_one": "Say whether one of the numbers is 0 and the other is not.",
-}
-
 
 def pair_program(meaning: PairMeaning) -> str:
     """The line program of a statement: count in both pictures, then compare."""
@@ -174,23 +160,11 @@ def pair_program(meaning: PairMeaning) -> str:
             number = len(answers)
             lines.append(f"BOX{number}=LOC(image={picture},object='{kind}')")
             answers.append(f"ANSWER{number}=COUNT(box=BOX{number})")
+    sign = ">" if meaning.side == "left" else "<"
+    compared = LINE_PROGRAMS["expressions"][meaning.type].format(**vars(meaning), sign=sign)
     result = f"ANSWER{len(answers)}"
-    lines += [*answers, f"{result}=EVAL(expr='{_expression(meaning)}')"]
+    lines += [*answers, f"{result}=EVAL(expr='{compared}')"]
     return "\n".join([*lines, f"FINAL_RESULT=RESULT(var={result})"])
-
-
-def _expression(meaning: PairMeaning) -> str:
-    if meaning.type == "one_and_other":
-        one, other = meaning.number, meaning.other_number
-        return (
-            f"({{ANSWER0}} == {one} and {{ANSWER3}} == {other}) or "
-            f"({{ANSWER1}} == {one} and {{ANSWER2}} == {other})"
-        )
-    if meaning.type == "more":
-        return f"{{ANSWER0}} {'>' if meaning.side == 'left' else '<'} {{ANSWER1}}"
-    if meaning.type == "total":
-        return f"{{ANSWER0}} + {{ANSWER1}} == {meaning.number}"
-    return _EXPRESSIONS[meaning.type]
 
 
 def pair_plan(meaning: PairMeaning) -> str:
@@ -199,17 +173,7 @@ def pair_plan(meaning: PairMeaning) -> str:
     for kind in meaning.kinds:
         steps.append(f"Find every {kind} in the left picture and in the right one.")
     steps.append("Count what was found in each picture.")
-    if meaning.type == "one_and_other":
-        steps.append(
-            f"Say whether one picture has {meaning.number} of the first kind and the other "
-            f"{meaning.other_number} of the second."
-        )
-    elif meaning.type == "more":
-        steps.append(f"Say whether the {meaning.side} number is the larger one.")
-    elif meaning.type == "total":
-        steps.append(f"Say whether the two numbers add up to {meaning.number}.")
-    else:
-        steps.append(_CONCLUSIONS[meaning.type])
+    steps.append(LINE_PROGRAMS["conclusions"][meaning.type].format(**vars(meaning)))
     return numbered(*steps)
 
 

@@ -7,7 +7,6 @@ place, with what should stand there.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from random import Random
 
@@ -24,38 +23,7 @@ from viper_lab.world.queries.wording import (
     read_wordings,
 )
 
-OPPOSITE_ENDS: Mapping[str, str] = {
-    "left": "right",
-    "right": "left",
-    "top": "bottom",
-    "bottom": "top",
-    "front": "back",
-    "back": "front",
-}
-
-_ASKED: Mapping[str, str] = {
-    "color": "what color it is",
-    "shape": "what shape it is",
-    "material": "what it is made of",
-    "size": "what size it is",
-}
-
-_OTHER: Mapping[str, Mapping[str, str]] = {
-    "side": {**OPPOSITE_ENDS},
-    "relation": {
-        "left": "right",
-        "right": "left",
-        "above": "below",
-        "below": "above",
-        "front": "behind",
-        "behind": "front",
-    },
-    "extent": {"biggest": "smallest", "smallest": "biggest"},
-    "attribute": {"color": "shape", "shape": "color", "material": "color", "size": "material"},
-}
-"""Slot -> value -> what may be taken for it by mistake."""
-
-_LAST_STEPS = read_wordings("plans")
+_PLANS = read_wordings("plans")
 
 _SELECTED = ("of", "first", "second", "anchor", "second_anchor")
 """Slots that hold selections."""
@@ -112,7 +80,7 @@ class _Steps:
         """The rank-th of several from one side."""
         words, last = SIDES[side], ORDINALS[rank - 1]
         if self.random.random() < 0.3:
-            other = SIDES[OPPOSITE_ENDS[side]].edge
+            other = SIDES[_PLANS["mistaken"]["side"][side]].edge
             self.say(f"sort the {plural(kind)} from {words.edge} to {other}")
             return self.say(f"take the {last} one")
         if rank > 1:
@@ -148,7 +116,7 @@ class _Steps:
         if meaning.type in SELECTIONS and "side" in meaning:
             return self.take(meaning["kind"], meaning["side"], int(str(fillers.get("rank", 1))))
         if "attribute" in meaning:
-            fillers["asked"] = _ASKED[meaning["attribute"]]
+            fillers["asked"] = _PLANS["asked"][meaning["attribute"]]
         if meaning.type == "which_farther":
             compared = (
                 EXTENT_COMPARE[meaning["extent"]]
@@ -156,7 +124,7 @@ class _Steps:
                 else SIDES[meaning["side"]].compare
             )
             fillers["compared"] = compared[0]
-        for wordings in _LAST_STEPS[meaning.type]:
+        for wordings in _PLANS["steps"][meaning.type]:
             number = self.say(*(wording.format(**fillers) for wording in wordings))
         return number
 
@@ -189,8 +157,8 @@ def _misread(meaning: Meaning) -> list[Meaning]:
 def _misread_slot(name: str, value: SlotValue) -> list[SlotValue]:
     if isinstance(value, Meaning):
         return [*_misread(value)] if value.type != "event" else []
-    if name in _OTHER:
-        return [_OTHER[name][str(value)]]
+    if name in _PLANS["mistaken"]:
+        return [_PLANS["mistaken"][name][str(value)]]
     if name == "rank":
         return [int(value) % 3 + 1]
     if name in ("kind", "other_kind") and " " in str(value):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from viper.errors import UnknownNameError
@@ -11,6 +13,11 @@ from viper.schema import Query
 from viper_lab.world.places import ScenePlace
 from viper_lab.world.reserved import CONCEPTS
 from viper_lab.world.splits import check_split
+
+LINE_PROGRAMS: Mapping[str, Mapping[str, str]] = tomllib.loads(
+    Path(__file__).with_name("line_programs.toml").read_text("utf-8")
+)
+"""Last lines of line programs and of their plans."""
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,11 @@ and only those after them are learned.
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from pathlib import Path
 from random import Random
 
 from viper.api.sets import ApiEntry, api_set
@@ -41,34 +43,13 @@ from viper_lab.world.queries.vague import WEIGHTS as VAGUE_SORTS
 
 FAMILY_SHARES: Mapping[str, float] = {"referring": 0.40, "question": 0.40, "video": 0.20}
 
-FAILURES: Sequence[tuple[str, str]] = (
-    ("runtime", "IndexError: list index out of range"),
-    ("below_threshold", "IndexError: list index out of range"),
-    ("below_threshold", "ValueError: max() arg is an empty sequence"),
-    ("below_threshold", "ValueError: min() arg is an empty sequence"),
-    ("runtime", "NameError: name 'patch' is not defined"),
-    ("runtime", "AttributeError: 'list' object has no attribute 'left'"),
-    ("return_type", "expected a box or a patch, got text"),
-    ("return_type", "expected text, got a list"),
-    ("syntax", "invalid syntax"),
-    ("syntax", "'(' was never closed"),
-    ("tool", "the call took too long"),
-    ("timeout", "the program took longer than 10 s"),
-)
+_TEXTS = tomllib.loads(Path(__file__).with_name("writer_documents.toml").read_text("utf-8"))
+
+FAILURES: Sequence[tuple[str, str]] = [(kind, said) for kind, said in _TEXTS["failures"]]
 """Kinds and messages of failures that a later prompt may report."""
 
 _RARE = 0.03
 """Types rarer than this are drawn as they come; commoner ones by the root of their weight."""
-
-_FILLERS = ("now", "ok", "hey", "so", "well", "just", "and")
-"""Words that no template holds, so that no held-out way of asking comes about by chance."""
-
-
-_OPENERS = frozenset(
-    ("the", "is", "are", "that", "which", "what", "how", "of", "from", "to", "after", "before")
-    + ("does", "do", "you", "or", "and", "in")
-)
-"""Words before which a filler may stand: never inside the name of a thing."""
 
 
 @dataclass(frozen=True)
@@ -310,9 +291,9 @@ def varied(random: Random, text: str) -> str:
     if random.random() < 0.1 and words[0] != "find":  # "find red cube" is held out
         words = [w for w in words if w != "the" or random.random() < 0.5]
     if random.random() < 0.2:
-        places = [0, *(i for i, word in enumerate(words) if word in _OPENERS)]
+        places = [0, *(i for i, word in enumerate(words) if word in _TEXTS["openers"])]
         for place in sorted(random.sample(places, min(2, len(places))), reverse=True):
-            words.insert(place, random.choice(_FILLERS))
+            words.insert(place, random.choice(_TEXTS["fillers"]))
     text = " ".join(words)
     if random.random() < 0.1:
         text = text[:1].upper() + text[1:]

@@ -7,64 +7,20 @@ lists other ways of saying the same thing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
 from viper_lab.world.scene import ClipEvent, SceneObject
 
 EVENT_KINDS = ("start", "stop", "hit", "appear", "fall")
 
-VERBS = {
-    "start": "starts moving",
-    "stop": "stops",
-    "hit": "hits",
-    "appear": "appears",
-    "fall": "falls off the table",
-}
+_WORDS = tomllib.loads(Path(__file__).with_name("events.toml").read_text("utf-8"))
+
+VERBS: Mapping[str, str] = _WORDS["verbs"]
 """The canonical verb of each kind; ``hit`` is followed by its target."""
 
-TEMPLATES: dict[str, tuple[str, ...]] = {
-    "start": (
-        "{a} starts moving",
-        "{a} starts to move",
-        "{a} begins moving",
-        "{a} begins to move",
-        "{a} sets off",
-        "{a} starts",
-        "{a} moves",
-    ),
-    "stop": (
-        "{a} stops",
-        "{a} stops moving",
-        "{a} comes to rest",
-        "{a} comes to a stop",
-        "{a} halts",
-        "{a} stands still",
-    ),
-    "hit": (
-        "{a} hits {b}",
-        "{a} collides with {b}",
-        "{a} bumps into {b}",
-        "{a} strikes {b}",
-        "{a} runs into {b}",
-        "{b} is hit by {a}",
-        "{b} gets hit by {a}",
-    ),
-    "appear": (
-        "{a} appears",
-        "{a} drops in",
-        "{a} shows up",
-        "{a} comes into view",
-        "{a} drops onto the table",
-    ),
-    "fall": (
-        "{a} falls off the table",
-        "{a} falls off",
-        "{a} falls down",
-        "{a} drops off the table",
-        "{a} leaves the table",
-        "{a} falls",
-    ),
-}
+TEMPLATES: Mapping[str, Sequence[str]] = _WORDS["templates"]
 """Ways of saying each kind; the first is the canonical one."""
 
 

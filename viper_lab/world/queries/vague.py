@@ -13,7 +13,7 @@ from random import Random
 from viper_lab.world.queries import temporal
 from viper_lab.world.queries.habits import Habits
 from viper_lab.world.queries.lexicon import WORLD, NoSuchNounError, Nouns, head
-from viper_lab.world.queries.meaning import VAGUE_SHARES, Meaning
+from viper_lab.world.queries.meaning import VAGUE_SHARES, Meaning, SlotValue
 from viper_lab.world.queries.selections import PROPERTY_FAMILIES, draw_anchor, draw_selection
 
 OPPOSITE: Mapping[str, str] = {
@@ -94,7 +94,7 @@ def _beside(sort: str) -> Callable[[Nouns, Random, Habits], Meaning]:
 
 def _beside_slots(
     kind: str, sort: str, nouns: Nouns, random: Random, habits: Habits
-) -> dict[str, str | int | Meaning]:
+) -> dict[str, SlotValue]:
     relation = habits.before if sort == "before" else AFTER[habits.before]
     anchor = draw_anchor(nouns, random, avoid=head(kind), two_hop=0.2)
     return {"kind": kind, "relation": relation, "anchor": anchor, "vague": sort}

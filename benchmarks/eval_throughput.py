@@ -38,8 +38,7 @@ from viper.profiles import load_profile
 from viper.reasoner import Reasoner, RunOptions
 from viper.storage.cache import RecentTexts
 from viper.strategies.base import Components
-from viper.tools.hub import ToolHub
-from viper.tools.operations import OPERATIONS
+from viper.tools.hub import OPERATIONS, ToolHub
 
 SETS = {
     "referring, 4 expressions a picture": "val:referring4",

@@ -23,7 +23,7 @@ from viper.schema import TASKS, Answer, Failure, Query, Trace, Trial
 from viper.strategies import strategy as named_strategy
 from viper.strategies.answers import resolve_task
 from viper.strategies.base import Components, RunContext, ShowsPrompt, Strategy, UsageMeter
-from viper.strategies.fallback import fall_back
+from viper.strategies.end_to_end import fall_back
 from viper.strategies.program import run_program
 from viper.strategies.prompts import write_prompt
 from viper.strategies.settings import RunSettings, all_settings

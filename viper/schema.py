@@ -42,7 +42,7 @@ FailureKind = Literal[
 Correction = Literal["first", "self_debug", "self_debug_feedback", "self_tune", "fallback"]
 
 FALLBACKS: tuple[str, ...] = ("none", "vipergpt")
-"""What answers where every trial failed; see :mod:`viper.strategies.fallback`."""
+"""What answers where every trial failed; see :mod:`viper.strategies.end_to_end`."""
 
 RETRIEVALS: tuple[str, ...] = ("fixed", "bm25", "embeddings")
 """How in-context examples are chosen."""

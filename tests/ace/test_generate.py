@@ -7,8 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from viper.ace.generate import BARREN, Generated, Request, generate
-from viper.ace.query_files import QueryStore, read_query_file, read_sheet
+from viper.ace.generate import (
+    BARREN,
+    Generated,
+    QueryStore,
+    Request,
+    generate,
+    read_query_file,
+    read_sheet,
+)
 from viper.errors import ScriptExhaustedError, StoreError, UsageError
 from viper.models.llm.protocol import Completion, Sampling
 from viper.models.llm.scripted import ScriptedLLM

@@ -162,7 +162,7 @@ def _drawing(given: dict[str, Any]) -> Drawing:
 
 
 def _told(given: dict[str, Any]) -> str | list[Query]:
-    from viper.ace.query_files import read_query_file, read_sheet
+    from viper.ace.generate import read_query_file, read_sheet
 
     path = given["queries_from"]
     if path is None:
@@ -174,8 +174,7 @@ def _told(given: dict[str, Any]) -> str | list[Query]:
 
 def _queries(plan: _Plan, reasoner: Reasoner) -> tuple[list[Query], int]:
     """The queries, and how many requests they took."""
-    from viper.ace.generate import Request, generate
-    from viper.ace.query_files import QueryStore
+    from viper.ace.generate import QueryStore, Request, generate
     from viper.commands.progress import status
 
     if not isinstance(plan.told, str):

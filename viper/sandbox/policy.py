@@ -24,8 +24,7 @@ from RestrictedPython.transformer import (
     RestrictingNodeTransformer,
 )
 
-from viper.sandbox.prepass import CLASS_METHODS, Prepass, PrepassError, authored
-from viper.sandbox.walking import FastTransformer
+from viper.sandbox.prepass import CLASS_METHODS, FastTransformer, Prepass, PrepassError, authored
 
 SHOWN = "shown_value"
 """Variable that holds what a turn that is to be shown ends in."""

@@ -16,7 +16,6 @@ from itertools import zip_longest
 
 from viper.api.sets import ApiEntry
 from viper.models.llm.protocol import LLM
-from viper.prompting.budget import in_order
 from viper.prompting.plans import (
     PLAN_STOP,
     build_plan_prompt,
@@ -27,7 +26,7 @@ from viper.schema import Example, Failure, Trial
 from viper.strategies.base import Components, RunContext
 from viper.strategies.examples import Demonstration, ExampleRequest, Part, PlanSettings
 from viper.strategies.program import corrected
-from viper.strategies.prompts import asked_as, fit_prompt, is_lines
+from viper.strategies.prompts import asked_as, fit_prompt, in_order, is_lines
 from viper.strategies.settings import RunSettings
 from viper.strategies.writing import (
     REDRAWS,

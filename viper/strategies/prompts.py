@@ -1,4 +1,4 @@
-"""The prompt of a query under a run's settings: names of the API, examples, what has room."""
+"""The prompt of a query under a run's settings: names of the API, and as many examples as fit."""
 
 from __future__ import annotations
 
@@ -10,12 +10,65 @@ from viper.api.registry import IMAGE_TASKS
 from viper.api.sets import ApiEntry
 from viper.errors import UsageError
 from viper.models.llm.protocol import LLM
-from viper.prompting.budget import fit_examples, in_order
 from viper.prompting.builder import Feedback, build_prompt
 from viper.schema import Example, Query
 from viper.strategies.base import Components, RunContext
 from viper.strategies.examples import ExampleRequest
 from viper.strategies.settings import RunSettings
+
+Entry = TypeVar("Entry")
+
+
+class Reader(Protocol):
+    """What is asked of a model; every :class:`viper.models.llm.protocol.LLM` is one.
+
+    ``max_context`` is None where the model does not say it.
+    """
+
+    @property
+    def max_context(self) -> int | None: ...
+
+    def count_tokens(self, text: str) -> int: ...
+
+
+def in_order(best_first: Sequence[Entry], order: str) -> list[Entry]:
+    """Examples as they stand in a prompt: ``rising`` puts the best next to the query."""
+    return list(reversed(best_first)) if order == "rising" else list(best_first)
+
+
+def fit_examples(
+    build: Callable[[Sequence[Entry]], str],
+    best_first: Sequence[Entry],
+    reader: Reader,
+    max_tokens: int,
+) -> tuple[str, Sequence[Entry]]:
+    """The prompt with as many of the best examples as leave room for a program, and which.
+
+    Usually all fit, and one prompt is counted; otherwise their number is halved towards the one
+    that fits. When not even one does, there are none: what is left is then for the model to
+    refuse. Without examples nothing is counted.
+
+    Args:
+        build: the prompt that shows these, given the best first; fewer make a shorter one.
+        best_first: the examples that are wanted.
+        max_tokens: kept free for the program.
+    """
+    if not best_first or reader.max_context is None:
+        return build(best_first), best_first
+    room = reader.max_context - max_tokens
+    prompt = build(best_first)
+    if reader.count_tokens(prompt) <= room:
+        return prompt, best_first
+    fits, too_many = 0, len(best_first)
+    prompt = build(())
+    while too_many - fits > 1:
+        middle = (fits + too_many) // 2
+        tried = build(best_first[:middle])
+        if reader.count_tokens(tried) <= room:
+            fits, prompt = middle, tried
+        else:
+            too_many = middle
+    return prompt, best_first[:fits]
 
 
 class ShowsProgram(Protocol):

@@ -237,7 +237,7 @@ class HubSession:
         Args:
             role: whose encoding.
             where: media id and box; the box is None for the whole.
-            operation: of the role's backend, see ``viper.tools.operations``.
+            operation: of the role's backend, see ``viper.tools.hub.OPERATIONS``.
             make: gives the pixels; called where the encoding is not kept.
         """
         media_id, box = where

@@ -4,9 +4,9 @@ import pytest
 
 from viper.errors import ScriptExhaustedError
 from viper.models.llm.cache import CachedLLM
+from viper.models.llm.endpoint import LLMUsage
 from viper.models.llm.protocol import Sampling
 from viper.models.llm.scripted import ScriptedLLM
-from viper.models.llm.usage import LLMUsage
 from viper.storage.responses import SqliteStore
 
 

@@ -8,10 +8,9 @@ from random import Random
 
 import pytest
 
-from viper.models.llm.endpoint import Endpoint
+from viper.models.llm.endpoint import Endpoint, UsageCounter
 from viper.models.llm.openai_client import Client
 from viper.models.llm.retry import Backoff
-from viper.models.llm.usage import UsageCounter
 
 NOWHERE = Endpoint("http://127.0.0.1:9/v1", "NO_KEY", "no-key-needed")
 

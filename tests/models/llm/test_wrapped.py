@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from viper.errors import ModelError, ScriptExhaustedError, UsageError
+from viper.models.llm.endpoint import LLMUsage
 from viper.models.llm.protocol import LLM, Completion, Sampling
 from viper.models.llm.scripted import ScriptedLLM
 from viper.models.llm.transformers_llm import TransformersLLM
-from viper.models.llm.usage import LLMUsage
 from viper.models.llm.wrapped import (
     DeferredLLM,
     GatheredLLM,

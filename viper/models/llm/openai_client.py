@@ -20,9 +20,8 @@ from typing import Any, Literal, TypeVar
 from tenacity import AsyncRetrying
 
 from viper.errors import MissingExtraError, ModelError, UsageError, ViperError
-from viper.models.llm.endpoint import Endpoint
+from viper.models.llm.endpoint import Endpoint, UsageCounter
 from viper.models.llm.retry import Backoff, TransientError, asked_wait_s
-from viper.models.llm.usage import UsageCounter
 
 Api = Literal["chat", "completions"]
 Result = TypeVar("Result")

@@ -17,14 +17,13 @@ from random import Random
 from typing import Any, TypeVar
 
 from viper.errors import PromptTooLongError, UsageError, ViperError
-from viper.models.llm.endpoint import find_endpoint
+from viper.models.llm.endpoint import LLMUsage, UsageCounter, find_endpoint
 from viper.models.llm.openai_client import Api, Client, ContextFullError, RefusedError, Sleep
 from viper.models.llm.openai_replies import NoEchoError, Reply, read_echoes, read_reply
 from viper.models.llm.prompt_tokens import Echo, TokenCounter, tail_scores
 from viper.models.llm.protocol import Completion, Sampling
 from viper.models.llm.retry import Backoff
 from viper.models.llm.scripted import cut_at_stop
-from viper.models.llm.usage import LLMUsage, UsageCounter
 from viper.models.llm.wrapped import Attempt
 
 APIS = ("chat", "completions")

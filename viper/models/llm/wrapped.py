@@ -12,8 +12,8 @@ from typing import Protocol, runtime_checkable
 
 from viper.errors import ViperError
 from viper.models.batching import Gatherer
+from viper.models.llm.endpoint import LLMUsage
 from viper.models.llm.protocol import LLM, Completion, Sampling
-from viper.models.llm.usage import LLMUsage
 from viper.models.loading import ONE_AT_A_TIME
 
 Attempt = list[Completion] | ViperError

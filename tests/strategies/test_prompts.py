@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from viper.prompting.budget import fit_examples, in_order
+from viper.strategies.prompts import fit_examples, in_order
 
 
 def build(examples: Sequence[str]) -> str:

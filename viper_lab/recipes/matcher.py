@@ -8,6 +8,7 @@ drowning in the easy one (colour).
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,9 +33,10 @@ from viper_lab.world.vocabulary import HELD_OUT_COMBINATIONS
 if TYPE_CHECKING:
     from torch import Tensor
 
-IMAGE_SIZE = 64
-EMBEDDING = 128
-CONTEXT = 14
+_CONFIG = tomllib.loads(Path(__file__).with_name("matcher.toml").read_text("utf-8"))
+
+IMAGE_SIZE: int = _CONFIG["model_cfg"]["vision_cfg"]["image_size"]
+CONTEXT: int = _CONFIG["model_cfg"]["text_cfg"]["context_length"]
 STEPS = 1300
 CROPS, RECOLOURED = 40, 24
 """Objects of a batch in their own colours, each with a phrase, and in exchanged colours."""
@@ -153,24 +155,8 @@ def build_model(tokenizer: Any) -> Any:
 
 def model_config(tokenizer: Any) -> dict[str, Any]:
     """The model as open_clip's ``model_cfg``."""
-    return {
-        "embed_dim": EMBEDDING,
-        "vision_cfg": {
-            "timm_model_name": "test_resnet",
-            "timm_model_pretrained": False,
-            "timm_pool": "avg",
-            "timm_proj": "linear",
-            "image_size": IMAGE_SIZE,
-        },
-        "text_cfg": {
-            "context_length": CONTEXT,
-            "vocab_size": len(tokenizer),
-            "hf_tokenizer_name": "local",
-            "width": 96,
-            "heads": 4,
-            "layers": 2,
-        },
-    }
+    config: dict[str, Any] = _CONFIG["model_cfg"]
+    return {**config, "text_cfg": {**config["text_cfg"], "vocab_size": len(tokenizer)}}
 
 
 def save(model: Any, tokenizer: Any, folder: Path) -> None:
@@ -183,13 +169,7 @@ def save(model: Any, tokenizer: Any, folder: Path) -> None:
         for name, value in model.state_dict().items()
     }
     save_file(state, folder / "open_clip_model.safetensors")
-    preprocess = {
-        "mean": [0.5, 0.5, 0.5],
-        "std": [0.5, 0.5, 0.5],
-        "interpolation": "bicubic",
-        "resize_mode": "squash",
-    }
-    config = {"model_cfg": model_config(tokenizer), "preprocess_cfg": preprocess}
+    config = {**_CONFIG, "model_cfg": model_config(tokenizer)}
     (folder / "open_clip_config.json").write_text(json.dumps(config, indent=2) + "\n")
     tokenizer.save_pretrained(folder)
 

@@ -9,6 +9,7 @@ means to compare what is seen with what is said and comes last by itself.
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,9 +35,11 @@ from viper_lab.recipes.wordpieces import BLIP_MARKS, word_tokenizer
 if TYPE_CHECKING:
     from torch import Tensor
 
-IMAGE_SIZE, PATCH, WIDTH = 80, 10, 128
-VISION_LAYERS, TEXT_LAYERS, HEADS = 4, 2, 4
-TEXT_POSITIONS = 64
+_CONFIG = tomllib.loads(Path(__file__).with_name("vqa.toml").read_text("utf-8"))
+
+IMAGE_SIZE, PATCH, WIDTH = (
+    _CONFIG["vision"][name] for name in ("image_size", "patch_size", "hidden_size")
+)
 STEPS = 1500
 CROPS, RECOLOURED, PICTURES = 17, 10, 5
 """Images of a batch: objects in their own colours, in exchanged colours, and whole pictures."""
@@ -168,29 +171,14 @@ def build_model(tokenizer: Any) -> Any:
     import torch
     from transformers import BlipConfig, BlipForQuestionAnswering
 
-    text = {
+    text = _CONFIG["text"] | {
         "vocab_size": len(tokenizer),
-        "hidden_size": WIDTH,
-        "intermediate_size": 4 * WIDTH,
-        "num_hidden_layers": TEXT_LAYERS,
-        "num_attention_heads": HEADS,
-        "max_position_embeddings": TEXT_POSITIONS,
         "bos_token_id": tokenizer.bos_token_id,
         "pad_token_id": tokenizer.pad_token_id,
         "eos_token_id": tokenizer.sep_token_id,
         "sep_token_id": tokenizer.sep_token_id,
-        "initializer_range": 0.04,
     }
-    vision = {
-        "hidden_size": WIDTH,
-        "intermediate_size": 4 * WIDTH,
-        "num_hidden_layers": VISION_LAYERS,
-        "num_attention_heads": HEADS,
-        "image_size": IMAGE_SIZE,
-        "patch_size": PATCH,
-        "initializer_range": 0.04,
-    }
-    model = BlipForQuestionAnswering(BlipConfig(text_config=text, vision_config=vision))
+    model = BlipForQuestionAnswering(BlipConfig(text_config=text, vision_config=_CONFIG["vision"]))
     embeddings, side = model.vision_model.embeddings, IMAGE_SIZE // PATCH
     with torch.no_grad():
         embeddings.position_embedding[0, 1:] = 0.3 * grid_positions(side, side, WIDTH)

@@ -1,7 +1,10 @@
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from viper_lab.world.clips import Clip, contact_radius, sample_clip
+from viper_lab.world import clips as clips_module
+from viper_lab.world.clips import Clip, ClipStore, contact_radius, render_clip, sample_clip
 from viper_lab.world.events import (
     EVENT_KINDS,
     comes_before,
@@ -10,7 +13,7 @@ from viper_lab.world.events import (
     paraphrases,
     short_names,
 )
-from viper_lab.world.scene import CLIP_FRAMES, ClipEvent, SceneObject
+from viper_lab.world.scene import CLIP_FRAMES, CLIP_HEIGHT, CLIP_WIDTH, ClipEvent, SceneObject
 from viper_lab.world.vocabulary import HELD_OUT_COMBINATIONS
 
 
@@ -93,3 +96,20 @@ def test_phrases_name_actor_and_target() -> None:
     assert event_phrase(ClipEvent("fall", 1, 4, 9), things) == "the red ball falls off the table"
     assert short_names(0, things) == ["cube"]
     assert "the ball is hit by the cube" in paraphrases("hit", "the cube", "the ball")
+
+
+def test_a_stored_clip_is_the_rendered_one_but_for_compression(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = ClipStore(tmp_path, "val")
+    stored, truth = store[1], render_clip(sample_clip("val", 1))
+    assert stored.frames.shape == (CLIP_FRAMES, CLIP_HEIGHT, CLIP_WIDTH, 3)
+    assert np.abs(stored.frames.astype(int) - truth.frames).mean() < 4
+    assert stored.events == truth.events and stored.objects == truth.objects
+    assert np.array_equal(stored.boxes, truth.boxes, equal_nan=True)
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("rendered again")
+
+    monkeypatch.setattr(clips_module, "render_clip", refuse)
+    assert store[1].seed == truth.seed

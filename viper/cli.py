@@ -46,7 +46,7 @@ _COMMANDS = {
     "tune": ("viper.commands.tune:tune", "An agent's workflows; an agent tuned on them."),
     "prompts": ("viper.commands.prompts:prompts", "What tools have learned: list, roll back."),
     "demo-questions": (
-        "viper.commands.demo_questions:demo_questions",
+        "viper.commands.demo:demo_questions",
         "Ask the three questions of `make demo`.",
     ),
 }

@@ -326,13 +326,3 @@ def test_the_embedded_world_is_mined_and_holds(
     assert all(one.kind for one in items)
     code, out, _ = viper(capsys, "ace", "check", bank)
     assert code == 0 and out.splitlines()[-1] == f"{len(items)} ok, 0 broken, 0 not run"
-
-
-@pytest.mark.parametrize("command", [["mine"], ["sheet"], ["check"], ["show"], ["merge"], []])
-def test_help_imports_next_to_nothing(command: list[str]) -> None:
-    code = (
-        "import sys; sys.modules.update(numpy=None, scipy=None, PIL=None, rich=None)\n"
-        f"from viper.cli import main\nmain(['ace', *{command!r}, '--help'])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
-    assert done.returncode == 0 and "Usage:" in done.stdout, done.stderr

@@ -109,6 +109,23 @@ def test_help_imports_nothing_heavy() -> None:
     assert "Commands" in done.stdout and "doctor" in done.stdout
 
 
+def test_no_command_imports_a_library_of_models_or_servers_before_it_is_run() -> None:
+    code = (
+        "import sys, click\n"
+        "from viper.cli import cli\n"
+        "def load(group):\n"
+        "    for name in group.list_commands(None):\n"
+        "        command = group.get_command(None, name)\n"
+        "        isinstance(command, click.Group) and load(command)\n"
+        "load(cli)\n"
+        "heavy = {'torch', 'transformers', 'huggingface_hub', 'datasets', 'PIL', 'av', 'scipy',\n"
+        "    'matplotlib', 'gradio', 'fastapi', 'starlette', 'uvicorn', 'rich', 'ray'}\n"
+        "assert not heavy & set(sys.modules), heavy & set(sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize("command", ["run", "exec", "doctor", "ace", "world"])
 def test_every_command_has_help(capsys: pytest.CaptureFixture[str], command: str) -> None:
     code, out, _ = viper(capsys, command, "--help")

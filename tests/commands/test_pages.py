@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from tests.commands.test_bad_input import viper
 from tests.evaluate.fake_backends import a_set
-from viper.commands.repeating import command_line
+from viper.commands.options import command_line
 from viper.evaluate.runs.store import RunStore
 from viper.web.sample_pages import again
 

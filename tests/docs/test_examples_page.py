@@ -20,8 +20,14 @@ PAGE = (Path(viper.__file__).parents[1] / "docs" / "examples.md").read_text(enco
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
+def command_named(name: str) -> click.Command:
+    command = ace.get_command(click.Context(ace), name)
+    assert command is not None
+    return command
+
+
 def options_of(name: str) -> set[str]:
-    command = ace.commands[name]
+    command = command_named(name)
     return {flag for each in command.params if isinstance(each, click.Option) for flag in each.opts}
 
 
@@ -35,7 +41,7 @@ def test_every_command_line_parses() -> None:
     assert len(lines) == 7
     for words in lines:
         assert words[:2] == ["viper", "ace"]
-        ace.commands[words[2]].make_context(words[2], words[3:])
+        command_named(words[2]).make_context(words[2], words[3:])
 
 
 def test_the_table_names_the_options_of_mining() -> None:
@@ -66,7 +72,7 @@ def test_the_defaults_of_sheets_are_those_of_the_page(name: str) -> None:
     section = PAGE.split("## Without labels")[1].split("## Using a bank")[0]
     (row,) = [line for line in section.splitlines() if re.match(rf"\|.*`--{name}\b[^|]*`", line)
               and f"`--{name}-" not in line.split("|")[1]]  # fmt: skip
-    (option,) = [each for each in ace.commands["sheet"].params if each.name == name]
+    (option,) = [each for each in command_named("sheet").params if each.name == name]
     default = {"queries": QUERIES, "split": "train"}.get(name, option.default)
     assert f"({default})" in row or f"`{default}`" in row
 

@@ -17,7 +17,8 @@ import pytest
 
 from tests.evaluate.fake_backends import a_set
 from tests.evaluate.ray_backends import BrokenRecipe
-from viper.commands.eval_ray import ProfileRecipe
+from viper.commands.evaluating import ProfileRecipe
+from viper.commands.options import ProfileChoice
 from viper.errors import ModelError, UsageError
 from viper.evaluate.engines.answering import Answering
 from viper.evaluate.engines.local import Bounds, LocalEngine
@@ -65,16 +66,8 @@ class Bench:
         (self.folder / "flags" / f"{when}-{question}").touch()
 
     def recipe(self) -> ProfileRecipe:
-        return ProfileRecipe(
-            {
-                "profile": str(self.folder / "fake.toml"),
-                "sandbox": "weak",
-                "offline": True,
-                "api": None,
-                "max_memory_gb": None,
-                "examples": True,
-            }
-        )
+        profile = str(self.folder / "fake.toml")
+        return ProfileRecipe(ProfileChoice(profile=profile, sandbox="weak", offline=True))
 
     @contextmanager
     def crew(self, recipe: Recipe | None = None, actors: int = 2) -> Iterator[Crew]:

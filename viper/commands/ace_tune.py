@@ -4,58 +4,81 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from viper.commands.option_groups import options, root_option, seed_option
-from viper.commands.options import api_option, open_profile, profile_options, quiet_libraries
-from viper.commands.out_path import OutPath
+from viper.commands.options import (
+    OutPath,
+    ProfileChoice,
+    api_option,
+    given_by,
+    open_profile,
+    option,
+    options_as,
+    quiet_libraries,
+    root_option,
+    seed_option,
+)
+from viper.data.sample import Where
 from viper.errors import EXIT_OK, UsageError
-
-if TYPE_CHECKING:
-    from viper.evaluate.answered import Drawn, Sweep
-    from viper.profiles.document import ProfileDocument
-    from viper.strategies.base import Components
+from viper.evaluate.answered import (
+    TEMPERATURE,
+    Drawn,
+    Sweep,
+    Swept,
+    current_value,
+    sweep,
+    values_between,
+)
+from viper.evaluate.evaluation import Evaluation
+from viper.profiles.document import ProfileDocument
+from viper.profiles.edit import whole_api, with_values
+from viper.schema import to_json
+from viper.storage.files import write_file
+from viper.strategies.base import Components
 
 TEMPERATURES = "0, 0.4, 0.8, 1.0"
 
 
-_of_the_samples = options(
-    click.option("--data", "set_name", default="world-a", show_default=True, metavar="SET",
-                 help="See viper data list; or a FILE.csv, FILE.jsonl of your own."),
-    root_option,
-    click.option("--split", default="train", show_default=True, metavar="NAME",
-                 help="Where the few labelled samples are from."),
-    click.option("--shots", type=click.IntRange(2, 10_000), default=48, show_default=True,
-                 help="Labelled samples to choose on."),
-    click.option("--validate", metavar="SPLIT",
-                 help="Also answer this split, and say how well the shots foretold it."),
-    click.option("--limit", type=click.IntRange(2), default=300, show_default=True,
-                 help="Samples of --validate at most."),
-    seed_option("Chooses samples, and is the seed of sampling."),
-)  # fmt: skip
+@dataclass(frozen=True, kw_only=True)
+class Sweeping(ProfileChoice):
+    """The options of ``viper ace tune``."""
+
+    # fmt: off
+    set_name: str = option("--data", "set_name", default="world-a", metavar="SET",
+        help="See viper data list; or a FILE.csv, FILE.jsonl of your own.")
+    root: Path | None = given_by(root_option)
+    split: str = option("--split", default="train", metavar="NAME",
+        help="Where the few labelled samples are from.")
+    shots: int = option("--shots", type=click.IntRange(2, 10_000), default=48,
+        help="Labelled samples to choose on.")
+    validate: str | None = option("--validate", metavar="SPLIT",
+        help="Also answer this split, and say how well the shots foretold it.")
+    limit: int = option("--limit", type=click.IntRange(2), default=300,
+        help="Samples of --validate at most.")
+    seed: int = given_by(seed_option("Chooses samples, and is the seed of sampling."))
+    temperatures: str = option("--temperatures", default=TEMPERATURES, metavar="A, B, …",
+        help='Of the language model; "" leaves it alone.')
+    values: tuple[str, ...] = option("--threshold", "values", multiple=True, metavar="NAME=A, B, …",
+        help="Values of a sensitivity; by default four of detector.threshold between the profile's "
+             "floor and start.")
+    examples_bank: str | None = option("--bank", "examples_bank", metavar="FILE",
+        help="Examples to show instead of the profile's.")
+    out: Path = option("--out", type=OutPath(), required=True, metavar="FILE.toml",
+        help="The profile to write.")
+    work: Path | None = option("--work", type=OutPath(), metavar="DIR",
+        help="Where the answers are kept; by default FILE.toml.tuning.")
+    as_json: bool = option("--json", "as_json", is_flag=True, help="Print one JSON list.")
+    api: str | None = given_by(api_option)
+    # fmt: on
 
 
 @click.command()
-@_of_the_samples
-@click.option("--temperatures", default=TEMPERATURES, show_default=True, metavar="A, B, …",
-              help='Of the language model; "" leaves it alone.')  # fmt: skip
-@click.option("--threshold", "values", multiple=True, metavar="NAME=A, B, …",
-              help="Values of a sensitivity; by default four of detector.threshold between the "
-                   "profile's floor and start.")  # fmt: skip
-@click.option("--bank", "examples_bank", metavar="FILE",
-              help="Examples to show instead of the profile's.")  # fmt: skip
-@click.option("--out", type=OutPath(), required=True, metavar="FILE.toml",
-              help="The profile to write.")  # fmt: skip
-@click.option("--work", type=OutPath(), metavar="DIR",
-              help="Where the answers are kept; by default FILE.toml.tuning.")  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON list.")
-@api_option
-@profile_options
-def tune(**given: Any) -> int:
+@options_as(Sweeping)
+def tune(wanted: Sweeping) -> int:
     """Try temperatures and thresholds on a few labelled samples; write the best as a profile.
 
     Settings are tried one after another, each with everything else as the profile has it and
@@ -68,28 +91,25 @@ def tune(**given: Any) -> int:
     viper ace tune --data refcoco --root refer --profile local --shots 16 \\
         --threshold "detector.threshold=0.05, 0.10, 0.15, 0.20" --out tuned.toml
     """
-    from viper.evaluate.answered import Swept, sweep
-    from viper.profiles.edit import whole_api
-
-    quiet_libraries(given["offline"])
-    out = _free(given["out"])
-    profile = open_profile(given)
+    quiet_libraries(wanted.offline)
+    out = _free(wanted.out)
+    profile = open_profile(wanted)
     components = profile.components()
     try:
-        plan = _plan(components, given)
-        work = given["work"] or out.with_name(out.name + ".tuning")
-        swept = Swept(*_drawn(given), work, _document(profile.document))
+        plan = _plan(components, wanted)
+        work = wanted.work or out.with_name(out.name + ".tuning")
+        swept = Swept(*_drawn(wanted), work, _document(profile.document))
         found = [sweep(components, name, values, swept, _say) for name, values in plan.items()]
     except KeyboardInterrupt:
         click.echo("\nstopped; to go on: the same line again", err=True)
         raise
     finally:
         components.close()
-    run = {"bank": profile.document.bank} if given["examples_bank"] else {}
-    if given["api"]:
-        run["api"] = whole_api(given["api"], Path())
+    run = {"bank": profile.document.bank} if wanted.examples_bank else {}
+    if wanted.api:
+        run["api"] = whole_api(wanted.api, Path())
     _write(profile.document, found, run, out)
-    click.echo(json.dumps([one.to_json() for one in found]) if given["as_json"] else _table(found))
+    click.echo(json.dumps([one.to_json() for one in found]) if wanted.as_json else _table(found))
     click.echo(out, err=True)
     return EXIT_OK
 
@@ -103,21 +123,19 @@ def _free(out: Path) -> Path:
     return out
 
 
-def _plan(components: Components, given: Mapping[str, Any]) -> dict[str, Sequence[float]]:
+def _plan(components: Components, wanted: Sweeping) -> dict[str, Sequence[float]]:
     """Each setting with the values to try, temperatures first."""
-    from viper.evaluate.answered import TEMPERATURE, current_value, values_between
-
     plan: dict[str, Sequence[float]] = {}
-    if given["temperatures"].strip():
-        plan[TEMPERATURE] = _numbers("--temperatures", given["temperatures"])
-    for text in given["values"]:
+    if wanted.temperatures.strip():
+        plan[TEMPERATURE] = _numbers("--temperatures", wanted.temperatures)
+    for text in wanted.values:
         name, equals, values = text.partition("=")
         if not equals:
             raise UsageError(f"--threshold {text!r}: expected NAME=A, B, …")
         current_value(components, name.strip())
         plan[name.strip()] = [*plan.get(name.strip(), ()), *_numbers("--threshold", values)]
     known = components.hub.settings.sensitivities.get("detector.threshold")
-    if not given["values"] and known is not None:
+    if not wanted.values and known is not None:
         plan["detector.threshold"] = values_between(known.floor, known.start)
     if not plan:
         raise UsageError("nothing to try; give --temperatures or --threshold NAME=A, B, …")
@@ -134,24 +152,18 @@ def _numbers(option: str, text: str) -> list[float]:
     return found
 
 
-def _drawn(given: Mapping[str, Any]) -> tuple[Drawn, Drawn | None]:
-    from viper.data.sample import Where
-    from viper.evaluate.answered import Drawn
-    from viper.evaluate.evaluation import Evaluation
-
+def _drawn(wanted: Sweeping) -> tuple[Drawn, Drawn | None]:
     def asked(split: str, limit: int) -> Drawn:
-        where = Where(given["root"], split, given["seed"])
-        return Drawn.of(Evaluation(given["set_name"], where, limit, (given["seed"],)))
+        where = Where(wanted.root, split, wanted.seed)
+        return Drawn.of(Evaluation(wanted.set_name, where, limit, (wanted.seed,)))
 
-    split, validate = given["split"], given["validate"]
+    split, validate = wanted.split, wanted.validate
     if validate == split:
         raise UsageError(f"--validate {validate}: the shots are from there; choose another split")
-    return asked(split, given["shots"]), asked(validate, given["limit"]) if validate else None
+    return asked(split, wanted.shots), asked(validate, wanted.limit) if validate else None
 
 
 def _document(document: ProfileDocument) -> Mapping[str, Any]:
-    from viper.schema import to_json
-
     found: dict[str, Any] = to_json(document)
     return found
 
@@ -169,10 +181,6 @@ def _write(
     Args:
         run: what else of ``[run]`` is new: the values were chosen with it.
     """
-    from viper.evaluate.answered import TEMPERATURE
-    from viper.profiles.edit import with_values
-    from viper.storage.files import write_file
-
     assert document.path is not None
     chosen = {one.name: one.chosen.value for one in found}
     if TEMPERATURE in chosen:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from viper.commands.terminal import echo_table
+from viper.data.registry import chosen, data_set, names
+from viper.data.sample import Sample, Where
 from viper.errors import EXIT_FAILED, EXIT_OK
-
-if TYPE_CHECKING:
-    from viper.data.sample import Sample
+from viper.schema import to_json
 
 
 @click.group()
@@ -48,9 +50,6 @@ def _set_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_sets(as_json: bool) -> int:
     """List the sets: shipped, on the hub, of installed packages."""
-    from viper.commands.tables import echo_table
-    from viper.data.registry import data_set, names
-
     sets = [data_set(name) for name in names()]
     if as_json:
         keys = ("name", "metric", "summary")
@@ -66,11 +65,6 @@ def list_sets(as_json: bool) -> int:
 @_set_options
 def check(name: str, root: Path | None, split: str | None, as_json: bool) -> int:
     """Say what of SET is there and what is missing; exits with 1 where something is."""
-    import dataclasses
-
-    from viper.data.registry import data_set
-    from viper.data.sample import Where
-
     findings = data_set(name).check(Where(root, split))
     complete = all(finding.ok for finding in findings)
     if as_json:
@@ -87,13 +81,11 @@ def check(name: str, root: Path | None, split: str | None, as_json: bool) -> int
 @_set_options
 @click.option("--limit", type=click.IntRange(min=1), default=3, show_default=True, metavar="N")
 @click.option("--seed", type=int, default=0, show_default=True, help="Which samples.")
-def show(name: str, as_json: bool, limit: int, seed: int, **given: Any) -> int:
+def show(
+    name: str, root: Path | None, split: str | None, as_json: bool, limit: int, seed: int
+) -> int:
     """Show a few samples of SET, chosen at random; no media are read."""
-    from viper.data.registry import chosen, data_set
-    from viper.data.sample import Where
-    from viper.schema import to_json
-
-    where = Where(given["root"], given["split"], seed, limit)
+    where = Where(root, split, seed, limit)
     for sample in chosen(data_set(name).samples(where), limit, seed):
         row = _as_row(sample)
         if as_json:

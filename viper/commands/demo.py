@@ -1,35 +1,67 @@
-"""``viper demo``: ask about pictures and clips in the browser."""
+"""``viper demo``: ask about pictures and clips in the browser; the questions of ``make demo``."""
 
 from __future__ import annotations
 
 import importlib.util
+import json
+import sys
 import webbrowser
 from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import click
 
-from viper.commands.options import api_option, learned_option, open_profile, profile_options
-from viper.commands.out_path import OutPath
-from viper.errors import EXIT_OK, MissingExtraError
+from viper.commands.doctor import strict_holds
+from viper.commands.options import (
+    OutPath,
+    ProfileChoice,
+    api_option,
+    given_by,
+    learned_option,
+    open_profile,
+    open_reasoner,
+    option,
+    options_as,
+)
+from viper.commands.present import answer_line, details
+from viper.commands.terminal import status
+from viper.draw import save_answer
+from viper.errors import EXIT_FAILED, EXIT_OK, MissingExtraError
+from viper.profiles.wiring import EMBEDDED
+from viper.reasoner import Reasoner, RunOptions
+from viper.sandbox.sandbox import Mode
+from viper.schema import to_json
+from viper.serve.settings import address_of, listening_at
+from viper.strategies.replay import Replayer
+from viper.web.demo.asked_run import Opening, check_folder
+from viper.web.demo.asking import Desk
+
+
+@dataclass(frozen=True, kw_only=True)
+class Demo(ProfileChoice):
+    """The options of ``viper demo``."""
+
+    # fmt: off
+    host: str = option("--host", default="127.0.0.1",
+        help="Address to listen on. Beyond this machine the page's address holds a random token; "
+             "who has it may ask.")
+    port: int = option("--port", type=click.IntRange(0, 65535), default=7860,
+        help="0 takes a free one.")
+    open_browser: bool = option("--open/--no-open", "open_browser", default=True,
+        help="Open a browser.")
+    out: Path | None = option("--out", type=OutPath(), metavar="RUN",
+        help="Folder for what is asked, new or of an earlier demo; by default runs/demo-TIME.")
+    api: str | None = given_by(api_option)
+    learned: bool = given_by(learned_option())
+    # fmt: on
 
 
 @click.command()
-@click.option("--host", default="127.0.0.1", show_default=True,
-              help="Address to listen on. Beyond this machine the page's address holds a random "
-                   "token; who has it may ask.")  # fmt: skip
-@click.option("--port", type=click.IntRange(0, 65535), default=7860, show_default=True,
-              help="0 takes a free one.")  # fmt: skip
-@click.option("--open/--no-open", "open_browser", default=True, show_default=True,
-              help="Open a browser.")  # fmt: skip
-@click.option("--out", type=OutPath(), metavar="RUN",
-              help="Folder for what is asked, new or of an earlier demo; by default "
-                   "runs/demo-TIME.")  # fmt: skip
-@api_option
-@learned_option()
-@profile_options
-def demo(**given: Any) -> int:
+@options_as(Demo)
+def demo(asked: Demo) -> int:
     """Ask about pictures and clips in a browser, until Ctrl-C.
 
     Upload a picture or a clip, or draw one from the embedded world, ask, watch the trials arrive,
@@ -42,21 +74,13 @@ def demo(**given: Any) -> int:
     """
     if importlib.util.find_spec("gradio") is None:
         raise MissingExtraError("gradio", "demo", "viper demo")
-    profile = open_profile(given)
-    from viper.commands.progress import status
-    from viper.schema import to_json
-    from viper.serve.settings import address_of, listening_at
-    from viper.web.demo.asked_run import check_folder
+    profile = open_profile(asked)
 
-    folder = given["out"] or default_folder()
+    folder = asked.out or default_folder()
     check_folder(folder)
     with ExitStack() as stack:
-        listening = stack.enter_context(listening_at(given["host"], given["port"]))
+        listening = stack.enter_context(listening_at(asked.host, asked.port))
         with status("starting"):
-            from viper.reasoner import Reasoner
-            from viper.strategies.replay import Replayer
-            from viper.web.demo.asked_run import Opening
-            from viper.web.demo.asking import Desk
             from viper.web.demo.serving import Place, make_server, private_folder
 
             visits = stack.enter_context(private_folder())
@@ -64,13 +88,13 @@ def demo(**given: Any) -> int:
             opening = Opening(reasoner, folder, to_json(profile.document))
             stack.callback(opening.close)
             library = reasoner.components.library
-            replayer = stack.enter_context(Replayer(library, given["sandbox"]))
-            place = Place.at(given["host"])
+            replayer = stack.enter_context(Replayer(library, asked.sandbox))
+            place = Place.at(asked.host)
             server = make_server(Desk(reasoner, opening), place, replayer, visits)
         address = address_of(listening, f"{place.prefix}/")
         click.echo(address)
         click.echo(f"questions are kept in {folder}; Ctrl-C ends it", err=True)
-        if given["open_browser"]:
+        if asked.open_browser:
             webbrowser.open(address)
         server.run(sockets=[listening])
         opening.wait(0)
@@ -79,6 +103,37 @@ def demo(**given: Any) -> int:
 
 def default_folder() -> Path:
     """``runs/demo-TIME`` below the working folder."""
-    from datetime import UTC, datetime
-
     return Path("runs") / f"demo-{datetime.now(UTC).strftime('%Y%m%d-%H%M%S')}"
+
+
+@click.command("demo-questions", hidden=True)
+@click.option("--out", type=OutPath(), default=Path("demo-output"), show_default=True)
+def demo_questions(out: Path) -> int:
+    """Ask about shipped media; print answer, program and calls; write the pictures."""
+    mode: Mode = "strict" if strict_holds() else "weak"
+    if mode == "weak":
+        click.echo(
+            f"notice: the full sandbox needs Linux with seccomp; on {sys.platform} this demo "
+            "goes on with --sandbox=weak",
+            err=True,
+        )
+    folder = EMBEDDED / "media"
+    questions: list[dict[str, Any]] = json.loads((folder / "demo.json").read_text())
+    out.mkdir(parents=True, exist_ok=True)
+    answered = 0
+    choice = ProfileChoice(sandbox=mode, offline=True)
+    with open_reasoner(choice, many_queries=True) as reasoner:
+        for number, item in enumerate(questions, start=1):
+            options = RunOptions(task=item["task"], options=tuple(item.get("options", ())))
+            result = reasoner.run(str(folder / item["media"]), item["query"], options)
+            answered += result.answer is not None
+            picture = out / f"{number}-{item['task']}.png"
+            save_answer(result, picture)
+            click.echo(f"\n[{number}] {item['media']}: {item['query']}")
+            for index, candidate in enumerate(options.options):
+                click.echo(f"    ({index}) {candidate}")
+            click.echo(f"answer: {answer_line(result)}")
+            for line in details(result):
+                click.echo(line)
+            click.echo(f"picture: {picture}")
+    return EXIT_OK if answered == len(questions) else EXIT_FAILED

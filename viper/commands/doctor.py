@@ -11,8 +11,12 @@ from typing import Any
 
 import click
 
-from viper.commands.option_groups import state_option
+from viper.commands.options import state_option
 from viper.errors import EXIT_FAILED, EXIT_OK, ViperError
+from viper.profiles import known_profiles, load_profile
+from viper.profiles.inventory import readiness
+from viper.sandbox import Sandbox
+from viper.sandbox.sandbox import REQUIRED_LAYERS
 
 EXTRAS = {
     "vllm": ("vllm", "the vLLM engine for large language models"),
@@ -71,9 +75,6 @@ def _extra(package: str, purpose: str, extra: str) -> dict[str, Any]:
 
 
 def _sandbox() -> list[dict[str, Any]]:
-    from viper.sandbox import Sandbox
-    from viper.sandbox.sandbox import REQUIRED_LAYERS
-
     with Sandbox(mode="weak") as sandbox:
         found = sandbox.layers()
     return [
@@ -94,9 +95,6 @@ def strict_holds() -> bool:
 
 
 def _profiles(state: Path | None) -> dict[str, Any]:
-    from viper.profiles import known_profiles, load_profile
-    from viper.profiles.inventory import readiness
-
     found = {}
     for name in known_profiles(state):
         try:

@@ -2,37 +2,52 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import click
 
 from viper.commands.options import (
+    OutPath,
+    ProfileChoice,
     api_option,
+    given_by,
     learned_option,
     open_reasoner,
-    profile_options,
+    option,
+    options_as,
     split_options,
 )
-from viper.commands.out_path import OutPath
-from viper.commands.run import _print
+from viper.commands.present import print_result
 from viper.errors import MediaError, UsageError
+from viper.models.media import media_from
+from viper.reasoner import RunOptions
 
 MAX_PROGRAM_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True, kw_only=True)
+class Execution(ProfileChoice):
+    """The options of ``viper exec``."""
+
+    # fmt: off
+    query: str = option("--query", default="", help="What the program gets as `question`.")
+    task: str = option("--task", default="auto", help="What must come out.")
+    choices: tuple[str, ...] = option("--options", "choices", multiple=True,
+        help='Candidate answers: "a; b; c".')
+    as_json: bool = option("--json", "as_json", is_flag=True,
+        help="Print one JSON object with the whole trace.")
+    save: Path | None = option("--save", type=OutPath(), help="Draw the answer.")
+    api: str | None = given_by(api_option)
+    learned: bool = given_by(learned_option())
+    # fmt: on
 
 
 @click.command("exec")
 @click.argument("program", type=click.Path(path_type=Path))
 @click.argument("media", nargs=-1, required=True)
-@click.option("--query", default="", help="What the program gets as `question`.")
-@click.option("--task", default="auto", show_default=True, help="What must come out.")
-@click.option("--options", "choices", multiple=True, help='Candidate answers: "a; b; c".')
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object with the whole trace.")
-@click.option("--save", type=OutPath(), default=None, help="Draw the answer.")
-@api_option
-@learned_option()
-@profile_options
-def execute(program: Path, media: tuple[str, ...], **given: Any) -> int:
+@options_as(Execution)
+def execute(execution: Execution, program: Path, media: tuple[str, ...]) -> int:
     """Run PROGRAM (Python against the API) on MEDIA, in the sandbox, with the profile's models.
 
     \b
@@ -42,15 +57,12 @@ def execute(program: Path, media: tuple[str, ...], **given: Any) -> int:
         raise MediaError(f"{program}: no such program file")
     if program.stat().st_size > MAX_PROGRAM_BYTES:
         raise UsageError(f"{program}: over {MAX_PROGRAM_BYTES} bytes; programs are short")
-    from viper.models.media import media_from
-    from viper.reasoner import RunOptions
-
     try:
         source = program.read_text(encoding="utf-8")
     except UnicodeDecodeError:
         raise UsageError(f"{program}: not UTF-8 text; expected a Python program") from None
     loaded = media_from(list(media))
-    options = RunOptions(task=given["task"], options=split_options(given["choices"]))
-    with open_reasoner(given) as reasoner:
-        result = reasoner.execute(source, loaded, given["query"], options)
-    return _print(result, given)
+    options = RunOptions(task=execution.task, options=split_options(execution.choices))
+    with open_reasoner(execution) as reasoner:
+        result = reasoner.execute(source, loaded, execution.query, options)
+    return print_result(result, execution.save, as_json=execution.as_json)

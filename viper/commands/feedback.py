@@ -5,29 +5,45 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import json
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import click
 
+from viper.commands.options import option, options_as
+from viper.commands.terminal import echo_table
 from viper.errors import EXIT_OK, UsageError
+from viper.evaluate.row import Row
+from viper.evaluate.runs.store import RunStore
+from viper.learning.feedback import (
+    COMMENT_ALONE,
+    Feedback,
+    add_feedback,
+    answer_from,
+    read_feedback,
+)
 
-if TYPE_CHECKING:
-    from viper.evaluate.row import Row
-    from viper.evaluate.runs.store import RunStore
-    from viper.learning.feedback import Feedback
+
+@dataclass(frozen=True, kw_only=True)
+class Remark:
+    """The options of ``viper feedback``."""
+
+    # fmt: off
+    seed: int = option("--seed", type=int, default=0, help="Of the answer that is meant.")
+    answer: str | None = option("--answer", metavar="TEXT",
+        help="What would have been right: words, the number of an option from 0, or a box as "
+             "x0,y0,x1,y1 in pixels from the top-left corner.")
+    comment: str | None = option("--comment", metavar="TEXT", help="What was wrong, in words.")
+    as_json: bool = option("--json", "as_json", is_flag=True,
+        help="Print what there is as JSON lines.")
+    # fmt: on
 
 
 @click.command()
 @click.argument("run", type=click.Path(path_type=Path))
 @click.argument("sample", required=False)
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the answer that is meant.")
-@click.option("--answer", metavar="TEXT",
-              help="What would have been right: words, the number of an option from 0, or a box "
-                   "as x0,y0,x1,y1 in pixels from the top-left corner.")  # fmt: skip
-@click.option("--comment", metavar="TEXT", help="What was wrong, in words.")
-@click.option("--json", "as_json", is_flag=True, help="Print what there is as JSON lines.")
-def feedback(run: Path, sample: str | None, as_json: bool, **given: Any) -> int:
+@options_as(Remark)
+def feedback(remark: Remark, run: Path, sample: str | None) -> int:
     """Note what would have been right for SAMPLE of RUN; without --answer and --comment, show it.
 
     viper learn --from RUN learns from the right answers, and reads comments beside them. A comment
@@ -39,25 +55,19 @@ def feedback(run: Path, sample: str | None, as_json: bool, **given: Any) -> int:
     viper feedback runs/first val-0-referring-1 --comment "it took the shadow for the ball"
     viper feedback runs/first
     """
-    from viper.evaluate.runs.store import RunStore
-    from viper.learning.feedback import (
-        COMMENT_ALONE,
-        Feedback,
-        add_feedback,
-        answer_from,
-        read_feedback,
-    )
-
     with RunStore.read(run) as store:
-        if given["answer"] is None and given["comment"] is None:
-            row = None if sample is None else _row(store, sample, given["seed"])
-            _show([one for one in read_feedback(run) if row is None or _is_of(one, row)], as_json)
+        if remark.answer is None and remark.comment is None:
+            row = None if sample is None else _row(store, sample, remark.seed)
+            _show(
+                [one for one in read_feedback(run) if row is None or _is_of(one, row)],
+                remark.as_json,
+            )
             return EXIT_OK
         if sample is None:
             raise UsageError("which sample? give its id after RUN; viper view shows them")
-        row = _row(store, sample, given["seed"])
-    answer = None if given["answer"] is None else answer_from(given["answer"], row)
-    comment = given["comment"] or ""
+        row = _row(store, sample, remark.seed)
+    answer = None if remark.answer is None else answer_from(remark.answer, row)
+    comment = remark.comment or ""
     add_feedback(run, Feedback(row.sample_id, row.seed, answer, comment))
     click.echo(f"noted for {row.sample_id}", err=True)
     if answer is None:
@@ -80,8 +90,6 @@ def _is_of(one: Feedback, row: Row) -> bool:
 
 
 def _show(found: list[Feedback], as_json: bool) -> None:
-    from viper.commands.tables import echo_table
-
     if as_json:
         for one in found:
             click.echo(json.dumps(dataclasses.asdict(one), ensure_ascii=False))

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import json
 from contextlib import ExitStack
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from viper.commands.kept_versions import shown
-from viper.commands.option_groups import state_option
-from viper.commands.options import open_profile, profile_options
-from viper.commands.progress import Advance, counter
+from viper.commands.options import ProfileChoice, open_profile, options_as, state_option
+from viper.commands.terminal import Advance, counter, echo_table
 from viper.errors import EXIT_OK, UsageError
-
-if TYPE_CHECKING:
-    from viper.search.findings import SimilarPicture, TextFindings
-    from viper.search.named import NamedPictures
+from viper.evaluate.reports.escape import for_terminal
+from viper.models.media import read_picture
+from viper.profiles.document import state_dir
+from viper.search.named import NamedPictures, NamedTexts, named_indexes
 
 _SHOWN = 100
 
@@ -53,22 +52,22 @@ def index() -> None:
 @index.command()
 @click.argument("folder", type=click.Path(path_type=Path))
 @name_option
-@profile_options
-def images(folder: Path, name: str, **given: Any) -> int:
+@options_as(ProfileChoice)
+def images(choice: ProfileChoice, folder: Path, name: str) -> int:
     """Index the pictures below FOLDER by what the profile's matcher sees in them.
 
     A file metadata.jsonl beside pictures says what is known of them, an object a line:
     {"file_name": "a.jpg", "caption": "…", "title": "…", "entities": [{"name": "…",
     "description": "…"}]}. Pictures that did not change are not read again.
     """
-    pictures = _pictures(name, given)
+    pictures = _pictures(name, choice)
     if not folder.is_dir():
         raise UsageError(f"{folder}: no such folder; expected one with pictures")
     pictures.name_folder(folder)
     with _Bar("pictures") as read, _Bar("graph") as added:
         refused = pictures.index().update(read, added)
     for one in refused[:_SHOWN]:
-        click.echo(f"passed over: {shown(one.why)}", err=True)
+        click.echo(f"passed over: {for_terminal(one.why)}", err=True)
     if len(refused) > _SHOWN:
         click.echo(f"… and {len(refused) - _SHOWN} more", err=True)
     click.echo(f"{len(pictures.index()):,} pictures indexed as {name!r}")
@@ -87,9 +86,6 @@ def text(paths: tuple[Path, ...], name: str, prune: bool, state: Path | None) ->
     short answer that stands for the whole) and "related" (questions that it answers). Files may
     be packed (.gz, .bz2). Files that did not change are not read again.
     """
-    from viper.profiles.document import state_dir
-    from viper.search.named import NamedTexts
-
     texts = NamedTexts(state_dir(state), name)
     with _Bar("bytes") as bar:
         done = texts.update(paths, lambda _, read, total: bar(read, total), prune=prune)
@@ -106,26 +102,24 @@ def text(paths: tuple[Path, ...], name: str, prune: bool, state: Path | None) ->
 @limit_option
 @name_option
 @json_option
-@profile_options
-def like(picture: Path, limit: int, name: str, as_json: bool, **given: Any) -> int:
+@options_as(ProfileChoice)
+def like(choice: ProfileChoice, picture: Path, limit: int, name: str, as_json: bool) -> int:
     """Show the indexed pictures that are most like PICTURE."""
-    from viper.models.media import read_picture
-
     pixels = read_picture(picture)
-    found = _pictures(name, given).similar(pixels, limit)
+    found = _pictures(name, choice).similar(pixels, limit)
     if as_json:
         for one in found:
-            click.echo(json.dumps(_as_json(one), ensure_ascii=False))
+            click.echo(json.dumps(asdict(one), ensure_ascii=False))
         return EXIT_OK
     if not found:
         click.echo("no picture is indexed there", err=True)
     for one in found:
         same = ", the same picture" if one.identical else ""
-        click.echo(f"{one.score:.3f} {shown(one.picture_id)}{same}")
+        click.echo(f"{one.score:.3f} {for_terminal(one.picture_id)}{same}")
         names = "; ".join(each.name for each in one.entities)
         for what in (one.title, one.caption, names):
             if what:
-                click.echo(f"      {shown(what)}")
+                click.echo(f"      {for_terminal(what)}")
     return EXIT_OK
 
 
@@ -137,24 +131,19 @@ def like(picture: Path, limit: int, name: str, as_json: bool, **given: Any) -> i
 @state_option
 def search(query: str, limit: int, name: str, as_json: bool, state: Path | None) -> int:
     """Show the indexed passages that fit QUERY best."""
-    from viper.profiles.document import state_dir
-    from viper.search.named import NamedTexts
-
-    found: TextFindings = NamedTexts(state_dir(state), name).search(query, limit)
+    found = NamedTexts(state_dir(state), name).search(query, limit)
     if as_json:
-        from dataclasses import asdict
-
         click.echo(json.dumps(asdict(found), ensure_ascii=False))
         return EXIT_OK
     if found.is_empty:
         click.echo("nothing is found", err=True)
     if found.direct:
-        click.echo(f"answer: {shown(found.direct)}")
+        click.echo(f"answer: {for_terminal(found.direct)}")
     for one in found.passages:
-        click.echo(f"{one.score:6.2f} {shown(one.title)} ({shown(one.source)})")
-        click.echo(f"       {shown(one.text)}")
+        click.echo(f"{one.score:6.2f} {for_terminal(one.title)} ({for_terminal(one.source)})")
+        click.echo(f"       {for_terminal(one.text)}")
     for asked in found.related:
-        click.echo(f"related: {shown(asked)}")
+        click.echo(f"related: {for_terminal(asked)}")
     return EXIT_OK
 
 
@@ -163,16 +152,12 @@ def search(query: str, limit: int, name: str, as_json: bool, state: Path | None)
 @state_option
 def list_indexes(as_json: bool, state: Path | None) -> int:
     """List what is indexed."""
-    from viper.commands.tables import echo_table
-    from viper.profiles.document import state_dir
-    from viper.search.named import named_indexes
-
     rows = named_indexes(state_dir(state))
     if as_json:
         for kind, name, what in rows:
             click.echo(json.dumps({"kind": kind, "name": name, "holds": what}))
     elif rows:
-        echo_table(("kind", "name", "holds"), [tuple(map(shown, row)) for row in rows])
+        echo_table(("kind", "name", "holds"), [tuple(map(for_terminal, row)) for row in rows])
     else:
         click.echo("nothing is indexed yet; see: viper index --help", err=True)
     return EXIT_OK
@@ -200,18 +185,9 @@ class _Bar:
             self._done = done
 
 
-def _pictures(name: str, given: dict[str, Any]) -> NamedPictures:
-    from viper.profiles.document import state_dir
-    from viper.search.named import NamedPictures
-
-    profile = open_profile(given)
+def _pictures(name: str, choice: ProfileChoice) -> NamedPictures:
+    profile = open_profile(choice)
     matcher = profile.components().hub.models.shared("matcher")
     if matcher is None:
         raise UsageError(f"profile {profile.name} has no matcher; name another with --profile")
-    return NamedPictures(state_dir(given.get("state")), matcher, name)
-
-
-def _as_json(one: SimilarPicture) -> dict[str, Any]:
-    from dataclasses import asdict
-
-    return asdict(one)
+    return NamedPictures(state_dir(choice.state), matcher, name)

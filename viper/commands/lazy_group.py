@@ -19,7 +19,7 @@ ENTRY_POINTS = "viper.commands"
 
 
 class LazyGroup(click.Group):
-    """Commands by dotted path.
+    """Commands by dotted path, beside those that are added as usual.
 
     Args:
         paths: of each name ``module:attribute`` of its command, and a line of help.
@@ -37,9 +37,12 @@ class LazyGroup(click.Group):
         self._paths, self._below = paths, below
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [*self._paths, *self._installed()]
+        names = [*self._paths, *self._installed()]
+        return sorted([*names, *self.commands]) if self.commands else names
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in self.commands:
+            return self.commands[cmd_name]
         if cmd_name not in self._paths:
             installed = self._installed()
             return installed[cmd_name].load() if cmd_name in installed else None
@@ -48,10 +51,13 @@ class LazyGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        rows = [(name, text) for name, (_, text) in self._paths.items()]
-        rows += [(name, _help_of(point)) for name, point in self._installed().items()]
+        texts = {name: text for name, (_, text) in self._paths.items()}
+        texts |= {name: _help_of(point) for name, point in self._installed().items()}
+        names = self.list_commands(ctx)
+        limit = formatter.width - 6 - max(map(len, names))
+        texts |= {name: one.get_short_help_str(limit) for name, one in self.commands.items()}
         with formatter.section("Commands"):
-            formatter.write_dl(rows)
+            formatter.write_dl([(name, texts[name]) for name in names])
 
     def _installed(self) -> dict[str, EntryPoint]:
         """The commands of installed packages in this group, by name."""

@@ -2,38 +2,47 @@
 
 from __future__ import annotations
 
+import json
 import threading
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import click
 
-from viper.commands.learn_options import (
-    of_the_data,
-    of_the_loop,
-    of_the_set,
-    of_what_is_learned,
+from viper.ace.pool import LearnedExamples
+from viper.commands.learn_options import LearnOptions, learner_of
+from viper.commands.options import (
+    open_profile,
+    options_as,
+    quiet_libraries,
 )
-from viper.commands.learn_parts import Teller, finish, learner_of
-from viper.commands.options import api_option, open_profile, profile_options, quiet_libraries
-from viper.errors import CancelledError, UsageError
-
-if TYPE_CHECKING:
-    from viper.data.sample import Sample
-    from viper.evaluate.evaluation import Evaluation
-    from viper.reasoner import Reasoner
+from viper.commands.terminal import echo_table, status
+from viper.data.registry import data_set
+from viper.data.sample import Sample, Where
+from viper.errors import EXIT_FAILED, EXIT_OK, CancelledError, UsageError
+from viper.evaluate.engines.answering import Answering
+from viper.evaluate.engines.runner import items
+from viper.evaluate.evaluation import Evaluation, default_folder, manifest_of, read_ids
+from viper.evaluate.metrics import metric
+from viper.evaluate.runs.store import RunStore
+from viper.learning.feedback_learning import LEARNED, FeedbackLearning, LearnedRemarks, Unreadable
+from viper.learning.loop import Learning, Standing
+from viper.models.vision.soft_prompts import NoSoftPrompts
+from viper.profiles.document import state_dir
+from viper.reasoner import Reasoner, RunOptions
+from viper.schema import to_json
+from viper.strategies import strategy
+from viper.strategies.examples import NoExamples
+from viper.tuning.learner import Learner
+from viper.tuning.lesson import Journal
+from viper.tuning.trained_files import TrainedFiles
 
 
 @click.command()
 @click.argument("name", metavar="[SET]", required=False)
-@of_the_set
-@of_the_loop
-@of_what_is_learned
-@of_the_data
-@api_option
-@profile_options
-def learn(name: str | None, **given: Any) -> int:
+@options_as(LearnOptions)
+def learn(wanted: LearnOptions, name: str | None) -> int:
     """Answer labelled samples of SET and learn from each: which tool was wrong, what it lacks.
 
     A wrong answer is reflected on; the tool at fault is taught the concept that it does not know,
@@ -55,31 +64,26 @@ def learn(name: str | None, **given: Any) -> int:
     viper learn gqa --root gqa --annotated lvis --annotated-root lvis --pictures photos
     viper learn --from runs/demo --follow
     """
-    if (name is None) == (given["said_of"] is None):
+    if (name is None) == (wanted.said_of is None):
         raise UsageError("expected one of SET and --from RUN: what is there to learn from?")
-    if name is None:
-        return _learn_from_feedback(given["said_of"], given)
-    if given["follow"]:
+    if wanted.said_of is not None:
+        return _learn_from_feedback(wanted.said_of, wanted)
+    assert name is not None
+    if wanted.follow:
         raise UsageError("--follow goes with --from RUN")
-    evaluation = _evaluation(name, given)
-    from viper.commands.progress import status
+    evaluation = _evaluation(name, wanted)
 
     with status("reading samples"):
         samples = evaluation.samples()
-    return _learn(evaluation, samples, given)
+    return _learn(evaluation, samples, wanted)
 
 
-def _evaluation(name: str, given: dict[str, Any]) -> Evaluation:
-    quiet_libraries(given["offline"])
-    from viper.data.registry import data_set
-    from viper.data.sample import Where
-    from viper.evaluate.evaluation import Evaluation, read_ids
-    from viper.reasoner import RunOptions
-    from viper.strategies import strategy
+def _evaluation(name: str, wanted: LearnOptions) -> Evaluation:
+    quiet_libraries(wanted.offline)
 
-    strategy(given["strategy"])
+    strategy(wanted.strategy)
     splits = data_set(name).splits
-    split = given["split"] or ("train" if "train" in splits else None)
+    split = wanted.split or ("train" if "train" in splits else None)
     if split is None and len(splits) > 1:
         raise UsageError(
             f"{name} has no split train; choose one of {', '.join(splits)} with --split, and do "
@@ -87,84 +91,55 @@ def _evaluation(name: str, given: dict[str, Any]) -> Evaluation:
         )
     return Evaluation(
         set_name=name,
-        where=Where(given["root"], split, given["seed"]),
-        limit=given["limit"],
-        ids=read_ids(given["ids"]) if given["ids"] else (),
-        seeds=(given["seed"],),
-        options=RunOptions(strategy=given["strategy"], api=given["api"]),
+        where=Where(wanted.root, split, wanted.seed),
+        limit=wanted.limit,
+        ids=read_ids(wanted.ids) if wanted.ids else (),
+        seeds=(wanted.seed,),
+        options=RunOptions(strategy=wanted.strategy, api=wanted.api),
     )
 
 
-def _learn(evaluation: Evaluation, samples: list[Sample], given: dict[str, Any]) -> int:
-    from dataclasses import replace
-
-    from viper.commands.progress import status
-    from viper.evaluate.engines.answering import Answering
-    from viper.evaluate.engines.runner import items
-    from viper.evaluate.evaluation import manifest_of
-    from viper.evaluate.metrics import metric
-    from viper.evaluate.runs.store import RunStore
-    from viper.learning.loop import Learning
-    from viper.reasoner import Reasoner
-    from viper.schema import to_json
-    from viper.tuning.lesson import Journal
-    from viper.tuning.trained_files import TrainedFiles
-
-    profile = replace(open_profile(given), learned=True)
-    folder = given["out"] or _folder(evaluation)
+def _learn(evaluation: Evaluation, samples: list[Sample], wanted: LearnOptions) -> int:
+    profile = replace(open_profile(wanted), learned=True)
+    folder = wanted.out or _folder(evaluation)
     trained = TrainedFiles(folder / "trained")
     cancel = threading.Event()
     with Reasoner(profile, preload=False) as reasoner:
         with status("loading models"):
-            settings = {name: given[name] for name in _SETTINGS}
+            settings = {name: getattr(wanted, name) for name in _SETTINGS}
             manifest = manifest_of(
                 evaluation, samples, _as_came(reasoner), to_json(profile.document), settings
             )
         of = (evaluation.set_name, evaluation.located().split or "")
-        learner = learner_of(profile, reasoner, of, given, cancel, trained)
+        learner = learner_of(profile, reasoner, of, wanted, cancel, trained)
         judge = metric(evaluation.metric)
         answering = Answering.with_cache(reasoner, judge, evaluation.options, 8)
         todo = items(samples, evaluation.seeds)
         with RunStore.resume(folder, manifest) as store:
             click.echo(f"run: {folder}", err=True)
             journal = Journal(folder)
-            tell = Teller(len(todo))
+            tell = _Teller(len(todo))
             tell.follow(learner)
             learning = Learning(answering, learner, store, journal, tell.standing, trained.forget)
             try:
-                standing = learning.run(todo, cancel, background=given["background"])
+                standing = learning.run(todo, cancel, background=wanted.background)
             except (KeyboardInterrupt, CancelledError):
                 cancel.set()
                 click.echo(f"\nstopped; to go on: the same line with --out {folder}", err=True)
                 raise
-            return finish(standing, journal, folder, given)
+            return _finish(standing, journal, folder, wanted)
 
 
-def _learn_from_feedback(run: Path, given: dict[str, Any]) -> int:
-    from dataclasses import replace
-
-    from viper.commands.progress import status
-    from viper.evaluate.runs.store import RunStore
-    from viper.learning.feedback_learning import (
-        LEARNED,
-        FeedbackLearning,
-        LearnedRemarks,
-        Unreadable,
-    )
-    from viper.profiles.document import state_dir
-    from viper.reasoner import Reasoner, RunOptions
-    from viper.strategies import strategy
-    from viper.tuning.lesson import Journal
-
-    for option in ("out", "ids", "split", "online", "background"):
-        if given[option]:
-            raise UsageError(f"--{option} goes with SET, not with --from RUN")
-    quiet_libraries(given["offline"])
-    strategy(given["strategy"])
+def _learn_from_feedback(run: Path, wanted: LearnOptions) -> int:
+    for name in ("out", "ids", "split", "online", "background"):
+        if getattr(wanted, name):
+            raise UsageError(f"--{name} goes with SET, not with --from RUN")
+    quiet_libraries(wanted.offline)
+    strategy(wanted.strategy)
     with RunStore.read(run) as store:
         manifest = store.manifest
-    profile = replace(open_profile(given), learned=True)
-    cancel, tell = threading.Event(), Teller()
+    profile = replace(open_profile(wanted), learned=True)
+    cancel, tell = threading.Event(), _Teller()
 
     def unreadable(one: Unreadable) -> None:
         click.echo(f"{one.sample_id}: nothing to learn from: {one.why}", err=True)
@@ -172,28 +147,28 @@ def _learn_from_feedback(run: Path, given: dict[str, Any]) -> int:
     with Reasoner(profile, preload=False) as reasoner:
         with status("loading models"):
             of = (manifest.set.name, manifest.set.split or "")
-            learner = learner_of(profile, reasoner, of, given, cancel)
+            learner = learner_of(profile, reasoner, of, wanted, cancel)
         tell.follow(learner)
         learning = FeedbackLearning(
             run,
             reasoner,
-            RunOptions(strategy=given["strategy"], api=given["api"]),
+            RunOptions(strategy=wanted.strategy, api=wanted.api),
             learner,
             LearnedRemarks(state_dir(profile.state) / LEARNED),
-            given["root"],
+            wanted.root,
             tell.standing,
             unreadable,
         )
-        if given["follow"]:
+        if wanted.follow:
             click.echo("waiting for remarks; Ctrl-C ends it", err=True)
         try:
-            learning.run(cancel, follow=given["follow"])
+            learning.run(cancel, follow=wanted.follow)
         except (KeyboardInterrupt, CancelledError):
             cancel.set()
             click.echo("\nstopped; the same line goes on", err=True)
-            if not given["follow"]:
+            if not wanted.follow:
                 raise
-        return finish(learning.standing, Journal(run), run, given)
+        return _finish(learning.standing, Journal(run), run, wanted)
 
 
 _SETTINGS = (
@@ -204,13 +179,6 @@ _SETTINGS = (
 
 def _as_came(reasoner: Reasoner) -> Reasoner:
     """The same reasoner as if nothing had been learned: what a run is told apart by."""
-    from dataclasses import replace
-
-    from viper.ace.pool import LearnedExamples
-    from viper.models.vision.soft_prompts import NoSoftPrompts
-    from viper.reasoner import Reasoner
-    from viper.strategies.examples import NoExamples
-
     parts = reasoner.components
     examples = parts.examples
     bank = examples.bank if isinstance(examples, LearnedExamples) else examples
@@ -220,7 +188,74 @@ def _as_came(reasoner: Reasoner) -> Reasoner:
 
 
 def _folder(evaluation: Evaluation) -> Path:
-    from viper.evaluate.evaluation import default_folder
-
     found = default_folder(evaluation, datetime.now(UTC).strftime("%Y%m%d-%H%M%S"))
     return found.with_name(f"learn-{found.name}")
+
+
+class _Teller:
+    """Says on stderr what is being done and how far it is."""
+
+    def __init__(self, total: int | None = None) -> None:
+        self._total, self._told = total, ""
+
+    def follow(self, learner: Learner) -> None:
+        """Tells what a learner does."""
+        learner.on_step = self.step
+        if learner.updates is not None:
+            learner.updates.on_step = self.step
+
+    def step(self, text: str) -> None:
+        """What is being done now."""
+        if text != self._told and text.startswith(("teaching", "collecting")):
+            click.echo(text, err=True)
+        self._told = text
+
+    def standing(self, standing: Standing) -> None:
+        """How far it is."""
+        of = "" if self._total is None else f"/{self._total}"
+        line = (
+            f"{standing.answered}{of} answered, score "
+            f"{standing.score / max(1, standing.answered):.3f}, {standing.learned} lessons, "
+            f"{standing.updates} updates of tools, {standing.demonstrations} demonstrations"
+        )
+        if line != self._told:
+            click.echo(line, err=True)
+        self._told = line
+
+
+def _finish(standing: Standing, journal: Journal, folder: Path, wanted: LearnOptions) -> int:
+    """Prints what came of it."""
+    count = max(1, standing.answered)
+    lessons = journal.lessons()
+    problems = [one.problem for one in lessons if one.problem] + [
+        f"{update.tool} {update.concept}: {update.problem}"
+        for one in lessons
+        for update in one.updates
+        if update.problem
+    ]
+    made = {
+        "run": str(folder),
+        "samples": standing.answered,
+        "score": standing.score / count,
+        "score_after": standing.score_after / count,
+        "updates": standing.updates,
+        "demonstrations": standing.demonstrations,
+        "learned": standing.concepts,
+        "problems": problems,
+    }
+    if wanted.as_json:
+        click.echo(json.dumps(made, ensure_ascii=False))
+        return EXIT_OK
+    name = "first answers" if wanted.online else "before its lesson"
+    echo_table(
+        ("samples", name, "after its lesson", "updates", "demonstrations"),
+        [(str(standing.answered), f"{made['score']:.3f}", f"{made['score_after']:.3f}",
+          str(standing.updates), str(standing.demonstrations))],
+    )  # fmt: skip
+    if standing.concepts:
+        click.echo("\nlearned: " + ", ".join(
+            f"{what} ({prompts})" for what, prompts in sorted(standing.concepts.items())
+        ))  # fmt: skip
+    for problem in dict.fromkeys(problems):
+        click.echo(f"viper: {problem}", err=True)
+    return EXIT_OK if standing.learned == standing.total else EXIT_FAILED

@@ -1,15 +1,23 @@
-"""Options that several commands share, and how they become a Reasoner."""
+"""Options that several commands share, and how commands receive options as one typed object."""
 
 from __future__ import annotations
 
+import functools
+import inspect
+import math
 import os
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+import shlex
+import tempfile
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import click
+from click.core import ParameterSource
 
-from viper.commands.correction_options import changed_profile
-from viper.commands.option_groups import state_option
+from viper.commands.terminal import status
+from viper.errors import UsageError
 
 if TYPE_CHECKING:
     from viper.profiles.wiring import Profile
@@ -17,42 +25,131 @@ if TYPE_CHECKING:
 
 OFFLINE_VARIABLES = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_DATASETS_OFFLINE")
 
+SEED = click.IntRange(-(2**31), 2**31)
+"""What a store and every generator of random numbers take, whatever is added to it."""
 
-def profile_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """``--profile --sandbox --offline --max-memory --state``."""
-    for option in (
-        state_option,
-        click.option(
-            "--max-memory",
-            "max_memory_gb",
-            type=click.FloatRange(min=0, min_open=True),
-            default=None,
-            metavar="GB",
-            help="Keep at most this much of vision models' weights in memory.",
-        ),
-        click.option(
-            "--offline", is_flag=True, help="Never reach for a model hub; use what is on this disk."
-        ),
-        click.option(
-            "--sandbox",
-            type=click.Choice(["strict", "weak"]),
-            default="strict",
-            show_default=True,
-            help="weak: go on where a protection layer is missing (see viper doctor).",
-        ),
-        click.option(
-            "--profile",
-            default="embedded",
-            show_default=True,
-            metavar="NAME|FILE.toml",
-            help="Which models play which role, thresholds, limits.",
-        ),
-    ):
-        command = option(command)
-    return command
+Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
-def learned_option(by_default: bool = True) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+class OutPath(click.Path):
+    """The type of an option that names a file or a folder to be written, there or not.
+
+    A place where nothing can be written is refused before any work, in one line; nothing is made
+    there yet.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        path = Path(super().convert(value, param, ctx))  # type: ignore[arg-type]
+        option = param.opts[0] if param is not None and param.opts else "the path"
+        whole = path.expanduser().absolute()
+        nearest = whole
+        while not nearest.exists() and nearest != nearest.parent:
+            nearest = nearest.parent
+        try:
+            if nearest == whole and not nearest.is_dir():  # a file, or a device as /dev/stdout
+                if not os.access(nearest, os.W_OK):
+                    raise PermissionError(0, "not writable")
+                return path
+            with tempfile.TemporaryFile(dir=nearest):
+                pass
+        except OSError as error:
+            why = "that is no folder" if nearest.is_file() else error.strerror
+            raise UsageError(
+                f"{option} {path}: nothing can be written in {nearest} ({why}); give another place"
+            ) from None
+        return path
+
+
+def options(*decorators: Decorator) -> Decorator:
+    """One decorator for several options, which ``--help`` lists in the order given."""
+
+    def decorated(command: Callable[..., Any]) -> Callable[..., Any]:
+        for decorator in reversed(decorators):
+            command = decorator(command)
+        return command
+
+    return decorated
+
+
+def option(*spellings: str, **declared: Any) -> Any:
+    """Return a field that declares an option; arguments as of ``click.option``.
+
+    ``--help`` shows a default unless ``show_default`` says otherwise.
+    """
+    default = declared.get("default")
+    declared.setdefault("show_default", default not in (None, ""))
+    return given_by(click.option(*spellings, **declared), default)
+
+
+def given_by(decorator: Decorator, default: Any = None) -> Any:
+    """Return a field that the option of a decorator fills; a mapping where it adds several."""
+    return field(default=default, metadata={"option": decorator})
+
+
+def options_as(kind: type[Any]) -> Decorator:
+    """Give a command the options that a dataclass declares, and pass them to it as one object.
+
+    The object is a positional argument, that of an upper decorator before that of a lower one.
+    ``--help`` lists the options of a class before those of its bases.
+    """
+
+    def decorated(command: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(command)
+        def call(*objects: Any, **given: Any) -> Any:
+            taken = {name: _popped(given, added) for name, added in parameters.items()}
+            return command(*objects, kind(**taken), **given)
+
+        parameters: dict[str, list[str]] = {}
+        for name, decorator in reversed(_declared(kind)):
+            before = len(getattr(call, "__click_params__", ()))
+            decorator(call)
+            parameters[name] = [one.name for one in call.__click_params__[before:]]  # type: ignore[attr-defined]
+        return call
+
+    return decorated
+
+
+def _popped(given: dict[str, Any], names: list[str]) -> Any:
+    """The value of an option, or those of several by name."""
+    if len(names) == 1:
+        return given.pop(names[0])
+    return {name: given.pop(name) for name in names}
+
+
+def _declared(kind: type[Any]) -> list[tuple[str, Decorator]]:
+    """The options of a dataclass, its own first."""
+    known = {one.name: one.metadata["option"] for one in fields(kind) if "option" in one.metadata}
+    names = [name for each in kind.__mro__ for name in inspect.get_annotations(each)]
+    return [(name, known[name]) for name in dict.fromkeys(names) if name in known]
+
+
+root_option: Decorator = click.option(
+    "--root",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Folder of the set's official files.",
+)
+
+state_option: Decorator = click.option(
+    "--state",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Where pools, caches and your own profiles live; else VIPER_HOME, else the data folder.",
+)
+
+api_option: Decorator = click.option(
+    "--api",
+    default=None,
+    metavar="NAME[+FILE.py]",
+    help="abstract, vipergpt, visprog, knowledge, dwim, dwim-ccq, dwim-ekvqa, dwim-gd, "
+    "dwim-vasa, dwim-vcr, dwim-vlcu, a file of your own routines, or several joined by +.",
+)
+
+
+def learned_option(by_default: bool = True) -> Decorator:
     """``--learned``: whether what ``viper learn`` left in the state is used."""
     return click.option(
         "--learned/--no-learned",
@@ -62,15 +159,61 @@ def learned_option(by_default: bool = True) -> Callable[[Callable[..., Any]], Ca
     )
 
 
-def api_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """``--api``: which names programs may call."""
+def seed_option(
+    help_text: str = "Chooses samples, and is the first seed of sampling.",
+) -> Decorator:
+    """``--seed``."""
+    return click.option("--seed", type=SEED, default=0, show_default=True, help=help_text)
+
+
+def workers_option(help_text: str = "Samples on their way at once.") -> Decorator:
+    """``--workers``."""
     return click.option(
-        "--api",
-        default=None,
-        metavar="NAME[+FILE.py]",
-        help="abstract, vipergpt, visprog, knowledge, dwim, dwim-ccq, dwim-ekvqa, dwim-gd, "
-        "dwim-vasa, dwim-vcr, dwim-vlcu, a file of your own routines, or several joined by +.",
-    )(command)
+        "--workers", type=click.IntRange(1, 1024), default=16, show_default=True, help=help_text
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProfileChoice:
+    """Which profile answers, and how: ``--profile --sandbox --offline --max-memory --state``.
+
+    A command that offers more of it declares the field as an option.
+
+    Attributes:
+        api: which names programs may call; None for the profile's.
+        learned: whether what ``viper learn`` left in the state is used.
+        examples_bank: examples to show instead of the profile's.
+        thresholds: where thresholds start, as ``NAME=VALUE``.
+    """
+
+    # fmt: off
+    profile: str = option("--profile", default="embedded", metavar="NAME|FILE.toml",
+        help="Which models play which role, thresholds, limits.")
+    sandbox: Literal["strict", "weak"] = option("--sandbox", type=click.Choice(["strict", "weak"]),
+        default="strict",
+        help="weak: go on where a protection layer is missing (see viper doctor).")
+    offline: bool = option("--offline", is_flag=True, default=False, show_default=False,
+        help="Never reach for a model hub; use what is on this disk.")
+    max_memory_gb: float | None = option("--max-memory", "max_memory_gb", metavar="GB",
+        type=click.FloatRange(min=0, min_open=True),
+        help="Keep at most this much of vision models' weights in memory.")
+    state: Path | None = given_by(state_option)
+    # fmt: on
+    api: str | None = None
+    learned: bool = False
+    examples_bank: str | None = None
+    thresholds: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any] | ProfileChoice) -> ProfileChoice:
+        """Return the choice among other parameters of a command, or its fields in a subclass."""
+        values = vars(given) if isinstance(given, ProfileChoice) else given
+        names = (one.name for one in fields(ProfileChoice))
+        return ProfileChoice(**{name: values[name] for name in names if name in values})
+
+
+profile_options = options(*(decorator for _, decorator in _declared(ProfileChoice)))
+"""The options of :class:`ProfileChoice`, for a command that takes them one by one."""
 
 
 def split_options(values: tuple[str, ...]) -> tuple[str, ...]:
@@ -79,33 +222,51 @@ def split_options(values: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(part for part in parts if part)
 
 
-def open_profile(given: Mapping[str, Any]) -> Profile:
-    """The profile that a command's options name; nothing is loaded yet."""
-    quiet_libraries(given["offline"])
+def open_profile(choice: ProfileChoice | Mapping[str, Any]) -> Profile:
+    """Return the profile that a command's options name; nothing is loaded yet.
+
+    Raises:
+        UsageError: a threshold that is no ``NAME=VALUE``.
+        UnknownNameError: a threshold that the profile does not have; lists those it has.
+    """
+    choice = ProfileChoice.of(choice)
+    quiet_libraries(choice.offline)
     from viper.profiles import load_profile
 
     profile = load_profile(
-        given["profile"],
-        sandbox=given["sandbox"],
-        api=given.get("api"),
-        max_memory_gb=given["max_memory_gb"],
-        state=given.get("state"),
-        learned=given.get("learned", False),
+        choice.profile,
+        sandbox=choice.sandbox,
+        api=choice.api,
+        max_memory_gb=choice.max_memory_gb,
+        state=choice.state,
+        learned=choice.learned,
     )
-    return changed_profile(profile, given)
+    if choice.examples_bank:
+        profile = profile.with_bank(choice.examples_bank)
+    if choice.thresholds:
+        profile = profile.with_thresholds(dict(map(_threshold, choice.thresholds)))
+    return profile
 
 
-def open_reasoner(given: Mapping[str, Any], *, many_queries: bool = False) -> Reasoner:
+def _threshold(text: str) -> tuple[str, float]:
+    name, equals, value = text.partition("=")
+    try:
+        number = float(value)
+    except ValueError:
+        number = math.nan
+    if not equals or not math.isfinite(number):
+        raise UsageError(f"--threshold {text!r}: expected NAME=VALUE, as detector.threshold=0.2")
+    return name.strip(), number
+
+
+def open_reasoner(choice: ProfileChoice, *, many_queries: bool = False) -> Reasoner:
     """The wired Reasoner of a command's options; its models load on first use.
 
     Args:
-        given: what :func:`profile_options` and :func:`api_option` read.
         many_queries: load vision models ahead if the profile says so; for a single query
             those that it does not need would only keep it waiting.
     """
-    profile = open_profile(given)
-    from viper.commands.progress import status
-
+    profile = open_profile(choice)
     with status("starting"):
         from viper.reasoner import Reasoner
 
@@ -124,3 +285,42 @@ def quiet_libraries(offline: bool) -> None:
     if offline:
         for name in OFFLINE_VARIABLES:
             os.environ[name] = "1"
+
+
+def command_line(context: click.Context, leave_out: Collection[str] = ()) -> str:
+    """The running command with the options that were given, quoted for a shell.
+
+    Args:
+        leave_out: names of parameters that do not change what is done.
+    """
+    options: list[str] = []
+    arguments: list[str] = []
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        given = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        if not given or name in leave_out:
+            continue
+        if isinstance(parameter, click.Option):
+            options += _option(parameter, context.params[name])
+        else:
+            arguments += _values(context.params[name])
+    words = [*context.command_path.split(), *options]
+    if any(one.startswith("-") for one in arguments):
+        words.append("--")
+    return shlex.join([*words, *arguments])
+
+
+def _option(option: click.Option, value: Any) -> Iterator[str]:
+    if option.is_flag:
+        yield _longest(option.opts if value else option.secondary_opts or option.opts)
+        return
+    for one in _values(value):
+        yield from (_longest(option.opts), one)
+
+
+def _longest(spellings: list[str]) -> str:
+    return max(spellings, key=len)
+
+
+def _values(value: Any) -> list[str]:
+    return [str(one) for one in value] if isinstance(value, list | tuple) else [str(value)]

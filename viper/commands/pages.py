@@ -4,21 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
+import numpy as np
 
+from viper.api.library import library_for
+from viper.commands.terminal import counter, status
+from viper.data.sample import Sample
 from viper.errors import SandboxHostError, SandboxUnavailableError, UsageError, ViperError
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from viper.data.sample import Sample
-    from viper.evaluate.runs.store import RunStore
-    from viper.models.media import Media
-    from viper.reasoner import Reasoner, RunResult
-    from viper.sandbox.sandbox import Mode
-    from viper.schema import Trace
+from viper.evaluate.reports.page import MOST_SAMPLES, report_page
+from viper.evaluate.runs.samples import samples_of_run
+from viper.evaluate.runs.store import PAGE, RunStore
+from viper.models.media import Media
+from viper.reasoner import Reasoner, RunResult
+from viper.sandbox.sandbox import Mode
+from viper.schema import Trace
+from viper.storage.files import write_file
+from viper.strategies.replay import Replayer
+from viper.tools.abilities import depth_map
+from viper.web.sample_pages import SamplePages
+from viper.web.trace_page import Extras, page_of
+from viper.web.trace_view import DEPTH_TOOL
 
 
 def write_run_page(result: RunResult, reasoner: Reasoner, path: Path, command: str) -> None:
@@ -27,10 +34,6 @@ def write_run_page(result: RunResult, reasoner: Reasoner, path: Path, command: s
     Raises:
         StoreError: the file cannot be written.
     """
-    from viper.commands.progress import status
-    from viper.storage.files import write_file
-    from viper.web.trace_page import Extras, page_of
-
     extras = Extras(command=command, depth=depth_maps(result.trace, result.media, reasoner))
     components = reasoner.components
     with status("writing the page"):
@@ -43,9 +46,6 @@ def write_run_page(result: RunResult, reasoner: Reasoner, path: Path, command: s
 
 def depth_maps(trace: Trace, media: Media, reasoner: Reasoner) -> dict[str, np.ndarray]:
     """The depth of every picture that the trace's programs asked it of; kept from the run."""
-    from viper.tools.abilities import depth_map
-    from viper.web.trace_view import DEPTH_TOOL
-
     session = reasoner.components.hub.session(media)
     asked: dict[str, Any] = {
         call.args[0]["fields"][0]: None
@@ -70,10 +70,6 @@ def write_report_page(
     Raises:
         StoreError: a file cannot be written.
     """
-    from viper.evaluate.reports.page import report_page
-    from viper.evaluate.runs.store import PAGE
-    from viper.storage.files import write_file
-
     path = store.folder / PAGE
     write_file(path, report_page(store, report))
     try:
@@ -88,9 +84,6 @@ def write_report_page(
 
 def samples_of(store: RunStore, root: Path | None) -> dict[str, Sample]:
     """The samples that a run's report lists, as far as they are here; says where they are not."""
-    from viper.evaluate.reports.page import MOST_SAMPLES
-    from viper.evaluate.runs.samples import samples_of_run
-
     ids = [row.sample_id for row in store.worst(MOST_SAMPLES)]
     try:
         return samples_of_run(store, root, ids)
@@ -102,12 +95,6 @@ def samples_of(store: RunStore, root: Path | None) -> dict[str, Sample]:
 def _sample_pages(
     store: RunStore, samples: Mapping[str, Sample], mode: Mode
 ) -> dict[tuple[str, int], str]:
-    from viper.api.library import library_for
-    from viper.commands.progress import counter
-    from viper.evaluate.reports.page import MOST_SAMPLES
-    from viper.strategies.replay import Replayer
-    from viper.web.sample_pages import SamplePages
-
     rows = [row for row in store.worst(MOST_SAMPLES) if row.sample_id in samples]
     links = {}
     with Replayer(library_for(store.manifest.api), mode) as replayer:

@@ -3,31 +3,58 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Literal
 
 import click
 
-from viper.commands.kept_versions import echo_versions, indented, pool_folder, roll_back, shown
-from viper.commands.option_groups import options, state_option
-from viper.commands.pool_start import start
+from viper.ace.bank import read_bank, write_bank
+from viper.ace.pool import FOLDER, LOWEST_SCORE, DemonstrationPool
+from viper.ace.pooled import Pooled, pooled
+from viper.commands.lazy_group import LazyGroup
+from viper.commands.options import option, options_as, state_option
+from viper.commands.terminal import echo_table, indented
 from viper.errors import EXIT_OK, UsageError
-
-if TYPE_CHECKING:
-    from viper.ace.pool import DemonstrationPool
-    from viper.ace.pooled import Pooled
+from viper.evaluate.reports.escape import for_terminal
+from viper.profiles.document import state_dir
+from viper.schema import to_json
+from viper.storage.versioned import Ledger
 
 _QUERY_CHARACTERS = 60
+_COMMANDS = {
+    "start": (
+        "viper.commands.pool_start:start",
+        "Fill the pool with first demonstrations: solved samples of SET, and planted faults.",
+    ),
+}
 
-_which = options(
-    click.option("--part", type=click.Choice(["plan", "program"]), help="Only this part."),
-    click.option("--polarity", type=click.Choice(["correct", "incorrect"]),
-                 help="Only those that worked, or those that did not."),
-    click.option("--task", metavar="TASK", help="Only those of this task."),
-)  # fmt: skip
+
+@dataclass(frozen=True, kw_only=True)
+class Which:
+    """Which demonstrations are meant."""
+
+    # fmt: off
+    part: Literal["plan", "program"] | None = option("--part",
+        type=click.Choice(["plan", "program"]), help="Only this part.")
+    polarity: Literal["correct", "incorrect"] | None = option("--polarity",
+        type=click.Choice(["correct", "incorrect"]),
+        help="Only those that worked, or those that did not.")
+    task: str | None = option("--task", metavar="TASK", help="Only those of this task.")
+    # fmt: on
+
+    def of(self, items: Iterable[Pooled]) -> list[Pooled]:
+        """Return those of the items that are meant."""
+        wanted = {name: value for name, value in vars(self).items() if value}
+        return [
+            one
+            for one in items
+            if all(getattr(one.example, name) == value for name, value in wanted.items())
+        ]
 
 
-@click.group()
+@click.group(cls=LazyGroup, paths=_COMMANDS)
 def pool() -> None:
     """The demonstration pool: plans and programs that are shown before a query.
 
@@ -44,27 +71,24 @@ def pool() -> None:
     """
 
 
-pool.add_command(start)
-
-
 @pool.command()
 @click.argument("ids", nargs=-1, metavar="[ID]...")
-@_which
+@options_as(Which)
 @click.option("--versions", is_flag=True, help="List the versions instead.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON lines.")
 @state_option
-def show(ids: tuple[str, ...], versions: bool, as_json: bool, **given: Any) -> int:
+def show(
+    which: Which, ids: tuple[str, ...], versions: bool, as_json: bool, state: Path | None
+) -> int:
     """Show the demonstrations, or those of these IDs in full.
 
     `outcomes` are tasks solved and not solved with it in a prompt; the score is what they say.
     """
-    from viper.commands.tables import echo_table
-
-    found = _pool(given)
+    found = _pool(state)
     if versions:
         echo_versions(found.ledger)
         return EXIT_OK
-    items = _named(found, ids) if ids else _chosen(found, given)
+    items = _named(found, ids) if ids else which.of(found.items())
     if as_json:
         for one in items:
             click.echo(json.dumps(_record(one), ensure_ascii=False))
@@ -90,11 +114,9 @@ def show(ids: tuple[str, ...], versions: bool, as_json: bool, **given: Any) -> i
 @click.option("--id", "ids", multiple=True, metavar="ID", help="These, whatever their score.")
 @click.option("--dry-run", is_flag=True, help="Say which, and take none out.")
 @state_option
-def prune(below: float | None, ids: tuple[str, ...], dry_run: bool, **given: Any) -> int:
+def prune(below: float | None, ids: tuple[str, ...], dry_run: bool, state: Path | None) -> int:
     """Take out demonstrations that mislead; earlier versions keep them."""  # fmt: skip
-    from viper.ace.pool import LOWEST_SCORE
-
-    found = _pool(given)
+    found = _pool(state)
     if ids:
         gone = _named(found, ids)
     else:
@@ -111,17 +133,15 @@ def prune(below: float | None, ids: tuple[str, ...], dry_run: bool, **given: Any
 
 @pool.command()
 @click.argument("out", type=click.Path(path_type=Path, dir_okay=False))
-@_which
+@options_as(Which)
 @click.option("--validated", is_flag=True, help="Only those that were validated.")
 @state_option
-def export(out: Path, validated: bool, **given: Any) -> int:
+def export(which: Which, out: Path, validated: bool, state: Path | None) -> int:
     """Write the demonstrations to OUT, JSON lines as a bank of examples has them.
 
     A bank shows those that are correct programs; scores and outcomes stay in the pool.
     """
-    from viper.ace.bank import write_bank
-
-    items = [one for one in _chosen(_pool(given), given) if one.validated or not validated]
+    items = [one for one in which.of(_pool(state).items()) if one.validated or not validated]
     if not items:
         raise UsageError("no such demonstrations, so nothing was written; see: viper pool show")
     write_bank(out, [one.example for one in items])
@@ -132,18 +152,13 @@ def export(out: Path, validated: bool, **given: Any) -> int:
 @pool.command()
 @click.argument("bank", type=click.Path(path_type=Path, dir_okay=False))
 @state_option
-def add(bank: Path, **given: Any) -> int:
+def add(bank: Path, state: Path | None) -> int:
     """Take in the demonstrations of BANK, as viper pool export wrote them.
 
     An example without a part, as viper ace mine makes it, is taken as one of programs.
     """
-    from dataclasses import replace
-
-    from viper.ace.bank import read_bank
-    from viper.ace.pooled import pooled
-
     examples = (one if one.part else replace(one, part="program") for one in read_bank(bank).items)
-    found = _pool(given)
+    found = _pool(state)
     before = len(found.items())
     given_ids = found.add([pooled(one) for one in examples], f"added from {bank.name}")
     new = len(found.items()) - before
@@ -154,25 +169,14 @@ def add(bank: Path, **given: Any) -> int:
 @pool.command()
 @click.argument("version", type=click.IntRange(0))
 @state_option
-def rollback(version: int, **given: Any) -> int:
+def rollback(version: int, state: Path | None) -> int:
     """Make the pool as it was in VERSION; what came since stays in its own versions."""
-    roll_back(_pool(given).ledger, version)
+    roll_back(_pool(state).ledger, version)
     return EXIT_OK
 
 
-def _pool(given: dict[str, Any]) -> DemonstrationPool:
-    from viper.ace.pool import FOLDER, DemonstrationPool
-
-    return DemonstrationPool(pool_folder(given["state"], FOLDER))
-
-
-def _chosen(found: DemonstrationPool, given: dict[str, Any]) -> list[Pooled]:
-    wanted = {name: given[name] for name in ("part", "polarity", "task") if given[name]}
-    return [
-        one
-        for one in found.items()
-        if all(getattr(one.example, name) == value for name, value in wanted.items())
-    ]
+def _pool(state: Path | None) -> DemonstrationPool:
+    return DemonstrationPool(state_dir(state) / FOLDER)
 
 
 def _named(found: DemonstrationPool, ids: tuple[str, ...]) -> list[Pooled]:
@@ -188,25 +192,23 @@ def _line(one: Pooled) -> tuple[str, ...]:
     outcomes = f"{one.helped}:{one.misled}"
     validated = "yes" if one.validated else "no"
     kinds = (example.part, example.polarity, f"{one.score:.2f}", outcomes, validated)
-    return (one.id, *kinds, example.task, shown(example.query, _QUERY_CHARACTERS))
+    return (one.id, *kinds, example.task, for_terminal(example.query, _QUERY_CHARACTERS))
 
 
-def _record(one: Pooled) -> dict[str, Any]:
-    from viper.schema import to_json
-
+def _record(one: Pooled) -> dict[str, object]:
     return {"id": one.id, "score": round(one.score, 4), **to_json(one)}
 
 
 def _in_full(one: Pooled) -> str:
     example = one.example
     lines = [
-        f"{one.id}: {example.polarity} {example.part}, {example.task}, {shown(example.api)}, "
-        f"score {one.score:.2f}, solved {one.helped}, not solved {one.misled}",
-        f"validated on: {shown(one.validated_on) or 'nothing'}",
-        f"query: {shown(example.query)}",
+        f"{one.id}: {example.polarity} {example.part}, {example.task}, {for_terminal(example.api)}"
+        f", score {one.score:.2f}, solved {one.helped}, not solved {one.misled}",
+        f"validated on: {for_terminal(one.validated_on) or 'nothing'}",
+        f"query: {for_terminal(example.query)}",
     ]
     if example.options:
-        lines.append(f"options: {shown('; '.join(example.options))}")
+        lines.append(f"options: {for_terminal('; '.join(example.options))}")
     for name in ("plan", "program", "critique"):
         text = getattr(example, name)
         if text:
@@ -214,3 +216,22 @@ def _in_full(one: Pooled) -> str:
     if one.fault is not None and isinstance(one.fault.desired, str):
         lines += [f"the {one.fault.location} should be:", *indented(one.fault.desired)]
     return "\n".join(lines) + "\n"
+
+
+def echo_versions(ledger: Ledger) -> None:
+    """The versions that can be rolled back to, the newest last."""
+    rows = [(str(one.number), one.made, for_terminal(one.note)) for one in ledger.versions()]
+    if not rows:
+        click.echo(f"{ledger.folder}: nothing was kept yet", err=True)
+        return
+    echo_table(("version", "made", "by"), rows)
+
+
+def roll_back(ledger: Ledger, version: int) -> None:
+    """Goes back to a version, and says what is the newest one now."""
+    before = ledger.version
+    now = ledger.roll_back(version)
+    if now == before:
+        click.echo(f"version {now} is like version {version} already")
+    else:
+        click.echo(f"version {now} is like version {version}; version {before} is still there")

@@ -6,54 +6,49 @@ import hashlib
 from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Literal
 
 import click
 
-from viper.commands.kept_versions import pool_folder
-from viper.commands.option_groups import options, root_option, seed_option
-from viper.commands.options import api_option, open_profile, profile_options, quiet_libraries
-from viper.commands.out_path import OutPath
-from viper.errors import EXIT_FAILED, EXIT_OK, UsageError
-
-if TYPE_CHECKING:
-    from viper.evaluate.answered import Drawn
-    from viper.evaluate.row import Row
-    from viper.learning.first_demonstrations import First, Solved
-    from viper.profiles.wiring import Profile
-    from viper.reasoner import RunOptions
-    from viper.strategies.base import Components
-
-_of_the_samples = options(
+from viper.ace.pool import FOLDER, DemonstrationPool
+from viper.commands.options import (
+    OutPath,
+    ProfileChoice,
+    api_option,
+    given_by,
+    open_profile,
+    option,
+    options_as,
+    quiet_libraries,
     root_option,
-    click.option("--split", metavar="NAME", help="By default train."),
-    click.option("--samples", type=click.IntRange(1, 10_000), default=24, show_default=True,
-                 help="Labelled samples tried, kinds of query in turn; of the embedded world, of "
-                      "each family."),
-    click.option("--ids", metavar="FILE|ID,ID", help="These samples instead; a file names one "
-                 "a line."),
-    seed_option("Chooses samples and faults, and is the seed of sampling."),
-)  # fmt: skip
-
-_of_the_pool = options(
-    click.option("--correct", type=click.IntRange(1, 1_000), default=8, show_default=True,
-                 help="For each task: samples that were answered right. Each leaves its plan and "
-                      "its program."),
-    click.option("--incorrect", type=click.IntRange(0, 1_000), default=8, show_default=True,
-                 help="For each task: faults planted into what was right, in plans and in programs "
-                      "by turns."),
-    click.option("--strategy", type=click.Choice(["plan", "program"]),
-                 help="program: no plans. By default plan, where the profile has a model that "
-                      "plans."),
-)  # fmt: skip
-
-_of_the_work = options(
-    click.option("--budget", type=click.IntRange(1), metavar="N",
-                 help="Ask language models N times at most, all sessions together."),
-    click.option("--work", type=OutPath(), metavar="DIR",
-                 help="Where the answers are kept meanwhile; by default a folder of its own under "
-                      "the state."),
-)  # fmt: skip
+    seed_option,
+)
+from viper.commands.terminal import counter, evaluation_progress, status
+from viper.data.sample import Where
+from viper.errors import EXIT_FAILED, EXIT_OK, UsageError
+from viper.evaluate.answered import Drawn, answered
+from viper.evaluate.engines.runner import Budget, bound_arenas
+from viper.evaluate.evaluation import read_ids
+from viper.evaluate.metrics import metric
+from viper.evaluate.row import Row
+from viper.evaluate.runs.store import RunStore
+from viper.learning.first_demonstrations import (
+    First,
+    Solved,
+    Wish,
+    first_demonstrations,
+    solved_samples,
+)
+from viper.learning.mining import Shots, Source, zero_shot
+from viper.learning.tryout import Tryout
+from viper.profiles.document import state_dir
+from viper.profiles.wiring import Profile
+from viper.reasoner import RunOptions
+from viper.schema import to_json
+from viper.strategies.base import Components
+from viper.strategies.plan import planner_of
+from viper.strategies.writing import REDRAWS
+from viper.tuning.plan_edits import COMMON_FAMILIES
 
 
 @dataclass(frozen=True)
@@ -63,7 +58,7 @@ class _Plan:
     drawn: Drawn
     profile: Profile
     work: Path
-    given: dict[str, Any]
+    wanted: Start
 
     @property
     def run(self) -> Path:
@@ -71,14 +66,41 @@ class _Plan:
         return self.work / "mined"
 
 
+@dataclass(frozen=True, kw_only=True)
+class Start(ProfileChoice):
+    """The set and the options of ``viper pool start``."""
+
+    # fmt: off
+    set_name: str = given_by(click.argument("set_name", metavar="SET"))
+    root: Path | None = given_by(root_option)
+    split: str | None = option("--split", metavar="NAME", help="By default train.")
+    samples: int = option("--samples", type=click.IntRange(1, 10_000), default=24,
+        help="Labelled samples tried, kinds of query in turn; of the embedded world, of each "
+             "family.")
+    ids: str | None = option("--ids", metavar="FILE|ID,ID",
+        help="These samples instead; a file names one a line.")
+    seed: int = given_by(seed_option("Chooses samples and faults, and is the seed of sampling."))
+    correct: int = option("--correct", type=click.IntRange(1, 1_000), default=8,
+        help="For each task: samples that were answered right. Each leaves its plan and its "
+             "program.")
+    incorrect: int = option("--incorrect", type=click.IntRange(0, 1_000), default=8,
+        help="For each task: faults planted into what was right, in plans and in programs by "
+             "turns.")
+    strategy: Literal["plan", "program"] | None = option("--strategy",
+        type=click.Choice(["plan", "program"]),
+        help="program: no plans. By default plan, where the profile has a model that plans.")
+    budget: int | None = option("--budget", type=click.IntRange(1), metavar="N",
+        help="Ask language models N times at most, all sessions together.")
+    work: Path | None = option("--work", type=OutPath(), metavar="DIR",
+        help="Where the answers are kept meanwhile; by default a folder of its own under the "
+             "state.")
+    api: str | None = given_by(api_option)
+    # fmt: on
+
+
 @click.command()
-@click.argument("set_name", metavar="SET")
-@_of_the_samples
-@_of_the_pool
-@_of_the_work
-@api_option
-@profile_options
-def start(set_name: str, **given: Any) -> int:
+@options_as(Start)
+def start(wanted: Start) -> int:
     """Fill the pool with first demonstrations: solved samples of SET, and planted faults.
 
     Nobody writes them. The profile's models answer labelled samples without any demonstration; what
@@ -95,12 +117,10 @@ def start(set_name: str, **given: Any) -> int:
     viper pool start world --split train:question --correct 4 --incorrect 4
     viper pool start questions.csv --strategy program --budget 200
     """
-    from viper.ace.pool import FOLDER, DemonstrationPool
-
-    quiet_libraries(given["offline"])
-    if given["budget"] is not None and given["budget"] < 2:
+    quiet_libraries(wanted.offline)
+    if wanted.budget is not None and wanted.budget < 2:
         raise UsageError("--budget 1: a sample that is answered right is asked about again; give 2")
-    found = _found({**given, "set_name": set_name})
+    found = _found(wanted)
     if not any(one.correct for one in found):
         click.echo(
             "viper: nothing that was right is right when it is shown, so the pool stays as it was; "
@@ -108,40 +128,33 @@ def start(set_name: str, **given: Any) -> int:
             err=True,
         )
         return EXIT_FAILED
-    pool = DemonstrationPool(pool_folder(given["state"], FOLDER))
+    pool = DemonstrationPool(state_dir(wanted.state) / FOLDER)
     before = len(pool.items())
     kept = [one for first in found for one in (*first.correct, *first.incorrect)]
-    pool.add(kept, f"first demonstrations of {set_name}")
+    pool.add(kept, f"first demonstrations of {wanted.set_name}")
     for first in found:
-        _tell(first, given)
+        _tell(first, wanted)
     new = len(pool.items()) - before
     click.echo(f"{pool.ledger.folder}: {new} new demonstrations, version {pool.ledger.version}")
     return EXIT_OK
 
 
-def _found(given: dict[str, Any]) -> list[First]:
+def _found(wanted: Start) -> list[First]:
     """Answers, tries and plants; gives what is to be kept."""
-    from viper.commands.progress import counter
-    from viper.evaluate.engines.runner import bound_arenas
-    from viper.evaluate.metrics import metric
-    from viper.learning.first_demonstrations import Wish, first_demonstrations
-    from viper.learning.tryout import Tryout
-    from viper.tuning.plan_edits import COMMON_FAMILIES
-
     bound_arenas()
-    profile = open_profile(given).without_examples()
+    profile = open_profile(wanted).without_examples()
     components = profile.components()
     try:
-        plan = _plan(given, profile, components)
+        plan = _plan(wanted, profile, components)
         rows, solved = _mined(plan, components)
         families = components.hub.settings.attribute_families or COMMON_FAMILIES
-        wish = Wish(given["correct"], given["incorrect"], given["seed"], families)
+        wish = Wish(wanted.correct, wanted.incorrect, wanted.seed, families)
         tryout = Tryout(
             components,
             metric(plan.drawn.evaluation.metric),
-            plan.drawn.evaluation.options.changed(seed=given["seed"]),
+            plan.drawn.evaluation.options.changed(seed=wanted.seed),
             plan.work / "tried.jsonl",
-            given["budget"],
+            wanted.budget,
             sum(row.usage.llm_calls for row in rows),
         )
         tasks = {one.example.task for one in solved}
@@ -154,33 +167,29 @@ def _found(given: dict[str, Any]) -> list[First]:
         components.close()
     if len(rows) < len(plan.drawn.samples) or any(one.stopped for one in found):
         click.echo(
-            f"viper: the budget of {given['budget']} requests ended it; to go on: the same line "
+            f"viper: the budget of {wanted.budget} requests ended it; to go on: the same line "
             "with a larger --budget",
             err=True,
         )
     return found
 
 
-def _plan(given: dict[str, Any], profile: Profile, components: Components) -> _Plan:
-    from viper.commands.progress import status
-    from viper.data.sample import Where
-    from viper.evaluate.answered import Drawn
-    from viper.evaluate.evaluation import read_ids
-    from viper.learning.mining import Shots
-
-    ids = read_ids(given["ids"]) if given["ids"] else ()
-    where = Where(given["root"], given["split"], given["seed"])
-    shots = Shots(given["set_name"], where, given["samples"], ids, spread=not ids)
-    options = _options(given, components)
+def _plan(wanted: Start, profile: Profile, components: Components) -> _Plan:
+    ids = read_ids(wanted.ids) if wanted.ids else ()
+    where = Where(wanted.root, wanted.split, wanted.seed)
+    shots = Shots(wanted.set_name, where, wanted.samples, ids, spread=not ids)
+    options = _options(wanted, components)
     with status("reading samples"):
         evaluation = replace(shots.evaluation(), options=options)
         drawn = Drawn(evaluation, shots.samples())
-    folder = given["work"] or pool_folder(given["state"], "demonstrations.start")
-    name = [given["set_name"], evaluation.where.split or "", components.settings.api]
-    name += [profile.name, options.strategy, _short(ids) or given["samples"], given["seed"]]
+    folder = wanted.work or state_dir(wanted.state) / "demonstrations.start"
+    name = (
+        *(wanted.set_name, evaluation.where.split or "", components.settings.api),
+        *(profile.name, options.strategy, _short(ids) or wanted.samples, wanted.seed),
+    )
     readable = "-".join(str(one) for one in name).replace("/", "-")
     kept = "".join(letter if letter.isalnum() or letter in "-_.+" else "-" for letter in readable)
-    return _Plan(drawn, profile, folder / kept[-150:].lstrip(".-"), given)
+    return _Plan(drawn, profile, folder / kept[-150:].lstrip(".-"), wanted)
 
 
 def _short(ids: tuple[str, ...]) -> str:
@@ -188,12 +197,9 @@ def _short(ids: tuple[str, ...]) -> str:
     return hashlib.sha256(repr(ids).encode()).hexdigest()[:8] if ids else ""
 
 
-def _options(given: dict[str, Any], components: Components) -> RunOptions:
+def _options(wanted: Start, components: Components) -> RunOptions:
     """One program a sample, nothing shown, nothing corrected; with a plan, if somebody can plan."""
-    from viper.learning.mining import zero_shot
-    from viper.strategies.plan import planner_of
-
-    strategy = given["strategy"]
+    strategy = wanted.strategy
     if strategy != "program":
         try:
             planner_of(components, components.settings)
@@ -210,23 +216,14 @@ def _options(given: dict[str, Any], components: Components) -> RunOptions:
 
 def _mined(plan: _Plan, components: Components) -> tuple[list[Row], list[Solved]]:
     """Answers what the run's folder lacks."""
-    from viper.commands.eval_progress import shown
-    from viper.evaluate.answered import answered
-    from viper.evaluate.engines.runner import Budget
-    from viper.evaluate.runs.store import RunStore
-    from viper.learning.first_demonstrations import solved_samples
-    from viper.learning.mining import Source
-    from viper.schema import to_json
-    from viper.strategies.writing import REDRAWS
-
-    drawn, budget = plan.drawn, plan.given["budget"]
+    drawn, budget = plan.drawn, plan.wanted.budget
     each = 2 + REDRAWS if drawn.evaluation.options.strategy == "plan" else 1
     document = to_json(plan.profile.document)
     done = 0
     if (plan.run / "run.json").exists():
         with RunStore.read(plan.run) as store:
             done = len(store.done())
-    with shown(len(drawn.samples), done) as progress:
+    with evaluation_progress(len(drawn.samples), done) as progress:
         rows = answered(components, drawn, plan.run, document, progress, Budget(None, budget, each))
     source = Source(
         drawn.evaluation,
@@ -240,18 +237,18 @@ def _mined(plan: _Plan, components: Components) -> tuple[list[Row], list[Solved]
     return rows, solved
 
 
-def _tell(first: First, given: dict[str, Any]) -> None:
+def _tell(first: First, wanted: Start) -> None:
     """How many there are of each part; what is missing goes to stderr."""
     told, lacking = [], []
-    for name, count, its in (
-        ("correct", first.samples, first.correct),
-        ("incorrect", len(first.incorrect), first.incorrect),
+    for name, count, most, its in (
+        ("correct", first.samples, wanted.correct, first.correct),
+        ("incorrect", len(first.incorrect), wanted.incorrect, first.incorrect),
     ):
         parts = Counter(one.example.part for one in its)
         shown = ", ".join(f"{parts[part]} {part}s" for part in sorted(parts))
         told.append(f"{count} {name} ({shown or 'none'})")
-        if count < given[name]:
-            lacking.append(f"{count} of {given[name]} {name}")
+        if count < most:
+            lacking.append(f"{count} of {most} {name}")
     click.echo(f"{first.task}: {'; '.join(told)}")
     if lacking and not first.stopped:
         click.echo(f"{first.task}: {', '.join(lacking)}; more --samples may give more", err=True)

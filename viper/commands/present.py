@@ -1,13 +1,87 @@
-"""A run as a person reads it in a terminal."""
+"""How ``viper run`` and ``viper exec`` answer, and what a run prints."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-from viper.commands.kept_versions import indented, shown
-from viper.reasoner import RunResult
+import click
+
+from viper.commands.options import ProfileChoice, open_profile
+from viper.commands.profile import echo_weights
+from viper.commands.terminal import indented, status
+from viper.draw import save_answer
+from viper.errors import EXIT_FAILED, EXIT_OK
+from viper.evaluate.reports.escape import for_terminal
+from viper.models.llm.scripted import ScriptedLLM
+from viper.models.media import Media
+from viper.reasoner import Reasoner, RunOptions, RunResult
+from viper.record import result_record
 from viper.schema import Answer, Failure, ToolCall, Trial, Turn
+from viper.strategies import STRATEGIES
+
+
+def tell_cost(
+    choice: ProfileChoice, media: Media, query: str, options: RunOptions, writes_programs: bool
+) -> int:
+    """Print what the run would cost; load no weights."""
+    profile = open_profile(choice)
+    states = echo_weights(profile, choice.offline)
+    sizes = [state.size_bytes for state in states if state.size_bytes]
+    click.echo(f"weights on this disk: {sum(sizes) / 1e6:,.0f} MB; each loads when first needed")
+    exit_code = EXIT_FAILED if any(state.problem for state in states) else EXIT_OK
+    if not writes_programs:
+        click.echo(f"strategy {options.strategy}: {STRATEGIES[options.strategy].summary}")
+        return exit_code
+    # Router and examples count tokens with the model itself, which would load it.
+    parts = profile.components()
+    parts = parts.with_models(**{role: ScriptedLLM() for role in parts.models})
+    parts = replace(parts, settings=replace(parts.settings, api_budget=0))
+    with Reasoner(parts, preload=False) as reasoner:
+        prompt = reasoner.prompt(media, query, options)
+        settings = options.settings(parts.settings)
+    written = "plans and as many programs" if options.strategy == "plan" else "programs"
+    fewest, most = (settings.votes + 1) // 2, settings.trials * settings.votes
+    click.echo(
+        f"language model: {fewest} to {most} {written}, a prompt of {len(prompt):,} characters "
+        f"(roughly {len(prompt) // 4:,} tokens), at most {settings.max_tokens} tokens each"
+    )
+    most = profile.document.limits.calls
+    click.echo(f"vision models: as many calls as the program makes, at most {most}")
+    return exit_code
+
+
+def answer(reasoner: Reasoner, media: Media, query: str, options: RunOptions) -> RunResult:
+    """Answer a query, and tell each failed trial on stderr."""
+
+    def report(trial: Trial) -> None:
+        if not trial.ok:
+            click.echo(f"trial {trial.index + 1}: {failure_line(trial.failure)}", err=True)
+
+    with status("answering"):
+        return reasoner.run(media, query, options, on_trial=report)
+
+
+def print_result(
+    result: RunResult, save: Path | None, *, as_json: bool, program_only: bool = False
+) -> int:
+    """Print the result as asked, draw it where asked, and return the exit code."""
+    images = []
+    if save is not None:
+        save_answer(result, save)
+        images = [str(save)]
+    if as_json:
+        click.echo(json.dumps(result_record(result.trace, images), ensure_ascii=False))
+    elif program_only:
+        click.echo(result.program or "")
+    else:
+        for line in details(result):
+            click.echo(line, err=True)
+        click.echo(answer_line(result))
+    return EXIT_OK if result.answer is not None else EXIT_FAILED
 
 
 def answer_line(result: RunResult) -> str:
@@ -65,7 +139,7 @@ def details(result: RunResult) -> Iterator[str]:
         yield from (f"    {line}" for line in result.program.splitlines())
     if result.trace.path:
         yield "steps:"
-        yield from (f"    {shown(step_line(step))}" for step in result.trace.path)
+        yield from (f"    {for_terminal(step_line(step))}" for step in result.trace.path)
     if result.trace.turns:
         yield "turns:"
         yield from (f"    {line}" for turn in result.trace.turns for line in turn_lines(turn))

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
+import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from viper.commands.option_groups import state_option
-from viper.commands.out_path import OutPath
-from viper.errors import EXIT_FAILED, EXIT_OK, UsageError
-
-if TYPE_CHECKING:
-    from viper.profiles.inventory import ModelState
+from viper.commands.options import OutPath, state_option
+from viper.commands.terminal import echo_table
+from viper.errors import EXIT_FAILED, EXIT_OK, UsageError, ViperError
+from viper.profiles import Profile, known_profiles, load_profile, read_profile
+from viper.profiles.document import state_dir
+from viper.profiles.edit import with_values
+from viper.profiles.inventory import ModelState, inventory, readiness
+from viper.schema import to_json
 
 
 @click.group()
@@ -27,11 +32,6 @@ def profile() -> None:
 @state_option
 def list_profiles(state: Path | None) -> int:
     """List the shipped profiles and your own, and whether they can run here."""
-    from viper.commands.tables import echo_table
-    from viper.errors import ViperError
-    from viper.profiles import known_profiles, load_profile
-    from viper.profiles.inventory import readiness
-
     rows = []
     for name in known_profiles(state):
         try:
@@ -49,13 +49,6 @@ def list_profiles(state: Path | None) -> int:
 @state_option
 def show(name: str, as_json: bool, state: Path | None) -> int:
     """Show the models, thresholds and settings of a profile (a name or a FILE.toml)."""
-    import dataclasses
-    import json
-
-    from viper.profiles import load_profile
-    from viper.profiles.inventory import inventory
-    from viper.schema import to_json
-
     loaded = load_profile(name, state=state)
     document = loaded.document
     states = list(inventory(loaded))
@@ -90,9 +83,6 @@ def show(name: str, as_json: bool, state: Path | None) -> int:
 @state_option
 def check(name: str, offline: bool, state: Path | None) -> int:
     """Check a profile without loading weights; exits with 1 where it cannot run here."""
-    from viper.profiles import load_profile
-    from viper.profiles.inventory import inventory
-
     loaded = load_profile(name, state=state)
     states = list(inventory(loaded, offline))
     _echo_models(states)
@@ -116,11 +106,6 @@ def new(name: str, base: str, out: Path | None, state: Path | None) -> int:
     Paths relative to the other profile's folder are written whole. Without --out it goes where
     profiles are looked up by name.
     """
-    import re
-
-    from viper.profiles.document import known_profiles, read_profile, state_dir
-    from viper.profiles.edit import with_values
-
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
         raise UsageError(f"{name!r} is no name for a profile; use letters, digits, - and _")
     source = read_profile(base, state).path
@@ -135,16 +120,24 @@ def new(name: str, base: str, out: Path | None, state: Path | None) -> int:
 
 
 def _echo_models(states: list[ModelState]) -> None:
-    from viper.commands.tables import echo_table
-
     rows = [
-        (state.role, state.backend, state.model or "-", place_of(state), _options(state.options))
+        (state.role, state.backend, state.model or "-", _place_of(state), _options(state.options))
         for state in states
     ]
     echo_table(("role", "backend", "model", "weights", "options"), rows)
 
 
-def place_of(state: ModelState) -> str:
+def echo_weights(profile: Profile, offline: bool) -> list[ModelState]:
+    """Print where the weights of a profile's models are, and return what is known of them."""
+    states = list(inventory(profile, offline))
+    echo_table(
+        ("role", "backend", "model", "weights"),
+        [(s.role, s.backend, s.model or "-", s.problem or _place_of(s)) for s in states],
+    )
+    return states
+
+
+def _place_of(state: ModelState) -> str:
     """Where a model's weights are and how large they are, in words."""
     size = "" if state.size_bytes is None else f", {state.size_bytes / 1e6:,.0f} MB"
     return {

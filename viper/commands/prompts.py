@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import click
 
-from viper.commands.kept_versions import echo_versions, pool_folder, roll_back, shown
-from viper.commands.option_groups import state_option
+from viper.commands.options import state_option
+from viper.commands.pool import echo_versions, roll_back
+from viper.commands.terminal import echo_table
 from viper.errors import EXIT_OK, UsageError
-
-if TYPE_CHECKING:
-    from viper.tuning.kept_prompts import KeptPrompt
-    from viper.tuning.prompt_pool import PromptPool
+from viper.evaluate.reports.escape import for_terminal
+from viper.profiles.document import state_dir
+from viper.schema import to_json
+from viper.tuning.kept_prompts import KeptPrompt
+from viper.tuning.prompt_pool import FOLDER, PromptPool
 
 
 @click.group()
@@ -36,11 +39,9 @@ def prompts() -> None:
 @click.option("--versions", is_flag=True, help="List the versions instead.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON lines.")
 @state_option
-def list_prompts(versions: bool, as_json: bool, **given: Any) -> int:
+def list_prompts(versions: bool, as_json: bool, state: Path | None) -> int:
     """List the tools and concepts that something was learned for."""
-    from viper.commands.tables import echo_table
-
-    found = _pool(given)
+    found = _pool(state)
     if versions:
         echo_versions(found.ledger)
         return EXIT_OK
@@ -66,11 +67,9 @@ def list_prompts(versions: bool, as_json: bool, **given: Any) -> int:
 @click.argument("concept", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON lines.")
 @state_option
-def show(tool: str, concept: str | None, as_json: bool, **given: Any) -> int:
+def show(tool: str, concept: str | None, as_json: bool, state: Path | None) -> int:
     """Show the evidence of TOOL's prompts, or of those for CONCEPT."""
-    from viper.schema import to_json
-
-    for one in _there(_pool(given), tool, concept):
+    for one in _there(_pool(state), tool, concept):
         click.echo(json.dumps(to_json(one), ensure_ascii=False) if as_json else _in_full(one))
     return EXIT_OK
 
@@ -82,12 +81,12 @@ def show(tool: str, concept: str | None, as_json: bool, **given: Any) -> int:
 @click.option("--all", "everything", is_flag=True, help="All of TOOL's, whatever their concept.")
 @state_option
 def remove(
-    tool: str, concept: str | None, ids: tuple[str, ...], everything: bool, **given: Any
+    tool: str, concept: str | None, ids: tuple[str, ...], everything: bool, state: Path | None
 ) -> int:
     """Let TOOL forget CONCEPT, some prompts, or all; earlier versions keep them."""
     if concept is None and not ids and not everything:
         raise UsageError(f"which of {tool}'s prompts? give a concept, --id ID, or --all")
-    found = _pool(given)
+    found = _pool(state)
     known = {one.id for one in _there(found, tool, concept)}
     missing = [one for one in ids if one not in known]
     if missing:
@@ -100,16 +99,14 @@ def remove(
 @prompts.command()
 @click.argument("version", type=click.IntRange(0))
 @state_option
-def rollback(version: int, **given: Any) -> int:
+def rollback(version: int, state: Path | None) -> int:
     """Make the pool as it was in VERSION; what was learned since stays in its own versions."""
-    roll_back(_pool(given).ledger, version)
+    roll_back(_pool(state).ledger, version)
     return EXIT_OK
 
 
-def _pool(given: dict[str, Any]) -> PromptPool:
-    from viper.tuning.prompt_pool import FOLDER, PromptPool
-
-    return PromptPool(pool_folder(given["state"], FOLDER))
+def _pool(state: Path | None) -> PromptPool:
+    return PromptPool(state_dir(state) / FOLDER)
 
 
 def _there(found: PromptPool, tool: str, concept: str | None) -> list[KeptPrompt]:
@@ -117,7 +114,9 @@ def _there(found: PromptPool, tool: str, concept: str | None) -> list[KeptPrompt
     if not kept:
         about = tool if concept is None else f"{tool} and {concept!r}"
         known = ", ".join(sorted({f"{one.tool} {one.concept}".strip() for one in found.kept()}))
-        raise UsageError(f"nothing was learned for {about}; known: {shown(known) or 'nothing'}")
+        raise UsageError(
+            f"nothing was learned for {about}; known: {for_terminal(known) or 'nothing'}"
+        )
     return kept
 
 
@@ -143,8 +142,8 @@ def _mean(values: Sequence[float | None]) -> float | None:
 def _cells(row: dict[str, Any]) -> list[str]:
     figures = [_figure(row[name]) for name in ("before", "after")]
     counts = [str(row["prompts"]), str(row["version"])]
-    return [row["tool"], shown(row["concept"]) or "-", *counts, *figures,
-            shown(", ".join(row["models"]))]  # fmt: skip
+    return [row["tool"], for_terminal(row["concept"]) or "-", *counts, *figures,
+            for_terminal(", ".join(row["models"]))]  # fmt: skip
 
 
 def _figure(value: float | None) -> str:
@@ -155,15 +154,16 @@ def _in_full(one: KeptPrompt) -> str:
     evidence = one.evidence
     before, after = map(_figure, (evidence.before, evidence.after))
     lines = [
-        f"{one.id}: {one.tool} {shown(one.concept)}".rstrip() + f", since version {one.born}",
+        f"{one.id}: {one.tool} {for_terminal(one.concept)}".rstrip()
+        + f", since version {one.born}",
         f"  prompt {one.shape[0]} x {one.shape[1]}, feature {one.feature_size}, "
-        f"for {shown(evidence.model_id)}",
-        f"  trained on {shown(', '.join(evidence.trained_on)) or 'nothing'} "
-        f"({shown(evidence.manner) or 'unknown manner'}, {evidence.steps} steps, "
+        f"for {for_terminal(evidence.model_id)}",
+        f"  trained on {for_terminal(', '.join(evidence.trained_on)) or 'nothing'} "
+        f"({for_terminal(evidence.manner) or 'unknown manner'}, {evidence.steps} steps, "
         f"seed {evidence.seed})",
-        f"  validated on {shown(', '.join(evidence.validated_on)) or 'nothing'}: "
+        f"  validated on {for_terminal(', '.join(evidence.validated_on)) or 'nothing'}: "
         f"{before} before, {after} after",
     ]
     if evidence.task:
-        lines.append(f"  asked for by: {shown(evidence.task)}")
+        lines.append(f"  asked for by: {for_terminal(evidence.task)}")
     return "\n".join(lines)

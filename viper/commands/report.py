@@ -2,55 +2,65 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import click
 
-from viper.commands.option_groups import root_option
-from viper.commands.out_path import OutPath
+from viper.commands.options import OutPath, given_by, option, options_as, root_option
+from viper.commands.pages import samples_of, write_report_page
 from viper.errors import EXIT_OK, UsageError
-
-if TYPE_CHECKING:
-    from viper.evaluate.reports.comparison import Change, Comparison
-    from viper.sandbox.sandbox import Mode
+from viper.evaluate.reports.comparison import Change, Comparison, compare
+from viper.evaluate.reports.error_diagram import error_diagram
+from viper.evaluate.reports.escape import for_terminal
+from viper.evaluate.reports.page import errors_page, report_page
+from viper.evaluate.reports.report import report as report_of
+from viper.evaluate.reports.tables import (
+    Format,
+    NamedErrors,
+    NamedReport,
+    rendered,
+    rendered_errors,
+)
+from viper.evaluate.runs.store import RunStore
+from viper.sandbox.sandbox import Mode
+from viper.storage.files import write_file
 
 _LISTED = 20
 _TEXT_WIDTH = 70
 
 
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """The options of ``viper report``."""
+
+    # fmt: off
+    form: Format | None = option("--format", "form",
+        type=click.Choice(["table", "csv", "markdown", "json"]),
+        help="Of the text; a table unless told.")
+    as_json: bool = option("--json", "as_json", is_flag=True, help="The same as --format json.")
+    html: bool = option("--html", is_flag=True,
+        help="Write a page with plots and samples, and a page for every sample that it lists, into "
+             "the run's folder; with --out only the first.")
+    root: Path | None = given_by(root_option)
+    sandbox: Mode = option("--sandbox", type=click.Choice(["strict", "weak"]), default="strict",
+        help="Of programs that run once more for the pages of samples.")
+    out: Path | None = option("--out", type=OutPath(), help="File to write; else stdout.")
+    compare: bool = option("--compare", is_flag=True,
+        help="Compare two runs sample by sample: BEFORE AFTER.")
+    common: bool = option("--common", is_flag=True,
+        help="With --compare: only the samples that both hold.")
+    errors: bool = option("--errors", is_flag=True,
+        help="Where answers go wrong, in shares of all.")
+    # fmt: on
+
+
 @click.command()
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...", type=click.Path(path_type=Path))
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["table", "csv", "markdown", "json"]),
-    default=None,
-    help="Of the text; a table unless told.",
-)
-@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
-@click.option(
-    "--html",
-    is_flag=True,
-    help="Write a page with plots and samples, and a page for every sample that it lists, into "
-    "the run's folder; with --out only the first.",
-)
-@root_option
-@click.option(
-    "--sandbox",
-    type=click.Choice(["strict", "weak"]),
-    default="strict",
-    show_default=True,
-    help="Of programs that run once more for the pages of samples.",
-)
-@click.option("--out", type=OutPath(), default=None, help="File to write; else stdout.")
-@click.option("--compare", is_flag=True, help="Compare two runs sample by sample: BEFORE AFTER.")
-@click.option("--common", is_flag=True, help="With --compare: only the samples that both hold.")
-@click.option("--errors", is_flag=True, help="Where answers go wrong, in shares of all.")
-def report(
-    runs: tuple[Path, ...], html: bool, out: Path | None, compare: bool, **given: Any
-) -> int:
+@options_as(Report)
+def report(asked: Report, runs: tuple[Path, ...]) -> int:
     """Tables and pages of evaluation runs (folders that viper eval wrote).
 
     Runs that are still being written, or were cut off, can be read, too.
@@ -62,44 +72,33 @@ def report(
     viper report --errors runs/a runs/b
     viper report --errors runs/a runs/b --html --out errors.html
     """
-    as_json, form = bool(given["as_json"]), given["form"]
-    if as_json and form not in (None, "json"):
-        raise UsageError(f"--json and --format {form} ask for different things")
-    if given["common"] and not compare:
+    if asked.as_json and asked.form not in (None, "json"):
+        raise UsageError(f"--json and --format {asked.form} ask for different things")
+    if asked.common and not asked.compare:
         raise UsageError("--common goes with --compare")
-    if given["errors"] and compare:
+    if asked.errors and asked.compare:
         raise UsageError("--errors and --compare ask for different things")
-    form = "json" if as_json else str(form or "table")
-    if given["errors"]:
-        return _errors(runs, form, out, html=html)
-    if compare:
-        return _compare(runs, form, out, common=bool(given["common"]), html=html)
-    if html:
-        return _pages(runs, out, given["root"], given["sandbox"])
-    return _tables(runs, form, out)
+    form: Format = "json" if asked.as_json else asked.form or "table"
+    if asked.errors:
+        return _errors(runs, form, asked.out, html=asked.html)
+    if asked.compare:
+        return _compare(runs, form, asked.out, common=asked.common, html=asked.html)
+    if asked.html:
+        return _pages(runs, asked.out, asked.root, asked.sandbox)
+    return _tables(runs, form, asked.out)
 
 
-def _tables(runs: Sequence[Path], form: str, out: Path | None) -> int:
-    from viper.evaluate.reports.report import report as report_of
-    from viper.evaluate.reports.tables import FORMATS, NamedReport, rendered
-    from viper.evaluate.runs.store import RunStore
-
+def _tables(runs: Sequence[Path], form: Format, out: Path | None) -> int:
     found = []
     for run in runs:
         with RunStore.read(run) as store:
             found.append(NamedReport(str(run), report_of(store)))
-    _deliver(rendered(found, next(name for name in FORMATS if name == form)), out)
+    _deliver(rendered(found, form), out)
     return EXIT_OK
 
 
 def _pages(runs: Sequence[Path], out: Path | None, root: Path | None, mode: Mode) -> int:
     """Pages with trace pages in the runs' folders; one that is written elsewhere stands alone."""
-    from viper.commands.pages import samples_of, write_report_page
-    from viper.evaluate.reports.page import report_page
-    from viper.evaluate.reports.report import report as report_of
-    from viper.evaluate.runs.store import RunStore
-    from viper.storage.files import write_file
-
     if out is not None and len(runs) > 1:
         raise UsageError(f"--html --out writes one page, and {len(runs)} runs were named")
     for run in runs:
@@ -113,11 +112,7 @@ def _pages(runs: Sequence[Path], out: Path | None, root: Path | None, mode: Mode
     return EXIT_OK
 
 
-def _errors(runs: Sequence[Path], form: str, out: Path | None, *, html: bool) -> int:
-    from viper.evaluate.reports.error_diagram import error_diagram
-    from viper.evaluate.reports.tables import FORMATS, NamedErrors, rendered_errors
-    from viper.evaluate.runs.store import RunStore
-
+def _errors(runs: Sequence[Path], form: Format, out: Path | None, *, html: bool) -> int:
     if html and out is None:
         raise UsageError("--errors --html writes one page for all runs; say where with --out FILE")
     found = []
@@ -125,20 +120,15 @@ def _errors(runs: Sequence[Path], form: str, out: Path | None, *, html: bool) ->
         with RunStore.read(run) as store:
             found.append(NamedErrors(str(run), error_diagram(store.rows()).to_json()))
     if html:
-        from viper.evaluate.reports.page import errors_page
-
         _deliver(errors_page(found), out)
     else:
-        _deliver(rendered_errors(found, next(name for name in FORMATS if name == form)), out)
+        _deliver(rendered_errors(found, form), out)
     return EXIT_OK
 
 
-def _compare(runs: Sequence[Path], form: str, out: Path | None, *, common: bool, html: bool) -> int:
-    import json
-
-    from viper.evaluate.reports.comparison import compare
-    from viper.evaluate.runs.store import RunStore
-
+def _compare(
+    runs: Sequence[Path], form: Format, out: Path | None, *, common: bool, html: bool
+) -> int:
     if len(runs) != 2:
         raise UsageError(f"--compare takes two runs, BEFORE and AFTER; got {len(runs)}")
     if html or form not in ("table", "json"):
@@ -173,8 +163,6 @@ def _lines(found: Comparison) -> list[str]:
 
 
 def _listed(title: str, changes: Sequence[Change], *, values: bool = False) -> list[str]:
-    from viper.evaluate.reports.escape import for_terminal
-
     lines = ["", f"{title}: {len(changes):,}"]
     for one in changes[:_LISTED]:
         name = one.sample_id if not one.seed else f"{one.sample_id} (seed {one.seed})"
@@ -191,7 +179,6 @@ def _deliver(text: str, out: Path | None) -> None:
     if out is None:
         click.echo(text, nl=False)
         return
-    from viper.storage.files import write_file
 
     write_file(out, text)
     click.echo(out, err=True)

@@ -2,23 +2,42 @@
 
 from __future__ import annotations
 
+import json
 import keyword
 import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 from string import Template
-from typing import TYPE_CHECKING, Any
 
 import click
 
-from viper.commands.option_groups import root_option
-from viper.commands.options import api_option, open_profile, profile_options
-from viper.commands.out_path import OutPath
-from viper.errors import EXIT_FAILED, EXIT_OK, UsageError
-from viper.schema import TASKS
-
-if TYPE_CHECKING:
-    from viper.api.sets import ApiEntry
+from viper.api.library import library_for, taken_names
+from viper.api.sets import ApiEntry
+from viper.api.spec import entry_text
+from viper.commands.options import (
+    OutPath,
+    ProfileChoice,
+    api_option,
+    given_by,
+    open_profile,
+    option,
+    options_as,
+    root_option,
+)
+from viper.commands.terminal import counter, echo_table
+from viper.data.sample import Where
+from viper.errors import EXIT_FAILED, EXIT_OK, UnknownNameError, UsageError
+from viper.evaluate.engines.answering import Answering, Item
+from viper.evaluate.engines.local import Bounds, LocalEngine
+from viper.evaluate.evaluation import Evaluation
+from viper.evaluate.metrics import metric
+from viper.evaluate.reports.comparison import routine_effect
+from viper.evaluate.row import Row
+from viper.reasoner import Reasoner
+from viper.schema import TASKS, to_json
+from viper.testing.check_routines import check_routines
 
 
 @click.group()
@@ -39,8 +58,6 @@ def routine() -> None:
 @click.option("--folder", type=OutPath(), default=Path(), help="Where to write the files.")
 def new(name: str, tool: bool, folder: Path) -> int:
     """Write NAME.py, a routine to start from, and test_NAME.py beside it."""
-    from viper.api.library import taken_names
-
     if not name.isidentifier() or name.startswith("_") or keyword.iskeyword(name):
         raise UsageError(
             f"{name!r} is no name of a function; try something like count_pairs, without .py"
@@ -75,9 +92,6 @@ def new(name: str, tool: bool, folder: Path) -> int:
 @api_option
 def list_routines(api: str | None, task: str | None) -> int:
     """List the names of an API: who runs them, for which tasks."""
-    from viper.api.library import library_for
-    from viper.commands.tables import echo_table
-
     name = api or "abstract"
     library = library_for(name)
     tasks = [task] if task else [each for each in TASKS if each != "auto"]
@@ -97,24 +111,27 @@ def list_routines(api: str | None, task: str | None) -> int:
     return EXIT_OK
 
 
+@dataclass(frozen=True, kw_only=True)
+class Described(ProfileChoice):
+    """The options of ``viper routine show``."""
+
+    api: str | None = given_by(api_option)
+
+
 @routine.command()
 @click.argument("name")
-@api_option
-@profile_options
-def show(name: str, **given: Any) -> int:
+@options_as(Described)
+def show(wanted: Described, name: str) -> int:
     """Show what the language model will read of NAME, and how many tokens that costs."""
-    from viper.api.spec import entry_text
-    from viper.errors import UnknownNameError
-
-    given = {**given, "api": given["api"] or "abstract"}
-    components = open_profile(given).components()
+    api = wanted.api or "abstract"
+    components = open_profile(replace(wanted, api=api)).components()
     found: dict[str, ApiEntry] = {}
     for task in TASKS:
         if task != "auto":
-            entries = components.library.api_set(given["api"]).entries(task)
+            entries = components.library.api_set(api).entries(task)
             found |= {entry.name: entry for entry in entries}
     if name not in found:
-        if given["api"] == "abstract":
+        if api == "abstract":
             raise UsageError(
                 f"no routine {name!r} in abstract; is it in a file? give --api FILE.py"
             )
@@ -137,8 +154,6 @@ def check(file: Path, api: str | None) -> int:
     The examples run in the real sandbox on a grey picture in which everything is found twice.
     Exits with 1 where a routine is at fault.
     """
-    from viper.testing.check_routines import check_routines
-
     findings = check_routines(file, api or "abstract")
     for found in findings:
         state = "FAILS" if found.problem else "good"
@@ -147,42 +162,40 @@ def check(file: Path, api: str | None) -> int:
     return EXIT_FAILED if any(found.problem for found in findings) else EXIT_OK
 
 
+@dataclass(frozen=True, kw_only=True)
+class Comparing(ProfileChoice):
+    """The options of ``viper routine try``."""
+
+    data: str = option("--data", default="world", help="See viper data list.")
+    root: Path | None = given_by(root_option)
+    split: str | None = option("--split", metavar="NAME", help="By default the set's first.")
+    limit: int = option("--limit", type=click.IntRange(1), default=60)
+    seed: int = option("--seed", type=int, default=0)
+    as_json: bool = option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+    api: str | None = given_by(api_option)
+
+
 @routine.command("try")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--data", default="world", show_default=True, help="See viper data list.")
-@root_option
-@click.option("--split", metavar="NAME", help="By default the set's first.")
-@click.option("--limit", type=click.IntRange(1), default=60, show_default=True)
-@click.option("--seed", type=int, default=0, show_default=True)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@api_option
-@profile_options
-def try_it(file: Path, **given: Any) -> int:
+@options_as(Comparing)
+def try_it(wanted: Comparing, file: Path) -> int:
     """Ask whether FILE helps: the same samples and seeds with it and without it.
 
     Prints both scores, the gain with its 95% interval, and how often programs used it.
     """
-    import json
-
-    from viper.api.library import library_for
-    from viper.data.sample import Where
-    from viper.evaluate.evaluation import Evaluation
-    from viper.evaluate.reports.comparison import routine_effect
-    from viper.schema import to_json
-
-    where = Where(given["root"], given["split"], given["seed"])
-    evaluation = Evaluation(given["data"], where, given["limit"], (given["seed"],))
+    where = Where(wanted.root, wanted.split, wanted.seed)
+    evaluation = Evaluation(wanted.data, where, wanted.limit, (wanted.seed,))
     items = evaluation.items()
-    base = given["api"] or open_profile(given).document.run.api
+    base = wanted.api or open_profile(wanted).document.run.api
     names = [found.name for found in library_for(str(file)).files[0].routines]
-    without = _rows({**given, "api": base}, evaluation, items, "without")
-    with_it = _rows({**given, "api": f"{base}+{file}"}, evaluation, items, "with")
+    without = _rows(replace(wanted, api=base), evaluation, items, "without")
+    with_it = _rows(replace(wanted, api=f"{base}+{file}"), evaluation, items, "with")
     found = routine_effect(without, with_it, names)
-    if given["as_json"]:
+    if wanted.as_json:
         click.echo(json.dumps({**to_json(found), "n": len(items), "api": base}))
         return EXIT_OK
     split = evaluation.located().split
-    click.echo(f"{len(items)} samples of {given['data']}, {split}, api {base}")
+    click.echo(f"{len(items)} samples of {wanted.data}, {split}, api {base}")
     for label, value in (("without", found.without), ("with", found.with_it)):
         click.echo(f"{label:8} {value.value:.3f} [{value.low:.3f}, {value.high:.3f}]")
     gain = found.gain.difference
@@ -194,17 +207,13 @@ def try_it(file: Path, **given: Any) -> int:
     return EXIT_OK
 
 
-def _rows(given: dict[str, Any], evaluation: Any, items: Any, label: str) -> Any:
-    from viper.commands.progress import counter
-    from viper.evaluate.engines.answering import Answering
-    from viper.evaluate.engines.local import Bounds, LocalEngine
-    from viper.evaluate.metrics import metric
-    from viper.reasoner import Reasoner
-
+def _rows(
+    choice: ProfileChoice, evaluation: Evaluation, items: Sequence[Item], label: str
+) -> list[Row]:
     right = 0.0
-    rows: dict[int, Any] = {}
+    rows: dict[int, Row] = {}
     bounds = Bounds()
-    with Reasoner(open_profile(given)) as reasoner, counter(label, len(items)) as advance:
+    with Reasoner(open_profile(choice)) as reasoner, counter(label, len(items)) as advance:
         judge = metric(evaluation.metric)
         answering = Answering.with_cache(reasoner, judge, evaluation.options, 2 * bounds.in_flight)
         for done in LocalEngine(answering, bounds).run(items, threading.Event()):

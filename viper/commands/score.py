@@ -2,60 +2,61 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Literal
 
 import click
 
-from viper.commands.out_path import OutPath
+from viper.commands.options import OutPath, option, options_as
+from viper.commands.terminal import echo_table
+from viper.data.registry import chosen, data_set
+from viper.data.sample import Where
 from viper.errors import EXIT_OK, UsageError
+from viper.evaluate.judgements import read_judgements
+from viper.evaluate.predictions import Scored, score_predictions
+from viper.evaluate.predictions.score import (
+    HEADER,
+    figure_rows,
+    first_few,
+    percent,
+    rows_csv,
+    summary,
+)
+from viper.storage.files import replace_file
 
-if TYPE_CHECKING:
-    from viper.evaluate.predictions import Scored
+
+@dataclass(frozen=True, kw_only=True)
+class Scoring:
+    """The options of ``viper score``."""
+
+    # fmt: off
+    predictions: Path | None = option("--predictions", type=click.Path(path_type=Path),
+        metavar="FILE", help="NLVR: CSV; NExT-QA: JSON; others: JSON lines.")
+    judgements: Path | None = option("--judgements", type=click.Path(path_type=Path),
+        metavar="FILE.csv",
+        help="Instead: a sheet of viper eval --judgements that people filled in.")
+    root: Path | None = option("--root", type=click.Path(path_type=Path), metavar="DIR",
+        help="Folder of the set's official files; pictures are not needed.")
+    split: str | None = option("--split", metavar="NAME", help="By default the set's first.")
+    limit: int | None = option("--limit", type=click.IntRange(1),
+        help="Only so many samples, those that viper eval takes.")
+    seed: int = option("--seed", type=int, default=0, help="Which ones.")
+    missing: Literal["error", "wrong"] = option("--missing", type=click.Choice(["error", "wrong"]),
+        default="error", help="What a sample without a prediction is.")
+    by_group: bool = option("--by-group", is_flag=True, help="Print the figures of every group.")
+    rows: Path | None = option("--rows", type=OutPath(), metavar="FILE.csv",
+        help="Write every sample's score.")
+    as_json: bool = option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+    # fmt: on
 
 
 @click.command()
 @click.argument("name", metavar="SET")
-@click.option(
-    "--predictions",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="NLVR: CSV; NExT-QA: JSON; others: JSON lines.",
-)
-@click.option(
-    "--judgements",
-    type=click.Path(path_type=Path),
-    metavar="FILE.csv",
-    help="Instead: a sheet of viper eval --judgements that people filled in.",
-)
-@click.option(
-    "--root",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="Folder of the set's official files; pictures are not needed.",
-)
-@click.option("--split", metavar="NAME", help="By default the set's first.")
-@click.option(
-    "--limit", type=click.IntRange(1), help="Only so many samples, those that viper eval takes."
-)
-@click.option("--seed", type=int, default=0, show_default=True, help="Which ones.")
-@click.option(
-    "--missing",
-    type=click.Choice(["error", "wrong"]),
-    default="error",
-    show_default=True,
-    help="What a sample without a prediction is.",
-)
-@click.option("--by-group", is_flag=True, help="Print the figures of every group.")
-@click.option(
-    "--rows",
-    type=OutPath(),
-    metavar="FILE.csv",
-    help="Write every sample's score.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def score(name: str, **given: Any) -> int:
+@options_as(Scoring)
+def score(asked: Scoring, name: str) -> int:
     """Score predictions for SET as its official script does; no model or picture is loaded.
 
     \b
@@ -67,42 +68,33 @@ def score(name: str, **given: Any) -> int:
     viper score gqa --root gqa --predictions answers.jsonl              {"id": "1", "answer": "yes"}
     viper score world-edit --judgements judged.csv
     """
-    if (given["predictions"] is None) == (given["judgements"] is None):
+    if (asked.predictions is None) == (asked.judgements is None):
         raise UsageError("give --predictions FILE, or --judgements FILE.csv that people filled in")
-    if given["judgements"] is not None:
-        return _judged(given)
-    from viper.data.registry import chosen, data_set
-    from viper.data.sample import Where
-    from viper.evaluate.predictions import score_predictions
+    if asked.predictions is None:
+        assert asked.judgements is not None
+        return _judged(asked.judgements, asked.missing, as_json=asked.as_json)
 
     found = data_set(name)
-    split = given["split"] or found.splits[0]
-    where = Where(given["root"], split, given["seed"], given["limit"])
-    samples = chosen(found.samples(where), given["limit"], given["seed"])
-    scored = score_predictions(samples, found.metric, given["predictions"], given["missing"])
+    split = asked.split or found.splits[0]
+    where = Where(asked.root, split, asked.seed, asked.limit)
+    samples = chosen(found.samples(where), asked.limit, asked.seed)
+    scored = score_predictions(samples, found.metric, asked.predictions, asked.missing)
     _warn(scored)
-    if given["rows"] is not None:
-        _write_rows(given["rows"], scored)
+    if asked.rows is not None:
+        _write_rows(asked.rows, scored)
     about = {"set": found.name, "split": split, "metric": found.metric}
-    if given["as_json"]:
-        from viper.evaluate.predictions.score import summary
-
+    if asked.as_json:
         click.echo(json.dumps({**about, **summary(scored)}, allow_nan=False, ensure_ascii=False))
     else:
         click.echo(f"{found.name} {split}, {scored.figures.n} samples, metric {found.metric}")
-        _print(scored, given["by_group"])
+        _print(scored, asked.by_group)
     return EXIT_OK
 
 
-def _judged(given: dict[str, Any]) -> int:
+def _judged(sheet: Path, missing: Literal["error", "wrong"], *, as_json: bool) -> int:
     """The figures of a sheet that people filled in."""
-    import dataclasses
-
-    from viper.evaluate.judgements import read_judgements
-    from viper.evaluate.predictions.score import percent
-
-    judged = read_judgements(given["judgements"], given["missing"])
-    if given["as_json"]:
+    judged = read_judgements(sheet, missing)
+    if as_json:
         click.echo(json.dumps(dataclasses.asdict(judged), ensure_ascii=False))
         return EXIT_OK
     unjudged = f", {len(judged.unfilled)} unjudged" if judged.unfilled else ""
@@ -112,8 +104,6 @@ def _judged(given: dict[str, Any]) -> int:
 
 
 def _warn(scored: Scored) -> None:
-    from viper.evaluate.predictions.score import first_few
-
     if scored.duplicates:
         click.echo(
             f"viper: warning: {scored.duplicates} duplicate predictions; the last of each counts",
@@ -128,9 +118,6 @@ def _warn(scored: Scored) -> None:
 
 
 def _print(scored: Scored, by_group: bool) -> None:
-    from viper.commands.tables import echo_table
-    from viper.evaluate.predictions.score import HEADER, figure_rows, percent
-
     overall = scored.figures.overall
     if len(overall) > 4:
         echo_table(list(overall), [[percent(estimate) for estimate in overall.values()]])
@@ -139,9 +126,6 @@ def _print(scored: Scored, by_group: bool) -> None:
 
 
 def _write_rows(path: Path, scored: Scored) -> None:
-    from viper.evaluate.predictions.score import rows_csv
-    from viper.storage.files import replace_file
-
     try:
         replace_file(path, rows_csv(scored.rows).encode(errors="backslashreplace"))
     except OSError as error:

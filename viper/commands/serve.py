@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import importlib.util
 import os
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import click
 
-from viper.commands.options import api_option, learned_option, open_reasoner, profile_options
+from viper.commands.options import (
+    ProfileChoice,
+    api_option,
+    given_by,
+    learned_option,
+    open_reasoner,
+    option,
+    options_as,
+)
 from viper.errors import EXIT_OK, MissingExtraError, UsageError
-
-if TYPE_CHECKING:
-    from viper.serve.settings import ServeSettings
+from viper.serve.settings import ServeSettings, is_loopback
 
 TOKEN_ENV = "VIPER_SERVE_TOKEN"
 
@@ -26,65 +32,41 @@ _PACKAGES = {
 """Module to package."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Serving(ProfileChoice):
+    """The options of ``viper serve``."""
+
+    # fmt: off
+    host: str = option("--host", default="127.0.0.1", help="Address to listen on.")
+    port: int = option("--port", type=click.IntRange(0, 65535), default=8000)
+    token_env: str | None = option("--token-env", metavar="NAME",
+        help=f"Environment variable with the token that callers must show.  [default: {TOKEN_ENV}]")
+    workers: int = option("--workers", type=click.IntRange(1, 64), default=2,
+        help="Runs at a time.")
+    queue: int = option("--queue", type=click.IntRange(0, 10_000), default=16,
+        help="Requests that may wait; the next one gets 429.")
+    max_upload_mb: float = option("--max-upload-mb", type=click.FloatRange(0, min_open=True),
+        default=64.0, help="Size of a request in MiB.")
+    max_files: int = option("--max-files", type=click.IntRange(1, 100), default=8,
+        help="Media in a request.")
+    deadline_s: float = option("--deadline-s", type=click.FloatRange(0, min_open=True),
+        default=120.0, help="Seconds a request may take.")
+    grace_s: float = option("--grace-s", type=click.FloatRange(0), default=20.0,
+        help="Seconds that runs may go on after SIGTERM.")
+    media_roots: tuple[Path, ...] = option("--media-root", "media_roots",
+        type=click.Path(path_type=Path), multiple=True,
+        help="Folder whose files callers may name; may be repeated.")
+    allow_exec: bool = option("--allow-exec", is_flag=True,
+        help="Run programs that callers send (POST /v1/exec).")
+    log_queries: bool = option("--log-queries", is_flag=True, help="Write queries into the log.")
+    api: str | None = given_by(api_option)
+    learned: bool = given_by(learned_option())
+    # fmt: on
+
+
 @click.command()
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True)
-@click.option(
-    "--token-env",
-    metavar="NAME",
-    help=f"Environment variable with the token that callers must show.  [default: {TOKEN_ENV}]",
-)
-@click.option(
-    "--workers", type=click.IntRange(1, 64), default=2, show_default=True, help="Runs at a time."
-)
-@click.option(
-    "--queue",
-    type=click.IntRange(0, 10_000),
-    default=16,
-    show_default=True,
-    help="Requests that may wait; the next one gets 429.",
-)
-@click.option(
-    "--max-upload-mb",
-    type=click.FloatRange(0, min_open=True),
-    default=64.0,
-    show_default=True,
-    help="Size of a request in MiB.",
-)
-@click.option(
-    "--max-files",
-    type=click.IntRange(1, 100),
-    default=8,
-    show_default=True,
-    help="Media in a request.",
-)
-@click.option(
-    "--deadline-s",
-    type=click.FloatRange(0, min_open=True),
-    default=120.0,
-    show_default=True,
-    help="Seconds a request may take.",
-)
-@click.option(
-    "--grace-s",
-    type=click.FloatRange(0),
-    default=20.0,
-    show_default=True,
-    help="Seconds that runs may go on after SIGTERM.",
-)
-@click.option(
-    "--media-root",
-    "media_roots",
-    type=click.Path(path_type=Path),
-    multiple=True,
-    help="Folder whose files callers may name; may be repeated.",
-)
-@click.option("--allow-exec", is_flag=True, help="Run programs that callers send (POST /v1/exec).")
-@click.option("--log-queries", is_flag=True, help="Write queries into the log.")
-@api_option
-@learned_option()
-@profile_options
-def serve(**given: Any) -> int:
+@options_as(Serving)
+def serve(serving: Serving) -> int:
     """Answer queries over HTTP until SIGTERM or ctrl-C.
 
     Without a token only this machine is served.
@@ -96,22 +78,20 @@ def serve(**given: Any) -> int:
     for module, package in _PACKAGES.items():
         if importlib.util.find_spec(module) is None:
             raise MissingExtraError(package, "serve", "viper serve")
-    settings = _settings(given)
+    settings = _settings(serving)
     from viper.serve.run_server import serve as serve_until_signal
 
-    with open_reasoner(given, many_queries=True) as reasoner:
+    with open_reasoner(serving, many_queries=True) as reasoner:
         serve_until_signal(reasoner, settings)
     return EXIT_OK
 
 
-def _settings(given: dict[str, Any]) -> ServeSettings:
-    from viper.serve.settings import ServeSettings, is_loopback
-
-    names = ServeSettings.__dataclass_fields__.keys() & given.keys()
+def _settings(serving: Serving) -> ServeSettings:
+    names = {one.name for one in fields(ServeSettings)} & vars(serving).keys()
     settings = ServeSettings(
-        token=_token(given["token_env"]), **{name: given[name] for name in names}
+        token=_token(serving.token_env), **{name: getattr(serving, name) for name in names}
     )
-    if settings.allow_exec and given["sandbox"] == "weak" and not is_loopback(settings.host):
+    if settings.allow_exec and serving.sandbox == "weak" and not is_loopback(settings.host):
         raise UsageError(
             "--allow-exec would run programs of others in a weak sandbox; "
             "leave one of --allow-exec and --sandbox weak out, or listen on 127.0.0.1"

@@ -2,14 +2,62 @@
 
 from __future__ import annotations
 
+import json
+import threading
+from collections import Counter
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Any, Literal
+
 import click
 
-from viper.commands.tune_agent import agent
-from viper.commands.tune_label import label
-from viper.commands.tune_workflows import flags, workflows
+from viper.commands.lazy_group import LazyGroup
+from viper.commands.options import (
+    OutPath,
+    ProfileChoice,
+    api_option,
+    given_by,
+    open_profile,
+    option,
+    options_as,
+    quiet_libraries,
+    root_option,
+    seed_option,
+)
+from viper.commands.terminal import Advance, counter, indented, status
+from viper.data.registry import data_set, named_like
+from viper.data.sample import Where
+from viper.errors import EXIT_OK, UsageError
+from viper.evaluate.engines.runner import Budget
+from viper.evaluate.evaluation import Evaluation, read_ids
+from viper.evaluate.reports.escape import for_terminal
+from viper.learning.flags import (
+    KINDS,
+    Label,
+    action_key,
+    add_label,
+    flag_report,
+    read_labels,
+    write_labels,
+)
+from viper.learning.workflows import Making, make_workflows, read_workflows, utilisation
+from viper.prompting.exploring import step_text
+from viper.reasoner import Reasoner, RunOptions
+from viper.strategies.explore import ExploreSettings
+from viper.tuning.agent.workflow import Workflow, step_of
+
+_COMMANDS = {
+    "agent": (
+        "viper.commands.tune_agent:agent",
+        "Tune the profile's agent on the workflows in SOURCE that ended right.",
+    )
+}
+_LABELS = {"e": True, "i": False}
 
 
-@click.group()
+@click.group(cls=LazyGroup, paths=_COMMANDS)
 def tune() -> None:
     """An agent that learns from its own workflows which tools to trust.
 
@@ -23,5 +71,246 @@ def tune() -> None:
     """
 
 
-for _one in (workflows, flags, label, agent):
-    tune.add_command(_one)
+@dataclass(frozen=True, kw_only=True)
+class Exploring(ProfileChoice):
+    """The options of ``viper tune workflows``."""
+
+    # fmt: off
+    root: Path | None = given_by(root_option)
+    split: str | None = option("--split", metavar="NAME",
+        help="By default train, or what begins so.")
+    limit: int = option("--limit", type=click.IntRange(1), default=100, help="Samples.")
+    ids: str | None = option("--ids", metavar="FILE|ID,ID", help="These samples instead.")
+    seed: int = given_by(seed_option())
+    manners: tuple[Literal["standard", "given", "discrepancy"], ...] = option("--manner", "manners",
+        multiple=True, type=click.Choice(["standard", "given", "discrepancy"]),
+        help="standard, given (the label stands in the prompt) or discrepancy (a checker who knows "
+             "it doubts results); repeatable, by default discrepancy.")
+    checks_by: Literal["rules", "llm"] = option("--checks-by", type=click.Choice(["rules", "llm"]),
+        default="rules", help="Who compares results with the label.")
+    temperature: float | None = option("--temperature", type=click.FloatRange(0, 2),
+        help="Of the agent.")
+    max_turns: int | None = option("--max-turns", type=click.IntRange(1, 1_000), metavar="N",
+        help="For one sample.")
+    workers: int = option("--workers", type=click.IntRange(1, 256), default=4,
+        help="Samples on their way at once.")
+    budget: int | None = option("--budget", type=click.IntRange(1), metavar="LLM_CALLS",
+        help="Requests to the language model at most, over all sessions.")
+    out: Path = option("--out", type=OutPath(), required=True, metavar="DIR",
+        help="Takes workflows.jsonl; what it holds is not made again.")
+    as_json: bool = option("--json", "as_json", is_flag=True,
+        help="Print the data utilisation as JSON.")
+    api: str | None = given_by(api_option)
+    # fmt: on
+
+
+@tune.command()
+@click.argument("name", metavar="SET")
+@options_as(Exploring)
+def workflows(wanted: Exploring, name: str) -> int:
+    """Explore labelled samples of SET and keep what can be learned from.
+
+    Of each manner it says the data utilisation: the share of samples whose workflow ends right by
+    what it found. Workflows that copy a label that they were given, without a result that says so,
+    are counted and not learned from. After Ctrl-C or a crash the same line goes on.
+
+    \b
+    viper tune workflows world --split train:question --limit 300 --out runs/made
+    viper tune workflows gqa --root gqa --profile openai --checks-by llm --out runs/gqa \\
+        --manner standard --manner given --manner discrepancy
+    """
+    quiet_libraries(wanted.offline)
+
+    splits = data_set(name).splits
+    split = wanted.split or named_like(splits, "train")
+    if split is None and len(splits) > 1:
+        raise UsageError(
+            f"{name} has no split train; choose one of {', '.join(splits)} with --split, and do "
+            "not judge by it afterwards"
+        )
+    run_options = RunOptions(
+        strategy="explore",
+        api=wanted.api,
+        temperature=wanted.temperature,
+        max_turns=wanted.max_turns,
+    )
+    evaluation = Evaluation(
+        name,
+        Where(wanted.root, split, wanted.seed),
+        wanted.limit,
+        ids=read_ids(wanted.ids) if wanted.ids else (),
+    )
+    with status("reading samples"):
+        samples = evaluation.samples()
+    cancel = threading.Event()
+    told: dict[str, Any] = {}
+    with Reasoner(open_profile(wanted), preload=False) as reasoner:
+        settings = reasoner.components.settings
+        most = wanted.max_turns or settings.of(ExploreSettings).max_turns
+        if wanted.checks_by == "llm":
+            most *= 2
+        budget = Budget(llm_calls=wanted.budget, calls_an_item=most)
+        for manner in wanted.manners or ("discrepancy",):
+            making = Making(name, manner, run_options, wanted.seed, wanted.checks_by, budget)
+            with counter(manner, len(samples)) as advance:
+                tell = partial(_tell, advance, Counter())
+                made = make_workflows(
+                    reasoner,
+                    samples,
+                    making,
+                    wanted.out,
+                    workers=wanted.workers,
+                    cancel=cancel,
+                    on_made=tell,
+                    on_kept=tell,
+                )
+            share, copied = utilisation(made)
+            told[manner] = {
+                "samples": len(made),
+                "utilisation": round(share.value, 4),
+                "low": round(share.low, 4),
+                "high": round(share.high, 4),
+                "copied": round(copied, 4),
+                "outcomes": dict(Counter(one.outcome for one in made)),
+            }
+            if not wanted.as_json:
+                click.echo(
+                    f"{manner}: {100 * share.value:.1f} % of {len(made)} can be learned "
+                    f"from [{100 * share.low:.1f}, {100 * share.high:.1f}], "
+                    f"{100 * copied:.1f} % copied"
+                )
+            broken = [one for one in made if one.error]
+            if broken:
+                click.echo(
+                    f"{len(broken)} of {len(made)} samples could not be explored, as "
+                    f"{broken[0].id}: {broken[0].error}",
+                    err=True,
+                )
+            if len(made) < len(samples):
+                click.echo(
+                    f"the budget of {wanted.budget} requests is used up after {len(made)} of "
+                    f"{len(samples)} samples; the same line with a higher --budget goes on",
+                    err=True,
+                )
+    if wanted.as_json:
+        click.echo(json.dumps(told))
+    return EXIT_OK
+
+
+def _tell(advance: Advance, outcomes: Counter[str], workflow: Workflow) -> None:
+    outcomes[workflow.outcome] += 1
+    advance(", ".join(f"{count} {name}" for name, count in outcomes.most_common()))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flagging(ProfileChoice):
+    """The options of ``viper tune flags``."""
+
+    # fmt: off
+    labels: Path | None = option("--labels", type=click.Path(path_type=Path, exists=True),
+        metavar="FILE.jsonl",
+        help="What people said (viper tune label): precision and recall by kind of action.")
+    by: Literal["rules", "llm"] = option("--by", type=click.Choice(["rules", "llm"]),
+        default="rules", help="Who flags; llm asks the profile's language model.")
+    out: Path | None = option("--out", type=OutPath(), metavar="FILE.jsonl",
+        help="Keep the flags, in the form of labels, for viper tune agent --flags.")
+    as_json: bool = option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+    # fmt: on
+
+
+@tune.command()
+@click.argument("source", type=click.Path(path_type=Path))
+@options_as(Flagging)
+def flags(wanted: Flagging, source: Path) -> int:
+    """Say which actions of the workflows in SOURCE were of use, and why the others were not.
+
+    \b
+    viper tune flags runs/made
+    viper tune flags runs/made --by llm --profile openai --out flags.jsonl
+    viper tune agent runs/made --flags flags.jsonl --out runs/tuned
+    """
+    quiet_libraries(wanted.offline)
+
+    out: Path | None = wanted.out
+    if out is not None and out.exists():
+        raise UsageError(f"{out}: is there already; give another file, or delete that one")
+    found = read_workflows(source)
+    llm = None
+    if wanted.by == "llm":
+        llm = open_profile(wanted).components().llm
+    report = flag_report(found, llm, wanted.labels)
+    if out is not None:
+        write_labels(out, report.labels)
+    click.echo(json.dumps(report.to_json()) if wanted.as_json else report.text())
+    return EXIT_OK
+
+
+@tune.command()
+@click.argument("source", type=click.Path(path_type=Path))
+@click.option(
+    "--out",
+    type=OutPath(),
+    required=True,
+    metavar="FILE.jsonl",
+    help="Takes the labels; what it holds is not asked again.",
+)
+@click.option(
+    "--pass",
+    "number",
+    type=click.IntRange(1, 99),
+    default=1,
+    show_default=True,
+    help="Which pass this is: three people, or one three times; the majority counts.",
+)
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="Workflows at most.")
+@click.option(
+    "--seed",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="Which of them, the same in every pass; each pass has an order of its own.",
+)
+def label(source: Path, out: Path, number: int, limit: int | None, seed: int) -> int:
+    """Read workflows of SOURCE and say of each action: e, effective, or i, ineffective.
+
+    Effective is what ran, could be trusted and led to the answer. Ineffective is what failed, what
+    was taken back, what nothing came of, what only repeats. Enter takes the answer in brackets,
+    q ends; the same line goes on. Nothing of the rules' opinion is shown.
+
+    \b
+    viper tune label runs/made --limit 100 --out labels.jsonl --pass 1
+    viper tune flags runs/made --labels labels.jsonl
+    """
+    found = read_workflows(source)
+    Random(seed).shuffle(found)
+    found = found[:limit]
+    Random(f"{seed} {number}").shuffle(found)
+    done = {one.action for one in read_labels(out) if one.number == number}
+    for place, workflow in enumerate(found, start=1):
+        asked = [one for one in workflow.turns if one.kind in KINDS]
+        if all(action_key(workflow, one.index) in done for one in asked):
+            continue
+        click.echo(f"\n{place} of {len(found)}: {for_terminal(workflow.query.text)}")
+        click.echo(
+            f"it answered {for_terminal(str(workflow.answer))}, which is {workflow.outcome}\n"
+        )
+        for turn in workflow.turns:
+            if turn.kind != "forced":
+                click.echo(f"[{turn.index}]")
+                for line in indented(step_text(step_of(turn))):
+                    click.echo(line)
+        for turn in asked:
+            if action_key(workflow, turn.index) in done:
+                continue
+            said = click.prompt(
+                f"  action {turn.index}, {turn.kind}",
+                type=click.Choice([*_LABELS, "q"]),
+                default="e",
+                show_choices=True,
+            )
+            if said == "q":
+                return EXIT_OK
+            name, manner, of_seed, index = action_key(workflow, turn.index)
+            add_label(out, Label(name, index, _LABELS[said], number, manner, of_seed))
+    click.echo(f"pass {number} is over: {out}")
+    return EXIT_OK

@@ -6,15 +6,19 @@ import importlib.util
 import webbrowser
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from viper.commands.option_groups import root_option
+from viper.api.library import library_for
+from viper.commands.options import root_option
+from viper.commands.terminal import status
 from viper.errors import EXIT_OK, MissingExtraError, UsageError
-
-if TYPE_CHECKING:
-    from viper.sandbox.sandbox import Mode
+from viper.evaluate.runs.store import RunStore
+from viper.sandbox.sandbox import Mode
+from viper.serve.settings import address_of, listening_at
+from viper.strategies.replay import Replayer
+from viper.web.atlas.gallery import Gallery
+from viper.web.atlas.index import AtlasIndex
 
 _PACKAGES = {"starlette": "starlette", "uvicorn": "uvicorn"}
 """Module to package."""
@@ -61,14 +65,7 @@ def view(
         raise UsageError(f"viper view shows one run or compares two; got {len(runs)}")
     import uvicorn
 
-    from viper.api.library import library_for
-    from viper.commands.progress import status
-    from viper.evaluate.runs.store import RunStore
-    from viper.serve.settings import address_of, listening_at
-    from viper.strategies.replay import Replayer
     from viper.web.atlas.app import Atlas, Shelf, create_atlas
-    from viper.web.atlas.gallery import Gallery
-    from viper.web.atlas.index import AtlasIndex
     from viper.web.behind_token import new_token
 
     with ExitStack() as stack:

@@ -9,9 +9,7 @@ from typing import Any
 
 import click
 
-from viper.commands.option_groups import Decorator, options, root_option
-from viper.commands.options import profile_options
-from viper.commands.out_path import OutPath
+from viper.commands.options import Decorator, OutPath, options, profile_options, root_option
 from viper_lab.papers.options import Options
 
 _SHARED = ("quick", "seeds", "samples", "out", "set_name", "root", "split", "as_json")

@@ -13,11 +13,9 @@ from typing import Any
 
 import click
 
-from viper.commands.kept_versions import shown
-from viper.commands.option_groups import root_option
-from viper.commands.options import open_profile, profile_options
-from viper.commands.out_path import OutPath
+from viper.commands.options import OutPath, open_profile, profile_options, root_option
 from viper.errors import EXIT_OK, MissingExtraError, UsageError
+from viper.evaluate.reports.escape import for_terminal
 from viper.evaluate.runs.store import RunStore
 from viper.storage.files import write_file
 from viper.strategies.seek.graph import graph_text
@@ -188,4 +186,4 @@ def _lines(found: Statistics) -> list[str]:
 
 
 def _shares(shares: Mapping[Any, float]) -> str:
-    return ", ".join(f"{shown(str(name))} {share:.1%}" for name, share in shares.items())
+    return ", ".join(f"{for_terminal(str(name))} {share:.1%}" for name, share in shares.items())

@@ -7,8 +7,7 @@ from typing import Any
 
 import click
 
-from viper.commands.options import open_profile, profile_options
-from viper.commands.out_path import OutPath
+from viper.commands.options import OutPath, open_profile, profile_options
 from viper.errors import EXIT_OK
 
 
@@ -33,7 +32,7 @@ def faults(work: Path, split: str, count: int, seed: int, **given: Any) -> int:
     goes on. Progress goes to stderr.
     """
     profile = open_profile(given).without_examples()
-    from viper.commands.progress import counter
+    from viper.commands.terminal import counter
     from viper_lab.faults.cases import write_cases
     from viper_lab.recipes.critic import FAULTS
 

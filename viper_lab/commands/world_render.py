@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from viper.commands.out_path import OutPath
+from viper.commands.options import OutPath
 from viper.errors import EXIT_OK, UsageError
 from viper_lab.world.vocabulary import SPLITS
 

@@ -56,7 +56,7 @@ def score(
     Every value comes with n and a 95% interval; weight hashes say which models they are of.
     """
     profile = open_profile(given)
-    from viper.commands.progress import counter
+    from viper.commands.terminal import counter
     from viper.evaluate.evaluation import model_ids
     from viper.reasoner import Reasoner
     from viper.schema import to_json

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from viper.commands.out_path import OutPath
+from viper.commands.options import OutPath
 from viper.errors import UsageError
 from viper_lab.recipes import RECIPES, recipe
 

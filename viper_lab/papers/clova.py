@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 
-from viper.commands.progress import status
+from viper.commands.terminal import status
 from viper.data.registry import data_set
 from viper.errors import UsageError
 from viper.evaluate.engines.runner import bound_arenas

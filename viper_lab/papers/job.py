@@ -15,7 +15,7 @@ from typing import Protocol
 
 import click
 
-from viper.commands.progress import status
+from viper.commands.terminal import status
 from viper.errors import EXIT_FAILED, EXIT_OK
 from viper.evaluate.engines.runner import bound_arenas
 from viper.profiles.document import known_profiles

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import click
 
-from viper.commands.progress import Advance, counter
+from viper.commands.terminal import Advance, counter
 from viper.evaluate.engines.runner import Running
 from viper.evaluate.reports.escape import for_terminal
 from viper.evaluate.row import Row, mean_score

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,9 @@ import pytest
 from tests.commands.test_bad_input import refused, viper
 from tests.evaluate.fake_backends import a_set
 from viper.ace.bank import write_bank
-from viper.commands.eval_ray import ProfileRecipe
+from viper.commands import evaluating
+from viper.commands.evaluating import ProfileRecipe, profile_of
+from viper.commands.options import ProfileChoice
 from viper.evaluate.runs.store import RunStore
 from viper.schema import Example
 
@@ -168,17 +171,12 @@ def test_zero_shot_with_examples_is_a_contradiction(bench: Bench, more: tuple[st
 
 
 def test_an_actor_gets_the_bank_and_the_thresholds(bench: Bench) -> None:
-    given = {
-        "profile": str(bench.profile),
-        "sandbox": "strict",
-        "offline": False,
-        "api": None,
-        "max_memory_gb": None,
-        "examples": True,
-        "examples_bank": str(bench.bank("mine.jsonl")),
-        "thresholds": ("detector.threshold=0.25",),
-    }
-    built = pickle.loads(pickle.dumps(ProfileRecipe(given)))()
+    choice = ProfileChoice(
+        profile=str(bench.profile),
+        examples_bank=str(bench.bank("mine.jsonl")),
+        thresholds=("detector.threshold=0.25",),
+    )
+    built = pickle.loads(pickle.dumps(ProfileRecipe(choice)))()
     with built.reasoner as reasoner:
         prompt = reasoner.prompt(bench.picture, "what color is it?")
         thresholds = reasoner.components.hub.settings.start_thresholds()
@@ -189,10 +187,6 @@ def test_an_actor_gets_the_bank_and_the_thresholds(bench: Bench) -> None:
 def test_ray_is_given_every_option_that_changes_the_profile(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from contextlib import contextmanager
-
-    from viper.commands import eval_ray
-
     seen: list[Any] = []
 
     @contextmanager
@@ -200,17 +194,17 @@ def test_ray_is_given_every_option_that_changes_the_profile(
         yield None
 
     def crew(orders: Any, *_: Any) -> Any:
-        seen.append(orders.recipe.given)
+        seen.append(orders.recipe)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("viper.evaluate.engines.ray_cluster.connected", connected)
+    monkeypatch.setattr(evaluating, "connected", connected)
     share = type("Share", (), {"cpus": 1.0, "gpus": 0.0})
-    monkeypatch.setattr("viper.evaluate.engines.ray_cluster.share_of", lambda *_: share)
-    monkeypatch.setattr("viper.evaluate.engines.ray_crew.Crew", crew)
+    monkeypatch.setattr(evaluating, "share_of", lambda *_: share)
+    monkeypatch.setattr(evaluating, "Crew", crew)
     bank = bench.bank("mine.jsonl")
     bench.eval("--engine", "ray", "--bank", bank, "--threshold", "matcher.threshold=0.4")
-    (given,) = seen
-    profile = eval_ray.profile_of(given)
+    (recipe,) = seen
+    profile = profile_of(recipe.choice, recipe.examples)
     assert profile.document.bank == str(bank)
     assert profile.document.tools.sensitivities["matcher.threshold"].start == 0.4
 

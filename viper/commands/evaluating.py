@@ -1,0 +1,211 @@
+"""How ``viper eval`` answers a data set: on threads here, or with ``--engine ray`` by actors."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from viper.commands.options import ProfileChoice, open_profile
+from viper.commands.pages import write_report_page
+from viper.commands.profile import echo_weights
+from viper.commands.run_options import EvalOptions
+from viper.commands.terminal import evaluation_progress, status
+from viper.data.sample import Sample
+from viper.errors import EXIT_FAILED, EXIT_OK
+from viper.evaluate.engines.answering import Answering, Engine, Item
+from viper.evaluate.engines.local import Bounds, LocalEngine
+from viper.evaluate.engines.ray import RayEngine
+from viper.evaluate.engines.ray_actor import Built, Orders
+from viper.evaluate.engines.ray_cluster import connected, local_cpus, share_of
+from viper.evaluate.engines.ray_crew import Crew, run_manifest
+from viper.evaluate.engines.runner import Budget, Ended, bound_arenas, items, run
+from viper.evaluate.evaluation import Evaluation, default_folder, manifest_of, missing_media
+from viper.evaluate.judgements import JudgementSheet, Kept
+from viper.evaluate.metrics import metric
+from viper.evaluate.reports.report import report
+from viper.evaluate.reports.tables import NamedReport, rendered
+from viper.evaluate.runs.manifest import Manifest
+from viper.evaluate.runs.store import RunStore, check_free
+from viper.evaluate.trackers.tracking import Tracker, open_tracker
+from viper.profiles import Profile
+from viper.reasoner import Reasoner
+from viper.schema import to_json
+
+
+def evaluate_set(evaluation: Evaluation, wanted: EvalOptions) -> int:
+    folder = wanted.out or default_folder(evaluation, datetime.now(UTC).strftime("%Y%m%d-%H%M%S"))
+    if not wanted.resume:
+        check_free(folder)
+    tracker = open_tracker(wanted.track) if wanted.track else None
+    with status("reading samples"):
+        samples = evaluation.samples()
+    _first_media(samples)
+    opened = on_ray if wanted.engine == "ray" else _on_threads
+    with opened(evaluation, samples, wanted) as (engine, manifest):
+        begin = RunStore.resume if wanted.resume else RunStore.create
+        with begin(folder, manifest) as store:
+            click.echo(f"run: {folder}", err=True)
+            todo = items(samples, evaluation.seeds)
+            ended = _drive(engine, todo, store, Budget(wanted.budget_usd), tracker)
+            made = report(store)
+            exit_code = _finish(store, made, ended, wanted)
+            if wanted.html:
+                known = {sample.sample_id: sample for sample in samples}
+                write_report_page(store, made, known, wanted.sandbox)
+            return exit_code
+
+
+def _first_media(samples: Sequence[Sample]) -> None:
+    problems = list(missing_media(samples))
+    if problems:
+        click.echo(f"viper: warning: {problems[0]}; see viper data check", err=True)
+
+
+@contextmanager
+def _on_threads(
+    evaluation: Evaluation, samples: list[Sample], wanted: EvalOptions
+) -> Iterator[tuple[Engine, Manifest]]:
+    bound_arenas()
+    profile, workers = profile_of(wanted, wanted.examples), wanted.workers
+    with Reasoner(profile, preload=False) as reasoner:
+        with status("loading models"):
+            document = to_json(profile.document)
+            manifest = manifest_of(evaluation, samples, reasoner, document, wanted.execution)
+        judge = metric(evaluation.metric)
+        if wanted.judgements is not None:
+            judge = Kept(judge, JudgementSheet(wanted.judgements))
+        answering = Answering.with_cache(reasoner, judge, evaluation.options, workers + 8)
+        yield LocalEngine(answering, Bounds(workers, evaluation.deadline_s)), manifest
+
+
+def _drive(
+    engine: Engine,
+    todo: list[Item],
+    store: RunStore,
+    budget: Budget,
+    tracker: Tracker | None,
+) -> Ended:
+    if tracker is not None:
+        tracker.start(store.manifest)
+    with evaluation_progress(len(todo), len(store.done())) as progress:
+
+        def on_done(row: Any, running: Any) -> None:
+            progress(running)
+            if tracker is not None:
+                tracker.row(row, {"score": running.mean, "failed": running.failed})
+
+        try:
+            ended = run(engine, todo, store, budget=budget, on_done=on_done)
+        except KeyboardInterrupt:
+            click.echo(f"\nstopped; to go on: the same line with --resume --out {store.folder}",
+                       err=True)  # fmt: skip
+            raise
+    if tracker is not None:
+        tracker.finish(report(store))
+    return ended
+
+
+def _finish(store: RunStore, made: dict[str, Any], ended: Ended, wanted: EvalOptions) -> int:
+    store.write_report(made)
+    if wanted.judgements is not None:
+        count = JudgementSheet(wanted.judgements).write(store.rows())
+        click.echo(f"viper: {count} edits to judge: {wanted.judgements}", err=True)
+    if wanted.as_json:
+        click.echo(json.dumps(made, allow_nan=False, ensure_ascii=False))
+    else:
+        click.echo(rendered([NamedReport(str(store.folder), made)], "table"))
+    if ended.reason == "budget":
+        click.echo(
+            f"viper: the budget of ${wanted.budget_usd:g} is spent after "
+            f"{ended.running.done} of {ended.running.total} samples; to go on: a larger "
+            f"--budget-usd with --resume --out {store.folder}",
+            err=True,
+        )
+        return EXIT_FAILED
+    return EXIT_OK
+
+
+def tell_cost(evaluation: Evaluation, wanted: EvalOptions) -> int:
+    """Print what the evaluation would cost; load no model."""
+    samples = evaluation.samples()
+    _first_media(samples)
+    runs = len(samples) * len(evaluation.seeds)
+    click.echo(f"{evaluation.set_name} {evaluation.located().split}: {len(samples)} samples, "
+               f"metric {evaluation.metric}")  # fmt: skip
+    profile = profile_of(wanted, wanted.examples)
+    states = echo_weights(profile, wanted.offline)
+    run = evaluation.options.settings(profile.document.run)
+    fewest, most = (run.votes + 1) // 2, run.votes * run.trials
+    seeds = f"{len(evaluation.seeds)} seed{'s' if len(evaluation.seeds) > 1 else ''}"
+    click.echo(f"{runs} runs under {seeds}, {wanted.workers} at once; "
+               f"{runs * fewest} to {runs * most} programs")  # fmt: skip
+    return EXIT_FAILED if any(state.problem for state in states) else EXIT_OK
+
+
+def profile_of(choice: ProfileChoice, examples: bool) -> Profile:
+    """Return the profile that the options of ``viper eval`` name, with its examples or without."""
+    profile = open_profile(choice)
+    return profile if examples else profile.without_examples()
+
+
+@dataclass(frozen=True)
+class ProfileRecipe:
+    """Makes the reasoner of these options, see :data:`viper.evaluate.engines.ray_actor.Recipe`."""
+
+    choice: ProfileChoice
+    examples: bool = True
+
+    def __call__(self) -> Built:
+        profile = profile_of(self.choice, self.examples)
+
+        return Built(Reasoner(profile, preload=False), to_json(profile.document))
+
+
+def _told(which: str) -> None:
+    click.echo(
+        f"viper: warning: an actor died ({which}); what it had under way is done again", err=True
+    )
+
+
+@contextmanager
+def on_ray(
+    evaluation: Evaluation, samples: list[Sample], wanted: EvalOptions
+) -> Iterator[tuple[RayEngine, Manifest]]:
+    """An engine of Ray actors, one of which has told what stands in the manifest.
+
+    Raises:
+        MissingExtraError: the package ``ray`` is not installed.
+        UsageError, ModelError: no Ray, no room, or an actor that cannot begin.
+    """
+    profile_of(wanted, wanted.examples)  # a wrong name or file shows before Ray is started
+    actors, cpus = wanted.actors, wanted.cpus_per_actor
+    with connected(wanted.ray_address, local_cpus(actors, cpus)) as nodes:
+        share = share_of(nodes, actors, cpus, wanted.gpus_per_actor)
+        recipe = ProfileRecipe(ProfileChoice.of(wanted), wanted.examples)
+        orders = Orders(
+            recipe,
+            evaluation,
+            str(Path.cwd()),
+            wanted.workers,
+            max(1, int(share.cpus)),
+            bool(share.gpus),
+        )
+        crew = Crew(orders, share, actors)
+        try:
+            with status("starting actors"):
+                shared = {"cpus_per_actor": share.cpus, "gpus_per_actor": share.gpus}
+                execution = {**wanted.execution, "actors": actors, **shared}
+                manifest = run_manifest(crew.manifest(), evaluation, samples, execution)
+                crew.expect(manifest)
+            yield RayEngine(crew, wanted.workers, _told), manifest
+        except BaseException:
+            crew.kill()
+            raise
+        crew.close()

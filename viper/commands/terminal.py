@@ -1,0 +1,155 @@
+"""What commands show in a terminal: tables and text on stdout, progress on stderr.
+
+Progress is a spinner or a bar on a terminal and plain lines elsewhere.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol
+
+import click
+
+from viper.evaluate.reports.escape import for_terminal
+
+if TYPE_CHECKING:
+    from viper.evaluate.engines.runner import Running
+
+_LINE_EVERY_S = 30.0
+"""Where there is no terminal, a line this often, and one for every tenth part."""
+
+Progress = Callable[["Running"], None]
+
+
+def echo_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Prints a header and rows; the last column is not padded."""
+    table = [list(header), *[list(row) for row in rows]]
+    widths = [max(len(row[column]) for row in table) for column in range(len(header))]
+    for row in table:
+        cells = [cell.ljust(width) for cell, width in zip(row[:-1], widths, strict=False)]
+        click.echo("  ".join([*cells, row[-1]]).rstrip())
+
+
+def indented(text: str) -> Iterator[str]:
+    """The lines of a text, each further in and fit for a terminal."""
+    for line in text.strip("\n").split("\n"):
+        inside = line.lstrip(" ")
+        yield f"    {' ' * (len(line) - len(inside))}{for_terminal(inside)}".rstrip()
+
+
+class Advance(Protocol):
+    """Tells a counter that steps are done, with a short remark."""
+
+    def __call__(self, remark: str, steps: int = 1) -> None: ...
+
+
+@contextmanager
+def status(message: str) -> Iterator[None]:
+    """Shows what is being done while the block runs."""
+    if not sys.stderr.isatty():
+        click.echo(f"{message} …", err=True)
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(f"{message} …"):
+        yield
+
+
+@contextmanager
+def counter(label: str, total: int) -> Iterator[Advance]:
+    """A bar with rate and remaining time on a terminal, a line every tenth part elsewhere.
+
+    Yields a function to call after each step with a short remark.
+    """
+    if not sys.stderr.isatty():
+        yield _line_counter(label, total)
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True)) as progress:
+        task = progress.add_task(label, total=total)
+        yield lambda remark, steps=1: progress.update(
+            task, advance=steps, description=f"{label} {remark}"
+        )
+
+
+def _line_counter(label: str, total: int) -> Advance:
+    done = 0
+    every = max(1, total // 10)
+
+    def advance(remark: str, steps: int = 1) -> None:
+        nonlocal done
+        before, done = done, done + steps
+        if done // every > before // every or done == total:
+            click.echo(f"{label}: {done}/{total} {remark}", err=True)
+
+    return advance
+
+
+def describe(running: Running, seconds: float) -> str:
+    """One line: ``120/600  score .853  2.1/s  3:48 left  failed 4 (timeout 3, model 1)``."""
+    rate = running.fresh / seconds if seconds > 0 else 0.0
+    parts = [f"{running.done}/{running.total}", f"score {running.mean:.3f}", f"{rate:.2f}/s"]
+    if rate and running.done < running.total:
+        parts.append(f"{_clock((running.total - running.done) / rate)} left")
+    if running.failed:
+        kinds = ", ".join(f"{kind} {count}" for kind, count in running.failures.most_common(4))
+        parts.append(f"failed {running.failed} ({kinds})")
+    if running.cost_usd:
+        parts.append(f"${running.cost_usd:.2f}")
+    return "  ".join(parts)
+
+
+@contextmanager
+def evaluation_progress(total: int, done: int) -> Iterator[Progress]:
+    """Gives a function to call after each row."""
+    started = time.monotonic()
+    if done:
+        click.echo(f"{done} of {total} are there already", err=True)
+    if sys.stderr.isatty():
+        with _bar(total, done, started) as progress:
+            yield progress
+        return
+    last = {"time": started, "tenth": done * 10 // max(1, total)}
+
+    def line(running: Running) -> None:
+        now, tenth = time.monotonic(), running.done * 10 // running.total
+        if tenth > last["tenth"] or now - last["time"] >= _LINE_EVERY_S:
+            last.update(time=now, tenth=tenth)
+            click.echo(describe(running, now - started), err=True)
+
+    yield line
+
+
+@contextmanager
+def _bar(total: int, done: int, started: float) -> Iterator[Progress]:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    columns = (BarColumn(), TextColumn("{task.description}"))
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task("", total=total, completed=done)
+
+        def update(running: Running) -> None:
+            text = describe(running, time.monotonic() - started)
+            bar.update(task, completed=running.done, description=text.replace("[", r"\["))
+
+        yield update
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -108,7 +108,7 @@ def merge(banks: tuple[Path, ...], out: Path, keep: int | None) -> int:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Check(ProfileChoice):
+class CheckOptions(ProfileChoice):
     """The options of ``viper ace check``."""
 
     # fmt: off
@@ -128,8 +128,8 @@ class Check(ProfileChoice):
 
 @ace.command()
 @click.argument("bank", type=click.Path(path_type=Path))
-@options_as(Check)
-def check(wanted: Check, bank: Path) -> int:
+@options_as(CheckOptions)
+def check(wanted: CheckOptions, bank: Path) -> int:
     """Run every example of BANK again under today's API and models, and name the broken ones.
 
     No program is written: first each text is read (does it parse, is it allowed, does the API
@@ -154,7 +154,7 @@ def check(wanted: Check, bank: Path) -> int:
     return EXIT_OK if len(holding) == len(checked) else EXIT_FAILED
 
 
-def _checked(examples: Sequence[Example], wanted: Check) -> list[Checked]:
+def _checked(examples: Sequence[Example], wanted: CheckOptions) -> list[Checked]:
     libraries: dict[str, Library | str] = {}
     found = []
     for number, example in enumerate(examples, start=1):
@@ -172,7 +172,7 @@ def _checked(examples: Sequence[Example], wanted: Check) -> list[Checked]:
 
 
 def _run(
-    checked: list[Checked], libraries: dict[str, Library | str], wanted: Check
+    checked: list[Checked], libraries: dict[str, Library | str], wanted: CheckOptions
 ) -> list[Checked]:
     """Runs what reads well, with one reasoner for all APIs of one library."""
     open_profile(wanted)  # a wrong name shows before anything is read

@@ -35,17 +35,8 @@ from viper.reasoner import Reasoner
 from viper.schema import to_json
 
 
-@dataclass(frozen=True)
-class _Plan:
-    """What is mined, for all APIs."""
-
-    shots: Shots
-    samples: list[Sample]
-    wanted: Mining
-
-
 @dataclass(frozen=True, kw_only=True)
-class Mining(ProfileChoice):
+class MineOptions(ProfileChoice):
     """The options of ``viper ace mine``."""
 
     # fmt: off
@@ -88,8 +79,8 @@ class Mining(ProfileChoice):
 
 
 @click.command()
-@options_as(Mining)
-def mine(wanted: Mining) -> int:
+@options_as(MineOptions)
+def mine(wanted: MineOptions) -> int:
     """Answer a few labelled samples without examples and keep the best programs as BANK.
 
     Each program is judged by the set's own metric; above 0.5 it is right. Every answer is stored
@@ -108,15 +99,18 @@ def mine(wanted: Mining) -> int:
         raise UsageError("--ids names the samples, --spread draws them; choose one")
     quiet_libraries(wanted.offline)
 
-    shots = _shots(wanted, read_ids(wanted.ids) if wanted.ids else ())
+    where = Where(wanted.root, wanted.split, wanted.seed)
+    ids = read_ids(wanted.ids) if wanted.ids else ()
+    drawn = (wanted.programs, wanted.temperature)
+    shots = Shots(wanted.data, where, wanted.shots, ids, *drawn, spread=wanted.spread)
     with status("reading samples"):
-        plan = _Plan(shots, shots.samples(), wanted)
+        samples = shots.samples()
     selection = Selection(wanted.keep, wanted.agree, wanted.random_keep, wanted.seed)
     kept, asked = [], 0
     for api in dict.fromkeys(wanted.apis):
-        found, ended = _mined(plan, api, asked)
+        found, ended = _mined(wanted, api, asked, shots, samples)
         asked += ended.running.llm_calls
-        _tell(plan, api, ended)
+        _tell(wanted.budget, api, ended)
         kept += select(found, selection)
     if not kept:
         click.echo("viper: no program to keep; the bank is not written", err=True)
@@ -126,24 +120,20 @@ def mine(wanted: Mining) -> int:
     return EXIT_OK
 
 
-def _shots(wanted: Mining, ids: tuple[str, ...]) -> Shots:
-    where = Where(wanted.root, wanted.split, wanted.seed)
-    drawn = (wanted.programs, wanted.temperature)
-    return Shots(wanted.data, where, wanted.shots, ids, *drawn, spread=wanted.spread)
-
-
-def _mined(plan: _Plan, api: str, asked: int) -> tuple[list[Candidate], Ended]:
+def _mined(
+    wanted: MineOptions, api: str, asked: int, shots: Shots, samples: list[Sample]
+) -> tuple[list[Candidate], Ended]:
     """Answers what the API's store lacks and gives all that it holds."""
     bound_arenas()
-    wanted, evaluation = plan.wanted, plan.shots.evaluation()
+    evaluation = shots.evaluation()
     budget = None if wanted.budget is None else wanted.budget - asked
-    todo = items(plan.samples, evaluation.seeds)
+    todo = items(samples, evaluation.seeds)
     profile = open_profile(replace(wanted, api=api)).without_examples()
     folder = work_folder(wanted.out, api, wanted.work)
     with Reasoner(profile, preload=False) as reasoner:
         with status(f"{api}: loading models"):
             document, execution = to_json(profile.document), {"workers": wanted.workers}
-            manifest = manifest_of(evaluation, plan.samples, reasoner, document, execution)
+            manifest = manifest_of(evaluation, samples, reasoner, document, execution)
         judge = metric(evaluation.metric)
         options = evaluation.options
         answering = Answering.with_cache(reasoner, judge, options, wanted.workers + 8)
@@ -157,22 +147,17 @@ def _mined(plan: _Plan, api: str, asked: int) -> tuple[list[Candidate], Ended]:
                 click.echo("\nstopped; to go on: the same line again", err=True)
                 raise
             components = reasoner.components
-            source = Source(
-                evaluation,
-                api,
-                components.library,
-                components.llm.model_id,
-            )
-            return candidates(store.rows(), plan.samples, source), ended
+            source = Source(evaluation, api, components.library, components.llm.model_id)
+            return candidates(store.rows(), samples, source), ended
 
 
-def _tell(plan: _Plan, api: str, ended: Ended) -> None:
+def _tell(budget: int | None, api: str, ended: Ended) -> None:
     running = ended.running
     programs = f"{running.done} of {running.total} programs"
     click.echo(f"{api}: {programs}, mean score {running.mean:.3f}", err=True)
     if ended.reason == "budget":
         click.echo(
-            f"viper: the budget of {plan.wanted.budget} calls leaves no more for {api}; to go "
+            f"viper: the budget of {budget} calls leaves no more for {api}; to go "
             "on: the same line with a larger --budget",
             err=True,
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -44,7 +44,7 @@ TEMPERATURES = "0, 0.4, 0.8, 1.0"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sweeping(ProfileChoice):
+class TuneOptions(ProfileChoice):
     """The options of ``viper ace tune``."""
 
     # fmt: off
@@ -77,8 +77,8 @@ class Sweeping(ProfileChoice):
 
 
 @click.command()
-@options_as(Sweeping)
-def tune(wanted: Sweeping) -> int:
+@options_as(TuneOptions)
+def tune(wanted: TuneOptions) -> int:
     """Try temperatures and thresholds on a few labelled samples; write the best as a profile.
 
     Settings are tried one after another, each with everything else as the profile has it and
@@ -98,7 +98,7 @@ def tune(wanted: Sweeping) -> int:
     try:
         plan = _plan(components, wanted)
         work = wanted.work or out.with_name(out.name + ".tuning")
-        swept = Swept(*_drawn(wanted), work, _document(profile.document))
+        swept = Swept(*_drawn(wanted), work, to_json(profile.document))
         found = [sweep(components, name, values, swept, _say) for name, values in plan.items()]
     except KeyboardInterrupt:
         click.echo("\nstopped; to go on: the same line again", err=True)
@@ -123,7 +123,7 @@ def _free(out: Path) -> Path:
     return out
 
 
-def _plan(components: Components, wanted: Sweeping) -> dict[str, Sequence[float]]:
+def _plan(components: Components, wanted: TuneOptions) -> dict[str, Sequence[float]]:
     """Each setting with the values to try, temperatures first."""
     plan: dict[str, Sequence[float]] = {}
     if wanted.temperatures.strip():
@@ -152,7 +152,7 @@ def _numbers(option: str, text: str) -> list[float]:
     return found
 
 
-def _drawn(wanted: Sweeping) -> tuple[Drawn, Drawn | None]:
+def _drawn(wanted: TuneOptions) -> tuple[Drawn, Drawn | None]:
     def asked(split: str, limit: int) -> Drawn:
         where = Where(wanted.root, split, wanted.seed)
         return Drawn.of(Evaluation(wanted.set_name, where, limit, (wanted.seed,)))
@@ -161,11 +161,6 @@ def _drawn(wanted: Sweeping) -> tuple[Drawn, Drawn | None]:
     if validate == split:
         raise UsageError(f"--validate {validate}: the shots are from there; choose another split")
     return asked(split, wanted.shots), asked(validate, wanted.limit) if validate else None
-
-
-def _document(document: ProfileDocument) -> Mapping[str, Any]:
-    found: dict[str, Any] = to_json(document)
-    return found
 
 
 def _say(name: str, running: Any) -> None:

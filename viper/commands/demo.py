@@ -41,7 +41,7 @@ from viper.web.demo.asking import Desk
 
 
 @dataclass(frozen=True, kw_only=True)
-class Demo(ProfileChoice):
+class DemoOptions(ProfileChoice):
     """The options of ``viper demo``."""
 
     # fmt: off
@@ -60,8 +60,8 @@ class Demo(ProfileChoice):
 
 
 @click.command()
-@options_as(Demo)
-def demo(asked: Demo) -> int:
+@options_as(DemoOptions)
+def demo(options: DemoOptions) -> int:
     """Ask about pictures and clips in a browser, until Ctrl-C.
 
     Upload a picture or a clip, or draw one from the embedded world, ask, watch the trials arrive,
@@ -74,12 +74,12 @@ def demo(asked: Demo) -> int:
     """
     if importlib.util.find_spec("gradio") is None:
         raise MissingExtraError("gradio", "demo", "viper demo")
-    profile = open_profile(asked)
+    profile = open_profile(options)
 
-    folder = asked.out or default_folder()
+    folder = options.out or default_folder()
     check_folder(folder)
     with ExitStack() as stack:
-        listening = stack.enter_context(listening_at(asked.host, asked.port))
+        listening = stack.enter_context(listening_at(options.host, options.port))
         with status("starting"):
             from viper.web.demo.serving import Place, make_server, private_folder
 
@@ -88,13 +88,13 @@ def demo(asked: Demo) -> int:
             opening = Opening(reasoner, folder, to_json(profile.document))
             stack.callback(opening.close)
             library = reasoner.components.library
-            replayer = stack.enter_context(Replayer(library, asked.sandbox))
-            place = Place.at(asked.host)
+            replayer = stack.enter_context(Replayer(library, options.sandbox))
+            place = Place.at(options.host)
             server = make_server(Desk(reasoner, opening), place, replayer, visits)
         address = address_of(listening, f"{place.prefix}/")
         click.echo(address)
         click.echo(f"questions are kept in {folder}; Ctrl-C ends it", err=True)
-        if asked.open_browser:
+        if options.open_browser:
             webbrowser.open(address)
         server.run(sockets=[listening])
         opening.wait(0)

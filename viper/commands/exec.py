@@ -27,7 +27,7 @@ MAX_PROGRAM_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True, kw_only=True)
-class Execution(ProfileChoice):
+class ExecOptions(ProfileChoice):
     """The options of ``viper exec``."""
 
     # fmt: off
@@ -46,8 +46,8 @@ class Execution(ProfileChoice):
 @click.command("exec")
 @click.argument("program", type=click.Path(path_type=Path))
 @click.argument("media", nargs=-1, required=True)
-@options_as(Execution)
-def execute(execution: Execution, program: Path, media: tuple[str, ...]) -> int:
+@options_as(ExecOptions)
+def execute(execution: ExecOptions, program: Path, media: tuple[str, ...]) -> int:
     """Run PROGRAM (Python against the API) on MEDIA, in the sandbox, with the profile's models.
 
     \b

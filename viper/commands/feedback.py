@@ -25,7 +25,7 @@ from viper.learning.feedback import (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Remark:
+class FeedbackOptions:
     """The options of ``viper feedback``."""
 
     # fmt: off
@@ -42,8 +42,8 @@ class Remark:
 @click.command()
 @click.argument("run", type=click.Path(path_type=Path))
 @click.argument("sample", required=False)
-@options_as(Remark)
-def feedback(remark: Remark, run: Path, sample: str | None) -> int:
+@options_as(FeedbackOptions)
+def feedback(options: FeedbackOptions, run: Path, sample: str | None) -> int:
     """Note what would have been right for SAMPLE of RUN; without --answer and --comment, show it.
 
     viper learn --from RUN learns from the right answers, and reads comments beside them. A comment
@@ -56,18 +56,18 @@ def feedback(remark: Remark, run: Path, sample: str | None) -> int:
     viper feedback runs/first
     """
     with RunStore.read(run) as store:
-        if remark.answer is None and remark.comment is None:
-            row = None if sample is None else _row(store, sample, remark.seed)
+        if options.answer is None and options.comment is None:
+            row = None if sample is None else _row(store, sample, options.seed)
             _show(
                 [one for one in read_feedback(run) if row is None or _is_of(one, row)],
-                remark.as_json,
+                options.as_json,
             )
             return EXIT_OK
         if sample is None:
             raise UsageError("which sample? give its id after RUN; viper view shows them")
-        row = _row(store, sample, remark.seed)
-    answer = None if remark.answer is None else answer_from(remark.answer, row)
-    comment = remark.comment or ""
+        row = _row(store, sample, options.seed)
+    answer = None if options.answer is None else answer_from(options.answer, row)
+    comment = options.comment or ""
     add_feedback(run, Feedback(row.sample_id, row.seed, answer, comment))
     click.echo(f"noted for {row.sample_id}", err=True)
     if answer is None:

@@ -58,7 +58,7 @@ class _Plan:
     drawn: Drawn
     profile: Profile
     work: Path
-    wanted: Start
+    wanted: StartOptions
 
     @property
     def run(self) -> Path:
@@ -67,7 +67,7 @@ class _Plan:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Start(ProfileChoice):
+class StartOptions(ProfileChoice):
     """The set and the options of ``viper pool start``."""
 
     # fmt: off
@@ -99,8 +99,8 @@ class Start(ProfileChoice):
 
 
 @click.command()
-@options_as(Start)
-def start(wanted: Start) -> int:
+@options_as(StartOptions)
+def start(wanted: StartOptions) -> int:
     """Fill the pool with first demonstrations: solved samples of SET, and planted faults.
 
     Nobody writes them. The profile's models answer labelled samples without any demonstration; what
@@ -139,7 +139,7 @@ def start(wanted: Start) -> int:
     return EXIT_OK
 
 
-def _found(wanted: Start) -> list[First]:
+def _found(wanted: StartOptions) -> list[First]:
     """Answers, tries and plants; gives what is to be kept."""
     bound_arenas()
     profile = open_profile(wanted).without_examples()
@@ -174,7 +174,7 @@ def _found(wanted: Start) -> list[First]:
     return found
 
 
-def _plan(wanted: Start, profile: Profile, components: Components) -> _Plan:
+def _plan(wanted: StartOptions, profile: Profile, components: Components) -> _Plan:
     ids = read_ids(wanted.ids) if wanted.ids else ()
     where = Where(wanted.root, wanted.split, wanted.seed)
     shots = Shots(wanted.set_name, where, wanted.samples, ids, spread=not ids)
@@ -197,7 +197,7 @@ def _short(ids: tuple[str, ...]) -> str:
     return hashlib.sha256(repr(ids).encode()).hexdigest()[:8] if ids else ""
 
 
-def _options(wanted: Start, components: Components) -> RunOptions:
+def _options(wanted: StartOptions, components: Components) -> RunOptions:
     """One program a sample, nothing shown, nothing corrected; with a plan, if somebody can plan."""
     strategy = wanted.strategy
     if strategy != "program":
@@ -225,19 +225,15 @@ def _mined(plan: _Plan, components: Components) -> tuple[list[Row], list[Solved]
             done = len(store.done())
     with evaluation_progress(len(drawn.samples), done) as progress:
         rows = answered(components, drawn, plan.run, document, progress, Budget(None, budget, each))
-    source = Source(
-        drawn.evaluation,
-        components.settings.api,
-        components.library,
-        components.llm.model_id,
-    )
+    api, library = components.settings.api, components.library
+    source = Source(drawn.evaluation, api, library, components.llm.model_id)
     with RunStore.read(plan.run) as store:
         solved = solved_samples(store, drawn.samples, source)
     click.echo(f"{len(solved)} of {len(rows)} samples were answered right", err=True)
     return rows, solved
 
 
-def _tell(first: First, wanted: Start) -> None:
+def _tell(first: First, wanted: StartOptions) -> None:
     """How many there are of each part; what is missing goes to stderr."""
     told, lacking = [], []
     for name, count, most, its in (

@@ -33,7 +33,7 @@ _TEXT_WIDTH = 70
 
 
 @dataclass(frozen=True, kw_only=True)
-class Report:
+class ReportOptions:
     """The options of ``viper report``."""
 
     # fmt: off
@@ -59,8 +59,8 @@ class Report:
 
 @click.command()
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...", type=click.Path(path_type=Path))
-@options_as(Report)
-def report(asked: Report, runs: tuple[Path, ...]) -> int:
+@options_as(ReportOptions)
+def report(options: ReportOptions, runs: tuple[Path, ...]) -> int:
     """Tables and pages of evaluation runs (folders that viper eval wrote).
 
     Runs that are still being written, or were cut off, can be read, too.
@@ -72,20 +72,20 @@ def report(asked: Report, runs: tuple[Path, ...]) -> int:
     viper report --errors runs/a runs/b
     viper report --errors runs/a runs/b --html --out errors.html
     """
-    if asked.as_json and asked.form not in (None, "json"):
-        raise UsageError(f"--json and --format {asked.form} ask for different things")
-    if asked.common and not asked.compare:
+    if options.as_json and options.form not in (None, "json"):
+        raise UsageError(f"--json and --format {options.form} ask for different things")
+    if options.common and not options.compare:
         raise UsageError("--common goes with --compare")
-    if asked.errors and asked.compare:
+    if options.errors and options.compare:
         raise UsageError("--errors and --compare ask for different things")
-    form: Format = "json" if asked.as_json else asked.form or "table"
-    if asked.errors:
-        return _errors(runs, form, asked.out, html=asked.html)
-    if asked.compare:
-        return _compare(runs, form, asked.out, common=asked.common, html=asked.html)
-    if asked.html:
-        return _pages(runs, asked.out, asked.root, asked.sandbox)
-    return _tables(runs, form, asked.out)
+    form: Format = "json" if options.as_json else options.form or "table"
+    if options.errors:
+        return _errors(runs, form, options.out, html=options.html)
+    if options.compare:
+        return _compare(runs, form, options.out, common=options.common, html=options.html)
+    if options.html:
+        return _pages(runs, options.out, options.root, options.sandbox)
+    return _tables(runs, form, options.out)
 
 
 def _tables(runs: Sequence[Path], form: Format, out: Path | None) -> int:

@@ -112,7 +112,7 @@ def list_routines(api: str | None, task: str | None) -> int:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Described(ProfileChoice):
+class ShowOptions(ProfileChoice):
     """The options of ``viper routine show``."""
 
     api: str | None = given_by(api_option)
@@ -120,8 +120,8 @@ class Described(ProfileChoice):
 
 @routine.command()
 @click.argument("name")
-@options_as(Described)
-def show(wanted: Described, name: str) -> int:
+@options_as(ShowOptions)
+def show(wanted: ShowOptions, name: str) -> int:
     """Show what the language model will read of NAME, and how many tokens that costs."""
     api = wanted.api or "abstract"
     components = open_profile(replace(wanted, api=api)).components()
@@ -163,7 +163,7 @@ def check(file: Path, api: str | None) -> int:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Comparing(ProfileChoice):
+class TryOptions(ProfileChoice):
     """The options of ``viper routine try``."""
 
     data: str = option("--data", default="world", help="See viper data list.")
@@ -177,8 +177,8 @@ class Comparing(ProfileChoice):
 
 @routine.command("try")
 @click.argument("file", type=click.Path(path_type=Path))
-@options_as(Comparing)
-def try_it(wanted: Comparing, file: Path) -> int:
+@options_as(TryOptions)
+def try_it(wanted: TryOptions, file: Path) -> int:
     """Ask whether FILE helps: the same samples and seeds with it and without it.
 
     Prints both scores, the gain with its 95% interval, and how often programs used it.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from viper.commands.options import command_line, open_reasoner, options_as, split_options
-from viper.commands.run_options import Question, run_changes
+from viper.commands.run_options import QueryOptions, run_changes
 from viper.errors import EXIT_OK
 from viper.strategies import STRATEGIES, strategy
 
@@ -16,8 +16,8 @@ _STRATEGY_LINES = "\n".join(
 
 @click.command(epilog=f"\b\nStrategies:\n{_STRATEGY_LINES}")
 @click.argument("media_and_query", nargs=-1, required=True, metavar="MEDIA... QUERY")
-@options_as(Question)
-def run(question: Question, media_and_query: tuple[str, ...]) -> int:
+@options_as(QueryOptions)
+def run(question: QueryOptions, media_and_query: tuple[str, ...]) -> int:
     """Answer QUERY about MEDIA: one or more pictures, or one video file.
 
     The answer goes to stdout; the program, its tool calls and progress go to stderr.

@@ -95,7 +95,7 @@ def run_changes(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Question(ProfileChoice):
+class QueryOptions(ProfileChoice):
     """The options of ``viper run``."""
 
     # fmt: off

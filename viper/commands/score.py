@@ -29,7 +29,7 @@ from viper.storage.files import replace_file
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scoring:
+class ScoreOptions:
     """The options of ``viper score``."""
 
     # fmt: off
@@ -55,8 +55,8 @@ class Scoring:
 
 @click.command()
 @click.argument("name", metavar="SET")
-@options_as(Scoring)
-def score(asked: Scoring, name: str) -> int:
+@options_as(ScoreOptions)
+def score(options: ScoreOptions, name: str) -> int:
     """Score predictions for SET as its official script does; no model or picture is loaded.
 
     \b
@@ -68,26 +68,26 @@ def score(asked: Scoring, name: str) -> int:
     viper score gqa --root gqa --predictions answers.jsonl              {"id": "1", "answer": "yes"}
     viper score world-edit --judgements judged.csv
     """
-    if (asked.predictions is None) == (asked.judgements is None):
+    if (options.predictions is None) == (options.judgements is None):
         raise UsageError("give --predictions FILE, or --judgements FILE.csv that people filled in")
-    if asked.predictions is None:
-        assert asked.judgements is not None
-        return _judged(asked.judgements, asked.missing, as_json=asked.as_json)
+    if options.predictions is None:
+        assert options.judgements is not None
+        return _judged(options.judgements, options.missing, as_json=options.as_json)
 
     found = data_set(name)
-    split = asked.split or found.splits[0]
-    where = Where(asked.root, split, asked.seed, asked.limit)
-    samples = chosen(found.samples(where), asked.limit, asked.seed)
-    scored = score_predictions(samples, found.metric, asked.predictions, asked.missing)
+    split = options.split or found.splits[0]
+    where = Where(options.root, split, options.seed, options.limit)
+    samples = chosen(found.samples(where), options.limit, options.seed)
+    scored = score_predictions(samples, found.metric, options.predictions, options.missing)
     _warn(scored)
-    if asked.rows is not None:
-        _write_rows(asked.rows, scored)
+    if options.rows is not None:
+        _write_rows(options.rows, scored)
     about = {"set": found.name, "split": split, "metric": found.metric}
-    if asked.as_json:
+    if options.as_json:
         click.echo(json.dumps({**about, **summary(scored)}, allow_nan=False, ensure_ascii=False))
     else:
         click.echo(f"{found.name} {split}, {scored.figures.n} samples, metric {found.metric}")
-        _print(scored, asked.by_group)
+        _print(scored, options.by_group)
     return EXIT_OK
 
 

@@ -33,7 +33,7 @@ _PACKAGES = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Serving(ProfileChoice):
+class ServeOptions(ProfileChoice):
     """The options of ``viper serve``."""
 
     # fmt: off
@@ -65,8 +65,8 @@ class Serving(ProfileChoice):
 
 
 @click.command()
-@options_as(Serving)
-def serve(serving: Serving) -> int:
+@options_as(ServeOptions)
+def serve(serving: ServeOptions) -> int:
     """Answer queries over HTTP until SIGTERM or ctrl-C.
 
     Without a token only this machine is served.
@@ -86,7 +86,7 @@ def serve(serving: Serving) -> int:
     return EXIT_OK
 
 
-def _settings(serving: Serving) -> ServeSettings:
+def _settings(serving: ServeOptions) -> ServeSettings:
     names = {one.name for one in fields(ServeSettings)} & vars(serving).keys()
     settings = ServeSettings(
         token=_token(serving.token_env), **{name: getattr(serving, name) for name in names}

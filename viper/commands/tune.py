@@ -72,7 +72,7 @@ def tune() -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Exploring(ProfileChoice):
+class WorkflowOptions(ProfileChoice):
     """The options of ``viper tune workflows``."""
 
     # fmt: off
@@ -106,8 +106,8 @@ class Exploring(ProfileChoice):
 
 @tune.command()
 @click.argument("name", metavar="SET")
-@options_as(Exploring)
-def workflows(wanted: Exploring, name: str) -> int:
+@options_as(WorkflowOptions)
+def workflows(wanted: WorkflowOptions, name: str) -> int:
     """Explore labelled samples of SET and keep what can be learned from.
 
     Of each manner it says the data utilisation: the share of samples whose workflow ends right by
@@ -203,7 +203,7 @@ def _tell(advance: Advance, outcomes: Counter[str], workflow: Workflow) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Flagging(ProfileChoice):
+class FlagOptions(ProfileChoice):
     """The options of ``viper tune flags``."""
 
     # fmt: off
@@ -220,8 +220,8 @@ class Flagging(ProfileChoice):
 
 @tune.command()
 @click.argument("source", type=click.Path(path_type=Path))
-@options_as(Flagging)
-def flags(wanted: Flagging, source: Path) -> int:
+@options_as(FlagOptions)
+def flags(wanted: FlagOptions, source: Path) -> int:
     """Say which actions of the workflows in SOURCE were of use, and why the others were not.
 
     \b

@@ -34,7 +34,7 @@ from viper.tuning.agent.workflow import Workflow
 
 
 @dataclass(frozen=True, kw_only=True)
-class AgentTuning(ProfileChoice):
+class AgentOptions(ProfileChoice):
     """The options of ``viper tune agent``."""
 
     # fmt: off
@@ -78,8 +78,8 @@ class AgentTuning(ProfileChoice):
 
 @click.command()
 @click.argument("source", type=click.Path(path_type=Path))
-@options_as(AgentTuning)
-def agent(wanted: AgentTuning, source: Path) -> int:
+@options_as(AgentOptions)
+def agent(wanted: AgentOptions, source: Path) -> int:
     """Tune the profile's agent on the workflows in SOURCE that ended right.
 
     The agent is the profile's [explorer], else its [llm]; it has to be loaded by transformers. An

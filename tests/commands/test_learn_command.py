@@ -93,7 +93,7 @@ def test_a_web_search_is_described_by_a_file(
     described = tmp_path / "search.toml"
     for text, says in (
         ("address = 3", "address"),
-        ('adress = "https://a.example/?q={text}"', "'adress'"),
+        ('adress = "https://a.example/?q={text}"', "adress: unknown key"),
         ('items = "x"', "no address"),
         ("not toml at all", "cannot be read as TOML"),
         ('address = "https://a.example/?q={text}"\nhosts = "b"', "list of texts"),

@@ -9,6 +9,7 @@ import pytest
 
 from viper.sandbox import turn, wire
 from viper.tools import abilities
+from viper.tools.hub import ALL_TOOLS, ToolHub
 from viper.tools.session import HubSession, Region
 
 Patch = Callable[[pytest.MonkeyPatch], None]
@@ -24,8 +25,7 @@ def _any_argument(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(HubSession, "region", region)
     patch.setattr(abilities, "_text", lambda value, name: str(value)[:100])
     patch.setattr(abilities, "_texts", lambda values, name: [str(v)[:100] for v in values] or ["x"])
-    matched = abilities.ABILITIES | {"best_image_match": lambda *_: 0}
-    patch.setattr(abilities, "ABILITIES", matched)
+    _with_tools(patch, {**ALL_TOOLS, "best_image_match": lambda *_: 0})
 
 
 def _any_segment(patch: pytest.MonkeyPatch) -> None:
@@ -42,7 +42,7 @@ def _any_segment(patch: pytest.MonkeyPatch) -> None:
 
 def _any_signature(patch: pytest.MonkeyPatch) -> None:
     """A tool takes whatever it is given."""
-    patch.setattr(abilities, "ABILITIES", {"find": lambda *args, **kwargs: "found"})
+    _with_tools(patch, {"find": lambda *args, **kwargs: "found"})
 
 
 def _any_tool(patch: pytest.MonkeyPatch) -> None:
@@ -84,6 +84,11 @@ def _any_call(patch: pytest.MonkeyPatch) -> None:
 def _any_empty(patch: pytest.MonkeyPatch) -> None:
     """A list of empty calls that breaks the rules is as good as none."""
     patch.setattr(turn, "_checked_empty", _or(turn._checked_empty, ()))
+
+
+def _with_tools(patch: pytest.MonkeyPatch, tools: Mapping[str, Callable[..., Any]]) -> None:
+    """Every hub has these tools, also one that was made before."""
+    patch.setattr(ToolHub, "tools", property(lambda hub: tools), raising=False)
 
 
 def _or(check: Callable[..., Any], otherwise: Any) -> Callable[..., Any]:

@@ -94,9 +94,12 @@ def test_a_web_search_is_described_by_a_file(
     for text, says in (
         ("address = 3", "address"),
         ('adress = "https://a.example/?q={text}"', "adress: unknown key"),
-        ('items = "x"', "no address"),
+        ('items = "x"', "address: field required"),
         ("not toml at all", "cannot be read as TOML"),
-        ('address = "https://a.example/?q={text}"\nhosts = "b"', "list of texts"),
+        (
+            'address = "https://a.example/?q={text}"\nhosts = "b"',
+            "hosts: input should be a valid array",
+        ),
     ):
         described.write_text(text)
         code, _, err = viper(capsys, *learn, "--tools", "match", "--pictures", str(described))

@@ -16,7 +16,8 @@ from viper.models.vision.video_events import (
     mentioned,
     without_rivals,
 )
-from viper_lab.recipes.video import build_model, build_tokenizer, save
+from viper_lab.recipes.optim import save_half
+from viper_lab.recipes.video import build_model, build_tokenizer
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +25,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An untrained model on disk."""
     path = tmp_path_factory.mktemp("video")
     tokenizer = build_tokenizer()
-    save(build_model(tokenizer), tokenizer, path)
+    save_half(build_model(tokenizer), path, tokenizer)
     return path
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -160,7 +162,9 @@ def test_tokens_bound_it() -> None:
 
 def test_time_bounds_it(monkeypatch: pytest.MonkeyPatch) -> None:
     ticks = iter(range(0, 1_000, 10))
-    monkeypatch.setattr("viper.strategies.explore.agent.time.monotonic", lambda: next(ticks))
+    # The clock of the agent alone: the sandbox reads the real one.
+    clock = SimpleNamespace(monotonic=lambda: next(ticks), perf_counter=time.perf_counter)
+    monkeypatch.setattr("viper.strategies.explore.agent.time", clock)
     result = explored([COUNT, STORE, DONE], max_seconds=15.0)
     assert result.answer is not None and result.answer.info["forced"] == "max_seconds 15 reached"
 

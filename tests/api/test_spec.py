@@ -21,6 +21,8 @@ TASKS = ("ground", "question", "choice")
 APIS = ("vipergpt", "abstract", "abstract+vipergpt")
 CASES = [(task, api) for task in TASKS for api in APIS]
 CASES += [(task, "visprog") for task in ("ground", "question", "edit", "tag")]
+CASES += [("question", api) for api in ("knowledge", "dwim", "dwim-gd", "dwim-vcr", "dwim-vlcu")]
+CASES += [("question", api) for api in ("dwim-ccq", "dwim-ekvqa", "dwim-vasa")]
 
 
 @pytest.mark.parametrize("detail", ["compact", "full"])

@@ -68,8 +68,8 @@ def test_one_model_answers_for_both_as_two_would(
     assert vqa._vlm._model is video._vlm._model
     assert (vqa._vlm._batch_size, video._vlm._batch_size) == (8, 2)
     assert models.memory_bytes() == vqa.memory_bytes == video.memory_bytes > 0
-    alone_vqa = type(vqa).from_pretrained(folder)
-    alone_video = type(video).from_pretrained(folder, frames=2)
+    alone_vqa = type(vqa)(ChatVLM.from_pretrained(folder))
+    alone_video = type(video)(ChatVLM.from_pretrained(folder), frames=2)
     shown, clip = tiny_chat.pictures(3), tiny_chat.clip(6)
     questions = ["what is this ?", "a ball ?", "is this red ?"]
     assert vqa.answer(shown, questions) == alone_vqa.answer(shown, questions)

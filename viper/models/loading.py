@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import inspect
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, TypedDict, TypeVar
+from typing import Any, ClassVar, Self, TypedDict, TypeVar
 
 import numpy as np
 
@@ -258,37 +259,83 @@ def model_id(source: str | Path) -> str:
     return f"{folder.resolve().name}@{digest.hexdigest()[:12]}"
 
 
-class PictureModel(NamedTuple):
-    """A loaded checkpoint in parts, in the order in which backends take them.
-
-    Attributes:
-        model: the network, on its device and ready to answer.
-        name: what goes into traces and cache keys.
-    """
-
-    model: Any
-    image_processor: Any
-    tokenizer: Any
-    name: str
-
-
-def load_picture_model(kind: Any, source: str | Path, options: LoadOptions) -> PictureModel:
-    """The parts of a folder or a published checkpoint.
-
-    Args:
-        kind: a class of transformers with ``from_pretrained``.
+def split_options(options: Mapping[str, Any]) -> tuple[LoadOptions, dict[str, Any]]:
+    """Return the options that say how weights are loaded, and the others.
 
     Raises:
-        ModelError: nothing loadable there, or it does not fit.
+        ProfileError: a value that no checkpoint can be loaded with.
     """
-    from transformers import AutoImageProcessor, AutoTokenizer
+    names = LoadOptions.__dataclass_fields__
+    loading = {name: value for name, value in options.items() if name in names}
+    others = {name: value for name, value in options.items() if name not in names}
+    return LoadOptions(**loading), others
 
-    return PictureModel(
-        load_pretrained(kind, source, options),
-        load_processor(AutoImageProcessor, source, options),
-        load_processor(AutoTokenizer, source, options),
-        model_id(source),
-    )
+
+class Checkpoint(LocalModel):
+    """A backend on one checkpoint of transformers: a network and what reads its inputs.
+
+    Args:
+        model: the network.
+        processor: reads its inputs.
+        name: what goes into traces and cache keys.
+        batch_size: inputs in one forward pass at most.
+
+    Attributes:
+        network: the class of transformers that loads the network.
+        readers: the classes that load what reads its inputs.
+    """
+
+    network: ClassVar[str]
+    readers: ClassVar[tuple[str, ...]] = ("AutoImageProcessor",)
+
+    def __init__(self, model: Any, processor: Any, name: str, *, batch_size: int) -> None:
+        self.model_id = name
+        self._model = model.eval()
+        self._processor = processor
+        self._batch_size = batch_size
+
+    @classmethod
+    def from_pretrained(cls, source: str | Path, **options: Any) -> Self:
+        """Load a folder or a published checkpoint.
+
+        Args:
+            source: a folder or a hub id.
+            options: those of :class:`LoadOptions`, and the class's own keywords.
+
+        Raises:
+            ModelError: nothing loadable under that name.
+            ProfileError: a wrong value.
+            TypeError: an option that the class does not take; nothing was loaded.
+        """
+        import transformers
+
+        loading, own = split_options(options)
+        inspect.signature(cls).bind_partial(**own)
+        parts: list[Any] = [load_pretrained(getattr(transformers, cls.network), source, loading)]
+        for reader in cls.readers:
+            parts.append(load_processor(getattr(transformers, reader), source, loading))
+        parts.append(model_id(source))
+        return cls(*parts, **own)
+
+
+class PictureTextCheckpoint(Checkpoint):
+    """A checkpoint whose pictures and texts are read apart.
+
+    Args:
+        model: the network.
+        image_processor: its image processor.
+        tokenizer: its tokenizer.
+        name: what goes into traces and cache keys.
+        batch_size: inputs in one forward pass at most.
+    """
+
+    readers = ("AutoImageProcessor", "AutoTokenizer")
+
+    def __init__(
+        self, model: Any, image_processor: Any, tokenizer: Any, name: str, *, batch_size: int
+    ) -> None:
+        super().__init__(model, image_processor, name, batch_size=batch_size)
+        self._tokenizer = tokenizer
 
 
 def processed(image_processor: Any, images: Sequence[Pixels], **how: Any) -> Any:

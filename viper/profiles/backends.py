@@ -9,13 +9,13 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from importlib.metadata import entry_points
 from types import MappingProxyType
 from typing import Any
 
 from viper.errors import MissingExtraError, ProfileError, UnknownNameError
-from viper.models.loading import LoadOptions
+from viper.models.loading import LoadOptions, split_options
 from viper.tools.models import ROLES
 
 ENTRY_POINTS = "viper.backends"
@@ -100,8 +100,6 @@ _EXTRAS = {
 
 _ON_A_CHAT_MODEL = {("vqa", "chat"), ("video", "chat")}
 """Role and backend of those whose class takes a loaded ChatVLM."""
-
-_LOADING = {field.name for field in fields(LoadOptions)}
 
 
 def played(role: str) -> str:
@@ -218,8 +216,10 @@ def _wrong_option(load: Any, backend: str, options: Mapping[str, Any]) -> str:
 
 
 def _taken(load: Any) -> list[str]:
-    parameters = inspect.signature(load).parameters.values()
-    return [each.name for each in parameters if each.kind is inspect.Parameter.KEYWORD_ONLY]
+    found: dict[str, inspect.Parameter] = {}
+    for taker in (load, getattr(load, "__self__", load)):
+        found |= inspect.signature(taker).parameters
+    return [name for name, one in found.items() if one.kind is inspect.Parameter.KEYWORD_ONLY]
 
 
 def missing_extra(role: str, backend: str) -> MissingExtraError | None:
@@ -248,7 +248,7 @@ class SharedModel:
         """
         from viper.models.vision.chat_vlm import ChatVLM
 
-        check_options(role, backend, _own(options))
+        check_options(role, backend, split_options(options)[1])
         return ChatVLM.from_pretrained(self.source, **asdict(self.loading))
 
 
@@ -262,16 +262,7 @@ def shared_model(
     """
     if source is None or (role, backend) not in _ON_A_CHAT_MODEL:
         return None
-    return SharedModel(source, load_options(options))
-
-
-def load_options(options: Mapping[str, Any]) -> LoadOptions:
-    """Return those of a backend's options that say how weights are loaded.
-
-    Raises:
-        ProfileError: a value that no checkpoint can be loaded with.
-    """
-    return LoadOptions(**{name: value for name, value in options.items() if name in _LOADING})
+    return SharedModel(source, split_options(options)[0])
 
 
 def on_shared_model(role: str, backend: str, options: Mapping[str, Any], model: Any) -> Any:
@@ -280,9 +271,4 @@ def on_shared_model(role: str, backend: str, options: Mapping[str, Any], model: 
     Raises:
         ProfileError: an option that it does not take, or a wrong value.
     """
-    return built(role, backend, backend_class(role, backend), (model,), _own(options))
-
-
-def _own(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that do not say how weights are loaded."""
-    return {name: value for name, value in options.items() if name not in _LOADING}
+    return built(role, backend, backend_class(role, backend), (model,), split_options(options)[1])

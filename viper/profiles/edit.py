@@ -10,7 +10,7 @@ import tomlkit
 
 from viper.api.library import split_api
 from viper.errors import UsageError
-from viper.profiles.backends import load_options
+from viper.models.loading import split_options
 from viper.profiles.document import WRITER, BackendChoice, language_models
 from viper.profiles.wiring import Profile
 from viper.strategies.settings import all_settings
@@ -107,7 +107,7 @@ def tuned_of(profile: Profile) -> tuple[Tuned, str]:
         model=str(profile.model_source(choice)),
         adapter=options.get("adapter"),
         template=options.get("template", "auto"),
-        load=load_options(options),
+        load=split_options(options)[0],
     )
     return tuned, style
 

@@ -49,12 +49,12 @@ def numbered(frames: int) -> Any:
 
 
 def test_it_keeps_the_rules_of_its_role(folder: Path) -> None:
-    check_video(ChatVideo.from_pretrained(folder, frames=2))
+    check_video(ChatVideo(ChatVLM.from_pretrained(folder), frames=2))
 
 
 def test_windows_have_the_models_own_probability_of_yes(folder: Path) -> None:
     clip = tiny_chat.clip(4)
-    video = ChatVideo.from_pretrained(folder, frames=2, window=4)
+    video = ChatVideo(ChatVLM.from_pretrained(folder), frames=2, window=4)
     question = (
         "These pictures are frames of a video, in the order of time.\n"
         "Does this happen in it: the ball rolls? Answer yes or no."
@@ -68,7 +68,7 @@ def test_windows_have_the_models_own_probability_of_yes(folder: Path) -> None:
 
 def test_a_description_is_the_models_own(folder: Path) -> None:
     clip = tiny_chat.clip(4)
-    video = ChatVideo.from_pretrained(folder, frames=2, instruction="yes or no ?")
+    video = ChatVideo(ChatVLM.from_pretrained(folder), frames=2, instruction="yes or no ?")
     vlm = ChatVLM.from_pretrained(folder)
     start = "These pictures are frames of a video, in the order of time.\n"
     requests = [
@@ -165,7 +165,7 @@ def test_counts_below_one_are_refused(option: str) -> None:
 
 
 def test_it_states_model_and_size(folder: Path) -> None:
-    video, vlm = ChatVideo.from_pretrained(folder), ChatVLM.from_pretrained(folder)
+    video, vlm = ChatVideo(ChatVLM.from_pretrained(folder)), ChatVLM.from_pretrained(folder)
     assert (video.model_id, video.memory_bytes) == (vlm.model_id, vlm.memory_bytes)
 
 

@@ -90,7 +90,7 @@ def whole_model(video: XClipVideo, frames: Any, texts: list[str]) -> Any:
     """float [M], softmax of the complete model's similarities of one window and the texts."""
     import torch
 
-    pixels = video._image_processor(images=list(frames), return_tensors="pt")["pixel_values"]
+    pixels = video._processor(images=list(frames), return_tensors="pt")["pixel_values"]
     tokens = video._tokenizer(texts, padding=True, return_tensors="pt")
     with torch.inference_mode():
         output = video._model(
@@ -133,7 +133,7 @@ def test_a_short_clip_is_one_window_whose_frames_repeat(video: XClipVideo) -> No
 def test_a_processor_that_adds_an_axis_for_the_clip_serves_as_well(video: XClipVideo) -> None:
     class Framed:
         def __call__(self, **given: Any) -> Any:
-            inner = video._image_processor(**given)
+            inner = video._processor(**given)
             return {"pixel_values": inner["pixel_values"][None]}
 
     other = XClipVideo(video._model, Framed(), video._tokenizer, "framed")

@@ -195,7 +195,7 @@ def test_a_picture_three_pixels_high_is_not_taken_for_three_channels(
     from PIL import Image
 
     (image,) = np.random.default_rng(0).integers(0, 256, (1, 3, 40, 3), dtype=np.uint8)
-    batch = answerer._image_processor(Image.fromarray(image), return_tensors="pt")
+    batch = answerer._processor(Image.fromarray(image), return_tensors="pt")
     with torch.inference_mode():
         expected = answerer._model.get_image_features(batch["pixel_values"]).pooler_output[0]
     np.testing.assert_allclose(answerer.encode([image])[0], expected, atol=1e-4)

@@ -6,25 +6,16 @@ Metric models are passed on; relative ones, which predict nearness, are turned r
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 
 from viper.models.batching import equal_groups
-from viper.models.loading import (
-    Loading,
-    LoadOptions,
-    LocalModel,
-    load_pretrained,
-    load_processor,
-    model_id,
-    processed,
-)
+from viper.models.loading import Checkpoint, processed
 from viper.models.vision.roles import Floats, Pixels
 
 
-class DepthMaps(LocalModel):
+class DepthMaps(Checkpoint):
     """A :class:`~viper.models.vision.roles.DepthEstimator` on a depth model of transformers.
 
     A *metric* model's output is passed on. A *relative* model predicts nearness
@@ -42,10 +33,7 @@ class DepthMaps(LocalModel):
     def __init__(
         self, model: Any, processor: Any, name: str, *, relative: bool, batch_size: int
     ) -> None:
-        self.model_id = name
-        self._model = model.eval()
-        self._processor = processor
-        self._batch_size = batch_size
+        super().__init__(model, processor, name, batch_size=batch_size)
         self._relative = relative
 
     def depth(self, images: Sequence[Pixels]) -> list[Floats]:
@@ -97,25 +85,11 @@ class DepthAnythingEstimator(DepthMaps):
     The checkpoint's configuration states whether it is metric or relative.
     """
 
-    def __init__(self, model: Any, processor: Any, name: str, batch_size: int = 8) -> None:
+    network = "DepthAnythingForDepthEstimation"
+
+    def __init__(self, model: Any, processor: Any, name: str, *, batch_size: int = 8) -> None:
         relative = model.config.depth_estimation_type == "relative"
         super().__init__(model, processor, name, relative=relative, batch_size=batch_size)
-
-    @classmethod
-    def from_pretrained(
-        cls, source: str | Path, *, batch_size: int = 8, **loading: Unpack[Loading]
-    ) -> DepthAnythingEstimator:
-        """Loads a folder or a published checkpoint.
-
-        Raises:
-            ModelError: nothing loadable under that name.
-        """
-        from transformers import AutoImageProcessor, DepthAnythingForDepthEstimation
-
-        options = LoadOptions(**loading)
-        model = load_pretrained(DepthAnythingForDepthEstimation, source, options)
-        processor = load_processor(AutoImageProcessor, source, options)
-        return cls(model, processor, model_id(source), batch_size)
 
 
 class DptEstimator(DepthMaps):
@@ -131,28 +105,7 @@ class DptEstimator(DepthMaps):
         metric: whether the model predicts depth, larger being farther.
     """
 
-    def __init__(
-        self, model: Any, processor: Any, name: str, *, metric: bool = False, batch_size: int = 8
-    ) -> None:
-        super().__init__(model, processor, name, relative=not metric, batch_size=batch_size)
+    network = "DPTForDepthEstimation"
 
-    @classmethod
-    def from_pretrained(
-        cls,
-        source: str | Path,
-        *,
-        metric: bool = False,
-        batch_size: int = 8,
-        **loading: Unpack[Loading],
-    ) -> DptEstimator:
-        """Loads a folder or a published checkpoint.
-
-        Raises:
-            ModelError: nothing loadable under that name.
-        """
-        from transformers import AutoImageProcessor, DPTForDepthEstimation
-
-        options = LoadOptions(**loading)
-        model = load_pretrained(DPTForDepthEstimation, source, options)
-        processor = load_processor(AutoImageProcessor, source, options)
-        return cls(model, processor, model_id(source), metric=metric, batch_size=batch_size)
+    def __init__(self, *parts: Any, metric: bool = False, batch_size: int = 8) -> None:
+        super().__init__(*parts, relative=not metric, batch_size=batch_size)

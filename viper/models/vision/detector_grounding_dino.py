@@ -5,20 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from viper.models.batching import equal_groups
-from viper.models.loading import (
-    Loading,
-    LoadOptions,
-    LocalModel,
-    load_pretrained,
-    load_processor,
-    model_id,
-)
+from viper.models.loading import Checkpoint
 from viper.models.vision.boxes import pixel_boxes, suppressed
 from viper.models.vision.roles import Detection, Pixels
 
@@ -46,7 +38,7 @@ class GroundingDinoEncoding:
     frame: tuple[int, int]
 
 
-class GroundingDinoDetector(LocalModel):
+class GroundingDinoDetector(Checkpoint):
     """The ``Detector`` role, by ``GroundingDinoForObjectDetection``.
 
     The image backbone runs once a picture. What follows mixes picture and text from its
@@ -64,27 +56,11 @@ class GroundingDinoDetector(LocalModel):
         batch_size: pictures or phrases in one forward pass at most.
     """
 
-    def __init__(self, model: Any, processor: Any, name: str, batch_size: int = 4) -> None:
-        self.model_id = name
-        self._model = model.eval()
-        self._processor = processor
-        self._batch_size = batch_size
+    network = "GroundingDinoForObjectDetection"
+    readers = ("AutoProcessor",)
 
-    @classmethod
-    def from_pretrained(
-        cls, source: str | Path, *, batch_size: int = 4, **loading: Unpack[Loading]
-    ) -> GroundingDinoDetector:
-        """Loads a local folder, or a checkpoint of the model hub by its name.
-
-        Raises:
-            ModelError: nothing loadable under that name.
-        """
-        from transformers import AutoProcessor, GroundingDinoForObjectDetection
-
-        options = LoadOptions(**loading)
-        model = load_pretrained(GroundingDinoForObjectDetection, source, options)
-        processor = load_processor(AutoProcessor, source, options)
-        return cls(model, processor, model_id(source), batch_size)
+    def __init__(self, *parts: Any, batch_size: int = 4) -> None:
+        super().__init__(*parts, batch_size=batch_size)
 
     def encode(self, images: Sequence[Pixels]) -> list[GroundingDinoEncoding]:
         """One encoding an image; pictures of one size share a run of the backbone."""

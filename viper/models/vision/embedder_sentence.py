@@ -3,57 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 
-from viper.models.loading import (
-    Loading,
-    LoadOptions,
-    LocalModel,
-    in_batches,
-    load_pretrained,
-    load_processor,
-    model_id,
-)
+from viper.models.loading import Checkpoint, in_batches
 from viper.models.vision.roles import Floats
 
 
-class SentenceEmbedder(LocalModel):
+class SentenceEmbedder(Checkpoint):
     """The :class:`~viper.models.vision.roles.TextEmbedder` role.
 
     Source: Reimers and Gurevych 2019, mean pooling.
     """
 
-    def __init__(self, model: Any, tokenizer: Any, name: str, batch_size: int = 64) -> None:
-        self.model_id = name
-        self._model = model.eval()
-        self._tokenizer = tokenizer
-        self._batch_size = batch_size
+    network = "AutoModel"
+    readers = ("AutoTokenizer",)
 
-    @classmethod
-    def from_pretrained(
-        cls, source: str | Path, *, batch_size: int = 64, **loading: Unpack[Loading]
-    ) -> SentenceEmbedder:
-        """Loads a folder or a published checkpoint.
-
-        Raises:
-            ModelError: nothing loadable under that name.
-        """
-        from transformers import AutoModel, AutoTokenizer
-
-        options = LoadOptions(**loading)
-        model = load_pretrained(AutoModel, source, options)
-        tokenizer = load_processor(AutoTokenizer, source, options)
-        return cls(model, tokenizer, model_id(source), batch_size)
+    def __init__(self, *parts: Any, batch_size: int = 64) -> None:
+        super().__init__(*parts, batch_size=batch_size)
 
     def embed(self, texts: Sequence[str]) -> Floats:
         """L2-normalised embeddings ``[N, D]``; N may be 0."""
         import torch
 
         def forward(batch: Sequence[str]) -> Any:
-            tokens = self._tokenizer(
+            tokens = self._processor(
                 list(batch), padding=True, truncation=True, return_tensors="pt"
             ).to(self._place().device)
             states = self._model(**tokens).last_hidden_state

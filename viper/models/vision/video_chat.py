@@ -5,12 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Unpack
 
 import numpy as np
 
-from viper.models.loading import Loading
 from viper.models.vision.chat_vlm import ChatRequest, ChatVLM
 from viper.models.vision.roles import EventWindow, Pixels
 from viper.models.vision.video_windows import check_at_least, clamped, evenly, merged, overlapping
@@ -71,32 +68,6 @@ class ChatVideo:
         self._kept_frames = kept_frames
         self._window = window
         self._instruction = instruction
-
-    @classmethod
-    def from_pretrained(
-        cls,
-        source: str | Path,
-        *,
-        frames: int = FRAMES_SHOWN,
-        kept_frames: int = FRAMES_KEPT,
-        window: int | None = None,
-        instruction: str = INSTRUCTION,
-        batch_size: int = 2,
-        **loading: Unpack[Loading],
-    ) -> ChatVideo:
-        """Loads a folder or a published checkpoint.
-
-        Raises:
-            ModelError: nothing loadable there, or a model that takes no pictures or no messages.
-        """
-        return cls(
-            ChatVLM.from_pretrained(source, **loading),
-            frames=frames,
-            kept_frames=kept_frames,
-            window=window,
-            instruction=instruction,
-            batch_size=batch_size,
-        )
 
     @property
     def memory_bytes(self) -> int:

@@ -4,18 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Unpack
+from typing import Any
 
 from viper.errors import ToolError
-from viper.models.loading import (
-    Loading,
-    LoadOptions,
-    LocalModel,
-    in_batches,
-    load_picture_model,
-    processed,
-)
+from viper.models.loading import PictureTextCheckpoint, in_batches, processed
 from viper.models.vision.roles import EventWindow, Floats, Pixels
 from viper.models.vision.video_windows import (
     as_sentences,
@@ -46,7 +38,7 @@ class WindowFeatures:
     patches: Any
 
 
-class XClipVideo(LocalModel):
+class XClipVideo(PictureTextCheckpoint):
     """A :class:`~viper.models.vision.roles.VideoModel` on ``XCLIPModel``.
 
     The clip is cut into windows of as many frames as the model reads at once, each half
@@ -68,49 +60,18 @@ class XClipVideo(LocalModel):
     Recognition".
     """
 
+    network = "XCLIPModel"
+
     def __init__(
         self,
-        model: Any,
-        image_processor: Any,
-        tokenizer: Any,
-        name: str,
-        *,
+        *parts: Any,
         neutral: Sequence[str] = NEUTRAL,
         descriptions: Sequence[str] = (),
         batch_size: int = 4,
     ) -> None:
-        self.model_id = name
-        self._model = model.eval()
-        self._image_processor = image_processor
-        self._tokenizer = tokenizer
+        super().__init__(*parts, batch_size=batch_size)
         self._neutral = checked_texts("neutral", neutral, at_least=1)
         self._descriptions = checked_texts("descriptions", descriptions)
-        self._batch_size = batch_size
-
-    @classmethod
-    def from_pretrained(
-        cls,
-        source: str | Path,
-        *,
-        neutral: Sequence[str] = NEUTRAL,
-        descriptions: Sequence[str] = (),
-        batch_size: int = 4,
-        **loading: Unpack[Loading],
-    ) -> XClipVideo:
-        """Loads a folder or a published checkpoint.
-
-        Raises:
-            ModelError: nothing loadable there.
-            ProfileError: see the class.
-        """
-        from transformers import XCLIPModel
-
-        return cls(
-            *load_picture_model(XCLIPModel, source, LoadOptions(**loading)),
-            neutral=neutral,
-            descriptions=descriptions,
-            batch_size=batch_size,
-        )
 
     def encode(self, frames: Pixels) -> WindowFeatures:
         """The features of every window of a clip ``uint8 [T, H, W, 3]``."""
@@ -121,7 +82,7 @@ class XClipVideo(LocalModel):
 
         def forward(batch: Sequence[tuple[int, int]]) -> list[tuple[Any, Any]]:
             shown = [frames[i] for window in batch for i in spread(*window, count)]
-            pixels = processed(self._image_processor, shown)["pixel_values"]
+            pixels = processed(self._processor, shown)["pixel_values"]
             # Some processors take a list as one clip and add an axis for it.
             pixels = pixels.reshape(-1, *pixels.shape[-3:])
             return list(zip(*self._video_features(pixels, len(batch)), strict=True))

@@ -4,20 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from viper.models.batching import equal_groups
-from viper.models.loading import (
-    Loading,
-    LoadOptions,
-    LocalModel,
-    in_batches,
-    load_picture_model,
-    processed,
-)
+from viper.models.loading import PictureTextCheckpoint, in_batches, processed
 from viper.models.vision.roles import Floats, Pixels
 from viper.models.vision.soft_prompts import Learned
 from viper.models.vision.taught_vqa import SURE, TaughtBlip, vectors_of
@@ -32,58 +24,27 @@ ANSWER_TOKENS = 12
 CAPTION_TOKENS = 48
 
 
-class BlipAnswerer(LocalModel):
+class BlipAnswerer(PictureTextCheckpoint):
     """A :class:`~viper.models.vision.roles.VisualAnswerer` on ``BlipForQuestionAnswering``.
 
     An encoding is the vision tower's output ``[tokens, width]`` for one picture, so
     that several questions about it cost one run of the tower.
     """
 
+    network = "BlipForQuestionAnswering"
+
     def __init__(
-        self,
-        model: Any,
-        image_processor: Any,
-        tokenizer: Any,
-        name: str,
-        *,
-        caption_question: str = CAPTION_QUESTION,
-        batch_size: int = 32,
+        self, *parts: Any, caption_question: str = CAPTION_QUESTION, batch_size: int = 32
     ) -> None:
-        self.model_id = name
-        self._model = model.eval()
-        self._image_processor = image_processor
-        self._tokenizer = tokenizer
+        super().__init__(*parts, batch_size=batch_size)
         self._caption_question = caption_question
-        self._batch_size = batch_size
-
-    @classmethod
-    def from_pretrained(
-        cls,
-        source: str | Path,
-        *,
-        caption_question: str = CAPTION_QUESTION,
-        batch_size: int = 32,
-        **loading: Unpack[Loading],
-    ) -> BlipAnswerer:
-        """Loads a folder or a published checkpoint.
-
-        Raises:
-            ModelError: nothing loadable under that name.
-        """
-        from transformers import BlipForQuestionAnswering
-
-        return cls(
-            *load_picture_model(BlipForQuestionAnswering, source, LoadOptions(**loading)),
-            caption_question=caption_question,
-            batch_size=batch_size,
-        )
 
     def encode(self, images: Sequence[Pixels]) -> list[Any]:
         """One tensor ``[tokens, width]`` an image."""
         import torch
 
         def forward(batch: Sequence[Pixels]) -> Any:
-            inputs = processed(self._image_processor, batch)
+            inputs = processed(self._processor, batch)
             return self._model.vision_model(**self._fitted(inputs)).last_hidden_state
 
         with torch.inference_mode():

@@ -4,17 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
-from typing import Any, Unpack
+from typing import Any
 
-from viper.models.loading import (
-    Loading,
-    LoadOptions,
-    LocalModel,
-    in_batches,
-    load_picture_model,
-    processed,
-)
+from viper.models.loading import PictureTextCheckpoint, in_batches, processed
 from viper.models.vision.roles import Pixels
 
 QUESTION_PROMPT = "Question: {} Answer:"
@@ -25,7 +17,7 @@ ANSWER_TOKENS = 12
 CAPTION_TOKENS = 48
 
 
-class Blip2Answerer(LocalModel):
+class Blip2Answerer(PictureTextCheckpoint):
     """A :class:`~viper.models.vision.roles.VisualAnswerer` on ``Blip2ForConditionalGeneration``.
 
     An encoding is ``[queries, width]``: what the Q-Former's queries read off one picture,
@@ -42,52 +34,21 @@ class Blip2Answerer(LocalModel):
         batch_size: pictures or questions in one forward pass at most.
     """
 
+    network = "Blip2ForConditionalGeneration"
+
     def __init__(
-        self,
-        model: Any,
-        image_processor: Any,
-        tokenizer: Any,
-        name: str,
-        *,
-        caption_prompt: str = CAPTION_PROMPT,
-        batch_size: int = 8,
+        self, *parts: Any, caption_prompt: str = CAPTION_PROMPT, batch_size: int = 8
     ) -> None:
-        self.model_id = name
-        self._model = model.eval()
-        self._image_processor = image_processor
-        self._tokenizer = tokenizer
+        super().__init__(*parts, batch_size=batch_size)
         self._caption_prompt = caption_prompt
-        self._batch_size = batch_size
-        self._end_ids = _end_ids(model, tokenizer)
-
-    @classmethod
-    def from_pretrained(
-        cls,
-        source: str | Path,
-        *,
-        caption_prompt: str = CAPTION_PROMPT,
-        batch_size: int = 8,
-        **loading: Unpack[Loading],
-    ) -> Blip2Answerer:
-        """Loads a folder or a published checkpoint.
-
-        Raises:
-            ModelError: nothing loadable under that name.
-        """
-        from transformers import Blip2ForConditionalGeneration
-
-        return cls(
-            *load_picture_model(Blip2ForConditionalGeneration, source, LoadOptions(**loading)),
-            caption_prompt=caption_prompt,
-            batch_size=batch_size,
-        )
+        self._end_ids = _end_ids(self._model, self._tokenizer)
 
     def encode(self, images: Sequence[Pixels]) -> list[Any]:
         """One tensor ``[queries, width]`` an image."""
         import torch
 
         def forward(batch: Sequence[Pixels]) -> Any:
-            inputs = processed(self._image_processor, batch)
+            inputs = processed(self._processor, batch)
             fitted = self._fitted({"pixel_values": inputs["pixel_values"]})
             return self._model.get_image_features(**fitted, return_dict=True).pooler_output
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 
-from viper.models.loading import Loading
 from viper.models.vision.chat_vlm import ChatRequest, ChatVLM
 from viper.models.vision.roles import Pixels
 
@@ -49,28 +47,6 @@ class ChatAnswerer:
         self._vlm = vlm.in_batches_of(batch_size)
         self._instruction = instruction
         self._caption_instruction = caption_instruction
-
-    @classmethod
-    def from_pretrained(
-        cls,
-        source: str | Path,
-        *,
-        instruction: str = INSTRUCTION,
-        caption_instruction: str = CAPTION_INSTRUCTION,
-        batch_size: int = 8,
-        **loading: Unpack[Loading],
-    ) -> ChatAnswerer:
-        """Loads a folder or a published checkpoint.
-
-        Raises:
-            ModelError: nothing loadable there, or a model that takes no pictures or no messages.
-        """
-        return cls(
-            ChatVLM.from_pretrained(source, **loading),
-            instruction=instruction,
-            caption_instruction=caption_instruction,
-            batch_size=batch_size,
-        )
 
     @property
     def memory_bytes(self) -> int:

@@ -8,7 +8,7 @@ import math
 import os
 import shlex
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -205,15 +205,9 @@ class ProfileChoice:
     thresholds: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, given: Mapping[str, Any] | ProfileChoice) -> ProfileChoice:
-        """Return the choice among other parameters of a command, or its fields in a subclass."""
-        values = vars(given) if isinstance(given, ProfileChoice) else given
-        names = (one.name for one in fields(ProfileChoice))
-        return ProfileChoice(**{name: values[name] for name in names if name in values})
-
-
-profile_options = options(*(decorator for _, decorator in _declared(ProfileChoice)))
-"""The options of :class:`ProfileChoice`, for a command that takes them one by one."""
+    def of(cls, given: ProfileChoice) -> ProfileChoice:
+        """Return the choice alone, without the fields that a subclass adds."""
+        return ProfileChoice(**{one.name: getattr(given, one.name) for one in fields(cls)})
 
 
 def split_options(values: tuple[str, ...]) -> tuple[str, ...]:
@@ -222,14 +216,13 @@ def split_options(values: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(part for part in parts if part)
 
 
-def open_profile(choice: ProfileChoice | Mapping[str, Any]) -> Profile:
+def open_profile(choice: ProfileChoice) -> Profile:
     """Return the profile that a command's options name; nothing is loaded yet.
 
     Raises:
         UsageError: a threshold that is no ``NAME=VALUE``.
         UnknownNameError: a threshold that the profile does not have; lists those it has.
     """
-    choice = ProfileChoice.of(choice)
     quiet_libraries(choice.offline)
     from viper.profiles import load_profile
 

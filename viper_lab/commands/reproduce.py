@@ -9,7 +9,14 @@ from typing import Any
 
 import click
 
-from viper.commands.options import Decorator, OutPath, options, profile_options, root_option
+from viper.commands.options import (
+    Decorator,
+    OutPath,
+    ProfileChoice,
+    options,
+    options_as,
+    root_option,
+)
 from viper_lab.papers.options import Options
 
 _SHARED = ("quick", "seeds", "samples", "out", "set_name", "root", "split", "as_json")
@@ -53,8 +60,7 @@ def reproduction(
 
     def decorated(command: Callable[..., int]) -> Callable[..., int]:
         @wraps(command)
-        def run(**values: Any) -> int:
-            profile = {name: values.pop(name) for name in _PROFILE}
+        def run(profile: ProfileChoice, **values: Any) -> int:
             shared = {name: values.pop(name) for name in _SHARED}
             return command(Options(**shared, profile=profile), **values)
 
@@ -72,13 +78,11 @@ def reproduction(
             *own,
             click.option("--json", "as_json", is_flag=True,
                          help="Print rows, gains and claims as JSON."),
-            profile_options,
+            options_as(ProfileChoice),
         )(run)  # fmt: skip
 
     return decorated
 
-
-_PROFILE = tuple(option.name for option in click.command(profile_options(lambda: None)).params)
 
 PROCESSES = click.option(
     "--processes", type=click.IntRange(1, 64), metavar="N",

@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from viper.commands.options import OutPath, open_profile, profile_options, root_option
+from viper.commands.options import OutPath, ProfileChoice, open_profile, options_as, root_option
 from viper.errors import EXIT_OK, MissingExtraError, UsageError
 from viper.evaluate.reports.escape import for_terminal
 from viper.evaluate.runs.store import RunStore
@@ -47,8 +47,9 @@ from viper_lab.study.records import induce as records_graph
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="By default a free one.")
 @click.option("--open/--no-open", "open_browser", default=True, show_default=True,
               help="Open a browser.")  # fmt: skip
-@profile_options
+@options_as(ProfileChoice)
 def record(
+    choice: ProfileChoice,
     set_name: str,
     out: Path,
     split: str | None,
@@ -58,7 +59,6 @@ def record(
     host: str,
     port: int,
     open_browser: bool,
-    **given: Any,
 ) -> int:
     """Record how people find answers: a page where they choose each action, until Ctrl-C.
 
@@ -87,7 +87,7 @@ def record(
     samples = Evaluation(set_name, Where(root, split, seed), limit).samples()
     with ExitStack() as stack:
         listening = stack.enter_context(listening_at(host, port))
-        reasoner = stack.enter_context(Reasoner(open_profile(given), preload=False))
+        reasoner = stack.enter_context(Reasoner(open_profile(choice), preload=False))
         study = Study(StudyDesk(reasoner, samples, out), new_token())
         address = address_of(listening, f"/{study.token}/")
         click.echo(address)

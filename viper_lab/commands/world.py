@@ -1,24 +1,330 @@
-"""``viper world``: the embedded world."""
+"""``viper world``: the embedded world, drawn, asked about, trained on and scored."""
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+from typing import Any
+
 import click
 
-from viper.commands.lazy_group import LazyGroup
-
-_COMMANDS = {
-    "render": ("viper_lab.commands.world_render:render", "Scenes and clips as files."),
-    "questions": ("viper_lab.commands.world_questions:questions", "Queries about scenes, as JSON."),
-    "knowledge": (
-        "viper_lab.commands.world_knowledge:knowledge",
-        "A catalogue of designs to look things up in.",
-    ),
-    "train": ("viper_lab.commands.world_train:train", "Train one of the embedded models."),
-    "score": ("viper_lab.commands.world_score:score", "How well the models see the world."),
-    "faults": ("viper_lab.commands.world_faults:faults", "Programs with planted faults."),
-}
+from viper.commands.options import OutPath, ProfileChoice, open_profile, options_as
+from viper.commands.terminal import counter
+from viper.errors import EXIT_OK, UsageError
+from viper_lab.recipes import RECIPES, recipe
+from viper_lab.world.queries.meaning import FAMILIES
+from viper_lab.world.vocabulary import SPLITS
 
 
-@click.group(cls=LazyGroup, paths=_COMMANDS)
+@click.group()
 def world() -> None:
     """The embedded world: render, question, train, score."""
+
+
+@world.command(short_help="Scenes and clips as files.")
+@click.option("--split", type=click.Choice(SPLITS), default="val", show_default=True)
+@click.option(
+    "--index",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="The first scene of the split to draw.",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    help="Draw the scene of this seed (see its JSON file); replaces --split and --index.",
+)
+@click.option("--count", type=click.IntRange(1, 100_000), default=1, show_default=True)
+@click.option(
+    "--out", type=OutPath(), required=True, help="Folder for one PNG and one JSON file a scene."
+)
+def render(split: str, index: int, seed: int | None, count: int, out: Path) -> int:
+    """Draw scenes and write their exact ground truth beside them.
+
+    The JSON file holds the scene, and for each object its visible box (x0, y0, x1, y1 in
+    pixels from the top-left corner), depth and visible share.
+    """
+    from PIL import Image
+
+    from viper_lab.world.layout import sample_scene
+    from viper_lab.world.render import render_scene
+    from viper_lab.world.splits import scene_index, split_of
+    from viper_lab.world.stills import truth_record
+
+    if seed is not None:
+        split, index = split_of(seed), scene_index(seed)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"cannot make the folder {out}: {error.strerror}; choose another"
+        ) from None
+    for number in range(index, index + count):
+        stem = out / f"{split}-{number:06d}"
+        rendered = render_scene(sample_scene(split, number))
+        Image.fromarray(rendered.image).save(f"{stem}.png")
+        Path(f"{stem}.json").write_text(json.dumps(truth_record(rendered), indent=1) + "\n")
+        click.echo(f"{stem}.png")
+    return EXIT_OK
+
+
+@world.command(short_help="Queries about scenes, as JSON.")
+@click.option("--split", type=click.Choice(SPLITS), default="test", show_default=True)
+@click.option("--seed", type=int, default=0, show_default=True, help="Another seed, other queries.")
+@click.option("--family", type=click.Choice(FAMILIES), help="One family; all of them by default.")
+@click.option(
+    "--count", type=click.IntRange(1), default=10, show_default=True, help="Queries a family."
+)
+@click.option("--programs", is_flag=True, help="Show the canonical program of each query.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+def questions(
+    split: str, seed: int, family: str | None, count: int, programs: bool, as_json: bool
+) -> None:
+    """Draw queries about fresh scenes and clips, with their answers."""
+    from viper_lab.world.queries.generate import generate
+    from viper_lab.world.queries.programs import gold_program
+
+    for name in (family,) if family else FAMILIES:
+        for sample in generate(name, split, seed, count):
+            program = gold_program(sample.meaning, task=sample.task)
+            if as_json:
+                record = sample.to_json() | ({"program": program} if programs else {})
+                click.echo(json.dumps(record))
+                continue
+            options = f"  [{'; '.join(sample.options)}]" if sample.options else ""
+            answer = sample.answer_text
+            if sample.box is not None:
+                answer = f"box ({', '.join(f'{value:.0f}' for value in sample.box)})"
+            click.echo(f"{sample.sample_id}  {sample.text}{options}  -> {answer}")
+            if programs:
+                click.echo(f"{program}\n")
+
+
+@world.command(short_help="A catalogue of designs to look things up in.")
+@click.argument("out", type=OutPath())
+@click.option("--split", type=click.Choice(SPLITS), default="val", show_default=True)
+@click.option(
+    "--seed",
+    type=click.IntRange(0, 800),
+    default=0,
+    show_default=True,
+    help="Another seed, another catalogue.",
+)
+@click.option(
+    "--designs",
+    type=click.IntRange(20, 150),
+    default=120,
+    show_default=True,
+    help="Entries of the catalogue.",
+)
+@click.option(
+    "--questions",
+    "count",
+    type=click.IntRange(0, 100_000),
+    default=40,
+    show_default=True,
+    help="Questions, each with its picture.",
+)
+def knowledge(out: Path, split: str, seed: int, designs: int, count: int) -> None:
+    """Write a knowledge world to OUT: reference pictures, texts, and questions that need both.
+
+    \b
+    viper world knowledge lore
+    viper index images lore/gallery
+    viper index text lore/texts.jsonl
+    viper run lore/questions/0002.png "what do people of …?" --strategy seek
+    """
+    from viper_lab.world.knowledge.write import write_world
+
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise UsageError(f"{out}: exists and is not empty; name a new folder")
+    total = 0
+    for part, number in write_world(out, split, seed, designs, count):
+        total += number
+        click.echo(f"{part}: {number:,}", err=True)
+    first = next(iter((out / "questions.jsonl").read_text("utf-8").splitlines()), "")
+    if first:
+        one = json.loads(first)
+        click.echo(f"{out / one['image']}: {one['text']} -> {one['answer']}")
+
+
+@world.command(short_help="Train one of the embedded models.")
+@click.argument("role", type=click.Choice(tuple(RECIPES)))
+@click.option(
+    "--out",
+    type=OutPath(),
+    required=True,
+    help="Folder for the weights, as from_pretrained reads it.",
+)
+@click.option(
+    "--work",
+    type=OutPath(),
+    default=Path(".work"),
+    show_default=True,
+    help="Folder for checkpoints and rendered data; a training found there goes on.",
+)
+@click.option("--device", default="cpu", show_default=True, help="cpu, cuda, cuda:1, mps.")
+@click.option("--steps", type=click.IntRange(1), help="Instead of the recipe's own number.")
+@click.option("--seed", type=int, default=0, show_default=True)
+def train(role: str, out: Path, work: Path, device: str, steps: int | None, seed: int) -> None:
+    """Train ROLE on freshly rendered data, write its weights, print what they reach.
+
+    Progress goes to stderr. Ctrl-C keeps the last checkpoint; the same command goes on.
+    """
+    from viper_lab.recipes.optim import TrainOptions
+
+    if device != "cpu":
+        _check_device(device)
+    out.mkdir(parents=True, exist_ok=True)
+    reached = recipe(role)(TrainOptions(out, work, device, steps, seed))
+    for name, value in reached.items():
+        click.echo(f"{name:<28} {value:.4f}")
+
+
+def _check_device(device: str) -> None:
+    import torch
+
+    try:
+        torch.zeros(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        line = str(error).splitlines()[0]
+        raise UsageError(f"device {device!r} cannot be used ({line}); known here: cpu") from None
+
+
+@world.command(short_help="How well the models see the world.")
+@click.option(
+    "--split", type=click.Choice(["train", "val", "test"]), default="test", show_default=True
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Draws the set; any number.")
+@click.option(
+    "--limit",
+    type=click.IntRange(3, 100_000),
+    default=600,
+    show_default=True,
+    help="Queries in all, the same number for each family.",
+)
+@click.option("--baselines", is_flag=True, help="Add what needs no program.")
+@click.option(
+    "--perception/--no-perception",
+    default=True,
+    show_default=True,
+    help="Score each vision model by itself.",
+)
+@click.option("--examples/--zero-shot", default=True, show_default=True)
+@click.option(
+    "--workers",
+    type=click.IntRange(1, 64),
+    default=16,
+    show_default=True,
+    help="Queries on their way at once.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@options_as(ProfileChoice)
+def score(
+    choice: ProfileChoice,
+    split: str,
+    seed: int,
+    limit: int,
+    baselines: bool,
+    perception: bool,
+    examples: bool,
+    workers: int,
+    as_json: bool,
+) -> int:
+    """Answer freshly drawn queries of the embedded world and print the figures.
+
+    Every value comes with n and a 95% interval; weight hashes say which models they are of.
+    """
+    profile = open_profile(choice)
+    from viper.evaluate.evaluation import model_ids
+    from viper.reasoner import Reasoner
+    from viper.schema import to_json
+    from viper_lab.scores.perception import perception_report
+    from viper_lab.scores.world import ScoreRequest, draw, report, score_samples
+
+    request = ScoreRequest(split, seed, limit, with_baselines=baselines, workers=workers)
+    if not examples:
+        profile = profile.without_examples()
+    samples = draw(request)
+    right = 0
+    with Reasoner(profile) as reasoner:
+        with counter("answering", len(samples)) as advance:
+
+            def on_done(item: Any) -> None:
+                nonlocal right
+                right += item.right
+                advance(f"{right} right")
+
+            scored = score_samples(reasoner, samples, request, on_done)
+        figures = {
+            "split": split,
+            "seed": seed,
+            "profile": profile.name,
+            "models": model_ids(reasoner),
+            **report(scored, request),
+        }
+        if perception:
+            hub = reasoner.components.hub
+            figures["perception"] = perception_report(hub, split, seed, limit // 2)
+    plain = to_json(figures)
+    click.echo(json.dumps(plain) if as_json else "\n".join(_lines(plain)))
+    return EXIT_OK
+
+
+def _lines(figures: Any, indent: int = 0) -> list[str]:
+    """Nested figures as aligned text, an estimate a line."""
+    lines = []
+    pad = "  " * indent
+    for name, value in figures.items():
+        label = f"{pad}{name:<{max(4, 34 - 2 * indent)}}"
+        if isinstance(value, dict) and {"value", "n", "low", "high"} <= set(value):
+            low, high = value["low"], value["high"]
+            lines.append(f"{label} {value['value']:.3f}  [{low:.3f}, {high:.3f}]  n={value['n']}")
+        elif isinstance(value, dict):
+            lines += [f"{pad}{name}", *_lines(value, indent + 1)]
+        else:
+            lines.append(f"{label} {value}")
+    return lines
+
+
+@world.command(short_help="Programs with planted faults.")
+@click.option(
+    "--work",
+    type=OutPath(),
+    default=Path(".work"),
+    show_default=True,
+    help="Work folder of viper world train critic; shards found there are kept.",
+)
+@click.option("--split", type=click.Choice(["train", "val"]), default="train", show_default=True)
+@click.option(
+    "--count", type=click.IntRange(1), default=4000, show_default=True, help="Faults in all."
+)
+@click.option("--seed", type=int, default=0, show_default=True)
+@options_as(ProfileChoice)
+def faults(choice: ProfileChoice, work: Path, split: str, count: int, seed: int) -> int:
+    """Plant faults into canonical programs and keep them as text.
+
+    The profile's tools run the programs. Ctrl-C keeps the shards that are whole; the same command
+    goes on. Progress goes to stderr.
+    """
+    profile = open_profile(choice).without_examples()
+    from viper_lab.faults.cases import write_cases
+    from viper_lab.recipes.critic import FAULTS
+
+    components = profile.components()
+    try:
+        with counter("planting", count) as advance:
+            held = 0
+
+            def on_shard(shards: int, cases: int) -> None:
+                nonlocal held
+                advance(f"{shards} shards", cases - held)
+                held = cases
+
+            folder = work / FAULTS
+            made = write_cases(components, folder, count, split=split, seed=seed, report=on_shard)
+    finally:
+        components.close()
+    click.echo(f"{made} faults in {folder}")
+    return EXIT_OK

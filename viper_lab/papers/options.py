@@ -5,12 +5,11 @@ Imports next to nothing: the command line reads it for its help.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from viper.commands.options import open_profile
+from viper.commands.options import ProfileChoice, open_profile
 
 if TYPE_CHECKING:
     from viper.profiles.wiring import Profile
@@ -24,7 +23,6 @@ class Options:
         seeds: their number.
         samples: answered under each seed, of each part.
         set_name: of the data; ``world`` stands for what the reproduction takes of it.
-        profile: what the profile's own options say, for :func:`open_profile`.
     """
 
     quick: bool
@@ -35,13 +33,13 @@ class Options:
     root: Path | None
     split: str | None
     as_json: bool
-    profile: Mapping[str, Any]
+    profile: ProfileChoice
 
     @property
     def is_world(self) -> bool:
         """The data is the embedded world's."""
         return self.set_name == "world"
 
-    def opened(self, **changes: str) -> Profile:
+    def opened(self, **changes: Any) -> Profile:
         """Return the profile, without the examples that came with it."""
-        return open_profile({**self.profile, **changes}).without_examples()
+        return open_profile(replace(self.profile, **changes)).without_examples()

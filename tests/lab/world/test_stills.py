@@ -6,7 +6,7 @@ from click.testing import CliRunner
 from PIL import Image
 
 from viper.errors import UnknownNameError, UsageError
-from viper_lab.commands.world_render import render
+from viper_lab.commands.world import render
 from viper_lab.world import stills as stills_module
 from viper_lab.world.layout import sample_scene
 from viper_lab.world.render import render_scene

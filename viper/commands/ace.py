@@ -112,7 +112,7 @@ class CheckOptions(ProfileChoice):
     """The options of ``viper ace check``."""
 
     # fmt: off
-    set_name: str | None = option("--data", "set_name", metavar="SET",
+    set_name: str | None = option("--data", metavar="SET",
         help="Where the samples are; by default the set that an example names.")
     split: str | None = option("--split", metavar="NAME",
         help="By default the one that an example names.")
@@ -122,7 +122,7 @@ class CheckOptions(ProfileChoice):
              "programs had to do with what it offers?")
     out: Path | None = option("--out", type=OutPath(), metavar="FIXED",
         help="Write the examples that hold as a bank of their own.")
-    as_json: bool = option("--json", "as_json", is_flag=True, help="Print one JSON list.")
+    as_json: bool = option("--json", help="Print one JSON list.")
     # fmt: on
 
 

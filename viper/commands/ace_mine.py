@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -21,17 +22,19 @@ from viper.commands.options import (
     seed_option,
     workers_option,
 )
-from viper.commands.terminal import evaluation_progress, status
+from viper.commands.terminal import evaluation_progress, hint_to_go_on, status
 from viper.data.sample import Sample, Where
 from viper.errors import EXIT_FAILED, EXIT_OK, UsageError
-from viper.evaluate.engines.answering import Answering
+from viper.evaluate.engines.answering import Answering, Item
 from viper.evaluate.engines.local import Bounds, LocalEngine
 from viper.evaluate.engines.runner import Budget, Ended, bound_arenas, items, run
 from viper.evaluate.evaluation import manifest_of, read_ids
 from viper.evaluate.metrics import metric
+from viper.evaluate.row import Row
+from viper.evaluate.runs.manifest import Manifest
 from viper.evaluate.runs.store import RunStore
 from viper.learning.mining import Shots, Source, candidates, work_folder
-from viper.reasoner import Reasoner
+from viper.reasoner import Reasoner, RunOptions
 from viper.schema import to_json
 
 
@@ -48,7 +51,7 @@ class MineOptions(ProfileChoice):
         help="Labelled samples tried, at random; of the embedded world, of each family.")
     ids: str | None = option("--ids", metavar="FILE|ID,ID",
         help="These samples instead; a file names one a line.")
-    spread: bool = option("--spread", is_flag=True,
+    spread: bool = option("--spread",
         help="Take each kind of query in turn instead of whatever chance brings; kinds are those "
              "of the set's report.")
     seed: int = given_by(seed_option())
@@ -58,16 +61,16 @@ class MineOptions(ProfileChoice):
         help="By default 0 for one program, else 0.4.")
     keep: int = option("--keep", type=click.IntRange(1, 10_000), default=16,
         help="Examples kept for each task and API.")
-    agree: bool = option("--agree", is_flag=True,
+    agree: bool = option("--agree",
         help="Leave out what may be luck: keep a right program only if one of the same shape was "
              "right on another sample of the same type, or if most programs drawn for the sample "
              "gave its answer.")
-    random_keep: bool = option("--random-keep", is_flag=True,
+    random_keep: bool = option("--random-keep",
         help="Keep any programs that gave an answer, whatever they scored: the ablation of "
              "choosing the best.")
     out: Path = option("--out", type=OutPath(), required=True, metavar="BANK",
         help="The bank to write.")
-    apis: tuple[str, ...] = option("--api", "apis", multiple=True, default=("abstract", "vipergpt"),
+    apis: tuple[str, ...] = option("--api", default=("abstract", "vipergpt"),
         metavar="NAME[+FILE.py]",
         help="Give it again for several; the bank holds the examples of all.")
     budget: int | None = option("--budget", type=click.IntRange(1), metavar="N",
@@ -134,21 +137,35 @@ def _mined(
         with status(f"{api}: loading models"):
             document, execution = to_json(profile.document), {"workers": wanted.workers}
             manifest = manifest_of(evaluation, samples, reasoner, document, execution)
-        judge = metric(evaluation.metric)
-        options = evaluation.options
-        answering = Answering.with_cache(reasoner, judge, options, wanted.workers + 8)
-        engine = LocalEngine(answering, Bounds(wanted.workers))
-        with RunStore.resume(folder, manifest) as store:
-            try:
-                with evaluation_progress(len(todo), len(store.done())) as progress:
-                    ended = run(engine, todo, store, budget=Budget(llm_calls=budget),
-                                on_done=lambda _, so_far: progress(so_far))  # fmt: skip
-            except KeyboardInterrupt:
-                click.echo("\nstopped; to go on: the same line again", err=True)
-                raise
-            components = reasoner.components
-            source = Source(evaluation, api, components.library, components.llm.model_id)
-            return candidates(store.rows(), samples, source), ended
+        with hint_to_go_on():
+            rows, ended = rows_of(reasoner, evaluation.options, manifest, todo, folder, budget)
+        components = reasoner.components
+        source = Source(evaluation, api, components.library, components.llm.model_id)
+        return candidates(rows, samples, source), ended
+
+
+def rows_of(
+    reasoner: Reasoner,
+    options: RunOptions,
+    manifest: Manifest,
+    todo: Sequence[Item],
+    folder: Path,
+    budget: int | None,
+) -> tuple[list[Row], Ended]:
+    """Answer what the folder's store lacks of ``todo``, and return all the rows that it holds.
+
+    Args:
+        manifest: of the run; names the metric that judges, and the workers.
+        budget: requests to the language model at most, over all sessions.
+    """
+    workers = manifest.execution["workers"]
+    answering = Answering.with_cache(reasoner, metric(manifest.metric), options, workers + 8)
+    engine = LocalEngine(answering, Bounds(workers))
+    with RunStore.resume(folder, manifest) as store:
+        with evaluation_progress(len(todo), len(store.done())) as progress:
+            ended = run(engine, todo, store, budget=Budget(llm_calls=budget),
+                        on_done=lambda _, so_far: progress(so_far))  # fmt: skip
+        return list(store.rows()), ended
 
 
 def _tell(budget: int | None, api: str, ended: Ended) -> None:

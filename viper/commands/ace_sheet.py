@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import click
 from viper.ace.bank import write_bank
 from viper.ace.generate import QueryStore, Request, generate, read_query_file, read_sheet
 from viper.ace.select import Candidate, Verdict, agreed, best_first, kept
+from viper.commands.ace_mine import rows_of
 from viper.commands.options import (
     OutPath,
     ProfileChoice,
@@ -21,20 +21,15 @@ from viper.commands.options import (
     open_profile,
     option,
     options_as,
-    quiet_libraries,
     root_option,
     seed_option,
     workers_option,
 )
-from viper.commands.terminal import evaluation_progress, status
+from viper.commands.terminal import hint_to_go_on, status
 from viper.data.sample import Sample, Where
 from viper.errors import EXIT_FAILED, EXIT_OK, UsageError
-from viper.evaluate.engines.answering import Answering
-from viper.evaluate.engines.local import Bounds, LocalEngine
-from viper.evaluate.engines.runner import Budget, Ended, bound_arenas, run
+from viper.evaluate.engines.runner import Ended, bound_arenas
 from viper.evaluate.evaluation import manifest_of
-from viper.evaluate.metrics import metric
-from viper.evaluate.runs.store import RunStore
 from viper.learning.mining import Source, work_folder
 from viper.learning.sheet import METRIC, Drawing, drawn, items, tried_on
 from viper.profiles.wiring import Profile
@@ -76,8 +71,7 @@ class SheetOptions(ProfileChoice):
         help="What the queries ask for.")
     queries: int | None = option("--queries", type=click.IntRange(1, 10_000), metavar="N",
         help=f"Queries to ask for; by default {QUERIES}, or all of --queries-from.")
-    queries_from: Path | None = option("--queries-from", type=click.Path(path_type=Path),
-        metavar="FILE",
+    queries_from: Path | None = option("--queries-from", metavar="FILE",
         help="Queries of your own, one a line, options after vertical bars; or JSON lines with "
              "query and options. No query is asked for then: the way for language models that only "
              "write programs, as that of the profile embedded.")
@@ -125,14 +119,13 @@ def sheet(wanted: SheetOptions) -> int:
     viper ace sheet --queries-from queries.txt --data world --task ground --out bank.jsonl
     """
     _check(wanted)
-    quiet_libraries(wanted.offline)
 
     told, drawing = _told(wanted), _drawing(wanted)
     profile = open_profile(wanted).without_examples()
     with status("reading the set"):
         plan = _Plan(drawing, drawing.pool(), profile, told, wanted)
 
-    with Reasoner(plan.profile, preload=False) as reasoner, _going_on():
+    with Reasoner(plan.profile, preload=False) as reasoner, hint_to_go_on():
         queries, asked = _queries(plan, reasoner)
         if asked and asked == wanted.budget:  # more queries may come: no run begins with these
             _tell_spent(asked)
@@ -148,15 +141,6 @@ def _check(wanted: SheetOptions) -> None:
         raise UsageError(
             f"--agree {wanted.agree} of --programs {wanted.programs}: no query can reach it"
         )
-
-
-@contextmanager
-def _going_on() -> Iterator[None]:
-    try:
-        yield
-    except KeyboardInterrupt:
-        click.echo("\nstopped; to go on: the same line again", err=True)
-        raise
 
 
 def _drawing(wanted: SheetOptions) -> Drawing:
@@ -207,25 +191,20 @@ def _drawn(
     """Draws the programs that the store lacks and gives all that it holds."""
     bound_arenas()
     wanted, components = plan.wanted, reasoner.components
-    evaluation, workers = plan.drawing.evaluation(), wanted.workers
+    evaluation = plan.drawing.evaluation()
     tried = tried_on(queries, plan.pool, plan.drawing)
     todo, samples = items(tried, plan.drawing), [one.sample for one in tried]
     api = components.settings.api
     with status("loading models"):
-        document = to_json(plan.profile.document)
-        manifest = manifest_of(evaluation, samples, reasoner, document, {"workers": workers})
-    answering = Answering.with_cache(reasoner, metric(METRIC), evaluation.options, workers + 8)
-    engine = LocalEngine(answering, Bounds(workers))
-    budget = Budget(llm_calls=None if wanted.budget is None else wanted.budget - asked)
+        document, execution = to_json(plan.profile.document), {"workers": wanted.workers}
+        manifest = manifest_of(evaluation, samples, reasoner, document, execution)
+    budget = None if wanted.budget is None else wanted.budget - asked
     folder = work_folder(wanted.out, api, plan.work)
-    with RunStore.resume(folder, replace(manifest, metric=METRIC)) as store:
-        with evaluation_progress(len(todo), len(store.done())) as progress:
-            ended = run(engine, todo, store, budget=budget,
-                        on_done=lambda _, so_far: progress(so_far))  # fmt: skip
-        source = Source(evaluation, api, components.library, components.llm.model_id)
-        found = drawn(store.rows(), tried, source)
+    judged = replace(manifest, metric=METRIC)
+    rows, ended = rows_of(reasoner, evaluation.options, judged, todo, folder, budget)
     _tell_ended(ended, wanted.budget)
-    return found
+    source = Source(evaluation, api, components.library, components.llm.model_id)
+    return drawn(rows, tried, source)
 
 
 def _tell_ended(ended: Ended, budget: int | None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,10 +19,10 @@ from viper.commands.options import (
     open_profile,
     option,
     options_as,
-    quiet_libraries,
     root_option,
     seed_option,
 )
+from viper.commands.terminal import hint_to_go_on
 from viper.data.sample import Where
 from viper.errors import EXIT_OK, UsageError
 from viper.evaluate.answered import (
@@ -48,7 +49,7 @@ class TuneOptions(ProfileChoice):
     """The options of ``viper ace tune``."""
 
     # fmt: off
-    set_name: str = option("--data", "set_name", default="world-a", metavar="SET",
+    set_name: str = option("--data", default="world-a", metavar="SET",
         help="See viper data list; or a FILE.csv, FILE.jsonl of your own.")
     root: Path | None = given_by(root_option)
     split: str = option("--split", default="train", metavar="NAME",
@@ -62,16 +63,16 @@ class TuneOptions(ProfileChoice):
     seed: int = given_by(seed_option("Chooses samples, and is the seed of sampling."))
     temperatures: str = option("--temperatures", default=TEMPERATURES, metavar="A, B, …",
         help='Of the language model; "" leaves it alone.')
-    values: tuple[str, ...] = option("--threshold", "values", multiple=True, metavar="NAME=A, B, …",
+    values: tuple[str, ...] = option("--threshold", metavar="NAME=A, B, …",
         help="Values of a sensitivity; by default four of detector.threshold between the profile's "
              "floor and start.")
-    examples_bank: str | None = option("--bank", "examples_bank", metavar="FILE",
+    examples_bank: str | None = option("--bank", metavar="FILE",
         help="Examples to show instead of the profile's.")
     out: Path = option("--out", type=OutPath(), required=True, metavar="FILE.toml",
         help="The profile to write.")
     work: Path | None = option("--work", type=OutPath(), metavar="DIR",
         help="Where the answers are kept; by default FILE.toml.tuning.")
-    as_json: bool = option("--json", "as_json", is_flag=True, help="Print one JSON list.")
+    as_json: bool = option("--json", help="Print one JSON list.")
     api: str | None = given_by(api_option)
     # fmt: on
 
@@ -91,20 +92,13 @@ def tune(wanted: TuneOptions) -> int:
     viper ace tune --data refcoco --root refer --profile local --shots 16 \\
         --threshold "detector.threshold=0.05, 0.10, 0.15, 0.20" --out tuned.toml
     """
-    quiet_libraries(wanted.offline)
     out = _free(wanted.out)
     profile = open_profile(wanted)
-    components = profile.components()
-    try:
+    with closing(profile.components()) as components, hint_to_go_on():
         plan = _plan(components, wanted)
         work = wanted.work or out.with_name(out.name + ".tuning")
         swept = Swept(*_drawn(wanted), work, to_json(profile.document))
         found = [sweep(components, name, values, swept, _say) for name, values in plan.items()]
-    except KeyboardInterrupt:
-        click.echo("\nstopped; to go on: the same line again", err=True)
-        raise
-    finally:
-        components.close()
     run = {"bank": profile.document.bank} if wanted.examples_bank else {}
     if wanted.api:
         run["api"] = whole_api(wanted.api, Path())

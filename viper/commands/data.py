@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
+from viper.commands.options import options, root_option
 from viper.commands.terminal import echo_table
 from viper.data.registry import chosen, data_set, names
 from viper.data.sample import Sample, Where
 from viper.errors import EXIT_FAILED, EXIT_OK
 from viper.schema import to_json
+
+_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @click.group()
@@ -28,26 +30,16 @@ def data() -> None:
     """
 
 
-def _set_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """``SET --root --split --json``."""
-    for option in (
-        click.option("--json", "as_json", is_flag=True, help="Print JSON."),
-        click.option("--split", default=None, metavar="S", help="Else the set's first."),
-        click.option(
-            "--root",
-            type=click.Path(path_type=Path),
-            default=None,
-            metavar="DIR",
-            help="The folder that holds the set's official files.",
-        ),
-        click.argument("name", metavar="SET"),
-    ):
-        command = option(command)
-    return command
+_set_options = options(
+    click.argument("name", metavar="SET"),
+    root_option,
+    click.option("--split", metavar="S", help="Else the set's first."),
+    _json_option,
+)
 
 
 @data.command("list")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@_json_option
 def list_sets(as_json: bool) -> int:
     """List the sets: shipped, on the hub, of installed packages."""
     sets = [data_set(name) for name in names()]

@@ -50,8 +50,7 @@ class DemoOptions(ProfileChoice):
              "who has it may ask.")
     port: int = option("--port", type=click.IntRange(0, 65535), default=7860,
         help="0 takes a free one.")
-    open_browser: bool = option("--open/--no-open", "open_browser", default=True,
-        help="Open a browser.")
+    open_browser: bool = option("--open/--no-open", default=True, help="Open a browser.")
     out: Path | None = option("--out", type=OutPath(), metavar="RUN",
         help="Folder for what is asked, new or of an earlier demo; by default runs/demo-TIME.")
     api: str | None = given_by(api_option)

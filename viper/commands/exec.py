@@ -33,10 +33,8 @@ class ExecOptions(ProfileChoice):
     # fmt: off
     query: str = option("--query", default="", help="What the program gets as `question`.")
     task: str = option("--task", default="auto", help="What must come out.")
-    choices: tuple[str, ...] = option("--options", "choices", multiple=True,
-        help='Candidate answers: "a; b; c".')
-    as_json: bool = option("--json", "as_json", is_flag=True,
-        help="Print one JSON object with the whole trace.")
+    choices: tuple[str, ...] = option("--options", help='Candidate answers: "a; b; c".')
+    as_json: bool = option("--json", help="Print one JSON object with the whole trace.")
     save: Path | None = option("--save", type=OutPath(), help="Draw the answer.")
     api: str | None = given_by(api_option)
     learned: bool = given_by(learned_option())

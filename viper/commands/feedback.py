@@ -29,13 +29,12 @@ class FeedbackOptions:
     """The options of ``viper feedback``."""
 
     # fmt: off
-    seed: int = option("--seed", type=int, default=0, help="Of the answer that is meant.")
+    seed: int = option("--seed", default=0, help="Of the answer that is meant.")
     answer: str | None = option("--answer", metavar="TEXT",
         help="What would have been right: words, the number of an option from 0, or a box as "
              "x0,y0,x1,y1 in pixels from the top-left corner.")
     comment: str | None = option("--comment", metavar="TEXT", help="What was wrong, in words.")
-    as_json: bool = option("--json", "as_json", is_flag=True,
-        help="Print what there is as JSON lines.")
+    as_json: bool = option("--json", help="Print what there is as JSON lines.")
     # fmt: on
 
 

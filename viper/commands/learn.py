@@ -18,7 +18,7 @@ from viper.commands.options import (
     quiet_libraries,
 )
 from viper.commands.terminal import echo_table, status
-from viper.data.registry import data_set
+from viper.data.registry import training_split
 from viper.data.sample import Sample, Where
 from viper.errors import EXIT_FAILED, EXIT_OK, CancelledError, UsageError
 from viper.evaluate.engines.answering import Answering
@@ -82,13 +82,7 @@ def _evaluation(name: str, wanted: LearnOptions) -> Evaluation:
     quiet_libraries(wanted.offline)
 
     strategy(wanted.strategy)
-    splits = data_set(name).splits
-    split = wanted.split or ("train" if "train" in splits else None)
-    if split is None and len(splits) > 1:
-        raise UsageError(
-            f"{name} has no split train; choose one of {', '.join(splits)} with --split, and do "
-            "not judge by it afterwards"
-        )
+    split = wanted.split or training_split(name)
     return Evaluation(
         set_name=name,
         where=Where(wanted.root, split, wanted.seed),

@@ -42,25 +42,23 @@ class LearnOptions(ProfileChoice):
         seed_option("Chooses samples and data, and is the seed of sampling and training."))
     out: Path | None = option("--out", type=OutPath(), metavar="RUN",
         help="Folder for answers and lessons; by default runs/learn-SET-SPLIT-TIME.")
-    said_of: Path | None = option("--from", "said_of", type=click.Path(path_type=Path),
-        metavar="RUN", help="Instead of SET: learn from what people said of this run's answers.")
-    follow: bool = option("--follow", is_flag=True,
-        help="With --from: wait for more remarks, until Ctrl-C.")
-    online: bool = option("--online", is_flag=True,
+    said_of: Path | None = option("--from", metavar="RUN",
+        help="Instead of SET: learn from what people said of this run's answers.")
+    follow: bool = option("--follow", help="With --from: wait for more remarks, until Ctrl-C.")
+    online: bool = option("--online",
         help="A stream: what counts is each first answer, given before learning from it.")
-    background: bool = option("--background", is_flag=True,
+    background: bool = option("--background",
         help="Learn in a thread of its own while the next samples are answered.")
     strategy: str = option("--strategy", default="program",
         help="program, or plan where somebody plans.")
-    reflection: Literal["intervention", "llm", "both", "none"] = option("--reflector", "reflection",
-        default="intervention", type=click.Choice(["intervention", "llm", "both", "none"]),
+    reflection: Literal["intervention", "llm", "both", "none"] = option("--reflector",
+        default="intervention",
         help="Who finds what was wrong: changed results, the language model, both.")
-    as_json: bool = option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
+    as_json: bool = option("--json", help="Print the outcome as JSON.")
     tools: str | None = option("--tools", metavar="NAME,NAME",
         help="Teach these only, of loc, match, seg, vqa, replace; none: no tool.")
     demonstrations: Literal["all", "correct", "incorrect", "none"] = option("--demonstrations",
-        type=click.Choice(["all", "correct", "incorrect", "none"]), default="all",
-        help="Plans and programs that are kept.")
+        default="all", help="Plans and programs that are kept.")
     updates: int = option("--updates", type=click.IntRange(1, 20), default=3,
         help="Tools taught in one task at most.")
     tries: int = option("--tries", type=click.IntRange(1, 20), default=2,
@@ -71,8 +69,8 @@ class LearnOptions(ProfileChoice):
         help="Keep only prompts and demonstrations that hold where they were not made.")
     annotated: str = option("--annotated", metavar="world|lvis|none", default=default_data,
         show_default="world", help="Boxes and masks of concepts, for loc and seg.")
-    annotated_root: Path | None = option("--annotated-root", type=click.Path(path_type=Path),
-        metavar="DIR", help="Folder of LVIS's official files.")
+    annotated_root: Path | None = option("--annotated-root", metavar="DIR",
+        help="Folder of LVIS's official files.")
     pictures: str = option("--pictures", metavar="world|none|DIR|FILE.toml", default=default_data,
         show_default="world",
         help="Pictures of concepts, for match and replace: the world's own, a folder, or a search "

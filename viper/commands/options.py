@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
 
 import click
 from click.core import ParameterSource
@@ -77,16 +77,37 @@ def options(*decorators: Decorator) -> Decorator:
 def option(*spellings: str, **declared: Any) -> Any:
     """Return a field that declares an option; arguments as of ``click.option``.
 
-    ``--help`` shows a default unless ``show_default`` says otherwise.
+    The field names the parameter, and its annotation says what is not given here: a ``bool`` is a
+    flag, a ``tuple`` takes several, a ``Literal`` lists the choices. ``--help`` shows a default
+    unless ``show_default`` says otherwise.
     """
     default = declared.get("default")
     declared.setdefault("show_default", default not in (None, ""))
-    return given_by(click.option(*spellings, **declared), default)
+
+    def typed(name: str, annotation: Any) -> Decorator:
+        spelled = dict.fromkeys((*spellings, name))
+        return click.option(*spelled, **(_of_annotation(annotation) | declared))
+
+    return field(default=default, metadata={"option": typed})
+
+
+def _of_annotation(annotation: Any) -> dict[str, Any]:
+    """What the annotation of a field says of its option."""
+    parts = get_args(annotation)
+    if get_origin(annotation) is tuple:
+        return {**_of_annotation(parts[0]), "multiple": True}
+    if get_origin(annotation) is Literal:
+        return {"type": click.Choice(parts)}
+    if type(None) in parts:
+        return _of_annotation(parts[0])
+    if annotation is bool:
+        return {"is_flag": True}
+    return {"type": click.Path(path_type=Path) if annotation is Path else annotation}
 
 
 def given_by(decorator: Decorator, default: Any = None) -> Any:
     """Return a field that the option of a decorator fills; a mapping where it adds several."""
-    return field(default=default, metadata={"option": decorator})
+    return field(default=default, metadata={"option": lambda *_: decorator})
 
 
 def options_as(kind: type[Any]) -> Decorator:
@@ -122,8 +143,11 @@ def _popped(given: dict[str, Any], names: list[str]) -> Any:
 def _declared(kind: type[Any]) -> list[tuple[str, Decorator]]:
     """The options of a dataclass, its own first."""
     known = {one.name: one.metadata["option"] for one in fields(kind) if "option" in one.metadata}
+    types = get_type_hints(kind)
     names = [name for each in kind.__mro__ for name in inspect.get_annotations(each)]
-    return [(name, known[name]) for name in dict.fromkeys(names) if name in known]
+    return [
+        (name, known[name](name, types[name])) for name in dict.fromkeys(names) if name in known
+    ]
 
 
 root_option: Decorator = click.option(
@@ -189,12 +213,11 @@ class ProfileChoice:
     # fmt: off
     profile: str = option("--profile", default="embedded", metavar="NAME|FILE.toml",
         help="Which models play which role, thresholds, limits.")
-    sandbox: Literal["strict", "weak"] = option("--sandbox", type=click.Choice(["strict", "weak"]),
-        default="strict",
+    sandbox: Literal["strict", "weak"] = option("--sandbox", default="strict",
         help="weak: go on where a protection layer is missing (see viper doctor).")
-    offline: bool = option("--offline", is_flag=True, default=False, show_default=False,
+    offline: bool = option("--offline", default=False, show_default=False,
         help="Never reach for a model hub; use what is on this disk.")
-    max_memory_gb: float | None = option("--max-memory", "max_memory_gb", metavar="GB",
+    max_memory_gb: float | None = option("--max-memory", metavar="GB",
         type=click.FloatRange(min=0, min_open=True),
         help="Keep at most this much of vision models' weights in memory.")
     state: Path | None = given_by(state_option)

@@ -36,10 +36,8 @@ class Which:
     """Which demonstrations are meant."""
 
     # fmt: off
-    part: Literal["plan", "program"] | None = option("--part",
-        type=click.Choice(["plan", "program"]), help="Only this part.")
+    part: Literal["plan", "program"] | None = option("--part", help="Only this part.")
     polarity: Literal["correct", "incorrect"] | None = option("--polarity",
-        type=click.Choice(["correct", "incorrect"]),
         help="Only those that worked, or those that did not.")
     task: str | None = option("--task", metavar="TASK", help="Only those of this task.")
     # fmt: on

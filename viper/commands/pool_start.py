@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -19,11 +20,10 @@ from viper.commands.options import (
     open_profile,
     option,
     options_as,
-    quiet_libraries,
     root_option,
     seed_option,
 )
-from viper.commands.terminal import counter, evaluation_progress, status
+from viper.commands.terminal import counter, evaluation_progress, hint_to_go_on, status
 from viper.data.sample import Where
 from viper.errors import EXIT_FAILED, EXIT_OK, UsageError
 from viper.evaluate.answered import Drawn, answered
@@ -87,7 +87,6 @@ class StartOptions(ProfileChoice):
         help="For each task: faults planted into what was right, in plans and in programs by "
              "turns.")
     strategy: Literal["plan", "program"] | None = option("--strategy",
-        type=click.Choice(["plan", "program"]),
         help="program: no plans. By default plan, where the profile has a model that plans.")
     budget: int | None = option("--budget", type=click.IntRange(1), metavar="N",
         help="Ask language models N times at most, all sessions together.")
@@ -117,7 +116,6 @@ def start(wanted: StartOptions) -> int:
     viper pool start world --split train:question --correct 4 --incorrect 4
     viper pool start questions.csv --strategy program --budget 200
     """
-    quiet_libraries(wanted.offline)
     if wanted.budget is not None and wanted.budget < 2:
         raise UsageError("--budget 1: a sample that is answered right is asked about again; give 2")
     found = _found(wanted)
@@ -143,8 +141,7 @@ def _found(wanted: StartOptions) -> list[First]:
     """Answers, tries and plants; gives what is to be kept."""
     bound_arenas()
     profile = open_profile(wanted).without_examples()
-    components = profile.components()
-    try:
+    with closing(profile.components()) as components, hint_to_go_on():
         plan = _plan(wanted, profile, components)
         rows, solved = _mined(plan, components)
         families = components.hub.settings.attribute_families or COMMON_FAMILIES
@@ -160,11 +157,6 @@ def _found(wanted: StartOptions) -> list[First]:
         tasks = {one.example.task for one in solved}
         with counter("demonstrations", len(tasks) * (wish.correct + wish.incorrect)) as advance:
             found = first_demonstrations(solved, wish, tryout, advance)
-    except KeyboardInterrupt:
-        click.echo("\nstopped; to go on: the same line again", err=True)
-        raise
-    finally:
-        components.close()
     if len(rows) < len(plan.drawn.samples) or any(one.stopped for one in found):
         click.echo(
             f"viper: the budget of {wanted.budget} requests ended it; to go on: the same line "

@@ -37,23 +37,18 @@ class ReportOptions:
     """The options of ``viper report``."""
 
     # fmt: off
-    form: Format | None = option("--format", "form",
-        type=click.Choice(["table", "csv", "markdown", "json"]),
-        help="Of the text; a table unless told.")
-    as_json: bool = option("--json", "as_json", is_flag=True, help="The same as --format json.")
-    html: bool = option("--html", is_flag=True,
+    form: Format | None = option("--format", help="Of the text; a table unless told.")
+    as_json: bool = option("--json", help="The same as --format json.")
+    html: bool = option("--html",
         help="Write a page with plots and samples, and a page for every sample that it lists, into "
              "the run's folder; with --out only the first.")
     root: Path | None = given_by(root_option)
-    sandbox: Mode = option("--sandbox", type=click.Choice(["strict", "weak"]), default="strict",
+    sandbox: Mode = option("--sandbox", default="strict",
         help="Of programs that run once more for the pages of samples.")
     out: Path | None = option("--out", type=OutPath(), help="File to write; else stdout.")
-    compare: bool = option("--compare", is_flag=True,
-        help="Compare two runs sample by sample: BEFORE AFTER.")
-    common: bool = option("--common", is_flag=True,
-        help="With --compare: only the samples that both hold.")
-    errors: bool = option("--errors", is_flag=True,
-        help="Where answers go wrong, in shares of all.")
+    compare: bool = option("--compare", help="Compare two runs sample by sample: BEFORE AFTER.")
+    common: bool = option("--common", help="With --compare: only the samples that both hold.")
+    errors: bool = option("--errors", help="Where answers go wrong, in shares of all.")
     # fmt: on
 
 

@@ -170,8 +170,8 @@ class TryOptions(ProfileChoice):
     root: Path | None = given_by(root_option)
     split: str | None = option("--split", metavar="NAME", help="By default the set's first.")
     limit: int = option("--limit", type=click.IntRange(1), default=60)
-    seed: int = option("--seed", type=int, default=0)
-    as_json: bool = option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+    seed: int = option("--seed", default=0)
+    as_json: bool = option("--json", help="Print one JSON object.")
     api: str | None = given_by(api_option)
 
 

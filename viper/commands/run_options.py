@@ -99,26 +99,24 @@ class QueryOptions(ProfileChoice):
     """The options of ``viper run``."""
 
     # fmt: off
-    task: str = option("--task", type=str, default="auto", help=f"{', '.join(TASKS)}.")
+    task: str = option("--task", default="auto", help=f"{', '.join(TASKS)}.")
     api: str | None = given_by(api_option)
     strategy: str = option("--strategy", default="program", help="How to go about it; see below.")
-    choices: tuple[str, ...] = option("--options", "choices", multiple=True,
+    choices: tuple[str, ...] = option("--options",
         help='Candidate answers: "a; b; c", or the option repeated. Makes the task a choice.')
     examples_bank: str | None = given_by(bank_option)
     thresholds: tuple[str, ...] = given_by(threshold_option)
     settings: Mapping[str, object] = run_settings()
-    seed: int = option("--seed", type=int, default=0, help="Of sampling.")
-    as_json: bool = option("--json", "as_json", is_flag=True,
-        help="Print one JSON object with the whole trace.")
+    seed: int = option("--seed", default=0, help="Of sampling.")
+    as_json: bool = option("--json", help="Print one JSON object with the whole trace.")
     save: Path | None = option("--save", type=OutPath(),
         help="Write the answer drawn on the picture.")
     html: Path | None = option("--html", type=OutPath(),
         help="Write what happened as a page: each line of the program beside what it produced.")
-    show_prompt: bool = option("--show-prompt", is_flag=True,
-        help="Print the prompt and ask no model.")
-    dry_run: bool = option("--dry-run", is_flag=True,
+    show_prompt: bool = option("--show-prompt", help="Print the prompt and ask no model.")
+    dry_run: bool = option("--dry-run",
         help="Say which models would load and what would be asked of them.")
-    program_only: bool = option("--program-only", is_flag=True,
+    program_only: bool = option("--program-only",
         help="Print the program of the run and nothing else.")
     learned: bool = given_by(learned_option())
     # fmt: on
@@ -142,30 +140,28 @@ class EvalOptions(ProfileChoice):
         help=f"{', '.join(STRATEGIES)}; viper run --help says what each does.")
     examples: bool = option("--examples/--zero-shot", default=True,
         help="Show the profile's in-context examples.")
-    deadline_s: float | None = option("--deadline", "deadline_s",
-        type=click.FloatRange(0, min_open=True), metavar="SECONDS",
-        help="For one sample; past it, it counts as failed.")
+    deadline_s: float | None = option("--deadline", type=click.FloatRange(0, min_open=True),
+        metavar="SECONDS", help="For one sample; past it, it counts as failed.")
     examples_bank: str | None = given_by(bank_option)
     thresholds: tuple[str, ...] = given_by(threshold_option)
     settings: Mapping[str, object] = run_settings()
     out: Path | None = option("--out", type=OutPath(), metavar="RUN",
         help="Folder of the run; by default runs/SET-SPLIT-TIME.")
-    resume: bool = option("--resume", is_flag=True,
+    resume: bool = option("--resume",
         help="Go on with the run in --out; begins it where there is none.")
     workers: int = given_by(
         workers_option("Samples on their way at once; with --engine ray, in each actor."))
     budget_usd: float | None = option("--budget-usd", type=click.FloatRange(0, min_open=True),
         help="Begin no further sample once programs cost this much.")
-    engine: Literal["local", "ray"] = option("--engine", type=click.Choice(["local", "ray"]),
-        default="local", help="Threads here, or actors of Ray.")
+    engine: Literal["local", "ray"] = option("--engine", default="local",
+        help="Threads here, or actors of Ray.")
     track: str | None = option("--track", metavar="NAME:WHERE",
         help="tensorboard:DIR, mlflow:URI or wandb:PROJECT.")
-    judgements: Path | None = option("--judgements", type=click.Path(path_type=Path),
-        metavar="FILE.csv",
+    judgements: Path | None = option("--judgements", metavar="FILE.csv",
         help="Write edits as a sheet for people to judge, with pictures beside it.")
     html: bool = option("--html/--no-html", default=True, help="Write the page with plots, too.")
-    dry_run: bool = option("--dry-run", is_flag=True, help="Say what would be done; load no model.")
-    as_json: bool = option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
+    dry_run: bool = option("--dry-run", help="Say what would be done; load no model.")
+    as_json: bool = option("--json", help="Print the report as JSON.")
     ray_address: str | None = option("--ray-address", envvar="RAY_ADDRESS", metavar="ADDRESS",
         help="auto, or HOST:PORT of a cluster. By default a Ray of its own.")
     cpus_per_actor: float | None = option("--cpus-per-actor",

@@ -33,23 +33,22 @@ class ScoreOptions:
     """The options of ``viper score``."""
 
     # fmt: off
-    predictions: Path | None = option("--predictions", type=click.Path(path_type=Path),
-        metavar="FILE", help="NLVR: CSV; NExT-QA: JSON; others: JSON lines.")
-    judgements: Path | None = option("--judgements", type=click.Path(path_type=Path),
-        metavar="FILE.csv",
+    predictions: Path | None = option("--predictions", metavar="FILE",
+        help="NLVR: CSV; NExT-QA: JSON; others: JSON lines.")
+    judgements: Path | None = option("--judgements", metavar="FILE.csv",
         help="Instead: a sheet of viper eval --judgements that people filled in.")
-    root: Path | None = option("--root", type=click.Path(path_type=Path), metavar="DIR",
+    root: Path | None = option("--root", metavar="DIR",
         help="Folder of the set's official files; pictures are not needed.")
     split: str | None = option("--split", metavar="NAME", help="By default the set's first.")
     limit: int | None = option("--limit", type=click.IntRange(1),
         help="Only so many samples, those that viper eval takes.")
-    seed: int = option("--seed", type=int, default=0, help="Which ones.")
-    missing: Literal["error", "wrong"] = option("--missing", type=click.Choice(["error", "wrong"]),
-        default="error", help="What a sample without a prediction is.")
-    by_group: bool = option("--by-group", is_flag=True, help="Print the figures of every group.")
+    seed: int = option("--seed", default=0, help="Which ones.")
+    missing: Literal["error", "wrong"] = option("--missing", default="error",
+        help="What a sample without a prediction is.")
+    by_group: bool = option("--by-group", help="Print the figures of every group.")
     rows: Path | None = option("--rows", type=OutPath(), metavar="FILE.csv",
         help="Write every sample's score.")
-    as_json: bool = option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+    as_json: bool = option("--json", help="Print one JSON object.")
     # fmt: on
 
 

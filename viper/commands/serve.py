@@ -53,12 +53,11 @@ class ServeOptions(ProfileChoice):
         default=120.0, help="Seconds a request may take.")
     grace_s: float = option("--grace-s", type=click.FloatRange(0), default=20.0,
         help="Seconds that runs may go on after SIGTERM.")
-    media_roots: tuple[Path, ...] = option("--media-root", "media_roots",
-        type=click.Path(path_type=Path), multiple=True,
+    media_roots: tuple[Path, ...] = option("--media-root",
         help="Folder whose files callers may name; may be repeated.")
-    allow_exec: bool = option("--allow-exec", is_flag=True,
+    allow_exec: bool = option("--allow-exec",
         help="Run programs that callers send (POST /v1/exec).")
-    log_queries: bool = option("--log-queries", is_flag=True, help="Write queries into the log.")
+    log_queries: bool = option("--log-queries", help="Write queries into the log.")
     api: str | None = given_by(api_option)
     learned: bool = given_by(learned_option())
     # fmt: on

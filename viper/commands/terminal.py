@@ -98,6 +98,16 @@ def _line_counter(label: str, total: int) -> Advance:
     return advance
 
 
+@contextmanager
+def hint_to_go_on() -> Iterator[None]:
+    """Say after Ctrl-C how to go on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        click.echo("\nstopped; to go on: the same line again", err=True)
+        raise
+
+
 def describe(running: Running, seconds: float) -> str:
     """One line: ``120/600  score .853  2.1/s  3:48 left  failed 4 (timeout 3, model 1)``."""
     rate = running.fresh / seconds if seconds > 0 else 0.0

@@ -27,7 +27,7 @@ from viper.commands.options import (
     seed_option,
 )
 from viper.commands.terminal import Advance, counter, indented, status
-from viper.data.registry import data_set, named_like
+from viper.data.registry import training_split
 from viper.data.sample import Where
 from viper.errors import EXIT_OK, UsageError
 from viper.evaluate.engines.runner import Budget
@@ -82,12 +82,11 @@ class WorkflowOptions(ProfileChoice):
     limit: int = option("--limit", type=click.IntRange(1), default=100, help="Samples.")
     ids: str | None = option("--ids", metavar="FILE|ID,ID", help="These samples instead.")
     seed: int = given_by(seed_option())
-    manners: tuple[Literal["standard", "given", "discrepancy"], ...] = option("--manner", "manners",
-        multiple=True, type=click.Choice(["standard", "given", "discrepancy"]),
+    manners: tuple[Literal["standard", "given", "discrepancy"], ...] = option("--manner",
         help="standard, given (the label stands in the prompt) or discrepancy (a checker who knows "
              "it doubts results); repeatable, by default discrepancy.")
-    checks_by: Literal["rules", "llm"] = option("--checks-by", type=click.Choice(["rules", "llm"]),
-        default="rules", help="Who compares results with the label.")
+    checks_by: Literal["rules", "llm"] = option("--checks-by", default="rules",
+        help="Who compares results with the label.")
     temperature: float | None = option("--temperature", type=click.FloatRange(0, 2),
         help="Of the agent.")
     max_turns: int | None = option("--max-turns", type=click.IntRange(1, 1_000), metavar="N",
@@ -98,8 +97,7 @@ class WorkflowOptions(ProfileChoice):
         help="Requests to the language model at most, over all sessions.")
     out: Path = option("--out", type=OutPath(), required=True, metavar="DIR",
         help="Takes workflows.jsonl; what it holds is not made again.")
-    as_json: bool = option("--json", "as_json", is_flag=True,
-        help="Print the data utilisation as JSON.")
+    as_json: bool = option("--json", help="Print the data utilisation as JSON.")
     api: str | None = given_by(api_option)
     # fmt: on
 
@@ -121,13 +119,7 @@ def workflows(wanted: WorkflowOptions, name: str) -> int:
     """
     quiet_libraries(wanted.offline)
 
-    splits = data_set(name).splits
-    split = wanted.split or named_like(splits, "train")
-    if split is None and len(splits) > 1:
-        raise UsageError(
-            f"{name} has no split train; choose one of {', '.join(splits)} with --split, and do "
-            "not judge by it afterwards"
-        )
+    split = wanted.split or training_split(name, alike=True)
     run_options = RunOptions(
         strategy="explore",
         api=wanted.api,
@@ -210,11 +202,11 @@ class FlagOptions(ProfileChoice):
     labels: Path | None = option("--labels", type=click.Path(path_type=Path, exists=True),
         metavar="FILE.jsonl",
         help="What people said (viper tune label): precision and recall by kind of action.")
-    by: Literal["rules", "llm"] = option("--by", type=click.Choice(["rules", "llm"]),
-        default="rules", help="Who flags; llm asks the profile's language model.")
+    by: Literal["rules", "llm"] = option("--by", default="rules",
+        help="Who flags; llm asks the profile's language model.")
     out: Path | None = option("--out", type=OutPath(), metavar="FILE.jsonl",
         help="Keep the flags, in the form of labels, for viper tune agent --flags.")
-    as_json: bool = option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+    as_json: bool = option("--json", help="Print one JSON object.")
     # fmt: on
 
 
@@ -229,9 +221,7 @@ def flags(wanted: FlagOptions, source: Path) -> int:
     viper tune flags runs/made --by llm --profile openai --out flags.jsonl
     viper tune agent runs/made --flags flags.jsonl --out runs/tuned
     """
-    quiet_libraries(wanted.offline)
-
-    out: Path | None = wanted.out
+    out = wanted.out
     if out is not None and out.exists():
         raise UsageError(f"{out}: is there already; give another file, or delete that one")
     found = read_workflows(source)
@@ -245,32 +235,26 @@ def flags(wanted: FlagOptions, source: Path) -> int:
     return EXIT_OK
 
 
+@dataclass(frozen=True, kw_only=True)
+class LabelOptions:
+    """The options of ``viper tune label``."""
+
+    # fmt: off
+    out: Path = option("--out", type=OutPath(), required=True, metavar="FILE.jsonl",
+        help="Takes the labels; what it holds is not asked again.")
+    number: int = option("--pass", type=click.IntRange(1, 99), default=1,
+        help="Which pass this is: three people, or one three times; the majority counts.")
+    limit: int | None = option("--limit", type=click.IntRange(1), metavar="N",
+        help="Workflows at most.")
+    seed: int = option("--seed", type=click.IntRange(0), default=0,
+        help="Which of them, the same in every pass; each pass has an order of its own.")
+    # fmt: on
+
+
 @tune.command()
 @click.argument("source", type=click.Path(path_type=Path))
-@click.option(
-    "--out",
-    type=OutPath(),
-    required=True,
-    metavar="FILE.jsonl",
-    help="Takes the labels; what it holds is not asked again.",
-)
-@click.option(
-    "--pass",
-    "number",
-    type=click.IntRange(1, 99),
-    default=1,
-    show_default=True,
-    help="Which pass this is: three people, or one three times; the majority counts.",
-)
-@click.option("--limit", type=click.IntRange(1), metavar="N", help="Workflows at most.")
-@click.option(
-    "--seed",
-    type=click.IntRange(0),
-    default=0,
-    show_default=True,
-    help="Which of them, the same in every pass; each pass has an order of its own.",
-)
-def label(source: Path, out: Path, number: int, limit: int | None, seed: int) -> int:
+@options_as(LabelOptions)
+def label(wanted: LabelOptions, source: Path) -> int:
     """Read workflows of SOURCE and say of each action: e, effective, or i, ineffective.
 
     Effective is what ran, could be trusted and led to the answer. Ineffective is what failed, what
@@ -281,9 +265,10 @@ def label(source: Path, out: Path, number: int, limit: int | None, seed: int) ->
     viper tune label runs/made --limit 100 --out labels.jsonl --pass 1
     viper tune flags runs/made --labels labels.jsonl
     """
+    out, number, seed = wanted.out, wanted.number, wanted.seed
     found = read_workflows(source)
     Random(seed).shuffle(found)
-    found = found[:limit]
+    found = found[: wanted.limit]
     Random(f"{seed} {number}").shuffle(found)
     done = {one.action for one in read_labels(out) if one.number == number}
     for place, workflow in enumerate(found, start=1):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Literal
 
@@ -19,7 +19,6 @@ from viper.commands.options import (
     open_profile,
     option,
     options_as,
-    quiet_libraries,
     seed_option,
 )
 from viper.commands.terminal import counter
@@ -38,18 +37,15 @@ class AgentOptions(ProfileChoice):
     """The options of ``viper tune agent``."""
 
     # fmt: off
-    variant: Literal["masking", "sft", "random", "rethink"] = option("--variant",
-        type=click.Choice(["masking", "sft", "random", "rethink"]), default="masking",
+    variant: Literal["masking", "sft", "random", "rethink"] = option("--variant", default="masking",
         help="Which actions have to be produced: the effective ones, all of them, as many at "
              "random, the effective ones with the thoughts that take results back.")
-    rest: Literal["before", "all"] = option("--rest", type=click.Choice(["before", "all"]),
-        default="before",
+    rest: Literal["before", "all"] = option("--rest", default="before",
         help="What is read of the workflow: what went before, or all but the action.")
-    manners: tuple[Literal["standard", "given", "discrepancy"], ...] = option("--manner", "manners",
-        multiple=True, type=click.Choice(["standard", "given", "discrepancy"]),
+    manners: tuple[Literal["standard", "given", "discrepancy"], ...] = option("--manner",
         help="Of the workflows: standard, given, discrepancy; by default all there are.")
-    flag_file: Path | None = option("--flags", "flag_file",
-        type=click.Path(path_type=Path, exists=True), metavar="FILE.jsonl",
+    flag_file: Path | None = option("--flags", type=click.Path(path_type=Path, exists=True),
+        metavar="FILE.jsonl",
         help="Which actions are effective, by viper tune flags --out or viper tune label; the "
              "rules flag those that it does not speak of.")
     steps: int = option("--steps", type=click.IntRange(1), default=300, help="Of the optimiser.")
@@ -60,7 +56,7 @@ class AgentOptions(ProfileChoice):
         default=5e-4)
     rank: int = option("--rank", type=click.IntRange(1), default=32,
         help="Of a fresh adapter's matrices; an adapter of the profile goes on as it is.")
-    full: bool = option("--full", is_flag=True, help="Tune all weights; for small models.")
+    full: bool = option("--full", help="Tune all weights; for small models.")
     longest: int = option("--longest", type=click.IntRange(16), default=2048, metavar="TOKENS",
         help="Longer texts are left out.")
     held_out: float = option("--held-out", type=click.FloatRange(0, 0.9), default=0.1,
@@ -91,9 +87,7 @@ def agent(wanted: AgentOptions, source: Path) -> int:
     viper tune agent runs/made --out runs/tuned
     viper run photo.png "…" --strategy explore --profile runs/tuned/profile.toml
     """
-    quiet_libraries(wanted.offline)
-
-    out: Path = wanted.out
+    out = wanted.out
     if out.exists():
         raise UsageError(f"{out}: is there already; give another folder, or delete that one")
     found = read_workflows(source)
@@ -132,15 +126,10 @@ def agent(wanted: AgentOptions, source: Path) -> int:
         ]
 
     texts = texts_of(learned, wanted.variant)
-    settings = TuneSettings(
-        steps=wanted.steps,
-        batch=wanted.batch,
-        accumulate=wanted.accumulate,
-        learning_rate=wanted.learning_rate,
-        rank=0 if wanted.full else wanted.rank,
-        longest=wanted.longest,
-        seed=wanted.seed,
-    )
+    names = {one.name for one in fields(TuneSettings)} & vars(wanted).keys()
+    settings = TuneSettings(**{name: getattr(wanted, name) for name in names})
+    if wanted.full:
+        settings = replace(settings, rank=0)
     work = wanted.work or out.with_name(f"{out.name}.work")
     click.echo(
         f"{len(texts)} actions of {len(learned)} workflows, {len(kept_out)} more held out", err=True

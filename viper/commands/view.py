@@ -5,12 +5,13 @@ from __future__ import annotations
 import importlib.util
 import webbrowser
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
 from viper.api.library import library_for
-from viper.commands.options import root_option
+from viper.commands.options import given_by, option, options_as, root_option
 from viper.commands.terminal import status
 from viper.errors import EXIT_OK, MissingExtraError, UsageError
 from viper.evaluate.runs.store import RunStore
@@ -24,27 +25,29 @@ _PACKAGES = {"starlette": "starlette", "uvicorn": "uvicorn"}
 """Module to package."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class ViewOptions:
+    """The options of ``viper view``."""
+
+    # fmt: off
+    port: int = option("--port", type=click.IntRange(0, 65535), default=0, show_default=False,
+        help="By default a free one.")
+    host: str = option("--host", default="127.0.0.1",
+        help="Address to listen on. The address of the page holds a random token; who has it reads "
+             "the run.")
+    root: Path | None = given_by(root_option)
+    open_browser: bool = option("--open/--no-open", default=True, help="Open a browser.")
+    sandbox: Mode = option("--sandbox", default="strict",
+        help="Of programs that run once more for pages.")
+    # fmt: on
+
+
 @click.command()
 @click.argument(
     "runs", nargs=-1, required=True, metavar="RUN [AFTER]", type=click.Path(path_type=Path)
 )
-@click.option("--port", type=click.IntRange(0, 65535), default=0, help="By default a free one.")
-@click.option("--host", default="127.0.0.1", show_default=True,
-              help="Address to listen on. The address of the page holds a random token; who has it "
-                   "reads the run.")  # fmt: skip
-@root_option
-@click.option("--open/--no-open", "open_browser", default=True, show_default=True,
-              help="Open a browser.")  # fmt: skip
-@click.option("--sandbox", "mode", type=click.Choice(["strict", "weak"]), default="strict",
-              show_default=True, help="Of programs that run once more for pages.")  # fmt: skip
-def view(
-    runs: tuple[Path, ...],
-    port: int,
-    host: str,
-    root: Path | None,
-    open_browser: bool,
-    mode: Mode,
-) -> int:
+@options_as(ViewOptions)
+def view(options: ViewOptions, runs: tuple[Path, ...]) -> int:
     """Show the samples of RUN (a folder that viper eval wrote) in a browser, until Ctrl-C.
 
     Filter by failure, tool, score, kind of query or text, click into the error diagram, open a
@@ -70,20 +73,22 @@ def view(
 
     with ExitStack() as stack:
         stores = [stack.enter_context(RunStore.read(run)) for run in runs]
-        listening = stack.enter_context(listening_at(host, port))
+        listening = stack.enter_context(listening_at(options.host, options.port))
         with status("reading the rows"):
             index = AtlasIndex(stores)
         stack.callback(index.close)
-        replayer = stack.enter_context(Replayer(library_for(stores[0].manifest.api), mode))
+        replayer = stack.enter_context(
+            Replayer(library_for(stores[0].manifest.api), options.sandbox)
+        )
         shelves = tuple(
-            Shelf(_name(run, runs), store, Gallery(store, root))
+            Shelf(_name(run, runs), store, Gallery(store, options.root))
             for run, store in zip(runs, stores, strict=True)
         )
         atlas = Atlas(shelves, index, replayer, new_token())
         address = address_of(listening, f"/{atlas.token}/")
         click.echo(address)
         click.echo("Ctrl-C ends it", err=True)
-        if open_browser:
+        if options.open_browser:
             webbrowser.open(address)
         config = uvicorn.Config(
             create_atlas(atlas), log_level="warning", access_log=False, lifespan="off"

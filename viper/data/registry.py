@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from viper.data.sample import DataSet, DrawnSet, Sample, Where
-from viper.errors import DataError, UnknownNameError
+from viper.errors import DataError, UnknownNameError, UsageError
 from viper.plugins import offered
 
 ENTRY_POINTS = "viper.datasets"
@@ -51,6 +51,27 @@ def named_like(splits: Sequence[str], name: str) -> str | None:
     if name in splits:
         return name
     return next((one for one in splits if one.startswith(name)), None)
+
+
+def training_split(name: str, *, alike: bool = False) -> str:
+    """Return the split ``train`` of a set, or its only split.
+
+    Args:
+        alike: else the first that begins so, see :func:`named_like`.
+
+    Raises:
+        UsageError: there are several splits, none of them for training.
+    """
+    splits = data_set(name).splits
+    found = named_like(splits, "train")
+    if found != "train" and not alike:
+        found = None
+    if found is None and len(splits) > 1:
+        raise UsageError(
+            f"{name} has no split train; choose one of {', '.join(splits)} with --split, and do "
+            "not judge by it afterwards"
+        )
+    return found or splits[0]
 
 
 def data_set(name: str) -> DataSet:

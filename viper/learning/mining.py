@@ -15,7 +15,7 @@ from pathlib import Path
 from viper.ace.select import Answered, Candidate
 from viper.api.library import Library
 from viper.api.spec import api_hash
-from viper.data.registry import data_set
+from viper.data.registry import data_set, training_split
 from viper.data.sample import DrawnSet, Sample, Where
 from viper.errors import UsageError
 from viper.evaluate.evaluation import Evaluation
@@ -27,7 +27,6 @@ from viper.strategies.prompts import asked_as
 WARM = 0.4
 """The temperature where several programs are drawn for a query."""
 
-_TRAINING = "train"
 _SPREAD_OVER = 10
 
 
@@ -81,7 +80,7 @@ class Shots:
                 f"{self.programs} programs at temperature 0 are {self.programs} times the same "
                 f"one; give --temperature {WARM}, or --programs 1"
             )
-        split = self._split()
+        split = self.where.split or training_split(self.set_name)
         first = self.where.seed
         return Evaluation(
             set_name=self.set_name,
@@ -110,17 +109,6 @@ class Shots:
         for sample in pool:
             families.setdefault(sample.task, []).append(sample)
         return [one for its in families.values() for one in of_each_kind(its, self.count)]
-
-    def _split(self) -> str:
-        splits = data_set(self.set_name).splits
-        if self.where.split is not None:
-            return self.where.split
-        if _TRAINING in splits or len(splits) == 1:
-            return _TRAINING if _TRAINING in splits else splits[0]
-        raise UsageError(
-            f"{self.set_name} has no split {_TRAINING}; choose one of {', '.join(splits)} "
-            "with --split, and do not judge by it afterwards"
-        )
 
     def _parts(self, split: str) -> int:
         """The families that the set would divide its samples among."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 
-from viper.commands.terminal import status
+from viper.commands.terminal import hint_to_go_on, status
 from viper.data.registry import data_set
 from viper.errors import UsageError
 from viper.evaluate.engines.runner import bound_arenas
@@ -25,7 +25,7 @@ from viper.tuning.tool_updates import ToolSettings
 from viper_lab.papers.clova_claims import judged
 from viper_lab.papers.clova_tools import NOISE, measured_tools
 from viper_lab.papers.fine_tuning import figure
-from viper_lab.papers.job import hint_to_go_on, second_writer, shown, teller
+from viper_lab.papers.job import second_writer, shown, teller
 from viper_lab.papers.options import Options
 from viper_lab.papers.result import Entry, Reproduction
 from viper_lab.papers.school import Course, School, Subject, Terms

@@ -10,6 +10,7 @@ from contextlib import closing
 from dataclasses import asdict, dataclass
 from typing import Generic
 
+from viper.commands.terminal import hint_to_go_on
 from viper.data.registry import data_set, named_like
 from viper.errors import UsageError
 from viper.evaluate.engines.runner import bound_arenas
@@ -41,7 +42,7 @@ from viper_lab.papers.dwim_study import (
     DwimStudy,
     Scale,
 )
-from viper_lab.papers.job import hint_to_go_on, shown, teller
+from viper_lab.papers.job import shown, teller
 from viper_lab.papers.options import Options
 from viper_lab.papers.result import Claim, Entry, Reproduction, in_points
 from viper_lab.papers.tables import C, Results, Table, gain

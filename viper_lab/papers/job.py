@@ -15,7 +15,7 @@ from typing import Protocol
 
 import click
 
-from viper.commands.terminal import status
+from viper.commands.terminal import hint_to_go_on, status
 from viper.errors import EXIT_FAILED, EXIT_OK
 from viper.evaluate.engines.runner import bound_arenas
 from viper.profiles.document import known_profiles
@@ -105,16 +105,6 @@ def second_writer(options: Options, second: str | None, main: Components) -> dic
     if second is None:
         return {}
     return {"second": replace(options.opened(profile=second).components(), hub=main.hub)}
-
-
-@contextmanager
-def hint_to_go_on() -> Iterator[None]:
-    """Say after Ctrl-C how to go on."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        click.echo("\nstopped; to go on: the same line again", err=True)
-        raise
 
 
 def teller() -> Callable[[str], None]:

@@ -116,4 +116,4 @@ def test_what_the_laboratory_offers_is_not_there(folder: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", REMOVED, "--help"], capture_output=True, text=True, check=True
     )
-    assert "  eval " in done.stdout and "  world " not in done.stdout
+    assert "  eval " in done.stdout and "  lab " not in done.stdout

@@ -16,48 +16,80 @@ from viper.commands.lazy_group import LazyGroup
 from viper.errors import EXIT_FAILED, EXIT_INTERRUPTED, ViperError
 
 _COMMANDS = {
-    "run": ("viper.commands.run:run", "Answer a question about pictures or a video."),
-    "exec": ("viper.commands.exec:execute", "Run a program of your own in the sandbox."),
-    "doctor": ("viper.commands.doctor:doctor", "Say what works on this machine and what does not."),
-    "routine": ("viper.commands.routine:routine", "Routines of your own: new, check, show, try."),
-    "profile": (
-        "viper.commands.profile:profile",
-        "Which models play which role: list, check, new.",
+    "run": ("viper.commands.run:run", "Answer a question about images or a video.", "Ask"),
+    "exec": ("viper.commands.exec:execute", "Run your own program in the sandbox.", "Ask"),
+    "demo": ("viper.commands.demo:demo", "Ask about images and videos in a browser.", "Ask"),
+    "eval": (
+        "viper.commands.eval:evaluate",
+        "Answer a data set, score the answers and keep every result.",
+        "Evaluate",
     ),
-    "serve": ("viper.commands.serve:serve", "Answer over HTTP."),
-    "demo": ("viper.commands.demo:demo", "Ask about pictures and clips in a browser."),
-    "eval": ("viper.commands.eval:evaluate", "Answer a data set, judge it, keep everything."),
-    "score": ("viper.commands.score:score", "Score predictions that somebody else made."),
-    "data": ("viper.commands.data:data", "Data sets: list, check, show."),
+    "data": (
+        "viper.commands.data:data",
+        "List, check and show data sets; score predictions made elsewhere.",
+        "Evaluate",
+    ),
+    "ace": (
+        "viper.commands.ace:ace",
+        "Build and check in-context examples; tune temperature and thresholds.",
+        "Improve",
+    ),
+    "learn": (
+        "viper.commands.groups:learn",
+        "Learn from labelled samples and from feedback.",
+        "Improve",
+    ),
+    "view": ("viper.commands.view:view", "Browse runs in a browser: filter, compare.", "Inspect"),
     "report": (
         "viper.commands.report:report",
-        "Tables and pages of evaluation runs; compare two.",
+        "Write tables and pages of runs; compare two runs.",
+        "Inspect",
     ),
-    "view": ("viper.commands.view:view", "Look through runs in a browser: filter, compare."),
-    "feedback": ("viper.commands.feedback:feedback", "Say what would have been right."),
-    "ace": ("viper.commands.ace:ace", "In-context examples: mine them from labelled samples."),
-    "learn": ("viper.commands.learn:learn", "Learn from samples: find the fault, teach the tool."),
-    "pool": (
-        "viper.commands.pool:pool",
-        "Demonstrations of plans and programs: start, show.",
+    "serve": ("viper.commands.serve:serve", "Answer over HTTP.", "Serve"),
+    "setup": (
+        "viper.commands.groups:setup",
+        "Check this machine; manage profiles, routines and indexes.",
+        "Set up",
     ),
-    "index": ("viper.commands.index:index", "Pictures and texts to look things up in."),
-    "seek": ("viper.commands.seek:seek", "Searches step by step: graphs, and what was done."),
-    "tune": ("viper.commands.tune:tune", "An agent's workflows; an agent tuned on them."),
-    "prompts": ("viper.commands.prompts:prompts", "What tools have learned: list, roll back."),
-    "demo-questions": (
-        "viper.commands.demo:demo_questions",
-        "Ask the three questions of `make demo`.",
-    ),
+    "demo-questions": ("viper.commands.demo:demo_questions", "", ""),
+    "seek": ("viper.commands.seek:seek", "", ""),
+}
+_OLD_NAMES = {
+    "score": "data score",
+    "pool": "ace pool",
+    "feedback": "learn feedback",
+    "prompts": "learn prompts",
+    "tune": "learn",
+    "doctor": "setup doctor",
+    "profile": "setup profile",
+    "routine": "setup routine",
+    "index": "setup index",
+    "world": "lab world",
+    "reproduce": "lab reproduce",
+    "seek": "lab seek",
 }
 
 
 @click.group(
     cls=LazyGroup,
     paths=_COMMANDS,
-    below="",
+    old_names=_OLD_NAMES,
+    below=("",),
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Exit codes: 0 answered, 1 no answer, 2 wrong call or input, 130 interrupted.",
+    epilog="""\b
+Exit codes:
+  0    success
+  1    no answer, or a part failed
+  2    wrong arguments or input
+  130  interrupted by Ctrl-C
+
+\b
+Environment variables:
+  VIPER_HOME         folder for pools, caches and your profiles
+  OPENAI_API_KEY     key of the model endpoint; a profile's api_key_env names another variable
+  OPENAI_BASE_URL    address of the model endpoint
+  VIPER_SERVE_TOKEN  token that callers of viper serve must send
+  HF_HOME            cache of downloaded models; HF_HUB_OFFLINE=1 forbids downloads""",
 )
 @click.version_option(package_name="viper-reasoner", prog_name="viper")
 def cli() -> None:
@@ -69,7 +101,7 @@ def cli() -> None:
     \b
     viper run table.png "the leftmost cube" --save answer.png
     viper run clip.mp4 "what happens first?" --options "the ball stops; the cube appears"
-    viper doctor
+    viper setup doctor
     """
 
 

@@ -37,9 +37,13 @@ _COMMANDS = {
         "viper.commands.ace_mine:mine",
         "Answer a few labelled samples without examples and keep the best programs as BANK.",
     ),
-    "sheet": (
+    "describe": (
         "viper.commands.ace_sheet:sheet",
-        "Make a bank without any label, from what SHEET.txt tells about a data set.",
+        "Make a bank without labels, from a description of the data set.",
+    ),
+    "pool": (
+        "viper.commands.pool:pool",
+        "Manage the demonstration pool: add, export, prune, rollback, show, start.",
     ),
     "tune": (
         "viper.commands.ace_tune:tune",
@@ -48,7 +52,7 @@ _COMMANDS = {
 }
 
 
-@click.group(cls=LazyGroup, paths=_COMMANDS)
+@click.group(cls=LazyGroup, paths=_COMMANDS, old_names={"sheet": "describe"})
 def ace() -> None:
     """Automatically made in-context examples (ACEs).
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from viper.commands.lazy_group import LazyGroup
 from viper.commands.options import options, root_option
 from viper.commands.terminal import echo_table
 from viper.data.registry import chosen, data_set, names
@@ -17,16 +18,20 @@ from viper.errors import EXIT_FAILED, EXIT_OK
 from viper.schema import to_json
 
 _json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+_COMMANDS = {
+    "score": ("viper.commands.score:score", "Score predictions that were made elsewhere."),
+}
 
 
-@click.group()
+@click.group(cls=LazyGroup, paths=_COMMANDS)
 def data() -> None:
-    """Data sets of labelled samples: list, check, show.
+    """List, check and show data sets; score predictions made elsewhere.
 
     \b
     viper data list
     viper data check nlvr --root DIR     what is missing, and where it comes from
     viper data show mine.csv             a few samples of a file of your own
+    viper data score gqa --root gqa --predictions answers.jsonl
     """
 
 

@@ -1,81 +1,146 @@
-"""A group whose commands are imported when they are used, so that ``--help`` stays light.
+"""A group that imports a command only when it runs, so that ``--help`` stays fast.
 
-An installed package adds a command by an entry point of the group ``viper.commands``: its name is
-that of the command, or ``GROUP.NAME`` below a command that is a group.
+An installed package adds a command by an entry point of the group ``viper.commands``. The name of
+the entry point is the name of the command, or ``GROUP.NAME`` for a command below a group.
 """
 
 from __future__ import annotations
 
+import copy
 import importlib
-from collections.abc import Mapping
+import inspect
+from collections.abc import Collection, Mapping
 from importlib.metadata import EntryPoint
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
+from click.shell_completion import CompletionItem
 
 from viper.plugins import offered
 
 ENTRY_POINTS = "viper.commands"
+COMMANDS, INSTALLED = "Commands", "Installed packages"
+
+
+class LazyCommand(NamedTuple):
+    """Where a command is defined and how the help of its group lists it.
+
+    Attributes:
+        path: ``module:attribute`` of the command.
+        help: one line for the help of the group.
+        section: heading above the line; empty for a hidden command.
+    """
+
+    path: str
+    help: str
+    section: str = COMMANDS
 
 
 class LazyGroup(click.Group):
-    """Commands by dotted path, beside those that are added as usual.
+    """A group of commands that are imported on use, beside commands added by decorators.
 
     Args:
-        paths: of each name ``module:attribute`` of its command, and a line of help.
-        below: name of the group in the entry points of installed packages; None takes none of them.
+        paths: the fields of a `LazyCommand` for each name.
+        old_names: the new words for each old name, as ``data score`` for ``score``.
+        below: names of this group in the entry points of installed packages.
+        default: name of the command that runs if the first argument names no command.
+        section: heading under which a group of this class stands in the help of the group above.
     """
 
     def __init__(
         self,
         *args: Any,
-        paths: Mapping[str, tuple[str, str]],
-        below: str | None = None,
-        **more: Any,
+        paths: Mapping[str, tuple[str, ...]] | None = None,
+        old_names: Mapping[str, str] | None = None,
+        below: Collection[str] = (),
+        default: str | None = None,
+        section: str = "",
+        **attributes: Any,
     ) -> None:
-        super().__init__(*args, **more)
-        self._paths, self._below = paths, below
+        super().__init__(*args, **attributes)
+        self._lazy = {name: LazyCommand(*fields) for name, fields in (paths or {}).items()}
+        self._old_names, self._below, self._default = old_names or {}, below, default
+        self.section = section
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        names = [*self._paths, *self._installed()]
-        return sorted([*names, *self.commands]) if self.commands else names
+        return [name for _, name, _ in self._rows()]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name in self.commands:
             return self.commands[cmd_name]
-        if cmd_name not in self._paths:
-            installed = self._installed()
-            return installed[cmd_name].load() if cmd_name in installed else None
-        module, name = self._paths[cmd_name][0].split(":")
-        command: click.Command = getattr(importlib.import_module(module), name)
+        if cmd_name not in self._lazy:
+            point = self._installed().get(cmd_name)
+            return point.load() if point else self._follow(ctx, self._old_names.get(cmd_name, ""))
+        module, _, attribute = self._lazy[cmd_name].path.partition(":")
+        command: click.Command = getattr(importlib.import_module(module), attribute)
         return command
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if self._default and args and args[0] not in ctx.help_option_names:
+            args = args if self.get_command(ctx, args[0]) else [self._default, *args]
+        return super().parse_args(ctx, args)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command of a name; an old name gives the new name and its command."""
+        new_name = self._old_names.get(args[0], "")
+        command = self._follow(ctx, new_name)
+        if command is None:
+            return super().resolve_command(ctx, args)
+        command = copy.copy(command)
+        note = f"`{ctx.command_path} {args[0]}` is an old name of `{ctx.command_path} {new_name}`."
+        command.help = f"{note}\n\n{inspect.cleandoc(command.help or '')}"
+        return new_name, command, args[1:]
+
+    def _follow(self, ctx: click.Context, words: str) -> click.Command | None:
+        """Return the command that the words lead to, group by group; None if one is missing."""
+        command: click.Command | None = self if words else None
+        for word in words.split():
+            command = command.get_command(ctx, word) if isinstance(command, click.Group) else None
+        return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete names from the table, so that a key press imports no command."""
+        rows = [(name, text) for _, name, text in self._rows() if name.startswith(incomplete)]
+        items = [CompletionItem(name, help=text) for name, text in rows]
+        items += super(click.Group, self).shell_complete(ctx, incomplete)
+        default = self.get_command(ctx, self._default) if self._default and incomplete else None
+        return items + (default.shell_complete(ctx, incomplete) if default else [])
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        texts = {name: text for name, (_, text) in self._paths.items()}
-        texts |= {name: _help_of(point) for name, point in self._installed().items()}
-        names = self.list_commands(ctx)
-        limit = formatter.width - 6 - max(map(len, names))
-        texts |= {name: one.get_short_help_str(limit) for name, one in self.commands.items()}
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, texts[name]) for name in names])
+        rows = self._rows()
+        width = max(len(name) for _, name, _ in rows)
+        for heading in dict.fromkeys(section for section, _, _ in rows):
+            with formatter.section(heading):
+                lines = [(name, text) for section, name, text in rows if section == heading]
+                formatter.write_dl([(name.ljust(width), text) for name, text in lines])
+
+    def _rows(self) -> list[tuple[str, str, str]]:
+        """Return section, name and line of help of every visible command."""
+        lazy = self._lazy.items()
+        rows = [(entry.section, name, entry.help) for name, entry in lazy if entry.section]
+        if self.commands:
+            added = self.commands.items()
+            rows += [(COMMANDS, name, one.get_short_help_str(90)) for name, one in added]
+            rows.sort(key=lambda row: row[1])
+        installed = (_installed_row(name, point) for name, point in self._installed().items())
+        fallback = INSTALLED if "" in self._below else COMMANDS
+        return rows + [(section or fallback, name, text) for section, name, text in installed]
 
     def _installed(self) -> dict[str, EntryPoint]:
-        """The commands of installed packages in this group, by name."""
-        if self._below is None:
+        """Return the commands that installed packages add to this group, by name."""
+        if not self._below:
             return {}
-        taken = {f"{self._below}.{name}".removeprefix(".") for name in self._paths}
-        points = offered(ENTRY_POINTS, "command", taken)
-        return {
-            name.rpartition(".")[2]: point
-            for name, point in points.items()
-            if name.rpartition(".")[0] == self._below
-        }
+        shipped = {f"{group}.{name}".lstrip(".") for group in self._below for name in self._lazy}
+        points = offered(ENTRY_POINTS, "command", shipped)
+        split = {tuple(name.rpartition(".")[::2]): point for name, point in points.items()}
+        return {name: point for (group, name), point in split.items() if group in self._below}
 
 
-def _help_of(point: EntryPoint) -> str:
-    """The line of help of an installed package's command."""
+def _installed_row(name: str, point: EntryPoint) -> tuple[str, str, str]:
     try:
         command: click.Command = point.load()
     except ImportError as error:
-        return f"({point.value} cannot be loaded: {error})"
-    return command.get_short_help_str(80)
+        return "", name, f"({point.value} cannot be loaded: {error})"
+    return getattr(command, "section", ""), name, command.get_short_help_str(90)

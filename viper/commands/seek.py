@@ -17,7 +17,7 @@ _COMMANDS = {
 }
 
 
-@click.group(cls=LazyGroup, paths=_COMMANDS, below="seek")
+@click.group(cls=LazyGroup, paths=_COMMANDS, below=("seek", "lab.seek"))
 def seek() -> None:
     """Searches step by step: the transition graph, and what people and runs did.
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from viper.commands.lazy_group import LazyGroup
 from viper.commands.options import (
     Decorator,
     OutPath,
@@ -95,7 +96,7 @@ SECOND = click.option(
 )  # fmt: skip
 
 
-@click.group()
+@click.group(cls=LazyGroup, below=("reproduce", "lab.reproduce"))
 def reproduce() -> None:
     """Measure the papers' figures again.
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from viper.commands.lazy_group import LazyGroup
 from viper.commands.options import OutPath, ProfileChoice, open_profile, options_as
 from viper.commands.terminal import counter
 from viper.errors import EXIT_OK, UsageError
@@ -16,7 +17,7 @@ from viper_lab.world.queries.meaning import FAMILIES
 from viper_lab.world.vocabulary import SPLITS
 
 
-@click.group()
+@click.group(cls=LazyGroup, below=("world", "lab.world"))
 def world() -> None:
     """The embedded world: render, question, train, score."""
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from viper.evaluate.reports.escape import for_terminal
 from viper.evaluate.reports.plots import BAR, INK, PAPER, drawing
@@ -28,6 +28,9 @@ _LABEL, _LONGEST = 36, 150
 _CURVE_POINTS = 3
 """A series of fewer is no curve."""
 _COLUMNS, _PANEL_IN = 3, 1.9
+
+
+T = TypeVar("T", Entry, Gain)
 
 
 class Place(NamedTuple):
@@ -103,59 +106,96 @@ def score_plot(table: str, rows: Sequence[Entry]) -> str:
 
 def gain_plot(table: str, steps: Sequence[Gain]) -> str:
     """A forest plot: a row for each step and family, each with its interval, a line at 0."""
-    names = list(dict.fromkeys(one.name for one in steps))
-    families = _families(steps)
-    rows = _Rows(names, len(families))
 
-    def draw(figure: Any, axes: Any) -> None:
-        for index, family in enumerate(families):
-            own = [one for one in steps if one.family == family]
-            axes.errorbar(
-                [100 * one.difference.value for one in own],
-                [rows.place(one.name, index) for one in own],
-                xerr=[
-                    [100 * max(0.0, one.difference.value - one.difference.low) for one in own],
-                    [100 * max(0.0, one.difference.high - one.difference.value) for one in own],
-                ],
-                **_mark(index),
-                linestyle="none",
-                label=for_terminal(family, _LABEL),
-            )
+    def draw(axes: Any, own: Sequence[Gain], places: Sequence[float], index: int) -> None:
+        found = [one.difference for one in own]
+        axes.errorbar(
+            [100 * one.value for one in found],
+            places,
+            xerr=[
+                [100 * max(0.0, one.value - one.low) for one in found],
+                [100 * max(0.0, one.high - one.value) for one in found],
+            ],
+            **_mark(index),
+            linestyle="none",
+            label=for_terminal(own[0].family, _LABEL),
+        )
+
+    def finish(axes: Any) -> None:
         axes.axvline(0, color=INK, linewidth=1, linestyle="--", zorder=0)
         axes.margins(x=0.06)
         axes.set_xlabel("gain, in points")
-        rows.finish(figure, axes, len(families))
 
     title = f"{table}: gains with 95% intervals, by step and family"
-    return drawing(f"gains of {table}", title, (_WIDTH_IN, rows.height_in), draw)
+    return _grid(f"gains of {table}", title, steps, draw, finish)
 
 
 def _bars(table: str, rows: Sequence[Entry]) -> str:
     """A bar with its deviation for each configuration and family; hatches tell families apart."""
-    families = _families(rows)
-    grid = _Rows(list(dict.fromkeys(row.name for row in rows)), len(families))
 
-    def draw(figure: Any, axes: Any) -> None:
-        for index, family in enumerate(families):
-            own = [row for row in rows if row.family == family]
-            axes.barh(
-                [grid.place(row.name, index) for row in own],
-                [100 * row.figure.mean for row in own],
-                height=_LINE_IN,
-                xerr=[100 * (row.figure.deviation or 0.0) for row in own],
-                color=BAR if index % 2 == 0 else PAPER,
-                hatch=_HATCHES[index % len(_HATCHES)],
-                edgecolor=INK,
-                linewidth=0.8,
-                error_kw={"ecolor": INK, "capsize": 2.5, "elinewidth": 1.2},
-                label=for_terminal(family, _LABEL),
-            )
+    def draw(axes: Any, own: Sequence[Entry], places: Sequence[float], index: int) -> None:
+        axes.barh(
+            places,
+            [100 * row.figure.mean for row in own],
+            height=_LINE_IN,
+            xerr=[100 * (row.figure.deviation or 0.0) for row in own],
+            color=BAR if index % 2 == 0 else PAPER,
+            hatch=_HATCHES[index % len(_HATCHES)],
+            edgecolor=INK,
+            linewidth=0.8,
+            error_kw={"ecolor": INK, "capsize": 2.5, "elinewidth": 1.2},
+            label=for_terminal(own[0].family, _LABEL),
+        )
+
+    def finish(axes: Any) -> None:
         axes.set_xlim(left=0)
         axes.set_xlabel("score, in points; lines: standard deviation over seeds")
-        grid.finish(figure, axes, len(families))
 
     title = f"{table}: scores by configuration and family"
-    return drawing(f"scores of {table}", title, (_WIDTH_IN, grid.height_in), draw)
+    return _grid(f"scores of {table}", title, rows, draw, finish)
+
+
+def _grid(
+    salt: str,
+    title: str,
+    found: Sequence[T],
+    draw: Callable[[Any, Sequence[T], Sequence[float], int], None],
+    finish: Callable[[Any], None],
+) -> str:
+    """Groups of rows from top to bottom, a line for each family, a label for each group.
+
+    Args:
+        draw: gets the axes, the rows of a family, their lines in inches, the family's number.
+        finish: gets the axes with all rows.
+    """
+    families = _families(found)
+    labels = {one.name: _lines(one.name) for one in found}
+    middles, borders = {}, [0.0]
+    for name, lines in labels.items():
+        size = _LINE_IN * max(len(families), len(lines)) + 0.14
+        middles[name] = borders[-1] + size / 2
+        borders.append(borders[-1] + size)
+    height = borders[-1] + _LEGEND_IN + 0.1 + _AXIS_IN
+
+    def drawn(figure: Any, axes: Any) -> None:
+        for index, family in enumerate(families):
+            own = [one for one in found if one.family == family]
+            line = _LINE_IN * (index - (len(families) - 1) / 2)
+            draw(axes, own, [middles[one.name] + line for one in own], index)
+        finish(axes)
+        axes.set_ylim(borders[-1], 0)
+        axes.set_yticks(list(middles.values()), ["\n".join(lines) for lines in labels.values()])
+        axes.tick_params(axis="y", length=0)
+        for border in borders[1:-1]:
+            axes.axhline(border, color=INK, linewidth=0.3, zorder=0)
+        axes.legend(
+            loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=len(families), frameon=False,
+            handleheight=1.2, handlelength=2.2,
+        )  # fmt: skip
+        top = 1 - (_LEGEND_IN + 0.1) / height
+        figure.subplots_adjust(left=0.38, right=0.98, top=top, bottom=_AXIS_IN / height)
+
+    return drawing(salt, title, (_WIDTH_IN, height), drawn)
 
 
 def _curves(table: str, rows: Sequence[Entry], curves: Curves) -> str:
@@ -224,7 +264,6 @@ def _panel(panel: Any, family: str, curves: Curves) -> None:
     shown = apart(numbers, _WIDTH_IN / _COLUMNS)
     panel.set_xticks(shown, [f"{x:g}" for x in shown], fontsize=8)
     panel.set_title(for_terminal(family, 30), fontsize=9)
-    _open(panel)
 
 
 def apart(numbers: Sequence[float], width_in: float) -> list[float]:
@@ -238,42 +277,6 @@ def apart(numbers: Sequence[float], width_in: float) -> list[float]:
         if (kept[-1] - number) * scale >= needed:
             kept.append(number)
     return kept[::-1]
-
-
-class _Rows:
-    """Groups of rows from top to bottom, a line for each family, a label for each group."""
-
-    def __init__(self, names: Sequence[str], families: int) -> None:
-        labels = [_lines(name) for name in names]
-        sizes = [_LINE_IN * max(families, len(lines)) + 0.14 for lines in labels]
-        starts = [sum(sizes[:index]) for index in range(len(sizes))]
-        self._middles = {
-            name: start + size / 2 for name, start, size in zip(names, starts, sizes, strict=True)
-        }
-        self._labels = ["\n".join(lines) for lines in labels]
-        self._borders = starts[1:]
-        self._families = families
-        self._end = sum(sizes)
-        self.height_in = self._end + _LEGEND_IN + 0.1 + _AXIS_IN
-
-    def place(self, name: str, family: int) -> float:
-        """The line of a family in a group, in inches from the top."""
-        return self._middles[name] + _LINE_IN * (family - (self._families - 1) / 2)
-
-    def finish(self, figure: Any, axes: Any, families: int) -> None:
-        """Labels, borders, legend, margins."""
-        axes.set_ylim(self._end, 0)
-        axes.set_yticks(list(self._middles.values()), self._labels)
-        axes.tick_params(axis="y", length=0)
-        for border in self._borders:
-            axes.axhline(border, color=INK, linewidth=0.3, zorder=0)
-        axes.legend(
-            loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=max(1, families), frameon=False,
-            handleheight=1.2, handlelength=2.2,
-        )  # fmt: skip
-        _open(axes)
-        top = 1 - (_LEGEND_IN + 0.1) / self.height_in
-        figure.subplots_adjust(left=0.38, right=0.98, top=top, bottom=_AXIS_IN / self.height_in)
 
 
 def _mark(index: int) -> dict[str, Any]:
@@ -297,8 +300,3 @@ def _lines(name: str) -> list[str]:
 
 def _families(found: Sequence[Entry] | Sequence[Gain]) -> list[str]:
     return list(dict.fromkeys(one.family for one in found))
-
-
-def _open(axes: Any) -> None:
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)

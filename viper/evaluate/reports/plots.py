@@ -62,6 +62,7 @@ def drawing(
         **{f"{part}.color": INK for part in ("text", "xtick", "ytick")},
         "axes.edgecolor": INK,
         "axes.labelcolor": INK,
+        **{f"axes.spines.{side}": False for side in ("top", "right")},
     }
     with rc_context(style):
         figure = Figure(figsize=size_in)
@@ -166,8 +167,6 @@ def _fill(axes: Any, bars: Sequence[Bar]) -> None:
     axes.invert_yaxis()
     most = max((max(bar.high, bar.value) for bar in bars), default=1.0)
     axes.set_xlim(0, max(most * 1.4, 0.05))
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
 
 
 HATCHES = ("", "//", "\\\\", "xx", "--", "|", "||||", "++", "/////", "\\\\\\\\\\", "xxxxx")
@@ -231,8 +230,6 @@ def _stack(axes: Any, runs: Sequence[NamedErrors], parts: Sequence[str]) -> None
     axes.invert_yaxis()
     axes.set_xlim(0, 1)
     axes.set_xticks([0, 0.25, 0.5, 0.75, 1.0], ["0%", "25%", "50%", "75%", "100%"])
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
 
 
 def _label(name: str) -> str:

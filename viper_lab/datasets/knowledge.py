@@ -17,10 +17,9 @@ from typing import Any
 
 from viper.data.layout import split_of
 from viper.data.sample import Finding, Sample, Where
-from viper_lab.datasets.world import DEFAULT_COUNT
+from viper_lab.datasets.world import VAL_FIRST, count_of
 from viper_lab.world.knowledge.catalogue import DESIGNS, catalogue
 from viper_lab.world.knowledge.questions import KnowledgeQuestion, questions
-from viper_lab.world.vocabulary import SPLITS
 
 
 @dataclass(frozen=True)
@@ -42,17 +41,17 @@ class WorldKnowledge:
     name: str = "world-knowledge"
     metric: str = "world"
     summary: str = "the embedded world: what the picture alone cannot tell; needs an index"
-    splits: tuple[str, ...] = ("val", *(split for split in SPLITS if split != "val"))
+    splits: tuple[str, ...] = VAL_FIRST
 
     def samples(self, where: Where) -> Sequence[Sample]:
         """As many as asked for (300); fewer of the same split and seed are the first of more."""
         whole = catalogue(split_of(self, where), where.seed, DESIGNS)
-        return [knowledge_sample(one) for one in questions(whole, _count(where))]
+        return [knowledge_sample(one) for one in questions(whole, count_of(where))]
 
     def check(self, where: Where) -> Sequence[Finding]:
         """Questions cannot be missing; says what must be indexed."""
         split = split_of(self, where)
-        wanted = f"--split {split} --seed {where.seed} --questions {_count(where)}"
+        wanted = f"--split {split} --seed {where.seed} --questions {count_of(where)}"
         how = f"viper world knowledge lore {wanted}; viper index images lore/gallery; "
         return [
             Finding(True, split, "drawn by the package itself"),
@@ -78,7 +77,3 @@ def knowledge_sample(question: KnowledgeQuestion) -> Sample:
         cluster=f"{question.question_id.split('-')[2]} {question.seen}",
         files=(f"{question.question_id}.png",),
     )
-
-
-def _count(where: Where) -> int:
-    return DEFAULT_COUNT if where.limit is None else where.limit

@@ -13,23 +13,20 @@ Ids are ``pairs-SPLIT-SEED-PART-N``; the cluster is the picture or the pair.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
 from viper.data.layout import split_of
-from viper.data.sample import Finding, Sample, Where
-from viper_lab.datasets.world import DEFAULT_COUNT, drawn_by_id
+from viper.data.sample import Sample, Where
+from viper_lab.datasets.world import VAL_FIRST, Drawn, count_of
 from viper_lab.world.places import ScenePlace
 from viper_lab.world.queries.task_sample import TaskSample
 from viper_lab.world.reserved import CONCEPTS
-from viper_lab.world.vocabulary import SPLITS
 
 Draw = Callable[[str, int, int, str], "list[TaskSample]"]
 """Samples by split, seed, count and part."""
-
-_SPLITS = ("val", *(split for split in SPLITS if split != "val"))
 
 
 @dataclass(frozen=True)
@@ -44,7 +41,7 @@ class PlacedPictures:
 
 
 @dataclass(frozen=True)
-class WorldTask:
+class WorldTask(Drawn):
     """One of the sets; see the module.
 
     Attributes:
@@ -64,7 +61,7 @@ class WorldTask:
     def splits(self) -> tuple[str, ...]:
         """Splits, and their parts."""
         parts = (*self.parts, *CONCEPTS)
-        return (*_SPLITS, *(f"{split}:{part}" for split in _SPLITS for part in parts))
+        return (*VAL_FIRST, *(f"{split}:{part}" for split in VAL_FIRST for part in parts))
 
     def samples(self, where: Where) -> Sequence[Sample]:
         """As many as asked for (300); fewer of the same split and seed are the first of more."""
@@ -73,28 +70,13 @@ class WorldTask:
     def drawn(self, where: Where) -> list[TaskSample]:
         """The same with their plans and programs."""
         split, _, part = split_of(self, where).partition(":")
-        count = DEFAULT_COUNT if where.limit is None else where.limit
         parts = (part,) if part else self.parts[: self.defaults]
-        each, more = divmod(count, len(parts))
+        each, more = divmod(count_of(where), len(parts))
         return [
             sample
             for place, one in enumerate(parts)
             for sample in self.draw(split, where.seed, each + (place < more), one)
         ]
-
-    @property
-    def families(self) -> tuple[str, ...]:
-        """None: a split is drawn as a whole."""
-        return ()
-
-    def by_id(self, where: Where, ids: Iterable[str]) -> dict[str, Sample]:
-        """See :class:`~viper.data.sample.DrawnSet`."""
-        return drawn_by_id(self, where.split, ids)
-
-    def check(self, where: Where) -> Sequence[Finding]:
-        """Nothing can be missing."""
-        split = split_of(self, where)
-        return [Finding(True, split, "drawn by the package itself; needs no files")]
 
 
 def task_sample(sample: TaskSample) -> Sample:

@@ -29,15 +29,18 @@ from viper_lab.world.queries.sample import WorldSample
 from viper_lab.world.queries.vague import wording
 from viper_lab.world.vocabulary import SPLITS
 
-DEFAULT_COUNT = 300
-"""Samples drawn where no limit is given."""
+
+def count_of(where: Where) -> int:
+    """Return how many samples are drawn."""
+    return 300 if where.limit is None else where.limit
+
 
 SEVERAL = "referring4"
 
 EDITIONS: Mapping[str, int] = {"a": 0, "b": 1, "c": 2}
 """Editions with habits, and their numbers for :func:`viper_lab.world.queries.habits.habits_of`."""
 
-_SPLITS = ("val", *(split for split in SPLITS if split != "val"))
+VAL_FIRST = ("val", *(split for split in SPLITS if split != "val"))
 
 
 @dataclass(frozen=True)
@@ -70,8 +73,50 @@ class WorldMedia:
         return KnowingTools([scene], question, answer)
 
 
+_DRAWN_ID = re.compile(r"(?:[a-z]+-)?([a-z]+)-(-?\d+)-([a-z]+)-(\d+)")
+"""``SPLIT-SEED-FAMILY-NUMBER`` of the sets here and in :mod:`viper_lab.datasets.tasks`."""
+
+_FARTHEST = 20_000
+"""Numbers beyond it are taken for none: all before them would have to be drawn."""
+
+
+class Drawn:
+    """What the sets of the embedded world have in common: they give samples by id, need no files.
+
+    Attributes:
+        families: see :class:`~viper.data.sample.DrawnSet`.
+    """
+
+    families: tuple[str, ...] = ()
+
+    def by_id(self: DataSet, where: Where, ids: Iterable[str]) -> dict[str, Sample]:
+        """See :class:`~viper.data.sample.DrawnSet`.
+
+        Of each split, seed and family as many are drawn as the ids reach.
+        """
+        reach: dict[tuple[str, int], int] = {}
+        for one in ids:
+            match = _DRAWN_ID.fullmatch(one)
+            if match is None or len(match[4]) > len(str(_FARTHEST)) or int(match[4]) > _FARTHEST:
+                continue
+            part = f"{match[1]}:{match[3]}"
+            if part not in self.splits or where.split not in (None, match[1], part):
+                continue
+            key = (part, int(match[2]))
+            reach[key] = max(reach.get(key, 0), int(match[4]) + 1)
+        return {
+            sample.sample_id: sample
+            for (part, seed), count in reach.items()
+            for sample in self.samples(Where(None, part, seed, count))
+        }
+
+    def check(self: DataSet, where: Where) -> Sequence[Finding]:
+        """Nothing can be missing."""
+        return [Finding(True, split_of(self, where), "drawn by the package itself; needs no files")]
+
+
 @dataclass(frozen=True)
-class World:
+class World(Drawn):
     """The embedded world; see the module.
 
     Attributes:
@@ -80,6 +125,7 @@ class World:
 
     edition: str = ""
     metric: str = "world"
+    families = FAMILIES
 
     @property
     def name(self) -> str:
@@ -90,7 +136,7 @@ class World:
     def splits(self) -> tuple[str, ...]:
         """Splits, and their parts by family."""
         parts = FAMILIES if self.edition else (*FAMILIES, SEVERAL)
-        return (*_SPLITS, *(f"{split}:{part}" for split in _SPLITS for part in parts))
+        return (*VAL_FIRST, *(f"{split}:{part}" for split in VAL_FIRST for part in parts))
 
     @property
     def summary(self) -> str:
@@ -104,7 +150,7 @@ class World:
         split, _, part = split_of(self, where).partition(":")
         from viper_lab.world.queries.generate import generate, several_expressions
 
-        count = DEFAULT_COUNT if where.limit is None else where.limit
+        count = count_of(where)
         if part == SEVERAL:
             return [world_sample(s) for s in several_expressions(split, where.seed, count)]
         habits = habits_of(EDITIONS[self.edition]) if self.edition else None
@@ -122,20 +168,6 @@ class World:
                 edition=self.edition,
             )
         ]
-
-    @property
-    def families(self) -> tuple[str, ...]:
-        """See :class:`~viper.data.sample.DrawnSet`."""
-        return FAMILIES
-
-    def by_id(self, where: Where, ids: Iterable[str]) -> dict[str, Sample]:
-        """See :class:`~viper.data.sample.DrawnSet`."""
-        return drawn_by_id(self, where.split, ids)
-
-    def check(self, where: Where) -> Sequence[Finding]:
-        """Nothing can be missing."""
-        split = split_of(self, where)
-        return [Finding(True, split, "drawn by the package itself; needs no files")]
 
 
 def world_media(sample: WorldSample) -> WorldMedia:
@@ -167,29 +199,3 @@ def world_sample(sample: WorldSample, edition: str = "") -> Sample:
 
 
 WORLD_A, WORLD_B, WORLD_C = (World(edition) for edition in EDITIONS)
-
-
-_DRAWN_ID = re.compile(r"(?:[a-z]+-)?([a-z]+)-(-?\d+)-([a-z]+)-(\d+)")
-"""``SPLIT-SEED-FAMILY-NUMBER`` of the sets here and in :mod:`viper_lab.datasets.tasks`."""
-
-_FARTHEST = 20_000
-"""Numbers beyond it are taken for none: all before them would have to be drawn."""
-
-
-def drawn_by_id(found: DataSet, split: str | None, ids: Iterable[str]) -> dict[str, Sample]:
-    """Return samples by id: of each split, seed and family as many are drawn as the ids reach."""
-    reach: dict[tuple[str, int], int] = {}
-    for one in ids:
-        match = _DRAWN_ID.fullmatch(one)
-        if match is None or len(match[4]) > len(str(_FARTHEST)) or int(match[4]) > _FARTHEST:
-            continue
-        part = f"{match[1]}:{match[3]}"
-        if part not in found.splits or split not in (None, match[1], part):
-            continue
-        key = (part, int(match[2]))
-        reach[key] = max(reach.get(key, 0), int(match[4]) + 1)
-    return {
-        sample.sample_id: sample
-        for (part, seed), count in reach.items()
-        for sample in found.samples(Where(None, part, seed, count))
-    }

@@ -9,27 +9,25 @@ taken by another.
 from __future__ import annotations
 
 import _thread
-import fcntl
 import os
-import re
 import signal
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Protocol
 
-from viper.errors import EXIT_INTERRUPTED
-from viper.evaluate.engines.runner import Running
-from viper.evaluate.row import Row, mean_score
-from viper_lab.papers.lab import Cell, Lab, Step
+from viper.errors import EXIT_INTERRUPTED, StoreError
+from viper.storage.files import WriterLock
+from viper_lab.papers.lab import Cell, Lab, slug
 from viper_lab.papers.parts import Part
 from viper_lab.papers.plan import Progress
+from viper_lab.papers.result import Reproduction
 
 LOCKS = "locks"
 """In the folder of a reproduction."""
@@ -43,6 +41,10 @@ class Study(Protocol):
 
     def cells(self) -> Sequence[tuple[Cell, Part]]:
         """Return every cell with each part it is asked about, once."""
+        ...
+
+    def reproduce(self, lab: Lab) -> Reproduction:
+        """Answer everything that is not stored yet, and judge it."""
         ...
 
 
@@ -97,32 +99,29 @@ class Claims:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._held: list[int] = []
+        self._held: list[WriterLock] = []
 
     def take(self, group: Group) -> bool:
         """Take the group, if it is free; it is this process's from now on."""
         self._folder.mkdir(parents=True, exist_ok=True)
-        name = re.sub(r"[^a-z0-9]+", "-", f"{group.part.name} {group.seed}".lower())
-        lock = os.open(self._folder / f"{name}.lock", os.O_CREAT | os.O_RDWR, 0o644)
+        place = self._folder / f"{slug(f'{group.part.name} {group.seed}')}.lock"
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(lock)
+            self._held.append(WriterLock(place, "a group"))
+        except StoreError:
             return False
-        self._held.append(lock)
         return True
 
     def close(self) -> None:
         """Give everything back."""
         while self._held:
-            os.close(self._held.pop())
+            self._held.pop().release()
 
 
 def answer_together(
     job: Job, lab: Lab, cells: Sequence[tuple[Cell, Part]], progress: Progress, processes: int
 ) -> None:
     """Answer what is not stored yet, with as many processes; tells the progress of it."""
-    lab.watcher = progress
+    lab.tell = progress.tell
     groups = groups_of(lab, cells)
     others = min(processes, len(groups)) - 1 if progress.plan.missing else 0
     with members(others, job, progress) as wait, closing(Claims(lab.folder / LOCKS)) as claims:
@@ -179,7 +178,7 @@ def _member(job: Job, sender: Connection) -> None:
     threading.Thread(target=_end_with_starter, daemon=True).start()
     try:
         with job.lab() as lab, closing(Claims(lab.folder / LOCKS)) as claims:
-            lab.watcher = Told(sender)
+            lab.tell = lambda step, mean: sender.send((step, mean))
             share(lab, groups_of(lab, job.study(lab).cells()), claims)
     except KeyboardInterrupt:
         sys.exit(EXIT_INTERRUPTED)
@@ -192,36 +191,10 @@ def _end_with_starter() -> None:
     _thread.interrupt_main()
 
 
-class Told:
-    """A member's watcher: sends each step that it answered, in the end with its mean."""
-
-    def __init__(self, sender: Connection) -> None:
-        self._sender, self._lock = sender, threading.Lock()
-        self._news: set[Step] = set()
-
-    def answered(self, step: Step, running: Running) -> None:
-        """Tell of an answer."""
-        with self._lock:
-            self._news.add(step)
-            self._sender.send((step, None))
-
-    def finished(self, step: Step, rows: Sequence[Row]) -> None:
-        """Tell what a step came to, if anything of it was answered now."""
-        with self._lock:
-            if step in self._news:
-                self._sender.send((step, mean_score(rows)))
-
-
 def _listen(receiver: Connection, progress: Progress) -> None:
-    while True:
-        try:
-            step, mean = receiver.recv()
-        except (EOFError, OSError):
-            return
-        if mean is None:
-            progress.count(step)
-        else:
-            progress.done(step, mean)
+    with suppress(EOFError, OSError):
+        while True:
+            progress.tell(*receiver.recv())
 
 
 def cores() -> int:

@@ -11,7 +11,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import click
 
@@ -31,14 +30,6 @@ from viper_lab.papers.result import Reproduction
 _LINE_EVERY_S = 20.0
 
 
-class Study(crew.Study, Protocol):
-    """What is measured."""
-
-    def reproduce(self, lab: Lab) -> Reproduction:
-        """Answer everything that is not stored yet, and judge it."""
-        ...
-
-
 @dataclass(frozen=True)
 class LabJob(ABC):
     """A reproduction whose cells a lab answers."""
@@ -50,7 +41,7 @@ class LabJob(ABC):
         """Return language models by name, over one set of vision models."""
 
     @abstractmethod
-    def study(self, lab: Lab) -> Study:
+    def study(self, lab: Lab) -> crew.Study:
         """Return what is measured; may draw samples."""
 
     def scale(self) -> Scale:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from viper.ace.bank import Bank, write_bank
 from viper.ace.select import Selection, select
@@ -16,12 +15,12 @@ from viper.data.sample import Sample, Where
 from viper.errors import StoreError, UsageError
 from viper.evaluate.answered import Drawn, answered
 from viper.evaluate.engines.runner import Running
-from viper.evaluate.evaluation import Evaluation
-from viper.evaluate.row import Row
+from viper.evaluate.evaluation import Evaluation, model_ids
+from viper.evaluate.row import Row, mean_score
 from viper.evaluate.runs.store import RunStore
 from viper.learning.mining import WARM, Source, candidates, of_each_kind, zero_shot
 from viper.models.llm.cache import CachedLLM
-from viper.reasoner import RunOptions
+from viper.reasoner import Reasoner, RunOptions
 from viper.storage.cache import ComputeCache
 from viper.storage.responses import SqliteStore
 from viper.strategies.base import Components
@@ -32,6 +31,12 @@ from viper_lab.papers.parts import Part
 def slug(name: str) -> str:
     """Return a name for the folder of what is called so."""
     return re.sub(r"[^a-z0-9.+]+", "-", name.lower()).strip("-")
+
+
+def spread(values: Sequence[int]) -> str:
+    """Return the least and the most, as ``3 to 5``, or the one number that all are."""
+    low, high = min(values), max(values)
+    return f"{low}" if low == high else f"{low} to {high}"
 
 
 _APART = 1_000
@@ -138,26 +143,8 @@ class Step:
             return 0
 
 
-class Watcher(Protocol):
-    """Is told how far a lab is."""
-
-    def answered(self, step: Step, running: Running) -> None:
-        """One more answer is stored."""
-        ...
-
-    def finished(self, step: Step, rows: Sequence[Row]) -> None:
-        """All answers of a step are there; told once a step, also where none was missing."""
-        ...
-
-
-class Unwatched:
-    """Tells nobody."""
-
-    def answered(self, step: Step, running: Running) -> None:
-        pass
-
-    def finished(self, step: Step, rows: Sequence[Row]) -> None:
-        pass
+Tell = Callable[[Step, float | None], None]
+"""Is told of a step at each new answer, with None, then with the mean of its scores."""
 
 
 class Stored:
@@ -197,6 +184,12 @@ class Stored:
         for components in self.writers.values():
             components.close()
 
+    def model_ids(self) -> dict[str, Mapping[str, str]]:
+        """Return the identities of each writer's models, with the hashes of their weights."""
+        return {
+            name: model_ids(Reasoner(parts, preload=False)) for name, parts in self.writers.items()
+        }
+
     def drawn(self, evaluation: Evaluation) -> Drawn:
         """Return the evaluation with its samples, which many cells share: drawn or read once."""
         key = (evaluation.set_name, evaluation.where, evaluation.limit)
@@ -212,7 +205,7 @@ class Lab(Stored):
     """Cells to rows, over one set of loaded models.
 
     Attributes:
-        watcher: is told of every answer.
+        tell: is told of every new answer.
     """
 
     def __init__(
@@ -224,9 +217,8 @@ class Lab(Stored):
     ) -> None:
         super().__init__(writers, document, folder)
         self.scale = scale
-        self.watcher: Watcher = Unwatched()
+        self.tell: Tell = lambda step, mean: None
         self._media = ComputeCache(RESULTS, MEDIA_MB << 20)
-        self._finished: set[Step] = set()
         self._rows: dict[tuple[str, str, int], list[Row]] = {}
         self._banks: dict[tuple[Mining, str, int, str], Bank] = {}
 
@@ -286,11 +278,16 @@ class Lab(Stored):
         return RunStore.read(self.step(cell, part, seed).folder)
 
     def _answered(self, step: Step, components: Components, drawn: Drawn) -> list[Row]:
-        tell = partial(self.watcher.answered, step)
-        rows = answered(components, drawn, step.folder, self.document, tell)
-        if step not in self._finished:
-            self._finished.add(step)
-            self.watcher.finished(step, rows)
+        has_new = False
+
+        def told(running: Running) -> None:
+            nonlocal has_new
+            has_new = True
+            self.tell(step, None)
+
+        rows = answered(components, drawn, step.folder, self.document, told)
+        if has_new:
+            self.tell(step, mean_score(rows))
         return rows
 
     def _components(self, cell: Cell, part: Part, seed: int) -> Components:
@@ -330,8 +327,7 @@ class Lab(Stored):
         sizes = [
             len(self.bank(cell.mining, part, seed, cell.writer).items) for seed in self.scale.seeds
         ]
-        many = f"{min(sizes)} to {max(sizes)}" if min(sizes) < max(sizes) else f"{sizes[0]}"
-        return f"{many} examples mined"
+        return f"{spread(sizes)} examples mined"
 
 
 def mined_from(samples: Sequence[Sample], mining: Mining, seed: int) -> list[Sample]:

@@ -8,16 +8,14 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 import click
 
 from viper.commands.terminal import Advance, counter
-from viper.evaluate.engines.runner import Running
 from viper.evaluate.reports.escape import for_terminal
-from viper.evaluate.row import Row, mean_score
 from viper_lab.papers.lab import Cell, Lab, Step
 from viper_lab.papers.parts import Part
 
@@ -114,31 +112,16 @@ class Progress:
             for step, stored in zip(plan.steps, plan.stored, strict=True)
             if stored >= step.answers
         }
-        self._news: set[Step] = set()
         self._lock = threading.Lock()
 
-    def answered(self, step: Step, running: Running) -> None:
-        """Count an answer."""
-        self._news.add(step)
-        self.count(step)
-
-    def count(self, step: Step) -> None:
-        """Count an answer of this process or another."""
+    def tell(self, step: Step, mean: float | None) -> None:
+        """Count an answer, or say what a step came to; see :data:`viper_lab.papers.lab.Tell`."""
         with self._lock:
-            self._fresh += 1
-            if self._advance is not None:
-                self._advance(f"{step.name}, {step.part}, seed {step.seed}", 1)
-
-    def finished(self, step: Step, rows: Sequence[Row]) -> None:
-        """Say what a step came to; of one that was stored already nothing is said."""
-        if step in self._news:
-            self.done(step, mean_score(rows))
-        else:
-            self._finished.add(step)
-
-    def done(self, step: Step, mean: float) -> None:
-        """Say what a step came to, of this process or another."""
-        with self._lock:
+            if mean is None:
+                self._fresh += 1
+                if self._advance is not None:
+                    self._advance(f"{step.name}, {step.part}, seed {step.seed}", 1)
+                return
             self._finished.add(step)
             line = (
                 f"[{len(self._finished)}/{len(self.plan.steps)}] {step.name}: {step.part}, "

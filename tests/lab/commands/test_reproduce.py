@@ -11,8 +11,6 @@ import pytest
 
 from tests.commands.test_ace import ROOT
 from tests.commands.test_bad_input import viper
-from viper.evaluate.engines.runner import Running
-from viper.evaluate.row import Row
 from viper_lab.papers.lab import Step
 from viper_lab.papers.plan import Plan, Progress, watching
 
@@ -21,10 +19,6 @@ STEPS = tuple(
     for seed in (0, 1)
     for name in ("mining abstract, main", "+ ACE")
 )
-
-
-def rows(mean: float) -> list[Row]:
-    return [Row(f"s{n}", 0, mean) for n in range(4)]
 
 
 def lines_of(capsys: pytest.CaptureFixture[str]) -> list[str]:
@@ -45,25 +39,23 @@ def test_a_line_for_each_cell_with_the_time_that_is_left(
 ) -> None:
     now = [100.0]
     watcher = Progress(Plan(STEPS, (4, 2, 0, 0)), clock=lambda: now[0])
-    watcher.finished(STEPS[0], rows(1.0))
-    assert lines_of(capsys) == []  # stored before: nothing to say
     for _ in range(2):
         now[0] += 600
-        watcher.answered(STEPS[1], Running(4))
-    watcher.finished(STEPS[1], rows(0.625))
+        watcher.tell(STEPS[1], None)
+    watcher.tell(STEPS[1], 0.625)
     assert lines_of(capsys) == ["[2/4] + ACE: video, seed 0, mean 0.625; about 1 h 20 min left"]
     now[0] = 1312.0
     for _ in range(4):
-        watcher.answered(STEPS[2], Running(4))
-    watcher.finished(STEPS[2], rows(0.5))
+        watcher.tell(STEPS[2], None)
+    watcher.tell(STEPS[2], 0.5)
     assert lines_of(capsys)[0].endswith("seed 1, mean 0.500; about 13 min left")
     now[0] = 106.0
-    watcher.answered(STEPS[3], Running(4))
-    watcher.finished(STEPS[3], rows(0.0))
+    watcher.tell(STEPS[3], None)
+    watcher.tell(STEPS[3], 0.0)
     assert lines_of(capsys)[0].endswith("mean 0.000; less than a minute left")
     for _ in range(3):
-        watcher.answered(STEPS[3], Running(4))
-    watcher.finished(STEPS[3], rows(0.0))
+        watcher.tell(STEPS[3], None)
+    watcher.tell(STEPS[3], 0.0)
     assert lines_of(capsys)[0].endswith("nothing left to answer")
 
 
@@ -74,7 +66,7 @@ def test_a_bar_moves_with_each_answer(capsys: pytest.CaptureFixture[str]) -> Non
         moved.append((remark, steps))
 
     watcher = Progress(Plan(STEPS, (0,) * 4), advance)
-    watcher.answered(STEPS[1], Running(4))
+    watcher.tell(STEPS[1], None)
     assert moved == [("+ ACE, video, seed 0", 1)] and lines_of(capsys) == []
 
 

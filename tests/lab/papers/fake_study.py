@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.evaluate.fake_backends import a_set
 from viper.data.sample import Where
-from viper.evaluate.engines.runner import Running
 from viper.evaluate.evaluation import Evaluation
-from viper.evaluate.row import Row
 from viper.profiles import load_profile
 from viper.schema import to_json
 from viper.strategies.base import Components
@@ -37,19 +36,30 @@ class FilePart:
 
 
 class Noted:
-    """A watcher that remembers."""
+    """Is told what a lab answers, and remembers.
+
+    Attributes:
+        steps: those that ended, in their order.
+        counts: new answers of each of them.
+    """
 
     def __init__(self) -> None:
-        self.answers = 0
+        self._answers: Counter[Step] = Counter()
         self.steps: list[Step] = []
-        self.counts: list[int] = []
 
-    def answered(self, step: Step, running: Running) -> None:
-        self.answers += 1
+    @property
+    def answers(self) -> int:
+        return self._answers.total()
 
-    def finished(self, step: Step, rows: Sequence[Row]) -> None:
-        self.steps.append(step)
-        self.counts.append(len(rows))
+    @property
+    def counts(self) -> list[int]:
+        return [self._answers[step] for step in self.steps]
+
+    def __call__(self, step: Step, mean: float | None) -> None:
+        if mean is None:
+            self._answers[step] += 1
+        else:
+            self.steps.append(step)
 
 
 class Questions:

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from multiprocessing import Pipe, active_children
+from multiprocessing import active_children
 from pathlib import Path
 
 import pytest
@@ -15,15 +15,11 @@ from tests.commands.test_ace import ROOT
 from tests.commands.test_bad_input import viper
 from tests.evaluate.fake_backends import a_set
 from tests.lab.papers.fake_study import FilePart, Questions
-from viper.evaluate.engines.runner import Running
-from viper.evaluate.row import Row
-from viper_lab.papers.crew import Told, members
-from viper_lab.papers.lab import Cell, Lab, Step
+from viper_lab.papers.crew import members
+from viper_lab.papers.lab import Cell, Lab
 from viper_lab.papers.parts import Part
 from viper_lab.papers.plan import Plan, Progress, plan_of
 from viper_lab.papers.zero_shot import ABLATION, cells_asked
-
-STEP = Step("+ ACE", "video", 1, 4, Path("ace"))
 
 
 @pytest.fixture
@@ -56,20 +52,6 @@ class Asked:
 
     def cells(self) -> list[tuple[Cell, Part]]:
         return cells_asked([ABLATION], [self._part])
-
-
-def test_a_member_tells_what_it_answers() -> None:
-    receiver, sender = Pipe(duplex=False)
-    told = Told(sender)
-    told.finished(Step("stored", "video", 0, 4, Path("stored")), [Row("a", 0, 1.0)])
-    for _ in range(4):
-        told.answered(STEP, Running(4))
-    told.finished(STEP, [Row("a", 0, 1.0), Row("b", 0, 0.5)])
-    sender.close()
-    events = [receiver.recv() for _ in range(5)]
-    assert events == [(STEP, None)] * 4 + [(STEP, 0.75)]
-    with pytest.raises(EOFError):
-        receiver.recv()
 
 
 def test_what_it_tells_counts(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

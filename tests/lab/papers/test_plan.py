@@ -46,7 +46,7 @@ def test_what_is_stored_is_counted(questions: Questions) -> None:
 def study(lab: Lab, questions: Questions, *, quick: bool) -> tuple[Plan, Noted, dict[str, object]]:
     found = study_of(lab, [questions.part], quick=quick)
     plan = plan_of(lab, found.cells())
-    lab.watcher = noted = Noted()
+    lab.tell = noted = Noted()
     return plan, noted, found.reproduce(lab).to_json()
 
 

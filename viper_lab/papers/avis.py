@@ -20,7 +20,7 @@ from viper.strategies.seek.names import GROUPS
 from viper_lab.papers.job import LabJob
 from viper_lab.papers.lab import Cell, Lab, Scale
 from viper_lab.papers.parts import KnowledgePart, Part, set_part
-from viper_lab.papers.result import Claim, Gain, Reproduction
+from viper_lab.papers.result import Claim, Gain, Reproduction, in_percent
 from viper_lab.papers.tables import LEFT_OUT, Results, Table, by_name, gain
 
 TITLE = "AVIS (Hu et al. 2023)"
@@ -164,7 +164,14 @@ def judged(lab: Lab, study: Study) -> list[Claim]:
             else Claim.of_gain(claim, _gained(lab, study, UNGUIDED.name, part))
         )
         if isinstance(part, KnowledgePart):
-            found = [_right(lab, part), *found, _picked(lab, part), _admitted(lab, part)]
+            known = "seek: at least 70 % of questions about unseen entries"
+            open_ = "unanswerable questions: says so at least 80 % of the time"
+            found = [
+                _right(lab, part, known, ALL, RIGHT),
+                *found,
+                _picked(lab, part),
+                _right(lab, part, open_, "unanswerable", ADMITTED),
+            ]
     if not any(isinstance(part, KnowledgePart) for part in study.parts):
         why = "judged on the embedded knowledge world only"
         found.append(Claim("at least 70 % of questions about unseen entries", None, why))
@@ -177,17 +184,11 @@ def _gained(lab: Lab, study: Study, before: str, part: Part) -> Gain | None:
     return gain(lab, table, (before, SEEK.name), [part])
 
 
-def _right(lab: Lab, part: Part) -> Claim:
-    rows = lab.all_rows(SEEK, part)
+def _right(lab: Lab, part: Part, claim: str, family: str, least: float) -> Claim:
+    """Whether so many questions of a family are answered right."""
+    rows = [row for row in lab.all_rows(SEEK, part) if FAMILIES[family](row.groups)]
     share = proportion(sum(row.score == 1 for row in rows), len(rows))
-    return _of_share("seek: at least 70 % of questions about unseen entries", share, RIGHT)
-
-
-def _admitted(lab: Lab, part: Part) -> Claim:
-    fits = FAMILIES["unanswerable"]
-    rows = [row for row in lab.all_rows(SEEK, part) if fits(row.groups)]
-    share = proportion(sum(row.score == 1 for row in rows), len(rows))
-    return _of_share("unanswerable questions: says so at least 80 % of the time", share, ADMITTED)
+    return _of_share(claim, share, least)
 
 
 def _picked(lab: Lab, part: KnowledgePart) -> Claim:
@@ -222,10 +223,7 @@ def picked(path: Sequence[Any]) -> str:
 
 
 def _of_share(claim: str, share: Estimate, least: float) -> Claim:
-    told = (
-        f"{100 * share.value:.1f} % [{100 * share.low:.1f}, {100 * share.high:.1f}], "
-        f"n = {share.n:,}"
-    )
+    told = f"{in_percent(share)}, n = {share.n:,}"
     return Claim(claim, share.value >= least if share.n else None, told)
 
 

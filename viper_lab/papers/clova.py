@@ -14,10 +14,8 @@ from viper.commands.terminal import hint_to_go_on, status
 from viper.data.registry import data_set
 from viper.errors import UsageError
 from viper.evaluate.engines.runner import bound_arenas
-from viper.evaluate.evaluation import model_ids
 from viper.evaluate.row import Row
 from viper.profiles.learning import Data, Reflection
-from viper.reasoner import Reasoner
 from viper.schema import to_json
 from viper.strategies.base import Components
 from viper.tuning.learner import LearnSettings
@@ -202,7 +200,7 @@ def reproduce_clova(
     return results.judged(
         TITLE,
         judged(ended, tools, quick=quick),
-        {name: model_ids(Reasoner(parts, preload=False)) for name, parts in school.writers.items()},
+        school.model_ids(),
         seeds,
         stream=school.scale.stream,
         samples=school.scale.samples,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
-from typing import Generic
+from typing import Any, Generic
 
 from viper.commands.terminal import hint_to_go_on
 from viper.data.registry import data_set, named_like
@@ -44,7 +44,7 @@ from viper_lab.papers.dwim_study import (
 )
 from viper_lab.papers.job import shown, teller
 from viper_lab.papers.options import Options
-from viper_lab.papers.result import Claim, Entry, Reproduction, in_points
+from viper_lab.papers.result import Claim, Entry, Reproduction, in_percent, in_points
 from viper_lab.papers.tables import C, Results, Table, gain
 
 TITLE = "DWIM (2025)"
@@ -208,7 +208,7 @@ def judged(study: DwimStudy, aware: Mapping[str, Sequence[Awareness]]) -> list[C
         Claim(
             "not tuned: at least 40 % right",
             untuned.right.value >= UNTUNED_LEAST,
-            f"{_percent(untuned.right)}, n = {untuned.right.n:,}",
+            f"{in_percent(untuned.right)}, n = {untuned.right.n:,}",
         ),
         Claim.of_gain(
             "instruct-masking: at least 10 points above not tuned",
@@ -222,11 +222,7 @@ def judged(study: DwimStudy, aware: Mapping[str, Sequence[Awareness]]) -> list[C
 
 
 def _calls_fall(untuned: Awareness, tuned: Awareness) -> Claim:
-    calls = paired(
-        [float(one.calls) for one in untuned.each],
-        [float(one.calls) for one in tuned.each],
-        [one.unit for one in untuned.each],
-    ).difference
+    calls = _change(untuned, tuned, lambda one: one.calls)
     return Claim(
         "a question takes fewer calls of tools (interval excludes 0)",
         calls.high < 0,
@@ -237,15 +233,11 @@ def _calls_fall(untuned: Awareness, tuned: Awareness) -> Claim:
 
 def _wrong_tools_fall(untuned: Awareness, tuned: Awareness) -> Claim:
     before, after = untuned.share_of(WRONG_TOOL), tuned.share_of(WRONG_TOOL)
-    fall = paired(
-        [float(one.cause == WRONG_TOOL) for one in untuned.each],
-        [float(one.cause == WRONG_TOOL) for one in tuned.each],
-        [one.unit for one in untuned.each],
-    ).difference
+    fall = _change(untuned, tuned, lambda one: one.cause == WRONG_TOOL)
     return Claim(
         "of all answers, those that are wrong for a wrong tool fall by a third",
         _has_fallen(before, after),
-        f"{_percent(before)} -> {_percent(after)}, {in_points(fall)}, n = {fall.n:,}",
+        f"{in_percent(before)} -> {in_percent(after)}, {in_points(fall)}, n = {fall.n:,}",
     )
 
 
@@ -254,8 +246,14 @@ def _of_wrong_falls(untuned: Awareness, tuned: Awareness) -> Claim:
     return Claim(
         "of the wrong answers, those for a wrong tool fall by a third",
         _has_fallen(before, after),
-        f"{_percent(before)} of {before.n:,} -> {_percent(after)} of {after.n:,}",
+        f"{in_percent(before)} of {before.n:,} -> {in_percent(after)} of {after.n:,}",
     )
+
+
+def _change(untuned: Awareness, tuned: Awareness, figure: Callable[[Any], float]) -> Estimate:
+    """Return how a figure of each question differs, paired."""
+    before, after = ([float(figure(one)) for one in each.each] for each in (untuned, tuned))
+    return paired(before, after, [one.unit for one in untuned.each]).difference
 
 
 def _has_fallen(before: Estimate, after: Estimate) -> bool | None:
@@ -263,10 +261,6 @@ def _has_fallen(before: Estimate, after: Estimate) -> bool | None:
     if not before.value:
         return None
     return 1 - after.value / before.value >= FEWER_WRONG_TOOLS
-
-
-def _percent(share: Estimate) -> str:
-    return f"{100 * share.value:.1f} % [{100 * share.low:.1f}, {100 * share.high:.1f}]"
 
 
 def reproduce_dwim(study: DwimStudy, *, quick: bool) -> Reproduction:

@@ -54,18 +54,15 @@ class WorldPart:
     split: str = "val"
 
     def asked(self, seed: int, limit: int) -> Evaluation:
-        return self._evaluation(self.split, seed, limit)
+        edition = tuple(EDITIONS)[seed % len(EDITIONS)]
+        where = Where(None, f"{self.split}:{self.name}", seed)
+        return Evaluation(f"world-{edition}", where, limit, (seed,))
 
     def shots(self, seed: int, limit: int) -> Evaluation:
-        return self._evaluation("train", seed, limit)
+        return replace(self, split="train").asked(seed, limit)
 
     def equipped(self, components: Components, seed: int) -> Components:
         return components
-
-    def _evaluation(self, split: str, seed: int, limit: int) -> Evaluation:
-        edition = tuple(EDITIONS)[seed % len(EDITIONS)]
-        where = Where(None, f"{split}:{self.name}", seed)
-        return Evaluation(f"world-{edition}", where, limit, (seed,))
 
 
 @dataclass(frozen=True)
@@ -123,13 +120,10 @@ class KnowledgePart:
     _searches: dict[int, Mapping[str, Callable[[], Any]]] = field(default_factory=dict, repr=False)
 
     def asked(self, seed: int, limit: int) -> Evaluation:
-        return self._evaluation(self.split, seed, limit)
+        return Evaluation("world-knowledge", Where(None, self.split, seed), limit, (seed,))
 
     def shots(self, seed: int, limit: int) -> Evaluation:
-        return self._evaluation("train", seed, limit)
-
-    def _evaluation(self, split: str, seed: int, limit: int) -> Evaluation:
-        return Evaluation("world-knowledge", Where(None, split, seed), limit, (seed,))
+        return replace(self, split="train").asked(seed, limit)
 
     def questions(self, seed: int) -> dict[str, KnowledgeQuestion]:
         """What is asked under a seed, by id, with the way to each answer."""

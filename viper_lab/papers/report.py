@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +46,7 @@ def _table(found: Reproduction, name: str) -> dict[str, Any]:
         "caption": "Mean ± standard deviation over seeds, in points"
         if scored
         else "Mean of a question",
-        "lines": cells_of(name, rows) if rows else [],
+        "lines": cells_of(rows) if rows else [],
         "gain_plot": gain_plot(name, steps) if steps else "",
         "gains": gains_of(steps) if steps else [],
     }
@@ -58,7 +58,7 @@ def as_text(found: Reproduction) -> str:
     for table in table_names(found):
         rows = [row for row in found.rows if row.table == table]
         if rows:
-            lines += ["", table, *_indented(cells_of(table, rows))]
+            lines += ["", table, *_indented(cells_of(rows))]
         steps = [one for one in found.gains if one.table == table]
         if steps:
             lines += ["", f"{table}: gains in points, paired, with 95% intervals"]
@@ -81,13 +81,12 @@ def verdict(claim: Claim) -> str:
     return {True: "yes", False: "no", None: "open"}[claim.holds]
 
 
-def cells_of(table: str, rows: Iterable[Entry]) -> list[list[str]]:
-    """A header and a line for each configuration, a column for each family."""
-    own = [row for row in rows if row.table == table]
-    families = list(dict.fromkeys(row.family for row in own))
+def cells_of(rows: Sequence[Entry]) -> list[list[str]]:
+    """A header and a line for each configuration of a table, a column for each family."""
+    families = list(dict.fromkeys(row.family for row in rows))
     lines = [["", *families, "n", "note"]]
-    for name in dict.fromkeys(row.name for row in own):
-        by_family = {row.family: row for row in own if row.name == name}
+    for name in dict.fromkeys(row.name for row in rows):
+        by_family = {row.family: row for row in rows if row.name == name}
         cells = [_figure(by_family.get(family)) for family in families]
         counts = sorted({row.n for row in by_family.values()})
         notes = "; ".join(dict.fromkeys(row.note for row in by_family.values() if row.note))
@@ -95,19 +94,14 @@ def cells_of(table: str, rows: Iterable[Entry]) -> list[list[str]]:
     return lines
 
 
-def gains_of(steps: Iterable[Gain]) -> list[list[str]]:
+def gains_of(steps: Sequence[Gain]) -> list[list[str]]:
     """A header and a line for each step, a column for each family."""
-    steps = list(steps)
     families = list(dict.fromkeys(one.family for one in steps))
     lines = [["", *families]]
     for name in dict.fromkeys(one.name for one in steps):
         found = {one.family: one.difference for one in steps if one.name == name}
-        lines.append(
-            [
-                name,
-                *(in_points(found[f]) if f in found else "–" for f in families),
-            ]
-        )
+        shown = (in_points(found[one]) if one in found else "–" for one in families)
+        lines.append([name, *shown])
     return lines
 
 

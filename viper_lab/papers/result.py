@@ -117,6 +117,11 @@ def in_points(difference: Estimate) -> str:
     )
 
 
+def in_percent(share: Estimate) -> str:
+    """A share with its interval: ``40.0 % [35.1, 45.2]``."""
+    return f"{100 * share.value:.1f} % [{100 * share.low:.1f}, {100 * share.high:.1f}]"
+
+
 @dataclass(frozen=True)
 class Gain:
     """One step against another, family by family, paired over all seeds."""

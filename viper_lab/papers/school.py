@@ -34,7 +34,7 @@ from viper.tuning.prompt_pool import FOLDER as PROMPTS
 from viper.tuning.prompt_pool import PromptPool
 from viper.tuning.tool_updates import ToolSettings
 from viper.tuning.trained_files import TrainedFiles
-from viper_lab.papers.lab import Stored, slug
+from viper_lab.papers.lab import Stored, slug, spread
 
 IN_MEDIA = 8
 
@@ -123,7 +123,7 @@ class School(Stored):
         super().__init__(writers, document, folder)
         self.scale, self.subjects, self.say = scale, subjects, say
         self._rows: dict[tuple[str, str, int], list[Row]] = {}
-        self._standings: dict[tuple[str, int], Standing] = {}
+        self._standings: dict[tuple[str, int], list[Standing]] = {}
         self._trained = TrainedFiles(folder / "trained")
 
     def state(self, course: Course, seed: int) -> Path:
@@ -146,15 +146,15 @@ class School(Stored):
             parts, hub=hub, demonstrations=pool, examples=LearnedExamples(pool, NoExamples())
         )
 
-    def learned(self, course: Course, seed: int) -> Standing:
-        """Return how the course stands at its end; runs it now if it is not over."""
+    def learned(self, course: Course, seed: int) -> list[Standing]:
+        """Return how the course stands after each stream; runs it now if it is not over."""
         key = (course.name, seed)
         if key not in self._standings:
-            total = Standing(0)
-            for subject in self.subjects:
-                if subject.taught and course.learns:
-                    _add(total, self._learn(course, subject, seed))
-            self._standings[key] = total
+            self._standings[key] = [
+                self._learn(course, subject, seed)
+                for subject in self.subjects
+                if subject.taught and course.learns
+            ]
         return self._standings[key]
 
     def note(self, course: Course, subject: Subject) -> str:
@@ -162,8 +162,8 @@ class School(Stored):
         if not course.learns:
             return ""
         standings = [self.learned(course, seed) for seed in self.scale.seeds]
-        updates = _range([one.updates for one in standings])
-        kept = _range([one.demonstrations for one in standings])
+        updates = spread([sum(one.updates for one in each) for each in standings])
+        kept = spread([sum(one.demonstrations for one in each) for each in standings])
         return f"{updates} updates of tools, {kept} demonstrations"
 
     def stream_rows(self, course: Course, subject: Subject, seed: int) -> list[Row]:
@@ -230,16 +230,3 @@ class School(Stored):
 
     def _place(self, what: str, course: Course, subject: Subject, seed: int) -> Path:
         return self.folder / what / slug(course.name) / f"{slug(subject.name)}-{seed}"
-
-
-def _add(total: Standing, more: Standing) -> None:
-    for name in ("total", "answered", "learned", "score", "score_after", "updates"):
-        setattr(total, name, getattr(total, name) + getattr(more, name))
-    total.demonstrations += more.demonstrations
-    for what, count in more.concepts.items():
-        total.concepts[what] = total.concepts.get(what, 0) + count
-
-
-def _range(values: Sequence[int]) -> str:
-    low, high = min(values), max(values)
-    return f"{low}" if low == high else f"{low} to {high}"

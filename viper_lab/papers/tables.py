@@ -78,10 +78,7 @@ class Table(Generic[C]):
         return [part for part in parts if not self.families or part.name in self.families]
 
 
-N = TypeVar("N", bound=Named)
-
-
-def by_name(cells: Sequence[N]) -> dict[str, N]:
+def by_name(cells: Sequence[P]) -> dict[str, P]:
     """Return cells under their own names."""
     return {cell.name: cell for cell in cells}
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from viper.evaluate.evaluation import model_ids
-from viper.reasoner import Reasoner
 from viper.strategies.base import Components
 from viper_lab.papers import zero_shot
 from viper_lab.papers.job import LabJob, second_writer
@@ -57,10 +55,7 @@ class Study(Measured):
         return results.judged(
             TITLE,
             judged(lab, self, renamed),
-            {
-                name: model_ids(Reasoner(parts, preload=False))
-                for name, parts in lab.writers.items()
-            },
+            lab.model_ids(),
             lab.scale.seeds,
             samples=lab.scale.samples,
             pool=lab.scale.pool,

@@ -82,7 +82,7 @@ def test_as_text() -> None:
 
 
 def test_what_was_not_measured_is_a_dash() -> None:
-    lines = cells_of("table 2", a_reproduction().rows)
+    lines = cells_of([row for row in a_reproduction().rows if row.table == "table 2"])
     assert lines[0] == ["", "referring", "video", "n", "note"]
     assert lines[2] == [ODD, "100.0", "–", "200", "0 examples mined"]
     steps = [

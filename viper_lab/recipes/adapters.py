@@ -9,21 +9,23 @@ adapter writes has other words than the base's programs.
 
 from __future__ import annotations
 
+import copy
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
+from tokenizers import Tokenizer
+from torch import Tensor
 
 from viper.models.llm.adapters import ADAPTER_CONFIG, state_base
 from viper.profiles.wiring import WEIGHTS
 from viper_lab.recipes.optim import Plan, TrainOptions, fit
 from viper_lab.recipes.writer import Batch, batched, loss_of
 from viper_lab.recipes.writer_tokenizer import load_tokenizer
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
-    from torch import Tensor
 
 WRITER = WEIGHTS / "writer"
 """The base of the shipped adapters."""
@@ -77,7 +79,6 @@ class Course:
 
 def fresh_adapter(base: Path = WRITER, shape: AdapterShape | None = None, seed: int = 0) -> Any:
     """The frozen base with an untrained adapter, which changes nothing yet."""
-    import torch
     from peft import LoraConfig, get_peft_model
     from transformers import AutoModelForCausalLM
 
@@ -108,10 +109,6 @@ def train_adapter(
         model: of :func:`fresh_adapter`.
         rows_at: texts without end, drawn by a seed alone.
     """
-    import copy
-
-    import torch
-
     plain = copy.deepcopy(model).merge_and_unload().to(options.device)
     model.to(options.device)
     steps = options.steps or course.steps
@@ -183,11 +180,6 @@ def step_batches(rows: Iterator[Row], step_tokens: int) -> Sequence[Batch]:
 
 def save_adapter(model: Any, folder: Path, base: Path = WRITER) -> None:
     """The adapter alone, in half precision, as safetensors; names no place on this machine."""
-    import copy
-    import json
-
-    import torch
-
     half: Any = copy.deepcopy(model)
     half.to(torch.float16)
     half.save_pretrained(folder, safe_serialization=True, save_embedding_layers=False)

@@ -12,7 +12,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
+
+from tokenizers import Tokenizer
 
 from viper.models.llm.protocol import LLM, Sampling
 from viper.prompting.reflection import END_OF_FAULT, FAULT
@@ -23,9 +25,6 @@ from viper_lab.recipes.writer import encode_pieces
 from viper_lab.recipes.writer_documents import Piece
 from viper_lab.recipes.writer_score import opened
 from viper_lab.world.vocabulary import COLOURS, MATERIALS, SHAPES
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
 
 FAULTS = "faults"
 """Folder of the planted faults within the work folder."""

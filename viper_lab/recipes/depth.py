@@ -14,10 +14,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import avg_pool2d
 
+from viper.models.vision.depth import DepthAnythingEstimator
 from viper.models.vision.roles import DepthEstimator, Floats
 from viper.profiles.wiring import WEIGHTS
 from viper.tools.crops import box_depth
@@ -35,11 +39,7 @@ from viper_lab.recipes.object_views import ObjectViews
 from viper_lab.recipes.optim import Plan, TrainOptions, fit
 from viper_lab.world.render_camera import Camera
 from viper_lab.world.render_shapes import half_height
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from viper_lab.world.stills import StillTruth
+from viper_lab.world.stills import StillTruth
 
 DETECTOR = WEIGHTS / "detector"
 """The trained detector that lends its image tower."""
@@ -70,10 +70,6 @@ def train(options: TrainOptions) -> dict[str, float]:
     ``options.steps`` counts the steps of the second stage; the first takes
     ``TOKEN_STEPS / STEPS`` times as many.
     """
-    import torch
-
-    from viper.models.vision.depth import DepthAnythingEstimator
-
     torch.manual_seed(options.seed)
     views = ObjectViews.load("train", options.work)
     steps = options.steps or STEPS
@@ -96,8 +92,6 @@ def train(options: TrainOptions) -> dict[str, float]:
 
 def _learn_tokens(tower: Any, views: ObjectViews, options: TrainOptions, steps: int) -> None:
     """First stage: a token says the depth of the objects in its patch, and where their foot is."""
-    from torch.nn.functional import avg_pool2d
-
     backbone, head = tower["backbone"], tower["head"]
 
     def in_patches(pixels: Tensor) -> Tensor:
@@ -224,7 +218,6 @@ class _Batch(NamedTuple):
 
 
 def _batch(views: ObjectViews, rng: np.random.Generator, count: int, device: str) -> _Batch:
-    import torch
 
     rows = []
     for _ in range(count):

@@ -9,16 +9,14 @@ tokens, that norm is met closely enough for a few steps to make up the differenc
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
+from torch import Tensor
 from torch.nn import functional
 
 from viper_lab.recipes.optim import save_half
 from viper_lab.world.scene import IMAGE_HEIGHT, IMAGE_WIDTH
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 INPUT_HEIGHT, INPUT_WIDTH = IMAGE_HEIGHT, IMAGE_WIDTH
 PATCH, WIDTH, LAYERS, HEADS = 16, 192, 4, 4

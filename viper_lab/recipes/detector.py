@@ -10,21 +10,32 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
+from viper.models.vision.detector_owlv2 import Owlv2Detector
 from viper.models.vision.roles import Detector, Pixels
+from viper_lab.recipes.detector_batches import (
+    Labels,
+    batch_targets,
+    kept_patches,
+    normalised,
+    random_view,
+)
+from viper_lab.recipes.detector_model import (
+    DetectorShape,
+    DetectorTrainer,
+    new_model,
+    whiten_patches,
+)
 from viper_lab.recipes.detector_phrases import attributes_of, corpus, draw_phrases
 from viper_lab.recipes.detector_score import Figure, best_threshold, detector_figures
 from viper_lab.recipes.optim import Plan, TrainOptions, fit, save_half, summed
+from viper_lab.recipes.text import train_tokenizer
 from viper_lab.world.stills import LazySequence, StillTruth, rendered_stills
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from viper_lab.recipes.detector_batches import Labels
-    from viper_lab.recipes.detector_model import DetectorShape, DetectorTrainer
 
 TRAIN_STILLS, VAL_STILLS = 9_000, 300
 STEPS, BATCH, PHRASES = 3_600, 16, 56
@@ -39,17 +50,6 @@ SPARSE_UNTIL, SPARSE_PATCHES = 0.85, 64
 
 def train(options: TrainOptions) -> dict[str, float]:
     """Trains on rendered stills, writes the weights, and returns what they reach on validation."""
-    import torch
-
-    from viper.models.vision.detector_owlv2 import Owlv2Detector
-    from viper_lab.recipes.detector_model import (
-        DetectorShape,
-        DetectorTrainer,
-        new_model,
-        whiten_patches,
-    )
-    from viper_lab.recipes.text import train_tokenizer
-
     torch.manual_seed(options.seed)
     shape = DetectorShape()
     tokenizer = train_tokenizer(corpus(), MERGES, shape.text_length)
@@ -71,10 +71,6 @@ def train(options: TrainOptions) -> dict[str, float]:
 
 def _some_pixels(pictures: Sequence[tuple[Pixels, Labels]], seed: int) -> Tensor:
     """float [N, 3, H, W]: a few hundred training pictures, normalised."""
-    import torch
-
-    from viper_lab.recipes.detector_batches import normalised
-
     chosen = np.random.default_rng(seed).integers(len(pictures), size=300)
     stacked = np.stack([pictures[int(i)][0] for i in chosen])
     return normalised(torch.from_numpy(stacked).permute(0, 3, 1, 2).float() / 255)
@@ -89,10 +85,6 @@ def batch_loss(
     steps: int,
 ) -> Callable[[int], tuple[Tensor, Mapping[str, float]]]:
     """The loss of each step as :func:`~viper_lab.recipes.optim.fit` asks for it."""
-    import torch
-
-    from viper_lab.recipes.detector_batches import batch_targets, kept_patches, random_view
-
     device = trainer.model.device
     every = torch.arange(shape.grid**2).expand(BATCH, -1)
 
@@ -149,8 +141,6 @@ def evaluate(detector: Detector, split: str, count: int, work: Path) -> dict[str
 
 def labels_of(truth: StillTruth) -> Labels:
     """The boxes and attributes that a still's ground truth states."""
-    from viper_lab.recipes.detector_batches import Labels
-
     return Labels(truth.boxes, attributes_of(truth.scene.objects))
 
 

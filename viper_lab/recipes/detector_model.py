@@ -11,16 +11,14 @@ import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from transformers import Owlv2Config, Owlv2ForObjectDetection
 
 from viper_lab.recipes.detector_phrases import FAMILIES
-
-if TYPE_CHECKING:
-    from transformers import Owlv2ForObjectDetection
 
 
 @dataclass(frozen=True)
@@ -83,8 +81,6 @@ class DetectorTargets:
 
 def new_model(shape: DetectorShape, tokenizer: Any) -> Owlv2ForObjectDetection:
     """A stock OWLv2 of that shape with initial weights that train from scratch."""
-    from transformers import Owlv2Config, Owlv2ForObjectDetection
-
     config = Owlv2Config(
         text_config={
             "vocab_size": len(tokenizer),

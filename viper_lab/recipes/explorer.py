@@ -12,7 +12,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
+
+from tokenizers import Tokenizer
 
 from viper.models.llm.protocol import Sampling
 from viper.prompting.exploring import STOP, Action, read_action
@@ -22,10 +23,7 @@ from viper_lab.recipes.writer import encode_pieces
 from viper_lab.recipes.writer_documents import Piece
 from viper_lab.recipes.writer_score import opened
 from viper_lab.world.queries.texts import text_sample
-from viper_lab.world.queries.workflows import Workflow, workflow
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
+from viper_lab.world.queries.workflows import WHOLE, Workflow, routes, workflow
 
 COURSE = Course("explorer", steps=450, learning_rate=3e-3, step_tokens=6000)
 
@@ -59,8 +57,6 @@ def evaluate(explorer: Path, *, count: int = 60, seed: int = 0) -> dict[str, flo
     Of questions of the validation split. ``first``: it goes one of the ways that there are; which
     one is its own business, and ``whole`` the share of those that ask about the whole picture.
     """
-    from viper_lab.world.queries.workflows import WHOLE, routes
-
     llm = opened(explorer, WRITER)
     right: dict[str, list[bool]] = defaultdict(list)
     for number in range(count):

@@ -11,18 +11,27 @@ guidance from Ho and Salimans 2022, Classifier-Free Diffusion Guidance.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import torch
 
+from viper.models.vision.inpainter_diffusers import DiffusersInpainter
 from viper.profiles.wiring import WEIGHTS
 from viper_lab.recipes.inpainter_batches import draw_example, tensors
 from viper_lab.recipes.inpainter_losses import autoencoder_loss, denoiser_loss
+from viper_lab.recipes.inpainter_model import (
+    InpainterShape,
+    build_autoencoder,
+    build_scheduler,
+    build_unet,
+    save,
+    text_side,
+    whiten_latents,
+)
+from viper_lab.recipes.inpainter_score import evaluate
 from viper_lab.recipes.object_views import ObjectViews
 from viper_lab.recipes.optim import Plan, TrainOptions, fit
-
-if TYPE_CHECKING:
-    from viper_lab.recipes.inpainter_model import InpainterShape
 
 DETECTOR = WEIGHTS / "detector"
 """The trained detector that lends its text tower."""
@@ -45,10 +54,6 @@ def train(options: TrainOptions) -> dict[str, float]:
     ``options.steps`` counts the steps of the denoiser; the autoencoder takes
     ``AUTOENCODER_STEPS / STEPS`` times as many.
     """
-    from viper.models.vision.inpainter_diffusers import DiffusersInpainter
-    from viper_lab.recipes.inpainter_model import InpainterShape
-    from viper_lab.recipes.inpainter_score import evaluate
-
     learn(options, InpainterShape(), ObjectViews.load("train", options.work))
     inpainter = DiffusersInpainter.from_pretrained(
         options.out,
@@ -62,17 +67,6 @@ def train(options: TrainOptions) -> dict[str, float]:
 
 def learn(options: TrainOptions, shape: InpainterShape, views: ObjectViews) -> None:
     """Both stages; goes on from checkpoints in ``options.work`` and writes the pipeline."""
-    import torch
-
-    from viper_lab.recipes.inpainter_model import (
-        build_autoencoder,
-        build_scheduler,
-        build_unet,
-        save,
-        text_side,
-        whiten_latents,
-    )
-
     torch.manual_seed(options.seed)
     steps = options.steps or STEPS
     folder = options.work / "inpainter"

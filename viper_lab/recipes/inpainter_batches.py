@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from viper.models.vision.inpaint_window import resized, resized_mask, window_around
 from viper.models.vision.roles import Mask, Pixels
@@ -20,9 +21,6 @@ from viper.tools.crops import clip_box
 from viper_lab.recipes.object_views import ObjectView, ObjectViews
 from viper_lab.recipes.object_words import GENERAL_NOUNS, attributes, phrase, some_attributes
 from viper_lab.world.scene import SceneObject
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 BARE, OUTLINED = 0.1, 0.35
 """Shares of examples that mask bare table, and that mask an outline; the rest mask a box."""
@@ -106,8 +104,6 @@ def dilated(mask: Mask, pixels: int) -> Mask:
 
 def tensors(examples: Sequence[InpaintExample], device: str) -> tuple[Tensor, Tensor]:
     """Squares as float [B, 3, S, S] in [-1, 1] and masks as float [B, 1, S, S], 1 where masked."""
-    import torch
-
     squares = torch.from_numpy(np.stack([example.square for example in examples])).to(device)
     masks = torch.from_numpy(np.stack([example.mask for example in examples])).to(device)
     return squares.permute(0, 3, 1, 2).float() / 127.5 - 1, masks[:, None].float()

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import torch
+from torch import Generator, Tensor
 
 from viper.models.vision.taught_inpainter import NO_PROMPT, encode_prompts
 from viper_lab.recipes.inpainter_batches import draw_example, tensors
 from viper_lab.recipes.object_views import ObjectViews
 from viper_lab.recipes.optim import LossAt, TrainOptions
-
-if TYPE_CHECKING:
-    from torch import Generator, Tensor
 
 AUTOENCODER_BATCH, BATCH = 16, 24
 
@@ -79,8 +78,6 @@ def denoiser_loss(
         side: pixels of a square.
         options: seed and device.
     """
-    import torch
-
     autoencoder, tokenizer, scheduler = parts
     unet, text_encoder = denoiser["unet"], denoiser["text_encoder"]
     moments = scheduler.config.num_train_timesteps
@@ -126,8 +123,6 @@ def conditions(
         latents ``[B, C, s, s]`` of the squares, masks ``[B, 1, s, s]``, and latents
         ``[B, C, s, s]`` of the squares with grey where they are masked.
     """
-    import torch
-
     with torch.no_grad():
         both = autoencoder.encode(torch.cat([squares, squares * (masks < 0.5)])).latent_dist
         latents, left = both.sample(generator).chunk(2)
@@ -142,6 +137,4 @@ def _coloured(pixels: Tensor) -> Tensor:
 
 def _generator(rng: np.random.Generator) -> Generator:
     """Noise of the processor that is a function of the step alone, so that it can be resumed."""
-    import torch
-
     return torch.Generator().manual_seed(int(rng.integers(2**62)))

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from viper.models.vision.detector_owlv2 import Owlv2Detector
+from viper.models.vision.matcher_open_clip import OpenClipMatcher
 from viper.models.vision.roles import Detector, Inpainter, Mask, Matcher, Pixels
 from viper.profiles.wiring import WEIGHTS
 from viper.schema import PixelBox
@@ -79,9 +81,6 @@ def evaluate(inpainter: Inpainter, count: int) -> dict[str, float]:
     begin with ``unedited`` or ``rendered`` over pictures that no inpainter touched.
     ``unchanged`` is the share of edits with every pixel outside the mask as it was.
     """
-    from viper.models.vision.detector_owlv2 import Owlv2Detector
-    from viper.models.vision.matcher_open_clip import OpenClipMatcher
-
     wanted = list(replacements(count))
     edited = edits(inpainter, wanted)
     matcher = OpenClipMatcher.from_pretrained(WEIGHTS / "matcher")

@@ -11,10 +11,13 @@ import json
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
+from viper.models.vision.matcher_open_clip import OpenClipMatcher
 from viper.models.vision.roles import Matcher
 from viper.tools.crops import DEFAULT_MARGIN, object_crop
 from viper_lab.recipes.object_views import ObjectViews, recoloured, to_input, training_crop
@@ -29,9 +32,6 @@ from viper_lab.recipes.object_words import (
 from viper_lab.recipes.optim import Plan, TrainOptions, fit
 from viper_lab.recipes.wordpieces import CLIP_MARKS, word_tokenizer
 from viper_lab.world.vocabulary import HELD_OUT_COMBINATIONS
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 _CONFIG = tomllib.loads(Path(__file__).with_name("matcher.toml").read_text("utf-8"))
 
@@ -60,10 +60,6 @@ FRAME_WORDS = ("a", "the", "photo", "picture", "of", "this", "is", "made", "an",
 
 def train(options: TrainOptions) -> dict[str, float]:
     """Trains on rendered stills, writes the weights, and returns what they reach on validation."""
-    import torch
-
-    from viper.models.vision.matcher_open_clip import OpenClipMatcher
-
     torch.manual_seed(options.seed)
     tokenizer = build_tokenizer()
     model = build_model(tokenizer).to(options.device)

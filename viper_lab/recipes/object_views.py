@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from viper.models.vision.roles import Pixels
 from viper.schema import PixelBox
 from viper.tools.crops import DEFAULT_MARGIN, object_crop
 from viper_lab.world.scene import SceneObject
 from viper_lab.world.stills import Stills, rendered_stills
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 COUNTS = {"train": 9000, "val": 500, "test": 1000}
 """Stills that recipes use of each split."""
@@ -119,7 +117,5 @@ def _spread(count: int, limit: int) -> list[int]:
 
 def to_input(images: Pixels, device: str) -> Tensor:
     """float32 [B, 3, S, S] in [-1, 1], as models with mean and spread 0.5 take it."""
-    import torch
-
     pixels = torch.from_numpy(np.ascontiguousarray(images)).to(device).permute(0, 3, 1, 2)
     return pixels.float() / 127.5 - 1.0

@@ -13,11 +13,10 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor, nn
+import torch
+from torch import Tensor, nn
 
 LossAt = Callable[[int], tuple["Tensor", Mapping[str, float]]]
 """Step number -> (loss to minimise, figures to log)."""
@@ -87,8 +86,6 @@ def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, An
 
 def save_atomically(state: Mapping[str, Any], path: Path) -> None:
     """Writes to a temporary name, then renames: a killed run leaves the old file whole."""
-    import torch
-
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_suffix(".part")
     torch.save(dict(state), part)
@@ -107,8 +104,6 @@ def save_half(model: Any, folder: Path, *others: Any) -> None:
 
 def summed(parts: Mapping[str, Tensor]) -> tuple[Tensor, Mapping[str, float]]:
     """The sum of the parts of a loss, and each as a figure to log."""
-    import torch
-
     total = torch.stack(list(parts.values())).sum()
     return total, {name: float(part.detach()) for name, part in parts.items()}
 
@@ -124,8 +119,6 @@ def fit(
 
     The result is a copy with averaged weights where ``plan.ema`` is set, else ``model``.
     """
-    import torch
-
     optimizer = torch.optim.AdamW(
         parameter_groups(model, plan.weight_decay),
         lr=plan.learning_rate,
@@ -160,7 +153,6 @@ def fit(
 
 
 def _average(averaged: nn.Module, model: nn.Module, decay: float) -> None:
-    import torch
 
     with torch.no_grad():
         pairs = list(zip(averaged.parameters(), model.parameters(), strict=True))
@@ -188,7 +180,6 @@ def _restore(
     averaged: nn.Module | None,
     optimizer: torch.optim.Optimizer,
 ) -> int:
-    import torch
 
     state = torch.load(path, map_location="cpu", weights_only=True)
     model.load_state_dict(state["model"])

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from random import Random
-from typing import TYPE_CHECKING
+
+from tokenizers import Tokenizer
 
 from viper_lab.recipes.adapters import Course, Row, learn
 from viper_lab.recipes.optim import TrainOptions
 from viper_lab.recipes.planner_documents import PlanDocuments, plan_document
+from viper_lab.recipes.planner_score import evaluate
 from viper_lab.recipes.writer import encode_pieces
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
 
 COURSE = Course("planner", steps=480, step_tokens=2000)
 
@@ -30,8 +29,6 @@ def train(options: TrainOptions) -> Mapping[str, float]:
     Returns:
         Shares as :func:`viper_lab.recipes.planner_score.evaluate` has them.
     """
-    from viper_lab.recipes.planner_score import evaluate
-
     learn(options, COURSE, planner_rows)
     return evaluate(options.out)
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from viper.api.library import library_for
 from viper.models.llm.protocol import LLM, Sampling
 from viper.models.media import Media, media_from
@@ -91,8 +93,6 @@ def evaluate(
 def perfect(sample: WorldSample) -> tuple[Oracle, Media]:
     """Tools that know a sample's scene or clip, and its media."""
     if sample.family == "video":
-        import numpy as np
-
         clip = sample_clip(sample.split, sample.media_index)
         return Oracle(objects=clip.objects, events=clip.events), media_from(
             np.zeros(CLIP, np.uint8)

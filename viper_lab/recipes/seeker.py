@@ -13,7 +13,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
+
+from tokenizers import Tokenizer
 
 from viper.models.llm.protocol import LLM
 from viper.schema import Failure, Query
@@ -31,9 +32,6 @@ from viper_lab.world.knowledge.catalogue import catalogue
 from viper_lab.world.knowledge.questions import questions
 from viper_lab.world.knowledge.reading import readings
 from viper_lab.world.knowledge.simulate import STYLE, Asked, Expert, Library, decisions
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
 
 COURSE = Course(
     "seeker", steps=1400, learning_rate=3e-3, step_tokens=6000, shape=AdapterShape(rank=64)

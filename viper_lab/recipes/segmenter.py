@@ -8,21 +8,27 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
+from viper.models.vision.roles import Segment, Segmenter
+from viper.models.vision.segmenter_maskformer import MaskFormerSegmenter
 from viper_lab.recipes.optim import Plan, TrainOptions, fit, summed
+from viper_lab.recipes.segmenter_batches import BACKGROUND, Segmented, segmenter_batch
+from viper_lab.recipes.segmenter_model import (
+    LABELS,
+    SegmenterShape,
+    SegmenterTrainer,
+    new_model,
+    save,
+)
 from viper_lab.world.id_maps import Ids, id_maps
 from viper_lab.world.stills import LazySequence, Stills, rendered_stills
 from viper_lab.world.vocabulary import SHAPES
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from viper.models.vision.roles import Segment, Segmenter
-    from viper_lab.recipes.segmenter_batches import Segmented
 
 TRAIN_STILLS, VAL_STILLS = 9_000, 300
 STEPS, BATCH = 2_400, 16
@@ -32,12 +38,6 @@ HIT_IOU = 0.5
 
 def train(options: TrainOptions) -> dict[str, float]:
     """Trains on rendered stills, writes the weights, and returns what they reach on validation."""
-    import torch
-
-    from viper.models.vision.segmenter_maskformer import MaskFormerSegmenter
-    from viper_lab.recipes.segmenter_batches import segmenter_batch
-    from viper_lab.recipes.segmenter_model import SegmenterShape, SegmenterTrainer, new_model
-
     torch.manual_seed(options.seed)
     pictures = segmented_stills("train", TRAIN_STILLS, options.work)
     shape = SegmenterShape()
@@ -59,9 +59,6 @@ def train(options: TrainOptions) -> dict[str, float]:
 
 def export(model: Any, folder: Path) -> None:
     """Writes the model as ``from_pretrained`` reads it, and which labels name no object."""
-    from viper_lab.recipes.segmenter_batches import BACKGROUND
-    from viper_lab.recipes.segmenter_model import LABELS, save
-
     save(model, folder)
     stated = {"background": [LABELS[BACKGROUND]]}
     (folder / "viper.json").write_text(json.dumps(stated) + "\n", "utf-8")
@@ -69,8 +66,6 @@ def export(model: Any, folder: Path) -> None:
 
 def segmented(stills: Stills, maps: Sequence[Ids] | Ids) -> Sequence[Segmented]:
     """Stills with an id map each, see :mod:`viper_lab.world.id_maps`, and their objects' shapes."""
-    from viper_lab.recipes.segmenter_batches import Segmented
-
     labels = [
         np.array([SHAPES.index(thing.shape) for thing in truth.scene.objects], np.int64)
         for truth in stills.truths

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from transformers import CLIPTokenizer
+from tokenizers import Tokenizer
+from tokenizers.models import BPE
+from tokenizers.pre_tokenizers import ByteLevel
+from tokenizers.trainers import BpeTrainer
+from transformers import CLIPTokenizer
 
 PAD, BOS, EOS = "<|pad|>", "<|startoftext|>", "<|endoftext|>"
 
@@ -31,9 +34,6 @@ def train_tokenizer(texts: Sequence[str], merges: int, max_length: int = 16) -> 
         merges: at most this many merges.
         max_length: how many tokens the text tower takes, start and end included.
     """
-    from tokenizers.pre_tokenizers import ByteLevel
-    from transformers import CLIPTokenizer
-
     letters = sorted(ByteLevel.alphabet())
     learned = _learn_merges(texts, merges)
     pieces = [PAD, BOS, *letters, *(letter + WORD_END for letter in letters)]
@@ -57,11 +57,6 @@ def train_tokenizer(texts: Sequence[str], merges: int, max_length: int = 16) -> 
 
 def _learn_merges(texts: Iterable[str], merges: int) -> list[tuple[str, str]]:
     """The first byte-pair merges of the corpus, most frequent pair first."""
-    from tokenizers import Tokenizer
-    from tokenizers.models import BPE
-    from tokenizers.trainers import BpeTrainer
-    from transformers import CLIPTokenizer
-
     stock = CLIPTokenizer().backend_tokenizer
     trained = Tokenizer(BPE(end_of_word_suffix=WORD_END))
     trained.normalizer = stock.normalizer

@@ -8,11 +8,21 @@ colour and shape.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional as F
 
+from viper.models.vision.video_events import VideoEvents
+from viper.models.vision.video_events_model import (
+    EventOutput,
+    TextFeatures,
+    VideoEventsConfig,
+    VideoEventsModel,
+)
 from viper_lab.recipes.optim import Plan, TrainOptions, fit, save_half
 from viper_lab.recipes.video_looks import learn_looks
 from viper_lab.recipes.video_score import evaluate
@@ -23,11 +33,6 @@ from viper_lab.world.events import TEMPLATES
 from viper_lab.world.motion import WINDOW_FRAMES
 from viper_lab.world.scene import CLIP_FRAMES, CLIP_HEIGHT, CLIP_WIDTH, RenderedClip
 from viper_lab.world.vocabulary import COLOURS, SHAPES
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from viper.models.vision.video_events_model import EventOutput, TextFeatures, VideoEventsModel
 
 CLIPS, BATCH, TEXTS, STEPS = 2200, 4, 14, 1000
 CELL = 8
@@ -40,8 +45,6 @@ Floats = NDArray[np.float32]
 
 def train(options: TrainOptions) -> dict[str, float]:
     """Trains on stored clips, writes the weights, and returns what they reach on validation."""
-    from viper.models.vision.video_events import VideoEvents
-
     model, tokenizer = learn(options)
     save_half(model, options.out, tokenizer)
     return evaluate(VideoEvents.from_pretrained(options.out, device=options.device), "val", 100)
@@ -49,8 +52,6 @@ def train(options: TrainOptions) -> dict[str, float]:
 
 def learn(options: TrainOptions) -> tuple[Any, Any]:
     """The trained model and its tokenizer; goes on from a checkpoint in ``options.work``."""
-    import torch
-
     torch.manual_seed(options.seed)
     tokenizer = build_tokenizer()
     model: Any = build_model(tokenizer)
@@ -80,8 +81,6 @@ def build_tokenizer() -> Any:
 
 def build_model(tokenizer: Any) -> VideoEventsModel:
     """An untrained model whose description bank names every colour and shape."""
-    from viper.models.vision.video_events_model import VideoEventsConfig, VideoEventsModel
-
     text = {
         "vocab_size": len(tokenizer),
         "hidden_size": 96,
@@ -151,8 +150,6 @@ def batch_loss(
     device: str = "cpu",
 ) -> tuple[Tensor, dict[str, float]]:
     """Loss of a batch of equally long clips with fresh texts, and its parts by name."""
-    import torch
-
     texts = [claims(clip, rng, TEXTS) for clip in clips]
     flat = [claim for group in texts for claim in group]
     tokens = tokenizer([c.text for c in flat], padding=True, return_tensors="pt").to(device)
@@ -181,9 +178,6 @@ def batch_loss(
 
 def _window_loss(output: EventOutput, texts: Sequence[Sequence[Claim]]) -> Tensor:
     """First and last frame by cross-entropy where the event happens; its frames everywhere."""
-    import torch
-    from torch.nn import functional as F
-
     found = [(b, m, c.window) for b, g in enumerate(texts) for m, c in enumerate(g) if c.window]
     rows = ([b for b, _, _ in found], [m for _, m, _ in found])
     inside = torch.zeros_like(output.inside)
@@ -204,8 +198,6 @@ def _attention_loss(
     output: EventOutput, texts: Sequence[Sequence[Claim]], covers: Sequence[Floats]
 ) -> Tensor:
     """Cross-entropy of where each role looks against its object's box, or "not in view"."""
-    import torch
-
     shape = output.attention.shape  # [B, M, 2, T, S + 1]
     target = np.zeros(shape, np.float32)
     weight = np.ones(shape[:4], np.float32)
@@ -225,9 +217,6 @@ def _attention_loss(
 
 def _noun_loss(model: VideoEventsModel, about: TextFeatures, flat: Sequence[Claim]) -> Tensor:
     """The words that a role reads must tell the colour and the shape it names."""
-    import torch
-    from torch.nn import functional as F
-
     names = torch.tensor([claim.nouns for claim in flat], device=about.nouns.device)  # [N, 2, 2]
     nouns = about.nouns.flatten(0, 1)
     colour = F.cross_entropy(model.noun_colour(nouns), names[..., 0].flatten())
@@ -242,9 +231,6 @@ def _looks_loss(
     rng: np.random.Generator,
 ) -> Tensor:
     """The features under an object's box must tell its colour and shape, in a few frames."""
-    import torch
-    from torch.nn import functional as F
-
     picked = rng.choice(CLIP_FRAMES, 6, replace=False)
     pooled, colours, shapes = [], [], []
     for row, clip, cover in zip(features, clips, covers, strict=True):

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
+from viper.models.vision.video_events_model import CROP
 from viper_lab.recipes.optim import Plan, fit
 from viper_lab.world.clips import render_frames, sample_clip
 from viper_lab.world.scene import CLIP_FRAMES, CLIP_HEIGHT, CLIP_WIDTH
 from viper_lab.world.vocabulary import COLOURS, SHAPES
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 STEPS, BATCH = 1500, 64
 CLIPS, FRAMES_A_CLIP, EMPTY_A_CLIP = 1500, 3, 1
@@ -50,8 +51,6 @@ class Cutouts:
 
 def learn_looks(model: Any, work: Path, seed: int) -> Any:
     """The model with its crop tower trained; nothing else in it changes."""
-    import torch
-
     data = stored_cutouts(work / "cutouts.npz")
     device = next(model.parameters()).device
 
@@ -120,11 +119,7 @@ def _window(image: NDArray[np.uint8], x: float, y: float) -> NDArray[np.uint8]:
 
 def varied_crop(window: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.uint8]:
     """A crop of a cut-out: a little off centre, mirrored or not, lighter or darker, compressed."""
-    import io
-
     from PIL import Image
-
-    from viper.models.vision.video_events_model import CROP
 
     room = (WINDOW - CROP) // 2
     left, top = np.clip(np.round(rng.normal(0, JITTER, 2)), -room, room).astype(int) + room

@@ -12,11 +12,14 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from viper.models.vision.roles import Pixels, VisualAnswerer
+from viper.models.vision.vqa_blip import BlipAnswerer
 from viper.tools.crops import DEFAULT_MARGIN, object_crop
 from viper_lab.recipes.object_views import ObjectViews, recoloured, resized, to_input, training_crop
 from viper_lab.recipes.object_words import FAMILIES, attribute_ids, attributes
@@ -31,9 +34,6 @@ from viper_lab.recipes.questions import (
     word_question,
 )
 from viper_lab.recipes.wordpieces import BLIP_MARKS, word_tokenizer
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 _CONFIG = tomllib.loads(Path(__file__).with_name("vqa.toml").read_text("utf-8"))
 
@@ -60,10 +60,6 @@ def train(options: TrainOptions) -> dict[str, float]:
     ``options.steps`` counts the steps of the first stage; the second takes
     ``JUDGING_STEPS / STEPS`` times as many.
     """
-    import torch
-
-    from viper.models.vision.vqa_blip import BlipAnswerer
-
     torch.manual_seed(options.seed)
     tokenizer = word_tokenizer(question_words(), BLIP_MARKS)
     blip = build_model(tokenizer)
@@ -103,8 +99,6 @@ def _learn_to_judge(
     blip: Any, tokenizer: Any, views: ObjectViews, options: TrainOptions, steps: int
 ) -> None:
     """Second stage, in place: the text side alone, mostly on yes/no questions."""
-    import torch
-
     blip.requires_grad_(True)
     text = torch.nn.ModuleList([blip.text_encoder, blip.text_decoder])
 
@@ -125,8 +119,6 @@ def _answers_loss(
     blip: Any, tokenizer: Any, seen: Tensor, asked: Sequence[Sequence[Asked]]
 ) -> Tensor:
     """Loss of the answers to ``asked[i]`` about the image seen as ``seen[i]``."""
-    import torch
-
     pairs = [(index, each) for index, group in enumerate(asked) for each in group]
     loss = torch.zeros((), device=seen.device)
     for part in _by_length(pairs):
@@ -168,7 +160,6 @@ def evaluate(
 
 def build_model(tokenizer: Any) -> Any:
     """An untrained ``BlipForQuestionAnswering``; BLIP's own vision init (1e-10) is no start."""
-    import torch
     from transformers import BlipConfig, BlipForQuestionAnswering
 
     text = _CONFIG["text"] | {
@@ -192,8 +183,6 @@ def grid_positions(rows: int, columns: int, width: int) -> Tensor:
     A tower that starts from these need not find out first which patches are neighbours.
     ``width`` must be divisible by 4.
     """
-    import torch
-
     rates = 1.0 / 100 ** (torch.arange(width // 4) / (width // 4))
 
     def waves(count: int) -> Tensor:
@@ -214,8 +203,6 @@ def answer_loss(model: Any, tokenizer: Any, seen: Tensor, asked: Sequence[Asked]
         seen: [Q, tokens, width], the vision tower's output for each question's image.
         asked: Q questions and answers.
     """
-    import torch
-
     questions = tokenizer([each.question for each in asked], padding=True, return_tensors="pt")
     ids, mask = (questions[key].to(seen.device) for key in ("input_ids", "attention_mask"))
     read = model.text_encoder(

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+
 PAD, UNKNOWN = "[PAD]", "[UNK]"
 
 
@@ -37,7 +39,6 @@ BLIP_MARKS = Marks(begin="[CLS]", end="[SEP]", decode="[DEC]")
 
 def word_tokenizer(words: Iterable[str], marks: Marks) -> Any:
     """A ``transformers`` fast tokenizer: lower-cased words, punctuation split off; PAD is 0."""
-    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
     from transformers import PreTrainedTokenizerFast
 
     vocabulary = {piece: index for index, piece in enumerate(_pieces(words, marks))}
@@ -48,7 +49,6 @@ def word_tokenizer(words: Iterable[str], marks: Marks) -> Any:
         single=f"{marks.begin} $A {marks.end}",
         special_tokens=[(mark, vocabulary[mark]) for mark in (marks.begin, marks.end)],
     )
-    from tokenizers import decoders
 
     backend.decoder = decoders.WordPiece()
     names = {"bos_token": marks.decode or marks.begin, "eos_token": marks.end}

@@ -7,17 +7,23 @@ what examples alone can show (``FURTHER_PART``), last prompts as they will be (`
 
 from __future__ import annotations
 
+import copy
 import shutil
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
+from tokenizers import Tokenizer
+from torch import Tensor
 
 from viper_lab.recipes.optim import Plan, TrainOptions, fit
 from viper_lab.recipes.writer_documents import DocumentOptions, Piece, document
 from viper_lab.recipes.writer_init import Marks, WriterShape, build_writer
+from viper_lab.recipes.writer_score import evaluate
 from viper_lab.recipes.writer_tokenizer import (
     BOS,
     EOS,
@@ -27,10 +33,6 @@ from viper_lab.recipes.writer_tokenizer import (
     save_tokenizer,
 )
 from viper_lab.recipes.writer_words import spelling_samples
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
-    from torch import Tensor
 
 SMALL = WriterShape(width=140, layers=4, heads=4, inner=280)
 MAX_CONTEXT = 2048
@@ -113,7 +115,6 @@ def _train(
         for part in (FURTHER_PART, last):
             model = train_part(model, tokenizer, options, part, compiled=compiled)
     save_writer(model, tokenizer, options.out)
-    from viper_lab.recipes.writer_score import evaluate
 
     return evaluate(options.out)
 
@@ -141,8 +142,6 @@ def train_part(
         compiled: let torch generate code (needs a C++ compiler): a minute once, then 1.4 times
             as fast.
     """
-    import torch
-
     model.to(options.device).requires_grad_(True)
     hidden_states = torch.compile(model.model, dynamic=True) if compiled else model.model
     plan = Plan(
@@ -196,10 +195,6 @@ def token_id(tokenizer: Tokenizer, token: str) -> int:
 
 def save_writer(model: Any, tokenizer: Tokenizer, folder: Path) -> None:
     """Weights in half precision and tokenizer files, for ``from_pretrained``."""
-    import copy
-
-    import torch
-
     half: Any = copy.deepcopy(model)
     half.to(torch.float16)
     half.generation_config.max_length = MAX_CONTEXT
@@ -244,8 +239,6 @@ def loss_of(
     hidden_states: Any, output: Any, batches: Sequence[Batch], device: str
 ) -> tuple[Tensor, Mapping[str, float]]:
     """Mean cross-entropy over the learned tokens; logits are computed for those alone."""
-    import torch
-
     total, right, count = torch.zeros((), device=device), 0, 0
     for batch in batches:
         ids, learned = batch.ids.to(device), batch.learned.to(device)[:, 1:]
@@ -261,8 +254,6 @@ def loss_of(
 
 def _padded(rows: Sequence[tuple[list[int], list[bool]]]) -> Batch:
     """Right-padded, which needs no attention mask: nothing looks ahead."""
-    import torch
-
     width = max(len(ids) for ids, _ in rows)
     return Batch(
         torch.tensor([ids + [0] * (width - len(ids)) for ids, _ in rows]),

@@ -20,12 +20,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
-    from transformers import LlamaForCausalLM
+import torch
+from torch import Tensor
+from transformers import LlamaConfig, LlamaForCausalLM
 
 
 @dataclass(frozen=True)
@@ -76,9 +75,6 @@ def build_writer(
     shape: WriterShape | None = None,
 ) -> LlamaForCausalLM:
     """A ``LlamaForCausalLM`` with copying and looking back built into its initial weights."""
-    import torch
-    from transformers import LlamaConfig, LlamaForCausalLM
-
     shape = shape or WriterShape()
     config = LlamaConfig(
         vocab_size=vocab_size,
@@ -270,19 +266,15 @@ class _Builder:
         return slice(head * self.shape.head_dim, (head + 1) * self.shape.head_dim)
 
     def _normal(self, *size: int) -> Tensor:
-        import torch
 
         return torch.randn(*size, generator=self.generator)
 
     def _eye(self) -> Tensor:
-        import torch
 
         return torch.eye(self.block)
 
     def _rotation(self) -> Tensor:
         """A random orthogonal matrix of the block's width."""
-        import torch
-
         return torch.linalg.qr(self._normal(self.block, self.block))[0]
 
     def _projection(self, rows: int) -> Tensor:
@@ -290,6 +282,5 @@ class _Builder:
         rotation = self._rotation()
         if rows <= self.block:
             return rotation[:rows]
-        import torch
 
         return torch.cat([rotation, torch.zeros(rows - self.block, self.block)])

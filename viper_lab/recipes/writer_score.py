@@ -18,6 +18,7 @@ from typing import Any
 
 from viper.api.sets import ApiEntry
 from viper.models.llm.protocol import LLM, Sampling
+from viper.models.llm.transformers_llm import TransformersLLM
 from viper.prompting.compact import END_OF_PROGRAM, compact_document, compact_selection
 from viper.schema import Example
 from viper_lab.recipes.writer_documents import (
@@ -333,7 +334,6 @@ def opened(model: Path | LLM, base: Path | None = None) -> LLM:
     """
     if not isinstance(model, Path):
         return model
-    from viper.models.llm.transformers_llm import TransformersLLM
 
     adapter = model if base else None
     return TransformersLLM(base or model, template="plain", local_only=True, adapter=adapter)

@@ -13,13 +13,12 @@ unseen name falls into pieces that are all well trained. Bytes stand in for anyt
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
+from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 PAD, BOS, EOS = "<pad>", "<s>", "</s>"
 WORD_MARK = "▁"
@@ -44,8 +43,6 @@ def build_tokenizer(
         whole_words: at most how many pieces become whole tokens.
         merges: how many merges to learn.
     """
-    from tokenizers import Tokenizer, decoders, models
-
     parts = _empty_pipeline()
     learned_vocab, learned_merges = _learn_merges(parts, made_up, merges)
     counts: Counter[str] = Counter()
@@ -64,7 +61,7 @@ def build_tokenizer(
         [
             decoders.ByteFallback(),
             decoders.Fuse(),
-            decoders.Replace(_regex(r"(?<=[A-Za-z])▁"), " "),
+            decoders.Replace(Regex(r"(?<=[A-Za-z])▁"), " "),
             decoders.Replace(WORD_MARK, ""),
         ]
     )
@@ -89,22 +86,19 @@ def save_tokenizer(tokenizer: Tokenizer, folder: Path, *, max_length: int) -> No
 
 def load_tokenizer(folder: Path) -> Tokenizer:
     """The bare tokenizer of a saved folder, with padding and truncation off."""
-    from tokenizers import Tokenizer
-
     return Tokenizer.from_file(str(folder / "tokenizer.json"))
 
 
 def _empty_pipeline() -> Tokenizer:
-    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
     pipeline = Tokenizer(models.BPE())
     pipeline.normalizer = normalizers.Sequence(
         [
-            normalizers.Replace(_regex(r"(?<=[A-Za-z]) (?=[A-Za-z])"), WORD_MARK),
-            normalizers.Replace(_regex(r"(?<![A-Za-z_▁])(?=[A-Za-z])"), WORD_MARK),
+            normalizers.Replace(Regex(r"(?<=[A-Za-z]) (?=[A-Za-z])"), WORD_MARK),
+            normalizers.Replace(Regex(r"(?<![A-Za-z_▁])(?=[A-Za-z])"), WORD_MARK),
         ]
     )
-    pipeline.pre_tokenizer = pre_tokenizers.Split(_regex(_PIECES), "isolated")
+    pipeline.pre_tokenizer = pre_tokenizers.Split(Regex(_PIECES), "isolated")
     return pipeline
 
 
@@ -117,10 +111,6 @@ def _learn_merges(
     pipeline: Tokenizer, made_up: Iterable[str], merges: int
 ) -> tuple[list[str], list[tuple[str, str]]]:
     """The vocabulary and merges of a BPE over invented words and nothing else."""
-    import json
-
-    from tokenizers import Tokenizer, trainers
-
     learner = Tokenizer.from_str(pipeline.to_str())
     letters = [chr(code) for code in (*range(65, 91), *range(97, 123))]
     alphabet = [*letters, WORD_MARK, "_"]
@@ -132,9 +122,3 @@ def _learn_merges(
     ordered = sorted(learned["vocab"], key=learned["vocab"].__getitem__)
     pairs = [tuple(m) if isinstance(m, list) else tuple(m.split(" ")) for m in learned["merges"]]
     return ordered, [(left, right) for left, right in pairs]
-
-
-def _regex(pattern: str):  # type: ignore[no-untyped-def]  # tokenizers.Regex, imported late
-    from tokenizers import Regex
-
-    return Regex(pattern)

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -24,7 +25,8 @@ from torch import Tensor
 from viper.models.llm.adapters import ADAPTER_CONFIG, state_base
 from viper.profiles.wiring import WEIGHTS
 from viper_lab.recipes.optim import Plan, TrainOptions, fit
-from viper_lab.recipes.writer import Batch, batched, loss_of
+from viper_lab.recipes.writer import Batch, batched, encode_pieces, loss_of
+from viper_lab.recipes.writer_documents import Piece
 from viper_lab.recipes.writer_tokenizer import load_tokenizer
 
 WRITER = WEIGHTS / "writer"
@@ -66,6 +68,7 @@ class Course:
     Attributes:
         name: of its checkpoint; its texts are drawn from it too.
         step_tokens: about how many tokens a step takes.
+        longest: tokens of a text at most.
         shape: size of the adapter.
     """
 
@@ -74,6 +77,7 @@ class Course:
     learning_rate: float = 3e-3
     warmup: int = 20
     step_tokens: int = 4000
+    longest: float = math.inf
     shape: AdapterShape = AdapterShape()
 
 
@@ -142,21 +146,31 @@ def train_adapter(
 
 
 def learn(
-    options: TrainOptions, course: Course, rows: Callable[[Tokenizer, Random], Iterator[Row]]
+    options: TrainOptions, course: Course, documents: Callable[[Random], Iterable[Sequence[Piece]]]
 ) -> None:
     """Trains a fresh adapter of the shipped writer and saves it to ``options.out``.
 
     Args:
-        rows: texts without end, of the base's tokenizer and a draw of its own for each step.
+        documents: texts without end, of a draw of its own for each step.
     """
-    tokenizer = base_tokenizer()
+    tokenizer = load_tokenizer(WRITER)
 
     def rows_at(seed: str) -> Iterator[Row]:
-        return rows(tokenizer, Random(seed))
+        return encoded(tokenizer, documents(Random(seed)), course.longest)
 
     fresh = fresh_adapter(shape=course.shape, seed=options.seed)
     model = train_adapter(fresh, options, course, rows_at)
     save_adapter(model, options.out)
+
+
+def encoded(
+    tokenizer: Tokenizer, documents: Iterable[Sequence[Piece]], longest: float
+) -> Iterator[Row]:
+    """The texts as token ids, without those that are too long."""
+    for pieces in documents:
+        row = encode_pieces(tokenizer, pieces)
+        if len(row[0]) <= longest:
+            yield row
 
 
 def merged_weights(model: Any) -> dict[str, Tensor]:
@@ -190,8 +204,3 @@ def save_adapter(model: Any, folder: Path, base: Path = WRITER) -> None:
     text = json.dumps(config, indent=2, sort_keys=True) + "\n"
     (folder / ADAPTER_CONFIG).write_text(text, encoding="utf-8")
     state_base(folder, base)
-
-
-def base_tokenizer(base: Path = WRITER) -> Tokenizer:
-    """The bare tokenizer of the base."""
-    return load_tokenizer(base)

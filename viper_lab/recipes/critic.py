@@ -10,18 +10,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-from tokenizers import Tokenizer
-
 from viper.models.llm.protocol import LLM, Sampling
 from viper.prompting.reflection import END_OF_FAULT, FAULT
 from viper_lab.faults.cases import FaultCase, read_cases
-from viper_lab.recipes.adapters import WRITER, Course, Row, learn
+from viper_lab.recipes.adapters import WRITER, Course, learn
 from viper_lab.recipes.optim import TrainOptions
-from viper_lab.recipes.writer import encode_pieces
 from viper_lab.recipes.writer_documents import Piece
 from viper_lab.recipes.writer_score import opened
 from viper_lab.world.vocabulary import COLOURS, MATERIALS, SHAPES
@@ -58,20 +56,19 @@ def train(options: TrainOptions) -> Mapping[str, float]:
         DataError: no planted faults there.
     """
     cases = read_cases(options.work / FAULTS, "train")
-    learn(options, COURSE, lambda tokenizer, random: critic_rows(tokenizer, cases, random))
+    learn(options, COURSE, partial(critic_documents, cases))
     held_back = read_cases(options.work / FAULTS, "val", needed=False)
     return evaluate(options.out, held_back) if held_back else {}
 
 
-def critic_rows(tokenizer: Tokenizer, cases: Sequence[FaultCase], random: Random) -> Iterator[Row]:
+def critic_documents(cases: Sequence[FaultCase], random: Random) -> Iterator[list[Piece]]:
     """Texts without end: families and sorts of fault equally often, words exchanged."""
     groups: dict[tuple[str, str], list[FaultCase]] = {}
     for case in cases:
         groups.setdefault((case.family, case.sort), []).append(case)
     while True:
         case = random.choice(groups[random.choice(sorted(groups))])
-        pieces = pieces_of(case, random)
-        yield encode_pieces(tokenizer, pieces)
+        yield pieces_of(case, random)
 
 
 def pieces_of(case: FaultCase, random: Random) -> list[Piece]:

@@ -13,22 +13,16 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from random import Random
 
-from tokenizers import Tokenizer
-
 from viper.models.llm.protocol import Sampling
 from viper.prompting.exploring import STOP, Action, read_action
-from viper_lab.recipes.adapters import WRITER, Course, Row, learn
+from viper_lab.recipes.adapters import WRITER, Course, learn
 from viper_lab.recipes.optim import TrainOptions
-from viper_lab.recipes.writer import encode_pieces
 from viper_lab.recipes.writer_documents import Piece
 from viper_lab.recipes.writer_score import opened
 from viper_lab.world.queries.texts import text_sample
 from viper_lab.world.queries.workflows import WHOLE, Workflow, routes, workflow
 
-COURSE = Course("explorer", steps=450, learning_rate=3e-3, step_tokens=6000)
-
-LONGEST = 900
-"""Tokens of a text at most."""
+COURSE = Course("explorer", steps=450, learning_rate=3e-3, step_tokens=6000, longest=900)
 
 
 def train(options: TrainOptions) -> Mapping[str, float]:
@@ -37,18 +31,15 @@ def train(options: TrainOptions) -> Mapping[str, float]:
     Returns:
         Shares as :func:`evaluate` has them.
     """
-    learn(options, COURSE, explorer_rows)
+    learn(options, COURSE, explorer_documents)
     return evaluate(options.out)
 
 
-def explorer_rows(tokenizer: Tokenizer, random: Random) -> Iterator[Row]:
+def explorer_documents(random: Random) -> Iterator[list[Piece]]:
     """Texts without end."""
     while True:
         made = workflow(text_sample(random, "train", family="question"), random)
-        pieces = [Piece(text, is_own) for text, is_own in made.pieces()]
-        row = encode_pieces(tokenizer, pieces)
-        if len(row[0]) <= LONGEST:
-            yield row
+        yield [Piece(text, is_own) for text, is_own in made.pieces()]
 
 
 def evaluate(explorer: Path, *, count: int = 60, seed: int = 0) -> dict[str, float]:

@@ -11,15 +11,17 @@ guidance from Ho and Salimans 2022, Classifier-Free Diffusion Guidance.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Generator, Tensor
 
 from viper.models.vision.inpainter_diffusers import DiffusersInpainter
+from viper.models.vision.taught_inpainter import NO_PROMPT, encode_prompts
 from viper.profiles.wiring import WEIGHTS
 from viper_lab.recipes.inpainter_batches import draw_example, tensors
-from viper_lab.recipes.inpainter_losses import autoencoder_loss, denoiser_loss
 from viper_lab.recipes.inpainter_model import (
     InpainterShape,
     build_autoencoder,
@@ -31,7 +33,7 @@ from viper_lab.recipes.inpainter_model import (
 )
 from viper_lab.recipes.inpainter_score import evaluate
 from viper_lab.recipes.object_views import ObjectViews
-from viper_lab.recipes.optim import Plan, TrainOptions, fit
+from viper_lab.recipes.optim import LossAt, Plan, TrainOptions, fit
 
 DETECTOR = WEIGHTS / "detector"
 """The trained detector that lends its text tower."""
@@ -86,3 +88,129 @@ def learn(options: TrainOptions, shape: InpainterShape, views: ObjectViews) -> N
     plan = Plan(steps, 8e-4, decay="tail")
     trained: Any = fit(denoiser, loss_at, plan, folder / "denoiser.pt")
     save(autoencoder, trained["unet"], trained["text_encoder"], tokenizer, options.out)
+
+
+AUTOENCODER_BATCH, BATCH = 16, 24
+
+KL_WEIGHT = 1e-5
+"""Of a latent number's divergence from a unit normal, beside the mean error of a pixel."""
+
+SQUARED_WEIGHT, COLOUR_WEIGHT = 4.0, 8.0
+"""Of a pixel's squared error, and of the part of it that is colour: most pixels are table and have
+hardly any, so by the absolute error alone grey is a good answer everywhere, and was."""
+
+WITHOUT_PROMPT = 0.1
+"""Share of examples whose prompt is left out."""
+
+OUTSIDE_WEIGHT = 0.1
+"""What a cell counts that is not masked: it is pasted over in the end."""
+
+
+def autoencoder_loss(
+    autoencoder: Any, views: ObjectViews, side: int, options: TrainOptions
+) -> LossAt:
+    """Error of a pixel in [-1, 1], absolute and squared, and a little of the latents' divergence.
+
+    Half of the squares have their masked part grey, as the denoiser will show them. The figure
+    ``colour`` is how colourful what is decoded is, as a share of how colourful the squares are.
+    """
+
+    def loss_at(step: int) -> tuple[Tensor, Mapping[str, float]]:
+        rng = np.random.default_rng((options.seed, step))
+        examples = [draw_example(views, rng, side) for _ in range(AUTOENCODER_BATCH)]
+        squares, masks = tensors(examples, options.device)
+        squares[::2] *= 1 - masks[::2]
+        found = autoencoder.encode(squares).latent_dist
+        decoded = autoencoder.decode(found.sample(_generator(rng))).sample
+        error = decoded - squares
+        pixel, divergence = error.abs().mean(), found.kl().mean() / found.mean[0].numel()
+        squared = SQUARED_WEIGHT * error.square().mean()
+        squared = squared + COLOUR_WEIGHT * _coloured(error).square().mean()
+        figures = {
+            "pixel": float(pixel.detach()),
+            "colour": float(
+                _coloured(decoded.detach()).abs().sum() / _coloured(squares).abs().sum()
+            ),
+            "kl": float(divergence.detach()),
+        }
+        return pixel + squared + KL_WEIGHT * divergence, figures
+
+    return loss_at
+
+
+def denoiser_loss(
+    denoiser: Any,
+    parts: tuple[Any, Any, Any],
+    views: ObjectViews,
+    side: int,
+    options: TrainOptions,
+) -> LossAt:
+    """Mean squared error of the velocity, nearly all of it where something is masked.
+
+    Args:
+        denoiser: holds ``unet`` and ``text_encoder``.
+        parts: the trained autoencoder, the tokenizer, and the scheduler.
+        views: what there is to paint.
+        side: pixels of a square.
+        options: seed and device.
+    """
+    autoencoder, tokenizer, scheduler = parts
+    unet, text_encoder = denoiser["unet"], denoiser["text_encoder"]
+    moments = scheduler.config.num_train_timesteps
+
+    def loss_at(step: int) -> tuple[Tensor, Mapping[str, float]]:
+        rng = np.random.default_rng((options.seed + 1, step))
+        examples = [draw_example(views, rng, side) for _ in range(BATCH)]
+        squares, masks = tensors(examples, options.device)
+        generator = _generator(rng)
+        latents, cells, left = conditions(autoencoder, squares, masks, generator)
+        times = torch.randint(0, moments, (BATCH,), generator=generator)
+        noise = torch.randn(latents.shape, generator=generator).to(latents)
+        times = times.to(latents.device)
+        noisy = scheduler.add_noise(latents, noise, times)
+        velocity = scheduler.get_velocity(latents, noise, times)
+        prompts = [NO_PROMPT if rng.random() < WITHOUT_PROMPT else e.prompt for e in examples]
+        said = unet(
+            torch.cat([noisy, cells, left], dim=1),
+            times,
+            encoder_hidden_states=encode_prompts(text_encoder, tokenizer, prompts),
+        ).sample
+        error = (said - velocity).square().mean(dim=1, keepdim=True)
+        inside = (error * cells).sum() / cells.sum().clamp(min=1)
+        outside = (error * (1 - cells)).sum() / (1 - cells).sum().clamp(min=1)
+        figures = {"inside": float(inside.detach()), "outside": float(outside.detach())}
+        return inside + OUTSIDE_WEIGHT * outside, figures
+
+    return loss_at
+
+
+def conditions(
+    autoencoder: Any, squares: Tensor, masks: Tensor, generator: Generator | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """What the denoiser is to restore, and what it is shown of it, as the pipeline makes it.
+
+    Args:
+        autoencoder: with latents of unit spread.
+        squares: float [B, 3, S, S] in [-1, 1].
+        masks: float [B, 1, S, S], 1 where masked.
+        generator: of the latents' own noise.
+
+    Returns:
+        latents ``[B, C, s, s]`` of the squares, masks ``[B, 1, s, s]``, and latents
+        ``[B, C, s, s]`` of the squares with grey where they are masked.
+    """
+    with torch.no_grad():
+        both = autoencoder.encode(torch.cat([squares, squares * (masks < 0.5)])).latent_dist
+        latents, left = both.sample(generator).chunk(2)
+        cells = torch.nn.functional.interpolate(masks, size=latents.shape[-2:])
+    return latents, cells, left
+
+
+def _coloured(pixels: Tensor) -> Tensor:
+    """What of pixels [B, 3, H, W] is not grey."""
+    return pixels - pixels.mean(dim=1, keepdim=True)
+
+
+def _generator(rng: np.random.Generator) -> Generator:
+    """Noise of the processor that is a function of the step alone, so that it can be resumed."""
+    return torch.Generator().manual_seed(int(rng.integers(2**62)))

@@ -2,43 +2,152 @@
 
 ``viper world train planner``. Plans are the canonical programs' steps in words
 (:mod:`viper_lab.world.queries.plan_wordings`), so nothing is rendered.
+
+Its score is of queries of the validation split about fresh scenes and clips, answered by programs
+from plans beside programs at once; an answer is judged as metrics do
+(:func:`viper.tuning.case.is_desired`). Tools make no mistakes, so what is wrong is the writing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from random import Random
+from typing import Any
 
-from tokenizers import Tokenizer
+import numpy as np
 
-from viper_lab.recipes.adapters import Course, Row, learn
+from viper.api.library import library_for
+from viper.models.llm.protocol import LLM, Sampling
+from viper.models.media import Media, media_from
+from viper.prompting.compact import END_OF_PROGRAM, compact_document
+from viper.prompting.extract import extract_code
+from viper.prompting.plans import build_plan_prompt, build_planned_prompt, read_plan
+from viper.sandbox import Sandbox
+from viper.schema import Failure
+from viper.strategies.answers import read_answer
+from viper.strategies.program import ENTRY, program_arguments
+from viper.tuning.case import is_desired
+from viper_lab.datasets.world import world_sample
+from viper_lab.recipes.adapters import WRITER, Course, learn
 from viper_lab.recipes.optim import TrainOptions
 from viper_lab.recipes.planner_documents import PlanDocuments, plan_document
-from viper_lab.recipes.planner_score import evaluate
-from viper_lab.recipes.writer import encode_pieces
+from viper_lab.recipes.writer_documents import Piece, listed_entries
+from viper_lab.recipes.writer_score import opened
+from viper_lab.world.clips import sample_clip
+from viper_lab.world.layout import sample_scene
+from viper_lab.world.oracle import Oracle
+from viper_lab.world.queries.generate import generate
+from viper_lab.world.queries.meaning import FAMILIES
+from viper_lab.world.queries.sample import WorldSample
+from viper_lab.world.render import render_scene
+from viper_lab.world.scene import CLIP_FRAMES, CLIP_HEIGHT, CLIP_WIDTH
 
-COURSE = Course("planner", steps=480, step_tokens=2000)
-
-LONGEST = 1500
-"""Tokens of a document at most."""
+COURSE = Course("planner", steps=480, step_tokens=2000, longest=1500)
 
 
 def train(options: TrainOptions) -> Mapping[str, float]:
     """Trains the planner and saves it to ``options.out``.
 
     Returns:
-        Shares as :func:`viper_lab.recipes.planner_score.evaluate` has them.
+        Shares as :func:`evaluate` has them.
     """
-    learn(options, COURSE, planner_rows)
+    learn(options, COURSE, planner_documents)
     return evaluate(options.out)
 
 
-def planner_rows(
-    tokenizer: Tokenizer, random: Random, options: PlanDocuments | None = None
-) -> Iterator[Row]:
+def planner_documents(random: Random) -> Iterator[list[Piece]]:
     """Texts without end."""
-    options = options or PlanDocuments()
     while True:
-        row = encode_pieces(tokenizer, plan_document(random, options))
-        if len(row[0]) <= LONGEST:
-            yield row
+        yield plan_document(random, PlanDocuments())
+
+
+GREEDY = Sampling(max_tokens=320, stop=(END_OF_PROGRAM,))
+
+CLIP = (CLIP_FRAMES, CLIP_HEIGHT, CLIP_WIDTH, 3)
+"""Frames of a clip that nobody looks at: perfect tools need none."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """A program for a sample, and the plan it follows; "" where there is none."""
+
+    sample: WorldSample
+    program: str
+    plan: str = ""
+
+
+def evaluate(
+    planner: Path | LLM,
+    *,
+    writer: Path | LLM = WRITER,
+    queries: int = 150,
+    seed: int = 0,
+    report: Callable[[str], None] = lambda line: None,
+) -> dict[str, float]:
+    """Shares of right answers.
+
+    Keys: ``planned`` and ``direct``, and both for each family, ``planned/video``; ``plans``, of
+    the replies in which there is a plan.
+
+    Args:
+        planner: any language model, or the folder of an adapter over the embedded writer; it
+            writes the programs of its plans as well.
+        writer: writes programs at once.
+    """
+    asks, at_once = opened(planner, WRITER), opened(writer)
+    figures: dict[str, float] = {}
+    hits: dict[str, list[bool]] = {}
+    with Sandbox(prelude=library_for("abstract").prelude()) as sandbox:
+        for family in FAMILIES:
+            for sample in generate(family, "val", seed, queries // len(FAMILIES)):
+                tools, media = perfect(sample)
+                for name, written in _ways(asks, at_once, sample):
+                    right = _is_right(sandbox, written, tools, media)
+                    hits.setdefault(name, []).append(right)
+                    hits.setdefault(f"{name}/{family}", []).append(right)
+                    if name == "planned":
+                        hits.setdefault("plans", []).append(bool(written.plan))
+                    if not right:
+                        report(f"{name}: {sample.text} | {written.plan!r}\n{written.program}")
+    for name, found in sorted(hits.items()):
+        figures[name] = sum(found) / len(found)
+    return figures
+
+
+def perfect(sample: WorldSample) -> tuple[Oracle, Media]:
+    """Tools that know a sample's scene or clip, and its media."""
+    if sample.family == "video":
+        clip = sample_clip(sample.split, sample.media_index)
+        return Oracle(objects=clip.objects, events=clip.events), media_from(
+            np.zeros(CLIP, np.uint8)
+        )
+    rendered = render_scene(sample_scene(sample.split, sample.media_index))
+    return Oracle(rendered), media_from(rendered.image)
+
+
+def _ways(asks: LLM, at_once: LLM, sample: WorldSample) -> Iterator[tuple[str, Written]]:
+    entries = listed_entries("abstract", sample.task)
+    reply = asks.generate([build_plan_prompt(sample.query, entries, style="compact")], GREEDY)
+    plan = read_plan(reply[0][0].text)
+    prompt = build_planned_prompt(sample.query, entries, plan, style="compact")
+    yield "planned", Written(sample, _program(asks, prompt), plan)
+    prompt = compact_document(entries, sample.task, (), sample.text, sample.options)
+    yield "direct", Written(sample, _program(at_once, prompt))
+
+
+def _program(llm: LLM, prompt: str) -> str:
+    return extract_code(llm.generate([prompt], GREEDY)[0][0].text)
+
+
+def _is_right(sandbox: Sandbox, written: Written, tools: Oracle, media: Media) -> bool:
+    query = written.sample.query
+    outcome = sandbox.run(
+        written.program, tools=tools, entry=ENTRY, args=program_arguments(query, media)
+    )
+    if not outcome.ok:
+        return False
+    read: Any = read_answer(outcome.value, query, media)
+    target = world_sample(written.sample).target
+    return not isinstance(read, Failure) and is_desired(read, target, query.task)

@@ -14,8 +14,6 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from random import Random
 
-from tokenizers import Tokenizer
-
 from viper.models.llm.protocol import LLM
 from viper.schema import Failure, Query
 from viper.strategies.base import RunContext
@@ -23,9 +21,8 @@ from viper.strategies.seek.decisions import NoDecisions
 from viper.strategies.seek.graph import EVERY, load_graph
 from viper.strategies.seek.search import Seeker
 from viper.strategies.settings import RunSettings
-from viper_lab.recipes.adapters import WRITER, AdapterShape, Course, Row, learn
+from viper_lab.recipes.adapters import WRITER, AdapterShape, Course, learn
 from viper_lab.recipes.optim import TrainOptions
-from viper_lab.recipes.writer import encode_pieces
 from viper_lab.recipes.writer_documents import Piece
 from viper_lab.recipes.writer_score import opened
 from viper_lab.world.knowledge.catalogue import catalogue
@@ -33,12 +30,7 @@ from viper_lab.world.knowledge.questions import questions
 from viper_lab.world.knowledge.reading import readings
 from viper_lab.world.knowledge.simulate import STYLE, Asked, Expert, Library, decisions
 
-COURSE = Course(
-    "seeker", steps=1400, learning_rate=3e-3, step_tokens=6000, shape=AdapterShape(rank=64)
-)
-
-LONGEST = 600
-"""Tokens of a text at most."""
+COURSE = Course("seeker", steps=1400, step_tokens=6000, longest=600, shape=AdapterShape(rank=64))
 
 _DESIGNS = (20, 60)
 _QUESTIONS = 16
@@ -55,17 +47,15 @@ def train(options: TrainOptions) -> Mapping[str, float]:
     Returns:
         Shares as :func:`evaluate` has them.
     """
-    learn(options, COURSE, seeker_rows)
+    learn(options, COURSE, seeker_documents)
     return evaluate(options.out)
 
 
-def seeker_rows(tokenizer: Tokenizer, random: Random) -> Iterator[Row]:
+def seeker_documents(random: Random) -> Iterator[list[Piece]]:
     """Texts without end."""
     for one in seeker_texts(random):
         if random.random() < _KEPT[one.sort]:
-            row = encode_pieces(tokenizer, [Piece(one.prompt, False), Piece(one.reply, True)])
-            if len(row[0]) <= LONGEST:
-                yield row
+            yield [Piece(one.prompt, False), Piece(one.reply, True)]
 
 
 def seeker_texts(random: Random) -> Iterator[Asked]:

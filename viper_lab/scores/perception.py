@@ -28,7 +28,7 @@ def perception_report(
         scenes: how many pictures.
         clips: how many clips; a quarter of ``scenes`` where None.
     """
-    from viper_lab.recipes import depth, matcher, segmenter, video_score, vqa
+    from viper_lab.recipes import depth, matcher, segmenter, video, vqa
     from viper_lab.recipes.detector import labels_of
     from viper_lab.recipes.detector_score import detector_figures
     from viper_lab.recipes.object_views import ObjectViews
@@ -44,7 +44,7 @@ def perception_report(
     found["depth"] = _shares(depth.evaluate(models.get("depth"), views, scenes))
     found["vqa"] = _shares(vqa.evaluate(models.get("vqa"), views, len(views)))
     count = clips or max(1, scenes // 4)
-    events = video_score.evaluate(models.get("video"), split, count, first)
+    events = video.evaluate(models.get("video"), split, count, first)
     found["video"] = _shares(events)
     if "segmenter" in models.roles:
         maps = [id_map(truth.scene) for truth in stills.truths]

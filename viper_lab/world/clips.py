@@ -25,8 +25,11 @@ from viper_lab.world.motion import (
     draw_script,
     perform,
 )
-from viper_lab.world.render import Camera, Light, Stage, Table
+from viper_lab.world.render_camera import Camera
+from viper_lab.world.render_props import Table
+from viper_lab.world.render_shading import Light
 from viper_lab.world.render_shapes import RADIUS, half_height
+from viper_lab.world.render_stage import Stage
 from viper_lab.world.scene import (
     CLIP_FRAMES,
     CLIP_HEIGHT,

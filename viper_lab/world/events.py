@@ -1,8 +1,8 @@
 """What can happen in a clip, and how it is said.
 
 An object is named by colour and shape, which is unique within a clip. The
-canonical sentence of an event is :func:`event_phrase`; :func:`paraphrases`
-lists other ways of saying the same thing.
+canonical sentence of an event is :func:`event_phrase`; :data:`TEMPLATES` has
+other ways of saying the same thing.
 """
 
 from __future__ import annotations
@@ -49,11 +49,6 @@ def short_names(index: int, objects: Sequence[SceneObject]) -> list[str]:
     if sum(other.colour == thing.colour for other in objects) == 1:
         names += [f"{thing.colour} thing", f"{thing.colour} object"]
     return names
-
-
-def paraphrases(kind: str, actor: str, target: str | None = None) -> list[str]:
-    """Every template of ``kind`` filled with the names as given (put the article in yourself)."""
-    return [template.format(a=actor, b=target) for template in TEMPLATES[kind]]
 
 
 def is_consequence(event: ClipEvent, events: Iterable[ClipEvent]) -> bool:

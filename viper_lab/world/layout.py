@@ -15,8 +15,9 @@ from typing import NamedTuple
 import numpy as np
 
 from viper.errors import UsageError
-from viper_lab.world.render import Camera, Stage, mask_box
+from viper_lab.world.render_camera import Camera
 from viper_lab.world.render_shapes import footprint, half_height, solid_of
+from viper_lab.world.render_stage import Stage, mask_box
 from viper_lab.world.scene import IMAGE_HEIGHT, IMAGE_WIDTH, Scene, SceneObject
 from viper_lab.world.splits import combinations, scene_seed
 from viper_lab.world.vocabulary import HELD_OUT_COMBINATIONS, MATERIALS, SIZES

@@ -18,7 +18,7 @@ from viper.schema import Box
 from viper.tools.crops import box_depth
 from viper_lab.world.events import event_phrase
 from viper_lab.world.queries.programs import ATTRIBUTE_QUESTIONS
-from viper_lab.world.queries.scene_words import attribute_words
+from viper_lab.world.queries.scene_nouns import attribute_words
 from viper_lab.world.queries.truth import SceneTruth
 from viper_lab.world.scene import ClipEvent, RenderedScene, SceneObject
 

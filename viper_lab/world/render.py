@@ -1,8 +1,7 @@
 """Ray-cast pictures of tabletop scenes in numpy, with exact ground truth.
 
-For a still: :func:`render_scene`. For anything else (other sizes, moving
-objects): :func:`render_objects`, or, where the camera does not move, a
-:class:`Stage`, which keeps rays and table between pictures::
+For a still: :func:`render_scene`. For anything else (other sizes, moving objects): a
+:class:`~viper_lab.world.render_stage.Stage`, which keeps rays and table between pictures::
 
     stage = Stage(Camera.around(height=5.0), CLIP_WIDTH, CLIP_HEIGHT, samples=1)
     frames = [stage.render(objects_at(t)) for t in range(CLIP_FRAMES)]
@@ -10,26 +9,13 @@ objects): :func:`render_objects`, or, where the camera does not move, a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from viper_lab.world.render_camera import Camera
 from viper_lab.world.render_props import Table
 from viper_lab.world.render_shading import Light
-from viper_lab.world.render_stage import Rendering, Stage, mask_box
-from viper_lab.world.scene import IMAGE_HEIGHT, IMAGE_WIDTH, RenderedScene, Scene, SceneObject
-
-__all__ = [
-    "Camera",
-    "Light",
-    "Rendering",
-    "Stage",
-    "Table",
-    "mask_box",
-    "render_objects",
-    "render_scene",
-]
+from viper_lab.world.render_stage import Stage
+from viper_lab.world.scene import IMAGE_HEIGHT, IMAGE_WIDTH, RenderedScene, Scene
 
 SAMPLES = 4
 """Samples per pixel of a still."""
@@ -62,16 +48,3 @@ def render_scene(scene: Scene) -> RenderedScene:
         np.array(depths, np.float32),
         picture.visible,
     )
-
-
-def render_objects(
-    objects: Sequence[SceneObject],
-    camera: Camera,
-    width: int,
-    height: int,
-    samples: int = SAMPLES,
-    light: Light | None = None,
-    table: Table | None = None,
-) -> Rendering:
-    """One picture of objects from any camera at any size; ``samples`` is 1 or 4 per pixel."""
-    return Stage(camera, width, height, samples, light, table).render(objects)

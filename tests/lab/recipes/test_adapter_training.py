@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from random import Random
 
@@ -14,14 +15,14 @@ from viper_lab.recipes.adapters import (
     AdapterShape,
     Course,
     Row,
-    base_tokenizer,
+    encoded,
     fresh_adapter,
     save_adapter,
     train_adapter,
 )
 from viper_lab.recipes.optim import TrainOptions
-from viper_lab.recipes.planner import planner_rows
-from viper_lab.recipes.planner_documents import PlanDocuments
+from viper_lab.recipes.planner_documents import PlanDocuments, plan_document
+from viper_lab.recipes.writer_tokenizer import load_tokenizer
 
 SHAPE = AdapterShape(rank=4, strength=8)
 COURSE = Course("test", steps=12, learning_rate=1e-2, warmup=2, step_tokens=400)
@@ -37,10 +38,12 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_loss_falls_the_base_stays_and_a_stopped_training_goes_on(
     base: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    tokenizer = base_tokenizer(base)
+    tokenizer = load_tokenizer(base)
 
     def rows_at(seed: str) -> Iterator[Row]:
-        return planner_rows(tokenizer, Random(seed), PLANS)
+        random = Random(seed)
+        documents = (plan_document(random, PLANS) for _ in count())
+        return encoded(tokenizer, documents, 1500)
 
     model = fresh_adapter(base, SHAPE)
     frozen = {n: p.clone() for n, p in model.named_parameters() if not p.requires_grad}

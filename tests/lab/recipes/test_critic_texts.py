@@ -18,13 +18,12 @@ from viper_lab.faults import cases as fault_cases
 from viper_lab.faults.cases import FaultCase, read_cases, target_of, write_cases
 from viper_lab.recipes.critic import (
     Named,
-    critic_rows,
+    critic_documents,
     evaluate,
     exchanged,
     named,
     pieces_of,
 )
-from viper_lab.recipes.writer import writer_tokenizer
 
 PROMPT = """# task: question
 # query: what color is the metal cube left of the cones?
@@ -71,10 +70,9 @@ def test_the_desired_answer_is_left_out_now_and_then() -> None:
     assert 0 < len(without) < 30 and all("# answer: " in text for text in without)
 
 
-def test_families_and_sorts_are_drawn_equally_often(tmp_path: Path) -> None:
-    tokenizer = writer_tokenizer(tmp_path, 0, documents=20, words=50)
-    rows = critic_rows(tokenizer, [TOOL] * 30 + [PROGRAM], Random(0))
-    ends = [tokenizer.decode(next(rows)[0]).rstrip()[-12:] for _ in range(60)]
+def test_families_and_sorts_are_drawn_equally_often() -> None:
+    documents = critic_documents([TOOL] * 30 + [PROGRAM], Random(0))
+    ends = [next(documents)[-1].text for _ in range(60)]
     assert 15 < sum("program" in end for end in ends) < 45
 
 

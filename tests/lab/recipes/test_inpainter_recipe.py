@@ -15,6 +15,7 @@ from viper.profiles.wiring import EMBEDDED
 from viper_lab.recipes import inpainter as recipe
 from viper_lab.recipes import inpainter_score as score
 from viper_lab.recipes import optim
+from viper_lab.recipes.inpainter import autoencoder_loss, conditions
 from viper_lab.recipes.inpainter_batches import (
     NOTHING,
     InpaintExample,
@@ -24,7 +25,6 @@ from viper_lab.recipes.inpainter_batches import (
     prompt_for,
     tensors,
 )
-from viper_lab.recipes.inpainter_losses import autoencoder_loss, conditions
 from viper_lab.recipes.inpainter_model import (
     InpainterShape,
     build_autoencoder,
@@ -178,8 +178,8 @@ def _options(tmp_path, steps=2):
 
 def test_a_broken_off_training_goes_on_to_the_same_weights(views, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(recipe, "AUTOENCODER_STEPS", recipe.STEPS)
-    monkeypatch.setattr("viper_lab.recipes.inpainter_losses.BATCH", 2)
-    monkeypatch.setattr("viper_lab.recipes.inpainter_losses.AUTOENCODER_BATCH", 2)
+    monkeypatch.setattr("viper_lab.recipes.inpainter.BATCH", 2)
+    monkeypatch.setattr("viper_lab.recipes.inpainter.AUTOENCODER_BATCH", 2)
     whole, halved = _options(tmp_path / "a"), _options(tmp_path / "b")
     recipe.learn(whole, TINY, views)
     with pytest.raises(_Stopped), monkeypatch.context() as patch:

@@ -79,7 +79,7 @@ def test_the_inpainter_paints_what_it_is_asked_for():
 
 def test_the_planner_writes_plans_and_right_programs_from_them():
     from viper.models.llm.scripted import ScriptedLLM
-    from viper_lab.recipes.planner_score import evaluate
+    from viper_lab.recipes.planner import evaluate
 
     silent = ScriptedLLM(lambda prompt: "")
     figures = evaluate(WEIGHTS / "planner", writer=silent, queries=18, seed=1)

@@ -19,7 +19,7 @@ from viper_lab.world.annotated import (
     scenes_with,
 )
 from viper_lab.world.found import WorldSearch
-from viper_lab.world.render import mask_box
+from viper_lab.world.render_stage import mask_box
 from viper_lab.world.reserved import CONCEPTS, SCENES_PER_CONCEPT
 from viper_lab.world.scene import SceneObject
 from viper_lab.world.splits import split_of

@@ -4,15 +4,11 @@ import numpy as np
 import pytest
 
 from viper_lab.world.layout import sample_scene
-from viper_lab.world.render import (
-    Camera,
-    Stage,
-    Table,
-    mask_box,
-    render_objects,
-    render_scene,
-)
+from viper_lab.world.render import render_scene
+from viper_lab.world.render_camera import Camera
+from viper_lab.world.render_props import Table
 from viper_lab.world.render_shapes import RADIUS, half_height, solid_of
+from viper_lab.world.render_stage import Stage, mask_box
 from viper_lab.world.scene import IMAGE_HEIGHT, IMAGE_WIDTH, SceneObject
 from viper_lab.world.vocabulary import (
     COLOURS,
@@ -34,7 +30,7 @@ def thing(shape: str = "ball", colour: str = "red", **changes) -> SceneObject:
 
 
 def picture(*things: SceneObject, samples: int = 1):
-    return render_objects(things, CAMERA, IMAGE_WIDTH, IMAGE_HEIGHT, samples)
+    return Stage(CAMERA, IMAGE_WIDTH, IMAGE_HEIGHT, samples).render(things)
 
 
 def test_a_still_is_a_function_of_its_scene():
@@ -161,8 +157,8 @@ def test_an_object_out_of_view_has_no_box():
 
 def test_objects_below_the_table_are_hidden_by_it():
     table = Table(-2, -2, 2, 2)
-    under = render_objects([thing(position=(0, 0, -1.2))], CAMERA, 160, 120, 1, table=table)
-    beside = render_objects([thing(position=(3.2, 0, -1.2))], CAMERA, 160, 120, 1, table=table)
+    under = Stage(CAMERA, 160, 120, table=table).render([thing(position=(0, 0, -1.2))])
+    beside = Stage(CAMERA, 160, 120, table=table).render([thing(position=(3.2, 0, -1.2))])
     assert under.visible[0] < 0.3
     assert beside.visible[0] > 0.9
 
@@ -183,7 +179,7 @@ def test_stage_reused_gives_the_same_picture_as_a_fresh_one():
     stage = Stage(CAMERA, 160, 120)
     stage.render([thing("ring")])
     again = stage.render([thing("cone")])
-    fresh = render_objects([thing("cone")], CAMERA, 160, 120, 1)
+    fresh = Stage(CAMERA, 160, 120).render([thing("cone")])
     assert np.array_equal(again.image, fresh.image)
 
 

@@ -5,8 +5,9 @@ import pytest
 
 from viper.errors import UnknownNameError, UsageError
 from viper_lab.world.layout import sample_scene
-from viper_lab.world.render import Camera, mask_box, render_objects
+from viper_lab.world.render_camera import Camera
 from viper_lab.world.render_shapes import half_height
+from viper_lab.world.render_stage import Stage, mask_box
 from viper_lab.world.reserved import (
     CONCEPTS,
     SCENES_PER_CONCEPT,
@@ -119,7 +120,7 @@ def alone(concept):
     thing = SceneObject(
         looks["shape"], looks["colour"], "rubber", "big", place, 0.5, looks["pattern"]
     )
-    return render_objects([thing], Camera.around(), 192, 144)
+    return Stage(Camera.around(), 192, 144, 4).render([thing])
 
 
 def test_every_concept_is_rendered_and_looks_like_no_other():
@@ -134,7 +135,7 @@ def test_every_concept_is_rendered_and_looks_like_no_other():
 def test_reserved_shapes_differ_from_the_known_ones_in_outline():
     def outline(shape):
         thing = SceneObject(shape, "red", "rubber", "big", (0, 0, half_height(shape, "big")), 0.6)
-        return render_objects([thing], Camera.around(), 192, 144).masks[0]
+        return Stage(Camera.around(), 192, 144, 4).render([thing]).masks[0]
 
     known = {shape: outline(shape) for shape in SHAPES}
     for concept, family in CONCEPTS.items():

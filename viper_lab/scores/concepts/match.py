@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count as counted
+from itertools import islice
 
 import numpy as np
 
@@ -64,7 +66,7 @@ def about(hub: ToolHub, concept: str, *, split: str, count: int, seed: int) -> l
     A quarter of the latter ask ``verify_property`` of an object that shows the concept and of
     one that does not; they are right if both answers are.
     """
-    return [_asked(hub, one) for one in questions_about(concept, split, count, seed)]
+    return [_asked(hub, one) for one in islice(questions_about(concept, split, seed), count)]
 
 
 def about_old(
@@ -75,12 +77,12 @@ def about_old(
     A ``classify+new`` question is the ``classify`` question about the same object with all of
     ``concepts`` added that are of the list's family.
     """
-    return [_asked(hub, one) for one in questions_about_old(concepts, split, count, seed)]
+    return [_asked(hub, one) for one in islice(questions_about_old(concepts, split, seed), count)]
 
 
-def questions_about(concept: str, split: str, count: int, seed: int) -> Iterator[Question]:
-    """The questions of :func:`about`, two a scene."""
-    for place in range(-(-count // 2)):
+def questions_about(concept: str, split: str, seed: int) -> Iterator[Question]:
+    """The questions of :func:`about`, two a scene, without an end."""
+    for place in counted():
         index, rng = _drawn(concept, seed, place)
         still = reserved_still(split, index, concept)
         objects = still.rendered.scene.objects
@@ -88,8 +90,6 @@ def questions_about(concept: str, split: str, count: int, seed: int) -> Iterator
         others = [int(i) for i in np.flatnonzero(~still.shown)]
         sample, scene = f"{split}:{concept}:{index}", still.rendered
         yield _question("select", concept, sample, scene, range(len(objects)), [concept], shown)
-        if 2 * place + 1 >= count:
-            return
         thing = shown[int(rng.integers(len(shown)))]
         if place % _VERIFY_EVERY == _VERIFY_EVERY - 1 and others:
             pair = (thing, others[int(rng.integers(len(others)))])
@@ -102,18 +102,10 @@ def questions_about(concept: str, split: str, count: int, seed: int) -> Iterator
             yield _question("classify", concept, sample, scene, [thing], texts, right)
 
 
-def questions_about_old(
-    concepts: Sequence[str], split: str, count: int, seed: int
-) -> Iterator[Question]:
-    """The questions of :func:`about_old`, four a scene or pair of scenes."""
-    made, place = 0, 0
-    while made < count:
-        concept = concepts[place % len(concepts)]
-        for question in _old_four(concept, concepts, split, seed, place):
-            if made < count:
-                made += 1
-                yield question
-        place += 1
+def questions_about_old(concepts: Sequence[str], split: str, seed: int) -> Iterator[Question]:
+    """The questions of :func:`about_old`, four a scene or pair of scenes, without an end."""
+    for place in counted():
+        yield from _old_four(concepts[place % len(concepts)], concepts, split, seed, place)
 
 
 def _old_four(

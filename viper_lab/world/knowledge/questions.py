@@ -55,15 +55,15 @@ class KnowledgeQuestion:
     question_id: str
     kind: str
     text: str
-    split: str
-    index: int
-    shown: tuple[Design, ...]
-    target: int | None
     visual: str
     knowledge: str
     seen: str
     path: tuple[tuple[str, str, str], ...]
     answer: str
+    split: str
+    index: int
+    shown: tuple[Design, ...]
+    target: int | None
     look_alike: bool
 
     @property
@@ -119,32 +119,20 @@ def _question(
         phrase = phrase_for(place, shown, random, unsaid=_UNSAID.get(kind, ""))
         if phrase is not None:
             break
-    asked = _asked(catalogue, untold, kind, target, phrase, number, random)
     return KnowledgeQuestion(
         f"knowledge-{catalogue.split}-{catalogue.seed}-{number}{f'-{kind}' if kind else ''}",
         kind,
-        asked.text,
+        *_asked(catalogue, untold, kind, target, phrase, number, random),
         catalogue.split,
         1_000_000 * catalogue.seed + number,
         tuple(shown),
         None if kind == "picture" else place,
-        asked.visual,
-        asked.knowledge,
-        asked.seen,
-        asked.path,
-        asked.answer,
         kind in ("design", "marked") and bool(catalogue.look_alikes(target)),
     )
 
 
-@dataclass(frozen=True)
-class _Asked:
-    text: str
-    visual: str
-    knowledge: str
-    seen: str
-    path: tuple[tuple[str, str, str], ...]
-    answer: str
+_Asked = tuple[str, str, str, str, tuple[tuple[str, str, str], ...], str]
+"""From ``text`` to ``answer`` of a :class:`KnowledgeQuestion`."""
 
 
 def _asked(
@@ -159,21 +147,21 @@ def _asked(
     if kind == "common":
         question, seen = random.choice(sorted(COMMON)), target.look.shape
         visual, text = f"what shape is {phrase}?", question.replace("a #", phrase)
-        return _Asked(text, visual, question, seen, (), COMMON[question][seen])
+        return (text, visual, question, seen, (), COMMON[question][seen])
     if kind == "color":
         town = random.choice(sorted({place for place, _ in catalogue.colour_words}))
         visual, knowledge = f"what color is {phrase}?", f"what do people of {town} call #?"
         text = knowledge.replace("#", f"the color of {phrase}")
         word = catalogue.colour_words[town, target.look.colour]
         path = ((town, target.look.colour, word),)
-        return _Asked(text, visual, knowledge, target.look.colour, path, word)
+        return (text, visual, knowledge, target.look.colour, path, word)
     if kind == "picture":
         work = catalogue.works[number % len(catalogue.works)]
         relation = random.choice(("taker", "taken"))
         return _of_chain(catalogue, untold, "this picture", work.name, (relation,))
     if random.random() < NAMES:
         visual = f"what is {phrase} called?"
-        return _Asked(visual, visual, "#", target.name, (), target.name)
+        return (visual, visual, "#", target.name, (), target.name)
     return _of_chain(catalogue, untold, phrase, target.name, random.choice(CHAINS))
 
 
@@ -186,7 +174,7 @@ def _of_chain(
 ) -> _Asked:
     path = tuple(followed(catalogue, name, chain))
     known = path[-1][:2] not in untold
-    return _Asked(
+    return (
         question_of(chain, phrase),
         f"what is {phrase} called?",
         question_of(chain, "#"),

@@ -17,7 +17,7 @@ from viper_lab.world.queries.lexicon import NoSuchNounError
 from viper_lab.world.queries.meaning import RESERVED_SHARES, SELECTIONS, Meaning
 from viper_lab.world.queries.plans import gold_plan
 from viper_lab.world.queries.programs import gold_program
-from viper_lab.world.queries.reserved_nouns import ReservedNouns
+from viper_lab.world.queries.scene_nouns import ReservedNouns
 from viper_lab.world.queries.task_sample import TaskSample, Wanted, wanted
 from viper_lab.world.queries.truth import SceneTruth, UnanswerableError
 from viper_lab.world.render import render_scene

@@ -18,9 +18,7 @@ from viper.tools.edits import EMOJIS
 from viper_lab.world.edited_scene import looks_of, with_looks
 from viper_lab.world.places import ScenePlace, random_place
 from viper_lab.world.queries.lexicon import GENERAL_NOUNS, NoSuchNounError
-from viper_lab.world.queries.reserved_nouns import ReservedNouns
-from viper_lab.world.queries.scene_nouns import SceneNouns
-from viper_lab.world.queries.scene_words import SceneWords
+from viper_lab.world.queries.scene_nouns import ReservedNouns, SceneNouns, SceneWords
 from viper_lab.world.queries.task_sample import LINE_PROGRAMS, TaskSample, Wanted, wanted
 from viper_lab.world.queries.wording import a, plural, read_templates
 from viper_lab.world.render import render_scene

@@ -15,9 +15,7 @@ from viper.prompting.plans import numbered
 from viper_lab.world.places import ScenePlace, random_place
 from viper_lab.world.queries.lexicon import NoSuchNounError
 from viper_lab.world.queries.meaning import SHARES
-from viper_lab.world.queries.reserved_nouns import concept_kind
-from viper_lab.world.queries.scene_nouns import SceneNouns
-from viper_lab.world.queries.scene_words import SceneWords
+from viper_lab.world.queries.scene_nouns import SceneNouns, SceneWords, concept_kind
 from viper_lab.world.queries.task_sample import LINE_PROGRAMS, TaskSample, Wanted, wanted
 from viper_lab.world.queries.wording import a, plural, read_templates
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain, combinations
 from random import Random
 
@@ -17,7 +18,9 @@ from viper_lab.world.queries.lexicon import (
     Wish,
     head,
 )
-from viper_lab.world.queries.scene_words import SceneWords
+from viper_lab.world.reserved import CONCEPTS
+from viper_lab.world.scene import Scene, SceneObject
+from viper_lab.world.vocabulary import SHAPES
 
 _ADJECTIVES = ("size", "color", "material")
 _SUBSETS = tuple(chain.from_iterable(combinations(_ADJECTIVES, n) for n in range(4)))
@@ -79,3 +82,102 @@ class SceneNouns(Nouns):
             and not any(family in wish.without for family in families)
             and (wish.only is None or set(families) == set(wish.only))
         ]
+
+
+def attribute_words(thing: SceneObject) -> dict[str, str]:
+    """Attribute family to the object's word; ``pattern`` only where it has one."""
+    words = {
+        "size": thing.size,
+        "color": thing.colour,
+        "material": thing.material,
+        "shape": thing.shape,
+    }
+    return {**words, "pattern": thing.pattern} if thing.pattern else words
+
+
+class SceneWords:
+    """The words of one scene's objects, which go by their index.
+
+    Attributes:
+        words: per object, attribute family to its word.
+    """
+
+    def __init__(self, scene: Scene) -> None:
+        self.words = [attribute_words(thing) for thing in scene.objects]
+
+    def matching(self, kind: str) -> list[int]:
+        """The objects that a kind names, by index."""
+        wanted = [word for word in kind.split() if word not in GENERAL_NOUNS]
+        return [
+            index
+            for index, words in enumerate(self.words)
+            if all(word in words.values() for word in wanted)
+        ]
+
+
+_EXTRA = ((), ("size",), ("color",), ("material",))
+"""What a phrase may say beside a pattern."""
+
+
+_LIKE_SHOWN = 0.75
+"""How often a kind is that of an object which is there."""
+
+
+class ReservedNouns(SceneNouns):
+    """Phrases about a scene of a concept.
+
+    Args:
+        concept: what the scene is about.
+        share: how often a phrase that names it is preferred, where one fits; 0 never names it.
+
+    Attributes:
+        shapes_shown: the shapes of the scene's objects.
+    """
+
+    def __init__(
+        self, truth: SceneWords, random: Random, concept: str, *, share: float, held_out: bool
+    ) -> None:
+        super().__init__(truth, random, held_out=held_out)
+        self.lexicon = lexicon_with(concept)
+        self._concept, self._share = concept, share
+        self.shapes_shown = tuple(dict.fromkeys(words["shape"] for words in truth.words))
+        for words in truth.words:
+            if "pattern" not in words:
+                continue
+            for families in _EXTRA:
+                named = {family: words[family] for family in families}
+                said = [named.get("size"), words["pattern"], named.get("color")]
+                for noun in (words["shape"], *GENERAL_NOUNS):
+                    phrase = " ".join(filter(None, [*said, named.get("material"), noun]))
+                    self._families[phrase] = (*families, "pattern")
+                    self._counts[phrase] = len(truth.matching(phrase))
+
+    def _fitting(self, number: Number, wish: Wish, noun: str | None) -> list[str]:
+        fitting = super()._fitting(number, wish, noun)
+        named = [phrase for phrase in fitting if self._concept in phrase.split()]
+        if self._share == 0:
+            return [phrase for phrase in fitting if phrase not in named]
+        return named if named and self._random.random() < self._share else fitting
+
+
+def lexicon_with(concept: str) -> Lexicon:
+    """The world's words and a reserved one; patterns are no family of the lexicon's."""
+    family = CONCEPTS[concept]
+    if family == "shape":
+        return replace(WORLD, shapes=(*WORLD.shapes, concept))
+    if family == "colour":
+        return replace(WORLD, colors=(*WORLD.colors, concept))
+    return WORLD
+
+
+def concept_kind(concept: str, truths: Sequence[SceneWords], random: Random) -> str:
+    """A kind that names a concept and one thing more at most, mostly one that a scene shows."""
+    shown = [words for truth in truths for words in truth.words if concept in words.values()]
+    like = random.choice(shown) if shown and random.random() < _LIKE_SHOWN else None
+    if CONCEPTS[concept] != "shape":
+        noun = like["shape"] if like else random.choice(SHAPES)
+        return f"{concept} {random.choice(('object', noun))}"
+    family = random.choice((None, None, "color", "material"))
+    if family is None:
+        return concept
+    return f"{like[family] if like else random.choice(WORLD.family(family))} {concept}"

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from viper.tools.crops import box_depth
 from viper_lab.world.queries.meaning import SELECTIONS, Meaning
-from viper_lab.world.queries.scene_words import SceneWords
+from viper_lab.world.queries.scene_nouns import SceneWords
 from viper_lab.world.queries.wording import plural
 from viper_lab.world.scene import RenderedScene
 

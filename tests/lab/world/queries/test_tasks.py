@@ -24,7 +24,7 @@ from viper_lab.world.queries.about_reserved import generate_about_reserved
 from viper_lab.world.queries.editing import generate_editing
 from viper_lab.world.queries.facts import FACTS, facts_about, words_of
 from viper_lab.world.queries.pairs import PairMeaning, generate_pairs, holds, pair_program
-from viper_lab.world.queries.scene_words import SceneWords
+from viper_lab.world.queries.scene_nouns import SceneWords
 from viper_lab.world.queries.tagging import generate_tagging
 from viper_lab.world.queries.task_sample import TaskSample
 from viper_lab.world.render import render_scene

@@ -32,7 +32,7 @@ from viper.models.vision.depth import DepthAnythingEstimator
 from viper.models.vision.roles import DepthEstimator, Floats
 from viper.profiles.wiring import WEIGHTS
 from viper.tools.crops import box_depth
-from viper_lab.recipes.object_views import ObjectViews
+from viper_lab.recipes.object_views import ObjectViews, normalised
 from viper_lab.recipes.optim import Plan, TrainOptions, fit, save_half
 from viper_lab.world.render_camera import Camera
 from viper_lab.world.render_shapes import half_height
@@ -73,7 +73,7 @@ def train(options: TrainOptions) -> dict[str, float]:
     steps = options.steps or STEPS
     model = build_model()
     few = torch.from_numpy(np.stack([views.stills.image(i) for i in views.scenes(32)]))
-    start_from_detector(model, detector_tower(DETECTOR), normalised(few))
+    start_from_detector(model, detector_tower(DETECTOR), normalised(few, IMAGE_MEAN, IMAGE_STD))
     model.to(options.device, memory_format=torch.channels_last)
     head = torch.nn.Linear(WIDTH, 3)
     with torch.no_grad():
@@ -229,7 +229,9 @@ def _batch(views: ObjectViews, rng: np.random.Generator, count: int, device: str
     images, depths, weights, feet = (
         torch.from_numpy(np.stack(arrays)).to(device) for arrays in zip(*rows, strict=True)
     )
-    return _Batch(normalised(images), depths.clamp(0.1, MAX_DEPTH), weights, feet)
+    return _Batch(
+        normalised(images, IMAGE_MEAN, IMAGE_STD), depths.clamp(0.1, MAX_DEPTH), weights, feet
+    )
 
 
 def _object_maps(depth: Floats, truth: StillTruth) -> tuple[Floats, Floats]:
@@ -356,15 +358,6 @@ def start_from_detector(model: Any, tower: Any, images: Tensor) -> None:
         for target, trained in pairs:
             target.load_state_dict(trained.state_dict())
     backbone.layernorm.load_state_dict(tower.post_layernorm.state_dict())
-
-
-def normalised(pixels: Tensor) -> Tensor:
-    """float [B, 3, H, W] as the model takes it, of uint8 [B, H, W, 3]."""
-    mean, std = (
-        torch.tensor(values, device=pixels.device).view(3, 1, 1)
-        for values in (IMAGE_MEAN, IMAGE_STD)
-    )
-    return (pixels.permute(0, 3, 1, 2).float() / 255 - mean) / std
 
 
 def save(model: Any, folder: Path) -> None:

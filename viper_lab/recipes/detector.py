@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from viper.evaluate.intervals import Estimate
 from viper.models.vision.detector_owlv2 import Owlv2Detector
 from viper.models.vision.roles import Detector, Pixels
 from viper_lab.recipes.detector_batches import (
@@ -32,7 +33,7 @@ from viper_lab.recipes.detector_model import (
     whiten_patches,
 )
 from viper_lab.recipes.detector_phrases import attributes_of, corpus, draw_phrases
-from viper_lab.recipes.detector_score import Figure, best_threshold, detector_figures
+from viper_lab.recipes.detector_score import best_threshold, detector_figures
 from viper_lab.recipes.optim import Plan, TrainOptions, fit, save_half, summed
 from viper_lab.recipes.text import train_tokenizer
 from viper_lab.world.stills import LazySequence, StillTruth, rendered_stills
@@ -127,7 +128,7 @@ def calibrate(detector: Detector, folder: Path, work: Path) -> float:
     return threshold
 
 
-def evaluate(detector: Detector, split: str, count: int, work: Path) -> dict[str, Figure]:
+def evaluate(detector: Detector, split: str, count: int, work: Path) -> dict[str, Estimate]:
     """AP50 for each kind of query and referring accuracy on the first stills of a split.
 
     Args:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from viper.evaluate.intervals import Estimate
 from viper.models.vision.roles import Detection, Detector, Pixels
 from viper_lab.recipes.detector_batches import Labels
 from viper_lab.recipes.detector_phrases import FAMILIES, is_held_out, matches, phrase_text
@@ -37,16 +38,6 @@ class Answers:
     scores: NDArray[np.float32]
     hits: NDArray[np.bool_]
     positives: int
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A measured value with its 95% interval over ``n`` pictures or queries."""
-
-    value: float
-    n: int
-    low: float
-    high: float
 
 
 def phrases_of(kind: str) -> list[tuple[int, int, int, int]]:
@@ -128,7 +119,7 @@ def average_precision(ranking: Ranking, weights: NDArray[np.float64]) -> float:
 
 def detector_figures(
     detector: Detector, pictures: Iterable[tuple[Pixels, Labels]], seed: int = 0
-) -> dict[str, Figure]:
+) -> dict[str, Estimate]:
     """AP50 for each kind of query (mean over its phrases) and referring accuracy.
 
     Every phrase of a kind is asked of every picture, present or not. ``referring``
@@ -161,7 +152,7 @@ def _ap_figures(
     rows: Mapping[str, Sequence[tuple[int, int, int, int]]],
     judged: Sequence[Sequence[Answers]],
     rng: np.random.Generator,
-) -> dict[str, Figure]:
+) -> dict[str, Estimate]:
     groups: dict[str, list[int]] = {}
     start = 0
     for kind, members in rows.items():
@@ -182,19 +173,19 @@ def _ap_figures(
         values = np.ma.masked_invalid([tables[q] for q in questions])
         means = np.ma.compressed(values.mean(axis=0))
         low, high = np.percentile(means[1:], [2.5, 97.5])
-        figures[kind] = Figure(float(means[0]), pictures, float(low), float(high))
+        figures[kind] = Estimate(float(means[0]), pictures, float(low), float(high))
     return figures
 
 
-def share(outcomes: Sequence[bool]) -> Figure:
+def share(outcomes: Sequence[bool]) -> Estimate:
     """How many were right, with Wilson's interval."""
     n = len(outcomes)
     if n == 0:
-        return Figure(float("nan"), 0, 0.0, 1.0)
+        return Estimate(float("nan"), 0, 0.0, 1.0)
     p, z = sum(outcomes) / n, 1.96
     middle = (p + z * z / (2 * n)) / (1 + z * z / n)
     half = z * np.sqrt(p * (1 - p) / n + z * z / (4 * n * n)) / (1 + z * z / n)
-    return Figure(p, n, max(0.0, float(middle - half)), min(1.0, float(middle + half)))
+    return Estimate(p, n, max(0.0, float(middle - half)), min(1.0, float(middle + half)))
 
 
 def best_threshold(detector: Detector, pictures: Iterable[tuple[Pixels, Labels]]) -> float:

@@ -6,7 +6,6 @@ renderer draws it: what they say there is how far their word can be trusted.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -21,9 +20,9 @@ from viper.tools.crops import object_crop
 from viper_lab.recipes.detector_score import HIT_IOU, iou
 from viper_lab.recipes.inpainter_batches import boxed, dilated
 from viper_lab.recipes.object_words import FAMILIES, attributes
+from viper_lab.world.edited_scene import with_looks
 from viper_lab.world.layout import sample_scene
 from viper_lab.world.render import render_scene
-from viper_lab.world.render_shapes import half_height
 from viper_lab.world.scene import SceneObject
 from viper_lab.world.splits import combinations
 from viper_lab.world.vocabulary import COLOURS, MATERIALS, SHAPES
@@ -185,39 +184,26 @@ def _replacement(split: str, index: int, outlined: bool) -> Replacement | None:
     rng = np.random.default_rng([scene.seed, 9])
     which = int(rng.integers(len(scene.objects)))
     old = scene.objects[which]
-    asked = _other(old, split, rng)
+    changed = with_looks(scene, [which], _other_looks(old, split, rng))
     before = render_scene(scene)
-    objects = (*scene.objects[:which], asked, *scene.objects[which + 1 :])
-    after = render_scene(dataclasses.replace(scene, objects=objects))
+    after = render_scene(changed)
     if after.visible[which] < MIN_VISIBLE:
         return None
-    box, rendered_box = _box(before.boxes[which]), _box(after.boxes[which])
+    box, asked = before.box(which), changed.objects[which]
     mask = dilated(before.masks[which], OUTLINE_GROWTH)
     if not outlined:
         height, width = before.image.shape[:2]
         mask = boxed(box, (height, width), BOX_GROWTH)
-    return Replacement(before.image, mask, box, old, asked, after.image, rendered_box)
+    return Replacement(before.image, mask, box, old, asked, after.image, after.box(which))
 
 
-def _other(old: SceneObject, split: str, rng: np.random.Generator) -> SceneObject:
-    """An object of another colour and shape that stands where the old one stands."""
+def _other_looks(old: SceneObject, split: str, rng: np.random.Generator) -> dict[str, str]:
+    """Another colour and shape than an object has, and any material."""
     fitting = [
         (colour, shape)
         for colour, shape in combinations(split)
         if colour != old.colour and shape != old.shape
     ]
     colour, shape = fitting[int(rng.integers(len(fitting)))]
-    x, y, z = old.position
-    rise = half_height(shape, old.size) - half_height(old.shape, old.size)
-    return dataclasses.replace(
-        old,
-        colour=colour,
-        shape=shape,
-        material=MATERIALS[int(rng.integers(len(MATERIALS)))],
-        position=(x, y, z + rise),
-    )
-
-
-def _box(row: np.ndarray) -> PixelBox:
-    x0, y0, x1, y1 = (float(edge) for edge in row)
-    return (x0, y0, x1, y1)
+    material = MATERIALS[int(rng.integers(len(MATERIALS)))]
+    return {"colour": colour, "shape": shape, "material": material}

@@ -115,6 +115,14 @@ def _spread(count: int, limit: int) -> list[int]:
     return sorted({int(index) for index in np.linspace(0, count - 1, min(limit, count))})
 
 
+def normalised(pixels: Tensor, mean: Sequence[float], std: Sequence[float]) -> Tensor:
+    """float [B, 3, H, W] as a model with that mean and spread takes it, of uint8 [B, H, W, 3]."""
+    middle, spread = (
+        torch.tensor(values, device=pixels.device).view(3, 1, 1) for values in (mean, std)
+    )
+    return (pixels.permute(0, 3, 1, 2).float() / 255 - middle) / spread
+
+
 def to_input(images: Pixels, device: str) -> Tensor:
     """float32 [B, 3, S, S] in [-1, 1], as models with mean and spread 0.5 take it."""
     pixels = torch.from_numpy(np.ascontiguousarray(images)).to(device).permute(0, 3, 1, 2)

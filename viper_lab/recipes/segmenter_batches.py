@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from viper.models.vision.roles import Pixels
+from viper_lab.recipes.object_views import normalised
 from viper_lab.world.id_maps import Ids
 from viper_lab.world.vocabulary import SHAPES
 
@@ -67,7 +68,9 @@ def segmenter_batch(pictures: Sequence[Segmented], rng: np.random.Generator) -> 
     targets = [_targets(view) for view in views]
     images = torch.from_numpy(np.stack([view.image for view in views]))
     return SegmenterBatch(
-        normalised(images), [masks for masks, _ in targets], [labels for _, labels in targets]
+        normalised(images, IMAGE_MEAN, IMAGE_STD),
+        [masks for masks, _ in targets],
+        [labels for _, labels in targets],
     )
 
 
@@ -109,12 +112,3 @@ def _targets(view: Segmented) -> tuple[Tensor, Tensor]:
     pooled = functional.avg_pool2d(torch.from_numpy(everything).float(), TARGET_STRIDE)
     labels = np.append(view.labels[kept], BACKGROUND)
     return pooled, torch.from_numpy(labels)
-
-
-def normalised(pixels: Tensor) -> Tensor:
-    """float [B, 3, H, W] as the model takes it, of uint8 [B, H, W, 3]."""
-    mean, std = (
-        torch.tensor(values, device=pixels.device).view(3, 1, 1)
-        for values in (IMAGE_MEAN, IMAGE_STD)
-    )
-    return (pixels.permute(0, 3, 1, 2).float() / 255 - mean) / std

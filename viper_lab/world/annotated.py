@@ -186,9 +186,8 @@ def _picture(
 
 
 def _annotation(still: RenderedScene, index: int) -> Annotation:
-    x0, y0, x1, y1 = (float(edge) for edge in still.boxes[index])
     labels = labels_of(still.scene.objects[index])
-    return Annotation(labels, (x0, y0, x1, y1), partial(_copied, still.masks[index]))
+    return Annotation(labels, still.box(index), partial(_copied, still.masks[index]))
 
 
 def _copied(mask: Mask) -> Mask:

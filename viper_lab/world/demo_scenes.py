@@ -6,23 +6,20 @@ them, for whatever the scene holds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from random import Random
 
 from viper.web.demo.visit import Example, Scene
 from viper_lab.world.clips import render_clip, sample_clip
 from viper_lab.world.layout import sample_scene
-from viper_lab.world.queries import compositional, referring, temporal
+from viper_lab.world.queries import compositional, temporal
 from viper_lab.world.queries.clip_truth import ClipTruth
 from viper_lab.world.queries.generate import PROPOSALS
-from viper_lab.world.queries.lexicon import NoSuchNounError, Nouns
-from viper_lab.world.queries.meaning import Meaning
+from viper_lab.world.queries.lexicon import NoSuchNounError
+from viper_lab.world.queries.meaning import SHARES
 from viper_lab.world.queries.scene_nouns import SceneNouns
 from viper_lab.world.queries.truth import SceneTruth, UnanswerableError
 from viper_lab.world.render import render_scene
-
-Draw = Callable[[str, Nouns, Random], Meaning]
-Say = Callable[[Meaning, Random, str], tuple[str, str]]
 
 SPLIT = "val"
 """Whose scenes are drawn: none that a model was trained on, and none of the final test."""
@@ -37,32 +34,22 @@ def draw_picture(index: int) -> Scene:
     truth, random = SceneTruth(rendered), Random(f"demo scene {index}")
     nouns = SceneNouns(truth, random, held_out=False)
 
-    def examples(weights: Mapping[str, float], draw: Draw, say: Say) -> list[Example]:
+    def examples(family: str) -> list[Example]:
         found: dict[str, Example] = {}
-        for type_ in _types(weights, random):
+        for type_ in _types(SHARES[family], random):
             try:
-                meaning = draw(type_, nouns, random)
+                meaning = compositional.draw_about_scene(family, type_, nouns, random)
                 truth.answer(meaning)
             except (NoSuchNounError, UnanswerableError):
                 continue
-            _, text = say(meaning, random, SPLIT)
+            _, text = compositional.say_about_scene(family, meaning, random, SPLIT)
             found[text] = Example(text)
             if len(found) == EACH:
                 break
         return list(found.values())
 
-    return Scene(
-        rendered.image,
-        f"scene {index}",
-        (
-            *examples(referring.WEIGHTS, referring.draw_referring, referring.say_referring),
-            *examples(
-                compositional.WEIGHTS,
-                compositional.draw_compositional,
-                compositional.say_compositional,
-            ),
-        ),
-    )
+    asked = (*examples("referring"), *examples("question"))
+    return Scene(rendered.image, f"scene {index}", asked)
 
 
 def draw_clip(index: int) -> Scene:

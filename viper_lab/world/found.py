@@ -111,5 +111,4 @@ def _without(meaning: Meaning, index: int) -> tuple[Scene, tuple[int, ...]]:
 def _crop(scene: Scene, index: int) -> Pixels:
     """The square around one object, uint8 [S, S, 3]; drawn at each call."""
     still = render_scene(scene)
-    x0, y0, x1, y1 = (float(edge) for edge in still.boxes[index])
-    return object_crop(still.image, (x0, y0, x1, y1))
+    return object_crop(still.image, still.box(index))

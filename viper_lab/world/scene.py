@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from viper.schema import PixelBox
+
 IMAGE_WIDTH, IMAGE_HEIGHT = 192, 144
 """Pixels of a rendered still."""
 
@@ -67,6 +69,11 @@ class RenderedScene:
     depth: NDArray[np.float32]
     object_depths: NDArray[np.float32]
     visible: NDArray[np.float32]
+
+    def box(self, index: int) -> PixelBox:
+        """The visible box of an object, pixels from the top-left corner."""
+        x0, y0, x1, y1 = (float(edge) for edge in self.boxes[index])
+        return x0, y0, x1, y1
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from viper.evaluate.intervals import Estimate, Paired, mean, paired
 from viper.models.vision.roles import Pixels
 from viper.sandbox import Ref
-from viper.schema import PixelBox
 from viper.tools.hub import ToolHub
 from viper_lab.world.layout import sample_scene
 from viper_lab.world.render import render_scene
@@ -102,12 +101,6 @@ def rows(before: Sequence[Asked], after: Sequence[Asked]) -> list[Learnt]:
 def seen(still: RenderedScene) -> NDArray[np.bool_]:
     """Return bool [N], the objects that show enough of themselves to be asked about."""
     return still.visible >= LEAST_VISIBLE
-
-
-def box_of(still: RenderedScene, index: int) -> PixelBox:
-    """Return the box of an object, pixels from the top-left corner."""
-    x0, y0, x1, y1 = (float(edge) for edge in still.boxes[index])
-    return x0, y0, x1, y1
 
 
 def whole(pixels: Pixels) -> Ref:

@@ -21,7 +21,6 @@ from viper.tools.hub import ToolHub
 from viper_lab.scores.concepts.asked import (
     SEED_STRIDE,
     Asked,
-    box_of,
     is_reserved,
     seen,
     whole,
@@ -135,7 +134,7 @@ def _edits(scenes: Iterator[tuple[str, Scene]], count: int) -> list[_Edit]:
         rng = np.random.default_rng([scene.seed, 13])
         known = [int(i) for i in np.flatnonzero(seen(still)) if not is_reserved(scene.objects[i])]
         if known:
-            box = box_of(still, known[int(rng.integers(len(known)))])
+            box = still.box(known[int(rng.integers(len(known)))])
             found.append(_Edit(sample, still.image, box, rng))
     return found
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from viper.models.vision.roles import Floats, Pixels
 from viper.tools.crops import object_crop
-from viper_lab.scores.concepts.asked import box_of, seen
+from viper_lab.scores.concepts.asked import seen
 from viper_lab.world.reserved import CONCEPTS, reserved_still
 from viper_lab.world.scene import SceneObject
 
@@ -137,7 +137,7 @@ def _objects(split: str, scenes: int) -> Iterator[tuple[Pixels, dict[str, str]]]
             still = reserved_still(split, index, concept).rendered
             for i, thing in enumerate(still.scene.objects):
                 if seen(still)[i]:
-                    yield object_crop(still.image, box_of(still, i)), words_of(thing)
+                    yield object_crop(still.image, still.box(i)), words_of(thing)
 
 
 def words_of(thing: SceneObject) -> dict[str, str]:

@@ -25,7 +25,7 @@ from viper_lab.recipes.questions import (
     about_object,
     about_picture,
 )
-from viper_lab.scores.concepts.asked import Asked, box_of, seen
+from viper_lab.scores.concepts.asked import Asked, seen
 from viper_lab.world.layout import sample_scene
 from viper_lab.world.render import render_scene
 from viper_lab.world.reserved import CONCEPTS, reserved_still, shows
@@ -217,7 +217,7 @@ def _about(
     question: str,
     answer: str,
 ) -> Question:
-    box = box_of(scene, thing)
+    box = scene.box(thing)
     return Question(kind, concept, sample, scene.image, box, question, answer)
 
 

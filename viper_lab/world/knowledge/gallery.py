@@ -92,8 +92,7 @@ def references(catalogue: Catalogue) -> Iterator[Reference]:
             )  # fmt: skip
             scene += 1
             pixels = drawn(still, [design.mark])
-            x0, y0, x1, y1 = map(float, still.boxes[0])
-            yield Reference(object_crop(pixels, (x0, y0, x1, y1)), note)
+            yield Reference(object_crop(pixels, still.box(0)), note)
 
 
 def notes_of(catalogue: Catalogue, design: Design, random: Random) -> list[dict[str, Any]]:

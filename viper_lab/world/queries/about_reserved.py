@@ -12,7 +12,7 @@ from random import Random
 from typing import Literal
 
 from viper_lab.world.places import ScenePlace, random_place
-from viper_lab.world.queries import compositional, referring
+from viper_lab.world.queries import compositional
 from viper_lab.world.queries.lexicon import NoSuchNounError
 from viper_lab.world.queries.meaning import RESERVED_SHARES, SELECTIONS, Meaning
 from viper_lab.world.queries.plans import gold_plan
@@ -91,14 +91,17 @@ def _drawn(each: Wanted, about: About, random: Random) -> TaskSample:
 def _meaning(
     type_: str, family: str, nouns: ReservedNouns, concept: str, about: About, random: Random
 ) -> Meaning:
-    if family == "referring":
-        return referring.draw_referring(type_, nouns, random)
-    if type_ == "count" and about == "new":
+    if (family, type_, about) == ("question", "count", "new"):
         noun = random.choice(("object", "thing", *nouns.shapes_shown))
         kind = concept if CONCEPTS[concept] == "shape" else f"{concept} {noun}"
         return Meaning("count", {"kind": kind})
-    meaning = compositional.draw_compositional(type_, nouns, random)
-    if about == "new" and "property" in meaning and _fits(meaning, concept):
+    meaning = compositional.draw_about_scene(family, type_, nouns, random)
+    if (
+        family == "question"
+        and about == "new"
+        and "property" in meaning
+        and _fits(meaning, concept)
+    ):
         return Meaning(type_, {**meaning.slots, **_properties(meaning, concept, nouns, random)})
     return meaning
 
@@ -141,11 +144,10 @@ def _sample(
     random: Random,
 ) -> TaskSample:
     place, truth = seen
-    say = referring.say_referring if family == "referring" else compositional.say_compositional
-    template, text = say(meaning, random, each.split)
+    template, text = compositional.say_about_scene(family, meaning, random, each.split)
     target: object = answer
     if meaning.type in SELECTIONS:
-        target = tuple(float(edge) for edge in truth.boxes[int(answer)])
+        target = truth.rendered.box(int(answer))
     is_named = each.concept in said(meaning)
     return TaskSample(
         sample_id=each.sample_id,

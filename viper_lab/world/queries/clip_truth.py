@@ -9,7 +9,7 @@ from viper_lab.world.events import EVENT_KINDS, comes_before, object_name
 from viper_lab.world.queries import temporal
 from viper_lab.world.queries.meaning import Meaning
 from viper_lab.world.queries.texts import object_names
-from viper_lab.world.queries.truth import UnanswerableError
+from viper_lab.world.queries.truth import unanswerable_if
 from viper_lab.world.scene import ClipEvent, SceneObject
 
 Matches = Callable[[ClipEvent], bool]
@@ -37,19 +37,16 @@ class ClipTruth:
         fitting = [event for event in self.events if self._matches(meaning)(event)]
         type_ = meaning.type
         if type_ in ("what_hit", "who_hits"):
-            if len(fitting) != 1:
-                raise UnanswerableError
+            unanswerable_if(len(fitting) != 1)
             return fitting[0]
         if type_.endswith(("_first", "_last")):
-            if len(fitting) < (3 if type_.startswith("happens") else 2):
-                raise UnanswerableError
+            unanswerable_if(len(fitting) < (3 if type_.startswith("happens") else 2))
             ordered = fitting if type_.endswith("_first") else fitting[::-1]
             found = ordered[0]
         else:
             found = self._beside(meaning, fitting)
         others = [event for event in fitting if event is not found]
-        if not all(comes_before(found, e) or comes_before(e, found) for e in others):
-            raise UnanswerableError
+        unanswerable_if(not all(comes_before(found, e) or comes_before(e, found) for e in others))
         return found
 
     def _beside(self, meaning: Meaning, fitting: Sequence[ClipEvent]) -> ClipEvent:
@@ -58,16 +55,13 @@ class ClipTruth:
         rest = [event for event in fitting if event is not named]
         earlier = [event for event in rest if comes_before(event, named)]
         later = [event for event in rest if comes_before(named, event)]
-        if len(earlier) + len(later) != len(rest) or not earlier or not later:
-            raise UnanswerableError
+        unanswerable_if(len(earlier) + len(later) != len(rest) or not earlier or not later)
         found = later[0] if meaning.type.endswith("_after") else earlier[-1]
         # What the named event's own objects did tells too much of what they do next.
         named_too = told(meaning)
         across = earlier if meaning.type.endswith("_after") else later
-        if self.names[found.actor] in named_too or all(
-            self.names[event.actor] in named_too for event in across
-        ):
-            raise UnanswerableError
+        unanswerable_if(self.names[found.actor] in named_too)
+        unanswerable_if(all(self.names[event.actor] in named_too for event in across))
         return found
 
     def _matches(self, meaning: Meaning) -> Matches:

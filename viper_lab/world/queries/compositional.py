@@ -14,6 +14,7 @@ from viper_lab.world.queries.selections import (
     draw_selection,
     relation_words,
     say_anchor,
+    say_referring,
     say_selection,
 )
 from viper_lab.world.queries.wording import (
@@ -27,7 +28,6 @@ from viper_lab.world.queries.wording import (
 
 TEMPLATES, QUESTION_TEMPLATES = read_templates("compositional"), read_templates("vague_questions")
 
-WEIGHTS = SHARES["question"]
 YES_NO = frozenset({"verify", "same", "exists_region", "more_than", "several"})
 
 SELECTION_WEIGHTS = SHARES["asked_of"]
@@ -36,6 +36,18 @@ SELECTION_WEIGHTS = SHARES["asked_of"]
 _Slots = dict[str, SlotValue]
 
 ATTRIBUTES = ("color", "shape", "material", "size")
+
+
+def draw_about_scene(family: str, type_: str, nouns: Nouns, random: Random) -> Meaning:
+    """A meaning of a type of either family about pictures; raises NoSuchNounError."""
+    draw = draw_selection if family == "referring" else draw_compositional
+    return draw(type_, nouns, random)
+
+
+def say_about_scene(family: str, meaning: Meaning, random: Random, split: str) -> tuple[str, str]:
+    """Template name and text of a query of either family about pictures."""
+    say = say_referring if family == "referring" else say_compositional
+    return say(meaning, random, split)
 
 
 def draw_compositional(type_: str, nouns: Nouns, random: Random) -> Meaning:

@@ -147,12 +147,9 @@ def _is_seen(rendered: RenderedScene, index: int, new: str) -> bool:
 def _target(
     operation: Operation, old: str, new: str, rendered: RenderedScene, indexes: Sequence[int]
 ) -> EditTarget:
-    boxes = []
-    for index in indexes:
-        x0, y0, x1, y1 = (float(edge) for edge in rendered.boxes[index])
-        boxes.append((x0, y0, x1, y1))
+    boxes = tuple(rendered.box(index) for index in indexes)
     outlines = tuple(runs_of(rendered.masks[index]) for index in indexes)
-    return EditTarget(operation, old, new, tuple(boxes), outlines)
+    return EditTarget(operation, old, new, boxes, outlines)
 
 
 def editing_program(target: EditTarget) -> str:

@@ -17,7 +17,7 @@ from viper.errors import UnknownNameError
 from viper_lab.world.clips import sample_clip
 from viper_lab.world.events import EVENT_KINDS
 from viper_lab.world.layout import sample_scene
-from viper_lab.world.queries import compositional, referring, temporal, vague
+from viper_lab.world.queries import compositional, temporal, vague
 from viper_lab.world.queries.clip_truth import DEED_KINDS, ClipTruth
 from viper_lab.world.queries.habits import Habits
 from viper_lab.world.queries.lexicon import NoSuchNounError, head, is_general
@@ -183,12 +183,7 @@ def _scene_sample(
 ) -> WorldSample:
     """A query about a scene, put in words."""
     (index, truth), (meaning, answer) = about, query
-    say = referring.say_referring if family == "referring" else compositional.say_compositional
-    template, text = say(meaning, random, split)
-    box = None
-    if family == "referring":
-        x0, y0, x1, y1 = (float(v) for v in truth.boxes[int(answer)])
-        box = (x0, y0, x1, y1)
+    template, text = compositional.say_about_scene(family, meaning, random, split)
     return WorldSample(
         sample_id=sample_id,
         family=family,
@@ -200,7 +195,7 @@ def _scene_sample(
         template=template,
         steps=steps(meaning),
         meaning=meaning,
-        box=box,
+        box=truth.rendered.box(int(answer)) if family == "referring" else None,
     )
 
 
@@ -234,7 +229,7 @@ def _expressions(split: str, index: int, random: Random) -> list[WorldSample]:
     weights = SHARES["referring"]
     for type_ in random.choices(tuple(weights), tuple(weights.values()), k=PROPOSALS):
         try:
-            meaning = referring.draw_referring(type_, nouns, random)
+            meaning = compositional.draw_about_scene("referring", type_, nouns, random)
             query = meaning, truth.answer(meaning)
         except (NoSuchNounError, UnanswerableError):
             continue
@@ -271,9 +266,7 @@ def _propose(
 def _drawn(asked: Asked, sort: str, nouns: SceneNouns, random: Random) -> Meaning:
     if asked.habits is not None and sort.startswith(VAGUE):
         return vague.draw_vague(asked.family, sort.removeprefix(VAGUE), nouns, random, asked.habits)
-    if asked.family == "referring":
-        return referring.draw_referring(sort, nouns, random)
-    return compositional.draw_compositional(sort, nouns, random)
+    return compositional.draw_about_scene(asked.family, sort, nouns, random)
 
 
 def answer_space(

@@ -24,9 +24,19 @@ from viper_lab.world.queries.wording import (
 TEMPLATES, SELECTION_TEMPLATES = read_templates("selections"), read_templates("vague_selections")
 
 
+FRAME = read_templates("referring")["frame"]
+
 _Slots = dict[str, SlotValue]
 
 PROPERTY_FAMILIES = ("color", "material", "size")
+
+
+def say_referring(meaning: Meaning, random: Random, split: str) -> tuple[str, str]:
+    """Template name and text of a query for the object itself: show me the leftmost cube."""
+    frame_name, frame = FRAME.pick(random, split)
+    phrase_name, phrase = say_selection(meaning, random, split)
+    text = frame.format(np=phrase, terse=phrase.removeprefix("the "))
+    return f"{meaning.type}:{frame_name}:{phrase_name}", text
 
 
 def say_selection(meaning: Meaning, random: Random, split: str) -> tuple[str, str]:

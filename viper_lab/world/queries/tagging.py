@@ -69,12 +69,8 @@ def _drawn(each: Wanted, random: Random, listed: bool) -> TaskSample:
 
 def true_tags(fact: Fact, rendered: RenderedScene) -> tuple[tuple[str, PixelBox], ...]:
     """Label and visible box of each object of which a fact holds."""
-    found = []
-    for word, box in zip(_words(fact, rendered.scene), rendered.boxes, strict=True):
-        if word in fact.members:
-            x0, y0, x1, y1 = (float(edge) for edge in box)
-            found.append((word, (x0, y0, x1, y1)))
-    return tuple(found)
+    words = enumerate(_words(fact, rendered.scene))
+    return tuple((word, rendered.box(index)) for index, word in words if word in fact.members)
 
 
 def _words(fact: Fact, scene: Scene) -> list[str]:

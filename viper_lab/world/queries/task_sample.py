@@ -64,13 +64,11 @@ class Wanted:
     """One sample to draw.
 
     Attributes:
-        number: counts from 0; the same for every number of samples that are asked for.
         concept: reserved one that it is about, or None.
     """
 
     sample_id: str
     split: str
-    number: int
     concept: str | None
 
 
@@ -94,4 +92,4 @@ def wanted(
         part = "known" if not concepts else concepts[0] if len(concepts) == 1 else "reserved"
     for number in range(count):
         about = concepts[number % len(concepts)] if concepts else None
-        yield Wanted(f"{name}-{split}-{seed}-{part}-{number}", split, number, about)
+        yield Wanted(f"{name}-{split}-{seed}-{part}-{number}", split, about)

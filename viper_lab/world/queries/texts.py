@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import count as counted
 from random import Random
 
-from viper_lab.world.queries import compositional, referring, temporal, vague
+from viper_lab.world.queries import compositional, temporal, vague
 from viper_lab.world.queries.habits import Habits
 from viper_lab.world.queries.lexicon import WORLD, FreeNouns, Lexicon, NoSuchNounError
 from viper_lab.world.queries.meaning import SHARES, TASK_OF_FAMILY, Meaning
@@ -21,30 +21,6 @@ _TRIES = 50
 """How often a vague query of the wanted sorts is drawn in vain before any sort will do."""
 
 
-def generate_text_only(
-    split: str,
-    seed: int,
-    count: int,
-    *,
-    family: str | None = None,
-    api: str = "abstract",
-    lexicon: Lexicon = WORLD,
-) -> Iterator[TextSample]:
-    """Queries with their canonical programs; nothing is rendered.
-
-    Meanings are drawn at random and need not be true of any scene. The test
-    split takes held-out templates, and attribute combinations that the others
-    never hold.
-
-    Args:
-        family: one of FAMILIES; None mixes them.
-        lexicon: other words make another language with the same grammar.
-    """
-    random = Random(f"text {split} {seed}")
-    for _ in range(count):
-        yield text_sample(random, split, family=family, api=api, lexicon=lexicon)
-
-
 def text_sample(
     random: Random,
     split: str = "train",
@@ -53,7 +29,14 @@ def text_sample(
     api: str = "abstract",
     lexicon: Lexicon = WORLD,
 ) -> TextSample:
-    """One query with its canonical program; see :func:`generate_text_only`."""
+    """One query with its canonical program; true of no scene in particular.
+
+    The test split takes held-out templates, and attribute combinations that the others never hold.
+
+    Args:
+        family: one of FAMILIES; None mixes them.
+        lexicon: other words make another language with the same grammar.
+    """
     if family is None:
         family = random.choices(tuple(FAMILY_WEIGHTS), tuple(FAMILY_WEIGHTS.values()))[0]
     weights = SHARES[family]
@@ -63,8 +46,8 @@ def text_sample(
         meaning = temporal.draw_temporal(type_, names, random)
         return _clip_sample(meaning, names, random, split, api)
     nouns = FreeNouns(random, lexicon, held_out=split == "test")
-    draw = referring.draw_referring if family == "referring" else compositional.draw_compositional
-    return _scene_sample(draw(type_, nouns, random), family, random, split, api)
+    meaning = compositional.draw_about_scene(family, type_, nouns, random)
+    return _scene_sample(meaning, family, random, split, api)
 
 
 def vague_text_sample(
@@ -105,8 +88,7 @@ def vague_text_sample(
 def _scene_sample(
     meaning: Meaning, family: str, random: Random, split: str, api: str
 ) -> TextSample:
-    say = referring.say_referring if family == "referring" else compositional.say_compositional
-    template, text = say(meaning, random, split)
+    template, text = compositional.say_about_scene(family, meaning, random, split)
     task = TASK_OF_FAMILY[family]
     program = gold_program(meaning, api, task)
     return TextSample(text, program, task, api, meaning.type, template, meaning)

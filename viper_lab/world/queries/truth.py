@@ -38,6 +38,12 @@ class UnanswerableError(Exception):
     """The query has no answer here, or a doubtful one; draw another."""
 
 
+def unanswerable_if(doubtful: bool) -> None:
+    """Refuse a query of which that holds."""
+    if doubtful:
+        raise UnanswerableError
+
+
 class SceneTruth(SceneWords):
     """What is true of one rendered scene; objects go by their index.
 
@@ -79,15 +85,13 @@ class SceneTruth(SceneWords):
 
     def ranked(self, indexes: Sequence[int], side: str, rank: int = 1) -> int:
         """The rank-th object from a side; neighbours in the order must be clearly apart."""
-        if len(indexes) < max(2, rank):
-            raise UnanswerableError
+        unanswerable_if(len(indexes) < max(2, rank))
         if side in ("front", "back"):
             found = {
                 self.ranked_by(np.log(d), indexes, side == "back", rank, math.log(DEPTH_RATIO))
                 for d in self._depths
             }
-            if len(found) > 1:
-                raise UnanswerableError
+            unanswerable_if(len(found) > 1)
             return found.pop()
         values = self.x if side in ("left", "right") else self.y
         return self.ranked_by(values, indexes, side in ("right", "bottom"), rank, CENTRE_PX)
@@ -99,8 +103,9 @@ class SceneTruth(SceneWords):
         ordered = sorted(indexes, key=lambda i: -values[i] if from_end else values[i])
         found = ordered[rank - 1]
         neighbours = ordered[max(0, rank - 2) : rank + 1]
-        if any(abs(values[i] - values[found]) < margin for i in neighbours if i != found):
-            raise UnanswerableError
+        unanswerable_if(
+            any(abs(values[i] - values[found]) < margin for i in neighbours if i != found)
+        )
         return found
 
     def ranked_by_area(self, indexes: Sequence[int], extent: str) -> int:
@@ -111,8 +116,7 @@ class SceneTruth(SceneWords):
     def inside(self, indexes: Sequence[int], relation: str, anchor: int) -> list[int]:
         """Those of the objects that are clearly on that side of the anchor."""
         verdicts = {i: self._on_side(i, relation, anchor) for i in indexes if i != anchor}
-        if None in verdicts.values():
-            raise UnanswerableError
+        unanswerable_if(None in verdicts.values())
         return [i for i, verdict in verdicts.items() if verdict]
 
     def _on_side(self, index: int, relation: str, anchor: int) -> bool | None:
@@ -141,18 +145,15 @@ class SceneTruth(SceneWords):
     ) -> int:
         """The object closest to (or farthest from) the nearest anchor, by edges and by centres."""
         candidates = [i for i in indexes if i not in anchors]
-        if len(candidates) < 2:
-            raise UnanswerableError
+        unanswerable_if(len(candidates) < 2)
         sign = -1.0 if farthest else 1.0
         found = set()
         for measure in (self._gap, self._centre_distance):
             far = {i: sign * min(measure(i, j) for j in anchors) for i in candidates}
             first, second = sorted(candidates, key=lambda i: far[i])[:2]
-            if far[second] - far[first] < CENTRE_PX:
-                raise UnanswerableError
+            unanswerable_if(far[second] - far[first] < CENTRE_PX)
             found.add(first)
-        if len(found) > 1:
-            raise UnanswerableError
+        unanswerable_if(len(found) > 1)
         return found.pop()
 
     def _gap(self, i: int, j: int) -> float:
@@ -166,29 +167,25 @@ class SceneTruth(SceneWords):
 
     def only(self, indexes: Sequence[int]) -> int:
         """The one object there is."""
-        if len(indexes) != 1:
-            raise UnanswerableError
+        unanswerable_if(len(indexes) != 1)
         return indexes[0]
 
 
 def _middle(t: SceneTruth, m: Meaning) -> int:
     found = t.matching(m["kind"])
-    if len(found) not in (3, 5):
-        raise UnanswerableError
+    unanswerable_if(len(found) not in (3, 5))
     return t.ranked(found, "left", (len(found) + 1) // 2)
 
 
 def _biggest(t: SceneTruth, m: Meaning) -> int:
     found = t.matching(m["kind"])
-    if len(found) < 2:
-        raise UnanswerableError
+    unanswerable_if(len(found) < 2)
     return t.ranked_by_area(found, m["extent"])
 
 
 def _near_pair(t: SceneTruth, m: Meaning) -> int:
     anchors = t.matching(m["other_kind"])
-    if len(anchors) < 2:
-        raise UnanswerableError
+    unanswerable_if(len(anchors) < 2)
     return t.nearest(t.matching(m["kind"]), anchors)
 
 
@@ -208,8 +205,7 @@ def _filtered_extreme(t: SceneTruth, m: Meaning) -> int:
 def _same_color(t: SceneTruth, m: Meaning) -> int:
     anchor = t.select(m["anchor"])
     found = t.only(t.matching(f"{t.words[anchor]['color']} {m['kind']}"))
-    if found == anchor:
-        raise UnanswerableError
+    unanswerable_if(found == anchor)
     return found
 
 
@@ -252,29 +248,25 @@ def _choose(t: SceneTruth, m: Meaning) -> str:
 
 
 def _count_filter(t: SceneTruth, m: Meaning) -> str:
-    if len(t.matching(m["kind"])) < 2:
-        raise UnanswerableError
+    unanswerable_if(len(t.matching(m["kind"])) < 2)
     return str(len(t.matching(f"{m['property']} {m['kind']}")))
 
 
 def _two_counts(t: SceneTruth, m: Meaning) -> tuple[int, int]:
     first, second = len(t.matching(m["kind"])), len(t.matching(m["other_kind"]))
-    if not first or not second:
-        raise UnanswerableError
+    unanswerable_if(not first or not second)
     return first, second
 
 
 def _difference(t: SceneTruth, m: Meaning) -> str:
     first, second = _two_counts(t, m)
-    if first <= second:
-        raise UnanswerableError
+    unanswerable_if(first <= second)
     return str(first - second)
 
 
 def _more_of(t: SceneTruth, m: Meaning) -> str:
     first, second = _two_counts(t, m)
-    if first == second:
-        raise UnanswerableError
+    unanswerable_if(first == second)
     return plural(m["kind"] if first > second else m["other_kind"])
 
 
@@ -286,14 +278,12 @@ def _which_farther(t: SceneTruth, m: Meaning) -> str:
 
 def _same(t: SceneTruth, m: Meaning) -> str:
     first, second = t.select(m["first"]), t.select(m["second"])
-    if first == second:
-        raise UnanswerableError
+    unanswerable_if(first == second)
     return _yes_no(t.words[first][m["attribute"]] == t.words[second][m["attribute"]])
 
 
 def _exists_region(t: SceneTruth, m: Meaning) -> str:
-    if not t.matching(m["kind"]):
-        raise UnanswerableError
+    unanswerable_if(not t.matching(m["kind"]))
     return _yes_no(bool(_in_region(t, m)))
 
 

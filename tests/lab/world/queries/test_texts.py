@@ -13,22 +13,26 @@ from viper_lab.world.queries import compositional, selections, temporal
 from viper_lab.world.queries.lexicon import Lexicon
 from viper_lab.world.queries.meaning import FAMILIES, Meaning, steps
 from viper_lab.world.queries.programs import gold_program
-from viper_lab.world.queries.referring import FRAME
-from viper_lab.world.queries.texts import generate_text_only, selection_sample
+from viper_lab.world.queries.texts import selection_sample, text_sample
 from viper_lab.world.vocabulary import HELD_OUT_COMBINATIONS
 
 ALL_TEMPLATES = [
     *(texts for name, texts in selections.TEMPLATES.items() if name != "nested_extreme"),
     *compositional.TEMPLATES.values(),
     *temporal.TEMPLATES.values(),
-    FRAME,
+    selections.FRAME,
 ]
+
+
+def samples_of(split: str, seed: int, count: int, **drawn):
+    random = Random(f"text {split} {seed}")
+    return [text_sample(random, split, **drawn) for _ in range(count)]
 
 
 @pytest.mark.parametrize("api", ["abstract", "vipergpt"])
 @pytest.mark.parametrize("split", ["train", "test"])
 def test_programs_parse_and_texts_are_regular(api: str, split: str) -> None:
-    for sample in generate_text_only(split, 3, 600, api=api):
+    for sample in samples_of(split, 3, 600, api=api):
         ast.parse(sample.program)
         assert re.fullmatch(r"[a-z ]+\??", sample.text), sample.text
         assert "  " not in sample.text
@@ -40,11 +44,11 @@ def test_programs_parse_and_texts_are_regular(api: str, split: str) -> None:
 
 
 def test_held_out_templates_and_combinations_stay_in_the_test_split() -> None:
-    seen = {sample.text for sample in generate_text_only("train", 0, 4000)}
+    seen = {sample.text for sample in samples_of("train", 0, 4000)}
     for text in seen:
         for colour, shape in HELD_OUT_COMBINATIONS:
             assert f"{colour} {shape}" not in text
-    test = list(generate_text_only("test", 0, 2000))
+    test = samples_of("test", 0, 2000)
     for sample in test:
         assert ":h" in sample.template, sample.template
         assert ":s" not in sample.template, sample.template
@@ -70,7 +74,7 @@ def test_what_only_training_says_is_never_a_held_out_way_of_saying_it() -> None:
 
 
 def test_validation_says_nothing_that_only_training_says() -> None:
-    for sample in generate_text_only("val", 0, 500):
+    for sample in samples_of("val", 0, 500):
         assert ":p" not in sample.template and ":h" not in sample.template, sample.template
 
 
@@ -78,7 +82,7 @@ def test_other_words_make_another_language() -> None:
     lexicon = Lexicon(
         ("zu", "po"), ("blim", "korv"), ("mettle", "tor"), ("dax", "wug", "fep"), frozenset()
     )
-    for sample in generate_text_only("train", 1, 300, lexicon=lexicon):
+    for sample in samples_of("train", 1, 300, lexicon=lexicon):
         words = set(sample.text.rstrip("?").split())
         assert not words & {"cube", "ball", "red", "small", "cubes"}, sample.text
 
@@ -94,12 +98,12 @@ def test_selections_have_their_answer_among_the_options_and_in_the_information()
 
 
 def test_same_seed_same_texts() -> None:
-    assert list(generate_text_only("val", 5, 50)) == list(generate_text_only("val", 5, 50))
-    assert list(generate_text_only("val", 5, 50)) != list(generate_text_only("val", 6, 50))
+    assert samples_of("val", 5, 50) == samples_of("val", 5, 50)
+    assert samples_of("val", 5, 50) != samples_of("val", 6, 50)
 
 
 def test_meanings_survive_json() -> None:
-    for sample in generate_text_only("train", 2, 300):
+    for sample in samples_of("train", 2, 300):
         again = Meaning.from_json(sample.meaning.to_json())
         assert again == sample.meaning
         assert gold_program(again, "abstract") == sample.program
@@ -107,7 +111,7 @@ def test_meanings_survive_json() -> None:
 
 @pytest.mark.parametrize("family", FAMILIES[:2])
 def test_half_of_the_picture_queries_need_two_steps(family: str) -> None:
-    samples = list(generate_text_only("train", 4, 1000, family=family))
+    samples = samples_of("train", 4, 1000, family=family)
     assert sum(steps(sample.meaning) >= 2 for sample in samples) >= 550
     yes_no = sum(sample.query_type in compositional.YES_NO for sample in samples)
     assert yes_no <= 200

@@ -29,7 +29,7 @@ from viper.models.media import Media
 from viper.reasoner import RunOptions
 from viper.schema import Answer
 from viper_lab.datasets.tasks import WorldTask, task_sample
-from viper_lab.scores.scene_judge import by_scenes
+from viper_lab.scores.scene_judge import SceneJudge
 from viper_lab.world.perfect import answer_perfectly
 from viper_lab.world.queries.task_sample import TaskSample
 from viper_lab.world.scene import RenderedScene
@@ -62,7 +62,7 @@ class Bench:
     def measure(self, name: str) -> None:
         judge: Any = metric(data_set(name.partition(":")[0]).metric)
         if isinstance(judge, LooksAtPictures):
-            judge = judge.judged_by(by_scenes())
+            judge = judge.judged_by(SceneJudge.of)
         scores: dict[str, list[float]] = defaultdict(list)
         for sample, asked in self.samples(name):
             scenes = [place.rendered() for place in sample.places]

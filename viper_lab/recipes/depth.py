@@ -32,6 +32,7 @@ from viper.models.vision.depth import DepthAnythingEstimator
 from viper.models.vision.roles import DepthEstimator, Floats
 from viper.profiles.wiring import WEIGHTS
 from viper.tools.crops import box_depth
+from viper_lab.recipes.detector_batches import IMAGE_MEAN, IMAGE_STD
 from viper_lab.recipes.object_views import ObjectViews, normalised
 from viper_lab.recipes.optim import Plan, TrainOptions, fit, save_half
 from viper_lab.world.render_camera import Camera
@@ -260,10 +261,6 @@ INPUT_HEIGHT, INPUT_WIDTH = IMAGE_HEIGHT, IMAGE_WIDTH
 PATCH, WIDTH, LAYERS, HEADS = 16, 192, 4, 4
 GRID = (INPUT_HEIGHT // PATCH, INPUT_WIDTH // PATCH)
 """Patches down and across."""
-
-IMAGE_MEAN = (0.48145466, 0.4578275, 0.40821073)
-IMAGE_STD = (0.26862954, 0.26130258, 0.27577711)
-"""Those of the detector's image processor."""
 
 MAX_DEPTH = 16.0
 """Farthest that the model can say, in table units; only the background lies beyond."""

@@ -11,7 +11,6 @@ from plans beside programs at once; an answer is judged as metrics do
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -46,6 +45,11 @@ from viper_lab.world.scene import CLIP_FRAMES, CLIP_HEIGHT, CLIP_WIDTH
 
 COURSE = Course("planner", steps=480, step_tokens=2000, longest=1500)
 
+GREEDY = Sampling(max_tokens=320, stop=(END_OF_PROGRAM,))
+
+CLIP = (CLIP_FRAMES, CLIP_HEIGHT, CLIP_WIDTH, 3)
+"""Frames of a clip that nobody looks at: perfect tools need none."""
+
 
 def train(options: TrainOptions) -> Mapping[str, float]:
     """Trains the planner and saves it to ``options.out``.
@@ -61,21 +65,6 @@ def planner_documents(random: Random) -> Iterator[list[Piece]]:
     """Texts without end."""
     while True:
         yield plan_document(random, PlanDocuments())
-
-
-GREEDY = Sampling(max_tokens=320, stop=(END_OF_PROGRAM,))
-
-CLIP = (CLIP_FRAMES, CLIP_HEIGHT, CLIP_WIDTH, 3)
-"""Frames of a clip that nobody looks at: perfect tools need none."""
-
-
-@dataclass(frozen=True)
-class Written:
-    """A program for a sample, and the plan it follows; "" where there is none."""
-
-    sample: WorldSample
-    program: str
-    plan: str = ""
 
 
 def evaluate(
@@ -103,14 +92,14 @@ def evaluate(
         for family in FAMILIES:
             for sample in generate(family, "val", seed, queries // len(FAMILIES)):
                 tools, media = perfect(sample)
-                for name, written in _ways(asks, at_once, sample):
-                    right = _is_right(sandbox, written, tools, media)
+                for name, program, plan in _ways(asks, at_once, sample):
+                    right = _is_right(sandbox, sample, program, tools, media)
                     hits.setdefault(name, []).append(right)
                     hits.setdefault(f"{name}/{family}", []).append(right)
                     if name == "planned":
-                        hits.setdefault("plans", []).append(bool(written.plan))
+                        hits.setdefault("plans", []).append(bool(plan))
                     if not right:
-                        report(f"{name}: {sample.text} | {written.plan!r}\n{written.program}")
+                        report(f"{name}: {sample.text} | {plan!r}\n{program}")
     for name, found in sorted(hits.items()):
         figures[name] = sum(found) / len(found)
     return figures
@@ -127,27 +116,28 @@ def perfect(sample: WorldSample) -> tuple[Oracle, Media]:
     return Oracle(rendered), media_from(rendered.image)
 
 
-def _ways(asks: LLM, at_once: LLM, sample: WorldSample) -> Iterator[tuple[str, Written]]:
+def _ways(asks: LLM, at_once: LLM, sample: WorldSample) -> Iterator[tuple[str, str, str]]:
+    """Name, program, and the plan that it follows; "" where there is none."""
     entries = listed_entries("abstract", sample.task)
     reply = asks.generate([build_plan_prompt(sample.query, entries, style="compact")], GREEDY)
     plan = read_plan(reply[0][0].text)
     prompt = build_planned_prompt(sample.query, entries, plan, style="compact")
-    yield "planned", Written(sample, _program(asks, prompt), plan)
+    yield "planned", _program(asks, prompt), plan
     prompt = compact_document(entries, sample.task, (), sample.text, sample.options)
-    yield "direct", Written(sample, _program(at_once, prompt))
+    yield "direct", _program(at_once, prompt), ""
 
 
 def _program(llm: LLM, prompt: str) -> str:
     return extract_code(llm.generate([prompt], GREEDY)[0][0].text)
 
 
-def _is_right(sandbox: Sandbox, written: Written, tools: Oracle, media: Media) -> bool:
-    query = written.sample.query
-    outcome = sandbox.run(
-        written.program, tools=tools, entry=ENTRY, args=program_arguments(query, media)
-    )
+def _is_right(
+    sandbox: Sandbox, sample: WorldSample, program: str, tools: Oracle, media: Media
+) -> bool:
+    query = sample.query
+    outcome = sandbox.run(program, tools=tools, entry=ENTRY, args=program_arguments(query, media))
     if not outcome.ok:
         return False
     read: Any = read_answer(outcome.value, query, media)
-    target = world_sample(written.sample).target
+    target = world_sample(sample).target
     return not isinstance(read, Failure) and is_desired(read, target, query.task)

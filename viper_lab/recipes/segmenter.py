@@ -18,13 +18,15 @@ from torch import Tensor
 from viper.models.vision.roles import Segment, Segmenter
 from viper.models.vision.segmenter_maskformer import MaskFormerSegmenter
 from viper_lab.recipes.optim import Plan, TrainOptions, fit, summed
-from viper_lab.recipes.segmenter_batches import BACKGROUND, Segmented, segmenter_batch
 from viper_lab.recipes.segmenter_model import (
+    BACKGROUND,
     LABELS,
+    Segmented,
     SegmenterShape,
     SegmenterTrainer,
     new_model,
     save,
+    segmenter_batch,
 )
 from viper_lab.world.id_maps import Ids, id_maps
 from viper_lab.world.stills import LazySequence, Stills, rendered_stills

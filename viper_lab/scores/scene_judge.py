@@ -10,7 +10,6 @@ import numpy as np
 from viper.data.edit_target import EditTarget
 from viper.data.sample import Sample
 from viper.errors import UsageError
-from viper.evaluate.metrics.editing import JudgeOf
 from viper.models.vision.roles import Pixels
 from viper.schema import PixelBox
 from viper_lab.datasets.tasks import PlacedPictures
@@ -90,8 +89,3 @@ _FAMILIES: Mapping[str, tuple[str | None, ...]] = {
     "shape": SHAPES,
     "pattern": (None,),
 }
-
-
-def by_scenes() -> JudgeOf:
-    """Each sample's own scene judges it."""
-    return SceneJudge.of

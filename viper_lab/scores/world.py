@@ -14,7 +14,7 @@ from viper.evaluate.metrics.accuracy import answer_correct, right_by_task
 from viper.evaluate.row import Prediction
 from viper.models.media import Media, media_from
 from viper.reasoner import Reasoner, RunOptions, RunResult
-from viper.schema import Answer, Query
+from viper.schema import Answer
 from viper.strategies.base import Components, RunContext, Strategy
 from viper.strategies.end_to_end import (
     CaptionsStrategy,
@@ -101,17 +101,13 @@ def score_samples(
             raise
 
 
-def run_options(query: Query) -> RunOptions:
-    """The options every sample of a score runs with."""
-    return RunOptions(task=query.task, options=query.options, sample_id=query.sample_id)
-
-
 def _score_one(reasoner: Reasoner, sample: WorldSample, prior: Any) -> Scored:
     pixels = world_media(sample)()
     query = sample.query
     found: dict[str, bool] = {}
     try:
-        result = reasoner.run(pixels, query.text, run_options(query))
+        options = RunOptions(task=query.task, options=query.options, sample_id=query.sample_id)
+        result = reasoner.run(pixels, query.text, options)
         if prior is not None:
             found = baselines(reasoner.components, sample, pixels, prior)
     except Exception as error:  # noqa: BLE001  (boundary: one sample must not end the set)

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from types import MappingProxyType
 
 from viper.errors import UsageError
-from viper.tuning.collect import AnnotatedPicture, Annotation, Mask, checked_limit
+from viper.tuning.collect import AnnotatedPicture, Annotation, checked_limit
 from viper.tuning.concept_names import spellings
 from viper_lab.world.layout import sample_scene
 from viper_lab.world.render import render_scene
@@ -187,8 +186,4 @@ def _picture(
 
 def _annotation(still: RenderedScene, index: int) -> Annotation:
     labels = labels_of(still.scene.objects[index])
-    return Annotation(labels, still.box(index), partial(_copied, still.masks[index]))
-
-
-def _copied(mask: Mask) -> Mask:
-    return mask.copy()
+    return Annotation(labels, still.box(index), still.masks[index].copy)

@@ -17,7 +17,9 @@ def picture():
 
     size = (depth.INPUT_WIDTH, depth.INPUT_HEIGHT)
     image = Image.open(MEDIA / "table.png").convert("RGB").resize(size)
-    return depth.normalised(torch.from_numpy(np.array(image))[None])
+    return depth.normalised(
+        torch.from_numpy(np.array(image))[None], depth.IMAGE_MEAN, depth.IMAGE_STD
+    )
 
 
 def test_its_tokens_are_those_of_the_detector(picture):

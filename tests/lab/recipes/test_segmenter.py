@@ -10,13 +10,15 @@ import torch
 
 from viper.models.vision.roles import Segment
 from viper_lab.recipes.segmenter import evaluate, export, mask_ious, paired_ious, segmented
-from viper_lab.recipes.segmenter_batches import BACKGROUND, Segmented, segmenter_batch
 from viper_lab.recipes.segmenter_model import (
+    BACKGROUND,
     LABELS,
+    Segmented,
     SegmenterShape,
     SegmenterTrainer,
     assigned,
     new_model,
+    segmenter_batch,
 )
 from viper_lab.world.id_maps import id_map
 from viper_lab.world.layout import sample_scene
@@ -171,13 +173,15 @@ def test_an_exported_model_is_read_back(tmp_path, pictures):
 def test_the_processor_sees_pictures_as_the_training_does(tmp_path, pictures):
     from viper.models.loading import processed
     from viper.models.vision.segmenter_maskformer import MaskFormerSegmenter
-    from viper_lab.recipes.segmenter_batches import normalised
+    from viper_lab.recipes.object_views import normalised
+    from viper_lab.recipes.segmenter_model import IMAGE_MEAN, IMAGE_STD
 
     export(new_model(SMALL).eval(), tmp_path)
     processor = MaskFormerSegmenter.from_pretrained(tmp_path, device="cpu")._processor
     image = pictures[0].image
     given = processed(processor, [image])["pixel_values"]
-    assert torch.allclose(given, normalised(torch.from_numpy(image.copy())[None]), atol=1e-4)
+    seen = normalised(torch.from_numpy(image.copy())[None], IMAGE_MEAN, IMAGE_STD)
+    assert torch.allclose(given, seen, atol=1e-4)
 
 
 class Told:

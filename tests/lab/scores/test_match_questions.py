@@ -43,11 +43,12 @@ def test_half_are_choices_of_a_picture_and_half_of_a_word(concept) -> None:
     kinds = [one.kind for one in found]
     assert kinds == ["select", "classify"] * 3 + ["select", "verify"]
     for one in found:
-        assert one.boxes.shape[1] == 4 and len(one.boxes) == len(set(map(tuple, one.boxes)))
+        boxes = one.scene.boxes
+        assert boxes.shape[1] == 4 and len(boxes) == len(set(map(tuple, boxes)))
         assert one.concept == concept and one.sample.startswith(f"val:{concept}:")
         if one.kind == "select":
-            assert one.texts == (concept,) and one.things == tuple(range(len(one.boxes)))
-            assert 1 <= len(one.right) <= 2 and one.right < set(one.things)
+            assert one.texts == [concept] and list(one.things) == list(range(len(boxes)))
+            assert 1 <= len(one.right) <= 2 and set(one.right) < set(one.things)
         if one.kind == "classify":
             words = set(SHAPES if CONCEPTS[concept] == "shape" else COLOURS)
             old = set(one.texts) - {concept}

@@ -15,7 +15,6 @@ from itertools import islice
 import numpy as np
 
 from viper.models.media import media_from
-from viper.models.vision.roles import Pixels
 from viper.tools.hub import ToolHub
 from viper.tools.session import HubSession
 from viper_lab.scores.concepts.asked import Asked
@@ -42,7 +41,6 @@ class Question:
     Attributes:
         kind: ``select``, ``classify``, or ``verify``, whose row is that of ``classify``; with
             ``+new`` where reserved concepts stand in the same picture or the same list.
-        boxes: float32 [N, 4] of the objects, pixels from the top-left corner.
         things: indices of the objects asked about; of ``verify`` one that has the property and
             one that has not.
         texts: the list of ``classify``, the one text of ``select``, of ``verify`` the property
@@ -53,11 +51,10 @@ class Question:
     kind: str
     concept: str
     sample: str
-    image: Pixels
-    boxes: np.ndarray
-    things: tuple[int, ...]
-    texts: tuple[str, ...]
-    right: frozenset[int]
+    scene: RenderedScene
+    things: Sequence[int]
+    texts: Sequence[str]
+    right: Sequence[int]
 
 
 def about(hub: ToolHub, concept: str, *, split: str, count: int, seed: int) -> list[Asked]:
@@ -89,17 +86,17 @@ def questions_about(concept: str, split: str, seed: int) -> Iterator[Question]:
         shown = [int(i) for i in np.flatnonzero(still.shown)]
         others = [int(i) for i in np.flatnonzero(~still.shown)]
         sample, scene = f"{split}:{concept}:{index}", still.rendered
-        yield _question("select", concept, sample, scene, range(len(objects)), [concept], shown)
+        yield Question("select", concept, sample, scene, range(len(objects)), [concept], shown)
         thing = shown[int(rng.integers(len(shown)))]
         if place % _VERIFY_EVERY == _VERIFY_EVERY - 1 and others:
             pair = (thing, others[int(rng.integers(len(others)))])
             texts = [concept, *(_name(concept, objects[i]) for i in pair)]
-            yield _question("verify", concept, sample, scene, pair, texts, [0])
+            yield Question("verify", concept, sample, scene, pair, texts, [0])
         else:
             texts = [*_old_words(concept, objects[thing]), concept]
             rng.shuffle(texts)
             right = [texts.index(concept)]
-            yield _question("classify", concept, sample, scene, [thing], texts, right)
+            yield Question("classify", concept, sample, scene, [thing], texts, right)
 
 
 def questions_about_old(concepts: Sequence[str], split: str, seed: int) -> Iterator[Question]:
@@ -134,12 +131,12 @@ def _old_four(
     for kind, texts in (("classify", words), ("classify+new", [*words, *new])):
         order = [texts[int(i)] for i in rng.permutation(len(texts))]
         right = [order.index(word)]
-        yield _question(kind, word, sample, scene, [thing], order, right)
+        yield Question(kind, word, sample, scene, [thing], order, right)
 
 
 def _select_old(kind: str, scene: RenderedScene, sample: str, thing: int, phrase: str) -> Question:
     whole = range(len(scene.scene.objects))
-    return _question(kind, phrase, sample, scene, whole, [phrase], [thing])
+    return Question(kind, phrase, sample, scene, whole, [phrase], [thing])
 
 
 def _unique(
@@ -175,28 +172,15 @@ def _drawn(concept: str, seed: int, place: int) -> tuple[int, np.random.Generato
     return seed * SCENES + place, np.random.default_rng([29, seed, number, place])
 
 
-def _question(
-    kind: str,
-    concept: str,
-    sample: str,
-    scene: RenderedScene,
-    things: Sequence[int],
-    texts: Sequence[str],
-    right: Sequence[int],
-) -> Question:
-    asked = (tuple(things), tuple(texts), frozenset(right))
-    return Question(kind, concept, sample, scene.image, scene.boxes, *asked)
-
-
 def _asked(hub: ToolHub, question: Question) -> Asked:
-    session = hub.session(media_from(question.image))
+    session = hub.session(media_from(question.scene.image))
     kind = question.kind.replace("verify", "classify")
     right = float(_is_right(session, question))
     return Asked(kind, question.concept, question.sample, right)
 
 
 def _is_right(session: HubSession, question: Question) -> bool:
-    patches = [session.patch_ref("image0", question.boxes[i].tolist()) for i in question.things]
+    patches = [session.patch_ref("image0", question.scene.box(i)) for i in question.things]
     texts = list(question.texts)
     if question.kind == "verify":
         asked = [(patch, name, texts[0]) for patch, name in zip(patches, texts[1:], strict=True)]

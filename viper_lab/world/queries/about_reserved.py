@@ -91,17 +91,13 @@ def _drawn(each: Wanted, about: About, random: Random) -> TaskSample:
 def _meaning(
     type_: str, family: str, nouns: ReservedNouns, concept: str, about: About, random: Random
 ) -> Meaning:
-    if (family, type_, about) == ("question", "count", "new"):
+    asks_new = family == "question" and about == "new"
+    if asks_new and type_ == "count":
         noun = random.choice(("object", "thing", *nouns.shapes_shown))
         kind = concept if CONCEPTS[concept] == "shape" else f"{concept} {noun}"
         return Meaning("count", {"kind": kind})
     meaning = compositional.draw_about_scene(family, type_, nouns, random)
-    if (
-        family == "question"
-        and about == "new"
-        and "property" in meaning
-        and _fits(meaning, concept)
-    ):
+    if asks_new and "property" in meaning and _fits(meaning, concept):
         return Meaning(type_, {**meaning.slots, **_properties(meaning, concept, nouns, random)})
     return meaning
 

@@ -125,7 +125,9 @@ class Ledger:
         last: Item | None = None
         while self._next is not None:
             item = self._next
-            together = last is not None and item.sample.files and _same_media(last, item)
+            together = (
+                last is not None and item.sample.files and last.sample.files == item.sample.files
+            )
             if len(mine) >= (2 * self._room if together else self._room):
                 return
             mine[item.position] = last = item
@@ -149,7 +151,3 @@ class Ledger:
             else:
                 says = f"the process that answered it died {_KILLS} times, the last time alone"
                 yield gave_up(item, Failure("crash", says), 0.0)
-
-
-def _same_media(one: Item, other: Item) -> bool:
-    return one.sample.files == other.sample.files

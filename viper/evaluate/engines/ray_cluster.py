@@ -173,11 +173,8 @@ def _check_address(address: str | None) -> None:
 
 
 def _short_folder() -> str | None:
-    return None if len(tempfile.gettempdir()) <= _SOCKET_FOLDER_CHARACTERS else _root_folder()
-
-
-def _root_folder() -> str | None:
-    return "/tmp" if Path("/tmp").is_dir() else None
+    is_long = len(tempfile.gettempdir()) > _SOCKET_FOLDER_CHARACTERS
+    return "/tmp" if is_long and Path("/tmp").is_dir() else None
 
 
 def _unreachable(address: str | None, error: Exception) -> UsageError | ModelError:

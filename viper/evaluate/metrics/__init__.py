@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from viper.errors import UnknownNameError
-from viper.evaluate.metrics.accuracy import AnsweredShare, answers, gqa
+from viper.evaluate.metrics.accuracy import answered, answers, gqa
 from viper.evaluate.metrics.editing import Editing
 from viper.evaluate.metrics.figures import Figures, Metric
 from viper.evaluate.metrics.grounding import Grounding
@@ -37,7 +37,7 @@ METRICS: Mapping[str, Callable[[], Metric]] = {
     "tagging": Tagging,
     "editing": Editing,
     "answers": answers,
-    "answered": AnsweredShare,
+    "answered": answered,
 }
 
 

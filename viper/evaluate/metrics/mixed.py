@@ -9,6 +9,7 @@ from viper.data.sample import Sample
 from viper.evaluate.metrics.accuracy import (
     Accuracy,
     answers,
+    came_out,
     right_choice,
     right_statement,
 )
@@ -24,11 +25,6 @@ from viper.evaluate.metrics.grounding import Grounding
 from viper.evaluate.metrics.tagging import Tagging
 from viper.evaluate.row import Prediction, Row, Score
 
-
-def _came_out(sample: Sample, prediction: Prediction) -> bool:
-    return True
-
-
 _OF_TASK: Mapping[str, Metric] = {
     "ground": Grounding(),
     "question": answers(),
@@ -37,7 +33,7 @@ _OF_TASK: Mapping[str, Metric] = {
     "tag": Tagging(),
 }
 
-_EDIT = Accuracy("edit", _came_out)
+_EDIT = Accuracy("edit", came_out)
 
 
 class Mixed:

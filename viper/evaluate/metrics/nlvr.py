@@ -4,30 +4,21 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
-from viper.data.sample import Sample
 from viper.evaluate.intervals import Estimate, proportion
-from viper.evaluate.metrics.accuracy import right_statement
+from viper.evaluate.metrics.accuracy import Accuracy, right_statement
 from viper.evaluate.metrics.figures import Figures, figures_of, scores, share_of
-from viper.evaluate.row import Prediction, Row, Score
+from viper.evaluate.row import Row
 
 _SINGLE = ("example",)
 """Groups of a handful of rows: no breakdown."""
 
 
-@dataclass(frozen=True)
-class Consistency:
+class Consistency(Accuracy):
     """``accuracy``: right rows / rows. ``consistency``: clusters with every row right / clusters.
 
     A row without a cluster is one of its own.
     """
-
-    name: str
-
-    def score(self, sample: Sample, prediction: Prediction | None) -> Score:
-        """1 if the truth value is the target's, else 0."""
-        return Score(float(prediction is not None and right_statement(sample, prediction)))
 
     def figures(self, rows: Iterable[Row]) -> Figures:
         """``accuracy`` and ``consistency``; groups by accuracy."""
@@ -52,7 +43,7 @@ def nlvr() -> Consistency:
 
     Source: ``metrics_images.py`` of NLVR (Suhr et al. 2017), which calls accuracy precision.
     """
-    return Consistency("nlvr")
+    return Consistency("nlvr", right_statement)
 
 
 def nlvr2() -> Consistency:
@@ -61,4 +52,4 @@ def nlvr2() -> Consistency:
     The sentence is the identifier without the number of its pair: ``dev-SET-PAIR-SENTENCE``.
     Source: ``nlvr2/eval/metrics.py`` (Suhr et al. 2019).
     """
-    return Consistency("nlvr2")
+    return Consistency("nlvr2", right_statement)

@@ -65,15 +65,13 @@ def _as_markdown(reports: Sequence[NamedReport]) -> str:
 
 def _as_csv(reports: Sequence[NamedReport]) -> str:
     """One line for each figure of each run, groups and failures included: tidy data."""
-    out = io.StringIO()
-    write = csv.writer(out, lineterminator="\n").writerow
-    write([*_ABOUT, "kind", "group", "figure", "value", "low", "high", "n"])
+    lines = [[*_ABOUT, "kind", "group", "figure", "value", "low", "high", "n"]]
     for one in reports:
         about = [for_csv(cell) for cell in _about(one)]
         for kind, group, name, estimate in _figures(one.report):
             numbers = [estimate[key] for key in ("value", "low", "high", "n")]
-            write([*about, kind, for_csv(group), for_csv(name), *numbers])
-    return out.getvalue()
+            lines.append([*about, kind, for_csv(group), for_csv(name), *numbers])
+    return _csv(lines)
 
 
 _FORMS: dict[Format, Callable[[Sequence[NamedReport]], str]] = {
@@ -91,17 +89,16 @@ def sections(report: Mapping[str, Any]) -> Iterator[tuple[str, list[list[str]]]]
         yield f"by {kind}", [[kind, report["headline"], "n"], *lines]
     errors = report["errors"]
     lines = [
-        [part, f"{one['count']:,}", with_interval({**one, "value": one["share"]})]
+        [part, f"{one['count']:,}", _share(one)]
         for part, one in [*errors["parts"].items(), (FAILED, errors["failed"])]
     ]
     yield "errors", [["part", "count", "share"], *lines]
     for title, found in (("failures", report["failures"]), ("marks", report["marks"])):
         if found:
             lines = [
-                [kind, f"{one['count']:,}", with_interval(
-                    {**one, "value": one["share"]}), ", ".join(one["examples"])]
+                [kind, f"{one['count']:,}", _share(one), ", ".join(one["examples"])]
                 for kind, one in found.items()
-            ]  # fmt: skip
+            ]
             yield title, [["kind", "count", "share", "for example"], *lines]
     seeds = report["seeds"]
     if len(seeds["values"]) > 1:
@@ -201,13 +198,17 @@ def _share(one: Mapping[str, Any] | None) -> str:
 
 
 def _errors_csv(runs: Sequence[NamedErrors]) -> str:
-    out = io.StringIO()
-    write = csv.writer(out, lineterminator="\n").writerow
-    write(["run", "part", "count", "share", "low", "high", "n"])
+    lines = [["run", "part", "count", "share", "low", "high", "n"]]
     for run in runs:
         for part, one in [*run.errors["parts"].items(), (FAILED, run.errors["failed"])]:
             numbers = [one[name] for name in ("count", "share", "low", "high")]
-            write([for_csv(run.name), part, *numbers, run.errors["n"]])
+            lines.append([for_csv(run.name), part, *numbers, run.errors["n"]])
+    return _csv(lines)
+
+
+def _csv(lines: Sequence[Sequence[Any]]) -> str:
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows(lines)
     return out.getvalue()
 
 

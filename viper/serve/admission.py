@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections import deque
 
 from viper.serve.refusals import QueueFullError
 
@@ -28,7 +27,7 @@ class Admission:
         self.workers, self.places = workers, workers + queue
         self.running = 0
         self._taken = 0
-        self._turns: deque[asyncio.Future[None]] = deque()
+        self._turns = asyncio.Semaphore(workers)
         self._mean_s = 1.0
 
     @property
@@ -57,12 +56,8 @@ class Admission:
         if ran_s is None:
             return
         self._mean_s += _MEAN_WEIGHT * (ran_s - self._mean_s)
-        while self._turns:
-            turn = self._turns.popleft()
-            if not turn.done():
-                turn.set_result(None)
-                return
         self.running -= 1
+        self._turns.release()
 
 
 class Place:
@@ -75,19 +70,8 @@ class Place:
 
     async def turn(self) -> None:
         """Returns when this place may run."""
-        admission = self._admission
-        if admission.running < admission.workers:
-            admission.running += 1
-        else:
-            coming: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            admission._turns.append(coming)
-            try:
-                await coming
-            except asyncio.CancelledError:
-                # Given and cancelled in one breath: leaving has to pass the turn on.
-                if not coming.cancelled():
-                    self._began = time.monotonic()
-                raise
+        await self._admission._turns.acquire()
+        self._admission.running += 1
         self._began = time.monotonic()
 
     def leave(self) -> None:

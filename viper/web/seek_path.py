@@ -119,20 +119,15 @@ def _step(one: Mapping[str, Any], number: int, back: tuple[str, ...]) -> StepVie
     choices = dict.fromkeys(map(str, _items(one, "allowed")), "allowed")
     choices |= {name: "excluded" for name in excluded if name not in choices}
     choices[action] = "taken"
+    texts = ("state", "query", "words", "verdict", "extracted", "reason", "failure")
     return StepView(
-        number,
-        _text(one, "state"),
-        _text(one, "query"),
-        action,
-        _text(one, "words"),
-        tuple(Choice(name, was) for name, was in choices.items()),
-        tuple(map(str, _items(one, "found"))),
-        _text(one, "verdict"),
-        _text(one, "extracted"),
-        _text(one, "reason"),
-        _text(one, "failure"),
-        one.get("planned") is not False,
-        back,
+        number=number,
+        action=action,
+        choices=tuple(Choice(name, was) for name, was in choices.items()),
+        found=tuple(map(str, _items(one, "found"))),
+        planned=one.get("planned") is not False,
+        back=back,
+        **{name: _text(one, name) for name in texts},
     )
 
 

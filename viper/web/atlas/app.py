@@ -99,20 +99,15 @@ def create_atlas(atlas: Atlas) -> Starlette:
     return behind_token(routes, atlas.token, _POLICY, ["feedback"])
 
 
-async def _grid(atlas: Atlas, request: Request) -> Response:
-    return HTMLResponse(
-        await anyio.to_thread.run_sync(_grid_page, atlas, dict(request.query_params))
-    )
-
-
-def _grid_page(atlas: Atlas, given: Mapping[str, str]) -> str:
+def _grid(atlas: Atlas, request: Request) -> Response:
+    given = dict(request.query_params)
     atlas.index.refresh()
     wanted = wanted_from(given)
     found = atlas.index.find(wanted)
     if wanted.page >= found.pages:
         wanted = replace(wanted, page=found.pages - 1)
         found = atlas.index.find(wanted)
-    return rendered(
+    page = rendered(
         "atlas.html",
         atlas=atlas,
         facets=atlas.index.facets,
@@ -124,11 +119,11 @@ def _grid_page(atlas: Atlas, given: Mapping[str, str]) -> str:
         address=partial(address, given),
         explores=any(shelf.store.manifest.strategy == EXPLORE for shelf in atlas.shelves),
     )
+    return HTMLResponse(page)
 
 
-async def _tools(atlas: Atlas, request: Request) -> Response:
-    stores = [shelf.store for shelf in atlas.shelves]
-    page = await anyio.to_thread.run_sync(tools_page, stores)
+def _tools(atlas: Atlas, request: Request) -> Response:
+    page = tools_page([shelf.store for shelf in atlas.shelves])
     return HTMLResponse(rendered("tools.html", atlas=atlas, page=page))
 
 
@@ -151,31 +146,28 @@ def _card(atlas: Atlas, key: tuple[str, int]) -> Card:
     return Card(rows, urlencode({"id": sample_id, "seed": seed}))
 
 
-async def _sample(atlas: Atlas, request: Request) -> Response:
-    return HTMLResponse(await anyio.to_thread.run_sync(_sample_page, atlas, request))
-
-
-def _sample_page(atlas: Atlas, request: Request) -> str:
+def _sample(atlas: Atlas, request: Request) -> Response:
     """Both runs' answers to a sample, with their programs line by line."""
-    rows = [_row(atlas, number, request) for number in range(len(atlas.shelves))]
+    rows = [_row(shelf, request) for shelf in atlas.shelves]
     programs = [row.program or "" for row in rows]
-    return rendered(
+    page = rendered(
         "compared.html",
         atlas=atlas,
         rows=rows,
         key=urlencode(_key(request)),
         changes=line_changes(programs[0], programs[-1]),
     )
+    return HTMLResponse(page)
 
 
-async def _trace(atlas: Atlas, request: Request) -> Response:
-    page = await anyio.to_thread.run_sync(_trace_page, atlas, request)
-    return HTMLResponse(page, headers=_IN_OUR_FRAMES)
+def _trace(atlas: Atlas, request: Request) -> Response:
+    return HTMLResponse(_trace_page(atlas, request), headers=_IN_OUR_FRAMES)
 
 
 async def _feedback(atlas: Atlas, request: Request) -> Response:
     said = await read_said(request)
-    shelf, row = _shelf(atlas, request), _row(atlas, _number(request), request)
+    shelf = _shelf(atlas, request)
+    row = _row(shelf, request)
     refused = await anyio.to_thread.run_sync(keep_said, shelf.store.folder, row, said)
     if refused:
         page = await anyio.to_thread.run_sync(_trace_page, atlas, request, (said, refused))
@@ -184,7 +176,8 @@ async def _feedback(atlas: Atlas, request: Request) -> Response:
 
 
 def _trace_page(atlas: Atlas, request: Request, refused: tuple[Said, str] | None = None) -> str:
-    shelf, row = _shelf(atlas, request), _row(atlas, _number(request), request)
+    shelf = _shelf(atlas, request)
+    row = _row(shelf, request)
     values = shelf.store.trace(row.sample_id, row.seed)
     if values is None:
         raise HTTPException(404, "nothing ran for this sample: there is no trace")
@@ -206,10 +199,10 @@ def _trace_page(atlas: Atlas, request: Request, refused: tuple[Said, str] | None
     return trace_page(trace, media, replay_all(trace, media, atlas.replayer), extras)
 
 
-async def _small(atlas: Atlas, request: Request) -> Response:
+def _small(atlas: Atlas, request: Request) -> Response:
     sample_id, seed = _key(request).values()
     shelf = _shelf(atlas, request)
-    made = await anyio.to_thread.run_sync(shelf.gallery.small, str(sample_id), int(seed))
+    made = shelf.gallery.small(str(sample_id), int(seed))
     if made is None:
         raise HTTPException(404 if shelf.gallery.ready else 503, "no picture")
     return Response(
@@ -225,22 +218,16 @@ def _key(request: Request) -> dict[str, str | int]:
     return {"id": sample_id, "seed": seed or 0}
 
 
-def _number(request: Request) -> int:
-    return whole(request.query_params.get("run", "0")) or 0
-
-
 def _shelf(atlas: Atlas, request: Request) -> Shelf:
-    number = _number(request)
+    number = whole(request.query_params.get("run", "0")) or 0
     if not 0 <= number < len(atlas.shelves):
         raise HTTPException(404, "no such run")
     return atlas.shelves[number]
 
 
-def _row(atlas: Atlas, number: int, request: Request) -> Row:
+def _row(shelf: Shelf, request: Request) -> Row:
     sample_id, seed = _key(request).values()
-    if not 0 <= number < len(atlas.shelves):
-        raise HTTPException(404, "no such run")
-    row = atlas.shelves[number].store.row(str(sample_id), int(seed))
+    row = shelf.store.row(str(sample_id), int(seed))
     if row is None:
         raise HTTPException(404, "no such sample in this run")
     return row

@@ -183,14 +183,8 @@ class Handlers:
 
     def _cleared(self) -> dict[Any, Any]:
         shown = self.shown
-        return {
-            shown.answer: "",
-            shown.trials: "",
-            shown.trace: "",
-            shown.right: "",
-            shown.comment: "",
-            shown.noted: "",
-        }
+        parts = (shown.answer, shown.trials, shown.trace, shown.right, shown.comment, shown.noted)
+        return dict.fromkeys(parts, "")
 
 
 def split_options(text: str) -> tuple[str, ...]:

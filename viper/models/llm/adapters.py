@@ -36,24 +36,7 @@ def with_adapter(model: Any, folder: str | Path, base: str | Path) -> Any:
     Raises:
         ModelError: no adapter there, one of another kind, or one for another base.
     """
-    folder = Path(folder)
-    _check_folder(folder)
-    _check_base(folder, Path(base))
-    import torch
-    from peft import PeftModel
-    from safetensors import SafetensorError
-
-    try:
-        with load_errors("an adapter", folder), warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)  # about names inside the two libraries
-            laid = PeftModel.from_pretrained(
-                model, str(folder), local_files_only=True, use_safetensors=True
-            )
-            with torch.no_grad():
-                merged = laid.merge_and_unload(safe_merge=True)
-    except SafetensorError as error:
-        raise ModelError(f"{folder}: {ADAPTER_WEIGHTS} cannot be read ({error})") from None
-    return merged.eval()
+    return _laid_over(model, Path(folder), Path(base), merged=True)
 
 
 def adapter_to_go_on(model: Any, folder: str | Path, base: str | Path) -> Any:
@@ -61,18 +44,27 @@ def adapter_to_go_on(model: Any, folder: str | Path, base: str | Path) -> Any:
 
     Arguments and errors as :func:`with_adapter`.
     """
-    folder = Path(folder)
+    return _laid_over(model, Path(folder), Path(base), merged=False)
+
+
+def _laid_over(model: Any, folder: Path, base: Path, *, merged: bool) -> Any:
     _check_folder(folder)
-    _check_base(folder, Path(base))
+    _check_base(folder, base)
+    import torch
     from peft import PeftModel
     from safetensors import SafetensorError
 
     try:
-        with load_errors("an adapter", folder), warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)
-            return PeftModel.from_pretrained(
-                model, str(folder), is_trainable=True, local_files_only=True, use_safetensors=True
+        with load_errors("an adapter", folder), warnings.catch_warnings(), torch.no_grad():
+            warnings.simplefilter("ignore", FutureWarning)  # about names inside the two libraries
+            laid: Any = PeftModel.from_pretrained(
+                model,
+                str(folder),
+                is_trainable=not merged,
+                local_files_only=True,
+                use_safetensors=True,
             )
+            return laid.merge_and_unload(safe_merge=True).eval() if merged else laid
     except SafetensorError as error:
         raise ModelError(f"{folder}: {ADAPTER_WEIGHTS} cannot be read ({error})") from None
 

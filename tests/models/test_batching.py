@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from viper.errors import ModelError
-from viper.models.batching import Gatherer, equal_groups
+from viper.models.batching import Gatherer
 
 
 class Held:
@@ -206,11 +206,3 @@ def test_a_failing_batch_is_served_again_in_halves() -> None:
     assert [each.result() for each in asked[:7]] == list(range(7))
     assert isinstance(asked[7].exception(), ModelError)
     assert sorted(map(len, served)) == [1, 1, 2, 2, 4, 4, 8]
-
-
-def test_equal_keys_share_groups_of_limited_size() -> None:
-    assert equal_groups(["a", "b", "a", "a", "b"], 2) == [[0, 2], [3], [1, 4]]
-
-
-def test_nothing_has_no_groups() -> None:
-    assert equal_groups([], 4) == []

@@ -11,11 +11,12 @@ import hashlib
 import importlib.util
 import inspect
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self, TypedDict, TypeVar
+from pkgutil import resolve_name
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
@@ -30,17 +31,6 @@ lazily and change global defaults meanwhile, and neither is safe from two thread
 
 DTYPES = ("auto", "float32", "float16", "bfloat16")
 QUANTIZATIONS = ("8bit", "4bit")
-
-
-class Loading(TypedDict, total=False):
-    """The keywords of :class:`LoadOptions`, for signatures."""
-
-    device: str
-    dtype: str
-    device_map: str | None
-    quantize: str | None
-    local_only: bool
-    revision: str | None
 
 
 @dataclass(frozen=True)
@@ -231,6 +221,26 @@ def in_batches(
     return found
 
 
+def in_equal_groups(
+    items: Sequence[Item],
+    key: Callable[[Item], Hashable],
+    size: int,
+    forward: Callable[[Sequence[Item]], Sequence[Any]],
+) -> list[Any]:
+    """As :func:`in_batches`, but only items with equal keys share a batch.
+
+    Padding would let an item's neighbours change what a model says about it.
+    """
+    groups: dict[Hashable, list[int]] = {}
+    for index, item in enumerate(items):
+        groups.setdefault(key(item), []).append(index)
+    found: dict[int, Any] = {}
+    for group in groups.values():
+        results = in_batches([items[index] for index in group], size, forward)
+        found.update(zip(group, results, strict=True))
+    return [found[index] for index in range(len(items))]
+
+
 def _quantization(bits: str) -> Any:
     _need("bitsandbytes", f'quantize = "{bits}"')
     from transformers import BitsAndBytesConfig
@@ -281,14 +291,14 @@ class Checkpoint(LocalModel):
         batch_size: inputs in one forward pass at most.
 
     Attributes:
-        network: the class of transformers that loads the network.
-        readers: the classes that load what reads its inputs.
+        network: ``module:class`` that loads the network.
+        readers: those that load what reads its inputs.
     """
 
     network: ClassVar[str]
-    readers: ClassVar[tuple[str, ...]] = ("AutoImageProcessor",)
+    readers: ClassVar[tuple[str, ...]] = ("transformers:AutoImageProcessor",)
 
-    def __init__(self, model: Any, processor: Any, name: str, *, batch_size: int) -> None:
+    def __init__(self, model: Any, processor: Any, name: str, *, batch_size: int = 8) -> None:
         self.model_id = name
         self._model = model.eval()
         self._processor = processor
@@ -307,13 +317,11 @@ class Checkpoint(LocalModel):
             ProfileError: a wrong value.
             TypeError: an option that the class does not take; nothing was loaded.
         """
-        import transformers
-
         loading, own = split_options(options)
         inspect.signature(cls).bind_partial(**own)
-        parts: list[Any] = [load_pretrained(getattr(transformers, cls.network), source, loading)]
+        parts: list[Any] = [load_pretrained(resolve_name(cls.network), source, loading)]
         for reader in cls.readers:
-            parts.append(load_processor(getattr(transformers, reader), source, loading))
+            parts.append(load_processor(resolve_name(reader), source, loading))
         parts.append(model_id(source))
         return cls(*parts, **own)
 
@@ -329,7 +337,7 @@ class PictureTextCheckpoint(Checkpoint):
         batch_size: inputs in one forward pass at most.
     """
 
-    readers = ("AutoImageProcessor", "AutoTokenizer")
+    readers = ("transformers:AutoImageProcessor", "transformers:AutoTokenizer")
 
     def __init__(
         self, model: Any, image_processor: Any, tokenizer: Any, name: str, *, batch_size: int

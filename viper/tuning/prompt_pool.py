@@ -163,13 +163,7 @@ class PromptPool:
         return self._known(tool, concept, model_id)[0]
 
     def ensemble(
-        self,
-        tool: str,
-        concept: str | None,
-        feature: Floats,
-        nearest: int | None = None,
-        *,
-        model_id: str,
+        self, tool: str, concept: str | None, feature: Floats, *, model_id: str
     ) -> Floats | None:
         """As :class:`~viper.models.vision.soft_prompts.SoftPromptSource` says.
 
@@ -178,8 +172,7 @@ class PromptPool:
             ValueError: the feature has another shape than the stored ones.
         """
         prompts, units = self._known(tool, concept, model_id)
-        count = NEAREST.get(tool) if nearest is None else nearest
-        return mixed(prompts, feature, count, units, LEAST_ALIKE.get(tool, 0.0))
+        return mixed(prompts, feature, NEAREST.get(tool), units, LEAST_ALIKE.get(tool, 0.0))
 
     def version(self, tool: str, concept: str | None) -> int:
         """As :class:`~viper.models.vision.soft_prompts.SoftPromptSource` says; 0: never learned."""

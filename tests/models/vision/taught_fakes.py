@@ -93,15 +93,9 @@ class Taught:
         return self.prompts.get((tool, concept or ""), [])
 
     def ensemble(
-        self,
-        tool: str,
-        concept: str | None,
-        feature: Floats,
-        nearest: int | None = None,
-        *,
-        model_id: str,
+        self, tool: str, concept: str | None, feature: Floats, *, model_id: str
     ) -> Floats | None:
-        return mixed(self.candidates(tool, concept, model_id), feature, nearest)
+        return mixed(self.candidates(tool, concept, model_id), feature)
 
     def version(self, tool: str, concept: str | None) -> int:
         return 1

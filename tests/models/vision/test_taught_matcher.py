@@ -10,7 +10,7 @@ import torch
 
 from tests.models.vision.tiny_open_clip import RESNETS, TRANSFORMERS, WIDTH, digest, tiny_matcher
 from viper.errors import UsageError
-from viper.models.vision.soft_prompts import Learned, TeachableMatcher
+from viper.models.vision.soft_prompts import Learned
 from viper.models.vision.taught_matcher import TOKENS, places_in, text_row, together
 
 KINDS = RESNETS + TRANSFORMERS
@@ -50,7 +50,6 @@ def seen(matcher, vectors, count=3):
 def test_a_prompt_is_as_wide_as_the_widest_place(kind, shape) -> None:
     matcher = made(kind)
     places = matcher.places
-    assert isinstance(matcher, TeachableMatcher)
     assert places.shape == shape and places.tokens == (kind in TRANSFORMERS)
     used = places.used()
     assert used.shape == shape and used[-1].sum() == WIDTH

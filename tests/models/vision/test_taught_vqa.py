@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.models.vision.tiny_blip import tiny_blip
-from viper.models.vision.soft_prompts import Learned, NoSoftPrompts, TeachableAnswerer
+from viper.models.vision.soft_prompts import Learned, NoSoftPrompts
 from viper.models.vision.taught_vqa import VECTORS, prompt_of, vectors_of
 from viper.models.vision.vqa_blip import BlipAnswerer
 
@@ -35,10 +35,6 @@ def strange(seed=0):
     """Vectors that surely say something else."""
     drawn = np.random.default_rng(seed).normal(size=(VECTORS, WIDTH)) * 20
     return drawn.astype(np.float32)
-
-
-def test_it_can_be_taught(answerer):
-    assert isinstance(answerer, TeachableAnswerer)
 
 
 def test_being_looked_at_as_taught_changes_no_bit(folder):

@@ -10,8 +10,9 @@ import pytest
 
 from tests.models.vision.swapping import answer_with
 from viper.errors import ModelError
+from viper.models.vision.chat_vlm import reply_probabilities
 from viper.models.vision.roles import VisualAnswerer
-from viper.models.vision.vqa_blip2 import ANSWER_TOKENS, Blip2Answerer, _probabilities
+from viper.models.vision.vqa_blip2 import ANSWER_TOKENS, Blip2Answerer
 from viper.testing.conformance import check_vqa
 
 SPECIAL = ["<pad>", "<s>", "</s>", "<unk>", "<image>", "\n"]
@@ -179,9 +180,9 @@ def test_the_probability_is_that_of_the_answer_and_its_end() -> None:
         [[[0.5, 0.25, 0.25], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]], [[0.25, 0.25, 0.5]] * 3]
     )
     ids = torch.tensor([[0, 1, 1], [2, 2, 0]])
-    logits = list(chances.log().unbind(dim=1))
-    assert _probabilities(ids, logits, [1]) == pytest.approx([0.5 * 0.8, 0.5 * 0.5 * 0.25])
-    assert _probabilities(ids, logits, [2]) == pytest.approx([0.5 * 0.8 * 0.2, 0.5])
+    likely = chances.log()
+    assert reply_probabilities(ids, likely, [1]) == pytest.approx([0.5 * 0.8, 0.5 * 0.5 * 0.25])
+    assert reply_probabilities(ids, likely, [2]) == pytest.approx([0.5 * 0.8 * 0.2, 0.5])
 
 
 def test_a_newline_ends_an_answer(answerer: Blip2Answerer) -> None:

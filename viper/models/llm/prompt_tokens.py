@@ -131,7 +131,7 @@ def tail_scores(echoes: Sequence[Echo], head: int) -> list[float]:
         UsageError: a text of one token, before which nothing stands.
     """
     first = echoes[0].tokens
-    shared = min(head, *(_common(first, echo.tokens) for echo in echoes))
+    shared = min(head, *(common(first, echo.tokens) for echo in echoes))
     shared = max(1, min(shared, *(len(echo.tokens) - 1 for echo in echoes)))
     tails = [echo.log_likelihoods[shared:] for echo in echoes]
     if not all(tails):
@@ -139,7 +139,7 @@ def tail_scores(echoes: Sequence[Echo], head: int) -> list[float]:
     return [sum(tail) / len(tail) for tail in tails]
 
 
-def _common(one: Sequence[str], other: Sequence[str]) -> int:
+def common(one: Sequence[Any], other: Sequence[Any]) -> int:
     """The length of the common beginning."""
     pairs = zip(one, other, strict=False)
     return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))

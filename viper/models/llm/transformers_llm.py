@@ -13,15 +13,15 @@ import hashlib
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any
 
 from viper.models.llm.adapters import weights_hash, with_adapter
 from viper.models.llm.engine.decoding import Decoder, Row
-from viper.models.llm.engine.reading import PromptReader, common
-from viper.models.llm.prompt_tokens import PromptTokens, Template
+from viper.models.llm.engine.reading import PromptReader
+from viper.models.llm.prompt_tokens import PromptTokens, Template, common
 from viper.models.llm.protocol import Completion, Sampling
 from viper.models.llm.scripted import cut_at_stop
-from viper.models.loading import Loading, LoadOptions, LocalModel, load_pretrained, load_processor
+from viper.models.loading import LoadOptions, LocalModel, load_pretrained, load_processor
 
 if TYPE_CHECKING:
     import torch
@@ -50,7 +50,7 @@ class TransformersLLM(LocalModel):
         template: Template = "auto",
         kept_prompts: int = 4,
         adapter: str | Path | None = None,
-        **loading: Unpack[Loading],
+        **loading: Any,
     ) -> None:
         import torch
         from transformers import AutoModelForCausalLM, AutoTokenizer

@@ -48,13 +48,19 @@ def suppressed(boxes: NDArray[np.float32], scores: NDArray[np.float32]) -> list[
     able = np.flatnonzero((scores >= MIN_SCORE) & (sides.min(axis=1) > 0))
     order = able[np.argsort(-scores[able], kind="stable")]
     kept: list[Detection] = []
-    areas = sides.prod(axis=1)
     while len(order):
         best, order = order[0], order[1:]
         kept.append(Detection(tuple(boxes[best].tolist()), float(scores[best])))
-        low = np.maximum(boxes[best, :2], boxes[order, :2])
-        high = np.minimum(boxes[best, 2:], boxes[order, 2:])
-        shared = np.clip(high - low, 0, None).prod(axis=1)
-        overlap = shared / (areas[best] + areas[order] - shared)
-        order = order[overlap <= NMS_IOU]
+        order = order[overlaps(boxes[best][None], boxes[order])[0] <= NMS_IOU]
     return kept
+
+
+def overlaps(boxes: NDArray[np.float32], others: NDArray[np.float32]) -> NDArray[np.float32]:
+    """float32 [N, M]: IoU of each box with each other one, corners in pixels."""
+    low = np.maximum(boxes[:, None, :2], others[None, :, :2])
+    high = np.minimum(boxes[:, None, 2:], others[None, :, 2:])
+    shared = np.clip(high - low, 0, None).prod(-1)
+    areas = [(one[:, 2:] - one[:, :2]).prod(-1) for one in (boxes, others)]
+    union = areas[0][:, None] + areas[1][None] - shared
+    found: NDArray[np.float32] = (shared / np.maximum(union, 1e-9)).astype(np.float32)
+    return found

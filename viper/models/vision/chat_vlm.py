@@ -10,11 +10,10 @@ import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self, Unpack
+from typing import Any, Self
 
 from viper.errors import ModelError
 from viper.models.loading import (
-    Loading,
     LoadOptions,
     LocalModel,
     in_batches,
@@ -62,9 +61,7 @@ class ChatVLM(LocalModel):
         )
 
     @classmethod
-    def from_pretrained(
-        cls, source: str | Path, *, batch_size: int = 8, **loading: Unpack[Loading]
-    ) -> ChatVLM:
+    def from_pretrained(cls, source: str | Path, *, batch_size: int = 8, **loading: Any) -> ChatVLM:
         """Loads a folder or a published checkpoint.
 
         Args:
@@ -101,7 +98,7 @@ class ChatVLM(LocalModel):
         def forward(batch: Sequence[ChatRequest]) -> list[tuple[str, float]]:
             tokens, log_probabilities = self._generate(batch, max_new_tokens)
             texts = self._tokenizer.batch_decode(tokens, skip_special_tokens=True)
-            chances = self._reply_probabilities(tokens, log_probabilities)
+            chances = reply_probabilities(tokens, log_probabilities, self._end_ids())
             return [(text.strip(), chance) for text, chance in zip(texts, chances, strict=True)]
 
         return in_batches(requests, self._rows_at_once, forward)
@@ -175,14 +172,6 @@ class ChatVLM(LocalModel):
         message = {"role": "user", "content": [*content, {"type": "text", "text": instruction}]}
         return str(self._processor.apply_chat_template([message], add_generation_prompt=True))
 
-    def _reply_probabilities(self, tokens: Any, log_probabilities: Any) -> list[float]:
-        import torch
-
-        ends = torch.isin(tokens, torch.tensor(self._end_ids(), device=tokens.device))
-        after_end = ends.cumsum(dim=1) - ends.long() > 0
-        chosen = log_probabilities.gather(2, tokens[:, :, None])[:, :, 0]
-        return [float(p) for p in chosen.masked_fill(after_end, 0.0).sum(dim=1).exp()]
-
     def _end_ids(self) -> list[int]:
         ends = self._model.generation_config.eos_token_id
         return [] if ends is None else [ends] if isinstance(ends, int) else list(ends)
@@ -204,6 +193,23 @@ class ChatVLM(LocalModel):
     def _first_tokens(self, words: Sequence[str]) -> set[int]:
         tokens = [self._tokenizer(word, add_special_tokens=False)["input_ids"] for word in words]
         return {ids[0] for ids in tokens if ids} - {self._tokenizer.unk_token_id}
+
+
+def reply_probabilities(tokens: Any, log_probabilities: Any, end_ids: Sequence[int]) -> list[float]:
+    """Return the probability of each row of tokens, up to and with the first that ends it.
+
+    Args:
+        tokens: int64 [B, T].
+        log_probabilities: float [B, T, vocabulary] at each.
+        end_ids: tokens that end a text.
+    """
+    import torch
+
+    tokens = tokens.to(log_probabilities.device)
+    ends = torch.isin(tokens, torch.tensor(end_ids, device=tokens.device))
+    after_end = ends.cumsum(dim=1) - ends.long() > 0
+    chosen = log_probabilities.gather(2, tokens[:, :, None])[:, :, 0]
+    return [float(p) for p in chosen.masked_fill(after_end, 0.0).sum(dim=1).exp()]
 
 
 def _check_processor(processor: Any, source: str | Path) -> None:

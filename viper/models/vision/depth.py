@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from viper.models.batching import equal_groups
-from viper.models.loading import Checkpoint, processed
+from viper.models.loading import Checkpoint, in_equal_groups, processed
 from viper.models.vision.roles import Floats, Pixels
 
 
@@ -38,10 +37,7 @@ class DepthMaps(Checkpoint):
 
     def depth(self, images: Sequence[Pixels]) -> list[Floats]:
         """A map ``float32 [H, W]`` an image at the image's own size; larger is farther."""
-        maps: dict[int, Floats] = {}
-        for group in equal_groups([image.shape for image in images], self._batch_size):
-            maps.update(zip(group, self._forward([images[i] for i in group]), strict=True))
-        return [maps[i] for i in range(len(images))]
+        return in_equal_groups(images, lambda one: one.shape, self._batch_size, self._forward)
 
     def _forward(self, images: Sequence[Pixels]) -> list[Floats]:
         import torch
@@ -85,7 +81,7 @@ class DepthAnythingEstimator(DepthMaps):
     The checkpoint's configuration states whether it is metric or relative.
     """
 
-    network = "DepthAnythingForDepthEstimation"
+    network = "transformers:DepthAnythingForDepthEstimation"
 
     def __init__(self, model: Any, processor: Any, name: str, *, batch_size: int = 8) -> None:
         relative = model.config.depth_estimation_type == "relative"
@@ -105,7 +101,7 @@ class DptEstimator(DepthMaps):
         metric: whether the model predicts depth, larger being farther.
     """
 
-    network = "DPTForDepthEstimation"
+    network = "transformers:DPTForDepthEstimation"
 
     def __init__(self, *parts: Any, metric: bool = False, batch_size: int = 8) -> None:
         super().__init__(*parts, relative=not metric, batch_size=batch_size)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from viper.models.batching import equal_groups
-from viper.models.loading import Checkpoint
+from viper.models.loading import Checkpoint, in_equal_groups
 from viper.models.vision.boxes import pixel_boxes, suppressed
 from viper.models.vision.roles import Detection, Pixels
 
@@ -56,18 +56,15 @@ class GroundingDinoDetector(Checkpoint):
         batch_size: pictures or phrases in one forward pass at most.
     """
 
-    network = "GroundingDinoForObjectDetection"
-    readers = ("AutoProcessor",)
+    network = "transformers:GroundingDinoForObjectDetection"
+    readers = ("transformers:AutoProcessor",)
 
     def __init__(self, *parts: Any, batch_size: int = 4) -> None:
         super().__init__(*parts, batch_size=batch_size)
 
     def encode(self, images: Sequence[Pixels]) -> list[GroundingDinoEncoding]:
         """One encoding an image; pictures of one size share a run of the backbone."""
-        found: dict[int, GroundingDinoEncoding] = {}
-        for group in equal_groups([image.shape for image in images], self._batch_size):
-            found.update(zip(group, self._encode([images[i] for i in group]), strict=True))
-        return [found[i] for i in range(len(images))]
+        return in_equal_groups(images, lambda one: one.shape, self._batch_size, self._encode)
 
     def _encode(self, images: Sequence[Pixels]) -> list[GroundingDinoEncoding]:
         import torch
@@ -101,15 +98,14 @@ class GroundingDinoDetector(Checkpoint):
             self._model.config.max_text_len,
             self._model.config.text_config.max_position_embeddings,
         )
-        texts = [
-            self._processor.tokenizer(as_prompt(phrase), truncation=True, max_length=limit)
-            for phrase in phrases
-        ]
-        found: dict[int, list[Detection]] = {}
-        for group in equal_groups([len(text["input_ids"]) for text in texts], self._batch_size):
-            output = self._forward(encoding, [texts[i]["input_ids"] for i in group])
-            found.update(zip(group, detections(output, encoding.size, encoding.frame), strict=True))
-        return [found[i] for i in range(len(phrases))]
+        read = partial(self._processor.tokenizer, truncation=True, max_length=limit)
+        tokens = [read(as_prompt(phrase))["input_ids"] for phrase in phrases]
+
+        def forward(batch: Sequence[Sequence[int]]) -> list[list[Detection]]:
+            output = self._forward(encoding, batch)
+            return detections(output, encoding.size, encoding.frame)
+
+        return in_equal_groups(tokens, len, self._batch_size, forward)
 
     def _forward(self, encoding: GroundingDinoEncoding, tokens: Sequence[Sequence[int]]) -> Any:
         """The model's output for texts of one length; the backbone does not run again."""

@@ -7,20 +7,12 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from viper.models.loading import (
-    Loading,
-    LoadOptions,
-    LocalModel,
-    load_pretrained,
-    load_processor,
-    model_id,
-    processed,
-)
+from viper.models.loading import Checkpoint, processed
 from viper.models.vision.boxes import pixel_boxes, suppressed
 from viper.models.vision.roles import Detection, Floats, Pixels
 from viper.models.vision.second_look import KEPT_SIDES, cut_out, described, likely_objects, shrunk
@@ -68,7 +60,7 @@ class Owlv2Encoding:
     kept: Pixels
 
 
-class Owlv2Detector(LocalModel):
+class Owlv2Detector(Checkpoint):
     """The :class:`~viper.models.vision.roles.Detector` role, played by ``Owlv2ForObjectDetection``.
 
     Not for several threads at once; the hub holds a lock for each model.
@@ -77,32 +69,30 @@ class Owlv2Detector(LocalModel):
         model: the network.
         processor: its image processor and tokenizer (``Owlv2Processor``).
         name: what goes into traces and cache keys.
-        threshold: the score that its maker found to be a good cut.
+
+    Attributes:
+        default_threshold: the score that its maker found to be a good cut.
     """
 
-    def __init__(
-        self, model: Any, processor: Any, name: str, threshold: float = DEFAULT_THRESHOLD
-    ) -> None:
-        self.model_id = name
-        self.default_threshold = threshold
-        self._model = model.eval()
-        self._processor = processor
+    network = "transformers:Owlv2ForObjectDetection"
+    readers = ("transformers:Owlv2Processor",)
+
+    def __init__(self, model: Any, processor: Any, name: str) -> None:
+        super().__init__(model, processor, name)
+        self.default_threshold = DEFAULT_THRESHOLD
         self._phrases = RecentTexts[Any]()
         self._looks: deque[tuple[Owlv2Encoding, Proposals]] = deque(maxlen=_LOOKS)
 
     @classmethod
-    def from_pretrained(cls, source: str | Path, **loading: Unpack[Loading]) -> Owlv2Detector:
-        """Loads a local folder, or a checkpoint of the model hub by its name.
+    def from_pretrained(cls, source: str | Path, **options: Any) -> Self:
+        """As every checkpoint; the threshold is what ``viper.json`` in the folder states, if any.
 
         Raises:
             ModelError: there is no such checkpoint, or it is not an OWLv2.
         """
-        from transformers import Owlv2ForObjectDetection, Owlv2Processor
-
-        options = LoadOptions(**loading)
-        model = load_pretrained(Owlv2ForObjectDetection, source, options)
-        processor = load_processor(Owlv2Processor, source, options)
-        return cls(model, processor, model_id(source), _calibrated_threshold(Path(source)))
+        found = super().from_pretrained(source, **options)
+        found.default_threshold = _calibrated_threshold(Path(source))
+        return found
 
     def encode(self, images: Sequence[Pixels]) -> list[Owlv2Encoding]:
         """One encoding an image; the image tower runs once for all of them."""

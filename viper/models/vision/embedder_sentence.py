@@ -17,8 +17,8 @@ class SentenceEmbedder(Checkpoint):
     Source: Reimers and Gurevych 2019, mean pooling.
     """
 
-    network = "AutoModel"
-    readers = ("AutoTokenizer",)
+    network = "transformers:AutoModel"
+    readers = ("transformers:AutoTokenizer",)
 
     def __init__(self, *parts: Any, batch_size: int = 64) -> None:
         super().__init__(*parts, batch_size=batch_size)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 
 from viper.errors import ModelError, ProfileError
-from viper.models.loading import Loading, LoadOptions, LocalModel, load_errors, model_id
+from viper.models.loading import LoadOptions, LocalModel, load_errors, model_id
 from viper.models.vision.inpaint_window import PADDING, resized, resized_mask, window_around
 from viper.models.vision.roles import Mask, Pixels
 from viper.models.vision.soft_prompts import Learned
@@ -28,7 +28,7 @@ STEPS, GUIDANCE = 50, 7.5
 class DiffusersInpainter(LocalModel):
     """An :class:`~viper.models.vision.roles.Inpainter` on ``StableDiffusionInpaintPipeline``.
 
-    It can be taught words (:class:`~viper.models.vision.soft_prompts.TeachableInpainter`).
+    It can be taught words (:mod:`~viper.models.vision.taught_inpainter`).
 
     The model sees one square around all that is masked (:mod:`viper.models.vision.inpaint_window`)
     at its own resolution. Noise is drawn on the processor, whatever the model runs on. Not
@@ -73,7 +73,7 @@ class DiffusersInpainter(LocalModel):
         guidance: float = GUIDANCE,
         padding: float = PADDING,
         safety_checker: bool = True,
-        **loading: Unpack[Loading],
+        **loading: Any,
     ) -> DiffusersInpainter:
         """Loads a folder or a published checkpoint; weights in safetensors files only.
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from viper.errors import ProfileError
-from viper.models.loading import Loading, LoadOptions, LocalModel, in_batches, load_errors, model_id
+from viper.models.loading import LoadOptions, LocalModel, in_batches, load_errors, model_id
 from viper.models.vision.roles import Floats, Pixels
 from viper.models.vision.soft_prompts import Learned
 from viper.models.vision.taught_matcher import (
@@ -55,7 +55,7 @@ class OpenClipMatcher(LocalModel):
         *,
         pretrained: str | None = None,
         batch_size: int = 64,
-        **loading: Unpack[Loading],
+        **loading: Any,
     ) -> OpenClipMatcher:
         """Loads a folder (``open_clip_config.json`` and its weights) or a published model.
 

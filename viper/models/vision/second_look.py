@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from viper.models.vision.boxes import NMS_IOU
+from viper.models.vision.boxes import NMS_IOU, overlaps
 from viper.models.vision.roles import Floats, Pixels
 
 LEAST_OBJECTNESS = -3.0
@@ -125,15 +125,4 @@ def _deviating(patches: Any) -> Floats:
     even = functional.layer_norm(patches.float(), (width,)).reshape(count, side, -1, width)
     inner = even[:, edge : side - edge, edge : side - edge].flatten(1, 2)
     found: Floats = inner.std(1, correction=0).cpu().numpy()
-    return found
-
-
-def overlaps(boxes: Floats, others: Floats) -> Floats:
-    """float32 [N, M]: IoU of each box with each other one, corners in pixels."""
-    low = np.maximum(boxes[:, None, :2], others[None, :, :2])
-    high = np.minimum(boxes[:, None, 2:], others[None, :, 2:])
-    shared = np.clip(high - low, 0, None).prod(-1)
-    areas = [(one[:, 2:] - one[:, :2]).prod(-1) for one in (boxes, others)]
-    union = areas[0][:, None] + areas[1][None] - shared
-    found: Floats = (shared / np.maximum(union, 1e-9)).astype(np.float32)
     return found

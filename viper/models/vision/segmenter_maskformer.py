@@ -7,21 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from viper.errors import ModelError, ProfileError, UsageError
-from viper.models.loading import (
-    Loading,
-    LoadOptions,
-    LocalModel,
-    load_errors,
-    load_pretrained,
-    load_processor,
-    model_id,
-    processed,
-)
+from viper.models.loading import Checkpoint, load_errors, processed
 from viper.models.vision.roles import Floats, Mask, Pixels, Segment
 from viper.models.vision.second_look import KEPT_SIDES, cut_out, shrunk
 from viper.models.vision.soft_prompts import Learned
@@ -68,7 +59,7 @@ class SegmenterEncoding:
     shrunk: Pixels
 
 
-class MaskFormerSegmenter(LocalModel):
+class MaskFormerSegmenter(Checkpoint):
     """The ``Segmenter`` role on a universal segmenter of transformers.
 
     Not for several threads at once; the hub holds a lock for each model.
@@ -85,6 +76,8 @@ class MaskFormerSegmenter(LocalModel):
         ModelError: the network is of another family.
         ProfileError: a threshold or an overlap outside [0, 1].
     """
+
+    network = "transformers:AutoModelForUniversalSegmentation"
 
     def __init__(
         self,
@@ -107,40 +100,22 @@ class MaskFormerSegmenter(LocalModel):
         ):
             if not 0 <= value <= 1:
                 raise ProfileError(f"{name}: {what} {value} is outside [0, 1]; {usual} is usual")
-        self.model_id = name
-        self._model = model.eval()
+        super().__init__(model, processor, name)
         self._halves = FAMILIES[family]
-        self._processor = processor
         self._cuts = {"threshold": threshold, "overlap_mask_area_threshold": overlap}
         self._background = frozenset(map(_plain, background))
 
     @classmethod
-    def from_pretrained(
-        cls,
-        source: str | Path,
-        *,
-        threshold: float = THRESHOLD,
-        overlap: float = OVERLAP,
-        background: Sequence[str] | None = None,
-        **loading: Unpack[Loading],
-    ) -> MaskFormerSegmenter:
-        """Loads a local folder, or a checkpoint of the model hub by its name.
-
-        ``background`` of None is what ``viper.json`` in the folder states, else nothing.
+    def from_pretrained(cls, source: str | Path, **options: Any) -> Self:
+        """As every checkpoint; ``background`` of None is what ``viper.json`` states, else nothing.
 
         Raises:
             ModelError: nothing loadable there, or not a segmenter that is known here.
             ProfileError: a threshold or an overlap outside [0, 1].
         """
-        from transformers import AutoImageProcessor, AutoModelForUniversalSegmentation
-
-        options = LoadOptions(**loading)
-        model = load_pretrained(AutoModelForUniversalSegmentation, source, options)
-        processor = load_processor(AutoImageProcessor, source, options)
-        if background is None:
-            background = _stated_background(Path(source))
-        cuts = {"threshold": threshold, "overlap": overlap}
-        return cls(model, processor, model_id(source), background=background, **cuts)
+        if options.get("background") is None:
+            options["background"] = _stated_background(Path(source))
+        return super().from_pretrained(source, **options)
 
     @property
     def labels(self) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from viper.models.vision.roles import Detection, Floats, Mask, Pixels, Segment
+from viper.models.vision.roles import Detection, Floats, Segment
 
 NEAREST: Mapping[str, int] = MappingProxyType({"vqa": 20, "seg": 10})
 """How many prompts are mixed at most, by tool; of other tools all are (supplement, sec. 8)."""
@@ -74,20 +74,13 @@ class SoftPromptSource(Protocol):
         ...
 
     def ensemble(
-        self,
-        tool: str,
-        concept: str | None,
-        feature: Floats,
-        nearest: int | None = None,
-        *,
-        model_id: str,
+        self, tool: str, concept: str | None, feature: Floats, *, model_id: str
     ) -> Floats | None:
-        """One prompt ``[N, W]`` for an input; see :func:`mixed`.
+        """One prompt ``[N, W]`` for an input, mixed of ``NEAREST`` at most; see :func:`mixed`.
 
         Args:
             concept: None for the tools of ``WITHOUT_CONCEPT``.
             feature: float32 ``[D]`` of the input, made as the stored ones were.
-            nearest: mixes so many at most; None takes the tool's own number, see ``NEAREST``.
             model_id: prompts that were trained for another model are not used.
         """
         ...
@@ -107,13 +100,7 @@ class NoSoftPrompts:
         return ()
 
     def ensemble(
-        self,
-        tool: str,
-        concept: str | None,
-        feature: Floats,
-        nearest: int | None = None,
-        *,
-        model_id: str,
+        self, tool: str, concept: str | None, feature: Floats, *, model_id: str
     ) -> Floats | None:
         return None
 
@@ -224,32 +211,6 @@ class TeachableDetector(Protocol):
 
 
 @runtime_checkable
-class TeachableMatcher(Protocol):
-    """SELECT and CLASSIFY; the feature of a region is its embedding without prompts."""
-
-    def encode_image_taught(self, pixels: Pixels, prompts: Sequence[Learned]) -> Floats:
-        """L2-normalised embedding [D] of a picture that is compared with the prompts' concepts."""
-        ...
-
-    def encode_text_taught(self, text: str, prompts: Sequence[Learned]) -> Floats:
-        """L2-normalised embedding [D] of a text that names the concepts of all the prompts."""
-        ...
-
-
-@runtime_checkable
-class TeachableAnswerer(Protocol):
-    """VQA: no concepts; the prompt is a mixture of those of the cases most alike."""
-
-    def feature(self, encoding: Any, question: str) -> Floats:
-        """A picture and a question as prompts are found again by, float32 [D]."""
-        ...
-
-    def answer_taught(self, encoding: Any, question: str, prompt: Learned) -> str:
-        """The answer to a question about a picture."""
-        ...
-
-
-@runtime_checkable
 class TeachableSegmenter(Protocol):
     """SEG."""
 
@@ -262,15 +223,4 @@ class TeachableSegmenter(Protocol):
 
         A segment of a concept has its name as label; masks do not overlap.
         """
-        ...
-
-
-@runtime_checkable
-class TeachableInpainter(Protocol):
-    """REPLACE."""
-
-    def inpaint_taught(
-        self, pixels: Pixels, mask: Mask, prompt: str, seed: int, prompts: Sequence[Learned]
-    ) -> Pixels:
-        """As ``inpaint``; the prompt names the concepts of all the soft prompts."""
         ...

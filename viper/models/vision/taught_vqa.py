@@ -82,15 +82,8 @@ class TaughtBlip:
 
         with torch.no_grad():
             ids = torch.tensor([list(question)], device=seen.device)
-            pictures = seen[None].clone()  # made in inference mode, of no use to gradients
-            found: Tensor = self._model.text_encoder(
-                input_ids=ids,
-                encoder_hidden_states=pictures,
-                encoder_attention_mask=torch.ones(
-                    pictures.shape[:2], dtype=torch.long, device=seen.device
-                ),
-            ).last_hidden_state
-        return found
+            # A copy: what was made in inference mode is of no use to gradients.
+            return question_states(self._model, seen[None].clone(), ids)
 
     def feature(self, states: Tensor) -> Floats:
         """A case as prompts are found again by, float32 ``[2 * waves]`` of length 1."""
@@ -170,6 +163,22 @@ class TaughtBlip:
             encoder_attention_mask=mask,
         ).logits
         return logits.float()
+
+
+def question_states(model: Any, pictures: Tensor, ids: Tensor) -> Tensor:
+    """What a BLIP model's decoder attends to, ``[B, L, W]``.
+
+    Args:
+        model: a ``BlipForQuestionAnswering``.
+        pictures: ``[B, tokens, width]`` of its vision tower.
+        ids: tokens of the questions ``[B, L]``.
+    """
+    states: Tensor = model.text_encoder(
+        input_ids=ids,
+        encoder_hidden_states=pictures,
+        encoder_attention_mask=ids.new_ones(pictures.shape[:2]),
+    ).last_hidden_state
+    return states
 
 
 def prompt_of(vectors: Floats) -> Floats:

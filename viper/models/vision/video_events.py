@@ -5,20 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from viper.models.loading import (
-    Loading,
-    LoadOptions,
-    LocalModel,
-    load_pretrained,
-    load_processor,
-    model_id,
-)
+from viper.models.loading import Checkpoint
 from viper.models.vision.roles import EventWindow, Floats, Pixels
 from viper.storage.cache import RecentTexts
 
@@ -47,36 +39,21 @@ class ClipEncoding:
     events: dict[frozenset[str], list[SeenEvent]] = field(default_factory=dict)
 
 
-class VideoEvents(LocalModel):
+class VideoEvents(Checkpoint):
     """A ``VideoModel`` for objects and events of its training world.
 
     Descriptions are retrieved: every sentence that the configuration's bank can
     compose about the objects in view is scored, and those that fit are listed.
     """
 
+    network = "viper.models.vision.video_events_model:VideoEventsModel"
+    readers = ("transformers:PreTrainedTokenizerFast",)
+
     def __init__(self, model: Any, tokenizer: Any, name: str) -> None:
-        self.model_id = name
-        self._model = model.eval()
-        self._tokenizer = tokenizer
+        super().__init__(model, tokenizer, name)
         self._texts = RecentTexts[Any]()
         config = self._model.config
         self._names = [f"{colour} {shape}" for colour in config.colours for shape in config.shapes]
-
-    @classmethod
-    def from_pretrained(cls, source: str | Path, **loading: Unpack[Loading]) -> VideoEvents:
-        """Loads a local folder.
-
-        Raises:
-            ModelError: nothing loadable there.
-        """
-        from transformers import PreTrainedTokenizerFast
-
-        from viper.models.vision.video_events_model import VideoEventsModel
-
-        options = LoadOptions(**loading)
-        model = load_pretrained(VideoEventsModel, source, options)
-        tokenizer = load_processor(PreTrainedTokenizerFast, source, options)
-        return cls(model, tokenizer, model_id(source))
 
     def encode(self, frames: Pixels) -> ClipEncoding:
         """The encoding of a clip ``uint8 [T, H, W, 3]`` of any size and length."""
@@ -171,7 +148,7 @@ class VideoEvents(LocalModel):
         from viper.models.vision.video_events_model import TextFeatures
 
         limit = self._model.config.text_config.max_position_embeddings
-        tokens = self._tokenizer(
+        tokens = self._processor(
             texts, padding=True, truncation=True, max_length=limit, return_tensors="pt"
         ).to(self._model.device)
         encoded = self._model.encode_texts(tokens["input_ids"], tokens["attention_mask"])

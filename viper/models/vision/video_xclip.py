@@ -60,7 +60,7 @@ class XClipVideo(PictureTextCheckpoint):
     Recognition".
     """
 
-    network = "XCLIPModel"
+    network = "transformers:XCLIPModel"
 
     def __init__(
         self,

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from viper.models.batching import equal_groups
-from viper.models.loading import PictureTextCheckpoint, in_batches, processed
+from viper.models.loading import PictureTextCheckpoint, in_batches, in_equal_groups, processed
 from viper.models.vision.roles import Floats, Pixels
 from viper.models.vision.soft_prompts import Learned
-from viper.models.vision.taught_vqa import SURE, TaughtBlip, vectors_of
+from viper.models.vision.taught_vqa import SURE, TaughtBlip, question_states, vectors_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -31,7 +30,7 @@ class BlipAnswerer(PictureTextCheckpoint):
     that several questions about it cost one run of the tower.
     """
 
-    network = "BlipForQuestionAnswering"
+    network = "transformers:BlipForQuestionAnswering"
 
     def __init__(
         self, *parts: Any, caption_question: str = CAPTION_QUESTION, batch_size: int = 32
@@ -94,28 +93,22 @@ class BlipAnswerer(PictureTextCheckpoint):
         import torch
 
         model, text = self._model, self._model.config.text_config
-        asked = self._tokenizer(question.strip().lower())["input_ids"]
+        asked = self.tokens(question)
         # [CLS] stands where the decoder's own first token goes; [SEP] is the end.
-        told = [self._tokenizer(answer.strip().lower())["input_ids"][1:] for answer in answers]
+        told = [self.tokens(answer)[1:] for answer in answers]
         longest = max(map(len, told), default=0)
         padded = [ids + [text.pad_token_id] * (longest - len(ids)) for ids in told]
         if not padded:
             return []
         with torch.inference_mode():
-            ids, seen = torch.tensor([asked], device=encoding.device), encoding[None]
-            question_states = model.text_encoder(
-                input_ids=ids,
-                encoder_hidden_states=seen,
-                encoder_attention_mask=torch.ones(
-                    seen.shape[:2], dtype=torch.long, device=seen.device
-                ),
-            ).last_hidden_state
-            tokens = torch.tensor(padded, device=seen.device)
+            ids = torch.tensor([asked], device=encoding.device)
+            states = question_states(model, encoding[None], ids)
+            tokens = torch.tensor(padded, device=encoding.device)
             first = torch.full_like(tokens[:, :1], text.bos_token_id)
             count = len(padded)
             logits = model.text_decoder(
                 input_ids=torch.cat([first, tokens[:, :-1]], dim=1),
-                encoder_hidden_states=question_states.expand(count, -1, -1),
+                encoder_hidden_states=states.expand(count, -1, -1),
                 encoder_attention_mask=torch.ones_like(ids).expand(count, -1),
             ).logits
         likely = logits.float().log_softmax(dim=-1).gather(2, tokens[:, :, None])[:, :, 0]
@@ -128,14 +121,14 @@ class BlipAnswerer(PictureTextCheckpoint):
     ) -> list[tuple[str, float]]:
         if len(encodings) != len(questions):
             raise ValueError(f"{len(encodings)} encodings for {len(questions)} questions")
-        tokens = [self._tokenizer(question.strip().lower())["input_ids"] for question in questions]
-        answers: dict[int, tuple[str, float]] = {}
-        for group in equal_groups([len(ids) for ids in tokens], self._batch_size):
-            results = self._generate(
-                [encodings[i] for i in group], [tokens[i] for i in group], max_new_tokens
-            )
-            answers.update(zip(group, results, strict=True))
-        return [answers[i] for i in range(len(questions))]
+        tokens = [self.tokens(question) for question in questions]
+
+        def forward(batch: Sequence[tuple[Any, list[int]]]) -> list[tuple[str, float]]:
+            seen, asked = zip(*batch, strict=True)
+            return self._generate(seen, asked, max_new_tokens)
+
+        pairs = list(zip(encodings, tokens, strict=True))
+        return in_equal_groups(pairs, lambda pair: len(pair[1]), self._batch_size, forward)
 
     def _generate(
         self,
@@ -154,13 +147,7 @@ class BlipAnswerer(PictureTextCheckpoint):
         with torch.inference_mode():
             images = torch.stack(list(encodings))
             ids = torch.tensor(tokens, device=images.device)
-            question = model.text_encoder(
-                input_ids=ids,
-                encoder_hidden_states=images,
-                encoder_attention_mask=torch.ones(
-                    images.shape[:2], dtype=torch.long, device=images.device
-                ),
-            ).last_hidden_state
+            question = question_states(model, images, ids)
             if before is not None:
                 question = torch.cat([before.to(question.dtype), question], dim=1)
             output = model.text_decoder.generate(

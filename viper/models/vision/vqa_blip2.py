@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from viper.models.loading import PictureTextCheckpoint, in_batches, processed
+from viper.models.vision.chat_vlm import reply_probabilities
 from viper.models.vision.roles import Pixels
 
 QUESTION_PROMPT = "Question: {} Answer:"
@@ -34,7 +35,7 @@ class Blip2Answerer(PictureTextCheckpoint):
         batch_size: pictures or questions in one forward pass at most.
     """
 
-    network = "Blip2ForConditionalGeneration"
+    network = "transformers:Blip2ForConditionalGeneration"
 
     def __init__(
         self, *parts: Any, caption_prompt: str = CAPTION_PROMPT, batch_size: int = 8
@@ -101,7 +102,8 @@ class Blip2Answerer(PictureTextCheckpoint):
             )
         ids = output.sequences[:, -len(output.logits) :]
         texts = self._tokenizer.batch_decode(ids, skip_special_tokens=True)
-        chances = _probabilities(ids, output.logits, self._end_ids)
+        likely = torch.stack(output.logits, dim=1).float().log_softmax(dim=-1)
+        chances = reply_probabilities(ids, likely, self._end_ids)
         return [(text.strip(), chance) for text, chance in zip(texts, chances, strict=True)]
 
     def _row(self, picture: Any, prompt: str) -> Any:
@@ -112,24 +114,6 @@ class Blip2Answerer(PictureTextCheckpoint):
         ids = self._tokenizer(prompt)["input_ids"]
         words = embeddings(torch.tensor(ids, dtype=torch.long, device=embeddings.weight.device))
         return torch.cat([picture.to(words.device, words.dtype), words])
-
-
-def _probabilities(ids: Any, logits: Sequence[Any], end_ids: Sequence[int]) -> list[float]:
-    """The probability of each row of tokens, up to and with the first that ends it.
-
-    Args:
-        ids: int64 [B, T].
-        logits: T tensors [B, V], what each token was chosen from.
-        end_ids: tokens that end a text.
-    """
-    import torch
-
-    spread = torch.stack(list(logits), dim=1).float().log_softmax(dim=-1)
-    chosen = spread.gather(2, ids[:, :, None].to(spread.device))[:, :, 0]
-    ends = torch.isin(ids, torch.tensor(end_ids, device=ids.device)).long()
-    over = (ends.cumsum(dim=1) - ends > 0).to(chosen.device)
-    chances: list[float] = chosen.masked_fill(over, 0.0).sum(dim=1).exp().tolist()
-    return chances
 
 
 def _end_ids(model: Any, tokenizer: Any) -> list[int]:

@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 
 from viper.agreement import box_iou
+from viper.models.vision.boxes import overlaps
 from viper.models.vision.roles import Detection, Floats
-from viper.models.vision.second_look import BLOCKS, PLACES, overlaps
+from viper.models.vision.second_look import BLOCKS, PLACES
 from viper.models.vision.soft_prompts import Learned
 from viper.models.vision.taught_detector import LookingDetector, Proposals, moves_to, prompt_of
 from viper.tuning.soft_prompts.annotated import AnnotatedTuner, Course, f1

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from viper.models.llm.prompt_tokens import common
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -65,14 +67,6 @@ def snapshot(cache: Any) -> list[tuple[Tensor, Tensor]] | None:
     if not layers or any(type(layer) is not DynamicLayer for layer in layers):
         return None
     return [(layer.keys, layer.values) for layer in layers]
-
-
-def common(one: Sequence[int], other: Sequence[int]) -> int:
-    """The length of the common beginning."""
-    for index, (a, b) in enumerate(zip(one, other, strict=False)):
-        if a != b:
-            return index
-    return min(len(one), len(other))
 
 
 def repeatable(cache: Any) -> bool:

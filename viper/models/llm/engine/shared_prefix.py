@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from viper.models.llm.engine.reading import Prefill, common
+from viper.models.llm.engine.reading import Prefill
+from viper.models.llm.prompt_tokens import common
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

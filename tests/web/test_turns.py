@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from tests.strategies.bench import picture
 from tests.strategies.explore.test_explore import COUNT, DONE, STORE, explored
@@ -27,9 +26,9 @@ def test_every_turn_is_told_with_what_it_was_worth() -> None:
 
 def test_what_turns_hold_is_text_and_nothing_else() -> None:
     trace = explored([COUNT, STORE, DONE]).trace
-    wild: Any = Turn(HOSTILE, HOSTILE, HOSTILE, HOSTILE, calls=HOSTILE, by=HOSTILE)  # type: ignore[arg-type]
-    coded: Any = Turn(0, "code", HOSTILE, HOSTILE, calls=(HOSTILE, 99, 0), writing=HOSTILE)  # type: ignore[arg-type]
-    made = page(replace(trace, turns=(wild, coded, HOSTILE)), media_from(picture()))  # type: ignore[arg-type]
+    wild = Turn(0, HOSTILE, HOSTILE, HOSTILE, by=HOSTILE)
+    coded = Turn(1, "code", HOSTILE, HOSTILE, calls=(99, 0))
+    made = page(replace(trace, turns=(wild, coded)), media_from(picture()))
     found = Reader(made)
     assert HOSTILE in found.text
     scripts = [its for tag, its in found.elements if tag in ("script", "img")]

@@ -22,6 +22,7 @@ from viper.errors import DataError, UsageError
 from viper.evaluate.intervals import Estimate, proportion
 from viper.evaluate.metrics import Figures, Metric
 from viper.evaluate.metrics.editing import JudgeOf, LooksAtPictures
+from viper.evaluate.predictions.score import first_few
 from viper.evaluate.reports.escape import for_csv
 from viper.evaluate.row import Prediction, Row, Score
 from viper.models.media import media_from
@@ -34,7 +35,6 @@ _WORDS = {
     **dict.fromkeys(("1", "yes", "y", "true", "t", "x", "correct", "right"), True),
     **dict.fromkeys(("0", "no", "n", "false", "f", "wrong", "incorrect"), False),
 }
-_NAMED = 3
 
 
 @dataclass(frozen=True)
@@ -169,10 +169,9 @@ def read_judgements(path: Path, missing: Literal["error", "wrong"] = "error") ->
 
 
 def _unfilled(path: Path, ids: Sequence[str], total: int) -> str:
-    named = ", ".join(shown(one) for one in ids[:_NAMED]) + (", …" if len(ids) > _NAMED else "")
     return (
-        f"{path}: {len(ids)} of {total} rows have no word in the column 'correct': {named}; fill "
-        "them in, or count them as wrong with --missing wrong"
+        f"{path}: {len(ids)} of {total} rows have no word in the column 'correct': "
+        f"{first_few(ids)}; fill them in, or count them as wrong with --missing wrong"
     )
 
 

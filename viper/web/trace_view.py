@@ -1,14 +1,14 @@
 """A trace arranged for reading: each line of a program beside what it produced, and each turn of
 strategy ``explore`` with what the rules hold it to be worth.
 
-Turns come out of a trace, which may come out of a file: whatever they hold becomes text here.
+Whatever a turn holds becomes text here.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from viper.schema import Failure, ToolCall, Trace, Trial, Turn, Usage
 from viper.strategies.replay import Event, Replay
@@ -254,17 +254,14 @@ class TurnView:
     tokens: int
 
 
-def turn_views(turns: Sequence[Any], calls: Sequence[ToolCall]) -> tuple[TurnView, ...]:
-    """The views of a trace's turns; what is no turn is passed over."""
-    found = [one for one in turns if isinstance(one, Turn)][:MOST_TURNS]
-    plain = [_plain(one) for one in found]
+def turn_views(turns: Sequence[Turn], calls: Sequence[ToolCall]) -> tuple[TurnView, ...]:
+    """The views of a trace's turns."""
+    shown_turns = turns[:MOST_TURNS]
     names = {call.index: str(call.tool) for call in calls}
     views = []
-    for number, (turn, flag) in enumerate(zip(plain, flagged(plain), strict=True), start=1):
-        tools: dict[str, int] = {}
-        for index in turn.calls:
-            if index in names:
-                tools[names[index]] = tools.get(names[index], 0) + 1
+    pairs = zip(shown_turns, flagged(shown_turns), strict=True)
+    for number, (turn, flag) in enumerate(pairs, start=1):
+        tools = Counter(names[index] for index in turn.calls if index in names)
         views.append(
             TurnView(
                 number,
@@ -279,24 +276,3 @@ def turn_views(turns: Sequence[Any], calls: Sequence[ToolCall]) -> tuple[TurnVie
             )
         )
     return tuple(views)
-
-
-def _plain(turn: Turn) -> Turn:
-    """The turn with fields of the types that they should have."""
-    calls = turn.calls if isinstance(turn.calls, tuple) else ()
-    writing = turn.writing if isinstance(turn.writing, Usage) else Usage()
-    tokens = (writing.prompt_tokens, writing.completion_tokens)
-    if not all(type(one) is int for one in tokens):
-        writing = Usage()
-    kept = tuple(one for one in calls if type(one) is int)
-    return Turn(
-        0,
-        str(turn.kind),
-        str(turn.text),
-        str(turn.result),
-        turn.failure,
-        kept,
-        turn.value,
-        writing=writing,
-        by=str(turn.by),
-    )

@@ -51,11 +51,11 @@ class ErrorDiagram:
         return {
             "n": self.n,
             "parts": {
-                part: {"count": self.counts[part], **_json(share)}
+                part: {"count": self.counts[part], **share_json(share)}
                 for part, share in self.shares.items()
             },
             "failed": {"count": sum(self.counts.get(part, 0) for part in ERRORS),
-                       **_json(self.failed)},
+                       **share_json(self.failed)},
         }  # fmt: skip
 
 
@@ -114,5 +114,6 @@ def _share(seeds: Iterable[Counter[str]], parts: Iterable[str]) -> Estimate:
     )
 
 
-def _json(share: Estimate) -> dict[str, float]:
+def share_json(share: Estimate) -> dict[str, float]:
+    """A share with its interval, as JSON values."""
     return {"share": share.value, "low": share.low, "high": share.high}

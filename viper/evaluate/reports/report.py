@@ -17,7 +17,7 @@ import numpy as np
 
 from viper.evaluate.intervals import Estimate, over_seeds, proportion
 from viper.evaluate.metrics import Figures, Metric, metric
-from viper.evaluate.reports.error_diagram import error_diagram, is_fallback
+from viper.evaluate.reports.error_diagram import error_diagram, is_fallback, share_json
 from viper.evaluate.row import Row
 from viper.evaluate.runs.manifest import Manifest
 from viper.evaluate.runs.store import RunStore
@@ -188,14 +188,8 @@ class Kinds:
         """Count, share of ``n`` with its interval, and examples; the most frequent first."""
         found = {}
         for kind, count in sorted(self.counts.items(), key=lambda item: (-item[1], item[0])):
-            share = proportion(count, n)
-            found[kind] = {
-                "count": count,
-                "share": share.value,
-                "low": share.low,
-                "high": share.high,
-                "examples": self.examples[kind],
-            }
+            share = share_json(proportion(count, n))
+            found[kind] = {"count": count, **share, "examples": self.examples[kind]}
         return found
 
 

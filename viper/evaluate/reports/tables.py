@@ -156,8 +156,7 @@ def _figures(report: Mapping[str, Any]) -> Iterator[tuple[str, str, str, Mapping
             yield "group", f"{kind}: {name}", report["headline"], estimate
     for what in ("failures", "marks"):
         for kind, one in report[what].items():
-            share = {"value": one["share"], "low": one["low"], "high": one["high"]}
-            yield what, "", kind, {**share, "n": report["n"]}
+            yield what, "", kind, {**one, "value": one["share"], "n": report["n"]}
 
 
 @dataclass(frozen=True)

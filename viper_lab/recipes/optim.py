@@ -84,14 +84,6 @@ def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, An
     ]
 
 
-def save_atomically(state: Mapping[str, Any], path: Path) -> None:
-    """Writes to a temporary name, then renames: a killed run leaves the old file whole."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(".part")
-    torch.save(dict(state), part)
-    part.replace(path)
-
-
 def save_half(model: Any, folder: Path, *others: Any) -> None:
     """Write what ``from_pretrained`` reads: a model in half precision and its other parts."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -168,10 +160,14 @@ def _save(
     optimizer: torch.optim.Optimizer,
     step: int,
 ) -> None:
+    """Write to a temporary name, then rename: a killed run leaves the old file whole."""
     state = {"step": step, "model": model.state_dict(), "optimizer": optimizer.state_dict()}
     if averaged is not None:
         state["averaged"] = averaged.state_dict()
-    save_atomically(state, path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(".part")
+    torch.save(state, part)
+    part.replace(path)
 
 
 def _restore(

@@ -7,7 +7,6 @@ same kind: the names of what a picture shows, its caption, or the title of its p
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from random import Random
 from typing import Any
 
@@ -41,19 +40,6 @@ _TITLES = ("buy # here", "# for sale", "all about #", "# in the shop")
 _NO_TITLES = ("pictures of the week", "the old shop", "things and more", "page 7")
 
 
-@dataclass(frozen=True)
-class Reference:
-    """A reference picture.
-
-    Attributes:
-        pixels: uint8 [H, W, 3].
-        note: what ``metadata.jsonl`` says of it, but for the file's name.
-    """
-
-    pixels: Pixels
-    note: Mapping[str, Any]
-
-
 def scene_object(design: Design) -> SceneObject:
     """The design as a scene places it."""
     look = design.look
@@ -78,8 +64,11 @@ def drawn(still: RenderedScene, marks: Sequence[str]) -> Pixels:
     return np.asarray(picture)
 
 
-def references(catalogue: Catalogue) -> Iterator[Reference]:
-    """Reference pictures of all designs, one after the other; rendered as they are taken."""
+def references(catalogue: Catalogue) -> Iterator[tuple[Pixels, Mapping[str, Any]]]:
+    """Reference pictures of all designs, one after the other; rendered as they are taken.
+
+    Each is uint8 [H, W, 3], with what ``metadata.jsonl`` says of it but for the file's name.
+    """
     random = Random(f"gallery {catalogue.split} {catalogue.seed}")
     scene = FIRST_SCENE + 100_000 * catalogue.seed
     for design in catalogue.designs:
@@ -92,7 +81,7 @@ def references(catalogue: Catalogue) -> Iterator[Reference]:
             )  # fmt: skip
             scene += 1
             pixels = drawn(still, [design.mark])
-            yield Reference(object_crop(pixels, still.box(0)), note)
+            yield object_crop(pixels, still.box(0)), note
 
 
 def notes_of(catalogue: Catalogue, design: Design, random: Random) -> list[dict[str, Any]]:

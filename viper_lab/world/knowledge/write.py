@@ -39,10 +39,10 @@ def write_world(
     random = Random(f"works {split} {seed}")
     with (gallery / "metadata.jsonl").open("w", encoding="utf-8") as notes:
         number = 0
-        for number, one in enumerate(references(whole), 1):
+        for number, (pixels, note) in enumerate(references(whole), 1):
             name = f"{number - 1:04d}.png"
-            Image.fromarray(one.pixels).save(gallery / name)
-            notes.write(_line({"file_name": name, **one.note}))
+            Image.fromarray(pixels).save(gallery / name)
+            notes.write(_line({"file_name": name, **note}))
         yield "reference pictures", number
         asked = 0
         with (out / QUESTIONS).open("w", encoding="utf-8") as lines:

@@ -7,13 +7,21 @@ import json
 import webbrowser
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 
-from viper.commands.options import OutPath, ProfileChoice, open_profile, options_as, root_option
+from viper.commands.options import (
+    OutPath,
+    ProfileChoice,
+    given_by,
+    open_profile,
+    option,
+    options_as,
+    root_option,
+)
 from viper.errors import EXIT_OK, MissingExtraError, UsageError
 from viper.evaluate.reports.escape import for_terminal
 from viper.evaluate.runs.store import RunStore
@@ -30,36 +38,31 @@ from viper_lab.study.records import (
 from viper_lab.study.records import induce as records_graph
 
 
+@dataclass(frozen=True, kw_only=True)
+class RecordOptions(ProfileChoice):
+    """The options of ``viper seek record``."""
+
+    # fmt: off
+    out: Path = option("--out", type=OutPath(), default=Path("records.jsonl"), metavar="FILE.jsonl",
+        help="Takes the records; what it holds stays.")
+    split: str | None = option("--split", metavar="NAME", help="By default the set's first.")
+    limit: int = option("--limit", type=click.IntRange(1), default=20, metavar="N",
+        help="Questions, the same for everybody, in an order of each one's own.")
+    seed: int = option("--seed", type=click.IntRange(0), default=0, help="Which questions.")
+    root: Path | None = given_by(root_option)
+    host: str = option("--host", default="127.0.0.1",
+        help="Address to listen on. The page's address holds a random token; who has it may take "
+             "part.")
+    port: int = option("--port", type=click.IntRange(0, 65535), default=0, show_default=False,
+        help="By default a free one.")
+    open_browser: bool = option("--open/--no-open", default=True, help="Open a browser.")
+    # fmt: on
+
+
 @click.command()
 @click.argument("set_name", metavar="SET")
-@click.option("--out", type=OutPath(), default=Path("records.jsonl"),
-              show_default=True, metavar="FILE.jsonl",
-              help="Takes the records; what it holds stays.")  # fmt: skip
-@click.option("--split", metavar="NAME", help="By default the set's first.")
-@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, metavar="N",
-              help="Questions, the same for everybody, in an order of each one's own.")  # fmt: skip
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True,
-              help="Which questions.")  # fmt: skip
-@root_option
-@click.option("--host", default="127.0.0.1", show_default=True,
-              help="Address to listen on. The page's address holds a random token; who has it may "
-                   "take part.")  # fmt: skip
-@click.option("--port", type=click.IntRange(0, 65535), default=0, help="By default a free one.")
-@click.option("--open/--no-open", "open_browser", default=True, show_default=True,
-              help="Open a browser.")  # fmt: skip
-@options_as(ProfileChoice)
-def record(
-    choice: ProfileChoice,
-    set_name: str,
-    out: Path,
-    split: str | None,
-    limit: int,
-    seed: int,
-    root: Path | None,
-    host: str,
-    port: int,
-    open_browser: bool,
-) -> int:
+@options_as(RecordOptions)
+def record(wanted: RecordOptions, set_name: str) -> int:
     """Record how people find answers: a page where they choose each action, until Ctrl-C.
 
     Questions of SET, which must be about one picture each. Whoever opens the page answers them by
@@ -84,15 +87,16 @@ def record(
     from viper_lab.study.app import Study, create_study
     from viper_lab.study.desk import StudyDesk
 
-    samples = Evaluation(set_name, Where(root, split, seed), limit).samples()
+    where = Where(wanted.root, wanted.split, wanted.seed)
+    samples = Evaluation(set_name, where, wanted.limit).samples()
     with ExitStack() as stack:
-        listening = stack.enter_context(listening_at(host, port))
-        reasoner = stack.enter_context(Reasoner(open_profile(choice), preload=False))
-        study = Study(StudyDesk(reasoner, samples, out), new_token())
+        listening = stack.enter_context(listening_at(wanted.host, wanted.port))
+        reasoner = stack.enter_context(Reasoner(open_profile(wanted), preload=False))
+        study = Study(StudyDesk(reasoner, samples, wanted.out), new_token())
         address = address_of(listening, f"/{study.token}/")
         click.echo(address)
-        click.echo(f"records go to {out}; Ctrl-C ends it", err=True)
-        if open_browser:
+        click.echo(f"records go to {wanted.out}; Ctrl-C ends it", err=True)
+        if wanted.open_browser:
             webbrowser.open(address)
         config = uvicorn.Config(
             create_study(study), log_level="warning", access_log=False, lifespan="off"
@@ -100,7 +104,7 @@ def record(
         try:
             uvicorn.Server(config).run(sockets=[listening])
         finally:
-            click.echo(f"{study.desk.kept} questions recorded in {out}", err=True)
+            click.echo(f"{study.desk.kept} questions recorded in {wanted.out}", err=True)
     return EXIT_OK
 
 

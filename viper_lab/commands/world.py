@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
 
 from viper.commands.lazy_group import LazyGroup
-from viper.commands.options import OutPath, ProfileChoice, open_profile, options_as
+from viper.commands.options import OutPath, ProfileChoice, open_profile, option, options_as
 from viper.commands.terminal import counter
 from viper.errors import EXIT_OK, UsageError
 from viper_lab.recipes import RECIPES, recipe
@@ -22,25 +23,25 @@ def world() -> None:
     """The embedded world: render, question, train, score."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class RenderOptions:
+    """The options of ``viper world render``."""
+
+    # fmt: off
+    split: str = option("--split", type=click.Choice(SPLITS), default="val")
+    index: int = option("--index", type=click.IntRange(min=0), default=0,
+        help="The first scene of the split to draw.")
+    seed: int | None = option("--seed", type=click.IntRange(min=0),
+        help="Draw the scene of this seed (see its JSON file); replaces --split and --index.")
+    count: int = option("--count", type=click.IntRange(1, 100_000), default=1)
+    out: Path = option("--out", type=OutPath(), required=True,
+        help="Folder for one PNG and one JSON file a scene.")
+    # fmt: on
+
+
 @world.command(short_help="Scenes and clips as files.")
-@click.option("--split", type=click.Choice(SPLITS), default="val", show_default=True)
-@click.option(
-    "--index",
-    type=click.IntRange(min=0),
-    default=0,
-    show_default=True,
-    help="The first scene of the split to draw.",
-)
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    help="Draw the scene of this seed (see its JSON file); replaces --split and --index.",
-)
-@click.option("--count", type=click.IntRange(1, 100_000), default=1, show_default=True)
-@click.option(
-    "--out", type=OutPath(), required=True, help="Folder for one PNG and one JSON file a scene."
-)
-def render(split: str, index: int, seed: int | None, count: int, out: Path) -> int:
+@options_as(RenderOptions)
+def render(wanted: RenderOptions) -> int:
     """Draw scenes and write their exact ground truth beside them.
 
     The JSON file holds the scene, and for each object its visible box (x0, y0, x1, y1 in
@@ -53,15 +54,16 @@ def render(split: str, index: int, seed: int | None, count: int, out: Path) -> i
     from viper_lab.world.splits import scene_index, split_of
     from viper_lab.world.stills import truth_record
 
-    if seed is not None:
-        split, index = split_of(seed), scene_index(seed)
+    split, index, out = wanted.split, wanted.index, wanted.out
+    if wanted.seed is not None:
+        split, index = split_of(wanted.seed), scene_index(wanted.seed)
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(
             f"cannot make the folder {out}: {error.strerror}; choose another"
         ) from None
-    for number in range(index, index + count):
+    for number in range(index, index + wanted.count):
         stem = out / f"{split}-{number:06d}"
         rendered = render_scene(sample_scene(split, number))
         Image.fromarray(rendered.image).save(f"{stem}.png")
@@ -193,59 +195,46 @@ def _check_device(device: str) -> None:
         raise UsageError(f"device {device!r} cannot be used ({line}); known here: cpu") from None
 
 
+@dataclass(frozen=True, kw_only=True)
+class ScoreOptions(ProfileChoice):
+    """The options of ``viper world score``."""
+
+    # fmt: off
+    split: Literal["train", "val", "test"] = option("--split", default="test")
+    seed: int = option("--seed", default=0, help="Draws the set; any number.")
+    limit: int = option("--limit", type=click.IntRange(3, 100_000), default=600,
+        help="Queries in all, the same number for each family.")
+    baselines: bool = option("--baselines", default=False, show_default=False,
+        help="Add what needs no program.")
+    perception: bool = option("--perception/--no-perception", default=True,
+        help="Score each vision model by itself.")
+    examples: bool = option("--examples/--zero-shot", default=True)
+    workers: int = option("--workers", type=click.IntRange(1, 64), default=16,
+        help="Queries on their way at once.")
+    as_json: bool = option("--json", default=False, show_default=False,
+        help="Print one JSON object.")
+    # fmt: on
+
+
 @world.command(short_help="How well the models see the world.")
-@click.option(
-    "--split", type=click.Choice(["train", "val", "test"]), default="test", show_default=True
-)
-@click.option("--seed", type=int, default=0, show_default=True, help="Draws the set; any number.")
-@click.option(
-    "--limit",
-    type=click.IntRange(3, 100_000),
-    default=600,
-    show_default=True,
-    help="Queries in all, the same number for each family.",
-)
-@click.option("--baselines", is_flag=True, help="Add what needs no program.")
-@click.option(
-    "--perception/--no-perception",
-    default=True,
-    show_default=True,
-    help="Score each vision model by itself.",
-)
-@click.option("--examples/--zero-shot", default=True, show_default=True)
-@click.option(
-    "--workers",
-    type=click.IntRange(1, 64),
-    default=16,
-    show_default=True,
-    help="Queries on their way at once.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@options_as(ProfileChoice)
-def score(
-    choice: ProfileChoice,
-    split: str,
-    seed: int,
-    limit: int,
-    baselines: bool,
-    perception: bool,
-    examples: bool,
-    workers: int,
-    as_json: bool,
-) -> int:
+@options_as(ScoreOptions)
+def score(wanted: ScoreOptions) -> int:
     """Answer freshly drawn queries of the embedded world and print the figures.
 
     Every value comes with n and a 95% interval; weight hashes say which models they are of.
     """
-    profile = open_profile(choice)
+    profile = open_profile(wanted)
     from viper.evaluate.evaluation import model_ids
     from viper.reasoner import Reasoner
     from viper.schema import to_json
     from viper_lab.scores.perception import perception_report
     from viper_lab.scores.world import ScoreRequest, draw, report, score_samples
 
-    request = ScoreRequest(split, seed, limit, with_baselines=baselines, workers=workers)
-    if not examples:
+    split, seed, limit = wanted.split, wanted.seed, wanted.limit
+    request = ScoreRequest(
+        split, seed, limit, with_baselines=wanted.baselines, workers=wanted.workers
+    )
+    if not wanted.examples:
         profile = profile.without_examples()
     samples = draw(request)
     right = 0
@@ -265,11 +254,11 @@ def score(
             "models": model_ids(reasoner),
             **report(scored, request),
         }
-        if perception:
+        if wanted.perception:
             hub = reasoner.components.hub
             figures["perception"] = perception_report(hub, split, seed, limit // 2)
     plain = to_json(figures)
-    click.echo(json.dumps(plain) if as_json else "\n".join(_lines(plain)))
+    click.echo(json.dumps(plain) if wanted.as_json else "\n".join(_lines(plain)))
     return EXIT_OK
 
 
@@ -289,33 +278,34 @@ def _lines(figures: Any, indent: int = 0) -> list[str]:
     return lines
 
 
+@dataclass(frozen=True, kw_only=True)
+class FaultOptions(ProfileChoice):
+    """The options of ``viper world faults``."""
+
+    # fmt: off
+    work: Path = option("--work", type=OutPath(), default=Path(".work"),
+        help="Work folder of viper world train critic; shards found there are kept.")
+    split: Literal["train", "val"] = option("--split", default="train")
+    count: int = option("--count", type=click.IntRange(1), default=4000, help="Faults in all.")
+    seed: int = option("--seed", default=0)
+    # fmt: on
+
+
 @world.command(short_help="Programs with planted faults.")
-@click.option(
-    "--work",
-    type=OutPath(),
-    default=Path(".work"),
-    show_default=True,
-    help="Work folder of viper world train critic; shards found there are kept.",
-)
-@click.option("--split", type=click.Choice(["train", "val"]), default="train", show_default=True)
-@click.option(
-    "--count", type=click.IntRange(1), default=4000, show_default=True, help="Faults in all."
-)
-@click.option("--seed", type=int, default=0, show_default=True)
-@options_as(ProfileChoice)
-def faults(choice: ProfileChoice, work: Path, split: str, count: int, seed: int) -> int:
+@options_as(FaultOptions)
+def faults(wanted: FaultOptions) -> int:
     """Plant faults into canonical programs and keep them as text.
 
     The profile's tools run the programs. Ctrl-C keeps the shards that are whole; the same command
     goes on. Progress goes to stderr.
     """
-    profile = open_profile(choice).without_examples()
+    profile = open_profile(wanted).without_examples()
     from viper_lab.faults.cases import write_cases
     from viper_lab.recipes.critic import FAULTS
 
     components = profile.components()
     try:
-        with counter("planting", count) as advance:
+        with counter("planting", wanted.count) as advance:
             held = 0
 
             def on_shard(shards: int, cases: int) -> None:
@@ -323,8 +313,15 @@ def faults(choice: ProfileChoice, work: Path, split: str, count: int, seed: int)
                 advance(f"{shards} shards", cases - held)
                 held = cases
 
-            folder = work / FAULTS
-            made = write_cases(components, folder, count, split=split, seed=seed, report=on_shard)
+            folder = wanted.work / FAULTS
+            made = write_cases(
+                components,
+                folder,
+                wanted.count,
+                split=wanted.split,
+                seed=wanted.seed,
+                report=on_shard,
+            )
     finally:
         components.close()
     click.echo(f"{made} faults in {folder}")

@@ -139,12 +139,6 @@ def test_what_comes_twice_keeps_its_outcomes_and_its_validation(tmp_path: Path) 
     assert (one.helped, one.validated_on, one.example.seed) == (1, "train-1", 0)
 
 
-def test_unvalidated_ones_may_be_held_back(tmp_path: Path) -> None:
-    filled(tmp_path).add([demonstrated("train-7", query="the red cube too")])
-    found = DemonstrationPool(tmp_path, only_validated=True).select(QUERY, WANTED)
-    assert queries(found) == (["the red cube too"], [])
-
-
 def test_an_empty_or_whole_update_only(tmp_path: Path) -> None:
     pool = DemonstrationPool(tmp_path)
     assert pool.add([]) == [] and pool.ledger.version == 0

@@ -44,22 +44,18 @@ _Listed = tuple[tuple[Pooled, ...], Scores | None]
 class DemonstrationPool:
     """Demonstrations in a folder; safe to use from several threads and processes.
 
+    Those whose score is below ``LOWEST_SCORE`` are not shown.
     Fulfils :class:`viper.strategies.examples.ExampleStore`.
 
     Args:
         folder: made by the first demonstration; where there is none the pool is empty.
-        lowest: demonstrations whose score is below it are not shown.
-        only_validated: whether those that nothing validated are not shown either.
 
     Attributes:
         ledger: its versions.
     """
 
-    def __init__(
-        self, folder: Path, lowest: float = LOWEST_SCORE, only_validated: bool = False
-    ) -> None:
+    def __init__(self, folder: Path) -> None:
         self.ledger = Ledger(folder)
-        self._lowest, self._only_validated = lowest, only_validated
         self._lock = threading.Lock()
         self._embeddings: KeptEmbeddings | None = None
         self._items: Callable[[int], tuple[Pooled, ...]] = lru_cache(2)(self._read)
@@ -185,8 +181,7 @@ class DemonstrationPool:
             if (one.example.part, one.example.polarity) == (part, polarity)
             and one.example.task == task
             and set(split_api(one.example.api)) <= asked
-            and one.score >= self._lowest
-            and (one.validated or not self._only_validated)
+            and one.score >= LOWEST_SCORE
         ]
         items = tuple(sorted(newest_first, key=lambda one: -one.score))
         if retrieval == "fixed" or not items:

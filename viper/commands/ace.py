@@ -217,19 +217,10 @@ def _echo(checked: Sequence[Checked], as_json: bool) -> None:
 
 
 def _record(one: Checked) -> dict[str, Any]:
-    example = one.example
-    return {
-        "number": one.number,
-        "state": one.state,
-        "why": one.why,
-        "note": one.note,
-        "score": one.score,
-        "mined_score": example.score,
-        "task": example.task,
-        "api": example.api,
-        "sample_id": example.sample_id,
-        "query": example.query,
-    }
+    found = {name: getattr(one, name) for name in ("number", "state", "why", "note", "score")}
+    named = ("task", "api", "sample_id", "query")
+    found["mined_score"] = one.example.score
+    return found | {name: getattr(one.example, name) for name in named}
 
 
 def _line(number: int, one: Example) -> tuple[str, ...]:

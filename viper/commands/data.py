@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -94,21 +95,12 @@ def show(
 
 def _as_row(sample: Sample) -> dict[str, Any]:
     """The sample's fields that are not empty, as JSON values."""
-    row = {
-        "id": sample.sample_id,
-        "text": sample.text,
-        "task": sample.task,
-        "media": sample.media,
-        "files": sample.files,
-        "options": sample.options,
-        "target": sample.target,
-        "groups": dict(sample.groups),
-        "cluster": sample.cluster,
-    }
+    names = ("text", "task", "media", "files", "options", "target", "groups", "cluster")
+    row = {"id": sample.sample_id, **{name: getattr(sample, name) for name in names}}
     return {key: value for key, value in row.items() if value not in ((), {}, "", None)}
 
 
 def _as_text(value: Any) -> str:
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         return ", ".join(f"{key}={each}" for key, each in value.items())
     return "; ".join(map(str, value)) if isinstance(value, tuple) else str(value)

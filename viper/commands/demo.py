@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import sys
 import webbrowser
@@ -21,6 +20,7 @@ from viper.commands.options import (
     api_option,
     given_by,
     learned_option,
+    need_packages,
     open_profile,
     open_reasoner,
     option,
@@ -29,7 +29,7 @@ from viper.commands.options import (
 from viper.commands.present import answer_line, details
 from viper.commands.terminal import status
 from viper.draw import save_answer
-from viper.errors import EXIT_FAILED, EXIT_OK, MissingExtraError
+from viper.errors import EXIT_FAILED, EXIT_OK
 from viper.profiles.wiring import EMBEDDED
 from viper.reasoner import Reasoner, RunOptions
 from viper.sandbox.sandbox import Mode
@@ -71,8 +71,7 @@ def demo(options: DemoOptions) -> int:
     viper demo
     viper demo --out runs/mine --port 0 --no-open
     """
-    if importlib.util.find_spec("gradio") is None:
-        raise MissingExtraError("gradio", "demo", "viper demo")
+    need_packages(("gradio",), "demo", "viper demo")
     profile = open_profile(options)
 
     folder = options.out or default_folder()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib.util
 import inspect
 import math
 import os
@@ -17,7 +18,7 @@ import click
 from click.core import ParameterSource
 
 from viper.commands.terminal import status
-from viper.errors import UsageError
+from viper.errors import MissingExtraError, UsageError
 
 if TYPE_CHECKING:
     from viper.profiles.wiring import Profile
@@ -231,6 +232,13 @@ class ProfileChoice:
     def of(cls, given: ProfileChoice) -> ProfileChoice:
         """Return the choice alone, without the fields that a subclass adds."""
         return ProfileChoice(**{one.name: getattr(given, one.name) for one in fields(cls)})
+
+
+def need_packages(packages: Collection[str], extra: str, needed_for: str) -> None:
+    """Raise a MissingExtraError for the first of the packages that is not installed."""
+    for package in packages:
+        if importlib.util.find_spec(package.replace("-", "_")) is None:
+            raise MissingExtraError(package, extra, needed_for)
 
 
 def split_options(values: tuple[str, ...]) -> tuple[str, ...]:

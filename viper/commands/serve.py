@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -14,22 +13,17 @@ from viper.commands.options import (
     api_option,
     given_by,
     learned_option,
+    need_packages,
     open_reasoner,
     option,
     options_as,
 )
-from viper.errors import EXIT_OK, MissingExtraError, UsageError
+from viper.errors import EXIT_OK, UsageError
 from viper.serve.settings import ServeSettings, is_loopback
 
 TOKEN_ENV = "VIPER_SERVE_TOKEN"
 
-_PACKAGES = {
-    "fastapi": "fastapi",
-    "uvicorn": "uvicorn",
-    "python_multipart": "python-multipart",
-    "prometheus_client": "prometheus-client",
-}
-"""Module to package."""
+_PACKAGES = ("fastapi", "uvicorn", "python-multipart", "prometheus-client")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,9 +68,7 @@ def serve(serving: ServeOptions) -> int:
     viper serve --port 8000
     curl -F media=@table.png -F "query=the leftmost cube" http://127.0.0.1:8000/v1/run
     """
-    for module, package in _PACKAGES.items():
-        if importlib.util.find_spec(module) is None:
-            raise MissingExtraError(package, "serve", "viper serve")
+    need_packages(_PACKAGES, "serve", "viper serve")
     settings = _settings(serving)
     from viper.serve.run_server import serve as serve_until_signal
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import webbrowser
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -11,18 +10,15 @@ from pathlib import Path
 import click
 
 from viper.api.library import library_for
-from viper.commands.options import given_by, option, options_as, root_option
+from viper.commands.options import given_by, need_packages, option, options_as, root_option
 from viper.commands.terminal import status
-from viper.errors import EXIT_OK, MissingExtraError, UsageError
+from viper.errors import EXIT_OK, UsageError
 from viper.evaluate.runs.store import RunStore
 from viper.sandbox.sandbox import Mode
 from viper.serve.settings import address_of, listening_at
 from viper.strategies.replay import Replayer
 from viper.web.atlas.gallery import Gallery
 from viper.web.atlas.index import AtlasIndex
-
-_PACKAGES = {"starlette": "starlette", "uvicorn": "uvicorn"}
-"""Module to package."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,9 +57,7 @@ def view(options: ViewOptions, runs: tuple[Path, ...]) -> int:
     viper view runs/first runs/second
     viper view runs/testA --root refer --port 8001 --no-open
     """
-    for module, package in _PACKAGES.items():
-        if importlib.util.find_spec(module) is None:
-            raise MissingExtraError(package, "serve", "viper view")
+    need_packages(("starlette", "uvicorn"), "serve", "viper view")
     if len(runs) > 2:
         raise UsageError(f"viper view shows one run or compares two; got {len(runs)}")
     import uvicorn

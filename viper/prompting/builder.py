@@ -71,7 +71,6 @@ def build_prompt(
     *,
     style: str = "compact",
     feedback: Feedback | None = None,
-    guidelines: str | None = None,
     lines: bool = False,
 ) -> str:
     """The prompt that asks for a program.
@@ -81,7 +80,6 @@ def build_prompt(
         entries: the names to list, ``api_set(name).entries(task)``.
         examples: solved queries, shown in this order.
         feedback: shown before the query; the compact style gives it one comment line.
-        guidelines: instead of the task's own; the compact style has none.
         lines: the program is lines of modules, without an entry point.
 
     Raises:
@@ -97,7 +95,6 @@ def build_prompt(
         _examples_text(examples, style),
         style=style,
         feedback=feedback,
-        guidelines=guidelines,
         lines=lines,
     )
 
@@ -109,7 +106,6 @@ def program_prompt(
     *,
     style: str,
     feedback: Feedback | None = None,
-    guidelines: str | None = None,
     plan: str = "",
     lines: bool = False,
 ) -> str:
@@ -120,7 +116,7 @@ def program_prompt(
         plan: numbered steps, one a line, that the program is to carry out.
         lines: as for :func:`build_prompt`.
     """
-    rules = _rules(query, entries, lines) if guidelines is None else guidelines.strip()
+    rules = _rules(query, entries, lines)
     if plan:
         rules = f"{rules}\n{fill('guidelines_plan', {}).strip()}"
     values = {

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import bz2
 import gzip
-import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -19,7 +18,7 @@ from typing import IO, Any
 from xml.etree.ElementTree import ParseError
 
 from viper.errors import DataError, MissingExtraError, UsageError
-from viper.search.findings import MAX_NAME, MAX_TEXT, plain
+from viper.search.findings import MAX_NAME, MAX_TEXT, json_line, plain
 
 WORDS = 100
 """Words of a passage, about."""
@@ -155,12 +154,7 @@ def _json_lines(path: Path) -> Iterator[tuple[Document, int]]:
 
 
 def _record(line: bytes, where: str) -> Document:
-    try:
-        value = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise DataError(
-            f"{where}: no JSON ({str(error)[:80]}); expected an object a line"
-        ) from None
+    value = json_line(line, where)
     text = value.get("text", value.get("contents")) if isinstance(value, dict) else None
     if not isinstance(text, str):
         raise DataError(f'{where}: no text; expected {{"title": "…", "text": "…"}}')

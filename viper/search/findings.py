@@ -6,11 +6,13 @@ followed, and whoever shows it to a model or on a page marks it as quoted or esc
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
+from viper.errors import DataError
 from viper.models.vision.roles import Pixels
 
 MAX_TEXT = 2_000
@@ -125,6 +127,20 @@ class ImageSearch(Protocol):
             ModelError, StoreError: as :meth:`TextSearch.search`.
         """
         ...
+
+
+def json_line(line: bytes, where: str) -> Any:
+    """Return the JSON value of a line of a file.
+
+    Raises:
+        DataError: the line is no JSON; names ``where``.
+    """
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise DataError(
+            f"{where}: no JSON ({str(error)[:80]}); expected an object a line"
+        ) from None
 
 
 def plain(value: object, most: int = MAX_TEXT) -> str:

@@ -29,7 +29,7 @@ import numpy as np
 from viper.errors import DataError, MediaError, StoreError, UsageError
 from viper.models.media import read_picture
 from viper.models.vision.roles import Floats, Matcher, Pixels
-from viper.search.findings import MAX_NAME, Entity, plain
+from viper.search.findings import MAX_NAME, Entity, json_line, plain
 from viper.storage.sqlite import Format, database_errors, open_to_write
 
 MAX_PICTURES = 1_000_000
@@ -279,12 +279,7 @@ def _of_file(path: Path, below: Path) -> Iterator[tuple[str, str]]:
 
 
 def _note(line: bytes, where: str) -> tuple[str, dict[str, Any]]:
-    try:
-        value = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise DataError(
-            f"{where}: no JSON ({str(error)[:80]}); expected an object a line"
-        ) from None
+    value = json_line(line, where)
     name = value.get("file_name") if isinstance(value, dict) else None
     if not isinstance(name, str) or not name or len(line) > _MAX_LINE:
         raise DataError(f'{where}: no note; expected {{"file_name": "…", "caption": "…"}}')

@@ -33,13 +33,7 @@ class FakeDetector:
 
     def detect(self, encoding: Any, phrases: Sequence[str]) -> list[list[Detection]]:
         self.detected += list(phrases)
-        return [
-            [
-                Detection((float(box[0]), float(box[1]), float(box[2]), float(box[3])), score)
-                for box, score in self._boxes.get(phrase, ())
-            ]
-            for phrase in phrases
-        ]
+        return [_detections(self._boxes.get(phrase, ())) for phrase in phrases]
 
 
 class FakeMatcher:
@@ -157,10 +151,7 @@ class FakeFaces:
         self._boxes = boxes
 
     def faces(self, pixels: Pixels) -> list[Detection]:
-        return [
-            Detection((float(a), float(b), float(c), float(d)), score)
-            for (a, b, c, d), score in self._boxes
-        ]
+        return _detections(self._boxes)
 
 
 class FakeVideoModel:
@@ -198,6 +189,10 @@ class FakeLanguage:
 
     def answer(self, question: str, *, context: str | None, long_answer: bool) -> str:
         return f"about {question}"
+
+
+def _detections(boxes: Sequence[tuple[Sequence[float], float]]) -> list[Detection]:
+    return [Detection((float(a), float(b), float(c), float(d)), e) for (a, b, c, d), e in boxes]
 
 
 def _normalised(rows: np.ndarray[Any, Any]) -> Floats:

@@ -63,13 +63,11 @@ class Asked:
     Attributes:
         session: over the same media, with the thresholds of the run.
         log: all calls of the run.
-        words: answers that a visual question may have, besides those of attribute families.
         wanted: the desired answers of the whole query, as texts.
     """
 
     session: HubSession
     log: Sequence[ToolCall]
-    words: Sequence[str] = ()
     wanted: Sequence[str] = ()
 
 
@@ -197,7 +195,7 @@ def _simple_query(call: _Call, asked: Asked) -> Iterator[Change]:
         return
     families = asked.session.hub.settings.attribute_families
     said = str(call.result)
-    words = [*asked.wanted, *itertools.chain(*families), *asked.words, *_other_answers(asked)]
+    words = [*asked.wanted, *itertools.chain(*families), *_other_answers(asked)]
     answers = [said, *(word for word in dict.fromkeys(words) if word and word != said)]
     text = "what is this?" if question is None else str(question).strip()
     scores = candidates.answer_likelihoods(asked.session, patch, text, answers)

@@ -11,7 +11,7 @@ import json
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from viper.ace.critique import Critique
@@ -146,20 +146,13 @@ class InterventionReflector:
 
     Args:
         components: whose hub and sandbox run programs again.
-        words: further answers that visual questions may have.
     """
 
-    def __init__(
-        self,
-        components: Components,
-        weighing: Weighing = Weighing(),
-        limits: Limits | None = None,
-        words: Sequence[str] = (),
-    ) -> None:
+    def __init__(self, components: Components, weighing: Weighing = Weighing()) -> None:
         self._weighing = weighing
         cost, margin = weighing.program + weighing.margin, weighing.margin
-        limits = replace(limits or Limits(), cost=cost, margin=margin, edits=weighing.edits)
-        self._intervention = Intervention(components, limits, words)
+        limits = Limits(cost=cost, margin=margin, edits=weighing.edits)
+        self._intervention = Intervention(components, limits)
 
     def reflect(self, case: Case) -> Critique:
         """See :meth:`Reflector.reflect`. Without a desired answer nothing is blamed.
@@ -198,14 +191,10 @@ class Intervention:
     Args:
         components: whose hub and sandbox run the program; no language model writes.
         limits: of each search.
-        words: further answers that visual questions may have, besides the words of the
-            profile's attribute families.
     """
 
-    def __init__(
-        self, components: Components, limits: Limits = Limits(), words: Sequence[str] = ()
-    ) -> None:
-        self._components, self._limits, self._words = components, limits, tuple(words)
+    def __init__(self, components: Components, limits: Limits = Limits()) -> None:
+        self._components, self._limits = components, limits
 
     def search(self, case: Case) -> Search:
         """Every question of the run that a plausible change explains.
@@ -239,7 +228,7 @@ class Intervention:
     def _tries(self, case: Case, log: Sequence[ToolCall]) -> list[_Try]:
         """Everything to try, the cheapest first; of equals the earlier call, the program first."""
         session = self._components.hub.session(case.media, thresholds=case.trial.thresholds)
-        asked = Asked(session, log, self._words, desired_texts(case))
+        asked = Asked(session, log, desired_texts(case))
         tries = []
         for calls in questions(log):
             first = log[calls[0]]

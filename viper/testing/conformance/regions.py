@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from viper.agreement import box_iou
 from viper.models.vision.boxes import MIN_SCORE
 from viper.models.vision.roles import Detection, Detector, FaceDetector, Pixels, Segment, Segmenter
 from viper.schema import PixelBox
@@ -98,20 +99,23 @@ def _are_wide_and_tall(images: Sequence[Pixels]) -> None:
 
 
 def _detections_are_well_formed(detections: Sequence[Detection], picture: Pixels) -> None:
-    height, width = picture.shape[:2]
     for item in detections:
-        x0, y0, x1, y1 = item.box
-        inside = 0 <= x0 < x1 <= width and 0 <= y0 < y1 <= height
-        require(inside, f"boxes must lie in their picture ({width} x {height}), not at {item.box}")
+        _lies_inside(item.box, picture)
         good = is_chance(item.score) and item.score >= MIN_SCORE
         require(good, f"scores must lie in [{MIN_SCORE}, 1], not at {item.score!r}")
     ordered = all(one.score >= other.score for one, other in pairwise(detections))
     require(ordered, "the boxes of a phrase must come best first")
     overlap = max(
-        (_iou(a.box, b.box) for i, a in enumerate(detections) for b in detections[:i]),
+        (box_iou(a.box, b.box) for i, a in enumerate(detections) for b in detections[:i]),
         default=0.0,
     )
     require(overlap <= NEAR_COPY, "near copies of a box must be suppressed")
+
+
+def _lies_inside(box: PixelBox, picture: Pixels) -> None:
+    height, width = picture.shape[:2]
+    inside = 0 <= box[0] < box[2] <= width and 0 <= box[1] < box[3] <= height
+    require(inside, f"boxes must lie in their picture ({width} x {height}), not at {box}")
 
 
 def _are_pixels(found: Sequence[Boxes], images: Sequence[Pixels]) -> None:
@@ -181,19 +185,12 @@ def _same_detections(
 
 def _object_is_covered(backend: Any, item: KnownObject) -> None:
     found = backend.detect(backend.encode([item.image])[0], [item.phrase])[0]
-    overlap = _iou(found[0].box, item.box) if found else 0.0
+    overlap = box_iou(found[0].box, item.box) if found else 0.0
     require(
         overlap > 0.5,
         f"the {item.phrase} lies at {item.box} in pixels from the top-left corner, "
         f"its best box at {found[0].box if found else None}",
     )
-
-
-def _iou(one: PixelBox, other: PixelBox) -> float:
-    width = max(0.0, min(one[2], other[2]) - max(one[0], other[0]))
-    height = max(0.0, min(one[3], other[3]) - max(one[1], other[1]))
-    areas = [(box[2] - box[0]) * (box[3] - box[1]) for box in (one, other)]
-    return width * height / (sum(areas) - width * height)
 
 
 def check_faces(backend: Any, images: Sequence[Pixels] | None = None) -> None:
@@ -222,11 +219,8 @@ def _all_faces(backend: Any, images: Sequence[Pixels]) -> list[list[Detection]]:
 
 
 def _faces_are_well_formed(faces: Sequence[Detection], picture: Pixels) -> None:
-    height, width = picture.shape[:2]
     for face in faces:
-        x0, y0, x1, y1 = face.box
-        inside = 0 <= x0 < x1 <= width and 0 <= y0 < y1 <= height
-        require(inside, f"boxes must lie in their picture ({width} x {height}), not at {face.box}")
+        _lies_inside(face.box, picture)
         require(is_chance(face.score), f"scores must lie in [0, 1], not at {face.score!r}")
     ordered = all(one.score >= other.score for one, other in pairwise(faces))
     require(ordered, "the surest face must come first")

@@ -66,20 +66,16 @@ def proportion(hits: int, n: int) -> Estimate:
 
 
 def mean(
-    values: Sequence[float],
-    resamples: int = RESAMPLES,
-    seed: int = 0,
-    clusters: Sequence[str] | None = None,
+    values: Sequence[float], resamples: int = RESAMPLES, clusters: Sequence[str] | None = None
 ) -> Estimate:
     """A mean with its bootstrap percentile interval; of no values it is 0.
 
     Args:
         values: one of each sample.
         resamples: how often to draw.
-        seed: of the draws.
         clusters: each value's cluster; those of one are drawn together. "" is alone.
     """
-    return ratio(values, [1.0] * len(values), clusters, resamples, seed)
+    return ratio(values, [1.0] * len(values), clusters, resamples)
 
 
 def ratio(
@@ -87,16 +83,13 @@ def ratio(
     denominators: Sequence[float],
     clusters: Sequence[str] | None = None,
     resamples: int = RESAMPLES,
-    seed: int = 0,
 ) -> Estimate:
     """Sum over sum with its bootstrap percentile interval; 0 where the divisor is 0."""
     if len(numerators) == 0:
         return Estimate(0.0, 0, 0.0, 0.0)
     below = math.fsum(denominators)
     value = math.fsum(numerators) / below if below else 0.0
-    low, high = percentile_interval(
-        sums_of(numerators, denominators, clusters), resamples=resamples, seed=seed
-    )
+    low, high = percentile_interval(sums_of(numerators, denominators, clusters), resamples)
     return Estimate(value, len(numerators), min(low, value), max(high, value))
 
 
@@ -200,16 +193,14 @@ def sums_of(
     return Sums(above.astype(np.float64), below.astype(np.float64))
 
 
-def percentile_interval(
-    sums: Sums, resamples: int = RESAMPLES, seed: int = 0
-) -> tuple[float, float]:
+def percentile_interval(sums: Sums, resamples: int = RESAMPLES) -> tuple[float, float]:
     """The middle 95% of ``sum(numerators) / sum(denominators)`` over resampled clusters.
 
     Draws as many clusters as there are, with replacement; the same for the same arguments.
     A resample whose denominators are all 0 counts as 0.
     Source: Efron and Tibshirani 1993, ch. 13; clusters as units as in Field and Welsh 2007.
     """
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(0)
     found = np.empty(resamples)
     step = max(1, _AT_ONCE // sums.count)
     for start in range(0, resamples, step):

@@ -190,10 +190,8 @@ class RunStore:
             (limit,),
         )
         for key in keys:
-            for line in self._select(
-                f"SELECT {_READ} FROM samples WHERE sample_id = ? AND seed = ?", key
-            ):
-                yield row_from(line)
+            if (row := self.row(*key)) is not None:
+                yield row
 
     def trace(self, sample_id: str, seed: int) -> dict[str, Any] | None:
         """The JSON values of a sample's :class:`viper.schema.Trace`; None where there is none."""

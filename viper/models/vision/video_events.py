@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from viper.models.loading import Checkpoint
 from viper.models.vision.roles import EventWindow, Floats, Pixels
+from viper.models.vision.video_windows import MIN_SCORE, NOTHING
 from viper.storage.cache import RecentTexts
 
 if TYPE_CHECKING:
@@ -21,9 +22,7 @@ MIN_FRAMES, MAX_FRAMES = 2, 12
 """Lengths of event windows that are considered."""
 
 MAX_WINDOWS = 4
-MIN_SCORE = 0.01
 TEXTS_AT_ONCE = 64
-NOTHING = "nothing happens."
 
 
 @dataclass

@@ -1,13 +1,13 @@
 """viper: visual reasoning by programs.
 
-A language model writes a Python program against an abstract API, a sandbox runs it,
-vision models answer its calls. Everything public is importable from here; nothing
-heavy is imported until it is used.
+A language model writes a Python program against an abstract API, a sandbox runs it, and vision
+models answer its calls. Every public name is importable from here; heavy packages are imported only
+when they are used.
 """
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # typing itself takes milliseconds that every command would wait for
+TYPE_CHECKING = False  # importing typing would cost every command some milliseconds
 if TYPE_CHECKING:
     from typing import Any
 

@@ -1,7 +1,7 @@
-"""``viper`` and ``python -m viper``: the command line, which Ctrl-C ends by one line at any time.
+"""The command line of ``viper`` and ``python -m viper``; Ctrl-C ends it with one line at any time.
 
-Importing takes most of the first tenth of a second, and an interrupt may come in the midst of it;
-so this module and the package's own import next to nothing before there is something to catch it.
+Importing takes most of the first tenth of a second, and an interrupt may arrive during it. So this
+module and the package import almost nothing before the interrupt can be caught.
 """
 
 from __future__ import annotations
@@ -10,33 +10,33 @@ import os
 import sys
 
 _INTERRUPTED = 130
-"""As ``viper.errors.EXIT_INTERRUPTED``, which may not be there yet."""
+"""Equal to ``viper.errors.EXIT_INTERRUPTED``, which may not be imported yet."""
 
 
 def main() -> None:
-    """Runs the command line and ends the process with its exit code; 130 where interrupted."""
+    """Run the command line and end the process with its exit code, or with 130 if interrupted."""
     try:
-        sys.unraisablehook = _unraisable
+        sys.unraisablehook = _exit_on_interrupt
         from viper.cli import main as run
 
         run()
     except KeyboardInterrupt:
-        _say()
+        _print_interrupted()
         sys.exit(_INTERRUPTED)
 
 
-def _unraisable(lost: sys.UnraisableHookArgs) -> None:
-    """Ends the process where Python would print an interrupt, forget it and go on.
+def _exit_on_interrupt(error: sys.UnraisableHookArgs) -> None:
+    """End the process where Python would print an interrupt, forget it and continue.
 
-    It does so in callbacks and finalizers, of which every import runs some.
+    Python does so in callbacks and finalizers, and every import runs some.
     """
-    if issubclass(lost.exc_type, KeyboardInterrupt):
-        _say()
+    if issubclass(error.exc_type, KeyboardInterrupt):
+        _print_interrupted()
         os._exit(_INTERRUPTED)
-    sys.__unraisablehook__(lost)
+    sys.__unraisablehook__(error)
 
 
-def _say() -> None:
+def _print_interrupted() -> None:
     os.write(2, b"viper: interrupted\n")
 
 

@@ -1,6 +1,6 @@
-"""When two answers are the same one: words brought to one form, overlap of boxes.
+"""Compares answers: normalises words and measures the overlap of boxes.
 
-Metrics compare answers with annotations by it, and votes with one another.
+Metrics use it to compare answers with annotations, and voting to compare answers with each other.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _DECIMAL = re.compile(r"(-?)([0-9]*)\.([0-9]+)")
 
 
 def normalised(answer: Any) -> str:
-    """An answer as it is compared.
+    """Return an answer in the form used for comparison.
 
-    Truth values are ``yes`` and ``no``, also as the words ``True`` and ``False``, since programs
-    return them for yes-no questions. Then: lower case; punctuation becomes a space, but for the
-    point and the sign of a number; thousands commas go; articles go unless nothing else is left;
-    the words zero to ten become digits; ``2.0``, ``2.00`` and ``2`` are the same number. Doing it
-    twice changes nothing.
+    Truth values are ``yes`` and ``no``, also as the words ``True`` and ``False``, because programs
+    return them for yes-no questions. The text becomes lower case. Punctuation becomes a space,
+    except the decimal point and the sign of a number. Thousands separators are removed, and
+    articles are removed unless nothing else is left. The words zero to ten become digits, and
+    ``2.0``, ``2.00`` and ``2`` become the same number. Normalising a second time changes nothing.
     """
     text = unicodedata.normalize("NFKC", _text(answer)).lower()
     words = _MARKS.sub(" ", _THOUSANDS.sub("", text)).split()
@@ -41,10 +41,10 @@ def normalised(answer: Any) -> str:
 
 
 def box_iou(first: Sequence[float], second: Sequence[float]) -> float:
-    """Intersection over union in [0, 1]; 0 where either box is empty or not finite.
+    """Return the intersection over union in [0, 1]; 0 if either box is empty or not finite.
 
-    Boxes are ``(x0, y0, x1, y1)`` in pixels from the top-left corner, x1 and y1 exclusive:
-    boxes that only touch do not overlap, and no pixel is added to widths.
+    Boxes are ``(x0, y0, x1, y1)`` in pixels from the top-left corner, x1 and y1 exclusive: boxes
+    that only touch do not overlap, and no pixel is added to widths.
     """
     width = min(first[2], second[2]) - max(first[0], second[0])
     height = min(first[3], second[3]) - max(first[1], second[1])

@@ -1,4 +1,4 @@
-"""An answer drawn on the picture it is about."""
+"""Draws the answer of a run on its picture."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _SHEET_FRAMES = 8
 
 
 def save_answer(result: RunResult, path: Path) -> None:
-    """Writes the picture with the answer's boxes and words; for an edit, the edited picture.
+    """Write the picture with the answer's boxes and text; for an edit, write the edited picture.
 
-    A video becomes a strip of frames. The file appears whole or not at all.
+    A video becomes a strip of frames. The file is written completely or not at all.
 
     Raises:
-        UsageError: the file's ending names no picture format, or it cannot be written.
+        UsageError: the suffix of the file names no picture format, or the file cannot be written.
     """
     from PIL import Image
 
@@ -47,8 +47,8 @@ def _picture(result: RunResult) -> Any:
         return Image.fromarray(result.picture)
     if media.video is not None and (answer is None or answer.box is None):
         count = len(media.video)
-        chosen = np.linspace(0, count - 1, min(count, _SHEET_FRAMES)).round().astype(int)
-        rows = np.array_split(np.array([media.video[i] for i in chosen]), 2 if count > 3 else 1)
+        numbers = np.linspace(0, count - 1, min(count, _SHEET_FRAMES)).round().astype(int)
+        rows = np.array_split(np.array([media.video[i] for i in numbers]), 2 if count > 3 else 1)
         width = max(len(row) for row in rows)
         blank = np.full_like(media.video[0], 255)
         strips = [np.concatenate([*row, *([blank] * (width - len(row)))], axis=1) for row in rows]
@@ -59,7 +59,7 @@ def _picture(result: RunResult) -> Any:
 
 
 def _captioned(image: Any, result: RunResult, box: Any) -> Any:
-    """The picture, enlarged if small, with the box and a strip of text below."""
+    """Return the picture, enlarged if small, with the box and a strip of text below."""
     from PIL import Image, ImageDraw, ImageFont
 
     scale = max(1, -(-_MIN_WIDTH // image.width))
@@ -75,10 +75,10 @@ def _captioned(image: Any, result: RunResult, box: Any) -> Any:
     font = ImageFont.load_default(size)
     canvas = Image.new("RGB", (image.width, image.height + size * 3), "white")
     canvas.paste(image, (0, 0))
-    words = ImageDraw.Draw(canvas)
-    shown = "no answer" if answer is None else "the box" if box is not None else str(answer.value)
+    strip = ImageDraw.Draw(canvas)
+    caption = "no answer" if answer is None else "the box" if box is not None else str(answer.value)
     if answer is not None and answer.kind == "tags":
-        shown = ", ".join(tag["label"] for tag in answer.value) or "no tags"
-    words.text((8, image.height + 4), result.trace.query.text[:90], fill="black", font=font)
-    words.text((8, image.height + 6 + size * 1.3), shown[:90], fill=(160, 0, 90), font=font)
+        caption = ", ".join(tag["label"] for tag in answer.value) or "no tags"
+    strip.text((8, image.height + 4), result.trace.query.text[:90], fill="black", font=font)
+    strip.text((8, image.height + 6 + size * 1.3), caption[:90], fill=(160, 0, 90), font=font)
     return canvas

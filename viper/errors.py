@@ -1,7 +1,7 @@
 """Every error that viper raises on purpose, each with a stable code.
 
-Callers decide by class or by ``code``, never by reading the message. A message
-says what was seen, what was expected and what to do next, in one line.
+Callers decide by class or by ``code``, never by reading the message. A message is one line with the
+value seen, the value expected and the next step.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class ViperError(Exception):
 
     Attributes:
         code: stable machine-readable name of the kind of error.
-        exit_code: what the command line exits with when this ends it.
+        exit_code: exit code of the command line when this error ends it.
     """
 
     code = "viper"
@@ -27,7 +27,7 @@ class ViperError(Exception):
 
 
 class UsageError(ViperError):
-    """The call itself is off: an unknown name, a bad option, an empty query."""
+    """The call itself is wrong: an unknown name, a bad option, an empty query."""
 
     code = "usage"
     exit_code = EXIT_USAGE
@@ -38,7 +38,7 @@ class PromptTooLongError(UsageError):
 
 
 class UnknownNameError(UsageError):
-    """A profile, API, task, role or strategy that is not registered."""
+    """The profile, API, task, role or strategy is not registered."""
 
     code = "unknown_name"
 
@@ -48,7 +48,7 @@ class UnknownNameError(UsageError):
 
 
 class MediaError(UsageError):
-    """A picture or video that cannot be read: missing, truncated, empty, too large, not media."""
+    """The picture or video cannot be read: missing, truncated, empty, too large, or not media."""
 
     code = "media"
 
@@ -60,13 +60,13 @@ class DataError(UsageError):
 
 
 class ProfileError(UsageError):
-    """A profile file that does not parse or holds a wrong key or value."""
+    """The profile file does not parse, or holds a wrong key or value."""
 
     code = "profile"
 
 
 class MissingExtraError(UsageError):
-    """An optional package is not installed; the message is the pip line."""
+    """An optional package is not installed; the message is the pip command."""
 
     code = "missing_extra"
 
@@ -79,13 +79,13 @@ class MissingExtraError(UsageError):
 
 
 class SandboxUnavailableError(ViperError):
-    """A protection layer is missing here and the weak sandbox was not asked for."""
+    """A protection layer is missing on this machine and the weak sandbox was not requested."""
 
     code = "sandbox_unavailable"
 
 
 class SandboxHostError(ViperError):
-    """The sandbox itself failed (no child could be started): retrying the program will not help."""
+    """The sandbox itself failed (no child could be started); retrying the program will not help."""
 
     code = "sandbox_host"
 
@@ -97,19 +97,19 @@ class ModelError(ViperError):
 
 
 class ToolError(ViperError):
-    """A tool refused or failed one call of a program; the program sees it as an exception."""
+    """A tool refused or failed one call of a program; the program sees an exception."""
 
     code = "tool"
 
 
 class ScriptExhaustedError(ViperError):
-    """A scripted LLM or tool was asked for more answers than its script holds."""
+    """A scripted LLM or tool received more requests than its script has replies."""
 
     code = "script_exhausted"
 
 
 class StoreError(ViperError):
-    """A run folder cannot be written or read: full disk, broken file, another writer."""
+    """A run folder cannot be written or read: full disk, damaged file, another writer."""
 
     code = "store"
 

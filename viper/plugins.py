@@ -1,7 +1,7 @@
-"""What installed packages offer by entry points.
+"""Plug-ins that installed packages register as entry points.
 
-The groups: ``viper.backends``, ``viper.commands``, ``viper.datasets``, ``viper.demo_scenes``,
-``viper.learning_data``, ``viper.metrics``, ``viper.routines``, ``viper.strategies``. The
+The groups are ``viper.backends``, ``viper.commands``, ``viper.datasets``, ``viper.demo_scenes``,
+``viper.learning_data``, ``viper.metrics``, ``viper.routines`` and ``viper.strategies``. The
 laboratory, ``viper_lab``, reaches the product through them as any plug-in does.
 """
 
@@ -15,14 +15,14 @@ from viper.errors import UsageError
 
 
 def offered(group: str, kind: str, shipped: Collection[str] = ()) -> dict[str, EntryPoint]:
-    """Return the entry points of a group by name; those of a package that is gone are left out.
+    """Return the entry points of a group by name, without those of uninstalled packages.
 
     Args:
-        kind: what the group's entries are called in an error, as ``data set``.
-        shipped: names that are taken by this package itself.
+        kind: name of the group's entries in error messages, such as ``data set``.
+        shipped: names that this package defines itself.
 
     Raises:
-        UsageError: a name is shipped or offered twice.
+        UsageError: two packages, or this package and another, use the same name.
     """
     points: dict[str, EntryPoint] = {}
     for point in entry_points(group=group):

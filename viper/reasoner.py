@@ -33,19 +33,19 @@ MAX_QUERY_CHARACTERS = 4_000
 
 
 class ComponentSource(Protocol):
-    """Whatever can wire the parts of a reasoner: a profile, or a test."""
+    """Anything that can wire the parts of a reasoner: a profile, or a test."""
 
     def components(self) -> Components: ...
 
 
 @dataclass(frozen=True, init=False)
 class RunOptions:
-    """What one call may set differently from the profile.
+    """Settings of one call that differ from the profile.
 
     Attributes:
-        changes: settings by name, those of single strategies among them; see
-            :mod:`viper.strategies.settings`. They are keywords and attributes as well: None, and
-            what is not named, keeps the profile's value.
+        changes: settings by name, including those of single strategies; see
+            :mod:`viper.strategies.settings`. Each is also a keyword and an attribute. None, or
+            a missing name, keeps the profile's value.
 
     Raises:
         UnknownNameError: a keyword that is no setting.
@@ -68,15 +68,15 @@ class RunOptions:
     ) -> None:
         for name in settings:
             if name not in all_settings():
-                known = [*all_settings(), *(one.name for one in fields(self))]
-                raise UnknownNameError("setting", name, known)
+                choices = [*all_settings(), *(option.name for option in fields(self))]
+                raise UnknownNameError("setting", name, choices)
         changes = {**changes, **settings}
         values = {
             "task": task,
             "options": options if isinstance(options, str) else tuple(options),
             "strategy": strategy,
             "sample_id": sample_id,
-            "changes": {name: one for name, one in changes.items() if one is not None},
+            "changes": {name: value for name, value in changes.items() if value is not None},
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
@@ -87,24 +87,24 @@ class RunOptions:
         return self.changes.get(name)
 
     def changed(self, **changes: Any) -> RunOptions:
-        """Return these options with others; None takes a change back."""
+        """Return a copy of these options with the changes; None removes a change."""
         return replace(self, **changes)
 
     def settings(self, base: RunSettings) -> RunSettings:
         """Return the profile's settings with these changes.
 
         Raises:
-            UnknownNameError: a choice that there is not.
-            UsageError: one of them is out of range.
+            UnknownNameError: a value is not among the known choices.
+            UsageError: a value is out of range.
         """
         return base.changed(**self.changes)
 
 
 @dataclass(frozen=True)
 class RunResult:
-    """What a run gave: the trace, the media it was about, and the raw value returned.
+    """Result of a run: the trace, the media of the query, and the raw value returned.
 
-    ``value`` holds arrays and references; ``trace`` is plain data.
+    ``value`` may hold arrays and references; ``trace`` is plain data.
     """
 
     trace: Trace
@@ -121,7 +121,7 @@ class RunResult:
 
     @property
     def picture(self) -> Pixels | None:
-        """The picture that was answered, ``uint8 [H, W, 3]``; None for other answers."""
+        """Return the picture of the answer, ``uint8 [H, W, 3]``; None for other answers."""
         if self.answer is None or self.answer.kind != "image":
             return None
         return self.media.edits.picture(self.answer.value["picture"]).pixels
@@ -135,10 +135,10 @@ class Reasoner:
     """Answers queries with the parts that a profile wires; safe to call from several threads.
 
     Args:
-        source: a profile (``load_profile``), anything with ``components()``, or the
+        source: a profile (``load_profile``), any object with ``components()``, or the
             Components themselves.
-        preload: load the vision models in the background from now on, not each on first use;
-            None leaves it to the profile.
+        preload: start loading the vision models in the background at once, instead of each on
+            first use; None leaves the choice to the profile.
     """
 
     def __init__(
@@ -155,7 +155,7 @@ class Reasoner:
         self.close()
 
     def close(self) -> None:
-        """Ends the sandbox's processes."""
+        """End the processes of the sandbox."""
         self.components.close()
 
     def run(
@@ -169,17 +169,17 @@ class Reasoner:
         using: Strategy | None = None,
         **changes: Any,
     ) -> RunResult:
-        """The answer to a query, after as many trials as it took.
+        """Answer a query, in as many trials as needed.
 
         Args:
             media: path, paths, array, or PIL picture; see ``viper.models.media.media_from``.
-            query: the question, or what to find.
+            query: the question, or the object to find.
             request: settings of this run; keywords (``task=…``, ``options=[…]``, ``api=…``,
                 ``strategy=…``, ``trials=…``, ``temperature=…``, ``seed=…``) change single ones.
             on_trial: called after every trial, in this thread.
             cancel: set it from another thread to end the run.
-            using: a strategy that was made for this run, instead of the one by name; nothing else
-                answers where it fails.
+            using: a strategy object for this run, instead of a strategy by name; no fallback
+                answers if it fails.
 
         Raises:
             UsageError: an empty or oversized query, an unknown name, a choice without options, a
@@ -207,33 +207,33 @@ class Reasoner:
         using: Strategy | None = None,
         **changes: Any,
     ) -> Iterator[Trial | RunResult]:
-        """Each Trial as it ends, and last the RunResult. Arguments and errors as :meth:`run`.
+        """Yield each Trial as it ends, and then the RunResult. Arguments and errors as :meth:`run`.
 
         Args:
-            usage: counts what the run costs while it goes on, so that the caller knows it even
-                where an error ends the run.
+            usage: counts the cost of the run while it proceeds, so that the caller knows the cost
+                even if an error ends the run.
         """
         run_options = (request or RunOptions()).changed(**changes)
         context, reason = self._context(media, query, run_options, cancel)
         if usage is not None:
             context.usage = usage
-        chosen = using or named_strategy(run_options.strategy)
+        strategy = using or named_strategy(run_options.strategy)
         started = time.perf_counter()
         trials: list[Trial] = []
-        for trial in chosen.trials(self.components, context):
+        for trial in strategy.trials(self.components, context):
             trials.append(trial)
             yield trial
         if context.final_value is None and using is None:
-            fallen_back = fall_back(self.components, context, len(trials))
-            if fallen_back is not None:
-                trials.append(fallen_back)
-                yield fallen_back
-        yield self._result(context, reason, chosen.name, trials, started)
+            fallback = fall_back(self.components, context, len(trials))
+            if fallback is not None:
+                trials.append(fallback)
+                yield fallback
+        yield self._result(context, reason, strategy.name, trials, started)
 
     async def arun(
         self, media: Any, query: str, request: RunOptions | None = None, **changes: Any
     ) -> RunResult:
-        """:meth:`run` without blocking the event loop; cancelling the task cancels the run."""
+        """Run :meth:`run` without blocking the event loop; cancelling the task cancels the run."""
         cancel = threading.Event()
         try:
             return await asyncio.to_thread(
@@ -253,9 +253,9 @@ class Reasoner:
         cancel: threading.Event | None = None,
         **changes: Any,
     ) -> RunResult:
-        """Runs a program of one's own, with self-tuning but without a language model's help.
+        """Run a program of the caller, with self-tuning but without a language model.
 
-        Arguments and errors as :meth:`run`; ``query`` is what the program gets as question.
+        Arguments and errors as :meth:`run`; ``query`` is the question that the program receives.
         """
         run_options = (request or RunOptions()).changed(**changes)
         context, reason = self._context(media, query or "(no question)", run_options, cancel)
@@ -270,16 +270,16 @@ class Reasoner:
     def prompt(
         self, media: Any, query: str, request: RunOptions | None = None, **changes: Any
     ) -> str:
-        """The first prompt of a run; asks no model.
+        """Return the first prompt of a run without calling a model.
 
         Raises:
             UsageError: as :meth:`run`.
         """
         run_options = (request or RunOptions()).changed(**changes)
         context, _ = self._context(media, query, run_options, None)
-        chosen = named_strategy(run_options.strategy)
-        if isinstance(chosen, ShowsPrompt):
-            return chosen.prompt(self.components, context)
+        strategy = named_strategy(run_options.strategy)
+        if isinstance(strategy, ShowsPrompt):
+            return strategy.prompt(self.components, context)
         return write_prompt(self.components, context)
 
     def _context(
@@ -316,8 +316,8 @@ class Reasoner:
         started: float,
     ) -> RunResult:
         answer, value = context.final_value or (None, None)
-        tried = [trial.failure for trial in trials if trial.correction != "fallback"]
-        failure = tried[-1] if tried else context.stopped
+        failures = [trial.failure for trial in trials if trial.correction != "fallback"]
+        failure = failures[-1] if failures else context.stopped
         chosen = context.chosen
         if chosen is None and answer is not None and trials:
             chosen = len(trials) - 1
@@ -346,11 +346,11 @@ class Reasoner:
 
 
 _OWN_FIELDS = ("path", "turns")
-"""Parts of a trace that have a field of their own in it: those of the shipped strategies."""
+"""Names of strategy parts that have their own field in a trace; the shipped strategies use them."""
 
 
 def _parts(parts: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a trace in which a strategy's own parts stand."""
+    """Return the fields of a trace that hold the strategy's parts."""
     values = {
         name: tuple(part) if isinstance(part, list | tuple) else part
         for name, part in parts.items()

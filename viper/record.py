@@ -1,7 +1,8 @@
-"""Records as JSON and back: stored, printed by ``viper run --json``, answered over HTTP.
+"""Converts records to JSON and back, for storage, ``viper run --json`` and HTTP.
 
-The dataclasses of :mod:`viper.schema` and of the packages above are the only declaration of a
-record: pydantic checks JSON values against their annotations, and the HTTP schema is made of them.
+The dataclasses of :mod:`viper.schema` and of the packages above it are the only declaration of a
+record. pydantic checks JSON values against their annotations, and the HTTP schema is generated from
+them.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ _MAX_TOML_BYTES = 256 << 10
 
 
 class RecordError(ViperError, ValueError):
-    """Values are not the record that they should be; names the key and the value seen.
+    """Values do not match the record; the message names the key and the value seen.
 
     Attributes:
-        keys: to the value, from the outside in.
-        problem: with it.
+        keys: path to the value, from the outside in.
+        problem: description of the mismatch.
     """
 
     code = "record"
@@ -49,7 +50,7 @@ def record_from_json(kind: type[_R], values: Any, *, strict: bool = False) -> _R
     ``__pydantic_config__`` forbids them.
 
     Args:
-        kind: of the record.
+        kind: class of the record.
         values: plain JSON values.
         strict: refuse ``"3"`` and ``true`` for a number, and numbers for truth values.
 
@@ -67,13 +68,13 @@ def record_from_json(kind: type[_R], values: Any, *, strict: bool = False) -> _R
             record = adapter.validate_python(values)
     except ValidationError as error:
         problems = error.errors(include_url=False, include_context=False)
-        # A misspelt key is also a missing one; the unknown key tells what happened.
-        first = next((one for one in problems if one["type"] == _UNKNOWN), problems[0])
+        # A misspelt key is also a missing one; the unknown key explains both.
+        first = next((item for item in problems if item["type"] == _UNKNOWN), problems[0])
         problem = first["msg"][0].lower() + first["msg"][1:]
         if first["type"] == _UNKNOWN:
             problem = "unknown key"
             if len(first["loc"]) == 1:
-                names = (one.name for one in dataclasses.fields(kind))  # type: ignore[arg-type]
+                names = (item.name for item in dataclasses.fields(kind))  # type: ignore[arg-type]
                 problem += f"; known: {', '.join(names)}"
         elif first["type"] != "missing":
             problem += f", got {repr(first['input'])[:_LONGEST_VALUE]}"
@@ -82,7 +83,9 @@ def record_from_json(kind: type[_R], values: Any, *, strict: bool = False) -> _R
 
 
 def _keys(values: Any, place: Sequence[str | int]) -> Iterator[str | int]:
-    """Keys of a place in values: pydantic goes on with the type where several are possible."""
+    """Yield the keys of a location in ``values``, without the type that pydantic appends for
+    unions.
+    """
     for key in place:
         if isinstance(values, list | tuple):
             values = dict(enumerate(values))
@@ -96,12 +99,12 @@ def record_from_toml(kind: type[_R], path: Path, **defaults: Any) -> _R:
     """Return the record in a small TOML file.
 
     Args:
-        kind: of the record.
-        path: of the file.
-        defaults: of fields that the file does not name.
+        kind: class of the record.
+        path: the TOML file.
+        defaults: values for fields that the file does not set.
 
     Raises:
-        UsageError: it cannot be read or is too large, or a value is wrong; names the line.
+        UsageError: the file cannot be read or is too large, or a value is wrong; names the line.
     """
     text, values = read_toml(path)
     try:
@@ -128,12 +131,14 @@ def read_toml(path: Path) -> tuple[str, dict[str, Any]]:
 
 
 def toml_line(text: str, keys: Sequence[str | int]) -> int:
-    """Return the line of a TOML text that defines a key, or its nearest table; 1 for neither."""
+    """Return the line of a TOML text that defines a key, or its nearest table; 1 if there is
+    neither.
+    """
     lines = [line.partition("#")[0] for line in text.splitlines()]
     values, number = tomllib.loads(text), 1
     for key in keys:
         if not isinstance(values, dict) or key not in values:
-            break  # A later table may have a key of that name.
+            break  # a later table may have a key of the same name
         values = values[key]
         named = re.compile(rf'(^|[{{\[,.\s])"?{re.escape(str(key))}"?\s*[=.\]]')
         there = (at for at, line in enumerate(lines, 1) if at >= number and named.search(line))
@@ -150,17 +155,17 @@ def _adapter(kind: Any) -> Any:
 
 @dataclass(frozen=True)
 class Vote:
-    """An answer that was voted for, in a few words."""
+    """A short form of an answer in a vote, and its number of votes."""
 
     answer: str
     count: int
 
 
 _RENAMED = {"left_out": "api_left_out"}
-"""Keys of a run's record that have another name than the field of the trace."""
+"""Keys of a run record that differ from the name of the trace's field."""
 
 _ANSWER_KEYS = {"value": "answer", "kind": "answer_kind"}
-"""Likewise for fields of the answer, which stand beside those of the trace."""
+"""The same for fields of the answer, which are merged with those of the trace."""
 
 _COMPUTED: dict[str, tuple[Any, Callable[[Trace], Any]]] = {
     "query": (str, lambda trace: trace.query.text),
@@ -174,25 +179,26 @@ _COMPUTED: dict[str, tuple[Any, Callable[[Trace], Any]]] = {
         lambda trace: [{"answer": text, "count": count} for text, count in trace.votes],
     ),
 }
-"""Type and value of the keys that are worked out from the trace, or take another form there."""
+"""Type and value of the keys that are computed from the trace or take another form."""
 
 
 def result_record(trace: Trace, images: Sequence[str] = ()) -> dict[str, Any]:
-    """Return a finished run as JSON values: every field of its trace; null where none applies.
+    """Return a finished run as JSON values: every field of its trace, null if a field does not
+    apply.
 
     Boxes are ``[x0, y0, x1, y1]`` in pixels from the top-left corner.
 
     Args:
-        trace: of the run.
-        images: files the run wrote, if any.
+        trace: the trace of the run.
+        images: files that the run wrote, if any.
     """
     values: dict[str, Any] = to_json(trace)
     answer = values["answer"] or {}
     return {
         **{_RENAMED.get(name, name): value for name, value in values.items()},
         **{
-            _ANSWER_KEYS.get(one.name, one.name): answer.get(one.name)
-            for one in dataclasses.fields(Answer)
+            _ANSWER_KEYS.get(item.name, item.name): answer.get(item.name)
+            for item in dataclasses.fields(Answer)
         },
         "images": list(images),
         **{key: compute(trace) for key, (_, compute) in _COMPUTED.items()},
@@ -216,10 +222,11 @@ def _run_record() -> type:
     record.__doc__ = (
         "A finished run, as ``viper run --json`` prints it. Null where a field does not apply.\n\n"
         "Boxes are x0, y0, x1, y1 in pixels from the top-left corner. ``tool_calls`` are those of\n"
-        "the trial that gave the answer; ``api_left_out`` names what the prompt had no room for;\n"
-        "``fallback`` what answered after every trial had failed; ``chosen`` the trial that gave\n"
-        "the answer, from 0; ``votes`` where several answers were voted on, best first.\n"
-        "``picture`` is the data: address of a PNG, over HTTP and of an edit alone."
+        "the trial that gave the answer. ``api_left_out`` names the functions that the prompt had\n"
+        "no room for. ``fallback`` names the fallback that answered after every trial failed.\n"
+        "``chosen`` is the number of the trial that gave the answer, from 0. ``votes`` holds the\n"
+        "answers of a run that voted, best first. ``picture`` is the data: address of a PNG, only\n"
+        "over HTTP and for an edit."
     )
     return record
 

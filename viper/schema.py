@@ -1,10 +1,9 @@
-"""The records that pass between layers: frozen, serialisable, versioned.
+"""The records that pass between layers: frozen, serialisable and versioned.
 
-Coordinates. Inside programs the y axis points up: a :class:`Box` holds ``left,
-lower, right, upper`` in pixels of the original image with ``lower < upper`` and
-``lower == 0`` at the bottom edge. Everything that leaves the program (JSON,
-pictures, metrics) is ``[x0, y0, x1, y1]`` in pixels from the top-left corner.
-:meth:`Box.to_pixels` and :meth:`Box.from_pixels` are the only conversion.
+Coordinates. Inside programs the y axis points up: a :class:`Box` holds ``left, lower, right,
+upper`` in pixels of the original image with ``lower < upper`` and ``lower == 0`` at the bottom
+edge. Outside programs (JSON, pictures, metrics) a box is ``[x0, y0, x1, y1]`` in pixels from the
+top-left corner. :meth:`Box.to_pixels` and :meth:`Box.from_pixels` are the only conversion.
 """
 
 from __future__ import annotations
@@ -42,19 +41,19 @@ FailureKind = Literal[
 Correction = Literal["first", "self_debug", "self_debug_feedback", "self_tune", "fallback"]
 
 FALLBACKS: tuple[str, ...] = ("none", "vipergpt")
-"""What answers where every trial failed; see :mod:`viper.strategies.end_to_end`."""
+"""Fallbacks that answer if every trial failed; see :mod:`viper.strategies.end_to_end`."""
 
 RETRIEVALS: tuple[str, ...] = ("fixed", "bm25", "embeddings")
-"""How in-context examples are chosen."""
+"""Ways to choose in-context examples."""
 
 EXAMPLE_ORDERS: tuple[str, ...] = ("rising", "falling")
 
 PromptStyle = Literal["compact", "full", "chat"]
 PROMPT_STYLES: tuple[str, ...] = get_args(PromptStyle)
-"""Compact prompts are for small writers, full or chat ones for large ones."""
+"""Prompt styles: compact for small program writers, full or chat for large ones."""
 
 RANKERS: tuple[str, ...] = ("bm25", "embeddings")
-"""How a router ranks the names of a large API."""
+"""Rankings by which a router orders the names of a large API."""
 
 MAX_VOTES = 25
 
@@ -80,12 +79,12 @@ class Box:
         return self.upper - self.lower
 
     def to_pixels(self, image_height: float) -> PixelBox:
-        """``(x0, y0, x1, y1)`` from the top-left corner of an image of that height."""
+        """Return ``(x0, y0, x1, y1)`` from the top-left corner of an image of the given height."""
         return (self.left, image_height - self.upper, self.right, image_height - self.lower)
 
     @classmethod
     def from_pixels(cls, box: Sequence[float], image_height: float) -> Box:
-        """The inverse of :meth:`to_pixels`."""
+        """Return the box of ``(x0, y0, x1, y1)``; the inverse of :meth:`to_pixels`."""
         x0, y0, x1, y1 = box
         return cls(x0, image_height - y1, x1, image_height - y0)
 
@@ -96,8 +95,8 @@ class Query:
 
     Attributes:
         text: the question as the user wrote it.
-        task: what must come out; never ``auto`` once the Reasoner has resolved it.
-        media: what the program gets: one image, several images, or one video.
+        task: kind of answer; never ``auto`` once the Reasoner has resolved it.
+        media: kind of media: one image, several images, or one video.
         options: the candidate answers of a ``choice``; empty otherwise.
         sample_id: name of the sample in its data set, or None.
     """
@@ -111,11 +110,11 @@ class Query:
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a program gave no valid answer. Self-correction reads this, never a message.
+    """The reason why a program gave no valid answer. Self-correction reads this, never a message.
 
-    ``line`` counts from 1 in the program as the author wrote it. ``tool``,
-    ``parameter`` and ``call_index`` are set where a tool call is to blame
-    (kinds ``tool``, ``below_threshold``, ``tool_budget``).
+    ``line`` counts from 1 in the program as the author wrote it. ``tool``, ``parameter`` and
+    ``call_index`` are set if a tool call caused the failure (kinds ``tool``, ``below_threshold``,
+    ``tool_budget``).
     """
 
     kind: str
@@ -133,11 +132,11 @@ class Failure:
 class ToolCall:
     """One call that crossed from a program to the parent.
 
-    ``rejected_by`` names the threshold that emptied or refused the result
-    (``detector.threshold``), ``shortened_by`` one that left some candidates out of it, else
-    None. ``judged_by`` names the threshold that candidates were held against, if any, and
-    ``scores`` are theirs, the best ones first. ``taught`` names what the tool had learned that had
-    a part in the result, as ``loc: pyramid``. ``args`` and ``result`` are JSON values.
+    ``rejected_by`` names the threshold that emptied or refused the result (``detector.threshold``),
+    ``shortened_by`` the threshold that removed some candidates from it; both are None otherwise.
+    ``judged_by`` names the threshold that candidates were compared with, if any, and ``scores``
+    holds their scores, best first. ``taught`` names the learned soft prompts that had a part in the
+    result, such as ``loc: pyramid``. ``args`` and ``result`` are JSON values.
     """
 
     index: int
@@ -158,11 +157,11 @@ class ToolCall:
 
 @dataclass(frozen=True)
 class Usage:
-    """What a run cost. ``model_calls`` counts forward passes of vision models.
+    """The cost of a run. ``model_calls`` counts forward passes of vision models.
 
-    ``cost_usd`` is what writing its programs cost, in US dollars: 0 where all came from the
-    response cache, None where no price is known. What failed requests cost is not known and
-    not in it, nor what tools asked of the language model.
+    ``cost_usd`` is the cost of writing its programs, in US dollars: 0 if every reply came from the
+    response cache, None if no price is known. It excludes failed requests, whose cost is unknown,
+    and requests that tools sent to the language model.
     """
 
     llm_calls: int = 0
@@ -174,13 +173,14 @@ class Usage:
 
 @dataclass(frozen=True)
 class Trial:
-    """One program run: what was written, what happened, with which thresholds.
+    """One run of one program: its text, its result and its thresholds.
 
-    ``program`` is empty where the strategy writes none, and for a fallback. ``writing`` is what the
-    requests for it cost, redrawn ones among them; nothing where the program before ran again.
-    ``plan`` are the numbered steps that the program was written from, one a line, and
-    ``plan_prompt`` what the planner was asked; None where the strategy plans nothing.
-    ``demonstrations`` are the ids of those that either prompt showed, each once, in their order.
+    ``program`` is empty if the strategy writes none, and for a fallback. ``writing`` is the cost of
+    the requests for it, repeated ones included; it is zero if the previous program ran again.
+    ``plan`` holds the numbered steps that the program was written from, separated by newlines.
+    ``plan_prompt`` is the prompt of the planner. Both are None if the strategy has no plan.
+    ``demonstrations`` holds the ids of the demonstrations in either prompt, each once, in their
+    order.
     """
 
     index: int
@@ -207,19 +207,19 @@ TurnKind = Literal["code", "thought", "done", "unreadable", "forced"]
 
 @dataclass(frozen=True)
 class Turn:
-    """One turn of strategy ``explore``: an action, and what the environment answered.
+    """One turn of strategy ``explore``: an action and the observation that followed it.
 
     Source: DWIM (2025), supplement, sec. 6, for the actions.
 
     Attributes:
-        index: counts from 0 in the query.
-        kind: the action; ``unreadable`` where none could be read, ``forced`` the end at a bound.
-        text: the code, the thought, what was written and not understood, or why it was forced.
-        result: what came back, as the agent read it; "" where nothing does.
-        failure: of code that failed.
+        index: number of the turn in the query, from 0.
+        kind: the action; ``unreadable`` if none could be read, ``forced`` for an end at a limit.
+        text: the code, the thought, the text that could not be read, or the reason for the end.
+        result: the observation as the agent read it; "" if there is none.
+        failure: the failure of the code, if it failed.
         calls: indices of the tool calls that the code made, in the trial's log.
-        value: what its last line was worth, or the answer of ``done`` and ``forced``; JSON.
-        writing: what the request for it cost; nothing for a turn that the agent did not write.
+        value: value of the last line, or the answer of ``done`` and ``forced``; JSON.
+        writing: the cost of the request; zero for a turn that the agent did not write.
         by: ``agent``, or ``checker`` for a thought that doubts a result.
     """
 
@@ -237,12 +237,12 @@ class Turn:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a run answered.
+    """The answer of a run.
 
-    ``value`` is JSON: str, bool, number or None; for a box see ``box`` (pixels
-    from the top-left corner) and ``image_index``. ``choice_index`` counts from 0. Tags are a
-    list of ``{"box", "label"}``; of a picture ``value`` holds the name by which the media of the
-    run know it (``picture``), ``width`` and ``height``.
+    ``value`` is JSON: str, bool, number or None; for a box see ``box`` (pixels from the top-left
+    corner) and ``image_index``. ``choice_index`` counts from 0. Tags are a list of ``{"box",
+    "label"}``. For a picture, ``value`` holds ``picture`` (its name in the media of the run),
+    ``width`` and ``height``.
     """
 
     value: Any
@@ -255,17 +255,18 @@ class Answer:
 
 @dataclass(frozen=True)
 class Trace:
-    """Everything that happened for one query; what stores, viewers and mining read.
+    """The full record of one query, read by stores, viewers and mining.
 
-    ``left_out`` names what a router kept out of the prompt of an API that outgrew its budget.
-    ``fallback`` names what answered after every trial had failed (``average_box``, ``vqa``): the
-    answer is then not the strategy's, and the failure that led to it is that of the trial before
-    the last. ``failure`` is None wherever there is an answer. ``examples_shown`` are the sample ids
-    of the examples in the last prompt, in its order; ``examples_left_out`` how many more were
-    wanted than the model's context had room for. ``chosen`` is the index of the trial whose answer
-    counts, None where there is no answer; ``votes`` are the answers of a run that voted, each with
-    its count, the winner first. ``turns`` are those of strategy ``explore``; ``path`` the steps of
-    strategy ``seek``; ``parts`` what a strategy of another package tells, by name.
+    ``left_out`` names the functions that a router kept out of the prompt because the API exceeded
+    its budget. ``fallback`` names the fallback that answered after every trial had failed
+    (``average_box``, ``vqa``). The answer is then not the strategy's, and the failure that led to
+    it is that of the trial before the last. ``failure`` is None if there is an answer.
+    ``examples_shown`` holds the sample ids of the examples in the last prompt, in its order.
+    ``examples_left_out`` counts the further examples for which the model's context had no room.
+    ``chosen`` is the index of the trial that gave the answer, None if there is no answer. ``votes``
+    holds the answers of a run that voted, each with its count, the winner first. ``turns`` are
+    those of strategy ``explore``, ``path`` the steps of strategy ``seek``, and ``parts`` the data
+    of strategies of other packages, by name.
     """
 
     query: Query
@@ -293,33 +294,35 @@ class Trace:
 
     @property
     def answering(self) -> Trial | None:
-        """The trial whose answer counted, else the last that has a program."""
+        """Return the trial that gave the answer, or else the last trial with a program."""
         if self.chosen is not None and self.trials[self.chosen].program:
             return self.trials[self.chosen]
-        written = [trial for trial in self.trials if trial.program]
-        return written[-1] if written else None
+        with_program = [trial for trial in self.trials if trial.program]
+        return with_program[-1] if with_program else None
 
     @property
     def program(self) -> str | None:
-        """The program that gave the answer, else the last one tried; None if none was written."""
+        """Return the program that gave the answer, or else the last one; None if there is no
+        program.
+        """
         if self.chosen is not None and self.trials[self.chosen].program:
             return self.trials[self.chosen].program
-        written = [trial for trial in self.trials if trial.program]
-        answered = [trial for trial in written if trial.ok]
-        return (answered or written)[-1].program if written else None
+        with_program = [trial for trial in self.trials if trial.program]
+        successful = [trial for trial in with_program if trial.ok]
+        return (successful or with_program)[-1].program if with_program else None
 
     @property
     def plan(self) -> str | None:
-        """The plan of :attr:`program`; None if none was made."""
+        """Return the plan of :attr:`program`; None if there is no plan."""
         if self.chosen is not None and self.trials[self.chosen].plan is not None:
             return self.trials[self.chosen].plan
-        planned = [trial for trial in self.trials if trial.plan is not None]
-        answered = [trial for trial in planned if trial.ok]
-        return (answered or planned)[-1].plan if planned else None
+        with_plan = [trial for trial in self.trials if trial.plan is not None]
+        successful = [trial for trial in with_plan if trial.ok]
+        return (successful or with_plan)[-1].plan if with_plan else None
 
     @property
     def tool_calls(self) -> tuple[ToolCall, ...]:
-        """The calls of the trial that gave the answer, else of the last one."""
+        """Return the calls of the trial that gave the answer, or else of the last trial."""
         if not self.trials:
             return ()
         return self.trials[-1 if self.chosen is None else self.chosen].tool_calls
@@ -329,15 +332,16 @@ class Trace:
 class Example:
     """A solved (or deliberately wrong) query that a prompt may show.
 
-    Source: Stanić et al. 2024, sec. 2.3 (ACEs); ``polarity`` and ``critique``
-    serve the incorrect demonstrations of CLOVA.
+    Source: Stanić et al. 2024, sec. 2.3 (ACEs); ``polarity`` and ``critique`` serve the incorrect
+    demonstrations of CLOVA.
 
     Attributes:
-        task: as the language model is asked it.
-        kind: type of the query in its data set, by which a bank stays varied.
-        set: data set that the sample is from, as :func:`viper.data.registry.data_set` takes it.
-        split: of that set.
-        part: what it demonstrates, ``plan`` or ``program``; empty outside a demonstration pool.
+        task: the task as named in the prompt.
+        kind: type of the query in its data set, which keeps a bank varied.
+        set: data set of the sample, in the form that :func:`viper.data.registry.data_set` accepts.
+        split: split of that data set.
+        part: the part that it demonstrates, ``plan`` or ``program``; empty outside a
+            demonstration pool.
     """
 
     __pydantic_config__ = {"extra": "forbid"}
@@ -363,7 +367,7 @@ class Example:
 
 
 def to_json(record: Any) -> Any:
-    """A record (nested dataclasses, tuples, mappings) as plain JSON values."""
+    """Return a record (nested dataclasses, tuples, mappings) as plain JSON values."""
     if dataclasses.is_dataclass(record) and not isinstance(record, type):
         return {f.name: to_json(getattr(record, f.name)) for f in dataclasses.fields(record)}
     if isinstance(record, Mapping):

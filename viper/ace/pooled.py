@@ -118,7 +118,7 @@ def pooled_of(entry: Entry) -> Pooled:
         StoreError: the entry is none.
     """
     try:
-        one = record_from_json(Pooled, {**entry.record, "id": entry.key, "born": entry.born})
+        one = record_from_json(Pooled, {**entry.record, "id": entry.key, "born": entry.created_in})
         problem = fault(one.example)
     except (RecordError, TypeError) as error:
         raise StoreError(f"demonstration {entry.key}: not readable ({error})") from None

@@ -1,8 +1,7 @@
-"""A small library that runs programs nobody reviewed: in locked processes, with typed failures.
+"""A small library that runs untrusted programs in locked processes and reports typed failures.
 
-Usable without anything visual: give it two toy tools and a prelude that names them.
-The public names are loaded on first use, so that the processes which run programs
-import only what they need.
+It works without anything visual: two small tools and a prelude that names them are enough. Public
+names are loaded on first use, so the processes that run programs import only what they need.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from viper.sandbox.tools import ToolClient as ToolClient
     from viper.sandbox.wire import Ref as Ref
 
-_HOMES = {
+_MODULES = {
     "Limits": "limits",
     "Call": "outcome",
     "EmptyCall": "outcome",
@@ -38,10 +37,10 @@ _HOMES = {
     "ToolClient": "tools",
     "Ref": "wire",
 }
-__all__ = sorted(_HOMES)  # noqa: PLE0605
+__all__ = sorted(_MODULES)  # noqa: PLE0605
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

@@ -1,4 +1,4 @@
-"""Which lines fed the line that failed: a small backward slice over names."""
+"""A small backward slice over names: find the lines that fed the line that failed."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def feeding_lines(tree: ast.Module, line: int | None, function: str | None) -> frozenset[int]:
-    """Lines whose values may have reached the statement at ``line``.
+    """Return the lines whose values may have reached the statement at ``line``.
 
-    Follows names backwards through assignments, loops and comprehensions of the same
-    function, without regard to order, and includes the conditions around the line.
+    The slice follows names backwards through assignments, loops and comprehensions of the same
+    function. It ignores the order of statements and includes the conditions around the line.
 
     Args:
         line: the failing line; None means the ``return`` statements of ``function``.
@@ -28,20 +28,20 @@ def feeding_lines(tree: ast.Module, line: int | None, function: str | None) -> f
     parents = _enclosing_tests(scope)
     names, lines = set[str](), set[int]()
     for seed in seeds:
-        names |= _read(seed)
+        names |= _names_read(seed)
         lines |= _own_lines(seed)
         for test in parents.get(seed, ()):
-            names |= _read(test)
+            names |= _names_read(test)
             lines |= _span(test)
     sources = [source for node in statements for source in _sources(node)]
-    grown = True
-    while grown:
-        grown = False
+    is_growing = True
+    while is_growing:
+        is_growing = False
         for targets, read, span in sources:
             if targets & names and not (read <= names and span <= lines):
                 names |= read
                 lines |= span
-                grown = True
+                is_growing = True
     return frozenset(lines)
 
 
@@ -67,10 +67,10 @@ def _innermost(statements: list[ast.stmt], line: int) -> list[ast.stmt]:
 
 
 def _enclosing_tests(scope: ast.AST) -> dict[ast.AST, tuple[ast.expr, ...]]:
-    found: dict[ast.AST, tuple[ast.expr, ...]] = {}
+    tests_around: dict[ast.AST, tuple[ast.expr, ...]] = {}
 
     def walk(node: ast.AST, tests: tuple[ast.expr, ...]) -> None:
-        found[node] = tests
+        tests_around[node] = tests
         if isinstance(node, ast.If | ast.While):
             tests = (*tests, node.test)
         elif isinstance(node, ast.For):
@@ -80,30 +80,30 @@ def _enclosing_tests(scope: ast.AST) -> dict[ast.AST, tuple[ast.expr, ...]]:
                 walk(child, tests)
 
     walk(scope, ())
-    return found
+    return tests_around
 
 
 def _sources(node: ast.AST) -> Iterator[tuple[set[str], set[str], set[int]]]:
-    """(names written, names read, lines) of one statement."""
+    """Yield (names assigned, names read, lines) for each data flow in one statement."""
     if isinstance(node, ast.Assign):
-        yield set().union(*map(_written, node.targets)), _read(node.value), _span(node)
+        yield set().union(*map(_names_assigned, node.targets)), _names_read(node.value), _span(node)
     elif isinstance(node, ast.AugAssign | ast.AnnAssign):
-        read = _read(node.value) if node.value else set()
-        yield _written(node.target), read, _span(node)
+        read = _names_read(node.value) if node.value else set()
+        yield _names_assigned(node.target), read, _span(node)
     elif isinstance(node, ast.For):
-        yield _written(node.target), _read(node.iter), _span(node.iter)
+        yield _names_assigned(node.target), _names_read(node.iter), _span(node.iter)
     elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
         function = node.value.func  # xs.append(y), xs.sort(key=...)
         if isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name):
-            yield {function.value.id}, _read(node.value), _span(node)
+            yield {function.value.id}, _names_read(node.value), _span(node)
     if isinstance(node, ast.stmt):
         for part in ast.walk(node):
             if isinstance(part, ast.NamedExpr):
-                yield _written(part.target), _read(part.value), _span(part)
+                yield _names_assigned(part.target), _names_read(part.value), _span(part)
 
 
 def _own_lines(node: ast.AST) -> set[int]:
-    """Lines of a statement without the body it may have."""
+    """Return the lines of a statement without its body."""
     if isinstance(node, ast.If | ast.While):
         return _span(node.test)
     if isinstance(node, ast.For):
@@ -118,7 +118,7 @@ def _span(node: ast.expr | ast.stmt | ast.AST) -> set[int]:
     return set(range(start, (getattr(node, "end_lineno", None) or start) + 1))
 
 
-def _read(node: ast.AST) -> set[str]:
+def _names_read(node: ast.AST) -> set[str]:
     if isinstance(node, ast.If | ast.While):
         node = node.test
     elif isinstance(node, ast.For):
@@ -130,7 +130,7 @@ def _read(node: ast.AST) -> set[str]:
     }
 
 
-def _written(node: ast.AST) -> set[str]:
+def _names_assigned(node: ast.AST) -> set[str]:
     names = {
         p.id for p in ast.walk(node) if isinstance(p, ast.Name) and not isinstance(p.ctx, ast.Load)
     }

@@ -1,4 +1,4 @@
-"""How a program's tool calls leave the child."""
+"""Tool calls of a program, on the side of the child process."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from viper.sandbox.prepass import PREFIX, hidden
 from viper.sandbox.wire import Channel, Ref, WireError, decode, encode, pack
 
 FILENAME = "<program"
-"""How the file names of programs begin; turns of a session are numbered."""
+"""Start of a program's file name; turns of a session are numbered."""
 
 ROUTINES = "<routines "
-"""How the file names of sources begin."""
+"""Start of a source's file name."""
 
 
 class ToolError(Exception):
-    """A tool refused or failed; what a program may catch."""
+    """A tool refused the call or failed. Programs may catch it."""
 
     def __init__(self, message: str, tool: str, index: int) -> None:
         super().__init__(message)
@@ -26,15 +26,16 @@ class ToolError(Exception):
 
     @property
     def origin(self) -> tuple[str, int]:
-        """(tool, call index)."""
+        """Return (tool, call index)."""
         return self._tool, self._index
 
 
 class Variables(Mapping[str, Any]):
-    """The outermost variables of a program by the names that its author gave them; read only.
+    """Read-only mapping of a program's outermost variables, by the names its author gave them.
 
-    What a prelude provides is among them. Guards and what belongs to Python are not: their names
-    begin with an underscore, and a name of the author's that does leads elsewhere.
+    It includes the names that a prelude provides. It excludes guards and Python's own names, which
+    begin with an underscore; the author's names with a leading underscore are stored under another
+    name.
     """
 
     def __init__(self, namespace: Mapping[str, Any]) -> None:
@@ -57,10 +58,10 @@ class Variables(Mapping[str, Any]):
 
 
 class ToolCaller:
-    """``call(name, *args, **kwargs)`` of a prelude: asks the parent and waits.
+    """The ``call(name, *args, **kwargs)`` of a prelude: asks the parent and waits for its reply.
 
     Attributes:
-        variables: the program's, for what the prelude provides.
+        variables: the program's variables, for the functions of the prelude.
     """
 
     _channel: Channel
@@ -73,15 +74,15 @@ class ToolCaller:
         self.start_turn()
 
     def connect(self, channel: Channel) -> None:
-        """Sets the wire to the parent."""
+        """Set the channel to the parent."""
         self._channel = channel
 
     def use_types(self, encode: Callable[[Any], Ref | None], decode: Callable[[Ref], Any]) -> None:
-        """Sets how the prelude's values cross the wire."""
+        """Set the functions that encode and decode the prelude's value types."""
         self._encode, self._decode = encode, decode
 
     def start_turn(self) -> None:
-        """Forgets the calls of the turn before."""
+        """Forget the calls of the previous turn."""
         self._count = 0
         self._empty: list[tuple[int, int | None, Any]] = []
         self._derived: list[tuple[Any, int]] = []
@@ -127,14 +128,16 @@ class ToolCaller:
         return pack(meta | {"o": printed}) if printed else packed
 
     def derived(self, result: Any, source: Any) -> Any:
-        """Notes that ``result`` is empty because the tool result ``source`` is, and answers it."""
+        """Note that ``result`` is empty because the tool result ``source`` is, and return
+        ``result``.
+        """
         for index, _, value in self._empty:
             if value is source:
                 self._derived.append((result, index))
         return result
 
     def empty_calls(self, lines: frozenset[int], values: list[Any]) -> list[list[Any]]:
-        """``[index, reached]`` of each call with an empty result.
+        """Return ``[index, reached]`` for each call with an empty result.
 
         Args:
             lines: lines that fed the failure.
@@ -149,14 +152,14 @@ class ToolCaller:
 
 
 def is_empty(value: Any) -> bool:
-    """None, False, and containers and texts of length 0."""
+    """Return True for None, False, and containers and texts of length 0."""
     return (
         value is None or value is False or (type(value) in (list, tuple, dict, str) and not value)
     )
 
 
 def program_line() -> int | None:
-    """The line that the program is at, seen from trusted code that it called."""
+    """Return the program's current line, for trusted code that the program called."""
     frame = sys._getframe(1)
     while frame is not None:
         if frame.f_code.co_filename.startswith(FILENAME):

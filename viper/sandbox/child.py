@@ -1,4 +1,4 @@
-"""The process that runs one program, or one session, and then ends."""
+"""The process that runs one program or one session and then ends."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ _FROM_PARENT = 1 << 30
 
 
 def load_late_libraries() -> None:
-    """Makes C code load now what it loads on first use: a locked child can open no file.
+    """Load C libraries now that would load on first use, because a locked child can open no file.
 
-    Arithmetic on arrays above 256 KiB looks at its own call stack, whether a temporary array
-    may be reused, and loads the library that walks stacks. Some functions of numpy import
-    masked arrays when they are first called; the parser needs the names of characters for
-    identifiers and texts beyond ASCII.
+    numpy inspects the call stack when it does arithmetic on arrays above 256 KiB, to decide whether
+    it may reuse a temporary array. That loads the library that walks stacks. Some functions of
+    numpy import masked arrays when they are first called. The parser needs the names of characters
+    for identifiers and texts beyond ASCII.
     """
     import unicodedata  # noqa: F401
 
@@ -77,7 +77,7 @@ def load_late_libraries() -> None:
 
 @dataclass(frozen=True)
 class ChildConfig:
-    """What a zygote tells its children; all of it comes from the parent at boot."""
+    """Settings that the parent sends to the zygote at boot and that every child shares."""
 
     prelude_module: str
     prelude_config: Mapping[str, Any]
@@ -88,10 +88,9 @@ class ChildConfig:
 
 
 class Child:
-    """Runs what the parent sends over one channel.
+    """Runs the programs that the parent sends over one channel.
 
-    Made once in the zygote, before any fork, so that a child starts with everything
-    in place; each fork has a copy of its own.
+    The zygote creates it once, before any fork, so each child starts with its own complete copy.
     """
 
     channel: Channel
@@ -121,7 +120,7 @@ class Child:
         self.turn = 0
 
     def _add_sources(self, sources: Sequence[Source]) -> None:
-        """Makes the functions of the sources callable by programs and by each other."""
+        """Make the functions of the sources callable by programs and by each other."""
         exported: dict[str, Any] = {}
         spaces = []
         for source in sources:
@@ -140,10 +139,10 @@ class Child:
         self.namespace.update(exported)
 
     def warm_up(self, rounds: int = 1) -> None:
-        """Runs a small program of our own, so that code and memory are in place.
+        """Run a small trusted program, so that code and memory are in place.
 
-        After a fork most of a first run is page faults; a child that waits in the pool
-        takes them while it waits.
+        Most of the time of a first run after a fork is page faults. A child takes them while it
+        waits in the pool.
         """
         for _ in range(rounds):
             program = compile_program(_WARM_UP, "<warm-up>")
@@ -152,13 +151,13 @@ class Child:
             unpack(pack({"v": self.encode_value(namespace["answer"], [])}))
 
     def connect(self, channel: Channel) -> None:
-        """Sets the wire, in the forked child."""
+        """Set the channel to the parent, in the forked child."""
         self.channel = channel
         self.caller.connect(channel)
         self.printer.flush = self._send_text
 
     def serve(self, layers: Applied) -> None:
-        """Reports the layers, then answers ``run`` frames until there is nothing more to run."""
+        """Report the layers, then answer ``run`` frames until no further run is possible."""
         self.channel.send({"t": "ready", "layers": [list(layer) for layer in layers]})
         while True:
             try:
@@ -198,12 +197,12 @@ class Child:
                 return run.failed_plainly(error, second)
 
     def encode_value(self, value: Any, raw: list[memoryview]) -> Any:
-        """The value as it goes over the wire."""
+        """Return the value in the form of the wire protocol."""
         return encode(value, raw, self._encode)
 
 
 class _Run:
-    """One program from source to done frame."""
+    """One program, from its source to the done frame."""
 
     def __init__(
         self, child: Child, filename: str, source: str, entry: str | None, shows: bool
@@ -268,7 +267,9 @@ class _Run:
             done["f"]["exception"] = None
         if isinstance(error, ToolError):
             tool, index = error.origin
-            if type(tool) is str and type(index) is int:  # a program may raise it, with anything
+            if (
+                type(tool) is str and type(index) is int
+            ):  # a program can raise ToolError with any arguments
                 done["f"]["tool"] = _sendable(tool[:_MAX_MESSAGE])
                 done["f"]["call_index"] = index
         if self.program is not None:
@@ -278,7 +279,7 @@ class _Run:
         return done
 
     def _entry_line(self) -> int | None:
-        """Where the entry function is defined: for an error in calling it."""
+        """Return the line that defines the entry function, for errors in calling it."""
         if self.program is None or self.function is None:
             return None
         for node in ast.walk(self.program.tree):
@@ -287,7 +288,7 @@ class _Run:
         return None
 
     def failed_plainly(self, error: BaseException, second: BaseException) -> dict[str, Any]:
-        """When describing the failure failed too."""
+        """Return a minimal failure, for when describing the failure failed too."""
         kind = "memory" if isinstance(error, MemoryError) else "runtime"
         if isinstance(error, RecursionError):
             kind = "recursion"
@@ -314,7 +315,7 @@ class _Run:
 
 
 def _sendable(text: str) -> str:
-    """The text without lone surrogates, which the wire does not carry."""
+    """Return the text without lone surrogates, which msgpack cannot carry."""
     return text.encode("utf-8", "replace").decode()
 
 
@@ -323,7 +324,7 @@ class _NoAnswerError(Exception):
 
 
 def _classify(error: BaseException) -> tuple[str, str]:
-    """(failure kind, message) of an exception that a program did not catch."""
+    """Return (failure kind, message) for an exception that a program did not catch."""
     if isinstance(error, MemoryError):
         return "memory", "the program needs more memory than its limit"
     if isinstance(error, RecursionError):
@@ -342,7 +343,7 @@ def _classify(error: BaseException) -> tuple[str, str]:
 
 
 def _program_frames(trace: TracebackType | None) -> list[tuple[FrameType, int]]:
-    """The program's frames on the way of an exception with their lines, outermost first."""
+    """Return the program's frames of a traceback with their lines, outermost first."""
     frames = []
     while trace is not None:
         if trace.tb_frame.f_code.co_filename.startswith(FILENAME):
@@ -356,7 +357,7 @@ class SourceError(Exception):
 
 
 def _inside_routine(trace: TracebackType | None, module: bool = False) -> str:
-    """Where in a source's function an exception arose, for its author."""
+    """Return the place inside a source's function where an exception arose, for its author."""
     where = ""
     while trace is not None:
         code = trace.tb_frame.f_code
@@ -371,22 +372,22 @@ def _inside_routine(trace: TracebackType | None, module: bool = False) -> str:
 
 
 def _values_on_line(program: Program, frames: list[FrameType], line: int | None) -> list[Any]:
-    """Objects of the variables that are named on the failing line."""
+    """Return the values of the variables that are named on the failing line."""
     if not frames or line is None:
         return []
     scopes = [frame.f_locals for frame in reversed(frames[-2:])] + [frames[-1].f_globals]
-    found = []
+    values = []
     for name in map(hidden, program.names_on(line)):
         scope = next((scope for scope in scopes if name in scope), None)
         if scope is not None:
-            found.append(scope[name])
-    return found
+            values.append(scope[name])
+    return values
 
 
 def run_child(
     child: Child, sock: socket.socket, trace_fd: int, lockdown: Lockdown, zygote_pid: int
 ) -> NoReturn:
-    """What a forked child does, from locking itself to its end; never returns."""
+    """Lock the forked child, serve its programs and end the process; never returns."""
     code = 1
     try:
         os.dup2(sock.fileno(), PROGRAM_FD)

@@ -9,19 +9,19 @@ from viper.sandbox.prepass import FIELDS, PREFIX, authored
 
 
 class Forbidden:
-    """Marks the exceptions that mean "not allowed here"; mixed into builtin ones."""
+    """Mixin for exceptions that mean "not allowed here"; it is combined with builtin exceptions."""
 
 
 class ForbiddenTypeError(Forbidden, TypeError):
-    """A value of this type may not be used like this."""
+    """A value of this type may not be used in this way."""
 
 
 class ForbiddenAttributeError(Forbidden, AttributeError):
-    """An attribute that exists but is not for programs."""
+    """An attribute exists but programs may not read it."""
 
 
 class ForbiddenImportError(Forbidden, ImportError):
-    """A module that programs cannot have."""
+    """Programs may not import this module."""
 
 
 _EXCEPTION_BASES = frozenset(
@@ -37,14 +37,14 @@ def _no_array(self: object, *_: Any, **__: Any) -> Any:
 
 
 NEVER_IN_ARRAYS: dict[str, Any] = {"__array__": _no_array, "__array_ufunc__": None}
-"""Attributes of every class of a program; numpy asks elements for them, and then refuses them."""
+"""Attributes of every class of a program; numpy asks elements for them and then refuses these."""
 
 
 class ProgramMeta(type):
     """Metaclass of every class of a program.
 
-    Bases are ``object``, plain exceptions, and the program's own classes: a subclass of
-    ``str`` or of an API class would inherit methods past the guards.
+    Bases may be ``object``, plain exceptions, and the program's own classes. A subclass of ``str``
+    or of an API class would inherit methods that bypass the guards.
     """
 
     def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> ProgramMeta:
@@ -60,19 +60,19 @@ class ProgramMeta(type):
 
 
 def owns(cls: type, name: str) -> bool:
-    """Whether the class, or a class of the program above it, defines ``name`` itself."""
+    """Return whether the class, or a class of the program above it, defines ``name``."""
     return any(type(base) is ProgramMeta and name in base.__dict__ for base in cls.__mro__)
 
 
 def program_super(cls: type, obj: object) -> super:
-    """``super()`` inside a method of a program's class."""
+    """Return ``super()`` for a method of a program's class."""
     if type(cls) is not ProgramMeta or not isinstance(obj, cls):
         raise ForbiddenTypeError("super() is only for methods of your own classes")
     return super(cls, obj)
 
 
 def program_super_init(cls: type, obj: object) -> Callable[..., None]:
-    """``super().__init__`` inside a method of a program's class."""
+    """Return ``super().__init__`` for a method of a program's class."""
     bound: Callable[..., None] = program_super(cls, obj).__init__  # type: ignore[misc]
     return bound
 
@@ -87,7 +87,7 @@ _DEFAULTS = PREFIX + ".defaults"
 
 
 class Field:
-    """What ``field(...)`` answers inside a dataclass body."""
+    """The value of ``field(...)`` inside a dataclass body."""
 
     __slots__ = ("default", "factory")
 
@@ -96,15 +96,15 @@ class Field:
 
 
 def field(*, default: Any = MISSING, default_factory: Any = MISSING, **_: Any) -> Field:
-    """A dataclass field with a default or a factory of defaults."""
+    """Return a dataclass field with a default value or a default factory."""
     return Field(default, default_factory)
 
 
 def dataclass(cls: Any = None, /, *, frozen: bool = False, order: bool = False, **_: Any) -> Any:
-    """``@dataclass`` for a program's own class.
+    """Turn a program's class into a dataclass, as ``@dataclass`` does.
 
-    Differs: the standard one builds source text and runs it with ``exec``; this one
-    uses closures. ``frozen`` is accepted and not enforced.
+    Differs: the standard decorator builds source text and runs it with ``exec``; this one uses
+    closures. ``frozen`` is accepted and not enforced.
     """
     if cls is None:
         return lambda actual: dataclass(actual, frozen=frozen, order=order)
@@ -140,20 +140,21 @@ def _add_methods(
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         if len(args) > len(names):
             raise TypeError(f"{cls.__name__}() takes {len(names)} arguments, got {len(args)}")
-        given = dict(zip(names, args, strict=False))
+        arguments = dict(zip(names, args, strict=False))
         for name, value in kwargs.items():
-            if name not in names or name in given:
+            if name not in names or name in arguments:
                 raise TypeError(f"{cls.__name__}() got an unexpected argument {authored(name)!r}")
-            given[name] = value
+            arguments[name] = value
         for name in names:
-            setattr(self, name, given[name] if name in given else _default(cls, name, defaults))
+            value = arguments[name] if name in arguments else _default(cls, name, defaults)
+            setattr(self, name, value)
         after = getattr(self, "__post_init__", None)
         if after is not None:
             after()
 
     def represent(self: Any) -> str:
-        shown = ", ".join(f"{authored(name)}={getattr(self, name)!r}" for name in names)
-        return f"{authored(cls.__name__)}({shown})"
+        fields = ", ".join(f"{authored(name)}={getattr(self, name)!r}" for name in names)
+        return f"{authored(cls.__name__)}({fields})"
 
     def equal(self: Any, other: Any) -> Any:
         return values(self) == values(other) if type(other) is type(self) else NotImplemented
@@ -181,7 +182,7 @@ def _default(cls: type, name: str, defaults: dict[str, Any]) -> Any:
 
 
 def asdict(obj: Any) -> dict[str, Any]:
-    """The fields of a program's dataclass instance, nested ones too."""
+    """Return the fields of a program's dataclass instance, nested instances included."""
     if type(type(obj)) is not ProgramMeta:
         raise ForbiddenTypeError("asdict() is only for instances of your own dataclasses")
     return {authored(name): _plain(getattr(obj, name)) for name in _field_names(type(obj))}

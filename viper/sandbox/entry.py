@@ -1,4 +1,4 @@
-"""Finds where a program starts and what its answer is."""
+"""Finds the entry point of a program and its answer."""
 
 from __future__ import annotations
 
@@ -13,22 +13,23 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
     "question": ("question", "query"),
     "possible_answers": ("possible_answers", "options", "choices", "answers"),
 }
-"""Names under which a program may ask for each argument."""
+"""Names under which a program may declare each argument."""
 
 MEDIA = ("image", "video", "image_list")
-"""What a single parameter of an unknown name gets, the first that is there."""
+"""Candidates for a single parameter with an unknown name; the first one present is used."""
 
 ANSWER_NAMES = ("answer", "final_answer", "result", "FINAL_RESULT", "FINAL_ANSWER")
-"""Where a script leaves its answer; the last two are those of line programs (VisProg, CLOVA)."""
+"""Variables in which a script leaves its answer; line programs (VisProg, CLOVA) use the last two.
+"""
 
 _CANONICAL = {alias: name for name, aliases in ALIASES.items() for alias in aliases}
 
 
 def bind(function: Callable[..., Any], args: Mapping[str, Any]) -> dict[str, Any] | list[Any]:
-    """The arguments to call ``function`` with: a dict of keywords, or a list of positions.
+    """Return the arguments to call ``function`` with: a dict of keywords or a list of positions.
 
-    Parameters get the argument of their own name, else of the name they are an alias
-    of. The first parameter whose name says nothing gets the media.
+    A parameter gets the argument of its own name, or else the argument that it is an alias of. The
+    first parameter with an unknown name gets the media.
     """
     media = next((args[name] for name in MEDIA if name in args), None)
     if type(function) is not FunctionType:

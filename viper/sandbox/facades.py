@@ -1,4 +1,4 @@
-"""What ``import`` gives a program: namespaces of chosen functions, never a module."""
+"""Facades of the modules that programs may import: namespaces of chosen functions, no modules."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from viper.sandbox.tokens import TypeToken
 
 
 class Facade:
-    """A module as a program sees it."""
+    """A module as programs see it."""
 
     __slots__ = ("_label", "_members")
 
@@ -36,10 +36,10 @@ class Facade:
 
 
 def member(facade: Facade, name: str) -> Any:
-    """What a program gets for ``module.name``: chosen members, nothing of the object itself.
+    """Return the value of ``module.name`` for a program; only chosen members are available.
 
     Raises:
-        AttributeError: it is not among them.
+        AttributeError: ``name`` is not a chosen member.
     """
     try:
         return facade._members[name]
@@ -57,7 +57,7 @@ _MODULES = (
 )
 
 MODULES = frozenset(_MODULES.split())
-"""What programs may import."""
+"""Modules that programs may import."""
 
 _STATISTICS = (
     "mean fmean geometric_mean harmonic_mean median median_low median_high mode multimode "
@@ -93,7 +93,7 @@ def build_facades(
     guarded_getitem: Callable[..., Any],
     allow: Callable[[type, frozenset[str]], None],
 ) -> dict[str, Facade]:
-    """All modules that programs may import, by dotted name.
+    """Return the facades of all modules that programs may import, by dotted name.
 
     Args:
         guarded_getattr: attribute access for ``operator.attrgetter``.
@@ -154,9 +154,9 @@ def build_facades(
 
 def _namedtuple(allow: Callable[[type, frozenset[str]], None]) -> Callable[..., type]:
     def namedtuple(typename: str, field_names: Any, *, defaults: Any = None) -> type:
-        made = collections.namedtuple(typename, field_names, defaults=defaults)  # type: ignore[misc]
-        allow(made, frozenset(made._fields) | {"count", "index"})
-        return made
+        cls = collections.namedtuple(typename, field_names, defaults=defaults)  # type: ignore[misc]
+        allow(cls, frozenset(cls._fields) | {"count", "index"})
+        return cls
 
     return namedtuple
 
@@ -208,14 +208,14 @@ def _operator_members(
         return lambda obj: tuple(read_item(obj, key) for key in keys)
 
     def attrgetter(*names: str) -> Callable[[Any], Any]:
-        def one(obj: Any, name: str) -> Any:
+        def read_path(obj: Any, name: str) -> Any:
             for part in name.split("."):
                 obj = read_attribute(obj, part)
             return obj
 
         if len(names) == 1:
-            return lambda obj: one(obj, names[0])
-        return lambda obj: tuple(one(obj, name) for name in names)
+            return lambda obj: read_path(obj, names[0])
+        return lambda obj: tuple(read_path(obj, name) for name in names)
 
     return {
         "itemgetter": itemgetter,

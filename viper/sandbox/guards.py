@@ -1,4 +1,4 @@
-"""The guards that a compiled program calls at every door: default deny, by exact type."""
+"""Guards that a compiled program calls at every access: default deny, by exact type."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from viper.sandbox.readable import (
 from viper.sandbox.tokens import NDARRAY, TypeToken
 
 MAX_INT_BITS = 1 << 20
-"""Longest whole number that ``**`` and ``<<`` may make."""
+"""Greatest number of bits of a whole number that ``**`` and ``<<`` may produce."""
 
 _AUGMENT: dict[str, Callable[[Any, Any], Any]] = {
     "+=": operator.iadd, "-=": operator.isub, "*=": operator.imul, "/=": operator.itruediv,
@@ -50,7 +50,7 @@ class Guards:
     """The guards of one child.
 
     Args:
-        readable: attributes by exact type that the prelude allows beside the builtin ones.
+        readable: attributes that the prelude allows in addition to the builtin ones, by exact type.
     """
 
     def __init__(self, readable: Mapping[type, frozenset[str]]) -> None:
@@ -61,20 +61,20 @@ class Guards:
         self._formatter = _GuardedFormatter(self)
 
     def name_types(self, provided: Iterable[object]) -> None:
-        """Lets ``type()`` answer those classes of the prelude that it provides as names.
+        """Let ``type()`` return the classes of the prelude that it provides as names.
 
-        Others, such as handles, are not for programs to make.
+        Programs may not construct its other classes, such as handles.
         """
         self._known_types |= {value for value in provided if isinstance(value, type)}
 
     def allow(self, kind: type, names: frozenset[str]) -> None:
-        """Lets programs read these attributes of instances of a type made at run time."""
+        """Let programs read these attributes on instances of a type that is created at run time."""
         self._table[kind] = names
         self._known_types.add(kind)
         self._indexable.add(kind)
 
     def namespace(self) -> dict[str, Any]:
-        """The names that the policy's rewritten code calls."""
+        """Return the names that the rewritten code calls."""
         return {
             "_getattr_": self.getattr,
             "_getitem_": self.getitem,
@@ -146,7 +146,7 @@ class Guards:
         raise AttributeError(f"{label!r} object has no attribute {authored(name)!r}")
 
     def _refuse(self, obj: Any, name: str) -> Any:
-        """What is not there is the author's mistake, what is there is forbidden."""
+        """Raise for an attribute: missing is the author's mistake, present is forbidden."""
         if isinstance(obj, type):
             label, exists = f"type object {obj.__name__!r}", hasattr(obj, name)
         else:
@@ -162,7 +162,7 @@ class Guards:
         return lambda *args, **kwargs: formatter.vformat(template, args, kwargs)
 
     def getitem(self, obj: Any, key: Any) -> Any:
-        """``obj[key]``."""
+        """Return ``obj[key]``."""
         kind = type(obj)
         if kind in INDEXABLE or type(kind) is ProgramMeta or kind in self._indexable:
             return obj[key]
@@ -173,7 +173,9 @@ class Guards:
     # Writing
 
     def write_attr(self, obj: Any) -> Any:
-        """``obj``, when its attributes may be assigned: only the program's own things."""
+        """Return ``obj`` if its attributes may be assigned, which holds only for the program's own
+        objects.
+        """
         if type(type(obj)) is ProgramMeta or type(obj) is ProgramMeta:
             return obj
         raise ForbiddenAttributeError(
@@ -181,7 +183,7 @@ class Guards:
         )
 
     def write_item(self, obj: Any) -> Any:
-        """``obj``, when its items may be assigned."""
+        """Return ``obj`` if its items may be assigned."""
         kind = type(obj)
         if kind is np.ndarray:
             return refuse_objects(obj)
@@ -190,17 +192,17 @@ class Guards:
         raise ForbiddenTypeError(f"items of a {authored(kind.__name__)} cannot be assigned")
 
     def aug_attr(self, obj: Any, name: str, op: str, value: Any) -> None:
-        """``obj.name op value``."""
+        """Execute ``obj.name op value``."""
         setattr(self.write_attr(obj), name, augment(op, self.getattr(obj, name), value))
 
     def aug_item(self, obj: Any, key: Any, op: str, value: Any) -> None:
-        """``obj[key] op value``."""
+        """Execute ``obj[key] op value``."""
         self.write_item(obj)[key] = augment(op, self.getitem(obj, key), value)
 
     # Builtins that take names or types
 
     def builtin_getattr(self, obj: Any, name: str, *default: Any) -> Any:
-        """``getattr`` for programs."""
+        """Implement ``getattr`` for programs."""
         if len(default) > 1:
             raise TypeError("getattr takes at most 3 arguments")
         try:
@@ -211,20 +213,20 @@ class Guards:
             raise
 
     def builtin_hasattr(self, obj: Any, name: str) -> bool:
-        """``hasattr`` for programs: what they may not read is not there."""
+        """Implement ``hasattr`` for programs; attributes they may not read count as missing."""
         missing = object()
         return self.builtin_getattr(obj, name, missing) is not missing
 
     def builtin_setattr(self, obj: Any, name: str, value: Any) -> None:
-        """``setattr`` for programs."""
+        """Implement ``setattr`` for programs."""
         setattr(self.write_attr(obj), _own_name(name), value)
 
     def builtin_delattr(self, obj: Any, name: str) -> None:
-        """``delattr`` for programs."""
+        """Implement ``delattr`` for programs."""
         delattr(self.write_attr(obj), _own_name(name))
 
     def type_of(self, obj: Any) -> Any:
-        """``type(obj)``, for data and the program's own objects."""
+        """Return ``type(obj)``, for data and the program's own objects."""
         kind = type(obj)
         if kind is np.ndarray:
             return NDARRAY
@@ -236,7 +238,7 @@ class Guards:
 
 
 def _own_name(name: Any) -> str:
-    """An attribute name that a program made at run time, as the rewritten program knows it."""
+    """Return the rewritten form of an attribute name that a program built at run time."""
     if type(name) is not str:
         raise TypeError("an attribute name must be a string")
     if is_special(name) or name.startswith(PREFIX):
@@ -251,7 +253,7 @@ def _generic(obj: Any, key: Any) -> Any:
 
 
 def name_of(obj: Any) -> str:
-    """``obj.__name__`` of a class or function."""
+    """Return ``obj.__name__`` of a class or function."""
     if type(obj) is TypeToken:
         return obj.label
     if isinstance(obj, type) or type(obj) in _FUNCTIONS:
@@ -260,7 +262,7 @@ def name_of(obj: Any) -> str:
 
 
 def augment(op: str, left: Any, right: Any) -> Any:
-    """``left op right`` in place where the left side can."""
+    """Return ``left op right``, in place if the left side supports it."""
     if op == "**=":
         return bounded_pow(left, right)
     if op == "<<=":
@@ -269,7 +271,7 @@ def augment(op: str, left: Any, right: Any) -> Any:
 
 
 def bounded_pow(base: Any, exponent: Any, *modulus: Any) -> Any:
-    """``base ** exponent``; whole numbers beyond ``MAX_INT_BITS`` bits are refused."""
+    """Return ``base ** exponent``, but refuse whole numbers beyond ``MAX_INT_BITS`` bits."""
     if (
         not modulus
         and isinstance(base, int)
@@ -283,7 +285,7 @@ def bounded_pow(base: Any, exponent: Any, *modulus: Any) -> Any:
 
 
 def bounded_shift(left: Any, right: Any) -> Any:
-    """``left << right`` with the same bound."""
+    """Return ``left << right``, with the same bound."""
     if (
         isinstance(left, int)
         and isinstance(right, int)
@@ -298,12 +300,12 @@ def _short(number: int) -> str:
 
 
 def is_hidden_builtin(name: str) -> bool:
-    """Whether Python has a builtin of that name that programs do not get."""
+    """Return whether ``name`` is a builtin of Python that programs do not get."""
     return name in _REAL_NAMES
 
 
 class _GuardedFormatter(string.Formatter):
-    """``str.format`` whose field names go through the guards."""
+    """A ``str.format`` that passes field names through the guards."""
 
     def __init__(self, guards: Guards) -> None:
         self._guards = guards

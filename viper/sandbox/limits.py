@@ -1,4 +1,4 @@
-"""What one program may use up."""
+"""Resource limits of one program."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ class Limits:
     Attributes:
         time_s: wall time of the program in seconds; time spent inside tools is not counted.
         memory_mb: memory in MiB that a program may add to what its process starts with.
-        calls: number of tool calls.
-        output_kb: printed text in KiB.
-        source_kb: length of the source in KiB.
+        calls: greatest number of tool calls.
+        output_kb: greatest length of the printed text in KiB.
+        source_kb: greatest length of the source in KiB.
         result_kb: size in KiB of one message to the parent (a result, the arguments of a call);
             all messages of a program together may have eight times this size.
     """

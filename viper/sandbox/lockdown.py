@@ -1,8 +1,8 @@
-"""Takes everything away from a child before it runs a program.
+"""Removes every right from a child before it runs a program.
 
-Prepared once in the zygote (the rules are built there), applied in each child after
-the fork. The order matters: file descriptors, resource limits, user id, death signal
-(changing the user id clears it), not dumpable, no new privileges, Landlock, seccomp.
+The zygote builds the rules once, and each child applies them after the fork. The order matters:
+file descriptors, resource limits, user id, death signal (changing the user id clears it), not
+dumpable, no new privileges, Landlock, seccomp.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ PROGRAM_FD = 3
 """The child's end of the wire."""
 
 TRACE_FD = 4
-"""Where the child writes the line it is at, when told by a signal."""
+"""Descriptor to which the child writes its current line when a signal asks for it."""
 
 BALLAST_BYTES = 32 << 20
-"""Address space that a child gives back before it reports that memory ran out."""
+"""Address space that a child releases before it reports that memory ran out."""
 
 MAX_DESCRIPTORS = 128
-"""No descriptor of a zygote has a number this high."""
+"""Upper bound of a zygote's descriptor numbers."""
 
 NOBODY = 65534
 
@@ -37,8 +37,9 @@ _FAILING_CALLS = (
     "madvise", "futex", "getrandom", "sched_yield", "getpid", "mprotect", "rt_sigprocmask",
     "open", "openat", "stat", "lstat", "newfstatat", "readlink", "access", "close",
 )  # fmt: skip
-"""Calls that Python, libc or BLAS may try on their own, such as opening the source file that a
-SyntaxError names: they fail; every other call that is not allowed ends the process."""
+"""Calls that Python, libc or BLAS may try by themselves, such as opening the source file that a
+SyntaxError names. These calls fail; every other call that is not allowed ends the process.
+"""
 
 Applied = list[tuple[str, bool, str]]
 
@@ -47,10 +48,10 @@ class Lockdown:
     """The protection layers of the children of one zygote.
 
     Args:
-        memory_mb: what a program may add, in MiB.
+        memory_mb: memory that a program may add, in MiB.
         cpu_s: processor seconds after which the kernel ends a child; a backstop behind
             the parent's deadline.
-        skip: layers to leave out, for tests that take one away.
+        skip: layers to leave out, for tests that remove one.
     """
 
     def __init__(self, memory_mb: int, cpu_s: int, skip: frozenset[str] = frozenset()) -> None:
@@ -63,7 +64,7 @@ class Lockdown:
         return (None, "left out") if name in self.skip else build()
 
     def apply(self, zygote_pid: int) -> Applied:
-        """Locks this process for good; answers ``(layer, holds, detail)`` for each layer.
+        """Lock this process for good and return ``(layer, holds, detail)`` for each layer.
 
         Args:
             zygote_pid: the process whose death ends this one.
@@ -157,7 +158,7 @@ class Lockdown:
 
 
 class _Unavailable(Exception):
-    """A layer that does not exist here."""
+    """A layer is not available on this machine."""
 
 
 def _read_start(path: str) -> str:
@@ -169,7 +170,7 @@ def _read_start(path: str) -> str:
 
 
 def _build_filter() -> tuple[Any, str]:
-    """The system-call filter, or None with the reason why there is none."""
+    """Return the system-call filter, or None with the reason why it is missing."""
     try:
         import pyseccomp as seccomp
     except ImportError:
@@ -202,7 +203,7 @@ def _add_rules(rules: Any, seccomp: Any) -> None:
 
 
 def _build_ruleset() -> tuple[Any, str]:
-    """A Landlock ruleset that grants nothing, or None with the reason."""
+    """Return a Landlock ruleset that grants nothing, or None with the reason why it is missing."""
     try:
         import landlockpy
     except ImportError:

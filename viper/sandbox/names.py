@@ -1,4 +1,4 @@
-"""The builtin names of a program, and how it prints and imports."""
+"""The builtin names of a program, its ``print`` and its ``import``."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ UnicodeError ValueError ZeroDivisionError Warning UserWarning
 _GUARDED = "print pow type isinstance issubclass getattr hasattr setattr delattr"
 
 BUILTIN_NAMES = frozenset((_PLAIN + _GUARDED).split())
-"""The builtin names that programs have."""
+"""Builtin names that programs have."""
 
 
 class OutputLimitError(BaseException):
-    """The program printed more than it may; not an Exception, so it cannot be swallowed."""
+    """The program printed more than its limit. It is no Exception, so a program cannot catch it."""
 
 
 FLUSH_S = 0.1
@@ -40,29 +40,29 @@ FLUSH_S = 0.1
 
 
 class Printer:
-    """Collects what a program prints.
+    """Collects the text that a program prints.
 
     Args:
-        limit: most characters of a turn.
+        limit: greatest number of characters in one turn.
 
     Attributes:
-        flush: called where text has waited for longer than ``FLUSH_S``, so that what a
-            program printed is not lost when it is ended by force.
+        flush: called when text has waited for longer than ``FLUSH_S``, so that printed text is
+            not lost when the program is ended by force.
     """
 
     def __init__(self, limit: int) -> None:
         self.limit, self.length, self.exceeded = limit, 0, False
         self.flush: Callable[[], None] = lambda: None
         self._parts: list[str] = []
-        self._taken = 0.0
+        self._last_take = 0.0
 
     def start_turn(self) -> None:
-        """Gives the next turn all of its room."""
+        """Reset the limit for the next turn."""
         self.length, self.exceeded = 0, False
         self._parts.clear()
 
     def print(self, *values: Any, sep: Any = " ", end: Any = "\n", **_: Any) -> None:
-        """``print`` for programs; ``file`` and ``flush`` are ignored."""
+        """Implement ``print`` for programs; ``file`` and ``flush`` are ignored."""
         between = " " if sep is None else str(sep)
         text = between.join([str(value) for value in values]) + ("\n" if end is None else str(end))
         self._parts.append(text[: self.limit - self.length])
@@ -70,19 +70,19 @@ class Printer:
         if self.length > self.limit:
             self.length, self.exceeded = self.limit, True
             raise OutputLimitError
-        if monotonic() - self._taken > FLUSH_S:
+        if monotonic() - self._last_take > FLUSH_S:
             self.flush()
 
     def take(self) -> str:
-        """What was printed since the last time."""
-        self._taken = monotonic()
+        """Return the text printed since the last call."""
+        self._last_take = monotonic()
         text = "".join(self._parts).encode("utf-8", "replace").decode()
         self._parts.clear()
         return text
 
 
 def program_builtins(guards: Guards, printer: Printer) -> dict[str, Any]:
-    """The ``__builtins__`` of a program."""
+    """Return the ``__builtins__`` of a program."""
     names = {name: getattr(builtins, name) for name in _PLAIN.split()}
     names |= {
         "__build_class__": builtins.__build_class__,
@@ -101,7 +101,7 @@ def program_builtins(guards: Guards, printer: Printer) -> dict[str, Any]:
 
 
 class _OneArgumentType:
-    """``type`` for programs: asks for a type, never makes one."""
+    """The ``type`` of programs: it returns a type and never creates one."""
 
     __slots__ = ("_guards",)
 
@@ -140,7 +140,7 @@ def _issubclass(cls: Any, kinds: Any) -> bool:
 def import_guards(
     facades: Mapping[str, Facade], provided: Mapping[str, Any]
 ) -> dict[str, Callable[..., Any]]:
-    """What ``import a.b`` and ``from a import b`` are compiled to.
+    """Return the functions that ``import a.b`` and ``from a import b`` are compiled to.
 
     Args:
         provided: the prelude's names; importing them from a module of any name is allowed,
@@ -153,15 +153,15 @@ def import_guards(
         raise ForbiddenImportError(f"the module {module!r} is not available to programs")
 
     def import_module(module: str, whole: bool) -> Facade:
-        found = find(module)
-        return found if whole else facades[module.partition(".")[0]]
+        facade = find(module)
+        return facade if whole else facades[module.partition(".")[0]]
 
     def import_from(module: str, names: tuple[str, ...]) -> tuple[Any, ...]:
         if module not in facades and all(name in provided for name in names):
             return tuple(provided[name] for name in names)
-        found = find(module)
+        facade = find(module)
         try:
-            return tuple(member(found, name) for name in names)
+            return tuple(member(facade, name) for name in names)
         except AttributeError as error:
             raise ForbiddenImportError(str(error)) from None
 
@@ -169,10 +169,10 @@ def import_guards(
 
 
 def _loaded_module(name: str, *_: Any, **__: Any) -> Any:
-    """``__import__`` for C code that runs on behalf of a program, such as numpy's.
+    """Implement ``__import__`` for C code that runs on behalf of a program, such as numpy's.
 
-    No program reaches it: its own imports are compiled to :func:`import_guards`, and the
-    name ``__import__`` is rewritten.
+    Programs cannot reach it: their own imports are compiled to :func:`import_guards`, and the name
+    ``__import__`` is rewritten.
     """
     if name in sys.modules:
         return sys.modules[name]

@@ -1,11 +1,11 @@
-"""The part of numpy that programs get: arithmetic on arrays, nothing that touches files or memory.
+"""The part of numpy that programs get: arithmetic on arrays, without access to files or memory.
 
-No array of objects: numpy's loops and sorts trust that an object's own methods leave
-the array alone, and a program could write over it while they run.
+Arrays of objects are refused. numpy's loops and sorts assume that an object's own methods leave the
+array alone, but a program could write to it while they run.
 
-Left out on purpose: load, save, fromfile, memmap, frombuffer, as_strided, ctypes,
-``data``, ``base``, ``view``, setflags, frompyfunc, vectorize and the ``ndarray``
-constructor, each of which reads or reinterprets memory or runs strings.
+These names are left out on purpose: load, save, fromfile, memmap, frombuffer, as_strided, ctypes,
+``data``, ``base``, ``view``, setflags, frompyfunc, vectorize and the ``ndarray`` constructor. Each
+of them reads or reinterprets memory, or runs strings.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ _RANDOM = "rand randn randint random random_sample choice shuffle permutation un
 
 
 def numpy_members() -> dict[str, Any]:
-    """Names of ``numpy`` for programs; ``linalg`` and ``random`` are dicts of their own."""
+    """Return the names of ``numpy`` for programs; ``linalg`` and ``random`` are nested dicts."""
     members: dict[str, Any] = {name: plain(getattr(np, name)) for name in _FUNCTIONS.split()}
-    members["empty"] = members["zeros"]  # an empty array shows what was in memory before
+    members["empty"] = members["zeros"]  # an uninitialised array would expose old memory
     members |= {name: getattr(np, name) for name in _CONSTANTS.split()}
     members |= {name: getattr(np, name) for name in _SCALARS.split()}
     members |= {
@@ -65,7 +65,7 @@ def numpy_members() -> dict[str, Any]:
 
 
 def plain(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, but a TypeError where its result is or holds an array of objects."""
+    """Return the function, wrapped to raise a TypeError if its result holds an array of objects."""
 
     @functools.wraps(function)
     def checked(*args: Any, **kwargs: Any) -> Any:
@@ -75,10 +75,10 @@ def plain(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def refuse_objects(value: Any) -> Any:
-    """The value.
+    """Return the value unchanged.
 
     Raises:
-        ForbiddenTypeError: it is an array of objects, or a list or tuple with one.
+        ForbiddenTypeError: it is an array of objects, or a list or tuple that holds one.
     """
     if isinstance(value, np.ndarray):
         if value.dtype.hasobject:

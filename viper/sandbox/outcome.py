@@ -1,4 +1,4 @@
-"""What came out of running a program."""
+"""Results of running a program."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class Call:
     """One tool call as the parent saw it; values are plain, patches are ``Ref`` s.
 
     Attributes:
-        index: counts from 0 in the run (in a session: in the turn).
-        line: line of the program the call came from, counting from 1.
+        index: position from 0 in the run (in a session: in the turn).
+        line: line of the program that made the call, from 1.
         seconds: time the tool took.
         error: message of the ToolError, None when the call succeeded.
     """
@@ -32,10 +32,10 @@ class Call:
 
 @dataclass(frozen=True)
 class EmptyCall:
-    """A tool call that answered an empty list, an empty text, None or False.
+    """A tool call that returned an empty list, an empty text, None or False.
 
-    ``reached`` says that this result flowed into the line that failed, or into
-    the empty value that was returned.
+    ``reached`` is True if this result flowed into the line that failed, or into the empty value
+    that was returned.
     """
 
     index: int
@@ -44,7 +44,9 @@ class EmptyCall:
 
 @dataclass(frozen=True)
 class Layer:
-    """One protection layer: whether it holds here, and what it does or why it does not."""
+    """One protection layer: whether it holds on this machine, and its effect or the reason it
+    fails.
+    """
 
     name: str
     holds: bool
@@ -52,7 +54,7 @@ class Layer:
 
     @property
     def without(self) -> str:
-        """What is lost where it does not hold."""
+        """Return the risk when the layer does not hold."""
         return _WITHOUT.get(self.name, "one layer fewer")
 
 
@@ -76,9 +78,9 @@ class Outcome:
 
     Attributes:
         ok: the program ended by itself without an error.
-        value: what it answered (plain values, tuples, numpy arrays, ``Ref`` s); None on failure.
-        stdout: what it printed, also on failure as far as it is known.
-        failure: why there is no value, None when ``ok``.
+        value: its answer (plain values, tuples, numpy arrays, ``Ref`` s); None on failure.
+        stdout: printed text; on failure, the text received so far.
+        failure: the reason why there is no value; None when ``ok``.
         calls: all tool calls in order.
         seconds: wall time without the time spent in tools.
         tool_seconds: time spent in tools.
@@ -97,7 +99,7 @@ class Outcome:
 
 
 def describe_failure(failure: Failure) -> str:
-    """The failure in one to three lines, for a person or for the model that writes the next try."""
+    """Describe the failure in one to three lines, for a person or for the program writer."""
     where = ""
     if failure.line is not None:
         where = f" at line {failure.line}"

@@ -11,17 +11,17 @@ READABLE: Mapping[type, frozenset[str]] = {}
 
 
 def names(call: Callable[..., Any], config: Mapping[str, Any]) -> dict[str, object]:
-    """One function for each entry of ``config["functions"]``."""
+    """Return one function for each entry of ``config["functions"]``."""
     return {name: _forward(call, name) for name in config.get("functions", ())}
 
 
 def encode(obj: object) -> Ref | None:
-    """References stand for themselves."""
+    """Return a reference unchanged, and None for anything else."""
     return obj if type(obj) is Ref else None
 
 
 def decode(ref: Ref, call: Callable[..., Any]) -> object:
-    """The reference itself: opaque to the program."""
+    """Return the reference itself, which is opaque to the program."""
     return ref
 
 

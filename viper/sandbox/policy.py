@@ -1,10 +1,10 @@
-"""Checks a program before it runs and compiles it with a guard at every door.
+"""Checks a program before it runs and compiles it with a guard at every access.
 
-Built on RestrictedPython's transformer, which refuses every syntax node that it does
-not know. The guards are type-directed, so the only doors are attribute access,
-subscripts, item and attribute assignment, class creation, imports and the names that
-a program is given. Iteration and unpacking need no guard: whatever they yield is
-again only reachable through these doors.
+It builds on RestrictedPython's transformer, which refuses every syntax node that it does not know.
+The guards decide by type. A program can reach an object only through attribute access, subscripts,
+item and attribute assignment, class creation, imports and its predefined names. Iteration and
+unpacking need no guard, because the objects that they yield can again be used only through these
+accesses.
 
 Source: RestrictedPython 9 (Zope), ``RestrictingNodeTransformer``.
 """
@@ -27,14 +27,14 @@ from RestrictedPython.transformer import (
 from viper.sandbox.prepass import CLASS_METHODS, FastTransformer, Prepass, PrepassError, authored
 
 SHOWN = "shown_value"
-"""Variable that holds what a turn that is to be shown ends in."""
+"""Variable that holds the value of the last statement of a turn."""
 
 MAX_NODES = 20_000
 MAX_DEPTH = 100
 
 
 class PolicyError(Exception):
-    """The program is not run: ``kind`` is ``syntax`` or ``forbidden``."""
+    """The program does not run: ``kind`` is ``syntax`` or ``forbidden``."""
 
     def __init__(self, kind: str, message: str, line: int | None) -> None:
         self.kind, self.message, self.line = kind, message, line
@@ -55,20 +55,20 @@ class Program:
 
     @cached_property
     def tree(self) -> ast.Module:
-        """The program as the author wrote it, for looking at names after a failure."""
+        """Return the syntax tree of the program as written, to look up names after a failure."""
         return ast.parse(self.source)
 
     @cached_property
     def assigned(self) -> frozenset[str]:
-        """Names that the top level assigns, also under conditions and by ``global``."""
+        """Return the names that the top level assigns, also under conditions and by ``global``."""
         return frozenset(_assigned(self.tree))
 
     def defines(self, name: str) -> bool:
-        """Whether the top level makes something of that name that may be called."""
+        """Return whether the top level defines or assigns ``name``, so that it may be callable."""
         return name in self.functions or name in self.assigned or name in _defined(self.tree)
 
     def names_on(self, line: int) -> set[str]:
-        """Names that are read on a line."""
+        """Return the names that are read on a line."""
         return {
             node.id
             for node in ast.walk(self.tree)
@@ -81,15 +81,15 @@ class Program:
 def compile_program(
     source: str, filename: str, max_source: int = 64 * 1024, *, shows: bool = False
 ) -> Program:
-    """The program, ready to run in a namespace that holds the guards.
+    """Compile the program to run in a namespace that holds the guards.
 
     Args:
-        max_source: longest source in bytes.
-        shows: keep in :data:`SHOWN` what the last statement is worth, as a notebook does: an
-            expression, or what is assigned to a single name.
+        max_source: greatest length of the source in bytes.
+        shows: store the value of the last statement in :data:`SHOWN`, as a notebook does. The
+            statement must be an expression or an assignment to a single name.
 
     Raises:
-        PolicyError: it does not parse, is too large, or uses what is not allowed.
+        PolicyError: it does not parse, is too large, or uses something that is not allowed.
     """
     size = len(source.encode("utf-8", "replace"))
     if size > max_source:
@@ -99,15 +99,15 @@ def compile_program(
     tree = _parse(source, filename)
     functions = frozenset(node.name for node in tree.body if isinstance(node, ast.FunctionDef))
     if shows:
-        _keep_last(tree)
+        _store_last_value(tree)
     try:
         rewritten = Prepass(MAX_NODES, MAX_DEPTH).visit(tree)
     except PrepassError as error:
         raise PolicyError("forbidden", str(error), error.line) from None
     policy = ProgramPolicy()
     policy.visit(rewritten)
-    if policy.found:
-        line, message = policy.found[0]
+    if policy.violations:
+        line, message = policy.violations[0]
         raise PolicyError("forbidden", authored(message), line)
     try:
         code = compile(rewritten, filename, "exec", dont_inherit=True)
@@ -116,8 +116,8 @@ def compile_program(
     return Program(code, source, functions)
 
 
-def _keep_last(tree: ast.Module) -> None:
-    """Assigns what the last statement is worth to :data:`SHOWN`."""
+def _store_last_value(tree: ast.Module) -> None:
+    """Assign the value of the last statement to :data:`SHOWN`."""
     if not tree.body:
         return
     last = tree.body[-1]
@@ -144,7 +144,7 @@ def _syntax_error(error: SyntaxError | ValueError) -> PolicyError:
 
 
 def _assigned(tree: ast.Module) -> Iterator[str]:
-    """Names assigned at the top level, or anywhere by ``global``."""
+    """Yield the names assigned at the top level, or anywhere by ``global``."""
     pending: list[ast.AST] = list(tree.body)
     while pending:
         node = pending.pop()
@@ -167,11 +167,11 @@ def _defined(tree: ast.AST) -> Iterator[str]:
 
 
 class ProgramPolicy(FastTransformer, RestrictingNodeTransformer):
-    """RestrictedPython's rules with our guards; ``found`` lists ``(line, message)``."""
+    """RestrictedPython's rules with our guards; ``violations`` lists ``(line, message)``."""
 
     def __init__(self) -> None:
         FastTransformer.__init__(self)
-        self.found: list[tuple[int | None, str]] = []
+        self.violations: list[tuple[int | None, str]] = []
         self._first_arguments: list[str | None] = []
         self._class_depth: list[bool] = [False]
 
@@ -179,7 +179,7 @@ class ProgramPolicy(FastTransformer, RestrictingNodeTransformer):
     node_contents_visit = FastTransformer.visit_children
 
     def error(self, node: ast.AST, info: str) -> None:
-        self.found.append((getattr(node, "lineno", None), info))
+        self.violations.append((getattr(node, "lineno", None), info))
 
     def not_allowed(self, node: ast.AST) -> None:
         self.error(
@@ -213,7 +213,7 @@ class ProgramPolicy(FastTransformer, RestrictingNodeTransformer):
         return node
 
     def _special_attribute(self, node: ast.Attribute) -> ast.AST | None:
-        """Safe stand-ins: ``x.__class__``, ``x.__name__`` and ``super().__init__``."""
+        """Return a safe stand-in for ``x.__class__``, ``x.__name__`` or ``super().__init__``."""
         if node.attr == "__class__":
             return _call("_type_", node, self.visit(node.value))
         if node.attr == "__name__":
@@ -269,18 +269,18 @@ class ProgramPolicy(FastTransformer, RestrictingNodeTransformer):
             change = _call("_aug_item_", node, owner, self.visit(target.slice), op, value)
         return _place(ast.Expr(change), node)
 
-    # Imports become calls: the real import machinery is never reached from a program
+    # Imports become calls, so programs never reach the real import machinery
 
     def visit_Import(self, node: ast.Import) -> list[ast.stmt]:
-        made: list[ast.stmt] = []
+        assignments: list[ast.stmt] = []
         for alias in node.names:
             name = alias.asname or alias.name.partition(".")[0]
             self.check_name(node, name)
             whole = ast.Constant(alias.asname is not None)
             value = _call("_import_", node, ast.Constant(alias.name), whole)
             target = _place(ast.Name(name, ast.Store()), node)
-            made.append(_place(ast.Assign(targets=[target], value=value), node))
-        return made
+            assignments.append(_place(ast.Assign(targets=[target], value=value), node))
+        return assignments
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.AST:
         if any(alias.name == "*" for alias in node.names):
@@ -297,7 +297,7 @@ class ProgramPolicy(FastTransformer, RestrictingNodeTransformer):
         target = _place(ast.Tuple(targets, ast.Store()), node)
         return _place(ast.Assign(targets=[target], value=value), node)
 
-    # Statements that RestrictedPython wraps or refuses and that need no wrapping here
+    # Statements that RestrictedPython wraps or refuses but that need no wrapping here
 
     def guard_iter(self, node: Any) -> Any:
         if getattr(node, "is_async", 0):
@@ -396,9 +396,9 @@ def _is_bare_super(node: ast.AST) -> bool:
 
 
 def _call(guard: str, where: ast.AST, *parts: ast.expr | None) -> ast.Call:
-    """A call of a guard, placed where ``where`` is; arguments of our own get the same place.
+    """Return a call of a guard at the source position of ``where``; new arguments get it too.
 
-    None stands for a part that was refused: nothing of the program will run.
+    None stands for a part that was refused; such a program never runs.
     """
     arguments = [ast.Constant(None) if part is None else part for part in parts]
     for argument in arguments:

@@ -42,8 +42,8 @@ class Child:
     """One locked process, seen from the parent.
 
     Attributes:
-        channel: the wire to it.
-        layers: which protection layers it reported before it saw any program.
+        channel: the connection to it.
+        layers: the protection layers that it reported before it received any program.
     """
 
     def __init__(
@@ -61,10 +61,10 @@ class Child:
         self._closed = False
 
     def await_ready(self, timeout_s: float) -> None:
-        """Waits until the child has locked itself.
+        """Wait until the child has locked itself.
 
         Raises:
-            SandboxHostError: it died or said something else.
+            SandboxHostError: it died or sent an unexpected message.
         """
         try:
             meta, _ = self.channel.receive(time.monotonic() + timeout_s)
@@ -73,7 +73,7 @@ class Child:
             raise SandboxHostError(f"a sandbox process did not start: {error}") from None
 
     def signal(self, number: int) -> None:
-        """Sends a signal; nothing happens when the process is gone."""
+        """Send a signal; do nothing if the process is gone."""
         with contextlib.suppress(ProcessLookupError):
             if self._pidfd is not None:
                 signal.pidfd_send_signal(self._pidfd, number)
@@ -81,9 +81,10 @@ class Child:
                 os.kill(self.pid, number)
 
     def where(self, timeout_s: float = 0.01, attempts: int = 4) -> tuple[int | None, str | None]:
-        """(line, function) the program is at, asked by a signal; Nones if it does not say.
+        """Return the (line, function) that the program is at, or Nones if it does not reply.
 
-        Between two calls a process may have no frame to show: it is asked again.
+        The process is asked by a signal. Between two calls it may have no frame to show, so it is
+        asked again.
         """
         text = b""
         for _ in range(attempts):
@@ -94,15 +95,15 @@ class Child:
                     break
                 part = os.read(self._trace_fd, 65536)
                 text += part
-                found = _FRAME.search(text)
-                if found:
-                    return int(found[1]), found[2].decode("ascii", "replace")
+                frame = _FRAME.search(text)
+                if frame:
+                    return int(frame[1]), frame[2].decode("ascii", "replace")
                 if not part or len(text) > 65536:
                     return None, None
         return None, None
 
     def kill(self) -> None:
-        """Ends the process and lets go of it; may be called again."""
+        """End the process and release its descriptors; calling it again is safe."""
         if self._closed:
             return
         self._closed = True
@@ -117,7 +118,7 @@ class Pool:
     """Hands out children of one zygote; safe to use from several threads.
 
     Args:
-        skip: layers to leave out, for tests that take one away.
+        skip: layers to leave out, for tests that remove one.
     """
 
     def __init__(
@@ -132,12 +133,12 @@ class Pool:
         self._spare: deque[Child] = deque()
 
     def start(self) -> None:
-        """Starts the zygote and asks for the first children; does not wait for them."""
+        """Start the zygote and request the first children, without waiting for them."""
         with self._lock:
             self._ensure_started()
 
     def take(self) -> Child:
-        """A fresh child, locked and ready.
+        """Return a fresh child that is locked and ready.
 
         Raises:
             SandboxHostError: no child could be started.
@@ -146,7 +147,7 @@ class Pool:
             try:
                 child = self._next_child()
             except (OSError, SandboxHostError):
-                self._stop()  # the zygote may have been killed from outside: one more try
+                self._stop()  # the zygote may have been killed from outside: try once more
                 try:
                     child = self._next_child()
                 except OSError as error:
@@ -166,12 +167,14 @@ class Pool:
 
     @property
     def zygote_pid(self) -> int | None:
-        """The process that children are forked from; None while there is none."""
+        """Return the pid of the process that children are forked from, or None if it is not
+        running.
+        """
         process = self._process
         return None if process is None else process.pid
 
     def status(self, child: Child) -> int | None:
-        """The wait status of a child that has ended or is about to; None when unknown."""
+        """Return the wait status of a child that has ended or is about to; None if unknown."""
         with self._lock:
             try:
                 self._send(STATUS, child.pid)
@@ -183,7 +186,7 @@ class Pool:
                 return None
 
     def close(self) -> None:
-        """Ends the zygote and every child."""
+        """End the zygote and every child."""
         with self._lock:
             self._stop()
 
@@ -246,11 +249,11 @@ class Pool:
     def _send(self, kind: bytes, pid: int) -> None:
         if self._control is None:
             raise SandboxHostError("the sandbox is closed")
-        with contextlib.suppress(BrokenPipeError):  # the answer, or its absence, says why
+        with contextlib.suppress(BrokenPipeError):  # the reply, or its absence, gives the reason
             self._control.sendall(MESSAGE.pack(kind, pid, 0))
 
     def _receive(self) -> tuple[bytes, int, int]:
-        """The next message; a new child goes to the spare ones."""
+        """Return the next message; a new child joins the spare ones."""
         if self._control is None:
             raise SandboxHostError("the sandbox is closed")
         data, descriptors, _, _ = socket.recv_fds(self._control, MESSAGE.size, 3, _CLOSE_ON_EXEC)
@@ -278,7 +281,7 @@ class Pool:
             self._control = None
         if self._process is not None:
             if self._process.poll() is None:
-                # Its children are in its process group: they end too where no layer ends them.
+                # Its children are in its process group, so they end even if no layer ends them.
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
             self._process = None
@@ -292,12 +295,13 @@ _ENVIRONMENT = {
     "MKL_NUM_THREADS": "1",
     "LC_ALL": "C.UTF-8",
 }
-"""All that a zygote inherits: no keys, no paths. With ``-P -s -S`` this is ``-I`` plus a fixed
-hash seed, which ``-I`` would ignore, so that a run repeats."""
+"""The whole environment of a zygote: no keys, no paths. With ``-P -s -S`` it equals ``-I`` with a
+fixed hash seed, which makes runs repeatable and which ``-I`` would ignore.
+"""
 
 
 def _import_paths(prelude: Prelude) -> list[str]:
-    """Folders that the zygote must import from, and no others."""
+    """Return the folders that the zygote must import from, and no others."""
     folders: dict[str, None] = {}
     for name in (*_PACKAGES, prelude.module.partition(".")[0]):
         spec = importlib.util.find_spec(name)

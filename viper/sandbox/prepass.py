@@ -1,12 +1,11 @@
-"""Rewrites ordinary Python into what the policy accepts, without changing what it means.
+"""Rewrites ordinary Python into the subset that the policy accepts, without changing its meaning.
 
-Models write annotations, bare ``except:`` and names that begin with an
-underscore; the policy knows none of these. Annotations are dropped (they would be
-evaluated), names such as ``_x`` get a reserved prefix, so that after this pass no
-name of the program can collide with a guard.
+Models write annotations, bare ``except:`` and names that begin with an underscore, and the policy
+accepts none of these. Annotations are dropped, because they would be evaluated. Names such as
+``_x`` get a reserved prefix, so after this pass no name of the program can collide with a guard.
 
-A program is walked twice before it runs, within a millisecond; the standard
-``ast.NodeTransformer`` spends most of its time in generators and name look-ups.
+A program is walked twice before it runs, within a millisecond. The standard ``ast.NodeTransformer``
+spends most of its time in generators and name look-ups.
 """
 
 from __future__ import annotations
@@ -21,18 +20,18 @@ LEAVES: frozenset[type] = frozenset(
     for base in (ast.expr_context, ast.operator, ast.unaryop, ast.cmpop, ast.boolop)
     for kind in base.__subclasses__()
 )
-"""Nodes without content: contexts and operators. They are returned as they are."""
+"""Nodes without content: contexts and operators. They are returned unchanged."""
 
 
 class FastTransformer(ast.NodeTransformer):
-    """A ``NodeTransformer`` with cached dispatch; same meaning."""
+    """A ``NodeTransformer`` with cached dispatch and the same meaning."""
 
     def __init__(self) -> None:
         super().__init__()
         self._methods: dict[type, Callable[[Any], Any]] = {}
 
     def visit(self, node: ast.AST) -> Any:
-        """Visits a node; leaves are returned unchanged."""
+        """Visit a node; leaves are returned unchanged."""
         kind = type(node)
         if kind in LEAVES:
             return node
@@ -45,32 +44,32 @@ class FastTransformer(ast.NodeTransformer):
         return method
 
     def visit_children(self, node: Any) -> Any:
-        """Visits what a node holds, in place."""
+        """Visit the children of a node in place."""
         for name, value in list(node.__dict__.items()):
             if type(value) is list:
-                value[:] = self._visited(value)
+                value[:] = self._visit_items(value)
             elif isinstance(value, ast.AST):
                 setattr(node, name, self.visit(value))
         return node
 
-    def _visited(self, items: list[Any]) -> list[Any]:
-        found: list[Any] = []
+    def _visit_items(self, items: list[Any]) -> list[Any]:
+        nodes: list[Any] = []
         for item in items:
             result = self.visit(item) if isinstance(item, ast.AST) else item
             if type(result) is list:
-                found += result
+                nodes += result
             else:
-                found.append(result)
-        return found
+                nodes.append(result)
+        return nodes
 
 
 PREFIX = "under0"
-"""Put before every name that begins with an underscore; reserved, so never the author's."""
+"""Prefix of every name that begins with an underscore. It is reserved, so no author can use it."""
 
 FIELDS = PREFIX + ".fields"
-"""Class attribute that keeps the names of annotated class variables, in order.
+"""Class attribute that stores the names of annotated class variables, in order.
 
-No identifier: nothing that a program writes can be renamed to it.
+It is not an identifier, so no name that a program writes can be rewritten to it.
 """
 
 _CLASS_METHOD_WORDS = """
@@ -78,23 +77,23 @@ init post_init repr str len iter next contains bool hash call getitem setitem de
 gt ge add sub mul truediv floordiv mod neg abs radd rsub rmul and or xor
 """
 CLASS_METHODS = frozenset(f"__{word}__" for word in _CLASS_METHOD_WORDS.split())
-"""The special methods that a class of the program may define."""
+"""Special methods that a class of the program may define."""
 
 _RENAMED = re.compile(rf"\b{PREFIX}(?=_)")
 
 
 def hidden(name: str) -> str:
-    """The name a program's name gets in the rewritten program."""
+    """Return the rewritten form of a program's name."""
     return PREFIX + name if name.startswith("_") and name != "_" else name
 
 
 def authored(text: str) -> str:
-    """The text with all names as the author wrote them."""
+    """Return the text with all names as the author wrote them."""
     return _RENAMED.sub("", text)
 
 
 def is_special(name: str) -> bool:
-    """Whether the name has the form ``__x__``."""
+    """Return whether the name has the form ``__x__``."""
     return len(name) > 4 and name.startswith("__") and name.endswith("__")
 
 
@@ -107,10 +106,10 @@ class PrepassError(Exception):
 
 
 class Prepass(FastTransformer):
-    """The rewriting itself; changes the tree in place and counts it on the way.
+    """The rewriting pass; it changes the tree in place and counts its nodes.
 
     Args:
-        max_nodes: most syntax nodes.
+        max_nodes: greatest number of syntax nodes.
         max_depth: deepest nesting of syntax nodes.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Which attributes a program may read, by exact type. What is not listed is refused."""
+"""Attributes that a program may read, by exact type. Unlisted attributes are refused."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ARRAY_METHODS = _names(
     "fill flatten item max mean min nonzero partition prod ptp ravel repeat reshape round "
     "searchsorted sort squeeze std sum swapaxes take tolist trace transpose var"
 )
-"""Methods of arrays; not of arrays of objects (see :mod:`viper.sandbox.numpy_facade`)."""
+"""Methods of arrays. Arrays of objects have none (see :mod:`viper.sandbox.numpy_facade`)."""
 
 _SCALAR = _names(
     "all any astype clip conj conjugate copy dtype imag is_integer item max mean min ndim nbytes "
@@ -81,10 +81,10 @@ BUILTIN: dict[type, frozenset[str]] = {
     **dict.fromkeys(_SCALARS, _SCALAR),
     np.str_: STRING,
 }
-"""Instances of these types; programs may also ask ``type()`` for these types."""
+"""Readable attributes of builtin types; programs may also ask ``type()`` for these types."""
 
 UNNAMED = frozenset([property, Field, re.Match, re.Pattern, random.Random, *_DTYPES])
-"""Types among them that ``type()`` does not hand out, as they construct more than data."""
+"""Types of the table that ``type()`` does not return, because they construct more than data."""
 
 ON_TYPES: dict[type, frozenset[str]] = {
     str: STRING | {"maketrans"},
@@ -108,10 +108,11 @@ WRITABLE_ITEMS = frozenset(
 INDEXABLE = WRITABLE_ITEMS | frozenset(
     [str, tuple, range, bytes, re.Match, type(list[int]), np.str_, *_SCALARS]
 )
-"""Types whose items a program may read; also classes, for ``list[int]``."""
+"""Types whose items a program may read, and classes, for ``list[int]``."""
 
 EXCEPTION_ATTRIBUTES = frozenset({"args", "value", "errno", "strerror", "code"})
-"""What may be read from any exception; never ``obj``, which hands out arbitrary objects."""
+"""Attributes that programs may read on any exception; ``obj`` is out, it returns arbitrary objects.
+"""
 
 EXCEPTION_HIDDEN = (
     frozenset(
@@ -125,4 +126,4 @@ EXCEPTION_HIDDEN = (
     )
     - EXCEPTION_ATTRIBUTES
 )  # fmt: skip
-"""Attributes that builtin exceptions bring along and programs do not get."""
+"""Attributes of builtin exceptions that programs do not get."""

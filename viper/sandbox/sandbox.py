@@ -1,4 +1,4 @@
-"""Runs programs nobody reviewed, and says what came of each."""
+"""Runs untrusted programs and reports the result of each."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from viper.sandbox.turn import Turn, checked_type
 
 Mode = Literal["strict", "weak"]
 REQUIRED_LAYERS = ("seccomp",)
-"""Layers without which the strict mode refuses to run."""
+"""Layers without which strict mode refuses to run."""
 
 
 class Sandbox:
     """Runs programs in locked processes that hold names only.
 
-    Safe to use from several threads. Nothing starts before the first program, unless
+    Safe to use from several threads. No process starts before the first program, unless
     :meth:`start` is called.
 
     Args:
-        tools: answers the calls of programs; may also be given to each run.
+        tools: answers the calls of programs; each run may replace it.
         limits: budgets of each program.
-        prelude: the names that programs see beside ordinary Python.
-        mode: "strict" refuses to run where the system-call filter is missing, "weak"
-            goes on without it.
-        without: layers to leave out; only for tests that show what a layer is good for.
+        prelude: the names that programs see in addition to ordinary Python.
+        mode: "strict" refuses to run if the system-call filter is missing, "weak"
+            continues without it.
+        without: layers to leave out; only for tests that show the effect of a layer.
 
     Example:
         >>> class Sums:
@@ -59,7 +59,7 @@ class Sandbox:
         self._layers: tuple[Layer, ...] | None = None
 
     def start(self) -> None:
-        """Starts the processes in the background, so that the first program finds them ready."""
+        """Start the processes in the background, so that the first program finds them ready."""
         self._pool.start()
 
     def run(
@@ -72,35 +72,35 @@ class Sandbox:
         return_type: Callable[[Any], str | None] | None = None,
         cancel: threading.Event | None = None,
     ) -> Outcome:
-        """Runs one program in a process of its own.
+        """Run one program in its own process.
 
         Args:
-            tools: answers its calls, in place of the sandbox's own.
+            tools: answers its calls, in place of the sandbox's own client.
             entry: the function to call, its parameters bound by name to ``args`` (aliases:
-                see :mod:`viper.sandbox.entry`). When the program does not define it, or when
-                ``entry`` is None, the program is a script: its answer is what it leaves
-                in ``answer``, ``final_answer`` or ``result``.
+                see :mod:`viper.sandbox.entry`). If the program does not define it, or if
+                ``entry`` is None, the program is a script: its answer is the value of
+                ``answer``, ``final_answer`` or ``result``.
             args: values by canonical name (``image``, ``question``, …); also variables of
                 the program.
-            return_type: a callable that is given the value and answers None or what is wrong
-                with it; then the outcome is a ``return_type`` failure.
+            return_type: checks the value and returns None or the problem; a problem turns the
+                outcome into a ``return_type`` failure.
             cancel: ends the run soon after it is set.
 
         Raises:
             SandboxUnavailableError: strict mode, and a required layer is missing here.
             SandboxHostError: no process could be started.
             CancelledError: ``cancel`` was set.
-            Exception: whatever ``tools`` raises except ToolError.
+            Exception: any exception of ``tools`` except ToolError.
         """
         with self.session(tools=tools) as session:
             return session._run(code, entry, args or {}, return_type, cancel, last=True)
 
     def session(self, *, tools: ToolClient | None = None) -> Session:
-        """One process for one episode: turns of code that share their variables."""
+        """Start one process for one episode: turns of code that share their variables."""
         return Session(self._pool, self._checked_child(), tools or self._tools, self.limits)
 
     def layers(self) -> list[Layer]:
-        """Every protection layer and whether it holds here."""
+        """Return every protection layer and whether it holds on this machine."""
         if self._layers is None:
             child = self._pool.take()
             self._layers = child.layers
@@ -117,11 +117,13 @@ class Sandbox:
 
     @property
     def zygote_pid(self) -> int | None:
-        """The process that programs' processes are forked from; None while there is none."""
+        """Return the pid of the process that programs are forked from, or None if it is not
+        running.
+        """
         return self._pool.zygote_pid
 
     def close(self) -> None:
-        """Ends all processes of this sandbox. A later run starts new ones."""
+        """End all processes of this sandbox. A later run starts new ones."""
         self._pool.close()
 
     def __enter__(self) -> Sandbox:
@@ -151,7 +153,7 @@ class Sandbox:
 
 
 class Session:
-    """One episode; made by :meth:`Sandbox.session`. Not safe to use from several threads.
+    """One episode, created by :meth:`Sandbox.session`. Not safe to use from several threads.
 
     A turn that ends by force (timeout, memory, crash, too many calls) ends the episode.
     """
@@ -170,11 +172,11 @@ class Session:
         cancel: threading.Event | None = None,
         shows: bool = False,
     ) -> Outcome:
-        """Runs one turn; see :meth:`Sandbox.run`.
+        """Run one turn; see :meth:`Sandbox.run`.
 
         Args:
-            shows: the value is what the turn's last statement is worth, as in a notebook: that of
-                an expression, or what is assigned to a single name; None of any other.
+            shows: return the value of the turn's last statement, as a notebook does: of an
+                expression or of an assignment to a single name, and None for any other.
 
         Raises:
             UsageError: the episode has ended.
@@ -182,7 +184,7 @@ class Session:
         return self._run(code, entry, args or {}, return_type, cancel, last=False, shows=shows)
 
     def close(self) -> None:
-        """Ends the episode and its process; may be called again."""
+        """End the episode and its process; calling it again is safe."""
         self.ended = True
         self._child.kill()
 

@@ -9,8 +9,8 @@ class TypeToken:
     """One such type.
 
     Args:
-        label: how it prints.
-        matches: what ``isinstance`` tests for when a program names the token.
+        label: its printed name.
+        matches: the type that ``isinstance`` tests for when a program names the token.
     """
 
     __slots__ = ("label", "matches")
@@ -31,4 +31,4 @@ class TypeToken:
 
 
 NDARRAY = TypeToken("ndarray", np.ndarray)
-"""``numpy.ndarray``: its constructor reads any memory, so programs never get it."""
+"""Stand-in for ``numpy.ndarray``, whose constructor reads any memory; programs never get it."""

@@ -1,4 +1,4 @@
-"""The two ends that a caller plugs into the sandbox: a tool client and a prelude."""
+"""The two parts that a caller plugs into the sandbox: a tool client and a prelude."""
 
 from __future__ import annotations
 
@@ -11,20 +11,19 @@ from typing import Any, Protocol, runtime_checkable
 class ToolClient(Protocol):
     """Answers the calls of a program, in the parent process.
 
-    Arguments and results are plain values (None, bool, int, float, str, bytes,
-    list, tuple, dict, set, numpy arrays) and :class:`viper.sandbox.wire.Ref` s. What comes
-    in was written by an untrusted program: check names, counts, types and
-    handles before using them.
+    Arguments and results are plain values (None, bool, int, float, str, bytes, list, tuple, dict,
+    set, numpy arrays) and :class:`viper.sandbox.wire.Ref` s. The arguments come from an untrusted
+    program: check names, counts, types and handles before using them.
     """
 
     def call(
         self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], line: int | None
     ) -> Any:
-        """The result of one call.
+        """Return the result of one call.
 
         Args:
-            name: which tool.
-            line: line of the program the call came from, for the trace.
+            name: name of the tool.
+            line: line of the program that made the call, for the trace.
 
         Raises:
             viper.errors.ToolError: the call is refused or failed; the program sees an
@@ -35,7 +34,7 @@ class ToolClient(Protocol):
 
 
 class NoTools:
-    """A tool client without tools: every call is refused."""
+    """A tool client without tools: it refuses every call."""
 
     def call(
         self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], line: int | None
@@ -47,13 +46,13 @@ class NoTools:
 
 @dataclass(frozen=True)
 class Source:
-    """Functions in text that programs may call, held to the same rules as a program.
+    """Source text of functions that programs may call; it obeys the same rules as a program.
 
-    Its text runs once, before any child is locked, in a namespace of its own that holds what
-    programs see: a program cannot change what its functions look up.
+    The text runs once, before any child is locked, in its own namespace with the names that
+    programs see. A program cannot change the names that its functions look up.
 
     Attributes:
-        name: what messages call it, such as a file's name.
+        name: name for messages, such as the name of a file.
         text: Python as programs may write it.
         exports: the functions that programs see.
     """
@@ -65,9 +64,9 @@ class Source:
 
 @dataclass(frozen=True)
 class Prelude:
-    """The names that programs see, made by a trusted module inside the child.
+    """The names that programs see, provided by a trusted module inside the child.
 
-    ``module`` is imported once, before any child exists; it must stay light. It defines
+    ``module`` is imported once, before any child exists, and must stay light. It defines
 
     - ``names(call, config) -> dict[str, object]``: the names. ``call(name, *args,
       **kwargs)`` asks the parent and blocks; ``call.derived(result, source)`` notes
@@ -75,10 +74,10 @@ class Prelude:
       ``call.variables`` maps the program's outermost variables by name.
     - ``READABLE: Mapping[type, frozenset[str]]``: attributes that programs may read,
       by exact type; everything else is refused.
-    - ``encode(obj) -> Ref | None`` and ``decode(ref, call) -> object``: its value types
-      on the wire.
+    - ``encode(obj) -> Ref | None`` and ``decode(ref, call) -> object``: how its value types
+      cross the wire.
 
-    ``sources`` add functions that are themselves held to the policy.
+    ``sources`` add functions that obey the policy themselves.
     """
 
     module: str
@@ -87,5 +86,5 @@ class Prelude:
 
     @classmethod
     def functions(cls, *names: str) -> Prelude:
-        """A prelude in which each name is a function that calls the tool of that name."""
+        """Return a prelude in which each name is a function that calls the tool of that name."""
         return cls("viper.sandbox.plain_prelude", {"functions": list(names)})

@@ -1,4 +1,4 @@
-"""The parent's side of one running program: its budgets, its calls, its end."""
+"""The parent's side of one running program: its budgets, its calls and its end."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Turn:
     """Runs one program in a child and watches over it.
 
     Attributes:
-        forced: the program was ended by force, so the child is of no further use.
+        forced: the program was ended by force, so the child cannot be used again.
     """
 
     def __init__(
@@ -65,15 +65,15 @@ class Turn:
     def run(
         self, code: str, entry: str | None, args: Mapping[str, Any], last: bool, shows: bool = False
     ) -> Outcome:
-        """The outcome of ``code``.
+        """Run ``code`` and return its outcome.
 
         Args:
             last: the child ends after this turn.
-            shows: the value is what the last statement is worth.
+            shows: return the value of the last statement.
 
         Raises:
             CancelledError: the cancel event was set.
-            Exception: whatever the tools raise except ToolError.
+            Exception: any exception of the tools except ToolError.
         """
         self._started = time.monotonic()
         self._deadline = self._started + self._limits.time_s
@@ -130,7 +130,7 @@ class Turn:
         return self._child.channel.receive(self._deadline)
 
     def _answer(self, meta: Mapping[str, Any], raw: Raw) -> None:
-        """Passes one call to the tools and its result back."""
+        """Pass one call to the tools and send the result back."""
         name, args, kwargs, line = _checked_call(meta, raw)
         begun = time.monotonic()
         result, message = None, None
@@ -241,7 +241,7 @@ class Turn:
 
 
 def checked_type(outcome: Outcome, check: Callable[[Any], str | None]) -> Outcome:
-    """The outcome, turned into a failure when ``check`` says what is wrong with its value."""
+    """Return the outcome, turned into a failure if ``check`` reports a problem with its value."""
     complaint = check(outcome.value)
     if complaint is None:
         return outcome
@@ -266,10 +266,10 @@ def _checked_call(
 def _checked_empty(data: Any, calls: int) -> tuple[EmptyCall, ...]:
     if type(data) is not list or len(data) > _MAX_EMPTY:
         raise WireError("a malformed list of empty calls")
-    found = []
+    empty = []
     for item in data:
         if type(item) is not list or len(item) != 2 or type(item[0]) is not int:
             raise WireError("a malformed empty call")
         if 0 <= item[0] < calls:
-            found.append(EmptyCall(item[0], item[1] is True))
-    return tuple(found)
+            empty.append(EmptyCall(item[0], item[1] is True))
+    return tuple(empty)

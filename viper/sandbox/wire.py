@@ -1,12 +1,12 @@
-"""The messages between parent and child: msgpack and raw bytes, nothing that can run.
+"""The messages between parent and child: msgpack and raw bytes, nothing that can be executed.
 
-A frame is ``u32 meta length, u32 raw length`` (little endian), the meta (a msgpack
-map with text keys), and the raw bytes that arrays point into. Values are encoded
-so that data can never look like a reference: every container is a msgpack array
-whose first item is its tag, so a dict that imitates a reference stays a dict.
+A frame is ``u32 meta length, u32 raw length`` (little endian), the meta (a msgpack map with text
+keys), and the raw bytes that arrays point into. The encoding ensures that data can never look like
+a reference: every container is a msgpack array whose first item is its tag, so a dict that imitates
+a reference stays a dict.
 
-Neither side unpickles or evaluates anything. All lengths are capped before memory
-is taken for them.
+Neither side unpickles or evaluates anything. All lengths are checked against a limit before memory
+is allocated for them.
 """
 
 from __future__ import annotations
@@ -51,19 +51,19 @@ class WireError(Exception):
 
 
 class WireClosedError(WireError):
-    """The other side is gone."""
+    """The other side has closed the connection."""
 
 
 class WireTimeoutError(WireError):
-    """The deadline passed before a whole frame went through."""
+    """The deadline passed before a whole frame was transferred."""
 
 
 @dataclass(frozen=True)
 class Ref:
-    """A handle of something that lives in the parent: ``Ref("image", ("image0", 640, 480))``.
+    """A handle of an object in the parent: ``Ref("image", ("image0", 640, 480))``.
 
-    ``fields`` holds at most eight texts and numbers. A reference proves nothing: the parent
-    checks it like any other argument of an untrusted program.
+    ``fields`` holds at most eight texts and numbers. The parent trusts no reference: it checks it
+    like any other argument of an untrusted program.
     """
 
     kind: str
@@ -73,13 +73,13 @@ class Ref:
 def encode(
     value: Any, raw: list[memoryview], ref: Callable[[Any], Ref | None] | None = None
 ) -> Any:
-    """The value as msgpack-ready data; the bytes of arrays are appended to ``raw``.
+    """Return the value as msgpack-ready data and append the bytes of arrays to ``raw``.
 
     Args:
-        ref: turns an object of another type into a reference, or answers None.
+        ref: turns an object of another type into a reference, or returns None.
 
     Raises:
-        WireError: a type that does not cross the wire, a value nested too deeply.
+        WireError: a type cannot be encoded, or a value is nested too deeply.
     """
     if type(value) in _PLAIN:
         return value
@@ -140,13 +140,13 @@ class _Encoder:
 
 
 def decode(data: Any, raw: Raw, ref: Callable[[Ref], Any] | None = None) -> Any:
-    """The value that :func:`encode` made ``data`` and ``raw`` from.
+    """Return the value that :func:`encode` turned into ``data`` and ``raw``.
 
     Args:
-        ref: what a reference becomes; by default it stays a :class:`Ref`.
+        ref: turns a reference into a value; by default it stays a :class:`Ref`.
 
     Raises:
-        WireError: the data follows no rule of the wire.
+        WireError: the data breaks the rules of the wire.
     """
     if type(data) in _PLAIN or type(data) is int:
         return data
@@ -213,14 +213,14 @@ class _Decoder:
 
 
 def _digits(number: int) -> str:
-    """A long number in hexadecimal; the parent must be able to print what it gets."""
+    """Return a long number in hexadecimal, because the parent must be able to print it."""
     if number.bit_length() > _MAX_BITS:
         raise WireError("a number with more than 4,000 digits cannot be sent")
     return hex(number)
 
 
 def _check_keys(keys: Iterable[Any]) -> None:
-    """Refuses masses of keys whose hashes an attacker can make collide at will."""
+    """Refuse large sets of keys whose hashes an attacker can make collide at will."""
     rare = sum(
         1
         for key in keys
@@ -255,10 +255,10 @@ class Channel:
     """Sends and receives frames over one stream socket.
 
     Args:
-        max_meta: longest meta in bytes that is accepted.
-        max_raw: most raw bytes that are accepted with a frame.
-        patience_s: how often a waiting socket wakes up to look at its deadline; None never
-            does, for the side that has no deadlines.
+        max_meta: greatest accepted length of a meta in bytes.
+        max_raw: greatest accepted number of raw bytes in a frame.
+        patience_s: seconds after which a waiting socket checks its deadline; None never
+            checks, for the side that has no deadlines.
 
     Attributes:
         received: bytes of all frames so far.
@@ -274,7 +274,7 @@ class Channel:
         self.sock = sock
         self.patience_s = patience_s
         if patience_s is not None:
-            # The kernel's own timeouts: a timeout of Python's costs two more calls each time.
+            # Use the kernel's timeouts: a Python timeout costs two more calls each time.
             sock.settimeout(None)
             interval = struct.pack("ll", 0, int(patience_s * 1e6))
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, interval)
@@ -289,7 +289,7 @@ class Channel:
         raw: list[memoryview] | None = None,
         deadline: float | None = None,
     ) -> None:
-        """Sends one frame; ``deadline`` is in :func:`time.monotonic` seconds.
+        """Send one frame; ``deadline`` is in :func:`time.monotonic` seconds.
 
         Raises:
             WireClosedError: the other side is gone.
@@ -301,7 +301,7 @@ class Channel:
     def send_packed(
         self, packed: bytes, raw: list[memoryview] | None = None, deadline: float | None = None
     ) -> None:
-        """Like :meth:`send`, for a meta that :func:`pack` has packed."""
+        """Send a meta that :func:`pack` has packed; otherwise like :meth:`send`."""
         parts = raw or []
         total = sum(part.nbytes for part in parts)
         self._send_all(HEADER.pack(len(packed), total) + packed, deadline)
@@ -309,7 +309,7 @@ class Channel:
             self._send_all(part, deadline)
 
     def receive(self, deadline: float | None = None) -> tuple[dict[str, Any], Raw]:
-        """The next frame as (meta, raw).
+        """Return the next frame as (meta, raw).
 
         Raises:
             WireClosedError: the other side is gone.
@@ -324,7 +324,7 @@ class Channel:
         return meta, self._read_raw(raw_length, deadline) if raw_length else b""
 
     def wait(self, seconds: float) -> bool:
-        """Whether something can be received, after waiting at most so long for it."""
+        """Wait at most ``seconds`` and return whether something can be received."""
         if self._pending:
             return True
         poll = select.poll()
@@ -357,7 +357,7 @@ class Channel:
         return data
 
     def _read_raw(self, count: int, deadline: float | None) -> memoryview:
-        """The next bytes in memory of their own, which arrays may keep."""
+        """Return the next bytes in newly allocated memory, which arrays may keep."""
         room = np.empty(count, np.uint8).data
         have = min(len(self._pending), count)
         room[:have], self._pending = self._pending[:have], self._pending[have:]
@@ -385,7 +385,7 @@ class Channel:
                 raise WireClosedError(f"the other side is gone: {error}") from None
 
     def _wait_on(self, deadline: float | None, event: int) -> None:
-        """Returns when it is worth trying again, after the socket's patience ended.
+        """Return when the socket may be tried again.
 
         Raises:
             WireTimeoutError: the deadline passed, or passes before anything happens.
@@ -402,10 +402,10 @@ class Channel:
 
 
 def pack(meta: dict[str, Any]) -> bytes:
-    """The meta as msgpack.
+    """Return the meta as msgpack.
 
     Raises:
-        WireError: it holds something that is not packable, such as a lone surrogate.
+        WireError: it holds a value that cannot be packed, such as a lone surrogate.
     """
     try:
         packed: bytes = msgpack.packb(meta, use_bin_type=True)
@@ -415,7 +415,7 @@ def pack(meta: dict[str, Any]) -> bytes:
 
 
 def unpack(packed: bytes) -> dict[str, Any]:
-    """The map that ``packed`` holds.
+    """Return the map that ``packed`` holds.
 
     Raises:
         WireError: it is not a msgpack map with text keys, or holds extension types.

@@ -1,8 +1,8 @@
-"""The small process that forks locked children: imports once, runs no program itself.
+"""The small process that forks locked children. It imports once and runs no program itself.
 
-Started by :mod:`viper.sandbox.pool` with an environment of its own. It is
-single-threaded, so a fork copies a quiet process, which a fork of the parent (threads,
-CUDA) would not be. It ends when the parent ends.
+:mod:`viper.sandbox.pool` starts it with its own environment. It is single-threaded, so a fork
+copies a process that is at rest; a fork of the parent (threads, CUDA) would not. It ends when the
+parent ends.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from viper.sandbox.lockdown import MAX_DESCRIPTORS, PROGRAM_FD, TRACE_FD, Lockdo
 from viper.sandbox.tools import Source
 from viper.sandbox.zygote_protocol import CHILD, FAILED, FORK, MESSAGE, STATUS
 
-_KEPT_STATUSES = 256
+_MAX_STATUSES = 256
 
 
 def main(control_fd: int) -> None:
-    """Serves fork requests on the control socket until the parent is gone.
+    """Serve fork requests on the control socket until the parent is gone.
 
     Args:
         control_fd: descriptor of a stream socket that carries ``zygote_protocol``.
@@ -50,7 +50,7 @@ def main(control_fd: int) -> None:
 
 
 def _move_away(descriptor: int) -> int:
-    """The descriptor at a number that children do not use for their own."""
+    """Move the descriptor to a number that children do not use, and return that number."""
     import fcntl
 
     moved = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 10)
@@ -93,7 +93,7 @@ class Zygote:
         gc.freeze()
 
     def serve(self) -> None:
-        """Answers requests until the control socket closes or the parent dies."""
+        """Answer requests until the control socket closes or the parent dies."""
         watched = [self.control.fileno(), self._wake_read]
         if self._parent is not None:
             watched.append(self._parent)
@@ -153,7 +153,7 @@ class Zygote:
 
     def _remember(self, pid: int, status: int) -> None:
         self.statuses[pid] = status
-        while len(self.statuses) > _KEPT_STATUSES:
+        while len(self.statuses) > _MAX_STATUSES:
             self.statuses.popitem(last=False)
 
     def _status(self, pid: int) -> int:

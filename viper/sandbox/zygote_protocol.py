@@ -1,4 +1,4 @@
-"""Messages between the parent and its zygote, on a stream socket of their own."""
+"""Messages between the parent and its zygote, on their own stream socket."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ MESSAGE = struct.Struct("<cqq")
 """(kind, pid, number)."""
 
 FORK = b"F"
-"""Request: one more child."""
+"""Request: fork one more child."""
 
 STATUS = b"S"
-"""Request and answer: the wait status of a child that has ended (-1 when unknown)."""
+"""Request and reply: the wait status of a child that has ended (-1 if unknown)."""
 
 CHILD = b"C"
-"""Answer to FORK: a pid, with the descriptors wire, trace and (where there are any) pidfd."""
+"""Reply to FORK: a pid, with the descriptors wire, trace and (if the system has them) pidfd."""
 
 FAILED = b"E"
-"""Instead of an answer: the zygote cannot work; ``pid`` bytes of text follow."""
+"""Reply in place of any other: the zygote cannot work; ``pid`` bytes of text follow."""

@@ -1,1 +1,1 @@
-"""Keep data on disk: whole files, JSON lines, SQLite files, and stores of whole versions."""
+"""Storage on disk: whole files, JSON lines, SQLite files and versioned stores."""

@@ -1,4 +1,4 @@
-"""Bounded stores of what was computed, the least recently used going first."""
+"""Bounded caches of computed values that evict the least recently used entry."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from typing import Any, Generic, TypeVar
 
 from cachetools import LRUCache
 
-TEXTS_KEPT = 4096
-"""Programs may ask for any phrase: a run of thousands of samples makes up thousands."""
+MAX_TEXTS = 4096
+"""Programs may ask for any phrase, so a run over thousands of samples produces thousands."""
 
 Value = TypeVar("Value")
 
 
 class ComputeCache:
-    """Least-recently-used results by key; a key is computed once even when threads ask together.
+    """A cache that computes each key once, even when several threads ask for it together.
 
     Args:
-        capacity: how many entries are kept.
-        max_bytes: what their arrays and texts may take together, about; None sets no bound. A
-            larger entry is kept alone.
+        capacity: greatest number of entries.
+        max_bytes: approximate limit of the memory of all entries; None sets no limit. An entry
+            above the limit is stored alone.
 
     Attributes:
-        computed: how many entries were computed, by the first element of their key.
+        computed: number of computed entries, by the first element of their key.
     """
 
     def __init__(self, capacity: int, max_bytes: int | None = None) -> None:
@@ -40,11 +40,11 @@ class ComputeCache:
 
     @property
     def bytes(self) -> int:
-        """What is kept now, about."""
+        """Return the approximate size of the cache in bytes."""
         return int(self._entries.currsize)
 
     def get(self, key: tuple[Any, ...], compute: Callable[[], Any]) -> tuple[Any, bool]:
-        """The value of a key and whether it was already there; an error is never kept."""
+        """Return the value of a key and whether it was cached; an error is never cached."""
         with self._lock:
             if key in self._entries:
                 return self._entries[key], True
@@ -66,45 +66,45 @@ class ComputeCache:
             return value, False
 
     def clear(self) -> None:
-        """Forgets everything but the counts."""
+        """Remove all entries; the counts stay."""
         with self._lock:
             self._entries.clear()
 
 
 class RecentTexts(Generic[Value]):
-    """What was computed of texts, for those asked for last; not for several threads at once.
+    """A cache of values by text, for recently requested texts; not safe for several threads.
 
     Args:
-        capacity: how many are kept; a single request may be longer.
+        capacity: greatest number of cached texts; a single request may be longer.
     """
 
-    def __init__(self, capacity: int = TEXTS_KEPT) -> None:
-        self._kept: LRUCache[str, Value] = LRUCache(capacity)
+    def __init__(self, capacity: int = MAX_TEXTS) -> None:
+        self._values: LRUCache[str, Value] = LRUCache(capacity)
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._values)
 
     def get(
         self, texts: Sequence[str], compute: Callable[[list[str]], Iterable[Value]]
     ) -> list[Value]:
-        """The values of the texts, in order.
+        """Return the values of the texts, in order.
 
         Args:
-            texts: may repeat.
-            compute: gives the values of those that are not kept, each text once, in order.
+            texts: may contain duplicates.
+            compute: returns the values of the uncached texts; each text occurs once, in order.
         """
-        wanted = dict.fromkeys(texts)
-        values = {text: self._kept[text] for text in wanted if text in self._kept}
-        new = [text for text in wanted if text not in values]
+        unique = dict.fromkeys(texts)
+        values = {text: self._values[text] for text in unique if text in self._values}
+        new = [text for text in unique if text not in values]
         if new:
             computed = dict(zip(new, compute(new), strict=True))
             values |= computed
-            self._kept.update(computed)
+            self._values.update(computed)
         return [values[text] for text in texts]
 
 
 def approximate_bytes(value: Any) -> int:
-    """What a value takes in memory, by its arrays, tensors and texts."""
+    """Return the approximate memory of a value, counted from its arrays, tensors and texts."""
     size = getattr(value, "nbytes", None)
     if isinstance(size, int):
         return size + sys.getsizeof(value)

@@ -1,4 +1,4 @@
-"""Files on disk: whole or not at all, one writer at a time, errors as one line."""
+"""Files that are written completely or not at all, locks for one writer, and one-line errors."""
 
 from __future__ import annotations
 
@@ -17,15 +17,17 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 _held: dict[tuple[int, int], int] = {}
 _guard = threading.Lock()
-"""Process-wide like the locks themselves: a POSIX lock never refuses its own process, and is
-gone as soon as that process closes any handle of the file. So one that is held is not opened."""
+"""Guards the process-wide table of locks. A POSIX lock never refuses its own process, and it is
+released as soon as that process closes any handle of the file. So a file whose lock is held here is
+not opened again.
+"""
 
 
 def write_file(path: Path, content: str | bytes) -> None:
     """Write a file as :func:`replace_file` does.
 
     Raises:
-        StoreError: full disk or another error; an earlier file is left as it was.
+        StoreError: full disk or another error; an earlier file stays unchanged.
     """
     with file_errors(path):
         replace_file(path, content)
@@ -34,10 +36,10 @@ def write_file(path: Path, content: str | bytes) -> None:
 def replace_file(path: Path, content: str | bytes) -> None:
     """Write a file under a temporary name, make it durable, and rename it.
 
-    Its folder is made if need be. Text becomes UTF-8.
+    Its folder is created if it is missing. Text becomes UTF-8.
 
     Raises:
-        OSError: full disk or another error; an earlier file is left as it was.
+        OSError: full disk or another error; an earlier file stays unchanged.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -57,26 +59,26 @@ def replace_file(path: Path, content: str | bytes) -> None:
         raise
 
 
-def read_plain_file(path: Path, most_bytes: int) -> bytes:
-    """Return the bytes of a plain file: neither a link nor a pipe, and not too large.
+def read_plain_file(path: Path, max_bytes: int) -> bytes:
+    """Return the bytes of a regular file that is not too large; links and pipes are refused.
 
     Raises:
-        StoreError: it is missing, larger, or none.
+        StoreError: it is missing, too large, or no regular file.
     """
     with file_errors(path):
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(handle, "rb") as file:
             if not stat.S_ISREG(os.fstat(handle).st_mode):
                 raise StoreError(f"{path}: not a plain file; restore a copy")
-            content = file.read(most_bytes + 1)
-    if len(content) > most_bytes:
-        raise StoreError(f"{path}: more than {most_bytes} bytes, the most that is read")
+            content = file.read(max_bytes + 1)
+    if len(content) > max_bytes:
+        raise StoreError(f"{path}: more than {max_bytes} bytes, the most that is read")
     return content
 
 
 @contextmanager
 def file_errors(path: Path) -> Iterator[None]:
-    """Turn what the operating system refuses in the block into a :class:`StoreError`."""
+    """Turn an OSError of the block into a :class:`StoreError`."""
     try:
         yield
     except OSError as error:
@@ -86,7 +88,7 @@ def file_errors(path: Path) -> Iterator[None]:
 
 
 def disk_full(path: Path) -> StoreError:
-    """Return the error that there is no room."""
+    """Return the error for a full disk."""
     return StoreError(
         f"the disk is full ({path}); nothing that was stored is lost; free space and do it again, "
         "or continue with --resume"
@@ -94,12 +96,13 @@ def disk_full(path: Path) -> StoreError:
 
 
 class WriterLock:
-    """A held lock on ``path``; POSIX, so that forked children (the sandbox's) do not keep it.
+    """A held lock on ``path``. It is a POSIX lock, so forked children (the sandbox's) do not hold
+    it.
 
-    It ends with the process that holds it.
+    The lock ends with its process.
 
     Args:
-        what: is locked, for the message.
+        what: name of the locked thing, for the message.
 
     Raises:
         StoreError: another writer holds it; names its process.
@@ -108,11 +111,11 @@ class WriterLock:
     def __init__(self, path: Path, what: str) -> None:
         with _guard, file_errors(path):
             path.touch()
-            there = path.stat()
-            self._identity = there.st_dev, there.st_ino
-            taken = f"{path.parent}: {what} is being written by process"
+            status = path.stat()
+            self._identity = status.st_dev, status.st_ino
+            problem = f"{path.parent}: {what} is being written by process"
             if _held.get(self._identity) == os.getpid():
-                raise StoreError(f"{taken} {os.getpid()}")
+                raise StoreError(f"{problem} {os.getpid()}")
             self._file = path.open("r+", encoding="ascii")
             try:
                 fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -120,20 +123,20 @@ class WriterLock:
                 holder = self._file.read(20).strip()
                 self._file.close()
                 if error.errno in (errno.EACCES, errno.EAGAIN):
-                    raise StoreError(f"{taken} {holder or 'unknown'}") from None
+                    raise StoreError(f"{problem} {holder or 'unknown'}") from None
                 raise
             _held[self._identity] = os.getpid()
         self._write_holder()
 
     def release(self) -> None:
-        """Let the next writer in; a second call does nothing."""
+        """Release the lock for the next writer; a second call does nothing."""
         with _guard:
             if not self._file.closed:
                 _held.pop(self._identity, None)
                 self._file.close()
 
     def _write_holder(self) -> None:
-        """The number is for people only: the lock holds without it, on a full disk."""
+        """Write the process id, for people only: on a full disk the lock holds without it."""
         try:
             self._file.truncate(0)
             self._file.write(str(os.getpid()))

@@ -1,7 +1,7 @@
-"""Any value as JSON that every reader accepts, and files with one value a line.
+"""Any value as JSON that every reader accepts, and files with one JSON value per line.
 
-Such a file is only ever appended to, by several processes at once. A process that is killed while
-it writes loses its own line alone.
+Several processes may append to such a file at once, and nothing else changes it. A process that is
+killed while it writes loses only its own line.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _WIDEST_INT_BITS = 4096
 
 
 def plain(value: Any, depth: int = 0) -> Any:
-    """A value as JSON values.
+    """Return a value as JSON values.
 
-    What JSON cannot say becomes text: numbers that are not finite (``"nan"``), integers of
-    thousands of digits (in hexadecimal), other objects (their repr, cut). Arrays become lists;
-    what lies deeper than any reader goes becomes ``"…"``.
+    Values that JSON cannot hold become text: numbers that are not finite (``"nan"``), integers of
+    thousands of digits (in hexadecimal), and other objects (their repr, cut). Arrays become lists.
+    Values nested deeper than readers support become ``"…"``.
     """
     if value is None or isinstance(value, bool | str):
         return value
@@ -52,19 +52,19 @@ def plain(value: Any, depth: int = 0) -> Any:
 
 
 def dumps(value: Any) -> str:
-    """A value as one line of ASCII JSON; see :func:`plain`."""
+    """Return a value as one line of ASCII JSON; see :func:`plain`."""
     return json.dumps(plain(value), allow_nan=False, separators=(",", ":"))
 
 
 def _fields(record: Any) -> dict[str, Any]:
-    """One level of a record; ``viper.schema.to_json`` knows no deepest level."""
+    """Return one level of a record, because ``viper.schema.to_json`` has no depth limit."""
     if isinstance(record, type):
         return {"type": record.__name__}
     return {name: getattr(record, name) for name in record.__dataclass_fields__}
 
 
 def append_line(path: Path, record: Any) -> None:
-    """Appends a record; when this returns, it is on disk.
+    """Append a record; when this returns, it is on disk.
 
     Raises:
         StoreError: it cannot be written.
@@ -72,7 +72,7 @@ def append_line(path: Path, record: Any) -> None:
     line = dumps(record).encode("utf-8", "replace") + b"\n"
     with file_errors(path), path.open("ab+") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        if _cut_short(file):
+        if _is_cut_short(file):
             line = b"\n" + line
         file.write(line)
         file.flush()
@@ -80,11 +80,11 @@ def append_line(path: Path, record: Any) -> None:
 
 
 def read_lines(path: Path, kind: type[_R], what: str) -> list[_R]:
-    """What all lines say, in their order; one that was cut short is left out.
+    """Return the records of all lines in order, without a line that was cut short.
 
     Args:
-        kind: of the records.
-        what: a line should be, for the message.
+        kind: class of the records.
+        what: name of the expected content of a line, for the message.
 
     Raises:
         StoreError: the file cannot be read, or a line is something else.
@@ -93,20 +93,20 @@ def read_lines(path: Path, kind: type[_R], what: str) -> list[_R]:
         return []
     with file_errors(path):
         lines = path.read_bytes().split(b"\n")
-    found = []
+    records = []
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         try:
-            found.append(record_from_json(kind, json.loads(line)))
+            records.append(record_from_json(kind, json.loads(line)))
         except (ValueError, UsageError, RecursionError) as error:
             if not _is_torn(lines, number):
                 raise StoreError(f"{path}:{number}: not {what} of viper ({error})") from None
-    return found
+    return records
 
 
-def _cut_short(file: Any) -> bool:
-    """Whether the last line lacks its end."""
+def _is_cut_short(file: Any) -> bool:
+    """Return whether the last line lacks its end."""
     if file.seek(0, os.SEEK_END) == 0:
         return False
     file.seek(-1, os.SEEK_END)
@@ -114,5 +114,5 @@ def _cut_short(file: Any) -> bool:
 
 
 def _is_torn(lines: list[bytes], number: int) -> bool:
-    """Whether a line is what a killed process left: the last, or one without a closing brace."""
+    """Return whether a killed process left this line: it is the last, or has no closing brace."""
     return number == len(lines) or not lines[number - 1].rstrip().endswith(b"}")

@@ -1,4 +1,4 @@
-"""Text under a text key, in memory or in an SQLite file: what caches of replies are kept in."""
+"""Storage of texts by text keys, in memory or in an SQLite file, for caches of replies."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ _RESPONSES = Format(("CREATE TABLE responses (key TEXT PRIMARY KEY, value TEXT)"
 
 
 class ResponseStore(Protocol):
-    """Text under a text key; safe to call from several threads."""
+    """Texts by key; safe to call from several threads."""
 
     def get(self, key: str) -> str | None:
         """Return the stored text, or None."""
         ...
 
     def put(self, key: str, value: str) -> None:
-        """Store the text; a key that is already there keeps its new value."""
+        """Store the text; an existing key gets the new value."""
         ...
 
 
 class MemoryStore:
-    """Keeps responses for the life of the process."""
+    """Stores responses for the life of the process."""
 
     def __init__(self) -> None:
         self._entries: dict[str, str] = {}
@@ -37,10 +37,10 @@ class MemoryStore:
 
 
 class SqliteStore:
-    """Keeps responses in one file (WAL), so that a crash loses at most the last one.
+    """Stores responses in one file (WAL), so that a crash loses at most the last one.
 
     Raises:
-        StoreError: the file cannot be made, read or written.
+        StoreError: the file cannot be created, read or written.
     """
 
     def __init__(self, path: Path | str) -> None:

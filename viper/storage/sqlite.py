@@ -1,11 +1,11 @@
-"""SQLite files: made, opened and checked in one way, their errors in one line.
+"""Creates, opens and checks SQLite files in one way, with one-line errors.
 
-Write-ahead log: what was committed survives the death of the process at any moment. With
-``synchronous=FULL`` it survives a power cut, too; with ``NORMAL`` a power cut may lose the last
-commits, never the file.
+The files use a write-ahead log, so committed data survives the death of the process at any moment.
+With ``synchronous=FULL`` it also survives a power cut. With ``NORMAL`` a power cut may lose the
+last commits, never the file.
 
-Nothing here opens a file but SQLite itself: closing any other handle of it in the same process
-would drop SQLite's locks.
+Only SQLite itself opens a file here: closing any other handle of it in the same process would drop
+SQLite's locks.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ _IN_USE = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 
 @dataclass(frozen=True)
 class Format:
-    """What a kind of SQLite file holds, and what to do about one that cannot be used.
+    """Content of a kind of SQLite file, and the advice for a file that cannot be used.
 
     Attributes:
-        tables: the statements that make a new file.
-        version: of the tables.
-        application_id: tells the files from those of other programs; 0 where nothing does.
-        synchronous: what survives a power cut.
-        repair: the next step where a file is damaged.
-        elsewhere: the next step where a file is not ours.
+        tables: the statements that create the tables of a new file.
+        version: version of the tables.
+        application_id: distinguishes the files from those of other programs; 0 means no mark.
+        synchronous: ``FULL`` survives a power cut, ``NORMAL`` may lose the last commits.
+        repair: next step if a file is damaged.
+        elsewhere: next step if a file belongs to another program.
     """
 
     tables: tuple[str, ...]
@@ -50,26 +50,26 @@ class Format:
 
 
 def open_to_write(path: Path, form: Format, *, examine: bool = False) -> sqlite3.Connection:
-    """Open a file for a writer; make it where there is none. Writers wait for each other.
+    """Open a file for a writer and create it if it is missing. Writers wait for each other.
 
     Args:
-        examine: look through all of an earlier file for damage.
+        examine: check the whole of an existing file for damage.
 
     Raises:
-        StoreError: full disk, a broken file, another program's, another version's.
+        StoreError: full disk, a damaged file, or one of another program or version.
     """
     with file_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
     with database_errors(path, form):
-        connection = _connected(str(path))
+        connection = _connect(str(path))
         try:
             if not _is_empty(connection):
-                _check_ours(connection, path, form)
+                _check_format(connection, path, form)
             _use_log(connection)
             connection.execute(f"PRAGMA synchronous = {form.synchronous}")
             if _is_empty(connection):
-                _make(connection, form)
-                _check_ours(connection, path, form)
+                _create_tables(connection, form)
+                _check_format(connection, path, form)
             elif examine and connection.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
                 raise _broken(path, form)
         except BaseException:
@@ -79,23 +79,23 @@ def open_to_write(path: Path, form: Format, *, examine: bool = False) -> sqlite3
 
 
 def open_to_read(path: Path, form: Format) -> sqlite3.Connection | None:
-    """Open a file for reading only, also while another process writes; None where there is none.
+    """Open a file for reading, also while another process writes; return None if it is missing.
 
-    One whose making was cut off is none. In a folder that may not be written, a database at rest is
-    read as it is now: what somebody else writes later is not seen.
+    A file whose creation was interrupted counts as missing. If the folder is read-only, a database
+    at rest is read in its present state, and later writes of others stay invisible.
 
     Raises:
-        StoreError: a broken file, another program's, another version's.
+        StoreError: a damaged file, or one of another program or version.
     """
     if not path.exists():
         return None
     with database_errors(path, form):
-        connection = _connected(f"{path.resolve().as_uri()}?{_read_mode(path)}")
+        connection = _connect(f"{path.resolve().as_uri()}?{_read_mode(path)}")
         try:
             if _is_empty(connection):
                 connection.close()
                 return None
-            _check_ours(connection, path, form)
+            _check_format(connection, path, form)
         except BaseException:
             connection.close()
             raise
@@ -104,21 +104,21 @@ def open_to_read(path: Path, form: Format) -> sqlite3.Connection | None:
 
 def in_memory(form: Format) -> sqlite3.Connection:
     """Return an empty database without a file."""
-    connection = _connected(":memory:")
-    _make(connection, form)
+    connection = _connect(":memory:")
+    _create_tables(connection, form)
     return connection
 
 
 @contextmanager
 def database_errors(path: Path, form: Format) -> Iterator[None]:
-    """Turn what SQLite refuses in the block into a :class:`StoreError`."""
+    """Turn an SQLite error of the block into a :class:`StoreError`."""
     try:
         yield
     except sqlite3.Error as error:
         raise _problem(path, form, error) from None
 
 
-def _connected(name: str) -> sqlite3.Connection:
+def _connect(name: str) -> sqlite3.Connection:
     connection = sqlite3.connect(
         name,
         uri=name.startswith("file:"),
@@ -131,19 +131,19 @@ def _connected(name: str) -> sqlite3.Connection:
 
 
 def _use_log(connection: sqlite3.Connection) -> None:
-    """Switch to the write-ahead log; SQLite does not wait there for who switches just now."""
-    until = time.monotonic() + _BUSY_TIMEOUT_S
+    """Switch to the write-ahead log; retry, because SQLite does not wait for another switch."""
+    deadline = time.monotonic() + _BUSY_TIMEOUT_S
     while True:
         try:
             connection.execute("PRAGMA journal_mode = WAL")
             return
         except sqlite3.OperationalError as error:
-            if _code(error) not in _IN_USE or time.monotonic() > until:
+            if _code(error) not in _IN_USE or time.monotonic() > deadline:
                 raise
         time.sleep(_PAUSE_S)
 
 
-def _make(connection: sqlite3.Connection, form: Format) -> None:
+def _create_tables(connection: sqlite3.Connection, form: Format) -> None:
     connection.execute("BEGIN IMMEDIATE")
     if _is_empty(connection):
         for statement in form.tables:
@@ -157,7 +157,7 @@ def _is_empty(connection: sqlite3.Connection) -> bool:
     return bool(connection.execute("PRAGMA schema_version").fetchone()[0] == 0)
 
 
-def _check_ours(connection: sqlite3.Connection, path: Path, form: Format) -> None:
+def _check_format(connection: sqlite3.Connection, path: Path, form: Format) -> None:
     if connection.execute("PRAGMA application_id").fetchone()[0] != form.application_id:
         raise StoreError(f"{path}: an SQLite file of another program; {form.elsewhere}")
     version = connection.execute("PRAGMA user_version").fetchone()[0]
@@ -195,7 +195,7 @@ def _code(error: sqlite3.Error) -> int:
 
 
 def _read_mode(path: Path) -> str:
-    """``immutable`` in a folder where SQLite cannot make the files that it shares with writers."""
+    """Return ``immutable`` if SQLite cannot create the files that it shares with writers."""
     log = path.with_name(f"{path.name}-wal")
-    resting = not log.exists() or log.stat().st_size == 0
-    return "mode=ro" if os.access(path.parent, os.W_OK) or not resting else "immutable=1"
+    is_at_rest = not log.exists() or log.stat().st_size == 0
+    return "mode=ro" if os.access(path.parent, os.W_OK) or not is_at_rest else "immutable=1"

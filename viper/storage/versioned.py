@@ -1,16 +1,17 @@
-"""A small store of whole versions: what was learned, and every state that it was in.
+"""A small versioned store: a folder whose earlier states can be read and restored.
 
-A ledger is a folder: an SQLite index with one row an entry, and beside it files of arrays that
-entries refer to. An update is one transaction that makes one new version. Entries are never
-changed: the row of an older state is marked with the version that ended it, so that each earlier
-version can be read, and rolling back is an update like any other.
+A store is an SQLite index with one row per entry, and files of arrays that entries refer to. An
+update is one transaction and creates one new version. Entries never change: the row of an older
+state is marked with the version that ended it. So each earlier version can be read, and rolling
+back is an update like any other.
 
-Writers take turns by SQLite's own lock, which dies with its process. Files are written before the
-row that refers to them is committed; those whose commit never came are swept by the next writer.
-A process may be killed at any moment: the last committed version is there, and whole.
+Writers wait for each other by SQLite's own lock, which ends with its process. Files are written
+before the row that refers to them is committed; the next writer deletes files whose commit never
+happened. If a process is killed at any moment, the last committed version is complete.
 
-A file of arrays is named by its content. It may come from anywhere: its size is bounded, its
-content is what its name says, and it is parsed as safetensors, which holds arrays and runs nothing.
+A file of arrays is named by its content. It may come from anywhere, so its size is bounded and its
+content is checked against its name. It is parsed as safetensors, which holds arrays and executes
+nothing.
 """
 
 from __future__ import annotations
@@ -35,14 +36,14 @@ from viper.storage.sqlite import Format, database_errors, open_to_read, open_to_
 
 INDEX, FILES = "index.db", "files"
 
-KEPT_VERSIONS = 1_000
-"""Versions that can be read and rolled back to; older ones are forgotten."""
+MAX_VERSIONS = 1_000
+"""Number of versions that can be read and restored; older ones are deleted."""
 
-MOST_RECORD = 1 << 20
-"""Characters of an entry's record."""
+MAX_RECORD_CHARS = 1 << 20
+"""Greatest length of an entry's record in characters."""
 
-MOST_BYTES = 16 << 20
-"""Of one file of arrays."""
+MAX_FILE_BYTES = 16 << 20
+"""Greatest size of one file of arrays."""
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -61,35 +62,35 @@ _INDEX = Format(
     repair="restore a copy, or move its folder away to begin anew",
     elsewhere="choose another --state",
 )
-"""Updates are rare, and files are deleted by what the last commit says."""
+"""Commits are durable: updates are rare, and the last commit decides which files to delete."""
 
-_LIVE = "died IS NULL"
+_PRESENT = "died IS NULL"
 _AT_VERSION = "born <= ? AND (died IS NULL OR died > ?)"
 _NAME = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One thing that is kept.
+    """One entry of a store.
 
     Attributes:
-        key: tells entries apart; a version has at most one of each.
-        topic: what it is about; see :meth:`Ledger.changed`.
+        key: identifies the entry; a version has at most one entry per key.
+        topic: subject of the entry; see :meth:`Ledger.changed`.
         record: JSON values.
-        file: of its arrays, as :meth:`Change.store` named it.
-        born: the version that it came with, or in which it became what it is.
+        file: name of its file of arrays, as :meth:`Change.store` returned it.
+        created_in: the version that added the entry or gave it its present content.
     """
 
     key: str
     topic: str
     record: Mapping[str, Any]
     file: str | None = None
-    born: int = field(default=0, compare=False)
+    created_in: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True)
 class Version:
-    """A state of a ledger: when it was made (ISO 8601, UTC) and by what."""
+    """One state of a store: when it was created (ISO 8601, UTC) and why."""
 
     number: int
     made: str
@@ -97,62 +98,66 @@ class Version:
 
 
 class Ledger:
-    """Whole versions of entries in a folder; safe to use from several threads and processes.
+    """Entries in a folder, in versions; safe to use from several threads and processes.
 
     Args:
-        folder: made by the first update; until then the ledger is empty, at version 0.
-        kept_versions: how many can be read and rolled back to.
+        folder: created by the first update; until then the store is empty, at version 0.
+        kept_versions: number of versions that can be read and restored.
     """
 
-    def __init__(self, folder: Path, kept_versions: int = KEPT_VERSIONS) -> None:
+    def __init__(self, folder: Path, kept_versions: int = MAX_VERSIONS) -> None:
         self.folder = folder
-        self._kept = max(1, kept_versions)
+        self._max_versions = max(1, kept_versions)
         self._reads, self._writes = threading.RLock(), threading.Lock()
         self._reader: sqlite3.Connection | None = None
         self._writer: sqlite3.Connection | None = None
-        self._unswept = True
+        self._must_sweep = True
 
     @property
     def version(self) -> int:
-        """Number of the newest version; 0 where nothing was ever kept."""
-        found = self._rows("SELECT MAX(number) FROM versions")
-        return self._whole(found[0][0] or 0) if found else 0
+        """Return the number of the newest version; 0 if the store was never updated."""
+        rows = self._rows("SELECT MAX(number) FROM versions")
+        return self._whole(rows[0][0] or 0) if rows else 0
 
     @property
     def fingerprint(self) -> str:
-        """Tells what the newest version holds, whatever its number is; empty where it is empty."""
+        """Return a hash of the newest version's content, whatever its number; empty for an empty
+        store.
+        """
         entries = self.entries()
         if not entries:
             return ""
-        held = sorted(f"{one.topic} {one.key} {one.file} {one.record!r}" for one in entries)
-        return hashlib.sha256("\n".join(held).encode()).hexdigest()[:16]
+        lines = sorted(f"{item.topic} {item.key} {item.file} {item.record!r}" for item in entries)
+        return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
 
     def versions(self) -> list[Version]:
-        """Those that can be rolled back to, the oldest first."""
-        found = self._rows("SELECT number, made, note FROM versions ORDER BY number")
-        return [Version(int(number), str(made), str(note)) for number, made, note in found]
+        """Return the versions that can be restored, oldest first."""
+        rows = self._rows("SELECT number, made, note FROM versions ORDER BY number")
+        return [Version(int(number), str(made), str(note)) for number, made, note in rows]
 
     def changed(self, topic: str) -> int:
-        """The last version in which an entry of the topic came, went or became another; 0: never.
+        """Return the last version that added, removed or changed an entry of the topic, or 0 if
+        none did.
 
-        It never repeats for another content of the topic, so it can stand in the key of a cache.
+        The number never repeats for different content of the topic, so it can be part of a cache
+        key.
         """
-        found = self._rows("SELECT changed FROM topics WHERE topic = ?", topic)
-        return self._whole(found[0][0]) if found else 0
+        rows = self._rows("SELECT changed FROM topics WHERE topic = ?", topic)
+        return self._whole(rows[0][0]) if rows else 0
 
     def entries(self, topic: str | None = None, version: int | None = None) -> list[Entry]:
-        """Entries of one version, the newest by default, in the order in which they came.
+        """Return the entries of a version (default: the newest) in the order of their insertion.
 
         Raises:
-            StoreError: an index that cannot be read, or a record that is no JSON object.
+            StoreError: the index cannot be read, or a record is no JSON object.
         """
-        where, given = (_LIVE, ()) if version is None else (_AT_VERSION, (version, version))
-        about, topics = ("", ()) if topic is None else (" AND topic = ?", (topic,))
-        found = self._rows(f"{_select(where + about)} ORDER BY rowid", *given, *topics)
-        return [_entry_of(row, self.folder) for row in found]
+        where, versions = (_PRESENT, ()) if version is None else (_AT_VERSION, (version, version))
+        condition, topics = ("", ()) if topic is None else (" AND topic = ?", (topic,))
+        rows = self._rows(f"{_select(where + condition)} ORDER BY rowid", *versions, *topics)
+        return [_entry_of(row, self.folder) for row in rows]
 
     def arrays(self, entry: Entry) -> dict[str, NDArray[Any]]:
-        """The arrays of an entry; none where it has no file.
+        """Return the arrays of an entry; none if it has no file.
 
         Raises:
             StoreError: its file is missing, damaged, too large or of another kind.
@@ -161,12 +166,12 @@ class Ledger:
 
     @contextmanager
     def update(self, note: str) -> Iterator[Change]:
-        """A change that becomes the next version when the block ends; none where it raises.
+        """Yield a change that becomes the next version when the block ends without an error.
 
-        No version is made where nothing changed. Other writers wait, readers do not.
+        A block that changes nothing creates no version. Other writers wait, readers do not.
 
         Raises:
-            StoreError: full disk, a broken index, or a lock that another writer does not give up.
+            StoreError: full disk, a damaged index, or a lock that another writer does not release.
         """
         index = self.folder / INDEX
         with self._writes, database_errors(index, _INDEX):
@@ -187,10 +192,12 @@ class Ledger:
                 raise
 
     def roll_back(self, version: int) -> int:
-        """Makes a version that is like an earlier one; its number, or the newest one's if equal.
+        """Create a version equal to an earlier one and return its number.
+
+        If the newest version is already equal, return its number.
 
         Raises:
-            UsageError: no such version, or one that is forgotten.
+            UsageError: the version does not exist or has been deleted.
         """
         if not self.version:
             raise UsageError(f"{self.folder}: nothing was kept yet; no version to roll back to")
@@ -199,21 +206,21 @@ class Ledger:
         return change.number if change.is_any else change.number - 1
 
     def close(self) -> None:
-        """Closes the files; a later use opens them again."""
+        """Close the files; a later use opens them again."""
         with self._writes, self._reads:
             for connection in (self._reader, self._writer):
                 if connection is not None:
                     connection.close()
             self._reader = self._writer = None
 
-    def _rows(self, statement: str, *given: Any) -> list[tuple[Any, ...]]:
+    def _rows(self, statement: str, *parameters: Any) -> list[tuple[Any, ...]]:
         index = self.folder / INDEX
         with self._reads, database_errors(index, _INDEX):
             if self._reader is None:
                 self._reader = open_to_read(index, _INDEX)
             if self._reader is None:
                 return []
-            return self._reader.execute(statement, given).fetchall()
+            return self._reader.execute(statement, parameters).fetchall()
 
     def _whole(self, value: Any) -> int:
         if not isinstance(value, int):
@@ -224,27 +231,29 @@ class Ledger:
         return value
 
     def _sweep(self, writer: sqlite3.Connection) -> None:
-        """Under the lock of writers, so that nobody's file waits for its row meanwhile."""
-        if self._unswept:
-            found = writer.execute("SELECT DISTINCT file FROM entries WHERE file IS NOT NULL")
-            _sweep(self.folder / FILES, {str(name) for (name,) in found})
-            self._unswept = False
+        """Delete unused files, under the writers' lock, so that no file is still waiting for its
+        row.
+        """
+        if self._must_sweep:
+            rows = writer.execute("SELECT DISTINCT file FROM entries WHERE file IS NOT NULL")
+            _sweep(self.folder / FILES, {str(name) for (name,) in rows})
+            self._must_sweep = False
 
     def _close_version(self, writer: sqlite3.Connection, change: Change, note: str) -> None:
         now = datetime.now(UTC).isoformat(timespec="seconds")
         writer.execute("INSERT INTO versions VALUES (?, ?, ?)", (change.number, now, note))
-        oldest = change.number - self._kept + 1
+        oldest = change.number - self._max_versions + 1
         writer.execute("DELETE FROM versions WHERE number < ?", (oldest,))
-        gone = writer.execute("DELETE FROM entries WHERE died <= ?", (oldest,)).rowcount
-        self._unswept = self._unswept or gone > 0
+        deleted = writer.execute("DELETE FROM entries WHERE died <= ?", (oldest,)).rowcount
+        self._must_sweep = self._must_sweep or deleted > 0
 
 
 class Change:
-    """What an update does; made by :meth:`Ledger.update`.
+    """The changes of one update, created by :meth:`Ledger.update`.
 
     Attributes:
-        number: of the version that it makes.
-        is_any: whether anything is another than before.
+        number: number of the version that it creates.
+        is_any: whether anything has changed.
     """
 
     def __init__(self, writer: sqlite3.Connection, folder: Path) -> None:
@@ -254,25 +263,25 @@ class Change:
         self.is_any = False
 
     def entries(self, topic: str | None = None) -> list[Entry]:
-        """The entries as they are now, this change's own among them."""
-        about, given = ("", ()) if topic is None else (" AND topic = ?", (topic,))
-        found = self._writer.execute(f"{_select(_LIVE + about)} ORDER BY rowid", given)
-        return [_entry_of(row, self._folder) for row in found]
+        """Return the entries as they are now, including those of this change."""
+        condition, topics = ("", ()) if topic is None else (" AND topic = ?", (topic,))
+        rows = self._writer.execute(f"{_select(_PRESENT + condition)} ORDER BY rowid", topics)
+        return [_entry_of(row, self._folder) for row in rows]
 
     @property
     def count(self) -> int:
-        """How many entries there are now."""
+        """Return the present number of entries."""
         return int(
-            self._writer.execute(f"SELECT COUNT(*) FROM entries WHERE {_LIVE}").fetchone()[0]
+            self._writer.execute(f"SELECT COUNT(*) FROM entries WHERE {_PRESENT}").fetchone()[0]
         )
 
     def get(self, key: str) -> Entry | None:
-        """The entry of a key as it is now."""
-        row = self._writer.execute(_select(f"key = ? AND {_LIVE}"), (key,)).fetchone()
+        """Return the present entry of a key."""
+        row = self._writer.execute(_select(f"key = ? AND {_PRESENT}"), (key,)).fetchone()
         return None if row is None else _entry_of(row, self._folder)
 
     def store(self, arrays: Arrays) -> str:
-        """Writes arrays to a file for an entry's ``file``.
+        """Write arrays to a file and return its name, for an entry's ``file``.
 
         Raises:
             StoreError: full disk, or arrays that are too large.
@@ -280,59 +289,63 @@ class Change:
         return _write_arrays(self._folder / FILES, arrays)
 
     def put(self, entry: Entry) -> None:
-        """Keeps an entry, in place of the one with its key.
+        """Store an entry, in place of the one with its key.
 
         Raises:
             StoreError: its record is too large.
         """
-        known = self.get(entry.key)
-        if known == entry:
+        previous = self.get(entry.key)
+        if previous == entry:
             return
         text = json.dumps(entry.record, allow_nan=False)
-        if len(text) > MOST_RECORD:
-            raise StoreError(f"a record of {len(text)} characters; at most {MOST_RECORD} are kept")
-        if known is not None:
-            self._end(known)
+        if len(text) > MAX_RECORD_CHARS:
+            raise StoreError(
+                f"a record of {len(text)} characters; at most {MAX_RECORD_CHARS} are kept"
+            )
+        if previous is not None:
+            self._end(previous)
         row = (entry.key, entry.topic, text, entry.file, self.number)
         self._writer.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?, NULL)", row)
         self._touch(entry.topic)
 
     def drop(self, key: str) -> None:
-        """Lets go of the entry with that key; nothing happens where there is none."""
-        known = self.get(key)
-        if known is not None:
-            self._end(known)
+        """Remove the entry with that key, if it exists."""
+        entry = self.get(key)
+        if entry is not None:
+            self._end(entry)
 
     def restore(self, version: int) -> None:
-        """Makes everything as it was in an earlier version.
+        """Restore the state of an earlier version.
 
         Raises:
-            UsageError: no such version, or one that is forgotten.
+            UsageError: the version does not exist or has been deleted.
         """
-        self._check_known(version)
+        self._check_version(version)
         rows = self._writer.execute(f"{_select(_AT_VERSION)} ORDER BY rowid", (version, version))
         earlier = [_entry_of(row, self._folder) for row in rows]
-        for key in {one.key for one in self.entries()} - {one.key for one in earlier}:
+        for key in {entry.key for entry in self.entries()} - {entry.key for entry in earlier}:
             self.drop(key)
-        for one in earlier:
-            self.put(one)
+        for entry in earlier:
+            self.put(entry)
 
-    def _check_known(self, version: int) -> None:
-        found = self._writer.execute("SELECT number FROM versions ORDER BY number")
-        known = [int(number) for (number,) in found]
-        if known[:1] == [1]:
-            known = [0, *known]
-        if version not in known:
-            there = f"there are {known[0]} to {known[-1]}" if known else "nothing was kept yet"
-            raise UsageError(f"{self._folder}: no version {version} to roll back to; {there}")
+    def _check_version(self, version: int) -> None:
+        rows = self._writer.execute("SELECT number FROM versions ORDER BY number")
+        versions = [int(number) for (number,) in rows]
+        if versions[:1] == [1]:
+            versions = [0, *versions]
+        if version not in versions:
+            stored = "nothing was kept yet"
+            if versions:
+                stored = f"there are {versions[0]} to {versions[-1]}"
+            raise UsageError(f"{self._folder}: no version {version} to roll back to; {stored}")
 
     def _end(self, entry: Entry) -> None:
-        if entry.born == self.number:
+        if entry.created_in == self.number:
             self._writer.execute("DELETE FROM entries WHERE key = ? AND died IS NULL", (entry.key,))
         else:
-            ended = (self.number, entry.key)
+            parameters = (self.number, entry.key)
             self._writer.execute(
-                "UPDATE entries SET died = ? WHERE key = ? AND died IS NULL", ended
+                "UPDATE entries SET died = ? WHERE key = ? AND died IS NULL", parameters
             )
         self._touch(entry.topic)
 
@@ -345,56 +358,56 @@ class Change:
 
 
 def _select(where: str) -> str:
-    """The rows that :func:`_entry_of` reads.
+    """Return the SQL query for the rows that :func:`_entry_of` reads.
 
-    One character more than is allowed shows that a record is too long, without reading it all.
+    It reads one character more than the limit, so a record that is too long is noticed without
+    reading all of it.
     """
-    record = f"substr(record, 1, {MOST_RECORD + 1})"
+    record = f"substr(record, 1, {MAX_RECORD_CHARS + 1})"
     return f"SELECT key, topic, {record}, file, born FROM entries WHERE {where}"
 
 
 def _entry_of(row: tuple[Any, ...], folder: Path) -> Entry:
-    """The entry of a row of :func:`_select`.
+    """Return the entry of a row of :func:`_select`.
 
     Raises:
-        StoreError: a record that is no JSON object.
+        StoreError: the record is no JSON object.
     """
-    key, topic, text, file, born = row
+    key, topic, text, file, created_in = row
     record: Any = None
-    if isinstance(text, str) and len(text) <= MOST_RECORD:
+    if isinstance(text, str) and len(text) <= MAX_RECORD_CHARS:
         with suppress(ValueError, RecursionError):
             record = json.loads(text)
-    if not isinstance(record, dict) or not isinstance(born, int):
+    if not isinstance(record, dict) or not isinstance(created_in, int):
         raise StoreError(
             f"{folder / INDEX}: the entry {str(key)[:80]!r} is damaged; restore a copy, or move "
             "the folder away to begin anew"
         )
-    return Entry(str(key), str(topic), record, None if file is None else str(file), born)
+    return Entry(str(key), str(topic), record, None if file is None else str(file), created_in)
 
 
 def _write_arrays(folder: Path, arrays: Arrays) -> str:
-    """Writes the arrays as one file and returns its name: the SHA-256 of its content, in hex.
+    """Write the arrays as one file and return its name: the SHA-256 of its content, in hex.
 
     Raises:
-        StoreError: full disk or another error, or arrays that take more than ``MOST_BYTES``.
+        StoreError: full disk or another error, or arrays that take more than ``MAX_FILE_BYTES``.
     """
     import numpy as np
     from safetensors.numpy import save
 
     content = save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
-    if len(content) > MOST_BYTES:
-        raise StoreError(f"{len(content)} bytes of arrays; a file holds at most {MOST_BYTES}")
+    if len(content) > MAX_FILE_BYTES:
+        raise StoreError(f"{len(content)} bytes of arrays; a file holds at most {MAX_FILE_BYTES}")
     name = hashlib.sha256(content).hexdigest()
     write_file(folder / f"{name}.safetensors", content)
     return name
 
 
 def _read_arrays(folder: Path, name: str) -> dict[str, NDArray[Any]]:
-    """The arrays of a file.
+    """Return the arrays of a file.
 
     Raises:
-        StoreError: it is missing, too large, no plain file, or does not hold what it was written
-            with.
+        StoreError: it is missing, too large, no regular file, or its content has changed.
     """
     from safetensors import SafetensorError
     from safetensors.numpy import load
@@ -402,7 +415,7 @@ def _read_arrays(folder: Path, name: str) -> dict[str, NDArray[Any]]:
     if not _NAME.fullmatch(name):
         raise StoreError(f"{folder}: {name[:80]!r} is no name of a file here; restore a copy")
     path = folder / f"{name}.safetensors"
-    content = read_plain_file(path, MOST_BYTES)
+    content = read_plain_file(path, MAX_FILE_BYTES)
     if hashlib.sha256(content).hexdigest() != name:
         raise StoreError(f"{path}: damaged, its content is not what was written; restore a copy")
     try:
@@ -411,14 +424,14 @@ def _read_arrays(folder: Path, name: str) -> dict[str, NDArray[Any]]:
         raise StoreError(f"{path}: no safetensors file of plain arrays ({error})") from None
 
 
-def _sweep(folder: Path, wanted: Collection[str]) -> int:
-    """Deletes the files of writers that died and those that nothing refers to; how many went."""
-    gone = 0
+def _sweep(folder: Path, referenced: Collection[str]) -> int:
+    """Delete files of dead writers and files without a reference; return how many were deleted."""
+    deleted = 0
     with file_errors(folder):
         for path in folder.iterdir() if folder.is_dir() else ():
             is_ours = path.name.endswith(".tmp") or path.suffix == ".safetensors"
-            if is_ours and path.stem not in wanted:
+            if is_ours and path.stem not in referenced:
                 with suppress(FileNotFoundError):
                     path.unlink()
-                    gone += 1
-    return gone
+                    deleted += 1
+    return deleted

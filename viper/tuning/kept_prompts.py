@@ -138,7 +138,9 @@ def kept_prompt(entry: Entry) -> KeptPrompt:
         StoreError: the entry is none.
     """
     try:
-        kept = record_from_json(KeptPrompt, {**entry.record, "id": entry.key, "born": entry.born})
+        kept = record_from_json(
+            KeptPrompt, {**entry.record, "id": entry.key, "born": entry.created_in}
+        )
         check_place(kept.tool, kept.concept)
     except (RecordError, TypeError, UsageError) as error:
         raise StoreError(f"prompt {entry.key}: no record of a soft prompt ({error})") from None

@@ -17,7 +17,7 @@ from viper.models.vision.soft_prompts import SoftPrompt
 from viper.record import record_from_json
 from viper.schema import to_json
 from viper.storage.files import read_plain_file, write_file
-from viper.storage.versioned import MOST_BYTES
+from viper.storage.versioned import MAX_FILE_BYTES
 from viper.tuning.kept_prompts import Evidence, arrays_of
 from viper.tuning.soft_prompts.base import Trained
 
@@ -40,7 +40,7 @@ class TrainedFiles(MutableMapping[tuple[Any, ...], Sequence[Trained]]):
 
     def __getitem__(self, key: tuple[Any, ...]) -> Sequence[Trained]:
         try:
-            return _read(read_plain_file(self._path(key), MOST_BYTES), repr(key))
+            return _read(read_plain_file(self._path(key), MAX_FILE_BYTES), repr(key))
         except (StoreError, UsageError):
             raise KeyError(key) from None
 

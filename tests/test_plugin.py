@@ -73,7 +73,7 @@ def test_a_strategy_brings_its_settings_its_model_and_its_part_of_the_trace(
 
 
 def test_its_routine_is_listed(installed: Path, folder: Path) -> None:
-    out = viper(installed, folder, "routine", "list", "--api", "abstract+corners")
+    out = viper(installed, folder, "setup", "routine", "list", "--api", "abstract+corners")
     assert "rightmost_of" in out and "choose the rightmost patch" in out
 
 
@@ -84,6 +84,6 @@ def test_its_data_set_is_scored(installed: Path, folder: Path) -> None:
         '    """Double."""\n    return 2 * x\n'
     )
     given = ["--data", "grey", "--limit", "2", "--json", "--profile", str(PLUGIN / "plugin.toml")]
-    found = json.loads(viper(installed, folder, "routine", "try", "more.py", *given))
+    found = json.loads(viper(installed, folder, "setup", "routine", "try", "more.py", *given))
     assert found["n"] == 2 and 0 <= found["without"]["value"] <= 1
     assert found["used"]["value"] == 0

@@ -1,4 +1,4 @@
-"""``viper ace sheet``: queries from a sheet, agreement for a label, going on where it stopped."""
+"""``viper ace describe``: queries from a sheet, agreement as a label, resuming."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Sheet:
         self.profile.write_text(text.replace('model = "writer"', f'model = "{self.notes}"'))
 
     def arguments(self, *more: str | Path, task: str = "question") -> list[str]:
-        given = ["ace", "sheet", "--data", self.set, "--task", task, "--profile", self.profile,
+        given = ["ace", "describe", "--data", self.set, "--task", task, "--profile", self.profile,
                  "--out", self.bank]  # fmt: skip
         return [str(one) for one in (*given, *more)]
 
@@ -237,7 +237,7 @@ def test_the_embedded_writer_answers_queries_that_are_given(
 ) -> None:
     queries, bank = tmp_path / "queries.txt", tmp_path / "bank.jsonl"
     queries.write_text("the leftmost ball\nthe ring behind the cone\nthe big cube\n")
-    given = ["ace", "sheet", "--queries-from", str(queries), "--task", "ground", "--media", "1",
+    given = ["ace", "describe", "--queries-from", str(queries), "--task", "ground", "--media", "1",
              "--programs", "2", "--agree", "2", "--out", str(bank)]  # fmt: skip
     code, out, err = viper(capsys, *given)
     assert code == 0 and "programs: 6 of 6" in err, (out, err)
@@ -250,5 +250,5 @@ def test_the_embedded_writer_answers_queries_that_are_given(
 
 
 def test_help_says_what_to_do_with_writers_of_programs(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = viper(capsys, "ace", "sheet", "--help")
+    code, out, _ = viper(capsys, "ace", "describe", "--help")
     assert code == 0 and "that only write programs" in " ".join(out.split())

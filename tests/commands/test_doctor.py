@@ -1,4 +1,4 @@
-"""What ``viper doctor`` says of this machine."""
+"""What ``viper setup doctor`` says of this machine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from viper.cli import cli
 
 
 def test_doctor_names_every_layer_with_what_is_lost_without_it() -> None:
-    done = CliRunner().invoke(cli, ["doctor", "--json"], standalone_mode=False)
+    done = CliRunner().invoke(cli, ["setup", "doctor", "--json"], standalone_mode=False)
     assert done.exception is None, done.output
     found = json.loads(done.stdout)
     layers = {layer["layer"]: layer for layer in found["sandbox"]}

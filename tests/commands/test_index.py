@@ -1,4 +1,4 @@
-"""``viper index``: from a folder to an answer, as typed."""
+"""``viper setup index``: from a folder to an answer, as typed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def folder(tmp_path):
 
 def viper(*args, state):
     done = CliRunner().invoke(
-        cli, ["index", *map(str, args), "--state", str(state)], standalone_mode=False
+        cli, ["setup", "index", *map(str, args), "--state", str(state)], standalone_mode=False
     )
     if done.exception is not None:
         raise done.exception

@@ -1,4 +1,4 @@
-"""``viper pool start``: solved samples and planted faults become the first demonstrations."""
+"""``viper ace pool start``: solved samples and planted faults become the first demonstrations."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Start:
         self.profile.write_text(text.replace('model = "writer"', f'model = "{self.notes}"'))
 
     def arguments(self, *more: str | Path) -> list[str]:
-        given = ["pool", "start", self.set, "--profile", self.profile, "--state", self.state]
+        given = ["ace", "pool", "start", self.set, "--profile", self.profile, "--state", self.state]
         return [str(one) for one in (*given, *more)]
 
     def start(self, *more: str | Path) -> tuple[int, str, str]:
@@ -181,7 +181,9 @@ def test_the_embedded_writer_starts_a_pool(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     given = ["--split", "train:question", "--samples", "4", "--correct", "2", "--incorrect", "1"]
-    code, out, err = viper(capsys, "pool", "start", "world", *given, "--state", str(tmp_path))
+    code, out, err = viper(
+        capsys, "ace", "pool", "start", "world", *given, "--state", str(tmp_path)
+    )
     assert code == 0, (out, err)
     kept = DemonstrationPool(tmp_path / "demonstrations").items()
     assert {one.example.part for one in kept} == {"plan", "program"}

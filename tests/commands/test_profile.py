@@ -1,4 +1,4 @@
-"""``viper profile`` and ``viper run --dry-run``: what would run, without running it."""
+"""``viper setup profile`` and ``viper run --dry-run``: what would run, without running it."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ def ran(*arguments: str) -> Result:
 
 
 def test_list_says_what_can_run_here() -> None:
-    lines = ran("profile", "list").stdout.splitlines()
+    lines = ran("setup", "profile", "list").stdout.splitlines()
     assert any(line.startswith("embedded") and "runs here" in line for line in lines)
     assert any(line.startswith("local") and "downloads first" in line for line in lines)
 
 
 def test_show_as_words_and_as_json() -> None:
-    text = ran("profile", "show", "embedded").stdout
+    text = ran("setup", "profile", "show", "embedded").stdout
     assert "embedded:detector" in text and "detector.threshold" in text
-    found = json.loads(ran("profile", "show", "embedded", "--json").stdout)
+    found = json.loads(ran("setup", "profile", "show", "embedded", "--json").stdout)
     roles = [model["role"] for model in found["models"]]
     assert roles[:5] == ["llm", "planner", "seeker", "explorer", "detector"]
     assert found["models"][3]["size_bytes"] > 1e6 and found["run"]["api"] == "abstract"
 
 
 def test_show_tells_what_a_threshold_is_where_nothing_tunes_it() -> None:
-    lines = ran("profile", "show", "paper-programmers").stdout.splitlines()
+    lines = ran("setup", "profile", "show", "paper-programmers").stdout.splitlines()
     (line,) = [line for line in lines if "detector.threshold" in line]
     assert line.endswith("0.15, lowered by 0.05 down to 0.05; 0.1 where nothing tunes it")
     (other,) = [line for line in lines if "matcher.threshold" in line]
@@ -49,36 +49,38 @@ def test_show_tells_what_a_threshold_is_where_nothing_tunes_it() -> None:
 
 
 def test_check_needs_no_download_and_offline_misses_one() -> None:
-    assert ran("profile", "check", "embedded").return_value == 0
-    offline = ran("profile", "check", "local", "--offline")
+    assert ran("setup", "profile", "check", "embedded").return_value == 0
+    offline = ran("setup", "profile", "check", "local", "--offline")
     assert offline.return_value == 1
     assert "problem: llm: Qwen/Qwen2.5-Coder-7B-Instruct is not on this disk" in offline.stdout
 
 
 def test_a_new_profile_is_found_by_its_name(tmp_path: Path) -> None:
-    assert ran("profile", "new", "mine").return_value == 0
-    assert any(line.startswith("mine ") for line in ran("profile", "list").stdout.splitlines())
-    assert ran("profile", "check", "mine").return_value == 0
-    again = ran("profile", "new", "mine").exception
+    assert ran("setup", "profile", "new", "mine").return_value == 0
+    assert any(
+        line.startswith("mine ") for line in ran("setup", "profile", "list").stdout.splitlines()
+    )
+    assert ran("setup", "profile", "check", "mine").return_value == 0
+    again = ran("setup", "profile", "new", "mine").exception
     assert isinstance(again, UsageError) and "there already" in str(again)
-    shipped = ran("profile", "new", "local").exception
+    shipped = ran("setup", "profile", "new", "local").exception
     assert isinstance(shipped, UsageError)
-    odd = ran("profile", "new", "../mine").exception
+    odd = ran("setup", "profile", "new", "../mine").exception
     assert isinstance(odd, UsageError) and "no name for a profile" in str(odd)
 
 
 def test_a_state_has_profiles_of_its_own(tmp_path: Path) -> None:
     state = ("--state", str(tmp_path / "state"))
-    assert ran("profile", "new", "mine", *state).return_value == 0
+    assert ran("setup", "profile", "new", "mine", *state).return_value == 0
     assert (tmp_path / "state" / "profiles" / "mine.toml").is_file()
-    for command in (("profile", "check", "mine"), ("profile", "show", "mine")):
+    for command in (("setup", "profile", "check", "mine"), ("setup", "profile", "show", "mine")):
         assert ran(*command, *state).return_value == 0
         assert isinstance(ran(*command).exception, UsageError)
-    listed = ran("profile", "list", *state).stdout.splitlines()
+    listed = ran("setup", "profile", "list", *state).stdout.splitlines()
     assert any(line.startswith("mine ") for line in listed)
-    said = json.loads(ran("doctor", "--json", *state).stdout)
+    said = json.loads(ran("setup", "doctor", "--json", *state).stdout)
     assert "mine" in said["profiles"]
-    assert "mine" not in json.loads(ran("doctor", "--json").stdout)["profiles"]
+    assert "mine" not in json.loads(ran("setup", "doctor", "--json").stdout)["profiles"]
 
 
 def test_a_copy_in_another_folder_finds_what_lies_beside_the_original(tmp_path: Path) -> None:
@@ -87,10 +89,10 @@ def test_a_copy_in_another_folder_finds_what_lies_beside_the_original(tmp_path: 
     text = shipped.read_text().replace('bank = "embedded:default"', 'bank = "mine.jsonl"')
     (tmp_path / "mine.jsonl").write_text("")
     (tmp_path / "first.toml").write_text(text)
-    assert ran("profile", "check", str(tmp_path / "first.toml")).return_value == 0
-    copied = ("profile", "new", "second", "--from", str(tmp_path / "first.toml"))
+    assert ran("setup", "profile", "check", str(tmp_path / "first.toml")).return_value == 0
+    copied = ("setup", "profile", "new", "second", "--from", str(tmp_path / "first.toml"))
     assert ran(*copied).return_value == 0
-    assert ran("profile", "check", "second").return_value == 0
+    assert ran("setup", "profile", "check", "second").return_value == 0
     assert read_profile("second").bank == str(tmp_path / "mine.jsonl")
 
 

@@ -1,4 +1,4 @@
-"""``viper routine``: what each command writes, says and refuses."""
+"""``viper setup routine``: what each command writes, says and refuses."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ def written(folder: Path, text: str) -> str:
 @pytest.mark.parametrize("kind", ["pure", "tool"])
 def test_a_new_routine_passes_its_check_and_its_test(kind: str, tmp_path: Path) -> None:
     options = ["--tool"] if kind == "tool" else []
-    done = ran("routine", "new", "my_routine", "--folder", str(tmp_path), *options)
+    done = ran("setup", "routine", "new", "my_routine", "--folder", str(tmp_path), *options)
     assert done.return_value == 0
     assert done.stdout.split() == [f"{tmp_path}/my_routine.py", f"{tmp_path}/test_my_routine.py"]
-    checked = ran("routine", "check", str(tmp_path / "my_routine.py"))
+    checked = ran("setup", "routine", "check", str(tmp_path / "my_routine.py"))
     assert (checked.return_value, checked.stdout) == (0, "good   my_routine\n")
     tested = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)],
@@ -67,13 +67,13 @@ def test_a_new_routine_passes_its_check_and_its_test(kind: str, tmp_path: Path) 
 
 def test_nothing_is_overwritten(tmp_path: Path) -> None:
     (tmp_path / "test_mine.py").write_text("mine")
-    done = ran("routine", "new", "mine", "--folder", str(tmp_path))
+    done = ran("setup", "routine", "new", "mine", "--folder", str(tmp_path))
     assert isinstance(done.exception, UsageError) and "there already" in str(done.exception)
     assert [path.name for path in tmp_path.iterdir()] == ["test_mine.py"]
 
 
 def test_a_name_that_is_none(tmp_path: Path) -> None:
-    done = ran("routine", "new", "my-routine", "--folder", str(tmp_path))
+    done = ran("setup", "routine", "new", "my-routine", "--folder", str(tmp_path))
     assert isinstance(done.exception, UsageError) and "no name of a function" in str(done.exception)
 
 
@@ -114,14 +114,14 @@ FAULTY = {
 @pytest.mark.parametrize("name", list(FAULTY))
 def test_check_says_what_is_wrong(name: str, tmp_path: Path) -> None:
     text, said = FAULTY[name]
-    done = ran("routine", "check", written(tmp_path, text))
+    done = ran("setup", "routine", "check", written(tmp_path, text))
     assert done.return_value == 1
     assert done.stdout.startswith(said)
 
 
 def test_check_advises_an_example(tmp_path: Path) -> None:
     text = GOOD.partition("    Example:")[0].rstrip() + '\n    """\n    return list_patches[0]\n'
-    done = ran("routine", "check", written(tmp_path, text))
+    done = ran("setup", "routine", "check", written(tmp_path, text))
     assert done.return_value == 0 and "good   widest: has no Example: section" in done.stdout
 
 
@@ -135,34 +135,34 @@ def test_what_fits_an_annotation() -> None:
 
 def test_a_file_with_a_plus_in_its_name_is_one_file(tmp_path: Path) -> None:
     (tmp_path / "a+b.py").write_text(GOOD, encoding="utf-8")
-    assert ran("routine", "check", str(tmp_path / "a+b.py")).stdout == "good   widest\n"
+    assert ran("setup", "routine", "check", str(tmp_path / "a+b.py")).stdout == "good   widest\n"
 
 
 @pytest.mark.parametrize("name", ["class", "distance", "len", "x.py"])
 def test_new_refuses_names_that_cannot_work(name: str, tmp_path: Path) -> None:
-    done = ran("routine", "new", name, "--folder", str(tmp_path))
+    done = ran("setup", "routine", "new", name, "--folder", str(tmp_path))
     assert isinstance(done.exception, UsageError)
     assert not list(tmp_path.iterdir())
 
 
 def test_list_names_files_of_one_s_own(tmp_path: Path) -> None:
     path = written(tmp_path, GOOD)
-    lines = ran("routine", "list", "--api", f"abstract+{path}").stdout.splitlines()
+    lines = ran("setup", "routine", "list", "--api", f"abstract+{path}").stdout.splitlines()
     assert lines[0].split() == ["name", "runs", "in", "listed", "for", "what", "it", "does"]
     (mine,) = [line for line in lines if line.startswith("widest ")]
     assert mine.split(maxsplit=3) == ["widest", "child", "ground", "choose the widest patch"]
-    only = ran("routine", "list", "--api", f"abstract+{path}", "--task", "question").stdout
+    only = ran("setup", "routine", "list", "--api", f"abstract+{path}", "--task", "question").stdout
     assert "widest" not in only
 
 
 @pytest.mark.models
 def test_show_gives_both_texts_and_their_cost(tmp_path: Path) -> None:
     path = written(tmp_path, GOOD)
-    shown = ran("routine", "show", "widest", "--api", f"abstract+{path}").stdout
+    shown = ran("setup", "routine", "show", "widest", "--api", f"abstract+{path}").stdout
     assert "# choose the widest patch: widest(list_patches)" in shown
     assert "def widest(list_patches: list[ImagePatch]) -> ImagePatch:" in shown
     assert shown.count("tokens of writer@") == 2
-    unknown = ran("routine", "show", "wdest", "--api", f"abstract+{path}").exception
+    unknown = ran("setup", "routine", "show", "wdest", "--api", f"abstract+{path}").exception
     assert isinstance(unknown, UnknownNameError) and "widest" in str(unknown)
 
 

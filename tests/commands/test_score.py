@@ -1,4 +1,4 @@
-"""``viper score``: figures of others' predictions, odd files, and no models loaded."""
+"""``viper data score``: figures of others' predictions, odd files, and no models loaded."""
 
 from __future__ import annotations
 
@@ -58,14 +58,14 @@ def scored(
 ) -> tuple[dict[str, Any], str]:
     """The JSON object and stderr."""
     given = ["--root", str(root), "--predictions", written(root, text), "--json", *more]
-    code, out, err = viper(capsys, "score", name, *given)
+    code, out, err = viper(capsys, "data", "score", name, *given)
     assert code == 0, err
     return json.loads(out), err
 
 
 def no_score(capsys: pytest.CaptureFixture[str], name: str, root: Path, text: str) -> str:
     path = written(root, text)
-    return refused(capsys, "score", name, "--root", str(root), "--predictions", path)
+    return refused(capsys, "data", "score", name, "--root", str(root), "--predictions", path)
 
 
 def test_nlvr_by_hand(capsys: pytest.CaptureFixture[str], nlvr: Path) -> None:
@@ -196,16 +196,16 @@ def test_files_that_are_no_nextqa_predictions(
 
 def test_a_file_that_is_not_there(capsys: pytest.CaptureFixture[str], nlvr: Path) -> None:
     given = ["--root", str(nlvr), "--predictions", str(nlvr / "absent.csv")]
-    assert "absent.csv: no such file" in refused(capsys, "score", "nlvr", *given)
+    assert "absent.csv: no such file" in refused(capsys, "data", "score", "nlvr", *given)
     given[-1] = str(nlvr)
-    assert str(nlvr) in refused(capsys, "score", "nlvr", *given)
-    assert "unknown data set" in refused(capsys, "score", "nothing", *given)
+    assert str(nlvr) in refused(capsys, "data", "score", "nlvr", *given)
+    assert "unknown data set" in refused(capsys, "data", "score", "nothing", *given)
 
 
 def test_text_has_the_official_rows(capsys: pytest.CaptureFixture[str], nextqa: Path) -> None:
     text = '{"7_0": {"prediction": 2}, "7_1": {"prediction": 0}, "8_0": {"prediction": null}}'
     given = ["--root", str(nextqa), "--predictions", written(nextqa, text), "--by-group"]
-    code, out, _ = viper(capsys, "score", "nextqa", *given)
+    code, out, _ = viper(capsys, "data", "score", "nextqa", *given)
     lines = [line.split() for line in out.splitlines()]
     assert code == 0
     assert " ".join(lines[1]) == "CW CH TN TC DC DL DO C T D overall"
@@ -233,7 +233,7 @@ def test_rows_are_written(capsys: pytest.CaptureFixture[str], nextqa: Path, tmp_
 def test_rows_that_cannot_be_written(capsys: pytest.CaptureFixture[str], nlvr: Path) -> None:
     path = written(nlvr, "\n".join(right_lines()))
     given = ["--root", str(nlvr), "--predictions", path, "--rows", f"{path}/rows.csv"]
-    assert "nothing can be written in" in refused(capsys, "score", "nlvr", *given)
+    assert "nothing can be written in" in refused(capsys, "data", "score", "nlvr", *given)
 
 
 def test_boxes_and_answers_of_the_world(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -277,7 +277,7 @@ def test_json_lines_that_are_off(
 ) -> None:
     path = written(tmp_path, line)
     given = ["--predictions", path, "--limit", "1", "--missing", "wrong"]
-    assert f"{path}{said}" in refused(capsys, "score", "world", *given)
+    assert f"{path}{said}" in refused(capsys, "data", "score", "world", *given)
 
 
 def test_no_torch_and_no_pictures(nlvr: Path) -> None:
@@ -288,7 +288,7 @@ def test_no_torch_and_no_pictures(nlvr: Path) -> None:
         "try: main(sys.argv[1:])\nexcept SystemExit as ended: print(ended.code)\n"
         "print(sorted({'torch', 'transformers', 'PIL', 'av'} & sys.modules.keys()))"
     )
-    given = ["score", "nlvr", "--root", str(nlvr), "--predictions", path, "--json"]
+    given = ["data", "score", "nlvr", "--root", str(nlvr), "--predictions", path, "--json"]
     ended = subprocess.run([sys.executable, "-c", code, *given], capture_output=True, text=True)
     figures, code_line, loaded = ended.stdout.splitlines()
     assert json.loads(figures)["figures"]["accuracy"]["value"] == 1.0
@@ -305,7 +305,7 @@ def test_the_real_sets(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> No
     ]
     path = written(tmp_path, "\n".join(lines))
     given = ["--root", str(root), "--split", "dev", "--predictions", path, "--json"]
-    code, out, err = viper(capsys, "score", "nlvr", *given)
+    code, out, err = viper(capsys, "data", "score", "nlvr", *given)
     figures = json.loads(out)["figures"]
     official = nlvr_counts(examples, "\n".join(lines))
     assert (code, err) == (0, "")

@@ -1,4 +1,4 @@
-"""``viper tune``: from labelled samples to a profile with an agent that was tuned on them."""
+"""``viper learn``: from labelled samples to a profile with an agent that was tuned on them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Workflows of four questions in two manners."""
     folder = tmp_path_factory.mktemp("tune") / "made"
     manners = ["--manner", "standard", "--manner", "discrepancy"]
-    assert viper("tune", "workflows", "world", *QUESTIONS, *manners, "--out", str(folder)) == 0
+    assert viper("learn", "workflows", "world", *QUESTIONS, *manners, "--out", str(folder)) == 0
     return folder
 
 
@@ -37,7 +37,7 @@ def lines(path: Path) -> list[dict[str, object]]:
 
 def test_what_is_there_is_not_made_again(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = (made / "workflows.jsonl").read_bytes()
-    assert viper("tune", "workflows", "world", *QUESTIONS, "--out", str(made), "--json") == 0
+    assert viper("learn", "workflows", "world", *QUESTIONS, "--out", str(made), "--json") == 0
     printed = capsys.readouterr()
     assert "discrepancy: 4/4" in printed.err
     told = json.loads(printed.out)["discrepancy"]
@@ -49,7 +49,7 @@ def test_what_is_there_is_not_made_again(made: Path, capsys: pytest.CaptureFixtu
 
 def test_a_budget_leaves_the_rest(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = str(tmp_path / "made")
-    line = ["tune", "workflows", "world", *QUESTIONS, "--workers", "1", "--out", out]
+    line = ["learn", "workflows", "world", *QUESTIONS, "--workers", "1", "--out", out]
     assert viper(*line, "--budget", "13") == 0
     assert "the same line with a higher --budget goes on" in capsys.readouterr().err
     kept = len(lines(tmp_path / "made" / "workflows.jsonl"))
@@ -67,7 +67,7 @@ def test_labels_are_asked_once_and_judge_the_flags(
     labels = tmp_path / "labels.jsonl"
     replies = iter(["i", "e", "q", *["e"] * 500])
     monkeypatch.setattr("click.termui.visible_prompt_func", lambda text: next(replies))
-    line = ["tune", "label", str(made), "--limit", "3", "--out", str(labels)]
+    line = ["learn", "label", str(made), "--limit", "3", "--out", str(labels)]
     assert viper(*line) == 0
     assert [one["effective"] for one in lines(labels)] == [False, True]
     assert viper(*line) == 0
@@ -76,7 +76,7 @@ def test_labels_are_asked_once_and_judge_the_flags(
     actions = {(one["workflow"], one["manner"], one["turn"]) for one in said}
     assert len(actions) == len(said) > 4
     capsys.readouterr()
-    assert viper("tune", "flags", str(made), "--labels", str(labels), "--json") == 0
+    assert viper("learn", "flags", str(made), "--labels", str(labels), "--json") == 0
     report = json.loads(capsys.readouterr().out)
     assert report["labelled"] > 4 and report["agreement"]["all"]["recall"]["n"] >= 1
 
@@ -86,12 +86,12 @@ def test_a_tuned_agent_is_a_profile(
     made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "tuned"
-    line = ["tune", "agent", str(made), "--steps", "2", "--batch", "4", "--held-out", "0.4",
+    line = ["learn", "agent", str(made), "--steps", "2", "--batch", "4", "--held-out", "0.4",
             "--out", str(out)]  # fmt: skip
     assert viper(*line) == 0
     assert capsys.readouterr().out.strip() == str(out / "profile.toml")
     card = (out / "README.md").read_text(encoding="utf-8")
-    assert "viper tune agent" in card and "its effective actions were masked" in card
+    assert "viper learn agent" in card and "its effective actions were masked" in card
     assert re.search(r"loss of a token \d\.\d{4} before, \d\.\d{4} after", card)
     picture = tmp_path / "grey.png"
     Image.fromarray(np.full((144, 192, 3), 150, np.uint8)).save(picture)
@@ -111,14 +111,14 @@ def test_flags_of_others_are_kept_and_learned_from(
     made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     kept = tmp_path / "flags.jsonl"
-    assert viper("tune", "flags", str(made), "--out", str(kept)) == 0
+    assert viper("learn", "flags", str(made), "--out", str(kept)) == 0
     flags = lines(kept)
     assert len(flags) > 8 and {one["effective"] for one in flags} == {True, False}
-    assert viper("tune", "flags", str(made), "--out", str(kept)) == 2
+    assert viper("learn", "flags", str(made), "--out", str(kept)) == 2
     only = [one | {"effective": False} for one in flags]
     nothing = tmp_path / "nothing.jsonl"
     nothing.write_text("".join(f"{json.dumps(one)}\n" for one in only), encoding="utf-8")
-    line = ["tune", "agent", str(made), "--steps", "1", "--batch", "2"]
+    line = ["learn", "agent", str(made), "--steps", "1", "--batch", "2"]
     assert viper(*line, "--flags", str(nothing), "--out", str(tmp_path / "a")) == 2
     assert "none of 0 actions" in capsys.readouterr().err
     others = tmp_path / "others.jsonl"
@@ -136,8 +136,8 @@ def test_nothing_to_learn_from(
     made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     none = tmp_path / "none"
-    line = ["tune", "agent", str(made), "--manner", "given", "--out", str(none)]
+    line = ["learn", "agent", str(made), "--manner", "given", "--out", str(none)]
     assert viper(*line) == 2
     assert "none of 8 workflows ended right" in capsys.readouterr().err and not none.exists()
-    assert viper("tune", "flags", str(tmp_path)) == 2
-    assert "make workflows with viper tune workflows" in capsys.readouterr().err
+    assert viper("learn", "flags", str(tmp_path)) == 2
+    assert "make workflows with viper learn workflows" in capsys.readouterr().err

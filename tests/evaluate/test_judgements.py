@@ -93,7 +93,7 @@ def test_the_command_reads_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         (["--judgements", str(path), "--predictions", str(path)], 2),
     ):
         with pytest.raises(SystemExit) as ended:
-            main(["score", "world-edit", *arguments])
+            main(["data", "score", "world-edit", *arguments])
         assert ended.value.code == code
     said = capsys.readouterr().out.splitlines()
     assert said[:2] == ["2 edits, 0 without a picture", "correct 50.00"]

@@ -103,12 +103,12 @@ def test_the_command_notes_and_shows(run: Path, capsys: pytest.CaptureFixture[st
         ("s00002", "--answer", "falls"),
         ("s00002", "--answer", "0"),
     ):
-        code, out, err = viper(capsys, "feedback", str(run), *arguments)
+        code, out, err = viper(capsys, "learn", "feedback", str(run), *arguments)
         assert code == 0 and out == "" and err == f"noted for {arguments[0]}\n"
-    code, out, _ = viper(capsys, "feedback", str(run), "--json")
+    code, out, _ = viper(capsys, "learn", "feedback", str(run), "--json")
     said = [json.loads(line) for line in out.splitlines()]
     assert [one["answer"] for one in said] == ["violet", [1, 2, 30, 40], 1, 0]
-    code, out, _ = viper(capsys, "feedback", str(run), "s00000")
+    code, out, _ = viper(capsys, "learn", "feedback", str(run), "s00000")
     assert code == 0 and "in the light" in out and "s00002" not in out
 
 
@@ -116,13 +116,15 @@ def test_the_command_refuses_what_makes_no_sense(
     run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = str(run)
-    assert "which sample?" in refused(capsys, "feedback", folder, "--comment", "no")
-    line = refused(capsys, "feedback", folder, "s000001", "--comment", "no")
+    assert "which sample?" in refused(capsys, "learn", "feedback", folder, "--comment", "no")
+    line = refused(capsys, "learn", "feedback", folder, "s000001", "--comment", "no")
     assert "no sample 's000001' under seed 0; did you mean s00001?" in line
-    assert "under seed 3" in refused(capsys, "feedback", folder, "s00000", "--seed", "3",
+    assert "under seed 3" in refused(capsys, "learn", "feedback", folder, "s00000", "--seed", "3",
                                      "--answer", "x")  # fmt: skip
-    assert "expected a box" in refused(capsys, "feedback", folder, "s00001", "--answer", "9,9,1,1")
-    line = refused(capsys, "feedback", folder, "s00002", "--answer", "flies")
+    assert "expected a box" in refused(
+        capsys, "learn", "feedback", folder, "s00001", "--answer", "9,9,1,1"
+    )
+    line = refused(capsys, "learn", "feedback", folder, "s00002", "--answer", "flies")
     assert "expected one of stops, falls" in line
     assert not (run / FEEDBACK).exists()
-    assert "not the folder of a run" in refused(capsys, "feedback", str(run.parent))
+    assert "not the folder of a run" in refused(capsys, "learn", "feedback", str(run.parent))

@@ -119,10 +119,10 @@ def test_remarks_of_other_kinds_are_refused(run: Path, tmp_path: Path, line: str
 
 
 def test_the_command_says_that_a_comment_alone_teaches_nothing(run: Path, capsys: Capture) -> None:
-    given = ("feedback", str(run), "q1", "--comment", "it should be green")
+    given = ("learn", "feedback", str(run), "q1", "--comment", "it should be green")
     code, out, err = viper(capsys, *given)
     assert (code, out) == (0, "") and "a comment alone" in err and "--answer" in err
-    code, out, _ = viper(capsys, "feedback", str(run))
+    code, out, _ = viper(capsys, "learn", "feedback", str(run))
     assert code == 0 and "it should be green" in out
     code, _, err = viper(capsys, *given, "--answer", "red")
     assert code == 0 and "a comment alone" not in err

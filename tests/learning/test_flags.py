@@ -89,5 +89,5 @@ def test_what_is_no_label_is_refused(tmp_path: Path, turn: str, number: str) -> 
     line = '{"workflow": "a", "turn": TURN, "effective": true, "number": NUMBER}\n'
     wrong = line.replace("TURN", turn).replace("NUMBER", number)
     file.write_text(f"{wrong}{{}}\n", encoding="utf-8")
-    with pytest.raises(DataError, match="not a label .* viper tune label"):
+    with pytest.raises(DataError, match="not a label .* viper learn label"):
         read_labels(file)

@@ -155,10 +155,14 @@ def test_the_inventory_counts_it_once_and_says_who_shares_it(folder: Path, tmp_p
 
 def test_the_commands_say_so(folder: Path, tmp_path: Path) -> None:
     path = written(tmp_path, roles(folder)).document.path
-    checked = CliRunner().invoke(cli, ["profile", "check", str(path)], standalone_mode=False)
+    checked = CliRunner().invoke(
+        cli, ["setup", "profile", "check", str(path)], standalone_mode=False
+    )
     (line,) = [line for line in checked.stdout.splitlines() if line.startswith("video")]
     assert "shared with vqa" in line and "shared with" not in checked.stdout.replace(line, "")
-    shown = CliRunner().invoke(cli, ["profile", "show", str(path), "--json"], standalone_mode=False)
+    shown = CliRunner().invoke(
+        cli, ["setup", "profile", "show", str(path), "--json"], standalone_mode=False
+    )
     sizes = [model["size_bytes"] or 0 for model in json.loads(shown.stdout)["models"]]
     dry = CliRunner().invoke(
         cli, ["run", TABLE, "x", "--dry-run", "--profile", str(path)], standalone_mode=False

@@ -104,7 +104,7 @@ def test_a_wrong_value_is_one_line(tmp_path: Path, section: str, line: str, said
 def test_the_command_says_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = written(tmp_path, run="trials = -3")
     with pytest.raises(SystemExit) as ended:
-        main(["profile", "check", str(path), "--offline"])
+        main(["setup", "profile", "check", str(path), "--offline"])
     assert ended.value.code == 2
     assert f"{path}:10: run.trials: trials is -3" in capsys.readouterr().err
 

@@ -20,11 +20,15 @@ def pictures(tmp_path):
 def test_what_was_never_indexed_is_said_when_it_is_searched(tmp_path):
     named = NamedPictures(tmp_path, LetterMatcher())
     assert named.model_id == "pictures:default@"
-    with pytest.raises(UsageError, match="no pictures are indexed as 'default'; run: viper index"):
+    with pytest.raises(
+        UsageError, match="no pictures are indexed as 'default'; run: viper setup index"
+    ):
         named.similar(np.zeros((4, 4, 3), np.uint8), 1)
     texts = NamedTexts(tmp_path)
     assert texts.model_id == "texts:default@"
-    with pytest.raises(UsageError, match="no texts are indexed as 'default'; run: viper index"):
+    with pytest.raises(
+        UsageError, match="no texts are indexed as 'default'; run: viper setup index"
+    ):
         texts.search("x", 1)
     assert named_indexes(tmp_path) == []
 

@@ -166,7 +166,7 @@ def test_a_broken_index_is_said_in_one_line(index, texts):
 
 
 def test_searches_that_make_no_sense(index, texts):
-    with pytest.raises(UsageError, match="run: viper index text FILES"):
+    with pytest.raises(UsageError, match="run: viper setup index text FILES"):
         index.search("lamp", 3)
     index.update([texts])
     for query, limit, says in (

@@ -30,7 +30,7 @@ FOLDER = "demonstrations"
 """Of the pool, in the state's folder."""
 
 LOWEST_SCORE = 0.3
-"""Below it a demonstration is not shown any more, and ``viper pool prune`` takes it out."""
+"""Below it a demonstration is not shown any more, and ``viper ace pool prune`` takes it out."""
 
 MOST_DEMONSTRATIONS = 20_000
 """Of a whole pool."""
@@ -126,7 +126,7 @@ class DemonstrationPool:
             if change.count > MOST_DEMONSTRATIONS:
                 raise UsageError(
                     f"{self.ledger.folder}: {change.count} demonstrations; at most "
-                    f"{MOST_DEMONSTRATIONS} are kept, take some out with: viper pool prune"
+                    f"{MOST_DEMONSTRATIONS} are kept, take some out with: viper ace pool prune"
                 )
         return [one.id for one in given]
 

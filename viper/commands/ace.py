@@ -61,7 +61,7 @@ def ace() -> None:
 
     \b
     viper ace mine --data world --shots 16 --out bank.jsonl     make a bank
-    viper ace sheet sheet.txt --task ground --out bank.jsonl    make one without labels
+    viper ace describe sheet.txt --task ground --out bank.jsonl    make one without labels
     viper ace show bank.jsonl --programs                        look at it
     viper ace check bank.jsonl                                  does it still hold?
     viper ace merge one.jsonl other.jsonl --out both.jsonl

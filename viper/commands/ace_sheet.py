@@ -1,4 +1,4 @@
-"""``viper ace sheet``: examples without labels, from a few sentences about a data set."""
+"""``viper ace describe``: examples without labels, from a few sentences about a data set."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class _Plan:
 
 @dataclass(frozen=True, kw_only=True)
 class SheetOptions(ProfileChoice):
-    """The data sheet and the options of ``viper ace sheet``."""
+    """The data sheet and the options of ``viper ace describe``."""
 
     # fmt: off
     sheet: Path | None = given_by(click.argument("sheet", type=click.Path(path_type=Path),
@@ -115,8 +115,8 @@ def sheet(wanted: SheetOptions) -> int:
     any model. Exit code 1 where nothing was kept.
 
     \b
-    viper ace sheet sheet.txt --data gqa --root gqa --task question --profile local --out bank.jsonl
-    viper ace sheet --queries-from queries.txt --data world --task ground --out bank.jsonl
+    viper ace describe sheet.txt --data gqa --root gqa --task question --out bank.jsonl
+    viper ace describe --queries-from queries.txt --data world --task ground --out bank.jsonl
     """
     _check(wanted)
 

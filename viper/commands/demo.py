@@ -65,7 +65,7 @@ def demo(options: DemoOptions) -> int:
 
     Upload a picture or a clip, or draw one from the embedded world, ask, watch the trials arrive,
     see how the answer came about, say what would have been right. What was asked is kept as a run,
-    pictures included, for viper view and viper feedback.
+    pictures included, for viper view and viper learn feedback.
 
     \b
     viper demo

@@ -1,4 +1,4 @@
-"""``viper doctor``: what works on this machine, what does not, and the line that mends it."""
+"""``viper setup doctor``: what works on this machine, what does not, and the line that mends it."""
 
 from __future__ import annotations
 

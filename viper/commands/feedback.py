@@ -1,4 +1,4 @@
-"""``viper feedback``: say what would have been right."""
+"""``viper learn feedback``: say what would have been right."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from viper.learning.feedback import (
 
 @dataclass(frozen=True, kw_only=True)
 class FeedbackOptions:
-    """The options of ``viper feedback``."""
+    """The options of ``viper learn feedback``."""
 
     # fmt: off
     seed: int = option("--seed", default=0, help="Of the answer that is meant.")
@@ -50,9 +50,9 @@ def feedback(options: FeedbackOptions, run: Path, sample: str | None) -> int:
     run itself is not changed: scores and reports stay those of the data set's labels.
 
     \b
-    viper feedback runs/first val-0-question-3 --answer "red"
-    viper feedback runs/first val-0-referring-1 --comment "it took the shadow for the ball"
-    viper feedback runs/first
+    viper learn feedback runs/first val-0-question-3 --answer "red"
+    viper learn feedback runs/first val-0-referring-1 --comment "it took the shadow for the ball"
+    viper learn feedback runs/first
     """
     with RunStore.read(run) as store:
         if options.answer is None and options.comment is None:

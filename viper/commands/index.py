@@ -1,4 +1,4 @@
-"""``viper index``: pictures and texts to look things up in, on this disk."""
+"""``viper setup index``: pictures and texts to look things up in, on this disk."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ def index() -> None:
     interrupted goes on when the same command is given again.
 
     \b
-    viper index images pictures/            captions and names from pictures/metadata.jsonl
-    viper index text notes/ facts.jsonl enwiki-pages-articles.xml.bz2
-    viper index like photo.jpg              what image search finds
-    viper index search "when was the maker founded?"
-    viper index list
+    viper setup index images pictures/            captions and names from pictures/metadata.jsonl
+    viper setup index text notes/ facts.jsonl enwiki-pages-articles.xml.bz2
+    viper setup index like photo.jpg              what image search finds
+    viper setup index search "when was the maker founded?"
+    viper setup index list
     """
 
 
@@ -159,7 +159,7 @@ def list_indexes(as_json: bool, state: Path | None) -> int:
     elif rows:
         echo_table(("kind", "name", "holds"), [tuple(map(for_terminal, row)) for row in rows])
     else:
-        click.echo("nothing is indexed yet; see: viper index --help", err=True)
+        click.echo("nothing is indexed yet; see: viper setup index --help", err=True)
     return EXIT_OK
 
 

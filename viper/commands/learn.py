@@ -48,15 +48,15 @@ def learn(wanted: LearnOptions, name: str | None) -> int:
     A wrong answer is reflected on; the tool at fault is taught the concept that it does not know,
     from collected pictures, without changing its weights; what does not hold on data it was not
     taught with is discarded. Right answers become demonstrations. All of it goes into the pools of
-    the state (viper pool, viper prompts), which viper run uses from then on and viper eval with
-    --learned. Answers and lessons stand in RUN (viper view RUN).
+    the state (viper ace pool, viper learn prompts), which viper run uses from then on and viper
+    eval with --learned. Answers and lessons stand in RUN (viper view RUN).
 
     After Ctrl-C or a crash the same line with --out RUN goes on where it stopped. Exit code 0 when
     all samples are over.
 
-    With --from RUN it learns from what people said of a run's answers instead (viper feedback,
-    viper view, viper demo); with --follow as they say it, until Ctrl-C, while the demo goes on and
-    uses what is learned.
+    With --from RUN it learns from what people said of a run's answers instead (viper learn
+    feedback, viper view, viper demo); with --follow as they say it, until Ctrl-C,
+    while the demo goes on and uses what is learned.
 
     \b
     viper learn world-reserved --limit 60 --out runs/learn

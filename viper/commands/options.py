@@ -215,7 +215,7 @@ class ProfileChoice:
     profile: str = option("--profile", default="embedded", metavar="NAME|FILE.toml",
         help="Which models play which role, thresholds, limits.")
     sandbox: Literal["strict", "weak"] = option("--sandbox", default="strict",
-        help="weak: go on where a protection layer is missing (see viper doctor).")
+        help="weak: go on where a protection layer is missing (see viper setup doctor).")
     offline: bool = option("--offline", default=False, show_default=False,
         help="Never reach for a model hub; use what is on this disk.")
     max_memory_gb: float | None = option("--max-memory", metavar="GB",

@@ -1,4 +1,4 @@
-"""``viper pool``: demonstrations of plans and programs, also of those that did not work."""
+"""``viper ace pool``: demonstrations of plans and programs, also of those that did not work."""
 
 from __future__ import annotations
 
@@ -60,12 +60,12 @@ def pool() -> None:
     did not with the reason. Source: CLOVA, sec. 3.2.
 
     \b
-    viper pool start gqa --root gqa                 the first ones, from labelled samples
-    viper pool show                                 what there is, with its scores
-    viper pool show 1f3c5d7e9a0b                    one of them in full
-    viper pool prune --below 0.3 --dry-run          those that mislead
-    viper pool export demonstrations.jsonl          to share them; viper pool add takes them in
-    viper pool rollback 12                          as it was in an earlier version
+    viper ace pool start gqa --root gqa                 the first ones, from labelled samples
+    viper ace pool show                                 what there is, with its scores
+    viper ace pool show 1f3c5d7e9a0b                    one of them in full
+    viper ace pool prune --below 0.3 --dry-run          those that mislead
+    viper ace pool export demonstrations.jsonl          a file for others (viper ace pool add)
+    viper ace pool rollback 12                          as it was in an earlier version
     """
 
 
@@ -141,7 +141,7 @@ def export(which: Which, out: Path, validated: bool, state: Path | None) -> int:
     """
     items = [one for one in which.of(_pool(state).items()) if one.validated or not validated]
     if not items:
-        raise UsageError("no such demonstrations, so nothing was written; see: viper pool show")
+        raise UsageError("no such demonstrations, so nothing was written; see: viper ace pool show")
     write_bank(out, [one.example for one in items])
     click.echo(f"{out}: {len(items)} demonstrations")
     return EXIT_OK
@@ -151,7 +151,7 @@ def export(which: Which, out: Path, validated: bool, state: Path | None) -> int:
 @click.argument("bank", type=click.Path(path_type=Path, dir_okay=False))
 @state_option
 def add(bank: Path, state: Path | None) -> int:
-    """Take in the demonstrations of BANK, as viper pool export wrote them.
+    """Take in the demonstrations of BANK, as viper ace pool export wrote them.
 
     An example without a part, as viper ace mine makes it, is taken as one of programs.
     """
@@ -181,7 +181,7 @@ def _named(found: DemonstrationPool, ids: tuple[str, ...]) -> list[Pooled]:
     known = {one.id: one for one in found.items()}
     missing = [one for one in ids if one not in known]
     if missing:
-        raise UsageError(f"no demonstration {missing[0]!r}; viper pool show lists the ids")
+        raise UsageError(f"no demonstration {missing[0]!r}; viper ace pool show lists the ids")
     return [known[one] for one in dict.fromkeys(ids)]
 
 

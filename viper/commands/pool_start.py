@@ -1,4 +1,4 @@
-"""``viper pool start``: the first demonstrations, from labelled samples."""
+"""``viper ace pool start``: the first demonstrations, from labelled samples."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class _Plan:
 
 @dataclass(frozen=True, kw_only=True)
 class StartOptions(ProfileChoice):
-    """The set and the options of ``viper pool start``."""
+    """The set and the options of ``viper ace pool start``."""
 
     # fmt: off
     set_name: str = given_by(click.argument("set_name", metavar="SET"))
@@ -112,9 +112,9 @@ def start(wanted: StartOptions) -> int:
     and asks nothing twice. Exit code 1 where nothing was right.
 
     \b
-    viper pool start gqa --root gqa --profile openai
-    viper pool start world --split train:question --correct 4 --incorrect 4
-    viper pool start questions.csv --strategy program --budget 200
+    viper ace pool start gqa --root gqa --profile openai
+    viper ace pool start world --split train:question --correct 4 --incorrect 4
+    viper ace pool start questions.csv --strategy program --budget 200
     """
     if wanted.budget is not None and wanted.budget < 2:
         raise UsageError("--budget 1: a sample that is answered right is asked about again; give 2")

@@ -1,4 +1,4 @@
-"""``viper profile``: which model plays which role."""
+"""``viper setup profile``: which model plays which role."""
 
 from __future__ import annotations
 

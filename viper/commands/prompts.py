@@ -1,4 +1,4 @@
-"""``viper prompts``: the soft prompts that tools have learned."""
+"""``viper learn prompts``: the soft prompts that tools have learned."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def prompts() -> None:
     A concept without prompts leaves the tool exactly as it came. Source: CLOVA, sec. 3.4.1.
 
     \b
-    viper prompts list                      tools and concepts
-    viper prompts show loc teapot           what each was trained and validated on
-    viper prompts remove loc teapot         the tool forgets it; earlier versions do not
-    viper prompts list --versions
-    viper prompts rollback 12
+    viper learn prompts list                      tools and concepts
+    viper learn prompts show loc teapot           what each was trained and validated on
+    viper learn prompts remove loc teapot         the tool forgets it; earlier versions do not
+    viper learn prompts list --versions
+    viper learn prompts rollback 12
     """
 
 
@@ -90,7 +90,7 @@ def remove(
     known = {one.id for one in _there(found, tool, concept)}
     missing = [one for one in ids if one not in known]
     if missing:
-        raise UsageError(f"no prompt {missing[0]!r} there; see: viper prompts show {tool}")
+        raise UsageError(f"no prompt {missing[0]!r} there; see: viper learn prompts show {tool}")
     gone = found.remove(tool, concept, ids or None)
     click.echo(f"{gone} removed; version {found.ledger.version}")
     return EXIT_OK

@@ -1,4 +1,4 @@
-"""``viper routine``: write routines of one's own, look at them, check them, measure them."""
+"""``viper setup routine``: write routines of one's own, look at them, check them, measure them."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ def routine() -> None:
     """Routines that programs may call: the shipped ones and your own.
 
     \b
-    viper routine new get_patch_at_corner      a file to start from, with a test
-    viper routine check get_patch_at_corner.py
+    viper setup routine new get_patch_at_corner      a file to start from, with a test
+    viper setup routine check get_patch_at_corner.py
     viper run --api abstract+get_patch_at_corner.py table.png "the cube in the top left corner"
-    viper routine try get_patch_at_corner.py --data world
+    viper setup routine try get_patch_at_corner.py --data world
     """
 
 
@@ -78,7 +78,7 @@ def new(name: str, tool: bool, folder: Path) -> int:
         )
         path.write_text(text, encoding="utf-8")
         click.echo(path)
-    click.echo(f"next: viper routine check {folder / name}.py", err=True)
+    click.echo(f"next: viper setup routine check {folder / name}.py", err=True)
     return EXIT_OK
 
 
@@ -113,7 +113,7 @@ def list_routines(api: str | None, task: str | None) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class ShowOptions(ProfileChoice):
-    """The options of ``viper routine show``."""
+    """The options of ``viper setup routine show``."""
 
     api: str | None = given_by(api_option)
 
@@ -164,7 +164,7 @@ def check(file: Path, api: str | None) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class TryOptions(ProfileChoice):
-    """The options of ``viper routine try``."""
+    """The options of ``viper setup routine try``."""
 
     data: str = option("--data", default="world", help="See viper data list.")
     root: Path | None = given_by(root_option)

@@ -1,4 +1,4 @@
-"""``viper score``: score predictions that somebody else made."""
+"""``viper data score``: score predictions that somebody else made."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from viper.storage.files import replace_file
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreOptions:
-    """The options of ``viper score``."""
+    """The options of ``viper data score``."""
 
     # fmt: off
     predictions: Path | None = option("--predictions", metavar="FILE",
@@ -59,13 +59,14 @@ def score(options: ScoreOptions, name: str) -> int:
     """Score predictions for SET as its official script does; no model or picture is loaded.
 
     \b
-    viper score nlvr --root nlvr --split dev --predictions said.csv     dev-1-0-0.png,true
-    viper score nextqa --root nextqa --split val --predictions said.json
+    viper data score nlvr --root nlvr --split dev --predictions said.csv     dev-1-0-0.png,true
+    viper data score nextqa --root nextqa --split val --predictions said.json
         {"4010069381_6": {"prediction": 0}}
-    viper score refcoco --root refer --predictions boxes.jsonl
+    viper data score refcoco --root refer --predictions boxes.jsonl
         {"id": "1-0", "box": [x0, y0, x1, y1]}
-    viper score gqa --root gqa --predictions answers.jsonl              {"id": "1", "answer": "yes"}
-    viper score world-edit --judgements judged.csv
+    viper data score gqa --root gqa --predictions answers.jsonl
+        {"id": "1", "answer": "yes"}
+    viper data score world-edit --judgements judged.csv
     """
     if (options.predictions is None) == (options.judgements is None):
         raise UsageError("give --predictions FILE, or --judgements FILE.csv that people filled in")

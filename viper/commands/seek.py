@@ -1,4 +1,4 @@
-"""``viper seek``: the transition graph of searches step by step."""
+"""``viper lab seek``: the transition graph of searches step by step."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def seek() -> None:
     """Searches step by step: the transition graph, and what people and runs did.
 
     \b
-    viper seek graph                           what strategy seek may do after what
-    viper seek stats RUN                       a run of --strategy seek
-    viper seek stats records.jsonl             the records of a user study
-    viper seek record okvqa --root okvqa --out records.jsonl
-    viper seek induce records.jsonl --out mine.toml --examples decisions.jsonl
+    viper lab seek graph                           what strategy seek may do after what
+    viper lab seek stats RUN                       a run of --strategy seek
+    viper lab seek stats records.jsonl             the records of a user study
+    viper lab seek record okvqa --root okvqa --out records.jsonl
+    viper lab seek induce records.jsonl --out mine.toml --examples decisions.jsonl
     viper run photo.jpg "…" --strategy seek --graph mine.toml
 
     Source: AVIS (Hu et al. 2023), sec. 3.3 and appendix C.

@@ -1,4 +1,4 @@
-"""``viper tune``: workflows of an agent, what was of use in them, an agent tuned on that."""
+"""``viper learn``: workflows of an agent, what was of use in them, an agent tuned on that."""
 
 from __future__ import annotations
 
@@ -62,9 +62,9 @@ def tune() -> None:
     """An agent that learns from its own workflows which tools to trust.
 
     \b
-    viper tune workflows world --split train:question --limit 300 --out runs/made
-    viper tune flags runs/made                  what was of use in them
-    viper tune agent runs/made --out runs/tuned
+    viper learn workflows world --split train:question --limit 300 --out runs/made
+    viper learn flags runs/made                  what was of use in them
+    viper learn agent runs/made --out runs/tuned
     viper run photo.png "…" --strategy explore --profile runs/tuned/profile.toml
 
     Source: DWIM (2025).
@@ -73,7 +73,7 @@ def tune() -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class WorkflowOptions(ProfileChoice):
-    """The options of ``viper tune workflows``."""
+    """The options of ``viper learn workflows``."""
 
     # fmt: off
     root: Path | None = given_by(root_option)
@@ -113,8 +113,8 @@ def workflows(wanted: WorkflowOptions, name: str) -> int:
     are counted and not learned from. After Ctrl-C or a crash the same line goes on.
 
     \b
-    viper tune workflows world --split train:question --limit 300 --out runs/made
-    viper tune workflows gqa --root gqa --profile openai --checks-by llm --out runs/gqa \\
+    viper learn workflows world --split train:question --limit 300 --out runs/made
+    viper learn workflows gqa --root gqa --profile openai --checks-by llm --out runs/gqa \\
         --manner standard --manner given --manner discrepancy
     """
     quiet_libraries(wanted.offline)
@@ -196,16 +196,16 @@ def _tell(advance: Advance, outcomes: Counter[str], workflow: Workflow) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class FlagOptions(ProfileChoice):
-    """The options of ``viper tune flags``."""
+    """The options of ``viper learn flags``."""
 
     # fmt: off
     labels: Path | None = option("--labels", type=click.Path(path_type=Path, exists=True),
         metavar="FILE.jsonl",
-        help="What people said (viper tune label): precision and recall by kind of action.")
+        help="What people said (viper learn label): precision and recall by kind of action.")
     by: Literal["rules", "llm"] = option("--by", default="rules",
         help="Who flags; llm asks the profile's language model.")
     out: Path | None = option("--out", type=OutPath(), metavar="FILE.jsonl",
-        help="Keep the flags, in the form of labels, for viper tune agent --flags.")
+        help="Keep the flags, in the form of labels, for viper learn agent --flags.")
     as_json: bool = option("--json", help="Print one JSON object.")
     # fmt: on
 
@@ -217,9 +217,9 @@ def flags(wanted: FlagOptions, source: Path) -> int:
     """Say which actions of the workflows in SOURCE were of use, and why the others were not.
 
     \b
-    viper tune flags runs/made
-    viper tune flags runs/made --by llm --profile openai --out flags.jsonl
-    viper tune agent runs/made --flags flags.jsonl --out runs/tuned
+    viper learn flags runs/made
+    viper learn flags runs/made --by llm --profile openai --out flags.jsonl
+    viper learn agent runs/made --flags flags.jsonl --out runs/tuned
     """
     out = wanted.out
     if out is not None and out.exists():
@@ -237,7 +237,7 @@ def flags(wanted: FlagOptions, source: Path) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class LabelOptions:
-    """The options of ``viper tune label``."""
+    """The options of ``viper learn label``."""
 
     # fmt: off
     out: Path = option("--out", type=OutPath(), required=True, metavar="FILE.jsonl",
@@ -262,8 +262,8 @@ def label(wanted: LabelOptions, source: Path) -> int:
     q ends; the same line goes on. Nothing of the rules' opinion is shown.
 
     \b
-    viper tune label runs/made --limit 100 --out labels.jsonl --pass 1
-    viper tune flags runs/made --labels labels.jsonl
+    viper learn label runs/made --limit 100 --out labels.jsonl --pass 1
+    viper learn flags runs/made --labels labels.jsonl
     """
     out, number, seed = wanted.out, wanted.number, wanted.seed
     found = read_workflows(source)

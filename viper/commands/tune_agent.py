@@ -1,4 +1,4 @@
-"""``viper tune agent``: a profile's agent, tuned on what was of use in its workflows."""
+"""``viper learn agent``: a profile's agent, tuned on what was of use in its workflows."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from viper.tuning.agent.workflow import Workflow
 
 @dataclass(frozen=True, kw_only=True)
 class AgentOptions(ProfileChoice):
-    """The options of ``viper tune agent``."""
+    """The options of ``viper learn agent``."""
 
     # fmt: off
     variant: Literal["masking", "sft", "random", "rethink"] = option("--variant", default="masking",
@@ -46,7 +46,7 @@ class AgentOptions(ProfileChoice):
         help="Of the workflows: standard, given, discrepancy; by default all there are.")
     flag_file: Path | None = option("--flags", type=click.Path(path_type=Path, exists=True),
         metavar="FILE.jsonl",
-        help="Which actions are effective, by viper tune flags --out or viper tune label; the "
+        help="Which actions are effective, by viper learn flags --out or viper learn label; the "
              "rules flag those that it does not speak of.")
     steps: int = option("--steps", type=click.IntRange(1), default=300, help="Of the optimiser.")
     batch: int = option("--batch", type=click.IntRange(1), default=16, help="Rows of a pass.")
@@ -84,7 +84,7 @@ def agent(wanted: AgentOptions, source: Path) -> int:
     that it would have had.
 
     \b
-    viper tune agent runs/made --out runs/tuned
+    viper learn agent runs/made --out runs/tuned
     viper run photo.png "…" --strategy explore --profile runs/tuned/profile.toml
     """
     out = wanted.out
@@ -106,7 +106,7 @@ def agent(wanted: AgentOptions, source: Path) -> int:
     if said and not any(said_of(one, said) for one in right):
         raise UsageError(
             f"{wanted.flag_file}: speaks of no action of the {len(right)} workflows that are "
-            "learned from; give the flags of these, by viper tune flags --out"
+            "learned from; give the flags of these, by viper learn flags --out"
         )
     learned, kept_out = split(right, wanted.held_out, wanted.seed)
 

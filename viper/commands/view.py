@@ -48,9 +48,9 @@ def view(options: ViewOptions, runs: tuple[Path, ...]) -> int:
 
     Filter by failure, tool, score, kind of query or text, click into the error diagram, open a
     sample to see each line of its program beside what it produced, and say what would have been
-    right, as with viper feedback. With AFTER, a second run over the same samples, see what became
-    right or wrong and how programs changed. Nothing else is written; no model is
-    loaded. A run that is still going on grows when the page is loaded again.
+    right, as with viper learn feedback. With AFTER, a second run over the same samples, see what
+    became right or wrong and how programs changed. Nothing else is written; no model is loaded.
+    A run that is still going on grows when the page is loaded again.
 
     \b
     viper view runs/first

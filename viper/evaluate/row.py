@@ -55,7 +55,7 @@ class Row:
     Attributes:
         failure: None where there was an answer, right or wrong; else why there was none: a
             kind of :class:`viper.schema.Failure`, the ``code`` of an error that ended the run
-            (``media``, ``model``, ``budget``, ``deadline``), or ``missing`` (``viper score``).
+            (``media``, ``model``, ``budget``, ``deadline``), or ``missing`` (``viper data score``).
         message: the failure in words.
         marks: what a report must tell apart, as ``fallback:average_box``.
         seconds: wall-clock time, waiting for shared models included.

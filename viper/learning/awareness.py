@@ -1,6 +1,6 @@
 """Whether an agent knows which tool to trust: what it asks, what that was worth, why it was wrong.
 
-Counted over workflows, as ``viper tune workflows --manner standard`` makes them. A tool is judged
+Counted over workflows, as ``viper learn workflows --manner standard`` makes them. A tool is judged
 by the answers that came from it: what a turn left as an answer, beside the label.
 
 Source: DWIM (2025), supplement, sec. 11 and figure 9: calls of a question, and wrong answers told

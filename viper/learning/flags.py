@@ -64,7 +64,7 @@ def read_labels(path: Path) -> list[Label]:
         return read_lines(path, Label, "a label")
     except StoreError as error:
         raise DataError(
-            f"{error}; expected what viper tune label or viper tune flags --out writes"
+            f"{error}; expected what viper learn label or viper learn flags --out writes"
         ) from None
 
 

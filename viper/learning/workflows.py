@@ -74,11 +74,11 @@ def read_workflows(path: Path) -> list[Workflow]:
     """
     file = path / WORKFLOWS if path.is_dir() else path
     if not file.is_file():
-        raise UsageError(f"{file}: no such file; make workflows with viper tune workflows")
+        raise UsageError(f"{file}: no such file; make workflows with viper learn workflows")
     try:
         return read_lines(file, Workflow, "a workflow")
     except StoreError as error:
-        raise DataError(f"{error}; expected what viper tune workflows writes") from None
+        raise DataError(f"{error}; expected what viper learn workflows writes") from None
 
 
 def make_workflows(

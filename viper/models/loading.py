@@ -79,7 +79,7 @@ class LoadOptions:
         if missing:
             raise ModelError(
                 f'torch sees no device {self.device!r} here; set device = "auto" or "cpu", '
-                "or see what viper doctor lists"
+                "or see what viper setup doctor lists"
             )
         return self.device
 

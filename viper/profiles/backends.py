@@ -33,7 +33,7 @@ RAPIDOCR = "rapidocr"
 """The reader whose models come with RapidOCR."""
 
 INDEX = "index"
-"""Searches of what ``viper index`` has indexed; the model is the index's name."""
+"""Searches of what ``viper setup index`` has indexed; the model is the index's name."""
 
 ENGINES = ("searxng", "json")
 """Searches on the web; what to ask stands in the options."""

@@ -325,7 +325,7 @@ def load_profile(
     """The profile of that name or in that ``.toml`` file; loads no model yet.
 
     Args:
-        name_or_path: a known name (``viper profile list``) or a path ending in ``.toml``.
+        name_or_path: a known name (``viper setup profile list``) or a path ending in ``.toml``.
         sandbox: ``strict``, or ``weak`` to go on where a protection layer is missing.
         api: replaces the profile's API: sets and files of routines, joined by ``+``.
         max_memory_gb: replaces the profile's bound on the weights of loaded models.

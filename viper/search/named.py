@@ -100,7 +100,8 @@ class NamedPictures:
             folder = self.folder
             if folder is None:
                 raise UsageError(
-                    f"no pictures are indexed as {self._key!r}; run: viper index images FOLDER"
+                    f"no pictures are indexed as {self._key!r}; "
+                    "run: viper setup index images FOLDER"
                 )
             self._index = ImageIndex(folder, self._matcher, self._state)
         return self._index

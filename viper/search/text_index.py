@@ -158,7 +158,7 @@ class TextIndex:
         check_search(query, limit)
         if not self.is_there:
             raise UsageError(
-                f"no texts are indexed as {self.folder.name!r}; run: viper index text FILES"
+                f"no texts are indexed as {self.folder.name!r}; run: viper setup index text FILES"
             )
         words = list(dict.fromkeys(self._analyser.analyze(plain(query))))[:TERMS]
         if not words:

@@ -1,6 +1,6 @@
 """Runs programs that call routines of one's own: the real sandbox and hub, models from a table.
 
-For tests of a routine, and for ``viper routine check``.
+For tests of a routine, and for ``viper setup routine check``.
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ class PromptPool:
             if count > MOST_PROMPTS:
                 raise UsageError(
                     f"{count} prompts for {topic_of(tool, key)}; at most {MOST_PROMPTS} are kept, "
-                    "remove some with: viper prompts remove"
+                    "remove some with: viper learn prompts remove"
                 )
         return ids
 
@@ -210,7 +210,7 @@ class PromptPool:
             if taken > MOST_BYTES:
                 raise StoreError(
                     f"{self.ledger.folder}: the prompts of {topic} take more than {MOST_BYTES} "
-                    "bytes; remove some with: viper prompts remove"
+                    "bytes; remove some with: viper learn prompts remove"
                 )
             found.append(prompt)
         return tuple(found), unit_features(found) if found else None

@@ -1,4 +1,4 @@
-"""``viper reproduce``: the figures of the papers, measured again here."""
+"""``viper lab reproduce``: the figures of the papers, measured again here."""
 
 from __future__ import annotations
 
@@ -129,9 +129,9 @@ def zero_shot(
     same line goes on. Exit code 1 where a claim does not hold.
 
     \b
-    viper reproduce zero-shot --quick
-    viper reproduce zero-shot --out figures --json > figures.json
-    viper reproduce zero-shot --data refcoco --root refer --profile local --samples 500
+    viper lab reproduce zero-shot --quick
+    viper lab reproduce zero-shot --out figures --json > figures.json
+    viper lab reproduce zero-shot --data refcoco --root refer --profile local --samples 500
     """
     from viper_lab.papers.zero_shot_run import ZeroShotJob
 
@@ -162,8 +162,8 @@ def clova(
     goes on. Exit code 1 where a claim does not hold.
 
     \b
-    viper reproduce clova --quick
-    viper reproduce clova --out figures --json > figures.json
+    viper lab reproduce clova --quick
+    viper lab reproduce clova --out figures --json > figures.json
     """
     from viper_lab.papers.clova import run_clova
 
@@ -189,9 +189,9 @@ def avis(options: Options, processes: int | None) -> int:
     that after Ctrl-C the same line goes on. Exit code 1 where a claim does not hold.
 
     \b
-    viper reproduce avis --quick
-    viper reproduce avis --out figures --json > figures.json
-    viper reproduce avis --data infoseek --root infoseek --profile openai --samples 200
+    viper lab reproduce avis --quick
+    viper lab reproduce avis --out figures --json > figures.json
+    viper lab reproduce avis --data infoseek --root infoseek --profile openai --samples 200
     """
     from viper_lab.papers.avis import AvisJob
 
@@ -239,9 +239,9 @@ def dwim(
     1 where a claim does not hold.
 
     \b
-    viper reproduce dwim --quick
-    viper reproduce dwim --split test:question --out figures --json > figures.json
-    viper reproduce dwim --data gqa --root gqa --profile local --longest 6144 --batch 2 \\
+    viper lab reproduce dwim --quick
+    viper lab reproduce dwim --split test:question --out figures --json > figures.json
+    viper lab reproduce dwim --data gqa --root gqa --profile local --longest 6144 --batch 2 \\
         --accumulate 8
     """
     from viper.tuning.agent.training import TuneSettings

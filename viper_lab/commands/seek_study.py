@@ -1,4 +1,4 @@
-"""``viper seek record``, ``stats`` and ``induce``: how people search, and a graph made of it."""
+"""``viper lab seek record``, ``stats``, ``induce``: record how people search, build a graph."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from viper_lab.study.records import induce as records_graph
 
 @dataclass(frozen=True, kw_only=True)
 class RecordOptions(ProfileChoice):
-    """The options of ``viper seek record``."""
+    """The options of ``viper lab seek record``."""
 
     # fmt: off
     out: Path = option("--out", type=OutPath(), default=Path("records.jsonl"), metavar="FILE.jsonl",
@@ -68,15 +68,15 @@ def record(wanted: RecordOptions, set_name: str) -> int:
     Questions of SET, which must be about one picture each. Whoever opens the page answers them by
     choosing from all actions, saying what each result is worth, and ends with "Found it" or "Could
     not find it". Each ended question is a line of FILE, under a random number that says nothing of
-    anybody. viper seek induce makes a graph of the lines, viper seek stats counts them.
+    anybody. viper lab seek induce makes a graph of the lines, viper lab seek stats counts them.
 
     \b
-    viper seek record world-knowledge --limit 10 --out records.jsonl
-    viper seek record okvqa --root okvqa --profile openai --host 0.0.0.0 --port 8010 --no-open
+    viper lab seek record world-knowledge --limit 10 --out records.jsonl
+    viper lab seek record okvqa --root okvqa --profile openai --host 0.0.0.0 --port 8010 --no-open
     """
     for module in ("starlette", "uvicorn"):
         if importlib.util.find_spec(module) is None:
-            raise MissingExtraError(module, "serve", "viper seek record")
+            raise MissingExtraError(module, "serve", "viper lab seek record")
     import uvicorn
 
     from viper.data.sample import Where

@@ -1,4 +1,4 @@
-"""``viper world``: the embedded world, drawn, asked about, trained on and scored."""
+"""``viper lab world``: the embedded world, drawn, asked about, trained on and scored."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def world() -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class RenderOptions:
-    """The options of ``viper world render``."""
+    """The options of ``viper lab world render``."""
 
     # fmt: off
     split: str = option("--split", type=click.Choice(SPLITS), default="val")
@@ -133,9 +133,9 @@ def knowledge(out: Path, split: str, seed: int, designs: int, count: int) -> Non
     """Write a knowledge world to OUT: reference pictures, texts, and questions that need both.
 
     \b
-    viper world knowledge lore
-    viper index images lore/gallery
-    viper index text lore/texts.jsonl
+    viper lab world knowledge lore
+    viper setup index images lore/gallery
+    viper setup index text lore/texts.jsonl
     viper run lore/questions/0002.png "what do people of …?" --strategy seek
     """
     from viper_lab.world.knowledge.write import write_world
@@ -197,7 +197,7 @@ def _check_device(device: str) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreOptions(ProfileChoice):
-    """The options of ``viper world score``."""
+    """The options of ``viper lab world score``."""
 
     # fmt: off
     split: Literal["train", "val", "test"] = option("--split", default="test")
@@ -280,11 +280,11 @@ def _lines(figures: Any, indent: int = 0) -> list[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class FaultOptions(ProfileChoice):
-    """The options of ``viper world faults``."""
+    """The options of ``viper lab world faults``."""
 
     # fmt: off
     work: Path = option("--work", type=OutPath(), default=Path(".work"),
-        help="Work folder of viper world train critic; shards found there are kept.")
+        help="Work folder of viper lab world train critic; shards found there are kept.")
     split: Literal["train", "val"] = option("--split", default="train")
     count: int = option("--count", type=click.IntRange(1), default=4000, help="Faults in all.")
     seed: int = option("--seed", default=0)

@@ -1,7 +1,7 @@
-"""The knowledge world as a data set: questions that need what ``viper world knowledge`` writes.
+"""The knowledge world as a data set: questions that need what ``viper lab world knowledge`` writes.
 
 Drawn afresh for each seed, which is the catalogue's: the same questions as in the
-``questions.jsonl`` of ``viper world knowledge OUT --seed SEED``, of the same number of designs.
+``questions.jsonl`` of ``viper lab world knowledge OUT --seed SEED``, of the same number of designs.
 Whoever is to answer them needs ``OUT/gallery`` and ``OUT/texts.jsonl`` in an index.
 
 Splits: ``val``, ``train``, ``test`` (names, and looks under them, are of the split alone; ``test``
@@ -52,10 +52,10 @@ class WorldKnowledge:
         """Questions cannot be missing; says what must be indexed."""
         split = split_of(self, where)
         wanted = f"--split {split} --seed {where.seed} --questions {count_of(where)}"
-        how = f"viper world knowledge lore {wanted}; viper index images lore/gallery; "
+        how = f"viper lab world knowledge lore {wanted}; viper setup index images lore/gallery; "
         return [
             Finding(True, split, "drawn by the package itself"),
-            Finding(True, "to answer them", f"{how}viper index text lore/texts.jsonl"),
+            Finding(True, "to answer them", f"{how}viper setup index text lore/texts.jsonl"),
         ]
 
 

@@ -140,7 +140,7 @@ def read_cases(folder: Path, split: str, *, needed: bool = True) -> list[FaultCa
     if needed and not found:
         raise DataError(
             f"{folder} holds no planted faults of the split {split}; make some with "
-            f"viper world faults --split {split} --work {folder.parent}"
+            f"viper lab world faults --split {split} --work {folder.parent}"
         )
     return found
 

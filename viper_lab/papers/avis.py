@@ -1,4 +1,4 @@
-"""``viper reproduce avis``: the tables of Hu et al. 2023, seeking beside what decides nothing.
+"""``viper lab reproduce avis``: the tables of Hu et al. 2023, seeking beside what decides nothing.
 
 How cells are answered stands in :mod:`viper_lab.papers.lab`. Claims are judged on the answers and
 on the ways to them.
@@ -229,7 +229,7 @@ def _of_share(claim: str, share: Estimate, least: float) -> Claim:
 
 @dataclass(frozen=True)
 class AvisJob(LabJob):
-    """``viper reproduce avis``."""
+    """``viper lab reproduce avis``."""
 
     def writers(self) -> dict[str, Components]:
         return {"main": self.options.opened().components()}

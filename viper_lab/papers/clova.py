@@ -1,4 +1,4 @@
-"""``viper reproduce clova``: the tables of Gao et al. 2024, course by course.
+"""``viper lab reproduce clova``: the tables of Gao et al. 2024, course by course.
 
 How a course is run stands in :mod:`viper_lab.papers.school`, how single tools are measured in
 :mod:`viper_lab.papers.clova_tools`, how claims are judged in :mod:`viper_lab.papers.clova_claims`.
@@ -211,7 +211,7 @@ def reproduce_clova(
 def run_clova(
     options: Options, stream: int, questions: int, stream_split: str, second: str | None
 ) -> int:
-    """Run ``viper reproduce clova``; the exit code.
+    """Run ``viper lab reproduce clova``; the exit code.
 
     Raises:
         UsageError: what is answered is learned from.

@@ -1,4 +1,4 @@
-"""``viper reproduce dwim``: table 10 of DWIM (2025), its sections 9, 11 and 14, and what must hold.
+"""``viper lab reproduce dwim``: table 10 of DWIM (2025), sections 9, 11 and 14, and the claims.
 
 What they are made of is :class:`viper_lab.papers.dwim_study.DwimStudy`'s.
 """
@@ -300,7 +300,7 @@ def reproduce_dwim(study: DwimStudy, *, quick: bool) -> Reproduction:
 def run_dwim(
     options: Options, workflows: int, settings: TuneSettings, train_split: str | None
 ) -> int:
-    """Run ``viper reproduce dwim``; the exit code.
+    """Run ``viper lab reproduce dwim``; the exit code.
 
     Args:
         workflows: training samples of each seed and manner.

@@ -1,4 +1,4 @@
-"""What ``viper reproduce dwim`` has to do before it can say anything, kept as it comes.
+"""What ``viper lab reproduce dwim`` has to do before it can say anything, kept as it comes.
 
 For each seed: workflows of training questions in three manners; agents tuned on them, one for each
 row of the table; each of them, and the agent that was not tuned, answers questions that nobody has

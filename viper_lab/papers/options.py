@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Options:
-    """See ``viper reproduce NAME --help``.
+    """See ``viper lab reproduce NAME --help``.
 
     Attributes:
         seeds: their number.

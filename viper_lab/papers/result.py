@@ -160,7 +160,7 @@ class Reproduction:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """The form that all ``viper reproduce`` commands share."""
+        """The form that all ``viper lab reproduce`` commands share."""
         return {
             "schema": 1,
             "title": self.title,

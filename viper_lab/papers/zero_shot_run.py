@@ -1,4 +1,4 @@
-"""The whole of ``viper reproduce zero-shot``: tables, then claims."""
+"""The whole of ``viper lab reproduce zero-shot``: tables, then claims."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _more_tables(
 
 @dataclass(frozen=True)
 class ZeroShotJob(LabJob):
-    """``viper reproduce zero-shot``.
+    """``viper lab reproduce zero-shot``.
 
     Attributes:
         pool: labelled samples of each part and seed.

@@ -1,8 +1,8 @@
 """The critic's recipe: an adapter of the program writer that says what made an answer wrong.
 
-``viper world faults``, then ``viper world train critic``. It goes on after the compact prompt of
-:mod:`viper.prompting.reflection` with a tool and step, or with ``program``. The faults are planted
-ones (:mod:`viper_lab.faults.cases`); as there are few, words that the world treats alike
+``viper lab world faults``, then ``viper lab world train critic``. It goes on after the compact
+prompt of :mod:`viper.prompting.reflection` with a tool and step, or with ``program``. The
+faults are planted ones (:mod:`viper_lab.faults.cases`); as there are few, words that the world treats alike
 (colours, shapes, materials) change places in each text that is drawn.
 """
 

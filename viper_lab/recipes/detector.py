@@ -1,6 +1,6 @@
 """The embedded detector: a small stock OWLv2 trained from nothing on rendered stills.
 
-``viper world train detector``: 3,600 steps, 23 minutes of one CPU core. Reached on 300
+``viper lab world train detector``: 3,600 steps, 23 minutes of one CPU core. Reached on 300
 test stills: AP50 .99 (object), .98 (shape), .98 (colour and shape; .99 on pairs never
 seen in training), .95 (full phrase); referring by a full phrase .99.
 """

@@ -1,6 +1,6 @@
 """The explorer's recipe: an adapter of the program writer that acts turn by turn.
 
-``viper world train explorer``. Its texts are workflows
+``viper lab world train explorer``. Its texts are workflows
 (:mod:`viper_lab.world.queries.workflows`) with made-up results, so nothing is rendered; what the
 environment and the checker say is context, what the agent does is learned. It has no
 preference among the ways to an answer.

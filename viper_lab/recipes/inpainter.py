@@ -1,6 +1,6 @@
 """The embedded inpainter: a small latent diffusion that paints objects of the table's world.
 
-``viper world train inpainter``. First an autoencoder for squares of stills, then a
+``viper lab world train inpainter``. First an autoencoder for squares of stills, then a
 denoiser of its latents that fills in what a mask hides from what a prompt says
 (:mod:`viper_lab.recipes.inpainter_batches`), by velocity prediction with some prompts
 left out, so that guidance has something to lead away from.

@@ -1,6 +1,6 @@
 """The planner's recipe: an adapter of the program writer that plans, and writes from plans.
 
-``viper world train planner``. Plans are the canonical programs' steps in words
+``viper lab world train planner``. Plans are the canonical programs' steps in words
 (:mod:`viper_lab.world.queries.plan_wordings`), so nothing is rendered.
 
 Its score is of queries of the validation split about fresh scenes and clips, answered by programs

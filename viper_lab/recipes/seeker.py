@@ -1,6 +1,6 @@
 """The seeker's recipe: an adapter of the program writer that plans searches and judges findings.
 
-``viper world train seeker``. Its texts are simulated decisions
+``viper lab world train seeker``. Its texts are simulated decisions
 (:mod:`viper_lab.world.knowledge.simulate`), over the shipped transition graph and over the one that
 allows everything, equally: without the graph it is not asked anything that it has not seen.
 Catalogues are drawn anew all the time, so no name can be known.

@@ -1,6 +1,6 @@
 """The embedded segmenter: a small stock MaskFormer trained from nothing on rendered stills.
 
-``viper world train segmenter``: 2,400 steps.
+``viper lab world train segmenter``: 2,400 steps.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The program writer's recipe: a small Llama that writes programs from the compact prompt.
 
-``viper world train writer``. Single CPU core, float32: about 5,000 tokens a second. The parts of
-its curriculum are in ``writer.toml``: first the grammar, nouns and names (``GROUND_PART``), then
+``viper lab world train writer``. Single CPU core, float32: about 5,000 tokens a second. The parts
+of its curriculum are in ``writer.toml``: first the grammar, nouns and names (``GROUND_PART``), then
 what examples alone can show (``FURTHER_PART``), last prompts as they will be (``LAST_PART``).
 """
 

@@ -239,7 +239,7 @@ def _session(line: bytes, where: str) -> Session:
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         why = f"no record of a session ({type(error).__name__}: {str(error)[:80]})"
-        raise DataError(f"{where}: {why}; see viper seek record") from None
+        raise DataError(f"{where}: {why}; see viper lab seek record") from None
 
 
 def _step(value: Mapping[str, Any]) -> Step:

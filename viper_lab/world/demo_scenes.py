@@ -29,7 +29,7 @@ EACH = 3
 
 
 def draw_picture(index: int) -> Scene:
-    """Return the scene of that number (``viper world render --index``), with queries about it."""
+    """Return scene number ``index`` (``viper lab world render --index``) and queries about it."""
     rendered = render_scene(sample_scene(SPLIT, index))
     truth, random = SceneTruth(rendered), Random(f"demo scene {index}")
     nouns = SceneNouns(truth, random, held_out=False)

@@ -1,4 +1,4 @@
-"""``viper reproduce zero-shot``: what it says on its way, and the whole of it in miniature."""
+"""``viper lab reproduce zero-shot``: what it says on its way, and the whole of it in miniature."""
 
 from __future__ import annotations
 
@@ -83,7 +83,18 @@ def test_a_bar_moves_with_each_answer(capsys: pytest.CaptureFixture[str]) -> Non
 def test_a_wrong_call_is_one_line(
     more: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    given = ["reproduce", "zero-shot", "--quick", "--samples", "2", "--seeds", "1", "--pool", "2"]
+    given = [
+        "lab",
+        "reproduce",
+        "zero-shot",
+        "--quick",
+        "--samples",
+        "2",
+        "--seeds",
+        "1",
+        "--pool",
+        "2",
+    ]
     code, out, err = viper(capsys, *given, "--out", str(tmp_path / "out"), *more)
     lines = [line for line in err.splitlines() if not line.endswith("…")]
     assert (code, out, len(lines)) == (2, "", 1), err
@@ -93,7 +104,8 @@ def test_a_wrong_call_is_one_line(
 @pytest.mark.models
 @pytest.mark.timeout(600)
 def test_the_whole_in_miniature(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    given = ["reproduce", "zero-shot", "--quick", "--samples", "2", "--seeds", "1", "--pool", "3",
+    given = ["lab", "reproduce", "zero-shot", "--quick"]
+    given += ["--samples", "2", "--seeds", "1", "--pool", "3",
              "--out", str(tmp_path), "--json"]  # fmt: skip
     code, out, err = viper(capsys, *given)
     found = json.loads(out)

@@ -1,4 +1,4 @@
-"""``viper reproduce avis``: the whole of it in miniature, and going on with what is stored."""
+"""``viper lab reproduce avis``: the whole of it in miniature, and going on with what is stored."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 
 def reproduced(folder: Path) -> tuple[dict[str, object], str]:
-    line = ["reproduce", "avis", "--quick", "--samples", "2", "--processes", "1", "--json"]
+    line = ["lab", "reproduce", "avis", "--quick", "--samples", "2", "--processes", "1", "--json"]
     found = subprocess.run(
         [sys.executable, "-m", "viper", *line, "--out", str(folder)],
         capture_output=True,

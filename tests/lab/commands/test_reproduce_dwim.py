@@ -1,4 +1,4 @@
-"""``viper reproduce dwim``: the whole of it in miniature, and going on with what is stored."""
+"""``viper lab reproduce dwim``: the whole of it in miniature, and going on with what is stored."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from viper.cli import main
 def reproduced(folder: Path) -> tuple[dict[str, object], str]:
     few = ["--workflows", "6", "--samples", "3", "--steps", "2"]
     found = subprocess.run(
-        [sys.executable, "-m", "viper", "reproduce", "dwim", "--quick", *few, "--json",
+        [sys.executable, "-m", "viper", "lab", "reproduce", "dwim", "--quick", *few, "--json",
          "--out", str(folder)],
         capture_output=True,
         text=True,
@@ -61,6 +61,6 @@ def test_what_would_say_nothing_is_refused_before_anything_is_made(
     options: list[str], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:
-        main(["reproduce", "dwim", "--quick", *options, "--out", str(tmp_path / "dwim")])
+        main(["lab", "reproduce", "dwim", "--quick", *options, "--out", str(tmp_path / "dwim")])
     assert ended.value.code == 2 and says in capsys.readouterr().err
     assert not (tmp_path / "dwim").exists()

@@ -75,7 +75,9 @@ def test_the_commands_know_them(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_knowledge_questions_are_those_that_are_written(tmp_path) -> None:
     with pytest.raises(SystemExit, match="0"):
-        main(["world", "knowledge", str(tmp_path / "lore"), "--seed", "3", "--questions", "9"])
+        main(
+            ["lab", "world", "knowledge", str(tmp_path / "lore"), "--seed", "3", "--questions", "9"]
+        )
     written = [json.loads(line) for line in (tmp_path / "lore/questions.jsonl").open()]
     found = drawn("world-knowledge", None, 9, seed=3)
     assert [(one.sample_id, one.text, one.target) for one in found] == [
@@ -92,4 +94,4 @@ def test_knowledge_questions_are_those_that_are_written(tmp_path) -> None:
 def test_knowledge_questions_say_what_must_be_indexed(capsys) -> None:
     with pytest.raises(SystemExit, match="0"):
         main(["data", "check", "world-knowledge"])
-    assert "viper index text lore/texts.jsonl" in capsys.readouterr().out
+    assert "viper setup index text lore/texts.jsonl" in capsys.readouterr().out

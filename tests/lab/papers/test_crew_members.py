@@ -28,7 +28,18 @@ def arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[
     _, profile = a_set(tmp_path / "set", 2)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     yield [
-        *("reproduce", "zero-shot", "--quick", "--samples", "2", "--seeds", "1", "--pool", "2"),
+        *[
+            "lab",
+            "reproduce",
+            "zero-shot",
+            "--quick",
+            "--samples",
+            "2",
+            "--seeds",
+            "1",
+            "--pool",
+            "2",
+        ],
         *("--profile", str(profile), "--out", str(tmp_path / "out")),
     ]
 

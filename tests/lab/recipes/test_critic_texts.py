@@ -128,7 +128,9 @@ def test_shards_are_kept_and_broken_ones_told(
     assert len(read_cases(tmp_path, "train")) == 8
     assert write_cases(parts, tmp_path, 10) == 12 and made == [0, 1, 2, 2]
     assert not list(tmp_path.glob("*.part"))
-    with pytest.raises(DataError, match="no planted faults of the split val; .*viper world faults"):
+    with pytest.raises(
+        DataError, match="no planted faults of the split val; .*viper lab world faults"
+    ):
         read_cases(tmp_path, "val")
     assert read_cases(tmp_path, "val", needed=False) == []
     (tmp_path / "train-0-0009.jsonl").write_text('{"prompt": 1}\n')

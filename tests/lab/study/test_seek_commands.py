@@ -1,4 +1,4 @@
-"""``viper seek``: graphs, records and runs from the command line."""
+"""``viper lab seek``: graphs, records and runs from the command line."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from viper_lab.study.records import session_line
 
 
 def viper(*args):
-    done = CliRunner().invoke(cli, ["seek", *map(str, args)], standalone_mode=False)
+    done = CliRunner().invoke(cli, ["lab", "seek", *map(str, args)], standalone_mode=False)
     if done.exception is not None:
         raise done.exception
     assert done.return_value == 0
@@ -68,7 +68,7 @@ def test_statistics_of_records(records, tmp_path):
 
 
 def test_a_study_tells_its_address_and_ends_with_ctrl_c(tmp_path: Path) -> None:
-    line = ["seek", "record", "world-knowledge", "--limit", "1", "--no-open"]
+    line = ["lab", "seek", "record", "world-knowledge", "--limit", "1", "--no-open"]
     with subprocess.Popen(
         [sys.executable, "-m", "viper", *line, "--out", str(tmp_path / "records.jsonl")],
         stdout=subprocess.PIPE,
@@ -84,5 +84,5 @@ def test_a_study_tells_its_address_and_ends_with_ctrl_c(tmp_path: Path) -> None:
 
 
 def test_a_study_of_another_task_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    said = refused(capsys, "seek", "record", "world-tag", "--no-open")
+    said = refused(capsys, "lab", "seek", "record", "world-tag", "--no-open")
     assert "a study asks questions about one picture" in said

@@ -1,4 +1,4 @@
-"""``viper world questions``."""
+"""``viper lab world questions``."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Decisions that people took, as examples for the planner.
 
-A file of them holds a JSON object a line, as ``viper seek induce --examples`` writes it::
+A file of them holds a JSON object a line, as ``viper lab seek induce --examples`` writes it::
 
     {"query": "…", "known": ["…"], "action": "text_search", "words": "…"}
 
@@ -87,7 +87,7 @@ def decisions_of(path: str) -> DecisionSource:
         there = file.stat()
     except OSError:
         raise UsageError(
-            f"{path}: no such file of decisions; make one with: viper seek induce --examples"
+            f"{path}: no such file of decisions; make one with: viper lab seek induce --examples"
         ) from None
     if there.st_size > _MAX_BYTES:
         raise UsageError(f"{path}: larger than {_MAX_BYTES:,} bytes; no file of decisions")
@@ -114,7 +114,7 @@ def _decided(line: str, where: str) -> Decided:
         return Decided(plain(value["query"]), known, value["action"], plain(value.get("words")))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         why = f"{type(error).__name__}: {str(error)[:80]}"
-        raise UsageError(f"{where}: no decision ({why}); see viper seek induce") from None
+        raise UsageError(f"{where}: no decision ({why}); see viper lab seek induce") from None
 
 
 def _situation(query: str, known: Sequence[str]) -> str:

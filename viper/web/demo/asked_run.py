@@ -108,7 +108,7 @@ class AskedRun:
         return row
 
     def note(self, sample_id: str, answer: str, comment: str) -> None:
-        """Notes what would have been right, as ``viper feedback`` does.
+        """Notes what would have been right, as ``viper learn feedback`` does.
 
         Raises:
             UsageError: both are empty, or the answer is none of the question's task.

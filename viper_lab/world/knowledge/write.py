@@ -1,4 +1,4 @@
-"""A knowledge world as files: what ``viper index`` reads, and questions about it."""
+"""A knowledge world as files: what ``viper setup index`` reads, and questions about it."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
 ``viper lab world faults``, then ``viper lab world train critic``. It goes on after the compact
 prompt of :mod:`viper.prompting.reflection` with a tool and step, or with ``program``. The
-faults are planted ones (:mod:`viper_lab.faults.cases`); as there are few, words that the world treats alike
-(colours, shapes, materials) change places in each text that is drawn.
+faults are planted ones (:mod:`viper_lab.faults.cases`); as there are few, words that
+the world treats alike (colours, shapes, materials) change places in each text that is drawn.
 """
 
 from __future__ import annotations

@@ -13,14 +13,12 @@ ROOT = Path(__file__).parents[2]
 
 CODE = """
 from pathlib import Path
-from viper.evaluate.engines.runner import Running
-from viper.evaluate.row import Row
 from viper_lab.papers.lab import Step
 from viper_lab.papers.plan import Plan, watching
 step = Step("+ ACE [red]x[/red]", "video", 0, 1, Path("none"))
 with watching(Plan((step,), (0,))) as watcher:
-    watcher.answered(step, Running(1))
-    watcher.finished(step, [Row("s", 0, 0.5)])
+    watcher.tell(step, None)
+    watcher.tell(step, 0.5)
 """
 
 

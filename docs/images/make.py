@@ -1,17 +1,21 @@
-"""Makes the README's screenshots, ``trace.png`` and ``atlas.png``, of a run of the shipped models.
+"""Make the pictures of the documents from answers of the shipped models.
 
-    python docs/images/make.py [--limit 48] [--into docs/images]
+    python docs/images/make.py [--only answer] [--limit 48] [--into docs/images]
 
-Answers validation samples of the embedded world, seed after seed, until one that asks for a place
-needed a correction and then was right. The trials on that sample's page are the first picture; the
-run it is from, as ``viper view`` shows it, is the second. Takes two minutes and a chromium; says
-which query it found, for the captions name it.
+``answer.png`` shows an answer beside its program. For ``trace.png`` and ``atlas.png`` the script
+answers validation samples of the embedded world, seed by seed, until a sample that asks for a box
+was corrected and then answered correctly. ``trace.png`` shows the trials of that sample,
+``atlas.png`` shows its run in ``viper view``. The script takes two minutes and needs chromium. It
+prints the query of the sample, because the captions name it.
 """
 
 from __future__ import annotations
 
 import argparse
+import base64
+import html
 import importlib.util
+import json
 import os
 import shutil
 import subprocess
@@ -31,6 +35,14 @@ from viper.evaluate.runs.store import RunStore
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 SEEDS = range(5)
+IMAGE = Path(__file__).parents[2] / "viper" / "embedded" / "media" / "table.png"
+QUERY = "the ball closest to the cyan cube"
+PAGE = """<style>body {{ margin: 0 }}
+  main {{ display: inline-flex; gap: 20px; padding: 12px; font: 15px sans-serif; background: #fff }}
+  img {{ height: 340px; width: auto }} p {{ margin: 0 0 10px }}
+  pre {{ margin: 0; font: 13px/1.5 monospace; white-space: pre-wrap; width: 600px }}</style>
+  <main><img src="data:image/png;base64,{image}">
+  <div><p>Query: <b>{query}</b></p><pre>{program}</pre></div></main>"""
 WIDTH, HEIGHT = 1200, 900
 ROOM = 12
 COLORS = 256
@@ -38,43 +50,68 @@ MOST_BYTES = 150_000
 
 
 def main() -> int:
-    """Writes both pictures and says how large they are."""
+    """Make the pictures and print their sizes."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--only", choices=["answer"], help="make answer.png alone")
     parser.add_argument("--limit", type=int, default=48, help="samples of a run (48)")
     parser.add_argument("--into", type=Path, default=Path(__file__).parent, metavar="DIR")
-    given = parser.parse_args()
-    browser = found_browser()
+    arguments = parser.parse_args()
+    executable = find_browser()
     with tempfile.TemporaryDirectory() as folder:
-        run, row = corrected(Path(folder), given.limit)
-        print(f"{row.sample_id}, seed {row.seed}: {row.text}", file=sys.stderr)
-        with served(run) as address, tab(browser) as page:
-            page.goto(f"{address}trace?{urlencode({'id': row.sample_id, 'seed': row.seed})}")
-            written(
-                given.into / "trace.png",
-                shot(page, page.locator("section[aria-labelledby=trials-title]")),
-            )
+        with open_tab(executable) as page:
+            page.set_content(answer_page(Path(folder)))
+            save_png(arguments.into / "answer.png", page.locator("main").screenshot())
+        if arguments.only == "answer":
+            return 0
+        run, sample = find_corrected_sample(Path(folder), arguments.limit)
+        print(f"{sample.sample_id}, seed {sample.seed}: {sample.text}", file=sys.stderr)
+        with serve_viewer(run) as address, open_tab(executable) as page:
+            page.goto(f"{address}trace?{urlencode({'id': sample.sample_id, 'seed': sample.seed})}")
+            trials = page.locator("section[aria-labelledby=trials-title]")
+            save_png(arguments.into / "trace.png", screenshot(page, trials))
             page.goto(f"{address}?sort=worst")
             page.wait_for_function(
                 "[...document.querySelectorAll('.grid img')].slice(0, 12)"
-                ".every(one => one.naturalWidth > 0)"
+                ".every(image => image.naturalWidth > 0)"
             )
-            written(given.into / "atlas.png", shot(page))
+            save_png(arguments.into / "atlas.png", screenshot(page))
     return 0
 
 
-def found_browser() -> str:
-    """The browser's executable; ends the script with a line of advice where anything lacks."""
+def answer_page(folder: Path) -> str:
+    """Answer the README's query and return a page with the answer beside the program."""
+    picture = folder / "answer.png"
+    command = viper("run", str(IMAGE), QUERY, "--save", str(picture), "--json")
+    reply = subprocess.run(command, check=True, capture_output=True, text=True)
+    with Image.open(picture) as drawn:
+        # --save writes the query below the picture, and the page has it as text
+        width, height = drawn.size
+        with Image.open(IMAGE) as original:
+            area = (0, 0, width, round(width * original.height / original.width))
+        part = drawn.crop(area)
+    buffer = BytesIO()
+    part.save(buffer, "PNG")
+    return PAGE.format(
+        image=base64.b64encode(buffer.getvalue()).decode(),
+        query=html.escape(QUERY),
+        program=html.escape(json.loads(reply.stdout)["program"]),
+    )
+
+
+def find_browser() -> str:
+    """Return the browser's executable, or end the script with advice if something is missing."""
     if importlib.util.find_spec("playwright") is None:
         sys.exit("playwright is not installed: pip install playwright")
-    named = os.environ.get("VIPER_BROWSER")
-    found = named or next(filter(None, map(shutil.which, BROWSERS)), None)
-    if found is None:
+    executable = os.environ.get("VIPER_BROWSER") or next(
+        filter(None, map(shutil.which, BROWSERS)), None
+    )
+    if executable is None:
         sys.exit("no chromium found: apt-get install chromium, or name one in VIPER_BROWSER")
-    return found
+    return executable
 
 
-def corrected(folder: Path, limit: int) -> tuple[Path, Row]:
-    """The first run in which a correction led to a right place, and that sample's row."""
+def find_corrected_sample(folder: Path, limit: int) -> tuple[Path, Row]:
+    """Return the first run in which a corrected sample found the right box, and that sample."""
     for seed in SEEDS:
         run = folder / "first"
         shutil.rmtree(run, ignore_errors=True)
@@ -91,13 +128,13 @@ def corrected(folder: Path, limit: int) -> tuple[Path, Row]:
 
 
 def viper(*arguments: str) -> list[str]:
-    """The command line as the package of this interpreter runs it."""
+    """Return the command line that runs viper with this interpreter."""
     return [sys.executable, "-m", "viper", *arguments]
 
 
 @contextmanager
-def served(run: Path) -> Iterator[str]:
-    """The address at which ``viper view`` shows a run."""
+def serve_viewer(run: Path) -> Iterator[str]:
+    """Yield the address at which ``viper view`` shows a run."""
     process = subprocess.Popen(viper("view", str(run), "--no-open"), stdout=subprocess.PIPE,
                                stderr=subprocess.DEVNULL, text=True)  # fmt: skip
     try:
@@ -112,8 +149,8 @@ def served(run: Path) -> Iterator[str]:
 
 
 @contextmanager
-def tab(executable: str) -> Iterator[Any]:
-    """An empty page of a browser, light and as wide as the pictures."""
+def open_tab(executable: str) -> Iterator[Any]:
+    """Yield an empty page of a browser, in light colours and as wide as the pictures."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
@@ -125,20 +162,20 @@ def tab(executable: str) -> Iterator[Any]:
         browser.close()
 
 
-def shot(page: Any, part: Any | None = None) -> bytes:
-    """A page from its top, as high as the window; or a part of it with some room around."""
+def screenshot(page: Any, part: Any | None = None) -> bytes:
+    """Return the top of a page as PNG, or one part of the page with a margin."""
     clip = {"x": 0, "y": 0, "width": WIDTH, "height": HEIGHT}
     if part is not None:
         box = part.bounding_box()
         clip |= {"y": int(box["y"]) - ROOM, "height": int(box["height"]) + 2 * ROOM}
-    taken: bytes = page.screenshot(full_page=True, clip=clip)
-    return taken
+    png: bytes = page.screenshot(full_page=True, clip=clip)
+    return png
 
 
-def written(path: Path, png: bytes) -> None:
-    """Keeps a picture with few colours, which makes it small."""
+def save_png(path: Path, png: bytes) -> None:
+    """Save a picture with few colours, which makes the file small."""
     picture = Image.open(BytesIO(png)).convert("RGB")
-    # picks colours by how far apart they are, so that the red of three words is not lost to grays
+    # MAXCOVERAGE picks colours that are far apart, so the red of three words survives
     few = picture.quantize(
         COLORS, method=Image.Quantize.MAXCOVERAGE, kmeans=3, dither=Image.Dither.NONE
     )

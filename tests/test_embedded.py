@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 
 from viper import Reasoner, load_profile
-from viper.cli import main
+from viper.cli import cli, main
 
 ROOT = Path(__file__).resolve().parent.parent
 MEDIA = ROOT / "viper" / "embedded" / "media"
@@ -80,23 +82,51 @@ def test_python_from_the_readme() -> None:
     assert "def execute_command" in done.stdout
 
 
-@pytest.mark.timeout(900)  # it learns, writes a world and looks things up in it
+SEARCH_COMMANDS = """
+lab world knowledge lore --questions 5
+setup index images lore/gallery --state indexes
+setup index text lore/texts.jsonl --state indexes
+run lore/questions/0002.png "what do people of crarnd call the color of the rubber cube?" --strategy seek --state indexes
+"""  # noqa: E501
+
+
+def readme_commands(language: str) -> list[list[str]]:
+    """Return the arguments of the viper commands in the README's blocks of a language."""
+    readme = (ROOT / "README.md").read_text()
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", readme, re.MULTILINE | re.DOTALL)
+    text = "\n".join(block for tag, block in blocks if tag == language)
+    lines = re.findall(r"^viper (.+)$", text, re.MULTILINE)
+    return [shlex.split(line, comments=True) for line in lines]
+
+
+@pytest.mark.timeout(900)  # it learns and searches
 def test_commands_from_the_readme(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    readme = (ROOT / "README.md").read_text()
-    lines = re.findall(r"^viper (.+)$", readme, re.MULTILINE)
-    assert len(lines) >= 4
+    commands = readme_commands("")
+    assert len(commands) >= 8
+    commands += [shlex.split(line) for line in SEARCH_COMMANDS.strip().splitlines()]
     monkeypatch.chdir(tmp_path)
-    for line in lines:
+    for command in commands:
         arguments = [
-            re.sub(r"^(viper/embedded|examples)/", f"{ROOT}/\\1/", part)
-            for part in re.findall(r'"[^"]*"|\S+', line)
+            re.sub(r"^(viper/embedded|examples)/", f"{ROOT}/\\1/", word) for word in command
         ]
         with pytest.raises(SystemExit) as ended:
-            main([part.strip('"') for part in arguments])
-        assert ended.value.code == 0, (line, capsys.readouterr())
+            main(arguments)
+        assert ended.value.code == 0, (command, capsys.readouterr())
     assert (tmp_path / "found.png").stat().st_size > 1_000
+
+
+def test_commands_from_the_readme_that_need_files_parse() -> None:
+    commands = readme_commands("sh")
+    assert len(commands) == 4
+    for arguments in commands:
+        command: click.Command = cli
+        while isinstance(command, click.Group):
+            subcommand = command.get_command(click.Context(command), arguments.pop(0))
+            assert subcommand is not None
+            command = subcommand
+        command.make_context(command.name, arguments)
 
 
 def test_the_strategy_plan_needs_no_network(reasoner: Reasoner) -> None:

@@ -1,5 +1,5 @@
 """The table of run settings in ``docs/profiles.md``; ``python -m tests.docs.settings_table``
-writes it anew."""
+writes it again."""
 
 from __future__ import annotations
 
@@ -22,30 +22,39 @@ def table() -> str:
 
 
 def _lines() -> Iterator[str]:
-    yield "| key | default | allowed | `viper run`, `viper eval` | HTTP | what it is |"
-    yield "|---|---|---|---|---|---|"
-    for one in all_settings().values():
-        if not one.strategy or one.strategy in STRATEGIES:
-            cells = [f"`{one.name}`", f"`{_default(one)}`", _allowed(one), _option(one)]
-            cells += ["yes" if one.declaration.http else "", one.help.removesuffix(".")]
-            yield "| " + " | ".join(cells) + " |"
+    settings = [
+        setting
+        for setting in all_settings().values()
+        if not setting.strategy or setting.strategy in STRATEGIES
+    ]
+    yield "| key | default | allowed | option | what it is |"
+    yield "|---|---|---|---|---|"
+    for setting in settings:
+        cells = [f"`{setting.name}`", f"`{_default(setting)}`", _allowed(setting)]
+        cells += [_option(setting), setting.help.removesuffix(".")]
+        yield "| " + " | ".join(cells) + " |"
+    local = [f"`{setting.name}`" for setting in settings if not setting.declaration.http]
+    yield ""
+    yield "The HTTP service takes all of these except " + ", ".join(local) + "."
 
 
-def _default(one: Setting) -> str:
-    return json.dumps(list(one.default) if isinstance(one.default, tuple) else one.default)
+def _default(setting: Setting) -> str:
+    return json.dumps(
+        list(setting.default) if isinstance(setting.default, tuple) else setting.default
+    )
 
 
-def _allowed(one: Setting) -> str:
-    declared = one.declaration
+def _allowed(setting: Setting) -> str:
+    declared = setting.declaration
     if declared.allowed:
         return declared.allowed
-    if get_origin(one.type) is tuple:
+    if get_origin(setting.type) is tuple:
         return "a list of " + ", ".join(f"`{text}`" for text in declared.choices)
     if declared.choices:
         return ", ".join(f"`{text}`" for text in declared.choices)
-    if one.type is bool:
+    if setting.type is bool:
         return "true, false"
-    if one.type is str:
+    if setting.type is str:
         return ", ".join(f"`{text}`" for text in declared.metavar.split("|"))
     if declared.unbounded:
         return "0 or more"
@@ -54,8 +63,12 @@ def _allowed(one: Setting) -> str:
     return f"{declared.least:g} to {declared.most:g}"
 
 
-def _option(one: Setting) -> str:
-    return " ".join(f"`{flag}`" for flag in one.option.split("/")) if one.declaration.cli else ""
+def _option(setting: Setting) -> str:
+    return (
+        " ".join(f"`{flag}`" for flag in setting.option.split("/"))
+        if setting.declaration.cli
+        else ""
+    )
 
 
 if __name__ == "__main__":

@@ -41,7 +41,15 @@ def test_the_commands_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
                 main(arguments)
             assert ended.value.code == 0, command
             commands += 1
-    assert commands == 11
+    assert commands == 7
+
+
+@pytest.mark.parametrize("name", ["refcoco", "nextqa", "nlvr2", "okvqa"])
+def test_a_complete_layout_passes_the_check(name: str, tmp_path: Path) -> None:
+    BUILDERS[name](tmp_path)
+    with pytest.raises(SystemExit) as ended:
+        main(["data", "check", name, "--root", str(tmp_path)])
+    assert ended.value.code == 0
 
 
 def test_the_table_names_every_set_and_its_default_split() -> None:

@@ -22,11 +22,11 @@ from typing import Any
 
 import numpy as np
 
-from viper.data.sample import Where
+from viper.data.sample import DatasetSpec
 from viper.errors import ModelError
-from viper.evaluate.engines.answering import Answering
 from viper.evaluate.engines.local import Bounds, LocalEngine
 from viper.evaluate.engines.runner import items, run
+from viper.evaluate.engines.sample_runner import SampleRunner
 from viper.evaluate.evaluation import Evaluation, manifest_of
 from viper.evaluate.metrics import metric
 from viper.evaluate.reports.report import report
@@ -89,9 +89,9 @@ def decided(share: float, seed: int) -> Callable[[bytes], bool]:
 
 def with_faults(reasoner: Reasoner, breaks: Callable[[bytes], bool]) -> Reasoner:
     parts = reasoner.components
-    healthy = parts.hub.models
+    healthy = parts.toolbox.models
     loaders = {role: lambda role=role: Faulty(healthy.get(role), breaks) for role in healthy.roles}
-    parts.hub.models = ModelSet(loaders)
+    parts.toolbox.models = ModelSet(loaders)
     return Reasoner(parts.with_models(llm=Faulty(parts.llm, breaks, ModelError)), preload=False)
 
 
@@ -109,7 +109,7 @@ def evaluated(
         manifest = manifest_of(evaluation, samples, reasoner, to_json(profile.document), {})
         judge = metric(evaluation.metric)
         engine = LocalEngine(
-            Answering.with_cache(reasoner, judge, evaluation.options, 24), Bounds(16)
+            SampleRunner.with_cache(reasoner, judge, evaluation.options, 24), Bounds(16)
         )
         with RunStore.create(folder, manifest) as store:
             run(engine, items(samples, evaluation.seeds), store)
@@ -128,7 +128,7 @@ def main() -> int:
     parser.add_argument("--split", default="val")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
-    evaluation = Evaluation("world", Where(split=given.split), limit=given.samples)
+    evaluation = Evaluation("world", DatasetSpec(split=given.split), limit=given.samples)
     with tempfile.TemporaryDirectory() as scratch:
         calm, _, _ = evaluated(evaluation, Path(scratch) / "calm", 0.0, given.seed)
         found, touched, made = evaluated(

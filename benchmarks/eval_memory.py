@@ -24,23 +24,23 @@ from typing import Any
 
 import numpy as np
 
-from viper.data.sample import Sample, Where
-from viper.evaluate.engines.answering import Answering
+from viper.data.sample import DatasetSpec, Sample
 from viper.evaluate.engines.local import Bounds, LocalEngine
 from viper.evaluate.engines.runner import Running, bound_arenas, items, run
+from viper.evaluate.engines.sample_runner import SampleRunner
 from viper.evaluate.evaluation import Evaluation, manifest_of
 from viper.evaluate.metrics import metric
 from viper.evaluate.reports.report import report
-from viper.evaluate.row import Row
 from viper.evaluate.runs.store import RunStore
+from viper.evaluate.sample_result import SampleResult
 from viper.models.llm.scripted import ScriptedLLM
 from viper.profiles import load_profile
 from viper.profiles.wiring import Profile
 from viper.reasoner import Reasoner
 from viper.schema import to_json
 from viper.testing.fake_models import FakeAnswerer, FakeDepth, FakeDetector, FakeMatcher
-from viper.tools.hub import ToolHub
 from viper.tools.models import ModelSet
+from viper.tools.toolbox import Toolbox
 
 MOST_MB = 5.0
 """For 1,000 samples."""
@@ -60,15 +60,15 @@ class Watch:
     every: int
     seen: dict[str, list[float]] = dataclasses.field(default_factory=dict)
 
-    def look(self, row: Row | None, running: Running) -> None:
+    def look(self, row: SampleResult | None, running: Running) -> None:
         if running.done % self.every or running.done > running.total - 100:
             return  # towards the end threads leave, and take their memory along
-        hub = self.reasoner.components.hub
+        toolbox = self.reasoner.components.toolbox
         found = {
             "samples": float(running.done),
             "process": resident_mb("self"),
             "zygote": resident_mb(str(self.reasoner.components.sandbox.zygote_pid)),
-            "caches": (hub.encodings.bytes + hub.results.bytes) / 2**20,
+            "caches": (toolbox.encodings.bytes + toolbox.results.bytes) / 2**20,
             "threads": float(threading.active_count()),
         }
         found["without caches"] = found["process"] - found["caches"]
@@ -124,9 +124,11 @@ def with_fakes(reasoner: Reasoner, samples: list[Sample]) -> tuple[Reasoner, lis
             return found
 
     parts = reasoner.components
-    hub = ToolHub(models, parts.hub.settings, parts.library.tool_routines)
+    toolbox = Toolbox(models, parts.toolbox.settings, parts.library.tool_routines)
     llm = Writer(lambda prompt: PROGRAM)
-    reasoner = Reasoner(dataclasses.replace(parts.with_models(llm=llm), hub=hub), preload=False)
+    reasoner = Reasoner(
+        dataclasses.replace(parts.with_models(llm=llm), toolbox=toolbox), preload=False
+    )
     shades = np.random.default_rng(0).integers(0, 255, (4096, 3), np.uint8)
 
     def drawn(sample: Sample, number: int) -> Sample:
@@ -151,7 +153,7 @@ def main() -> int:
     parser.add_argument("--fake", action="store_true")
     given = parser.parse_args()
     bound_arenas()
-    evaluation = Evaluation("world", Where(split=given.split), limit=given.samples)
+    evaluation = Evaluation("world", DatasetSpec(split=given.split), limit=given.samples)
     profile = with_caches(load_profile("embedded"), given.cache_mb)
     samples = evaluation.samples()
     reasoner = Reasoner(profile, preload=False)
@@ -161,7 +163,7 @@ def main() -> int:
     judge = metric(evaluation.metric)
     with reasoner, tempfile.TemporaryDirectory() as scratch:
         manifest = manifest_of(evaluation, samples, reasoner, to_json(profile.document), {})
-        answering = Answering.with_cache(reasoner, judge, evaluation.options, given.workers + 8)
+        answering = SampleRunner.with_cache(reasoner, judge, evaluation.options, given.workers + 8)
         engine = LocalEngine(answering, Bounds(given.workers))
         with RunStore.create(Path(scratch) / "run", manifest) as store:
             run(engine, items(samples, evaluation.seeds), store, on_done=watch.look)

@@ -26,19 +26,19 @@ from typing import Any
 
 from llm_engines import WRITER, Generate
 
-from viper.data.sample import Where
-from viper.evaluate.engines.answering import Answering, Item
+from viper.data.sample import DatasetSpec
 from viper.evaluate.engines.local import Bounds, LocalEngine
+from viper.evaluate.engines.sample_runner import Item, SampleRunner
 from viper.evaluate.evaluation import Evaluation
 from viper.evaluate.metrics import metric
-from viper.evaluate.row import Row
+from viper.evaluate.sample_result import SampleResult
 from viper.models.llm.protocol import Completion, Sampling
 from viper.models.llm.transformers_llm import TransformersLLM
 from viper.profiles import load_profile
 from viper.reasoner import Reasoner, RunOptions
 from viper.storage.cache import RecentTexts
 from viper.strategies.base import Components
-from viper.tools.hub import OPERATIONS, ToolHub
+from viper.tools.toolbox import OPERATIONS, Toolbox
 
 SETS = {
     "referring, 4 expressions a picture": "val:referring4",
@@ -55,11 +55,11 @@ class NothingKept:
         return compute(), False
 
 
-class PlainHub(ToolHub):
+class PlainHub(Toolbox):
     """Every call is a forward pass of its own."""
 
-    def __init__(self, hub: ToolHub) -> None:
-        super().__init__(hub.models, hub.settings, hub.routines)
+    def __init__(self, toolbox: Toolbox) -> None:
+        super().__init__(toolbox.models, toolbox.settings, toolbox.routines)
         self.encodings = self.results = NothingKept()  # type: ignore[assignment]
 
     def ask(self, role: str, operation: str, *args: Any, **named: Any) -> Any:
@@ -96,7 +96,7 @@ def forget_phrases(backend: Any) -> None:
         backend._phrases = RecentTexts()
 
 
-def plain_round(components: Components, judge: str, items: Sequence[Item]) -> list[Row]:
+def plain_round(components: Components, judge: str, items: Sequence[Item]) -> list[SampleResult]:
     """The plain loop."""
     answers, rows = answering(components, judge, 0), []
     for item in items:
@@ -108,19 +108,23 @@ def plain_round(components: Components, judge: str, items: Sequence[Item]) -> li
 
 def eval_round(
     components: Components, judge: str, items: Sequence[Item], in_flight: int
-) -> list[Row]:
+) -> list[SampleResult]:
     """What ``viper eval`` does."""
     engine = LocalEngine(answering(components, judge, 2 * in_flight), Bounds(in_flight))
     done = sorted(engine.run(items, threading.Event()), key=lambda one: one.position)
     return [one.row for one in done]
 
 
-def answering(components: Components, judge: str, kept: int) -> Answering:
+def answering(components: Components, judge: str, kept: int) -> SampleRunner:
     """With empty caches."""
-    hub = components.hub
-    fresh = hub if isinstance(hub, PlainHub) else ToolHub(hub.models, hub.settings, hub.routines)
-    reasoner = Reasoner(replace(components, hub=fresh), preload=False)
-    return Answering.with_cache(reasoner, metric(judge), RunOptions(trials=1), kept)
+    toolbox = components.toolbox
+    fresh = (
+        toolbox
+        if isinstance(toolbox, PlainHub)
+        else Toolbox(toolbox.models, toolbox.settings, toolbox.routines)
+    )
+    reasoner = Reasoner(replace(components, toolbox=fresh), preload=False)
+    return SampleRunner.with_cache(reasoner, metric(judge), RunOptions(trials=1), kept)
 
 
 def with_pixels(item: Item, pixels: Any) -> Item:
@@ -128,7 +132,7 @@ def with_pixels(item: Item, pixels: Any) -> Item:
     return replace(item, sample=replace(item.sample, load=lambda: pixels))
 
 
-def same(rows: Sequence[Row], others: Sequence[Row]) -> int:
+def same(rows: Sequence[SampleResult], others: Sequence[SampleResult]) -> int:
     """How many answers are equal."""
     return sum(
         (one.prediction, one.failure) == (other.prediction, other.failure)
@@ -136,7 +140,9 @@ def same(rows: Sequence[Row], others: Sequence[Row]) -> int:
     )
 
 
-def timed(action: Callable[[], list[Row]], rounds: int) -> tuple[float, list[Row]]:
+def timed(
+    action: Callable[[], list[SampleResult]], rounds: int
+) -> tuple[float, list[SampleResult]]:
     """Seconds of the fastest round, and its rows."""
     best, rows = float("inf"), []
     for _ in range(rounds):
@@ -159,19 +165,19 @@ def main() -> None:
     given = parser.parse_args()
     with Reasoner(load_profile("embedded"), preload=False) as reasoner:
         components = reasoner.components
-        components.hub.models.load_all()
+        components.toolbox.models.load_all()
         alone = TransformersLLM(WRITER, template="plain", local_only=True, device="cpu")
         loops = {
             "plain loop": replace(
                 components.with_models(llm=PlainLLM(components.llm)),
-                hub=PlainHub(components.hub),
+                toolbox=PlainHub(components.toolbox),
             ),
             "plain loop, our LLM backend": replace(
-                components.with_models(llm=alone), hub=PlainHub(components.hub)
+                components.with_models(llm=alone), toolbox=PlainHub(components.toolbox)
             ),
         }
         for title in given.sets:
-            where = Where(Path(), SETS[title], given.seed)
+            where = DatasetSpec(Path(), SETS[title], given.seed)
             evaluation = Evaluation("world", where, given.samples)
             items = evaluation.items()
             pixels = {item.sample.files: item.sample.load() for item in items}

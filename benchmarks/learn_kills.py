@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from viper.ace.pool import DemonstrationPool
-from viper.tuning.lesson import Journal
+from viper.tuning.learning_record import Journal
 from viper.tuning.prompt_pool import PromptPool
 
 
@@ -64,12 +64,12 @@ class Learning:
         prompts = PromptPool(self.folder / "state" / "prompts")
         demonstrations = DemonstrationPool(self.folder / "state" / "demonstrations")
         try:
-            for entry in prompts.ledger.entries():
-                prompts.ledger.arrays(entry)
+            for entry in prompts.store.entries():
+                prompts.store.arrays(entry)
             for kept in prompts.kept():
                 prompts.candidates(kept.tool, kept.concept or None, kept.evidence.model_id)
             demonstrations.items()
-            return prompts.ledger.version, demonstrations.ledger.version
+            return prompts.store.version, demonstrations.store.version
         finally:
             prompts.close()
             demonstrations.close()

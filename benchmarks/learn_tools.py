@@ -32,13 +32,13 @@ def main() -> None:
     given = _arguments()
     concepts = given.concepts.split(",") if given.concepts else list(CONCEPTS)
     questions = importlib.import_module(f"viper_lab.scores.concepts.{given.tool}")
-    hub = load_profile("embedded").components().hub
+    toolbox = load_profile("embedded").components().toolbox
     search = WorldSearch(given.wrong, given.seed)
     options = TunerOptions(seed=given.seed, validate=not given.without_validation)
     with tempfile.TemporaryDirectory() as folder:
         pool = PromptPool(Path(folder))
-        teacher = Teacher(hub.models, pool, Sources(WorldStore(), search, given.positives))
-        taught_hub = hub.with_soft_prompts(pool)
+        teacher = Teacher(toolbox.models, pool, Sources(WorldStore(), search, given.positives))
+        taught_toolbox = toolbox.with_soft_prompts(pool)
 
         def asked(which):
             return [
@@ -54,12 +54,12 @@ def main() -> None:
                 which, concepts, split=given.split, count=given.old, seed=given.seed
             )
 
-        before, before_old = asked(hub), asked_old(hub)
+        before, before_old = asked(toolbox), asked_old(toolbox)
         wrong = {True: [0, 0], False: [0, 0]}
         for concept in concepts:
             started = time.perf_counter()
             if hasattr(questions, "lesson"):  # tools that learn from answered questions
-                lesson = questions.lesson(hub, concept, count=given.positives, seed=given.seed)
+                lesson = questions.lesson(toolbox, concept, count=given.positives, seed=given.seed)
                 taught = teacher.learn(given.tool, None, lesson, options)
             else:
                 taught = teacher.teach(given.tool, concept, options)
@@ -74,7 +74,7 @@ def main() -> None:
                 f"{concept:12} {seconds:6.1f} s, kept {taught.kept} of {len(taught.trained)}",
                 flush=True,
             )
-        after, after_old = asked(taught_hub), asked_old(taught_hub)
+        after, after_old = asked(taught_toolbox), asked_old(taught_toolbox)
     for title, olds, news in (
         ("reserved concepts", before, after),
         ("old concepts", before_old, after_old),

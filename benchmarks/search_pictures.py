@@ -70,7 +70,7 @@ _MATCHERS: list[Any] = []
 
 def _matcher() -> Any:
     if not _MATCHERS:
-        _MATCHERS.append(load_profile("embedded").components().hub.models.shared("matcher"))
+        _MATCHERS.append(load_profile("embedded").components().toolbox.models.shared("matcher"))
     return _MATCHERS[0]
 
 

@@ -91,11 +91,11 @@ def main() -> None:
         )
     best = max(kept, key=lambda value: kept[value].share)
     print(f"best fixed value {best:.2f}")
-    hub = components.hub
+    toolbox = components.toolbox
     for start, step in TUNED:
-        tried = {**hub.settings.sensitivities, NAME: Sensitivity(start, step, FLOOR)}
-        other = hub.with_settings(replace(hub.settings, sensitivities=tried))
-        found = answers(replace(components, hub=other), samples, tune=True)
+        tried = {**toolbox.settings.sensitivities, NAME: Sensitivity(start, step, FLOOR)}
+        other = toolbox.with_settings(replace(toolbox.settings, sensitivities=tried))
+        found = answers(replace(components, toolbox=other), samples, tune=True)
         pairs = list(zip(kept[best].right, found.right, strict=True))
         won, lost = pairs.count((False, True)), pairs.count((True, False))
         print(f"from {start:.2f} by {step:.2f}  {found.share:.3f}  {dict(found.failures)}  "

@@ -24,16 +24,16 @@ from starlette.testclient import TestClient
 
 from viper import Reasoner, load_profile
 from viper.api.library import Library
-from viper.evaluate.row import Prediction, Row
 from viper.evaluate.runs.manifest import Environment, Manifest, SetDescription
 from viper.evaluate.runs.store import RunStore
+from viper.evaluate.sample_result import Prediction, SampleResult
 from viper.reasoner import RunOptions, RunResult
 from viper.schema import Trace
 from viper.strategies.replay import Replayer
-from viper.web.atlas.app import Atlas, Shelf, create_atlas
-from viper.web.atlas.gallery import Gallery
-from viper.web.atlas.index import AtlasIndex
 from viper.web.trace_page import Extras, replay_all, trace_page
+from viper.web.viewer.app import Shelf, Viewer, create_atlas
+from viper.web.viewer.gallery import Gallery
+from viper.web.viewer.index import ViewerIndex
 
 CLIP = Path(__file__).parents[1] / "viper" / "embedded" / "media" / "clip.mp4"
 TRIALS = 5
@@ -44,10 +44,10 @@ FILTERS = (
 )  # fmt: skip
 
 
-def made_up(number: int, random: Random) -> Row:
+def made_up(number: int, random: Random) -> SampleResult:
     failure = random.choice([None, None, None, "runtime", "below_threshold"])
     score = 0.0 if failure else float(random.random() < 0.7)
-    return Row(
+    return SampleResult(
         sample_id=f"sample-{number:06d}",
         seed=0,
         score=score,
@@ -85,11 +85,11 @@ def filters(rows: int, like: Trace) -> None:
     with tempfile.TemporaryDirectory() as folder:
         a_run(Path(folder) / "run", rows, like)
         with RunStore.read(Path(folder) / "run") as store, Replayer(Library()) as replayer:
-            made: list[AtlasIndex] = []
-            took = milliseconds(lambda: made.append(AtlasIndex([store])))
+            made: list[ViewerIndex] = []
+            took = milliseconds(lambda: made.append(ViewerIndex([store])))
             print(f"{rows:,} rows read into the table: {took:.0f} ms")
-            atlas = Atlas((Shelf("run", store, Gallery(store, None)),), made[0], replayer, "t")
-            client = TestClient(create_atlas(atlas), base_url="http://127.0.0.1")
+            viewer = Viewer((Shelf("run", store, Gallery(store, None)),), made[0], replayer, "t")
+            client = TestClient(create_atlas(viewer), base_url="http://127.0.0.1")
             client.get("/t/")
             for query in FILTERS:
                 times = [milliseconds(lambda q=query: client.get(f"/t/{q}")) for _ in range(7)]

@@ -20,11 +20,11 @@ from typing import Any
 
 from viper import Reasoner, load_profile
 from viper.data.registry import data_set
-from viper.data.sample import Sample, Where
+from viper.data.sample import DatasetSpec, Sample
 from viper.evaluate.intervals import mean
 from viper.evaluate.metrics import metric
 from viper.evaluate.metrics.editing import LooksAtPictures
-from viper.evaluate.row import Prediction
+from viper.evaluate.sample_result import Prediction
 from viper.models.media import Media
 from viper.reasoner import RunOptions
 from viper.schema import Answer
@@ -55,7 +55,7 @@ class Bench:
         wanted = data_set(found)
         assert isinstance(wanted, WorldTask)
         split = f"{self.options.split}:{part}"
-        where = Where(None, split, self.options.seed, self.options.samples)
+        where = DatasetSpec(None, split, self.options.seed, self.options.samples)
         for sample in wanted.drawn(where):
             yield sample, task_sample(sample)
 

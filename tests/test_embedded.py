@@ -57,14 +57,14 @@ def test_a_second_query_on_the_same_picture_runs_no_tower_again(reasoner: Reason
 
 
 def test_a_retry_at_a_lower_threshold_encodes_nothing(reasoner: Reasoner) -> None:
-    hub = reasoner.components.hub
+    toolbox = reasoner.components.toolbox
     picture = str(MEDIA / demo_items()[0]["media"])
     reasoner.execute("answer = len(ImagePatch(image).find('thing'))", picture)
-    before = dict(hub.encodings.computed)
+    before = dict(toolbox.encodings.computed)
     result = reasoner.execute("answer = ImagePatch(image).find('purple zebra')[0]", picture)
     trials = result.trace.trials
     assert len(trials) > 1 and {trial.correction for trial in trials[1:]} == {"self_tune"}
-    assert result.trace.usage.llm_calls == 0 and hub.encodings.computed == before
+    assert result.trace.usage.llm_calls == 0 and toolbox.encodings.computed == before
 
 
 def test_python_from_the_readme() -> None:

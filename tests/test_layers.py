@@ -125,13 +125,13 @@ def test_the_check_itself_sees_a_breach(tmp_path: Path, monkeypatch: pytest.Monk
     module = tmp_path / "viper" / "api" / "bad.py"
     module.parent.mkdir(parents=True)
     module.write_text(
-        "import api\nfrom viper.tools import hub\nfrom ..data import gqa\nimport viper.errors\n"
+        "import api\nfrom viper.tools import toolbox\nfrom ..data import gqa\nimport viper.errors\n"
         "def f():\n    from viper import profiles\n    from viper_lab.world import scene\n"
     )
     found = [text.split(" imports ")[1].split(",")[0].split()[0] for text in breaches(module)]
     assert found == [
         "api",
-        "viper.tools.hub",
+        "viper.tools.toolbox",
         "viper.data.gqa",
         "viper.profiles",
         "viper_lab.world.scene:",

@@ -146,7 +146,7 @@ class Reasoner:
     ) -> None:
         self.components = source if isinstance(source, Components) else source.components()
         if self.components.preload if preload is None else preload:
-            self.components.hub.models.load_in_background()
+            self.components.toolbox.models.load_in_background()
 
     def __enter__(self) -> Reasoner:
         return self

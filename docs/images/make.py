@@ -2,10 +2,10 @@
 
     python docs/images/make.py [--only answer] [--limit 48] [--into docs/images]
 
-``answer.png`` shows an answer beside its program. For ``trace.png`` and ``atlas.png`` the script
+``answer.png`` shows an answer beside its program. For ``trace.png`` and ``viewer.png`` the script
 answers validation samples of the embedded world, seed by seed, until a sample that asks for a box
 was corrected and then answered correctly. ``trace.png`` shows the trials of that sample,
-``atlas.png`` shows its run in ``viper view``. The script takes two minutes and needs chromium. It
+``viewer.png`` shows its run in ``viper view``. The script takes two minutes and needs chromium. It
 prints the query of the sample, because the captions name it.
 """
 
@@ -30,8 +30,8 @@ from urllib.parse import urlencode
 
 from PIL import Image
 
-from viper.evaluate.row import Row
 from viper.evaluate.runs.store import RunStore
+from viper.evaluate.sample_result import SampleResult
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 SEEDS = range(5)
@@ -74,7 +74,7 @@ def main() -> int:
                 "[...document.querySelectorAll('.grid img')].slice(0, 12)"
                 ".every(image => image.naturalWidth > 0)"
             )
-            save_png(arguments.into / "atlas.png", screenshot(page))
+            save_png(arguments.into / "viewer.png", screenshot(page))
     return 0
 
 
@@ -110,7 +110,7 @@ def find_browser() -> str:
     return executable
 
 
-def find_corrected_sample(folder: Path, limit: int) -> tuple[Path, Row]:
+def find_corrected_sample(folder: Path, limit: int) -> tuple[Path, SampleResult]:
     """Return the first run in which a corrected sample found the right box, and that sample."""
     for seed in SEEDS:
         run = folder / "first"
@@ -155,7 +155,7 @@ def open_tab(executable: str) -> Iterator[Any]:
 
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
-        # wait_for_function evaluates text, which the atlas's policy forbids
+        # wait_for_function evaluates text, which the viewer's policy forbids
         yield browser.new_page(
             viewport={"width": WIDTH, "height": HEIGHT}, color_scheme="light", bypass_csp=True
         )

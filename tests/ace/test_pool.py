@@ -123,10 +123,10 @@ def test_of_equally_like_ones_the_better_comes_first(tmp_path: Path) -> None:
 
 def test_removing_is_a_version_that_can_be_undone(tmp_path: Path) -> None:
     pool = filled(tmp_path)
-    before = pool.ledger.version
+    before = pool.store.version
     pool.remove([pool.items()[0].id])
     assert len(pool.items()) == 3
-    pool.ledger.roll_back(before)
+    pool.store.roll_back(before)
     assert len(pool.items()) == 4 and len(DemonstrationPool(tmp_path).items()) == 4
 
 
@@ -141,9 +141,9 @@ def test_what_comes_twice_keeps_its_outcomes_and_its_validation(tmp_path: Path) 
 
 def test_an_empty_or_whole_update_only(tmp_path: Path) -> None:
     pool = DemonstrationPool(tmp_path)
-    assert pool.add([]) == [] and pool.ledger.version == 0
+    assert pool.add([]) == [] and pool.store.version == 0
     pool.record_outcome([], solved=True)
-    assert pool.ledger.version == 0
+    assert pool.store.version == 0
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def test_what_demonstrates_nothing(changes: dict, said: str) -> None:
 def test_a_hostile_record_is_one_line(tmp_path: Path, changes: dict) -> None:
     pool = DemonstrationPool(tmp_path)
     pool.add([demonstrated()])
-    record = {**pool.ledger.entries()[0].record, **changes}
+    record = {**pool.store.entries()[0].record, **changes}
     connection = sqlite3.connect(tmp_path / INDEX)
     connection.execute("UPDATE entries SET record = ?", (json.dumps(record),))
     connection.commit()

@@ -17,7 +17,7 @@ from viper.ace.pool import DemonstrationPool
 from viper.cli import main
 from viper.evaluate.runs.store import RunStore
 from viper.learning.feedback import Feedback, add_feedback
-from viper.tuning.lesson import Journal
+from viper.tuning.learning_record import Journal
 
 ROOT = Path(__file__).parents[2]
 Capture = pytest.CaptureFixture[str]

@@ -16,7 +16,7 @@ from viper.cli import cli
 from viper.errors import UnknownNameError, UsageError
 from viper.evaluate.intervals import Estimate
 from viper.evaluate.reports.comparison import routine_effect
-from viper.evaluate.row import Row
+from viper.evaluate.sample_result import SampleResult
 from viper.sandbox import Ref
 from viper.testing.check_routines import fits
 
@@ -168,7 +168,12 @@ def test_show_gives_both_texts_and_their_cost(tmp_path: Path) -> None:
 
 def test_pairs_are_compared_sample_by_sample() -> None:
     uses = "def execute_command(image):\n    return widest(find())"
-    before = [Row("a", 0, 0.0), Row("b", 0, 1.0), Row("c", 0, 1.0), Row("d", 0, 0.0)]
+    before = [
+        SampleResult("a", 0, 0.0),
+        SampleResult("b", 0, 1.0),
+        SampleResult("c", 0, 1.0),
+        SampleResult("d", 0, 0.0),
+    ]
     programs = [(1.0, uses), (1.0, None), (0.0, uses), (1.0, "not ( python")]
     after = [
         replace(row, score=score, program=program)

@@ -179,7 +179,7 @@ def test_an_actor_gets_the_bank_and_the_thresholds(bench: Bench) -> None:
     built = pickle.loads(pickle.dumps(ProfileRecipe(choice)))()
     with built.reasoner as reasoner:
         prompt = reasoner.prompt(bench.picture, "what color is it?")
-        thresholds = reasoner.components.hub.settings.start_thresholds()
+        thresholds = reasoner.components.toolbox.settings.start_thresholds()
     assert "what color is the mug?" in prompt and thresholds["detector.threshold"] == 0.25
     assert built.document["tools"]["sensitivities"]["detector.threshold"]["fixed"] == 0.25
 

@@ -237,10 +237,10 @@ def test_rows_that_cannot_be_written(capsys: pytest.CaptureFixture[str], nlvr: P
 
 
 def test_boxes_and_answers_of_the_world(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    from viper.data.sample import Where
+    from viper.data.sample import DatasetSpec
     from viper_lab.datasets.world import World
 
-    samples = World().samples(Where(split="val", seed=5, limit=9))
+    samples = World().samples(DatasetSpec(split="val", seed=5, limit=9))
     lines: list[Any] = []
     for one in samples:
         target = list(one.target) if one.task == "ground" else one.target

@@ -7,7 +7,7 @@ import pytest
 
 import viper
 from viper.data.registry import data_set
-from viper.data.sample import Sample, Where
+from viper.data.sample import DatasetSpec, Sample
 from viper.errors import DataError
 
 PUBLIC = Path(viper.__file__).resolve().parents[2] / "shared" / "data"
@@ -30,7 +30,7 @@ def read() -> Callable[..., list[Sample]]:
     """The samples of a set by name."""
 
     def samples(name: str, root: Path | None, split: str | None = None) -> list[Sample]:
-        return list(data_set(name).samples(Where(root, split)))
+        return list(data_set(name).samples(DatasetSpec(root, split)))
 
     return samples
 

@@ -15,7 +15,7 @@ import pytest
 from tests.data import miniature
 from viper.data.packed_pictures import MAX_MEMBER_BYTES, PngArchive
 from viper.data.registry import data_set
-from viper.data.sample import Sample, Where
+from viper.data.sample import DatasetSpec, Sample
 from viper.errors import DataError, MediaError
 
 Refused = Callable[..., str]
@@ -71,8 +71,8 @@ def test_a_folder_in_place_of_a_file(name: str, tmp_path: Path) -> None:
     (tmp_path / file).mkdir()
     if name != "nextqa":
         with pytest.raises(DataError, match="Is a directory; expected a file"):
-            data_set(name).samples(Where(tmp_path))
-        assert not all(finding.ok for finding in data_set(name).check(Where(tmp_path)))
+            data_set(name).samples(DatasetSpec(tmp_path))
+        assert not all(finding.ok for finding in data_set(name).check(DatasetSpec(tmp_path)))
 
 
 def edited(value: Any, path: list[Any], new: Any) -> Any:
@@ -282,7 +282,7 @@ def test_nlvr2_that_is_off(identifier: Any, tmp_path: Path, refused: Refused) ->
 
 
 def first_of_zip(root: Path) -> Sample:
-    return data_set("nlvr").samples(Where(root))[0]
+    return data_set("nlvr").samples(DatasetSpec(root))[0]
 
 
 def test_archives_that_are_off(tmp_path: Path) -> None:
@@ -320,7 +320,7 @@ def test_archives_that_are_off(tmp_path: Path) -> None:
     fails("cannot be read|no picture")
     path.write_bytes(whole[:200])
     fails("cannot be read")
-    (finding,) = data_set("nlvr").check(Where(root))
+    (finding,) = data_set("nlvr").check(DatasetSpec(root))
     assert not finding.ok and "is no zip archive" in finding.says
 
 

@@ -13,7 +13,7 @@ from viper import plugins
 from viper.data import registry
 from viper.data.nlvr import Nlvr
 from viper.data.registry import chosen, data_set, names
-from viper.data.sample import DataSet, Finding, Sample, Where
+from viper.data.sample import DataSet, DatasetSpec, Finding, Sample
 from viper.errors import DataError, UnknownNameError, UsageError
 
 
@@ -24,10 +24,10 @@ def point(name: str, value: str) -> EntryPoint:
 class Offered:
     name, splits, metric, summary = "mine", ("all",), "grounding", "one of mine"
 
-    def samples(self, where: Where) -> list[Sample]:
+    def samples(self, where: DatasetSpec) -> list[Sample]:
         return []
 
-    def check(self, where: Where) -> list[Finding]:
+    def check(self, where: DatasetSpec) -> list[Finding]:
         return []
 
 

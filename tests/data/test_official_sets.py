@@ -12,7 +12,7 @@ import pytest
 
 from tests.data import miniature
 from viper.data.registry import data_set
-from viper.data.sample import Sample, Where
+from viper.data.sample import DatasetSpec, Sample
 from viper.errors import DataError, UnknownNameError
 from viper.models.media import media_from
 
@@ -39,9 +39,9 @@ BUILDERS: dict[str, Callable[[Path], Path]] = {
 @pytest.mark.parametrize("name", BUILDERS)
 def test_a_complete_set_is_complete_and_can_be_pickled(name: str, tmp_path: Path) -> None:
     root = BUILDERS[name](tmp_path)
-    findings = data_set(name).check(Where(root))
+    findings = data_set(name).check(DatasetSpec(root))
     assert findings and all(finding.ok for finding in findings), findings
-    samples = data_set(name).samples(Where(root))
+    samples = data_set(name).samples(DatasetSpec(root))
     again = pickle.loads(pickle.dumps(samples))
     assert again == samples
     assert len({sample.sample_id for sample in samples}) == len(samples) > 0
@@ -51,21 +51,21 @@ def test_a_complete_set_is_complete_and_can_be_pickled(name: str, tmp_path: Path
 
 @pytest.mark.parametrize("name", BUILDERS)
 def test_an_empty_folder_lacks_files_that_come_from_somewhere(name: str, tmp_path: Path) -> None:
-    findings = data_set(name).check(Where(tmp_path))
+    findings = data_set(name).check(DatasetSpec(tmp_path))
     missing = [finding for finding in findings if not finding.ok]
     assert missing and all("it comes from https://" in finding.says for finding in missing)
     with pytest.raises(DataError, match="no such file; it comes from https://"):
-        data_set(name).samples(Where(tmp_path))
+        data_set(name).samples(DatasetSpec(tmp_path))
 
 
 @pytest.mark.parametrize("name", BUILDERS)
 def test_root_and_split_are_checked(name: str, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="--root DIR"):
-        data_set(name).samples(Where())
+        data_set(name).samples(DatasetSpec())
     with pytest.raises(DataError, match="no such folder"):
-        data_set(name).samples(Where(tmp_path / "absent"))
+        data_set(name).samples(DatasetSpec(tmp_path / "absent"))
     with pytest.raises(UnknownNameError, match="split of .*'tset'; known: "):
-        data_set(name).samples(Where(tmp_path, "tset"))
+        data_set(name).samples(DatasetSpec(tmp_path, "tset"))
 
 
 @pytest.mark.parametrize("name", sorted(set(BUILDERS) - {"nextqa"}))
@@ -73,7 +73,7 @@ def test_missing_pictures_are_counted_and_named(name: str, tmp_path: Path) -> No
     root = BUILDERS[name](tmp_path)
     for path in [*root.rglob("*.png"), *root.rglob("*.jpg"), *root.rglob("*.zip")]:
         path.unlink()
-    (last,) = [finding for finding in data_set(name).check(Where(root)) if not finding.ok]
+    (last,) = [finding for finding in data_set(name).check(DatasetSpec(root)) if not finding.ok]
     assert last.what == "media" and "are missing (" in last.says and "https://" in last.says
 
 
@@ -126,7 +126,9 @@ def test_infoseek(tmp_path: Path, read: Read) -> None:
     assert second.files == ("images/04/oven_04925662.jpg",)
     (root / "infoseek_val_qtype.jsonl").unlink()
     assert [one.target["kind"] for one in read("infoseek", root)] == ["string", "numerical"]
-    assert data_set("infoseek").check(Where(root))[1].says.startswith("missing; it comes from")
+    assert (
+        data_set("infoseek").check(DatasetSpec(root))[1].says.startswith("missing; it comes from")
+    )
 
 
 def test_nextqa(tmp_path: Path, read: Read) -> None:
@@ -138,7 +140,7 @@ def test_nextqa(tmp_path: Path, read: Read) -> None:
     (root / "map_vid_vidorID.json").unlink()
     (root / "videos/222.mp4").write_bytes(b"video")
     assert read("nextqa", root)[2].files == ("videos/222.mp4",)
-    assert data_set("nextqa").check(Where(root))[0].says.startswith("absent")
+    assert data_set("nextqa").check(DatasetSpec(root))[0].says.startswith("absent")
 
 
 def test_the_hard_part_of_nextqa(tmp_path: Path, read: Read, refused: Any) -> None:
@@ -180,7 +182,7 @@ def test_the_real_nlvr(public: Callable[[str], Path], read: Read) -> None:
     assert len(samples) == 5934 and len({s.groups["example"] for s in samples}) == 989
     assert len({sample.cluster for sample in samples}) == 267
     assert samples[0].load().shape == (100, 400, 3)
-    assert all(finding.ok for finding in data_set("nlvr").check(Where(public("nlvr"))))
+    assert all(finding.ok for finding in data_set("nlvr").check(DatasetSpec(public("nlvr"))))
 
 
 def test_the_real_nlvr2(public: Callable[[str], Path], tmp_path: Path, read: Read) -> None:
@@ -196,6 +198,6 @@ def test_the_real_nextqa(public: Callable[[str], Path], read: Read) -> None:
     assert samples[0].target == 0 and samples[0].options[0] == "roll the handle"
     groups = [sample.groups["group"] for sample in samples]
     assert {group: groups.count(group) for group in "CTD"} == {"C": 2607, "T": 1612, "D": 777}
-    findings = data_set("nextqa").check(Where(public("nextqa")))
+    findings = data_set("nextqa").check(DatasetSpec(public("nextqa")))
     (media,) = [finding for finding in findings if not finding.ok]
     assert media.says.startswith("570 of 570 are missing (videos/1106/4010069381.mp4")

@@ -11,7 +11,7 @@ import pytest
 from tests.data import miniature
 from viper.data.own import OwnFile
 from viper.data.registry import data_set
-from viper.data.sample import Sample, Where
+from viper.data.sample import DatasetSpec, Sample
 from viper.errors import DataError, UnknownNameError
 from viper.models.media import media_from
 
@@ -78,7 +78,7 @@ def samples_of(folder: Path, text: str, name: str = "own.jsonl") -> list[Sample]
     path.write_text(text, encoding="utf-8")
     found = data_set(str(path))
     assert isinstance(found, OwnFile)
-    return list(found.samples(Where()))
+    return list(found.samples(DatasetSpec()))
 
 
 @pytest.mark.parametrize("name", ["own.jsonl", "own.csv"])
@@ -99,7 +99,7 @@ def test_every_task(folder: Path, name: str) -> None:
     assert len(media_from(samples[6].load()).images) == 2
     assert samples[9].files == ("a.png", "b.png") and samples[9].target == str(folder / "b.png")
     assert samples[4].query.options == ("dog", "cup")
-    findings = data_set(str(folder / name)).check(Where())
+    findings = data_set(str(folder / name)).check(DatasetSpec())
     assert all(finding.ok for finding in findings), findings
 
 
@@ -107,9 +107,9 @@ def test_root_is_where_media_are_looked_up(folder: Path, tmp_path: Path) -> None
     miniature.picture(tmp_path / "elsewhere/c.png")
     path = folder / "own.csv"
     path.write_text("media,query,answer\nc.png,what?,x\n", encoding="utf-8")
-    (sample,) = data_set(str(path)).samples(Where(tmp_path / "elsewhere"))
+    (sample,) = data_set(str(path)).samples(DatasetSpec(tmp_path / "elsewhere"))
     assert media_from(sample.load()).images[0].shape == (30, 40, 3)
-    media = data_set(str(path)).check(Where())[-1]
+    media = data_set(str(path)).check(DatasetSpec())[-1]
     assert not media.ok and media.says == "1 of 1 are missing (c.png)"
 
 
@@ -158,7 +158,7 @@ def test_every_wrong_line_is_a_finding(folder: Path) -> None:
     lines = [json.dumps(GOOD), '{"media": "a.p', json.dumps({**GOOD, "query": 3}), "{}"]
     with pytest.raises(DataError, match=r":2: is no JSON.*\(3 such lines: viper data check"):
         samples_of(folder, "\n".join(lines))
-    findings = data_set(str(folder / "own.jsonl")).check(Where())
+    findings = data_set(str(folder / "own.jsonl")).check(DatasetSpec())
     wrong = [finding for finding in findings if finding.what == "line"]
     assert [finding.says.split("jsonl:")[1][0] for finding in wrong] == ["2", "3", "4"]
 
@@ -184,7 +184,7 @@ def test_tables_that_are_off(folder: Path, text: str, says: str) -> None:
 def test_an_absent_file_and_an_unknown_split(folder: Path) -> None:
     absent = data_set(str(folder / "absent.csv"))
     with pytest.raises(DataError, match="no such file; check the path"):
-        absent.samples(Where())
-    assert not absent.check(Where())[0].ok
+        absent.samples(DatasetSpec())
+    assert not absent.check(DatasetSpec())[0].ok
     with pytest.raises(UnknownNameError):
-        absent.samples(Where(split="val"))
+        absent.samples(DatasetSpec(split="val"))

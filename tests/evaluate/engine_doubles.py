@@ -6,9 +6,9 @@ import threading
 from collections.abc import Callable, Iterable
 
 from viper.data.sample import Sample
-from viper.evaluate.engines.answering import Done, Item
 from viper.evaluate.engines.local import Bounds, LocalEngine
-from viper.evaluate.row import Row
+from viper.evaluate.engines.sample_runner import Done, Item
+from viper.evaluate.sample_result import SampleResult
 from viper.schema import Usage
 from viper.strategies.base import UsageMeter
 
@@ -37,7 +37,7 @@ def some_items(count: int) -> list[Item]:
 
 def answered(item: Item, cost_usd: float | None = None, score: float = 1.0) -> Done:
     usage = Usage(1, 10, 5, 2, cost_usd)
-    return Done(item.position, Row(item.sample.sample_id, item.seed, score, usage=usage))
+    return Done(item.position, SampleResult(item.sample.sample_id, item.seed, score, usage=usage))
 
 
 class Answers:

@@ -8,8 +8,8 @@ from typing import Any
 
 from viper.evaluate.intervals import Estimate, proportion
 from viper.evaluate.metrics import Figures
-from viper.evaluate.row import Prediction, Row, Score
 from viper.evaluate.runs.manifest import Environment, Manifest, SetDescription
+from viper.evaluate.sample_result import Prediction, SampleResult, Score
 from viper.schema import Answer, Query, Trace, Trial, Usage
 
 
@@ -31,9 +31,9 @@ def a_manifest(**changes: Any) -> Manifest:
     return replace(manifest, **changes)
 
 
-def a_row(number: int = 0, *, seed: int = 0, **changes: Any) -> Row:
+def a_row(number: int = 0, *, seed: int = 0, **changes: Any) -> SampleResult:
     right = number % 2 == 0
-    row = Row(
+    row = SampleResult(
         sample_id=f"s{number:05d}",
         seed=seed,
         score=float(right),
@@ -52,12 +52,12 @@ def a_row(number: int = 0, *, seed: int = 0, **changes: Any) -> Row:
     return replace(row, **changes)
 
 
-def failed_row(number: int, kind: str = "runtime", **changes: Any) -> Row:
+def failed_row(number: int, kind: str = "runtime", **changes: Any) -> SampleResult:
     values = {"score": 0.0, "details": {}, "prediction": None, "failure": kind, "message": "boom"}
     return replace(a_row(number), **{**values, **changes})
 
 
-def a_trace(row: Row) -> Trace:
+def a_trace(row: SampleResult) -> Trace:
     trial = Trial(0, row.program or "", "first", True, None, {"a": 0.5}, (), "", 0.1)
     query = Query(row.text, row.task, "image", (), row.sample_id)
     answer = Answer("red", "text")
@@ -75,7 +75,7 @@ class Hits:
     def score(self, sample: Any, prediction: Prediction | None) -> Score:
         return Score(float(prediction is not None))
 
-    def figures(self, rows: Iterable[Row]) -> Figures:
+    def figures(self, rows: Iterable[SampleResult]) -> Figures:
         rows = list(rows)
         groups: dict[str, dict[str, list[float]]] = {}
         for row in rows:

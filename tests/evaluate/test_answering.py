@@ -14,9 +14,9 @@ from engine_doubles import GIVE_UP_S, a_sample
 
 from viper.data.sample import Sample
 from viper.errors import CancelledError, MediaError, ModelError
-from viper.evaluate.engines.answering import Answering, Done, Item
+from viper.evaluate.engines.sample_runner import Done, Item, SampleRunner
 from viper.evaluate.metrics import Figures
-from viper.evaluate.row import Prediction, Score
+from viper.evaluate.sample_result import Prediction, Score
 from viper.models.llm.protocol import Completion
 from viper.models.media import Media, media_from
 from viper.reasoner import RunOptions, RunResult
@@ -99,9 +99,9 @@ def a_trace(answer: Answer | None, failure: Failure | None = None, **changes: An
     return Trace(**given)  # type: ignore[arg-type]
 
 
-def an_answering(reasoner: Reasons, metric: Any = None) -> Answering:
+def an_answering(reasoner: Reasons, metric: Any = None) -> SampleRunner:
     options = RunOptions(trials=2, temperature=0.5)
-    return Answering.with_cache(reasoner, metric or Equal(), options, 8)  # type: ignore[arg-type]
+    return SampleRunner.with_cache(reasoner, metric or Equal(), options, 8)  # type: ignore[arg-type]
 
 
 def answered(

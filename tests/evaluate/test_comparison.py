@@ -11,11 +11,11 @@ from run_samples import a_manifest, a_row, failed_row
 
 from viper.errors import UsageError
 from viper.evaluate.reports.comparison import compare
-from viper.evaluate.row import Row
 from viper.evaluate.runs.store import RunStore
+from viper.evaluate.sample_result import SampleResult
 
 
-def stored(folder: Path, rows: list[Row]) -> RunStore:
+def stored(folder: Path, rows: list[SampleResult]) -> RunStore:
     store = RunStore.create(folder, a_manifest())
     for position, row in enumerate(rows):
         store.add(position, row)

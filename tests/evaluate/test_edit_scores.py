@@ -14,13 +14,13 @@ from viper.errors import UsageError
 from viper.evaluate.metrics import metric
 from viper.evaluate.metrics.editing import Editing, RolesJudge, by_roles, edit_verdict
 from viper.evaluate.reports.tables import target_words
-from viper.evaluate.row import Prediction, Row
+from viper.evaluate.sample_result import Prediction, SampleResult
 from viper.models.vision.roles import Detection, Pixels
 from viper.storage.json_lines import plain
 from viper.tools.edits import blurred_background, color_pop, covered, emoji_picture
-from viper.tools.hub import ToolHub
 from viper.tools.models import ModelSet
 from viper.tools.settings import ToolSettings
+from viper.tools.toolbox import Toolbox
 
 HEIGHT, WIDTH = 60, 80
 BOX = (20.0, 10.0, 40.0, 30.0)
@@ -133,9 +133,9 @@ def test_the_metric_counts_what_is_missing_as_wrong() -> None:
     assert judged.score(sample(), None).value == 0
     assert judged.score(sample(), Prediction({"picture": "edit-1"})).value == 0
     rows = [
-        Row.of(sample(), 0, right.value, details=right.details),
-        Row.of(sample(sample_id="e-2"), 0, failure="runtime"),
-        Row.of(sample(sample_id="e-3"), 0, 0.0, details={"asked": 1.0, "unchanged": 1.0}),
+        SampleResult.of(sample(), 0, right.value, details=right.details),
+        SampleResult.of(sample(sample_id="e-2"), 0, failure="runtime"),
+        SampleResult.of(sample(sample_id="e-3"), 0, 0.0, details={"asked": 1.0, "unchanged": 1.0}),
     ]
     figures = metric("editing").figures(rows)
     assert figures.headline == "edited" and figures.n == 3
@@ -195,8 +195,8 @@ def test_roles_have_to_agree(
     found: str, liked: str, box: tuple[float, ...], is_shown: bool
 ) -> None:
     models = ModelSet({"detector": lambda: Finds(found, box), "matcher": lambda: Likes(liked)})
-    hub = ToolHub(models, ToolSettings())
-    assert RolesJudge(hub).shows(before(), BOX, "blue ball", "red cube") is is_shown
-    assert isinstance(by_roles(hub)(sample()), RolesJudge)
+    toolbox = Toolbox(models, ToolSettings())
+    assert RolesJudge(toolbox).shows(before(), BOX, "blue ball", "red cube") is is_shown
+    assert isinstance(by_roles(toolbox)(sample()), RolesJudge)
     given = Editing(lambda sample: Eyes(set()))
-    assert given.judged_by(by_roles(hub)) is given
+    assert given.judged_by(by_roles(toolbox)) is given

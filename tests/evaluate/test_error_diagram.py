@@ -28,25 +28,25 @@ from viper.evaluate.reports.error_diagram import (
 from viper.evaluate.reports.page import errors_page
 from viper.evaluate.reports.plots import COLORS, HATCHES, error_plot
 from viper.evaluate.reports.tables import NamedErrors, NamedReport, rendered, rendered_errors
-from viper.evaluate.row import Prediction, Row
 from viper.evaluate.runs.store import RunStore
+from viper.evaluate.sample_result import Prediction, SampleResult
 
 STYLE = Path(reports.__file__).with_name("templates").joinpath("report.css").read_text("utf-8")
 
 
-def boxed(number: int, iou: float, **changes: Any) -> Row:
+def boxed(number: int, iou: float, **changes: Any) -> SampleResult:
     return a_row(number, **{"score": iou, "details": {"iou": iou}, "task": "ground", **changes})
 
 
-def worded(number: int, score: float, **changes: Any) -> Row:
+def worded(number: int, score: float, **changes: Any) -> SampleResult:
     return a_row(number, score=score, details={}, **changes)
 
 
-def diagram(*rows: Row) -> dict[str, Any]:
+def diagram(*rows: SampleResult) -> dict[str, Any]:
     return error_diagram(rows).to_json()
 
 
-def counts(*rows: Row) -> dict[str, int]:
+def counts(*rows: SampleResult) -> dict[str, int]:
     return {part: one["count"] for part, one in diagram(*rows)["parts"].items()}
 
 

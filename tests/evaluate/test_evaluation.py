@@ -10,7 +10,7 @@ import pytest
 from engine_doubles import a_sample
 from fake_backends import a_set
 
-from viper.data.sample import Where
+from viper.data.sample import DatasetSpec
 from viper.errors import DataError, UnknownNameError, UsageError
 from viper.evaluate.evaluation import (
     Evaluation,
@@ -27,7 +27,9 @@ from viper.schema import to_json
 
 
 def test_the_same_samples_for_the_same_evaluation() -> None:
-    evaluation = Evaluation("world", Where(split="val:question", seed=3), limit=5, seeds=(3, 4))
+    evaluation = Evaluation(
+        "world", DatasetSpec(split="val:question", seed=3), limit=5, seeds=(3, 4)
+    )
     items = evaluation.items()
     assert [item.key for item in items] == [item.key for item in evaluation.items()]
     assert len(items) == 10 and {item.seed for item in items} == {3, 4}
@@ -45,7 +47,7 @@ def test_an_unknown_set_or_split_lists_the_known() -> None:
     with pytest.raises(UnknownNameError, match="known: .*world"):
         Evaluation("nope").samples()
     with pytest.raises(UnknownNameError, match="known: .*val"):
-        Evaluation("world", Where(split="nope")).samples()
+        Evaluation("world", DatasetSpec(split="nope")).samples()
 
 
 def test_the_first_media_that_cannot_be_read_are_named(tmp_path: Path) -> None:
@@ -68,13 +70,13 @@ def test_a_folder_name_by_default(tmp_path: Path) -> None:
     assert default_folder(Evaluation("refcoco+"), "now") == Path("runs/refcoco+-val-now")
     own = Evaluation(str(tmp_path / "my set.csv"))
     assert default_folder(own, "now") == Path("runs/my-set-all-now")
-    world = Evaluation("world", Where(split="val:referring4"))
+    world = Evaluation("world", DatasetSpec(split="val:referring4"))
     assert default_folder(world, "now") == Path("runs/world-val-referring4-now")
 
 
 def a_manifest(tmp_path: Path, reasoner: Reasoner, **changes: Any) -> Manifest:
     csv = tmp_path / "questions.csv"
-    evaluation = replace(Evaluation(str(csv), Where()), **changes)
+    evaluation = replace(Evaluation(str(csv), DatasetSpec()), **changes)
     document = {"name": "fake"}
     return manifest_of(evaluation, evaluation.samples(), reasoner, document, {"workers": 2})
 
@@ -148,7 +150,7 @@ def test_samples_by_their_ids(tmp_path: Path) -> None:
     file, _ = a_set(tmp_path, 8)
     named = Evaluation(str(file), limit=2, ids=("q5", "q1", "q7"))
     assert [one.sample_id for one in named.samples()] == ["q5", "q1", "q7"]
-    drawn = Evaluation("world", Where(None, "val"), ids=("val-3-question-1",)).samples()
+    drawn = Evaluation("world", DatasetSpec(None, "val"), ids=("val-3-question-1",)).samples()
     assert [one.sample_id for one in drawn] == ["val-3-question-1"]
     with pytest.raises(DataError, match="all has no sample q9; see viper data show"):
         Evaluation(str(file), ids=("q9",)).samples()

@@ -17,8 +17,8 @@ import pytest
 from tests.evaluate.fake_backends import a_set, breaks, share_of
 from tests.models.llm.openai_server import Answer, OpenAIServer, Received, completion, refusal
 from viper.cli import main
-from viper.evaluate.row import Row
 from viper.evaluate.runs.store import RunStore
+from viper.evaluate.sample_result import SampleResult
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = (
@@ -27,7 +27,7 @@ PROGRAM = (
 QUESTIONS = 80
 
 
-def evaluated(run: Path, *arguments: object) -> tuple[dict[str, Row], dict[str, Any]]:
+def evaluated(run: Path, *arguments: object) -> tuple[dict[str, SampleResult], dict[str, Any]]:
     """Rows by sample, and the report."""
     with pytest.raises(SystemExit) as ended:
         main(["eval", *map(str, arguments), "--out", str(run), "--no-html"])
@@ -37,7 +37,7 @@ def evaluated(run: Path, *arguments: object) -> tuple[dict[str, Row], dict[str, 
     return rows, json.loads((run / "report.json").read_text())
 
 
-def answers(rows: Mapping[str, Row]) -> dict[str, tuple[Any, ...]]:
+def answers(rows: Mapping[str, SampleResult]) -> dict[str, tuple[Any, ...]]:
     return {
         name: (row.prediction, row.score, row.program, row.failure) for name, row in rows.items()
     }

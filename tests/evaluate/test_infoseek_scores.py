@@ -5,7 +5,7 @@ import pytest
 from viper.data.sample import Sample
 from viper.evaluate.metrics import metric
 from viper.evaluate.metrics.infoseek import infoseek_score, read_numbers
-from viper.evaluate.row import Prediction
+from viper.evaluate.sample_result import Prediction
 
 TEXT = {"kind": "string", "answers": ["The John Smith", "J. Smith"]}
 DATE = {"kind": "time", "answers": ["1893", "March 1893"]}

@@ -14,7 +14,7 @@ from viper.data.sample import Sample
 from viper.errors import DataError
 from viper.evaluate.judgements import JudgementSheet, Kept, read_judgements
 from viper.evaluate.metrics import metric
-from viper.evaluate.row import Prediction, Row
+from viper.evaluate.sample_result import Prediction, SampleResult
 from viper.models.media import read_picture
 from viper.models.vision.roles import Pixels
 
@@ -35,9 +35,9 @@ def test_a_sheet_is_written_filled_and_read(tmp_path: Path) -> None:
     for one, value in zip(edits, (10, 20, None), strict=True):
         said = None if value is None else Prediction({}, picture=picture(value))
         kept.score(one, said)
-    rows = [Row.of(one, 0) for one in edits]
+    rows = [SampleResult.of(one, 0) for one in edits]
     other = Sample("q", "?", task="question", media="image", target="1", load=lambda: None)
-    assert sheet.write([*rows, Row.of(other, 0)]) == 3
+    assert sheet.write([*rows, SampleResult.of(other, 0)]) == 3
     assert kept.figures(rows).n == 3
     written = list(csv.DictReader(sheet.path.open()))
     assert [row["after"] for row in written] == [

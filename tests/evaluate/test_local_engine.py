@@ -9,8 +9,8 @@ import pytest
 from engine_doubles import GIVE_UP_S, an_engine, answered, outcomes, some_items
 
 from viper.evaluate.engines import local as local_engine
-from viper.evaluate.engines.answering import Done, Item
 from viper.evaluate.engines.local import Bounds, LocalEngine
+from viper.evaluate.engines.sample_runner import Done, Item
 from viper.models.llm.protocol import Completion
 from viper.strategies.base import UsageMeter
 

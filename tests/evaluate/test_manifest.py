@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from run_samples import a_manifest
 
-from viper.data.sample import Sample, Where
+from viper.data.sample import DatasetSpec, Sample
 from viper.evaluate.runs.manifest import (
     Environment,
     Manifest,
@@ -139,7 +139,7 @@ def test_samples_are_told_apart_by_what_is_asked_and_what_is_right() -> None:
         assert samples_hash([sample(**changes)]) != first
     two = [sample(), sample(sample_id="2")]
     assert samples_hash(two) != samples_hash(two[::-1])
-    described = SetDescription.of("gqa", Where(Path("/data"), "testdev", 3, 2), two)
+    described = SetDescription.of("gqa", DatasetSpec(Path("/data"), "testdev", 3, 2), two)
     assert described == SetDescription("gqa", "testdev", 3, 2, 2, samples_hash(two))
 
 

@@ -14,7 +14,7 @@ from viper.data.sample import Sample
 from viper.errors import UnknownNameError
 from viper.evaluate.intervals import proportion
 from viper.evaluate.metrics import METRICS, Figures, metric
-from viper.evaluate.row import Prediction, Row
+from viper.evaluate.sample_result import Prediction, SampleResult
 
 BOX = (0.0, 0.0, 10.0, 10.0)
 
@@ -24,13 +24,13 @@ def sample(task: str, target: Any, **changes: Any) -> Sample:
     return replace(plain, **changes)
 
 
-def rows_of(name: str, cases: list[tuple[Sample, Prediction | None]]) -> list[Row]:
+def rows_of(name: str, cases: list[tuple[Sample, Prediction | None]]) -> list[SampleResult]:
     """Judged rows; one without a prediction failed with kind ``timeout``."""
     found = []
     for number, (one, prediction) in enumerate(cases):
         score = metric(name).score(one, prediction)
         found.append(
-            Row(
+            SampleResult(
                 sample_id=f"{number}",
                 seed=0,
                 score=score.value,
@@ -93,7 +93,7 @@ def test_grounding_counts_a_crash_as_iou_0() -> None:
 
 
 def test_a_failed_row_is_0_whatever_it_holds() -> None:
-    row = Row("s", 0, 1.0, {"iou": 1.0, "acc@0.5": 1.0}, failure="crash", target=BOX)
+    row = SampleResult("s", 0, 1.0, {"iou": 1.0, "acc@0.5": 1.0}, failure="crash", target=BOX)
     for name in ("grounding", "gqa", "mixed"):
         found = metric(name).figures([replace(row, task="ground")])
         assert set(values(found).values()) == {0.0} and found.failures["crash"].value == 1.0

@@ -20,13 +20,13 @@ from tests.evaluate.ray_backends import BrokenRecipe
 from viper.commands.evaluating import ProfileRecipe
 from viper.commands.options import ProfileChoice
 from viper.errors import ModelError, UsageError
-from viper.evaluate.engines.answering import Answering
 from viper.evaluate.engines.local import Bounds, LocalEngine
 from viper.evaluate.engines.ray import RayEngine
 from viper.evaluate.engines.ray_actor import Orders, Recipe
 from viper.evaluate.engines.ray_cluster import Share, connected
 from viper.evaluate.engines.ray_crew import Crew, run_manifest
 from viper.evaluate.engines.runner import items, run
+from viper.evaluate.engines.sample_runner import SampleRunner
 from viper.evaluate.evaluation import Evaluation, manifest_of
 from viper.evaluate.metrics import metric
 from viper.evaluate.reports.report import report
@@ -95,7 +95,7 @@ class Bench:
         with built.reasoner as reasoner:
             manifest = manifest_of(self.evaluation, samples, reasoner, built.document, {})
             judge = metric(self.evaluation.metric)
-            answering = Answering.with_cache(reasoner, judge, self.evaluation.options, 8)
+            answering = SampleRunner.with_cache(reasoner, judge, self.evaluation.options, 8)
             return self._report(name, LocalEngine(answering, Bounds(IN_FLIGHT)), manifest)
 
     def _report(self, name: str, engine: Any, manifest: Manifest) -> dict[str, Any]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from engine_doubles import a_sample, answered, some_items
 
-from viper.evaluate.engines.answering import Item
 from viper.evaluate.engines.ray import Ledger
+from viper.evaluate.engines.sample_runner import Item
 
 
 def test_each_item_goes_out_once_and_comes_back_once() -> None:

@@ -10,12 +10,12 @@ from run_samples import Hits, a_manifest, a_row, failed_row
 
 from viper.errors import UnknownNameError
 from viper.evaluate.reports.report import report
-from viper.evaluate.row import Row
 from viper.evaluate.runs.store import RunStore
+from viper.evaluate.sample_result import SampleResult
 from viper.schema import Usage
 
 
-def stored(folder: Path, rows: list[Row], **changes: object) -> RunStore:
+def stored(folder: Path, rows: list[SampleResult], **changes: object) -> RunStore:
     store = RunStore.create(folder, a_manifest(**changes))
     for position, row in enumerate(rows):
         store.add(position, row)
@@ -102,7 +102,7 @@ def test_equal_rows_give_an_equal_report_whenever_they_were_written(tmp_path: Pa
     for position in reversed(range(40)):
         slower = {"seconds": 99.0, "usage": Usage(1, 100, 20, 0, None)}
         row = rows[position]
-        second.add(position, Row(**{**row.__dict__, **slower}))
+        second.add(position, SampleResult(**{**row.__dict__, **slower}))
         if position == 20:
             second.close()
             second = RunStore.resume(tmp_path / "second", a_manifest())

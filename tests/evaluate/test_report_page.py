@@ -14,8 +14,8 @@ from run_samples import Hits, a_manifest, a_row, failed_row
 from viper.evaluate.reports.page import report_page
 from viper.evaluate.reports.report import report
 from viper.evaluate.reports.tables import NamedReport, rendered
-from viper.evaluate.row import Prediction, Row
 from viper.evaluate.runs.store import RunStore
+from viper.evaluate.sample_result import Prediction, SampleResult
 
 ATTACKS = (
     "<script>alert(1)</script>",
@@ -59,14 +59,14 @@ class Page(HTMLParser):
             assert self.open.pop() == tag
 
 
-def page_of(folder: Path, rows: list[Row], **changes: object) -> str:
+def page_of(folder: Path, rows: list[SampleResult], **changes: object) -> str:
     with RunStore.create(folder, a_manifest(**changes)) as store:
         for position, row in enumerate(rows):
             store.add(position, row)
         return report_page(store, report(store, Hits()))
 
 
-def hostile(number: int, attack: str) -> Row:
+def hostile(number: int, attack: str) -> SampleResult:
     return failed_row(
         number,
         f"kind {attack}",
@@ -148,7 +148,7 @@ def test_equal_rows_give_an_equal_page(tmp_path: Path) -> None:
     assert one == two
 
 
-def named(folder: Path, rows: list[Row], **changes: object) -> NamedReport:
+def named(folder: Path, rows: list[SampleResult], **changes: object) -> NamedReport:
     with RunStore.create(folder, a_manifest(**changes)) as store:
         for position, row in enumerate(rows):
             store.add(position, row)

@@ -13,10 +13,10 @@ from run_samples import a_manifest, failed_row
 
 from viper.data.sample import Sample
 from viper.errors import StoreError
-from viper.evaluate.engines.answering import Done, Item
 from viper.evaluate.engines.runner import Budget, Running, items, run
-from viper.evaluate.row import Row
+from viper.evaluate.engines.sample_runner import Done, Item
 from viper.evaluate.runs.store import RunStore
+from viper.evaluate.sample_result import SampleResult
 
 
 @pytest.fixture
@@ -135,7 +135,7 @@ def test_an_exception_stops_the_engine_and_keeps_what_is_stored(
 ) -> None:
     engine = InTurn()
 
-    def on_done(row: Row, running: Running) -> None:
+    def on_done(row: SampleResult, running: Running) -> None:
         if running.done == 3:
             raise error
 
@@ -152,7 +152,7 @@ def test_a_full_disk_ends_the_run_and_is_gone_on_from(store: RunStore) -> None:
     class Wordy(InTurn):
         def run(self, items: Iterable[Item], stop: threading.Event) -> Generator[Done, None, None]:
             for done in super().run(items, stop):
-                yield Done(done.position, Row(done.row.sample_id, 0, 1.0, text="x" * 900))
+                yield Done(done.position, SampleResult(done.row.sample_id, 0, 1.0, text="x" * 900))
 
     with pytest.raises(StoreError, match="disk is full .*continue with --resume"):
         run(Wordy(), big, store)

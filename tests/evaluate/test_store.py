@@ -15,8 +15,8 @@ from run_samples import a_manifest, a_row, a_trace, failed_row
 
 from tests.test_record import TRACE
 from viper.errors import StoreError, UsageError
-from viper.evaluate.row import Prediction
 from viper.evaluate.runs.store import RunStore
+from viper.evaluate.sample_result import Prediction
 from viper.schema import Usage, to_json
 
 

@@ -24,7 +24,7 @@ from viper.evaluate.answered import (
 )
 from viper.evaluate.engines.runner import Running
 from viper.evaluate.evaluation import Evaluation
-from viper.evaluate.row import Row
+from viper.evaluate.sample_result import SampleResult
 from viper.reasoner import RunOptions
 from viper.strategies.base import Components
 
@@ -45,14 +45,14 @@ class Asked:
         folder: Path,
         document: Any,
         on_done: Callable[[Running], None],
-    ) -> list[Row]:
+    ) -> list[SampleResult]:
         options = drawn.evaluation.options
         self.folders.append(folder.name)
         self.documents.append(document)
         self.tuned.append(options.self_tune)
         on_done(Running(len(drawn.samples), len(drawn.samples)))
-        score = self._score(options, components.hub.settings.start_thresholds(self_tune=False))
-        return [Row(s.sample_id, 0, score * (n % 2)) for n, s in enumerate(drawn.samples)]
+        score = self._score(options, components.toolbox.settings.start_thresholds(self_tune=False))
+        return [SampleResult(s.sample_id, 0, score * (n % 2)) for n, s in enumerate(drawn.samples)]
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ def test_a_threshold_is_tried_as_it_is_where_nothing_tunes_it(
     with Bench([]) as bench:
         components = bench.reasoner.components
         found = sweep(components, "detector.threshold", [0.05, 0.1234561, 0.1234562], alone)
-        assert components.hub.settings.start_thresholds()["detector.threshold"] == 0.4
+        assert components.toolbox.settings.start_thresholds()["detector.threshold"] == 0.4
     assert [one.value for one in found.tried] == [0.05, 0.1234561, 0.1234562, 0.4]
     assert [one.shots for one in found.tried] == [one.value / 2 for one in found.tried]
     assert found.chosen.value == 0.4 and found.agreement is None and found.regret is None

@@ -18,8 +18,8 @@ import pytest
 from run_samples import a_manifest, a_row
 
 from viper.errors import MissingExtraError, UnknownNameError, UsageError
-from viper.evaluate.row import Row
 from viper.evaluate.runs.manifest import Manifest
+from viper.evaluate.sample_result import SampleResult
 from viper.evaluate.trackers.tracking import GuardedTracker, Tracker, open_tracker
 
 REPORT = {
@@ -38,7 +38,7 @@ class Breaking:
     def start(self, manifest: Manifest) -> None:
         self._call("start")
 
-    def row(self, row: Row, running: Mapping[str, float]) -> None:
+    def row(self, row: SampleResult, running: Mapping[str, float]) -> None:
         self._call("row")
 
     def finish(self, report: Mapping[str, Any]) -> None:

@@ -21,7 +21,7 @@ from viper.ace.critique import Critique
 from viper.ace.growth import Origin
 from viper.ace.pool import DemonstrationPool
 from viper.errors import CancelledError
-from viper.evaluate.engines.answering import Answering, Item
+from viper.evaluate.engines.sample_runner import Item, SampleRunner
 from viper.evaluate.metrics import metric
 from viper.evaluate.runs.store import RunStore
 from viper.learning.loop import Learning, Standing
@@ -31,7 +31,7 @@ from viper.tools.models import ModelSet
 from viper.tuning.case import Case
 from viper.tuning.kept_prompts import Evidence
 from viper.tuning.learner import Learner, LearnSettings
-from viper.tuning.lesson import Journal
+from viper.tuning.learning_record import Journal
 from viper.tuning.prompt_pool import PromptPool
 from viper.tuning.reflector import InterventionReflector, Reflector
 from viper.tuning.teach import Sources, Teacher
@@ -100,16 +100,16 @@ class Stand:
         self.prompts = PromptPool(self.folder / "prompts")
         self.pool = DemonstrationPool(self.folder / "demonstrations")
         self.writer = OneProgram(self.program)
-        hub = type(parts.hub)(models, parts.hub.settings, soft_prompts=self.prompts)
+        toolbox = type(parts.toolbox)(models, parts.toolbox.settings, soft_prompts=self.prompts)
         self.components = replace(
-            parts.with_models(llm=self.writer), hub=hub, demonstrations=self.pool
+            parts.with_models(llm=self.writer), toolbox=toolbox, demonstrations=self.pool
         )
         self.reasoner = type(self.bench.reasoner)(self.components, preload=False)
         store = TableStore({1: ("pyramid",), 2: ("cube",)})
         reflector = self.reflector or InterventionReflector(self.components)
         self.steps: list[str] = []
         self.updates = ToolUpdates(
-            hub,
+            toolbox,
             Teacher(models, self.prompts, Sources(store)),
             ToolSettings(tries=self.tries),
             self.steps.append,
@@ -136,7 +136,7 @@ class Stand:
     def learn(self, items: Sequence[Item], **how: Any) -> Standing:
         judge = metric("gqa")
         options = RunOptions(trials=1, self_tune=False, examples=0)
-        answering = Answering.with_cache(self.reasoner, judge, options, 4)
+        answering = SampleRunner.with_cache(self.reasoner, judge, options, 4)
         learning = Learning(
             answering,
             self.learner,

@@ -11,9 +11,9 @@ from tests.evaluate.engine_doubles import a_sample
 from tests.evaluate.fake_backends import a_set
 from viper.api.library import Library
 from viper.api.spec import api_hash
-from viper.data.sample import Sample, Where
+from viper.data.sample import DatasetSpec, Sample
 from viper.errors import DataError, UsageError
-from viper.evaluate.row import Prediction, Row
+from viper.evaluate.sample_result import Prediction, SampleResult
 from viper.learning.mining import (
     Shots,
     Source,
@@ -32,17 +32,17 @@ def source() -> Source:
     return Source(evaluation, "abstract", Library(), "writer@1")
 
 
-def a_row(sample: Sample, **changes: object) -> Row:
+def a_row(sample: Sample, **changes: object) -> SampleResult:
     given = {"prediction": Prediction("red"), "program": PROGRAM, **changes}
-    return Row.of(sample, 4, 0.75, **given)  # type: ignore[arg-type]
+    return SampleResult.of(sample, 4, 0.75, **given)  # type: ignore[arg-type]
 
 
 def test_shots_are_of_each_family_of_the_world() -> None:
-    shots = Shots("world", Where(seed=5), 2)
+    shots = Shots("world", DatasetSpec(seed=5), 2)
     assert [s.sample_id for s in shots.samples()] == [
         f"train-5-{family}-{n}" for family in ("referring", "question", "video") for n in (0, 1)
     ]
-    assert len(Shots("world", Where(None, "train:video"), 2).samples()) == 2
+    assert len(Shots("world", DatasetSpec(None, "train:video"), 2).samples()) == 2
     assert len(Shots("world-b", count=1).samples()) == 3
 
 
@@ -50,7 +50,7 @@ def test_random_shots_go_by_the_seed_and_more_contain_fewer(tmp_path: Path) -> N
     file, _ = a_set(tmp_path, 40)
 
     def ids(count: int, seed: int) -> set[str]:
-        return {s.sample_id for s in Shots(str(file), Where(seed=seed), count).samples()}
+        return {s.sample_id for s in Shots(str(file), DatasetSpec(seed=seed), count).samples()}
 
     assert len(ids(16, 0)) == 16 and ids(16, 0) < ids(30, 0) and ids(16, 0) != ids(16, 1)
 
@@ -70,7 +70,7 @@ def test_spread_shots_take_each_kind_in_turn() -> None:
     kinds = {t: [kind_of(one.groups) for one in spread if one.task == t] for t in tasks}
     assert len(kinds) == 3
     assert all(len(its) == len(set(its)) == 4 for its in kinds.values())
-    within = Shots("world-a", Where(None, "train:question"), 4, spread=True).samples()
+    within = Shots("world-a", DatasetSpec(None, "train:question"), 4, spread=True).samples()
     assert len({kind_of(one.groups) for one in within}) == len(within) == 4
     few = [a_sample(n) for n in range(5)]
     assert of_each_kind(few, 3) == few[:3] and of_each_kind(few, 9) == few
@@ -86,12 +86,12 @@ def test_a_set_without_a_training_split_asks_for_one() -> None:
 
 def test_mining_is_zero_shot_with_one_program_a_seed() -> None:
     profile = RunSettings(trials=5, votes=3, feedback=True, fallback="vipergpt", temperature=0.9)
-    evaluation = Shots("world", Where(seed=7)).evaluation()
+    evaluation = Shots("world", DatasetSpec(seed=7)).evaluation()
     settings = evaluation.options.settings(profile)
     assert (settings.trials, settings.votes, settings.examples) == (1, 1, 0)
     assert (settings.self_tune, settings.feedback, settings.fallback) == (False, False, "none")
     assert (settings.temperature, evaluation.seeds) == (0.0, (7,))
-    several = Shots("world", Where(seed=7), programs=3).evaluation()
+    several = Shots("world", DatasetSpec(seed=7), programs=3).evaluation()
     assert (several.options.temperature, several.seeds) == (0.4, (7, 8, 9))
     with pytest.raises(UsageError, match="3 times the same one; give --temperature 0.4"):
         Shots("world", programs=3, temperature=0.0).evaluation()

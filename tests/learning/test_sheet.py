@@ -13,11 +13,11 @@ from tests.evaluate.fake_backends import Answerer, Finder, a_set
 from viper.ace.select import Verdict, agreed
 from viper.api.library import Library
 from viper.data.registry import data_set
-from viper.data.sample import Sample, Where
+from viper.data.sample import DatasetSpec, Sample
 from viper.errors import DataError, UsageError
-from viper.evaluate.engines.answering import Answering
+from viper.evaluate.engines.sample_runner import SampleRunner
 from viper.evaluate.metrics import metric
-from viper.evaluate.row import Row
+from viper.evaluate.sample_result import SampleResult
 from viper.learning.mining import Source
 from viper.learning.sheet import METRIC, Drawing, Tried, drawn, items, tried_on
 from viper.models.llm.scripted import ScriptedLLM
@@ -26,9 +26,9 @@ from viper.sandbox import Sandbox
 from viper.schema import Query
 from viper.strategies.base import Components
 from viper.strategies.settings import RunSettings
-from viper.tools.hub import ToolHub
 from viper.tools.models import ModelSet
 from viper.tools.settings import ToolSettings
+from viper.tools.toolbox import Toolbox
 
 GROUND = [Query("the first thing", "ground"), Query("the second thing", "ground")]
 HEAD = "def execute_command(image):\n    "
@@ -38,33 +38,35 @@ BROKEN = f"{HEAD}return ImagePatch(image).find('thing')[7]"
 
 
 def drawing(**changes: object) -> Drawing:
-    given = {"set_name": "world", "task": "ground", "where": Where(None, "val:referring"),
+    given = {"set_name": "world", "task": "ground", "where": DatasetSpec(None, "val:referring"),
              "media": 2, "programs": 3}  # fmt: skip
     return Drawing(**{**given, **changes})  # type: ignore[arg-type]
 
 
 def pool(count: int = 4) -> list[Sample]:
-    return list(data_set("world").samples(Where(None, "val:referring", 0, count)))
+    return list(data_set("world").samples(DatasetSpec(None, "val:referring", 0, count)))
 
 
 def outcome(
     programs: list[str], tried: list[Tried], plan: Drawing
-) -> tuple[list[Row], ScriptedLLM]:
+) -> tuple[list[SampleResult], ScriptedLLM]:
     """The rows of a writer that writes these programs, in the order of the items."""
     llm = ScriptedLLM(programs)
     models = ModelSet({"detector": lambda: Finder("f"), "vqa": lambda: Answerer("a")})
-    hub = ToolHub(models, ToolSettings())
+    toolbox = Toolbox(models, ToolSettings())
     with Sandbox(prelude=Library().prelude()) as sandbox:
         reasoner = Reasoner(
-            Components({"llm": llm}, hub, sandbox, RunSettings(prompt_style="compact"))
+            Components({"llm": llm}, toolbox, sandbox, RunSettings(prompt_style="compact"))
         )
         options = plan.evaluation().options
-        answering = Answering.with_cache(reasoner, metric(METRIC), options, 8)
+        answering = SampleRunner.with_cache(reasoner, metric(METRIC), options, 8)
         done = [answering.answer(item, threading.Event()) for item in items(tried, plan)]
     return [one.row for one in done if one is not None], llm
 
 
-def verdicts(rows: list[Row], tried: list[Tried], plan: Drawing, at_least: int) -> list[Verdict]:
+def verdicts(
+    rows: list[SampleResult], tried: list[Tried], plan: Drawing, at_least: int
+) -> list[Verdict]:
     source = Source(plan.evaluation(), "abstract", Library(), "writer@1")
     return [agreed(media, at_least) for media in drawn(rows, tried, source)]
 
@@ -106,7 +108,7 @@ def test_media_are_chosen_by_words_and_seed() -> None:
     both = media(GROUND, drawing())
     assert both == media(GROUND, drawing()) and both[2:] == media(GROUND[1:], drawing())
     assert len(set(both[:2])) == 2
-    assert both != media(GROUND, drawing(where=Where(None, "val:referring", 1)))
+    assert both != media(GROUND, drawing(where=DatasetSpec(None, "val:referring", 1)))
     assert len(media(GROUND[:1], drawing(media=99))) == 40
 
 
@@ -119,7 +121,7 @@ def test_other_options_are_another_sample() -> None:
 
 
 def test_each_program_of_a_query_has_a_seed_of_its_own_and_a_query_ends_before_the_next() -> None:
-    plan = drawing(where=Where(None, "val:referring", 7))
+    plan = drawing(where=DatasetSpec(None, "val:referring", 7))
     todo = items(tried_on(GROUND, pool(), plan), plan)
     assert [item.seed for item in todo] == [7, 8, 9, 10, 11, 12] * 2
     assert [item.position for item in todo] == list(range(12))
@@ -130,7 +132,7 @@ def test_each_program_of_a_query_has_a_seed_of_its_own_and_a_query_ends_before_t
 class Mixed:
     """A set that holds two questions about one picture, an expression, and a clip."""
 
-    def samples(self, where: Where) -> list[Sample]:
+    def samples(self, where: DatasetSpec) -> list[Sample]:
         return [
             a_sample(0, files=("a.png",)),
             a_sample(1, files=("a.png",)),
@@ -146,21 +148,21 @@ def test_media_are_those_of_the_task_each_once(
     task: str, expected: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("viper.learning.sheet.data_set", lambda name: Mixed())
-    found = drawing(task=task, where=Where(None, "val")).pool()
+    found = drawing(task=task, where=DatasetSpec(None, "val")).pool()
     assert [sample.sample_id for sample in found] == expected
 
 
 def test_where_no_sample_has_the_task_all_that_fit_are_taken(tmp_path: Path) -> None:
     file, _ = a_set(tmp_path, 24)
-    found = drawing(set_name=str(file), where=Where()).pool()
+    found = drawing(set_name=str(file), where=DatasetSpec()).pool()
     assert len(found) == 6 and {s.task for s in found} == {"question"}
 
 
 def test_sets_without_fitting_media_or_a_training_split_say_so() -> None:
     with pytest.raises(DataError, match="world val:video: no media for the task ground"):
-        drawing(where=Where(None, "val:video")).pool()
+        drawing(where=DatasetSpec(None, "val:video")).pool()
     with pytest.raises(UsageError, match="okvqa has no split train"):
-        drawing(set_name="okvqa", where=Where()).pool()
+        drawing(set_name="okvqa", where=DatasetSpec()).pool()
 
 
 def test_a_row_without_a_program_is_no_draw() -> None:

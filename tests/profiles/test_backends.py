@@ -53,7 +53,7 @@ def roles(folder: Path, vqa: str = "", video: str = "frames = 2") -> str:
 
 
 def models_of(tmp_path: Path, lines: str) -> ModelSet:
-    return written(tmp_path, lines).components().hub.models
+    return written(tmp_path, lines).components().toolbox.models
 
 
 @pytest.mark.parametrize("order", [("vqa", "video"), ("video", "vqa")])
@@ -185,4 +185,4 @@ def test_a_program_uses_both_roles(folder: Path, tmp_path: Path) -> None:
         clip = np.array(tiny_chat.clip(8))
         result = reasoner.execute(code, clip, task="question")
         assert result.answer is not None, result.failure
-        assert set(reasoner.components.hub.models.loaded()) == {"vqa", "video"}
+        assert set(reasoner.components.toolbox.models.loaded()) == {"vqa", "video"}

@@ -69,15 +69,15 @@ def test_a_pipeline_of_several_networks_is_counted_whole(tmp_path: Path) -> None
 def test_wiring_loads_nothing() -> None:
     components = load_profile("embedded").components()
     assert isinstance(components.llm, DeferredLLM) and not components.llm.loaded
-    assert not components.hub.models.loaded()
+    assert not components.toolbox.models.loaded()
     components.close()
 
 
 def test_a_bound_on_memory_reaches_the_models(tmp_path: Path) -> None:
     profile = written(tmp_path, 'depth = { backend = "depth_anything", model = "embedded:depth" }')
-    assert profile.components().hub.models.max_bytes is None
+    assert profile.components().toolbox.models.max_bytes is None
     bounded = load_profile(str(tmp_path / "mine.toml"), max_memory_gb=0.5)
-    assert bounded.components().hub.models.max_bytes == 2**29
+    assert bounded.components().toolbox.models.max_bytes == 2**29
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_a_bound_on_memory_reaches_the_models(tmp_path: Path) -> None:
 def test_a_wrong_option_is_one_clear_line(roles: str, message: str, tmp_path: Path) -> None:
     role = roles.partition(" ")[0]
     with pytest.raises(ProfileError, match=message):
-        written(tmp_path, roles).components().hub.models.get(role)
+        written(tmp_path, roles).components().toolbox.models.get(role)
 
 
 def test_load_options_are_checked_with_the_profile(tmp_path: Path) -> None:
@@ -236,7 +236,7 @@ def test_pools_and_caches_live_in_the_state_that_was_chosen(tmp_path: Path) -> N
     (own / "mine.toml").write_text(PROFILE.format(roles=""))
     components = load_profile("mine", state=tmp_path / "state").components()
     assert isinstance(components.demonstrations, DemonstrationPool)
-    assert components.demonstrations.ledger.folder == tmp_path / "state" / "demonstrations"
+    assert components.demonstrations.store.folder == tmp_path / "state" / "demonstrations"
     components.close()
     with pytest.raises(UnknownNameError):
         load_profile("mine", state=tmp_path / "elsewhere")

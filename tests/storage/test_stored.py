@@ -29,7 +29,7 @@ from viper.search.picture_index import PictureIndex
 from viper.storage.responses import SqliteStore
 from viper.strategies.examples import ExampleRequest
 from viper.testing.fake_models import FakeMatcher
-from viper.tuning.lesson import Journal
+from viper.tuning.learning_record import Journal
 from viper.tuning.prompt_pool import PromptPool
 from viper.tuning.trained_files import TrainedFiles
 
@@ -96,8 +96,8 @@ def test_a_stored_prompt_pool_can_be_rolled_back(stored: Path) -> None:
     pool = PromptPool(stored / "prompts")
     assert [one.vectors[0, 0] for one in pool.candidates("loc", "tea pot", MODEL)] == [1.0, 2.0]
     assert pool.kept("loc", "tea pot")[0].evidence == learned(1.0)[1]
-    assert [one.number for one in pool.ledger.versions()] == [1, 2, 3, 4]
-    pool.ledger.roll_back(3)
+    assert [one.number for one in pool.store.versions()] == [1, 2, 3, 4]
+    pool.store.roll_back(3)
     assert not pool.candidates("loc", "tea pot", MODEL)
 
 

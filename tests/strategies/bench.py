@@ -21,9 +21,9 @@ from viper.testing.fake_models import (
     FakeMatcher,
     FakeVideoModel,
 )
-from viper.tools.hub import ToolHub
 from viper.tools.models import ModelSet
 from viper.tools.settings import Sensitivity, ToolSettings
+from viper.tools.toolbox import Toolbox
 
 HEIGHT, WIDTH = 60, 100
 
@@ -76,7 +76,7 @@ class Bench:
         self.reasoner = Reasoner(
             Components(
                 models={"llm": self.llm, **more.pop("models", {})},
-                hub=ToolHub(models, tools, library.tool_routines),
+                toolbox=Toolbox(models, tools, library.tool_routines),
                 sandbox=self.sandbox,
                 settings=RunSettings().changed(**{"prompt_style": "compact", **settings}),
                 profile_name="bench",

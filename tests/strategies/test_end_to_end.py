@@ -37,7 +37,7 @@ class BrightnessAnswerer(FakeAnswerer):
 @pytest.fixture
 def bench() -> Iterator[Bench]:
     with Bench([]) as ready:
-        ready.reasoner.components.hub.models.add("vqa", BrightnessAnswerer)
+        ready.reasoner.components.toolbox.models.add("vqa", BrightnessAnswerer)
         yield ready
 
 
@@ -102,7 +102,7 @@ def test_a_short_video_is_asked_about_each_frame_once(bench: Bench) -> None:
 
 
 def test_a_statement_is_asked_as_a_question(bench: Bench) -> None:
-    bench.reasoner.components.hub.models.add(
+    bench.reasoner.components.toolbox.models.add(
         "vqa", lambda: FakeAnswerer({"is it true that there is a cube?": "yes"})
     )
     given = {"strategy": "vqa", "task": "statement"}
@@ -173,7 +173,7 @@ def test_what_does_not_fit_is_refused_before_a_model_loads(
 ) -> None:
     with pytest.raises(UsageError, match=f"strategy {name} .*{message}"):
         bench.reasoner.run(media, "the cube", strategy=name, **given)
-    assert bench.reasoner.components.hub.models.loaded() == {}
+    assert bench.reasoner.components.toolbox.models.loaded() == {}
 
 
 def test_a_model_that_fails_makes_a_tool_failure(bench: Bench) -> None:
@@ -181,7 +181,7 @@ def test_a_model_that_fails_makes_a_tool_failure(bench: Bench) -> None:
         def answer(self, encodings: Any, questions: Any) -> Any:
             raise ValueError("no such weights")
 
-    bench.reasoner.components.hub.models.add("vqa", Broken)
+    bench.reasoner.components.toolbox.models.add("vqa", Broken)
     result = bench.reasoner.run(picture(), "how is it?", strategy="vqa")
     failure = result.failure
     assert failure is not None and (failure.kind, failure.tool) == ("tool", "simple_query")

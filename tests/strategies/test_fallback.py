@@ -117,7 +117,7 @@ def test_a_fallback_that_fails_leaves_the_programs_failure() -> None:
             raise ValueError("no such weights")
 
     with failing() as bench:
-        bench.reasoner.components.hub.models.add("vqa", Broken)
+        bench.reasoner.components.toolbox.models.add("vqa", Broken)
         result = bench.reasoner.run(picture(), COLOR)
     assert result.answer is None and result.trace.fallback is None
     assert result.failure is not None and result.failure.kind == "runtime"

@@ -54,7 +54,7 @@ CUBES = [
 @pytest.fixture(scope="module")
 def bench() -> Iterator[Bench]:
     with Bench([], api="visprog") as made:
-        models = made.reasoner.components.hub.models
+        models = made.reasoner.components.toolbox.models
         models.add("segmenter", lambda: FakeSegmenter([("mug", (40, 20, 60, 40), 0.9)]))
         models.add("inpainter", FakeInpainter)
         yield made
@@ -174,15 +174,15 @@ def test_statements_about_two_pictures(bench: Bench, program: str) -> None:
 
 
 def test_results_are_replaced_by_index_also_by_edited_pictures(bench: Bench) -> None:
-    hub = bench.reasoner.components.hub
+    toolbox = bench.reasoner.components.toolbox
     result = run(bench, REPLACE, "edit")
     from viper.strategies.program import program_arguments
 
-    other = hub.session(result.media).call
+    other = toolbox.session(result.media).call
     cup = result.trace.tool_calls[0]
     assert cup.tool == "segment"
     made = other("blur_background", tuple(_first(result)), {}, None)
-    session = hub.session(result.media, overrides={1: made})
+    session = toolbox.session(result.media, overrides={1: made})
     outcome = bench.sandbox.run(
         REPLACE,
         tools=session,

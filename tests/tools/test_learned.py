@@ -17,17 +17,17 @@ from tests.models.vision.taught_fakes import (
 from viper.models.media import media_from
 from viper.models.vision.soft_prompts import NoSoftPrompts, named_in
 from viper.sandbox import Ref
-from viper.tools.hub import ToolHub
 from viper.tools.models import ModelSet
-from viper.tools.session import HubSession
+from viper.tools.session import ToolSession
 from viper.tools.settings import ToolSettings
+from viper.tools.toolbox import Toolbox
 
 WHOLE = Ref("image", ("image0", 100, 60))
 CUBE = ((10, 40, 20, 50), 0.9)
 
 
 @pytest.fixture
-def hub() -> ToolHub:
+def toolbox() -> Toolbox:
     loaders = {
         "detector": lambda: TaughtDetector({"red cube": [CUBE], "cube": [CUBE]}),
         "matcher": TaughtMatcher,
@@ -35,22 +35,22 @@ def hub() -> ToolHub:
         "segmenter": lambda: TaughtSegmenter([("cube", (10, 10, 30, 30), 0.8)]),
         "inpainter": TaughtInpainter,
     }
-    return ToolHub(ModelSet(loaders), ToolSettings())
+    return Toolbox(ModelSet(loaders), ToolSettings())
 
 
-def asked(hub: ToolHub) -> HubSession:
+def asked(toolbox: Toolbox) -> ToolSession:
     pixels = np.zeros((60, 100, 3), np.uint8)
     pixels[..., 0] = 255
-    return hub.session(media_from(pixels).for_run(), thresholds={"detector.threshold": 0.4})
+    return toolbox.session(media_from(pixels).for_run(), thresholds={"detector.threshold": 0.4})
 
 
-def taught(hub: ToolHub, **prompts: object) -> ToolHub:
+def taught(toolbox: Toolbox, **prompts: object) -> Toolbox:
     given = {(tool, "pyramid"): value for tool, value in prompts.items()}
-    return hub.with_soft_prompts(Taught(given))  # type: ignore[arg-type]
+    return toolbox.with_soft_prompts(Taught(given))  # type: ignore[arg-type]
 
 
-def keys(hub: ToolHub) -> set[object]:
-    return set(hub.results._entries)
+def keys(toolbox: Toolbox) -> set[object]:
+    return set(toolbox.results._entries)
 
 
 @pytest.mark.parametrize(
@@ -69,27 +69,27 @@ def test_concepts_are_found_as_whole_words(text: str, found: tuple[str, ...]) ->
     assert named_in(text, ["pyramid", "light", "traffic light", "box", "egg", ""]) == found
 
 
-def test_a_taught_phrase_gets_the_mixture(hub: ToolHub) -> None:
-    session = asked(taught(hub, loc=[prompt(0.6), prompt(0.8)]))
+def test_a_taught_phrase_gets_the_mixture(toolbox: Toolbox) -> None:
+    session = asked(taught(toolbox, loc=[prompt(0.6), prompt(0.8)]))
     found = session.call("find", (WHOLE, "red pyramid"), {}, None)
     assert len(found) == 1
     assert session.calls[0].taught == ("loc: pyramid",)
     assert session.calls[0].scores == (0.7,)
 
 
-def test_prompts_that_find_nothing_sure_are_left_out(hub: ToolHub) -> None:
-    session = asked(taught(hub, loc=[prompt(0.05), prompt(0.8)]))
+def test_prompts_that_find_nothing_sure_are_left_out(toolbox: Toolbox) -> None:
+    session = asked(taught(toolbox, loc=[prompt(0.05), prompt(0.8)]))
     session.call("find", (WHOLE, "pyramid"), {}, None)
     assert session.calls[0].scores == (0.8,)
-    session = asked(taught(hub, loc=[prompt(0.05), prompt(0.08)]))
+    session = asked(taught(toolbox, loc=[prompt(0.05), prompt(0.08)]))
     assert session.call("find", (WHOLE, "pyramid"), {}, None) == []
     assert session.calls[0].taught == ()
 
 
-def test_what_names_no_taught_concept_is_as_it_came(hub: ToolHub) -> None:
+def test_what_names_no_taught_concept_is_as_it_came(toolbox: Toolbox) -> None:
     plain, learned = (
-        asked(hub),
-        asked(taught(hub.with_caches(100, 10), loc=[prompt(0.8)], match=[prompt(1.0)])),
+        asked(toolbox),
+        asked(taught(toolbox.with_caches(100, 10), loc=[prompt(0.8)], match=[prompt(1.0)])),
     )
     questions = [
         ("find", (WHOLE, "red cube")),
@@ -99,15 +99,15 @@ def test_what_names_no_taught_concept_is_as_it_came(hub: ToolHub) -> None:
     ]
     for name, args in questions:
         assert plain.call(name, args, {}, None) == learned.call(name, args, {}, None)
-    assert keys(plain.hub) == keys(learned.hub)
+    assert keys(plain.toolbox) == keys(learned.toolbox)
     assert not any(call.taught for call in learned.calls)
 
 
-def test_only_the_taught_words_are_compared_anew(hub: ToolHub) -> None:
-    from viper.tools.abilities import similarities
+def test_only_the_taught_words_are_compared_anew(toolbox: Toolbox) -> None:
+    from viper.tools.tool_functions import similarities
 
-    before = asked(hub)
-    after = asked(taught(hub, match=[prompt(0.5, (1.0, 0.0, 0.0))]))
+    before = asked(toolbox)
+    after = asked(taught(toolbox, match=[prompt(0.5, (1.0, 0.0, 0.0))]))
     region = before.region(WHOLE)
     words = ["red", "pyramid", "blue"]
     old, new = (similarities(one, [one.region(WHOLE)], words) for one in (before, after))
@@ -116,30 +116,30 @@ def test_only_the_taught_words_are_compared_anew(hub: ToolHub) -> None:
     assert similarities(after, [region, region], ["pyramid"]).shape == (2, 1)
 
 
-def test_an_input_unlike_all_instances_gets_no_prompt(hub: ToolHub) -> None:
-    session = asked(taught(hub, match=[prompt(0.5, (0.0, 1.0, 0.0))]))
+def test_an_input_unlike_all_instances_gets_no_prompt(toolbox: Toolbox) -> None:
+    session = asked(taught(toolbox, match=[prompt(0.5, (0.0, 1.0, 0.0))]))
     assert session.call("best_text_match", (WHOLE, ["pyramid", "red"]), {}, None) == "red"
     assert session.calls[0].taught == ()
 
 
-def test_the_answerer_is_taught_by_cases(hub: ToolHub) -> None:
+def test_the_answerer_is_taught_by_cases(toolbox: Toolbox) -> None:
     source = Taught({("vqa", ""): [prompt(1.0, (1.0, 0.0)), prompt(0.0, (0.0, 1.0))]})
-    session = asked(hub.with_soft_prompts(source))
+    session = asked(toolbox.with_soft_prompts(source))
     assert session.call("simple_query", (WHOLE, "what color is it?"), {}, None) == "taught"
     assert session.call("simple_query", (WHOLE, "how many?"), {}, None) == "2"
     assert [call.taught for call in session.calls] == [("vqa",), ()]
 
 
-def test_segments_of_taught_concepts_join_the_others(hub: ToolHub) -> None:
-    session = asked(taught(hub, seg=[prompt(1.0)]))
+def test_segments_of_taught_concepts_join_the_others(toolbox: Toolbox) -> None:
+    session = asked(taught(toolbox, seg=[prompt(1.0)]))
     found = session.call("segment", (WHOLE,), {}, None)
     assert sorted(ref.fields[6] for ref in found) == ["cube", "pyramid"]
 
 
-def test_the_inpainter_paints_what_it_was_taught(hub: ToolHub) -> None:
+def test_the_inpainter_paints_what_it_was_taught(toolbox: Toolbox) -> None:
     cube = Ref("patch", ("image0", 10.0, 10.0, 20.0, 20.0))
     prompts = [prompt(1.0, (1.0,))]
-    session = asked(taught(hub, replace=prompts))
+    session = asked(taught(toolbox, replace=prompts))
     made = session.call("replace", (WHOLE, [cube], "a pyramid"), {}, None)
     assert (session.media.pixels(made.fields[0])[42:48, 12:18] == 255).all()
     made = session.call("replace", (WHOLE, [cube], "green"), {}, None)
@@ -147,14 +147,14 @@ def test_the_inpainter_paints_what_it_was_taught(hub: ToolHub) -> None:
 
 
 def test_a_role_that_nobody_plays_was_taught_nothing() -> None:
-    hub = ToolHub(ModelSet({"detector": lambda: TaughtDetector({})}), ToolSettings())
-    session = asked(taught(hub, loc=[prompt(0.9)]))
+    toolbox = Toolbox(ModelSet({"detector": lambda: TaughtDetector({})}), ToolSettings())
+    session = asked(taught(toolbox, loc=[prompt(0.9)]))
     assert len(session.call("find", (WHOLE, "pyramid"), {}, None)) == 1
 
 
-def test_removed_pools_leave_every_bit_as_it_was(hub: ToolHub) -> None:
-    first = asked(hub).call("find", (WHOLE, "pyramid"), {}, None)
-    learned = taught(hub, loc=[prompt(0.8)])
+def test_removed_pools_leave_every_bit_as_it_was(toolbox: Toolbox) -> None:
+    first = asked(toolbox).call("find", (WHOLE, "pyramid"), {}, None)
+    learned = taught(toolbox, loc=[prompt(0.8)])
     assert asked(learned).call("find", (WHOLE, "pyramid"), {}, None) != first
     again = learned.with_soft_prompts(NoSoftPrompts())
     session = asked(again)

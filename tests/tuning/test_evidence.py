@@ -49,7 +49,7 @@ def test_each_call_is_told_with_boxes_scores_and_names() -> None:
 
 def test_patches_are_captioned_where_a_model_can() -> None:
     with Bench([]) as bench:
-        session = bench.reasoner.components.hub.session(media_from(picture()))
+        session = bench.reasoner.components.toolbox.session(media_from(picture()))
         told = step_texts(LOG, session)
     assert "0.1: box [70, 35, 90, 55], score 0.50, shows: a picture" in told[0]
 
@@ -57,7 +57,7 @@ def test_patches_are_captioned_where_a_model_can() -> None:
 def test_a_patch_that_cannot_be_captioned_is_told_without() -> None:
     elsewhere = {"kind": "patch", "fields": ["image7", 10, 10, 20, 20]}
     with Bench([]) as bench:
-        session = bench.reasoner.components.hub.session(media_from(picture()))
+        session = bench.reasoner.components.toolbox.session(media_from(picture()))
         told = step_texts((call(0, "find", (WHOLE, "cube"), [elsewhere]),), session)
     assert "shows" not in told[0]
 

@@ -77,7 +77,7 @@ def test_others_answer_with_whole_versions_while_one_learns(tmp_path: Path) -> N
             shown = pool.select(Query("a task", "ground"), wanted).correct
             assert len(shown) <= 4 and all(one.example.part == "plan" for one in shown)
             seen.append(len(pool.items()))
-            versions.append(prompts.ledger.version)
+            versions.append(prompts.store.version)
             mixture = prompts.ensemble("loc", "thing 3", np.ones(8, np.float32), model_id=MODEL)
             assert mixture is None or 6 <= mixture[0, 0] <= 7
     finally:

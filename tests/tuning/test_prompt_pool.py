@@ -71,7 +71,7 @@ def test_versions_change_with_the_concept_alone(tmp_path: Path) -> None:
     pool.remove("loc", "cup")
     assert (pool.version("loc", "cup"), pool.version("loc", "jug")) == (3, 2)
     assert pool.ensemble("loc", "cup", ASKED, model_id=MODEL) is None
-    pool.ledger.roll_back(2)
+    pool.store.roll_back(2)
     assert pool.version("loc", "cup") == 4
     assert pool.ensemble("loc", "cup", ASKED, model_id=MODEL) is not None
 
@@ -132,7 +132,7 @@ def test_arrays_that_cannot_be_kept(tmp_path: Path, prompt: SoftPrompt, said: st
     pool.add("loc", "cup", [learned(1.0)])
     with pytest.raises(UsageError, match=said):
         pool.add("loc", "cup", [learned(2.0), (prompt, learned(1.0)[1])])
-    assert len(pool.kept()) == 1 and pool.ledger.version == 1
+    assert len(pool.kept()) == 1 and pool.store.version == 1
 
 
 def test_sizes_of_a_concept_are_one(tmp_path: Path) -> None:
@@ -199,7 +199,7 @@ def test_a_hostile_file_is_one_line(
 def test_a_hostile_record_is_one_line(tmp_path: Path, changes: dict, said: str) -> None:
     pool = PromptPool(tmp_path)
     pool.add("loc", "cup", [learned(1.0)])
-    (entry,) = pool.ledger.entries()
+    (entry,) = pool.store.entries()
     execute(tmp_path, "UPDATE entries SET record = ?", json.dumps({**entry.record, **changes}))
     with pytest.raises(StoreError, match=said):
         PromptPool(tmp_path).kept()
@@ -208,12 +208,12 @@ def test_a_hostile_record_is_one_line(tmp_path: Path, changes: dict, said: str) 
 def test_prompts_of_two_sizes_are_not_mixed(tmp_path: Path) -> None:
     pool = PromptPool(tmp_path)
     pool.add("loc", "cup", [learned(1.0), learned(2.0)])
-    record = pool.ledger.entries()[0].record
+    record = pool.store.entries()[0].record
     execute(
         tmp_path,
         "UPDATE entries SET record = ? WHERE key = ?",
         json.dumps({**record, "shape": [4, 2]}),
-        pool.ledger.entries()[0].key,
+        pool.store.entries()[0].key,
     )
     with pytest.raises(StoreError, match="2 prompts of 2 sizes"):
         PromptPool(tmp_path).candidates("loc", "cup", MODEL)

@@ -17,12 +17,12 @@ from viper.evaluate.runs.samples import samples_of_run
 from viper.evaluate.runs.store import RunStore
 from viper.learning.feedback import read_feedback
 from viper.models.media import media_from
-from viper.web.atlas.gallery import Gallery
 from viper.web.demo.asked_run import Question, check_folder
 from viper.web.demo.asking import Answered, Refused, Status, Stopped, Told, TrialTold
 from viper.web.demo.showing import answer_html, status_html, trials_html
 from viper.web.demo.visit import Chosen, Visit
 from viper.web.sample_pages import truth_of
+from viper.web.viewer.gallery import Gallery
 
 
 @pytest.fixture

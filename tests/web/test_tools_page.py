@@ -15,23 +15,25 @@ from tests.evaluate.run_samples import a_manifest, a_row, a_trace
 from tests.tuning.agent.turns import COUNT, DONE, FIND, STORE, WHOLE, code, workflow
 from tests.web.test_trace_page import HOSTILE, Reader
 from viper.api.library import Library
-from viper.data.sample import Where
+from viper.data.sample import DatasetSpec
 from viper.evaluate.evaluation import Evaluation
-from viper.evaluate.row import Prediction, Row
 from viper.evaluate.runs.manifest import SetDescription
 from viper.evaluate.runs.store import RunStore
+from viper.evaluate.sample_result import Prediction, SampleResult
 from viper.learning.awareness import run_awareness
 from viper.schema import ToolCall, Trace, Turn
 from viper.strategies.replay import Replayer
-from viper.web.atlas.app import Atlas, Shelf, create_atlas
-from viper.web.atlas.gallery import Gallery
-from viper.web.atlas.index import AtlasIndex
+from viper.web.viewer.app import Shelf, Viewer, create_atlas
+from viper.web.viewer.gallery import Gallery
+from viper.web.viewer.index import ViewerIndex
 
 WRONG = replace(WHOLE, calls=(0,))
 FOUND = replace(FIND, calls=(0,))
 
 
-def explored(number: int, *turns: Turn, tool: str, answer: str, kind: str) -> tuple[Row, Trace]:
+def explored(
+    number: int, *turns: Turn, tool: str, answer: str, kind: str
+) -> tuple[SampleResult, Trace]:
     row = replace(
         a_row(number),
         target="2",
@@ -45,7 +47,7 @@ def explored(number: int, *turns: Turn, tool: str, answer: str, kind: str) -> tu
     return row, replace(trace, trials=(trial,), turns=workflow(*turns).turns)
 
 
-def write(folder: Path, *samples: tuple[Row, Trace], **changes: Any) -> RunStore:
+def write(folder: Path, *samples: tuple[SampleResult, Trace], **changes: Any) -> RunStore:
     manifest = a_manifest(strategy="explore", metric="accuracy", **changes)
     with RunStore.create(folder, manifest) as store:
         for position, (row, trace) in enumerate(samples):
@@ -53,12 +55,12 @@ def write(folder: Path, *samples: tuple[Row, Trace], **changes: Any) -> RunStore
     return RunStore.read(folder)
 
 
-def asked(number: int, kind: str = "count") -> tuple[Row, Trace]:
+def asked(number: int, kind: str = "count") -> tuple[SampleResult, Trace]:
     return explored(number, WRONG, replace(STORE, value="3"), DONE,
                     tool="simple_query", answer="3", kind=kind)  # fmt: skip
 
 
-def stepped(number: int, kind: str = "count") -> tuple[Row, Trace]:
+def stepped(number: int, kind: str = "count") -> tuple[SampleResult, Trace]:
     return explored(number, FOUND, COUNT, STORE, DONE, tool="find", answer="2", kind=kind)
 
 
@@ -76,7 +78,7 @@ def test_the_figures_of_a_run(tmp_path: Path) -> None:
 def test_on_the_embedded_world_it_is_told_why_answers_are_wrong(tmp_path: Path) -> None:
     asked_of = [
         one
-        for one in Evaluation("world", Where(None, "val:question", 0), limit=40).samples()
+        for one in Evaluation("world", DatasetSpec(None, "val:question", 0), limit=40).samples()
         if str(one.target).isdigit()
     ][:3]
     explored = []
@@ -126,8 +128,8 @@ def two(tmp_path: Path) -> Iterator[TestClient]:
         for shelf in shelves:
             shelf.gallery.wait(10)
         replayer = stack.enter_context(Replayer(Library()))
-        atlas = Atlas(shelves, AtlasIndex(stores), replayer, "token")
-        yield TestClient(create_atlas(atlas), base_url="http://127.0.0.1")
+        viewer = Viewer(shelves, ViewerIndex(stores), replayer, "token")
+        yield TestClient(create_atlas(viewer), base_url="http://127.0.0.1")
 
 
 def test_the_page_shows_both_runs(two: TestClient) -> None:

@@ -21,7 +21,7 @@ from viper.reasoner import RunResult
 from viper.record import record_from_json
 from viper.schema import Trace, to_json
 from viper.strategies.replay import Replay
-from viper.tuning.lesson import Lesson, TriedPrompt, Update
+from viper.tuning.learning_record import LearningRecord, TriedPrompt, Update
 from viper.web.trace_page import Extras, Truth, trace_page
 
 HOSTILE = (
@@ -238,7 +238,7 @@ def test_what_was_learned_stands_with_its_evidence_and_is_text() -> None:
     update = Update(
         "loc", HOSTILE, "reflection", 0.5, {"source": HOSTILE}, prompts, ("id-1",), HOSTILE, 2.5
     )
-    lesson = Lesson(
+    lesson = LearningRecord(
         "s", 0, 0.0, 1.0, None, HOSTILE, (Critique.of_tool("find", 2, HOSTILE, HOSTILE),),
         (update,), ("demo-1",), 1, HOSTILE, 3.5,
     )  # fmt: skip

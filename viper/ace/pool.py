@@ -23,7 +23,7 @@ from viper.api.library import split_api
 from viper.errors import UsageError
 from viper.prompting.ranking import Embed, KeptEmbeddings, Scores, ranker
 from viper.schema import Query
-from viper.storage.versioned import Ledger
+from viper.storage.versioned import VersionedStore
 from viper.strategies.examples import Demonstration, ExampleRequest, ExampleStore, SelectedExamples
 
 FOLDER = "demonstrations"
@@ -51,11 +51,11 @@ class DemonstrationPool:
         folder: made by the first demonstration; where there is none the pool is empty.
 
     Attributes:
-        ledger: its versions.
+        store: its versions.
     """
 
     def __init__(self, folder: Path) -> None:
-        self.ledger = Ledger(folder)
+        self.store = VersionedStore(folder)
         self._lock = threading.Lock()
         self._embeddings: KeptEmbeddings | None = None
         self._items: Callable[[int], tuple[Pooled, ...]] = lru_cache(2)(self._read)
@@ -64,7 +64,7 @@ class DemonstrationPool:
     @property
     def fingerprint(self) -> str:
         """Tells what it holds, for the records of runs that use it; empty where it is empty."""
-        return self.ledger.fingerprint
+        return self.store.fingerprint
 
     def items(self) -> tuple[Pooled, ...]:
         """All demonstrations, in the order in which they came or changed.
@@ -72,7 +72,7 @@ class DemonstrationPool:
         Raises:
             StoreError: the pool cannot be read.
         """
-        return self._items(self.ledger.version)
+        return self._items(self.store.version)
 
     def select(self, query: Query, request: ExampleRequest) -> SelectedExamples:
         """Those whose queries are most like the query, of each kind the likest first.
@@ -87,7 +87,7 @@ class DemonstrationPool:
             UnknownNameError: no such retrieval.
             StoreError: the pool cannot be read.
         """
-        version = self.ledger.version
+        version = self.store.version
 
         def best(polarity: str, count: int) -> list[Demonstration]:
             asked = frozenset(split_api(request.api))
@@ -117,7 +117,7 @@ class DemonstrationPool:
         given = list(found)
         if not given:
             return []
-        with self.ledger.update(note or f"added {len(given)}") as change:
+        with self.store.update(note or f"added {len(given)}") as change:
             for one in given:
                 entry = change.get(one.id)
                 before = one if entry is None else pooled_of(entry)
@@ -125,7 +125,7 @@ class DemonstrationPool:
                 change.put(entry_of(replace(before, validated_on=on)))
             if change.count > MOST_DEMONSTRATIONS:
                 raise UsageError(
-                    f"{self.ledger.folder}: {change.count} demonstrations; at most "
+                    f"{self.store.folder}: {change.count} demonstrations; at most "
                     f"{MOST_DEMONSTRATIONS} are kept, take some out with: viper ace pool prune"
                 )
         return [one.id for one in given]
@@ -142,7 +142,7 @@ class DemonstrationPool:
         ids = set(shown)
         if not ids:
             return
-        with self.ledger.update("solved" if solved else "not solved") as change:
+        with self.store.update("solved" if solved else "not solved") as change:
             for entry in filter(None, map(change.get, sorted(ids))):
                 one = pooled_of(entry)
                 counts = (one.helped + solved, one.misled + (not solved))
@@ -154,16 +154,16 @@ class DemonstrationPool:
 
     def remove(self, ids: Sequence[str], note: str = "") -> None:
         """Takes demonstrations out; they stay in the earlier versions."""
-        with self.ledger.update(note or f"removed {len(ids)}") as change:
+        with self.store.update(note or f"removed {len(ids)}") as change:
             for key in ids:
                 change.drop(key)
 
     def close(self) -> None:
         """Closes the files; a later use opens them again."""
-        self.ledger.close()
+        self.store.close()
 
     def _read(self, version: int) -> tuple[Pooled, ...]:
-        return tuple(pooled_of(entry) for entry in self.ledger.entries(version=version))
+        return tuple(pooled_of(entry) for entry in self.store.entries(version=version))
 
     def _found(
         self,

@@ -99,12 +99,12 @@ def fault(example: Example) -> str | None:
 
 
 def topic_of(part: str, polarity: str) -> str:
-    """The ledger's topic of one of the four parts."""
+    """The store's topic of one of the four parts."""
     return f"{part}/{polarity}"
 
 
 def entry_of(one: Pooled) -> Entry:
-    """The ledger's entry of a demonstration."""
+    """The store's entry of a demonstration."""
     record = to_json(one)
     for name in ("id", "born", *(() if one.fault else ("fault",))):
         del record[name]
@@ -112,7 +112,7 @@ def entry_of(one: Pooled) -> Entry:
 
 
 def pooled_of(entry: Entry) -> Pooled:
-    """The demonstration of a ledger's entry.
+    """The demonstration of a versioned store's entry.
 
     Raises:
         StoreError: the entry is none.

@@ -24,7 +24,7 @@ from viper.commands.options import (
     root_option,
 )
 from viper.commands.terminal import counter, echo_table
-from viper.data.sample import Where
+from viper.data.sample import DatasetSpec
 from viper.errors import EXIT_FAILED, EXIT_OK, UsageError
 from viper.learning.bank_check import Checked, Data, find, not_run, read, run
 from viper.reasoner import Reasoner
@@ -181,7 +181,7 @@ def _run(
     """Runs what reads well, with one reasoner for all APIs of one library."""
     open_profile(wanted)  # a wrong name shows before anything is read
     places = [place for place, one in enumerate(checked) if one.state != "broken"]
-    data = Data(wanted.set_name, Where(wanted.root, wanted.split))
+    data = Data(wanted.set_name, DatasetSpec(wanted.root, wanted.split))
     samples = find([checked[place].example for place in places], data)
     of_library: dict[Any, list[int]] = {}
     for index, place in enumerate(places):

@@ -23,16 +23,16 @@ from viper.commands.options import (
     workers_option,
 )
 from viper.commands.terminal import evaluation_progress, hint_to_go_on, status
-from viper.data.sample import Sample, Where
+from viper.data.sample import DatasetSpec, Sample
 from viper.errors import EXIT_FAILED, EXIT_OK, UsageError
-from viper.evaluate.engines.answering import Answering, Item
 from viper.evaluate.engines.local import Bounds, LocalEngine
 from viper.evaluate.engines.runner import Budget, Ended, bound_arenas, items, run
+from viper.evaluate.engines.sample_runner import Item, SampleRunner
 from viper.evaluate.evaluation import manifest_of, read_ids
 from viper.evaluate.metrics import metric
-from viper.evaluate.row import Row
 from viper.evaluate.runs.manifest import Manifest
 from viper.evaluate.runs.store import RunStore
+from viper.evaluate.sample_result import SampleResult
 from viper.learning.mining import Shots, Source, candidates, work_folder
 from viper.reasoner import Reasoner, RunOptions
 from viper.schema import to_json
@@ -102,7 +102,7 @@ def mine(wanted: MineOptions) -> int:
         raise UsageError("--ids names the samples, --spread draws them; choose one")
     quiet_libraries(wanted.offline)
 
-    where = Where(wanted.root, wanted.split, wanted.seed)
+    where = DatasetSpec(wanted.root, wanted.split, wanted.seed)
     ids = read_ids(wanted.ids) if wanted.ids else ()
     drawn = (wanted.programs, wanted.temperature)
     shots = Shots(wanted.data, where, wanted.shots, ids, *drawn, spread=wanted.spread)
@@ -151,7 +151,7 @@ def rows_of(
     todo: Sequence[Item],
     folder: Path,
     budget: int | None,
-) -> tuple[list[Row], Ended]:
+) -> tuple[list[SampleResult], Ended]:
     """Answer what the folder's store lacks of ``todo``, and return all the rows that it holds.
 
     Args:
@@ -159,7 +159,7 @@ def rows_of(
         budget: requests to the language model at most, over all sessions.
     """
     workers = manifest.execution["workers"]
-    answering = Answering.with_cache(reasoner, metric(manifest.metric), options, workers + 8)
+    answering = SampleRunner.with_cache(reasoner, metric(manifest.metric), options, workers + 8)
     engine = LocalEngine(answering, Bounds(workers))
     with RunStore.resume(folder, manifest) as store:
         with evaluation_progress(len(todo), len(store.done())) as progress:

@@ -26,7 +26,7 @@ from viper.commands.options import (
     workers_option,
 )
 from viper.commands.terminal import hint_to_go_on, status
-from viper.data.sample import Sample, Where
+from viper.data.sample import DatasetSpec, Sample
 from viper.errors import EXIT_FAILED, EXIT_OK, UsageError
 from viper.evaluate.engines.runner import Ended, bound_arenas
 from viper.evaluate.evaluation import manifest_of
@@ -144,7 +144,7 @@ def _check(wanted: SheetOptions) -> None:
 
 
 def _drawing(wanted: SheetOptions) -> Drawing:
-    where = Where(wanted.root, wanted.split, wanted.seed)
+    where = DatasetSpec(wanted.root, wanted.split, wanted.seed)
     drawn = (wanted.media, wanted.programs, wanted.temperature)
     return Drawing(wanted.data, wanted.task, where, *drawn)
 

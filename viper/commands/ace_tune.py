@@ -23,7 +23,7 @@ from viper.commands.options import (
     seed_option,
 )
 from viper.commands.terminal import hint_to_go_on
-from viper.data.sample import Where
+from viper.data.sample import DatasetSpec
 from viper.errors import EXIT_OK, UsageError
 from viper.evaluate.answered import (
     TEMPERATURE,
@@ -128,7 +128,7 @@ def _plan(components: Components, wanted: TuneOptions) -> dict[str, Sequence[flo
             raise UsageError(f"--threshold {text!r}: expected NAME=A, B, …")
         current_value(components, name.strip())
         plan[name.strip()] = [*plan.get(name.strip(), ()), *_numbers("--threshold", values)]
-    known = components.hub.settings.sensitivities.get("detector.threshold")
+    known = components.toolbox.settings.sensitivities.get("detector.threshold")
     if not wanted.values and known is not None:
         plan["detector.threshold"] = values_between(known.floor, known.start)
     if not plan:
@@ -148,7 +148,7 @@ def _numbers(option: str, text: str) -> list[float]:
 
 def _drawn(wanted: TuneOptions) -> tuple[Drawn, Drawn | None]:
     def asked(split: str, limit: int) -> Drawn:
-        where = Where(wanted.root, split, wanted.seed)
+        where = DatasetSpec(wanted.root, split, wanted.seed)
         return Drawn.of(Evaluation(wanted.set_name, where, limit, (wanted.seed,)))
 
     split, validate = wanted.split, wanted.validate

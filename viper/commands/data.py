@@ -14,7 +14,7 @@ from viper.commands.lazy_group import LazyGroup
 from viper.commands.options import options, root_option
 from viper.commands.terminal import echo_table
 from viper.data.registry import chosen, data_set, names
-from viper.data.sample import Sample, Where
+from viper.data.sample import DatasetSpec, Sample
 from viper.errors import EXIT_FAILED, EXIT_OK
 from viper.schema import to_json
 
@@ -47,7 +47,7 @@ _set_options = options(
 @data.command("list")
 @_json_option
 def list_sets(as_json: bool) -> int:
-    """List the sets: shipped, on the hub, of installed packages."""
+    """List the sets: shipped, on the toolbox, of installed packages."""
     sets = [data_set(name) for name in names()]
     if as_json:
         keys = ("name", "metric", "summary")
@@ -63,7 +63,7 @@ def list_sets(as_json: bool) -> int:
 @_set_options
 def check(name: str, root: Path | None, split: str | None, as_json: bool) -> int:
     """Say what of SET is there and what is missing; exits with 1 where something is."""
-    findings = data_set(name).check(Where(root, split))
+    findings = data_set(name).check(DatasetSpec(root, split))
     complete = all(finding.ok for finding in findings)
     if as_json:
         rows = [dataclasses.asdict(finding) for finding in findings]
@@ -83,7 +83,7 @@ def show(
     name: str, root: Path | None, split: str | None, as_json: bool, limit: int, seed: int
 ) -> int:
     """Show a few samples of SET, chosen at random; no media are read."""
-    where = Where(root, split, seed, limit)
+    where = DatasetSpec(root, split, seed, limit)
     for sample in chosen(data_set(name).samples(where), limit, seed):
         row = _as_row(sample)
         if as_json:

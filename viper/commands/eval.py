@@ -28,7 +28,7 @@ def evaluate(wanted: EvalOptions, name: str) -> int:
     quiet_libraries(wanted.offline)
     # These cost more than all of --help.
     from viper.commands.evaluating import evaluate_set, tell_cost
-    from viper.data.sample import Where
+    from viper.data.sample import DatasetSpec
     from viper.evaluate.evaluation import Evaluation, read_ids
     from viper.reasoner import RunOptions
 
@@ -36,7 +36,7 @@ def evaluate(wanted: EvalOptions, name: str) -> int:
     changes = run_changes(wanted.settings, wanted.examples_bank, examples=wanted.examples)
     evaluation = Evaluation(
         set_name=name,
-        where=Where(wanted.root, wanted.split, wanted.seed),
+        where=DatasetSpec(wanted.root, wanted.split, wanted.seed),
         limit=wanted.limit,
         ids=read_ids(wanted.ids) if wanted.ids else (),
         seeds=tuple(range(wanted.seed, wanted.seed + wanted.seeds)),

@@ -19,13 +19,13 @@ from viper.commands.run_options import EvalOptions
 from viper.commands.terminal import evaluation_progress, status
 from viper.data.sample import Sample
 from viper.errors import EXIT_FAILED, EXIT_OK
-from viper.evaluate.engines.answering import Answering, Engine, Item
 from viper.evaluate.engines.local import Bounds, LocalEngine
 from viper.evaluate.engines.ray import RayEngine
 from viper.evaluate.engines.ray_actor import Built, Orders
 from viper.evaluate.engines.ray_cluster import connected, local_cpus, share_of
 from viper.evaluate.engines.ray_crew import Crew, run_manifest
 from viper.evaluate.engines.runner import Budget, Ended, bound_arenas, items, run
+from viper.evaluate.engines.sample_runner import Engine, Item, SampleRunner
 from viper.evaluate.evaluation import Evaluation, default_folder, manifest_of, missing_media
 from viper.evaluate.judgements import JudgementSheet, Kept
 from viper.evaluate.metrics import metric
@@ -81,7 +81,7 @@ def _on_threads(
         judge = metric(evaluation.metric)
         if wanted.judgements is not None:
             judge = Kept(judge, JudgementSheet(wanted.judgements))
-        answering = Answering.with_cache(reasoner, judge, evaluation.options, workers + 8)
+        answering = SampleRunner.with_cache(reasoner, judge, evaluation.options, workers + 8)
         yield LocalEngine(answering, Bounds(workers, evaluation.deadline_s)), manifest
 
 

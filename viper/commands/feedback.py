@@ -13,8 +13,8 @@ import click
 from viper.commands.options import option, options_as
 from viper.commands.terminal import echo_table
 from viper.errors import EXIT_OK, UsageError
-from viper.evaluate.row import Row
 from viper.evaluate.runs.store import RunStore
+from viper.evaluate.sample_result import SampleResult
 from viper.learning.feedback import (
     COMMENT_ALONE,
     Feedback,
@@ -74,7 +74,7 @@ def feedback(options: FeedbackOptions, run: Path, sample: str | None) -> int:
     return EXIT_OK
 
 
-def _row(store: RunStore, sample: str, seed: int) -> Row:
+def _row(store: RunStore, sample: str, seed: int) -> SampleResult:
     row = store.row(sample, seed)
     if row is None:
         known = [name for name, under in store.done() if under == seed]
@@ -84,7 +84,7 @@ def _row(store: RunStore, sample: str, seed: int) -> Row:
     return row
 
 
-def _is_of(one: Feedback, row: Row) -> bool:
+def _is_of(one: Feedback, row: SampleResult) -> bool:
     return (one.sample_id, one.seed) == (row.sample_id, row.seed)
 
 

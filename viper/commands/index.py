@@ -187,7 +187,7 @@ class _Bar:
 
 def _pictures(name: str, choice: ProfileChoice) -> NamedPictures:
     profile = open_profile(choice)
-    matcher = profile.components().hub.models.shared("matcher")
+    matcher = profile.components().toolbox.models.shared("matcher")
     if matcher is None:
         raise UsageError(f"profile {profile.name} has no matcher; name another with --profile")
     return NamedPictures(state_dir(choice.state), matcher, name)

@@ -19,10 +19,10 @@ from viper.commands.options import (
 )
 from viper.commands.terminal import echo_table, status
 from viper.data.registry import training_split
-from viper.data.sample import Sample, Where
+from viper.data.sample import DatasetSpec, Sample
 from viper.errors import EXIT_FAILED, EXIT_OK, CancelledError, UsageError
-from viper.evaluate.engines.answering import Answering
 from viper.evaluate.engines.runner import items
+from viper.evaluate.engines.sample_runner import SampleRunner
 from viper.evaluate.evaluation import Evaluation, default_folder, manifest_of, read_ids
 from viper.evaluate.metrics import metric
 from viper.evaluate.runs.store import RunStore
@@ -35,7 +35,7 @@ from viper.schema import to_json
 from viper.strategies import strategy
 from viper.strategies.examples import NoExamples
 from viper.tuning.learner import Learner
-from viper.tuning.lesson import Journal
+from viper.tuning.learning_record import Journal
 from viper.tuning.trained_files import TrainedFiles
 
 
@@ -85,7 +85,7 @@ def _evaluation(name: str, wanted: LearnOptions) -> Evaluation:
     split = wanted.split or training_split(name)
     return Evaluation(
         set_name=name,
-        where=Where(wanted.root, split, wanted.seed),
+        where=DatasetSpec(wanted.root, split, wanted.seed),
         limit=wanted.limit,
         ids=read_ids(wanted.ids) if wanted.ids else (),
         seeds=(wanted.seed,),
@@ -107,7 +107,7 @@ def _learn(evaluation: Evaluation, samples: list[Sample], wanted: LearnOptions) 
         of = (evaluation.set_name, evaluation.located().split or "")
         learner = learner_of(profile, reasoner, of, wanted, cancel, trained)
         judge = metric(evaluation.metric)
-        answering = Answering.with_cache(reasoner, judge, evaluation.options, 8)
+        answering = SampleRunner.with_cache(reasoner, judge, evaluation.options, 8)
         todo = items(samples, evaluation.seeds)
         with RunStore.resume(folder, manifest) as store:
             click.echo(f"run: {folder}", err=True)
@@ -176,8 +176,8 @@ def _as_came(reasoner: Reasoner) -> Reasoner:
     parts = reasoner.components
     examples = parts.examples
     bank = examples.bank if isinstance(examples, LearnedExamples) else examples
-    hub = parts.hub.with_soft_prompts(NoSoftPrompts())
-    plain = replace(parts, hub=hub, examples=bank, demonstrations=NoExamples())
+    toolbox = parts.toolbox.with_soft_prompts(NoSoftPrompts())
+    plain = replace(parts, toolbox=toolbox, examples=bank, demonstrations=NoExamples())
     return Reasoner(plain, preload=False)
 
 

@@ -22,7 +22,7 @@ from viper.sandbox.sandbox import Mode
 from viper.schema import Trace
 from viper.storage.files import write_file
 from viper.strategies.replay import Replayer
-from viper.tools.abilities import depth_map
+from viper.tools.tool_functions import depth_map
 from viper.web.sample_pages import SamplePages
 from viper.web.trace_page import Extras, page_of
 from viper.web.trace_view import DEPTH_TOOL
@@ -46,7 +46,7 @@ def write_run_page(result: RunResult, reasoner: Reasoner, path: Path, command: s
 
 def depth_maps(trace: Trace, media: Media, reasoner: Reasoner) -> dict[str, np.ndarray]:
     """The depth of every picture that the trace's programs asked it of; kept from the run."""
-    session = reasoner.components.hub.session(media)
+    session = reasoner.components.toolbox.session(media)
     asked: dict[str, Any] = {
         call.args[0]["fields"][0]: None
         for trial in trace.trials

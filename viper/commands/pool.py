@@ -20,7 +20,7 @@ from viper.errors import EXIT_OK, UsageError
 from viper.evaluate.reports.escape import for_terminal
 from viper.profiles.document import state_dir
 from viper.schema import to_json
-from viper.storage.versioned import Ledger
+from viper.storage.versioned import VersionedStore
 
 _QUERY_CHARACTERS = 60
 _COMMANDS = {
@@ -84,7 +84,7 @@ def show(
     """
     found = _pool(state)
     if versions:
-        echo_versions(found.ledger)
+        echo_versions(found.store)
         return EXIT_OK
     items = _named(found, ids) if ids else which.of(found.items())
     if as_json:
@@ -94,7 +94,7 @@ def show(
         for one in items:
             click.echo(_in_full(one))
     elif not items:
-        click.echo(f"{found.ledger.folder}: no such demonstrations", err=True)
+        click.echo(f"{found.store.folder}: no such demonstrations", err=True)
     else:
         header = ("id", "part", "polarity", "score", "outcomes", "validated", "task", "query")
         echo_table(header, [_line(one) for one in items])
@@ -160,7 +160,7 @@ def add(bank: Path, state: Path | None) -> int:
     before = len(found.items())
     given_ids = found.add([pooled(one) for one in examples], f"added from {bank.name}")
     new = len(found.items()) - before
-    click.echo(f"{found.ledger.folder}: {new} new of {len(given_ids)} demonstrations")
+    click.echo(f"{found.store.folder}: {new} new of {len(given_ids)} demonstrations")
     return EXIT_OK
 
 
@@ -169,7 +169,7 @@ def add(bank: Path, state: Path | None) -> int:
 @state_option
 def rollback(version: int, state: Path | None) -> int:
     """Make the pool as it was in VERSION; what came since stays in its own versions."""
-    roll_back(_pool(state).ledger, version)
+    roll_back(_pool(state).store, version)
     return EXIT_OK
 
 
@@ -216,19 +216,19 @@ def _in_full(one: Pooled) -> str:
     return "\n".join(lines) + "\n"
 
 
-def echo_versions(ledger: Ledger) -> None:
+def echo_versions(store: VersionedStore) -> None:
     """The versions that can be rolled back to, the newest last."""
-    rows = [(str(one.number), one.made, for_terminal(one.note)) for one in ledger.versions()]
+    rows = [(str(one.number), one.made, for_terminal(one.note)) for one in store.versions()]
     if not rows:
-        click.echo(f"{ledger.folder}: nothing was kept yet", err=True)
+        click.echo(f"{store.folder}: nothing was kept yet", err=True)
         return
     echo_table(("version", "made", "by"), rows)
 
 
-def roll_back(ledger: Ledger, version: int) -> None:
+def roll_back(store: VersionedStore, version: int) -> None:
     """Goes back to a version, and says what is the newest one now."""
-    before = ledger.version
-    now = ledger.roll_back(version)
+    before = store.version
+    now = store.roll_back(version)
     if now == before:
         click.echo(f"version {now} is like version {version} already")
     else:

@@ -24,14 +24,14 @@ from viper.commands.options import (
     seed_option,
 )
 from viper.commands.terminal import counter, evaluation_progress, hint_to_go_on, status
-from viper.data.sample import Where
+from viper.data.sample import DatasetSpec
 from viper.errors import EXIT_FAILED, EXIT_OK, UsageError
 from viper.evaluate.answered import Drawn, answered
 from viper.evaluate.engines.runner import Budget, bound_arenas
 from viper.evaluate.evaluation import read_ids
 from viper.evaluate.metrics import metric
-from viper.evaluate.row import Row
 from viper.evaluate.runs.store import RunStore
+from viper.evaluate.sample_result import SampleResult
 from viper.learning.first_demonstrations import (
     First,
     Solved,
@@ -133,7 +133,7 @@ def start(wanted: StartOptions) -> int:
     for first in found:
         _tell(first, wanted)
     new = len(pool.items()) - before
-    click.echo(f"{pool.ledger.folder}: {new} new demonstrations, version {pool.ledger.version}")
+    click.echo(f"{pool.store.folder}: {new} new demonstrations, version {pool.store.version}")
     return EXIT_OK
 
 
@@ -144,7 +144,7 @@ def _found(wanted: StartOptions) -> list[First]:
     with closing(profile.components()) as components, hint_to_go_on():
         plan = _plan(wanted, profile, components)
         rows, solved = _mined(plan, components)
-        families = components.hub.settings.attribute_families or COMMON_FAMILIES
+        families = components.toolbox.settings.attribute_families or COMMON_FAMILIES
         wish = Wish(wanted.correct, wanted.incorrect, wanted.seed, families)
         tryout = Tryout(
             components,
@@ -168,7 +168,7 @@ def _found(wanted: StartOptions) -> list[First]:
 
 def _plan(wanted: StartOptions, profile: Profile, components: Components) -> _Plan:
     ids = read_ids(wanted.ids) if wanted.ids else ()
-    where = Where(wanted.root, wanted.split, wanted.seed)
+    where = DatasetSpec(wanted.root, wanted.split, wanted.seed)
     shots = Shots(wanted.set_name, where, wanted.samples, ids, spread=not ids)
     options = _options(wanted, components)
     with status("reading samples"):
@@ -206,7 +206,7 @@ def _options(wanted: StartOptions, components: Components) -> RunOptions:
     )
 
 
-def _mined(plan: _Plan, components: Components) -> tuple[list[Row], list[Solved]]:
+def _mined(plan: _Plan, components: Components) -> tuple[list[SampleResult], list[Solved]]:
     """Answers what the run's folder lacks."""
     drawn, budget = plan.drawn, plan.wanted.budget
     each = 2 + REDRAWS if drawn.evaluation.options.strategy == "plan" else 1

@@ -16,7 +16,7 @@ from viper.errors import EXIT_OK, UsageError
 from viper.evaluate.reports.escape import for_terminal
 from viper.profiles.document import state_dir
 from viper.schema import to_json
-from viper.tuning.kept_prompts import KeptPrompt
+from viper.tuning.kept_prompts import StoredPrompt
 from viper.tuning.prompt_pool import FOLDER, PromptPool
 
 
@@ -43,9 +43,9 @@ def list_prompts(versions: bool, as_json: bool, state: Path | None) -> int:
     """List the tools and concepts that something was learned for."""
     found = _pool(state)
     if versions:
-        echo_versions(found.ledger)
+        echo_versions(found.store)
         return EXIT_OK
-    concepts: dict[tuple[str, str], list[KeptPrompt]] = {}
+    concepts: dict[tuple[str, str], list[StoredPrompt]] = {}
     for one in found.kept():
         concepts.setdefault((one.tool, one.concept), []).append(one)
     rows = [
@@ -55,7 +55,7 @@ def list_prompts(versions: bool, as_json: bool, state: Path | None) -> int:
         for row in rows:
             click.echo(json.dumps(row, ensure_ascii=False))
     elif not rows:
-        click.echo(f"{found.ledger.folder}: nothing was learned yet", err=True)
+        click.echo(f"{found.store.folder}: nothing was learned yet", err=True)
     else:
         header = ("tool", "concept", "prompts", "version", "before", "after", "model")
         echo_table(header, [_cells(row) for row in rows])
@@ -92,7 +92,7 @@ def remove(
     if missing:
         raise UsageError(f"no prompt {missing[0]!r} there; see: viper learn prompts show {tool}")
     gone = found.remove(tool, concept, ids or None)
-    click.echo(f"{gone} removed; version {found.ledger.version}")
+    click.echo(f"{gone} removed; version {found.store.version}")
     return EXIT_OK
 
 
@@ -101,7 +101,7 @@ def remove(
 @state_option
 def rollback(version: int, state: Path | None) -> int:
     """Make the pool as it was in VERSION; what was learned since stays in its own versions."""
-    roll_back(_pool(state).ledger, version)
+    roll_back(_pool(state).store, version)
     return EXIT_OK
 
 
@@ -109,7 +109,7 @@ def _pool(state: Path | None) -> PromptPool:
     return PromptPool(state_dir(state) / FOLDER)
 
 
-def _there(found: PromptPool, tool: str, concept: str | None) -> list[KeptPrompt]:
+def _there(found: PromptPool, tool: str, concept: str | None) -> list[StoredPrompt]:
     kept = found.kept(tool, concept)
     if not kept:
         about = tool if concept is None else f"{tool} and {concept!r}"
@@ -121,7 +121,7 @@ def _there(found: PromptPool, tool: str, concept: str | None) -> list[KeptPrompt
 
 
 def _summary(
-    found: PromptPool, tool: str, concept: str, kept: Sequence[KeptPrompt]
+    found: PromptPool, tool: str, concept: str, kept: Sequence[StoredPrompt]
 ) -> dict[str, Any]:
     return {
         "tool": tool,
@@ -150,7 +150,7 @@ def _figure(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}"
 
 
-def _in_full(one: KeptPrompt) -> str:
+def _in_full(one: StoredPrompt) -> str:
     evidence = one.evidence
     before, after = map(_figure, (evidence.before, evidence.after))
     lines = [

@@ -27,14 +27,14 @@ from viper.commands.options import (
     root_option,
 )
 from viper.commands.terminal import counter, echo_table
-from viper.data.sample import Where
+from viper.data.sample import DatasetSpec
 from viper.errors import EXIT_FAILED, EXIT_OK, UnknownNameError, UsageError
-from viper.evaluate.engines.answering import Answering, Item
 from viper.evaluate.engines.local import Bounds, LocalEngine
+from viper.evaluate.engines.sample_runner import Item, SampleRunner
 from viper.evaluate.evaluation import Evaluation
 from viper.evaluate.metrics import metric
 from viper.evaluate.reports.comparison import routine_effect
-from viper.evaluate.row import Row
+from viper.evaluate.sample_result import SampleResult
 from viper.reasoner import Reasoner
 from viper.schema import TASKS, to_json
 from viper.testing.check_routines import check_routines
@@ -183,7 +183,7 @@ def try_it(wanted: TryOptions, file: Path) -> int:
 
     Prints both scores, the gain with its 95% interval, and how often programs used it.
     """
-    where = Where(wanted.root, wanted.split, wanted.seed)
+    where = DatasetSpec(wanted.root, wanted.split, wanted.seed)
     evaluation = Evaluation(wanted.data, where, wanted.limit, (wanted.seed,))
     items = evaluation.items()
     base = wanted.api or open_profile(wanted).document.run.api
@@ -209,13 +209,15 @@ def try_it(wanted: TryOptions, file: Path) -> int:
 
 def _rows(
     choice: ProfileChoice, evaluation: Evaluation, items: Sequence[Item], label: str
-) -> list[Row]:
+) -> list[SampleResult]:
     right = 0.0
-    rows: dict[int, Row] = {}
+    rows: dict[int, SampleResult] = {}
     bounds = Bounds()
     with Reasoner(open_profile(choice)) as reasoner, counter(label, len(items)) as advance:
         judge = metric(evaluation.metric)
-        answering = Answering.with_cache(reasoner, judge, evaluation.options, 2 * bounds.in_flight)
+        answering = SampleRunner.with_cache(
+            reasoner, judge, evaluation.options, 2 * bounds.in_flight
+        )
         for done in LocalEngine(answering, bounds).run(items, threading.Event()):
             rows[done.position] = done.row
             right += done.row.score

@@ -13,7 +13,7 @@ import click
 from viper.commands.options import OutPath, option, options_as
 from viper.commands.terminal import echo_table
 from viper.data.registry import chosen, data_set
-from viper.data.sample import Where
+from viper.data.sample import DatasetSpec
 from viper.errors import EXIT_OK, UsageError
 from viper.evaluate.judgements import read_judgements
 from viper.evaluate.predictions import Scored, score_predictions
@@ -76,7 +76,7 @@ def score(options: ScoreOptions, name: str) -> int:
 
     found = data_set(name)
     split = options.split or found.splits[0]
-    where = Where(options.root, split, options.seed, options.limit)
+    where = DatasetSpec(options.root, split, options.seed, options.limit)
     samples = chosen(found.samples(where), options.limit, options.seed)
     scored = score_predictions(samples, found.metric, options.predictions, options.missing)
     _warn(scored)

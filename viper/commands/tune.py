@@ -28,7 +28,7 @@ from viper.commands.options import (
 )
 from viper.commands.terminal import Advance, counter, indented, status
 from viper.data.registry import training_split
-from viper.data.sample import Where
+from viper.data.sample import DatasetSpec
 from viper.errors import EXIT_OK, UsageError
 from viper.evaluate.engines.runner import Budget
 from viper.evaluate.evaluation import Evaluation, read_ids
@@ -128,7 +128,7 @@ def workflows(wanted: WorkflowOptions, name: str) -> int:
     )
     evaluation = Evaluation(
         name,
-        Where(wanted.root, split, wanted.seed),
+        DatasetSpec(wanted.root, split, wanted.seed),
         wanted.limit,
         ids=read_ids(wanted.ids) if wanted.ids else (),
     )

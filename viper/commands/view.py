@@ -17,8 +17,8 @@ from viper.evaluate.runs.store import RunStore
 from viper.sandbox.sandbox import Mode
 from viper.serve.settings import address_of, listening_at
 from viper.strategies.replay import Replayer
-from viper.web.atlas.gallery import Gallery
-from viper.web.atlas.index import AtlasIndex
+from viper.web.viewer.gallery import Gallery
+from viper.web.viewer.index import ViewerIndex
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,14 +62,14 @@ def view(options: ViewOptions, runs: tuple[Path, ...]) -> int:
         raise UsageError(f"viper view shows one run or compares two; got {len(runs)}")
     import uvicorn
 
-    from viper.web.atlas.app import Atlas, Shelf, create_atlas
     from viper.web.behind_token import new_token
+    from viper.web.viewer.app import Shelf, Viewer, create_atlas
 
     with ExitStack() as stack:
         stores = [stack.enter_context(RunStore.read(run)) for run in runs]
         listening = stack.enter_context(listening_at(options.host, options.port))
         with status("reading the rows"):
-            index = AtlasIndex(stores)
+            index = ViewerIndex(stores)
         stack.callback(index.close)
         replayer = stack.enter_context(
             Replayer(library_for(stores[0].manifest.api), options.sandbox)
@@ -78,14 +78,14 @@ def view(options: ViewOptions, runs: tuple[Path, ...]) -> int:
             Shelf(_name(run, runs), store, Gallery(store, options.root))
             for run, store in zip(runs, stores, strict=True)
         )
-        atlas = Atlas(shelves, index, replayer, new_token())
-        address = address_of(listening, f"/{atlas.token}/")
+        viewer = Viewer(shelves, index, replayer, new_token())
+        address = address_of(listening, f"/{viewer.token}/")
         click.echo(address)
         click.echo("Ctrl-C ends it", err=True)
         if options.open_browser:
             webbrowser.open(address)
         config = uvicorn.Config(
-            create_atlas(atlas), log_level="warning", access_log=False, lifespan="off"
+            create_atlas(viewer), log_level="warning", access_log=False, lifespan="off"
         )
         uvicorn.Server(config).run(sockets=[listening])
     return EXIT_OK

@@ -17,7 +17,7 @@ from typing import Any
 
 from viper.data.layout import check_official, first_there, root_of, split_of, unique
 from viper.data.record import Record, check_name
-from viper.data.sample import Finding, MediaFiles, Sample, Where
+from viper.data.sample import DatasetSpec, Finding, MediaFiles, Sample
 from viper.data.source import Source, shown
 
 ORIGIN = "https://cs.stanford.edu/people/dorarad/gqa/download.html (questions1.2.zip)"
@@ -43,12 +43,12 @@ class Gqa:
     metric: str = "gqa"
     summary: str = "questions about photographs (Hudson & Manning 2019)"
 
-    def samples(self, where: Where) -> Sequence[Sample]:
+    def samples(self, where: DatasetSpec) -> Sequence[Sample]:
         """One sample a question, in the order of the file or files."""
         sources = _sources(root_of(self, where), split_of(self, where))
         return unique((s for source in sources for s in _of_file(source)), sources[0])
 
-    def check(self, where: Where) -> Sequence[Finding]:
+    def check(self, where: DatasetSpec) -> Sequence[Finding]:
         """Questions, samples and pictures."""
         sources = _sources(root_of(self, where), split_of(self, where))
         return check_official(sources, lambda: self.samples(where), PICTURES)

@@ -25,7 +25,7 @@ from viper.data.layout import split_of, unique
 from viper.data.nextqa import nextqa_sample
 from viper.data.packed_pictures import decoded
 from viper.data.record import Record
-from viper.data.sample import Finding, Sample, Where
+from viper.data.sample import DatasetSpec, Finding, Sample
 from viper.data.source import Source
 from viper.errors import DataError, MissingExtraError
 from viper.models.vision.roles import Pixels
@@ -112,7 +112,7 @@ class HubSet:
     def splits(self) -> tuple[str, ...]:
         return tuple(self.tables)
 
-    def samples(self, where: Where) -> Sequence[Sample]:
+    def samples(self, where: DatasetSpec) -> Sequence[Sample]:
         """One sample a row (RefCOCO: an expression), in the table's order."""
         config, split = self.tables[split_of(self, where)]
         tables = Tables(self.repository, config, split, where.root)
@@ -120,7 +120,7 @@ class HubSet:
         source = Source(named, f"{self.repository} {config or ''}".strip(), "the hub")
         return unique(self.read(tables, source), source)
 
-    def check(self, where: Where) -> Sequence[Finding]:
+    def check(self, where: DatasetSpec) -> Sequence[Finding]:
         """Whether the table can be read."""
         try:
             return [Finding(True, self.name, f"{len(self.samples(where)):,} samples")]

@@ -23,7 +23,7 @@ from typing import Any
 
 from viper.data.layout import check_official, first_there, root_of, split_of, unique
 from viper.data.record import Record
-from viper.data.sample import Finding, MediaFiles, Sample, Where
+from viper.data.sample import DatasetSpec, Finding, MediaFiles, Sample
 from viper.data.source import Source
 
 ORIGIN = "https://github.com/open-vision-language/infoseek"
@@ -44,7 +44,7 @@ class InfoSeek:
     metric: str = "infoseek"
     summary: str = "facts about named things in pictures (Chen et al. 2023)"
 
-    def samples(self, where: Where) -> Sequence[Sample]:
+    def samples(self, where: DatasetSpec) -> Sequence[Sample]:
         """One sample a line, in the order of the file."""
         root, split = root_of(self, where), split_of(self, where)
         source = Source(root, f"infoseek_{split}.jsonl", ORIGIN)
@@ -52,7 +52,7 @@ class InfoSeek:
         records = (Record.of(value, source, at) for at, value in source.json_lines())
         return unique((_sample(record, kinds) for record in records), source)
 
-    def check(self, where: Where) -> Sequence[Finding]:
+    def check(self, where: DatasetSpec) -> Sequence[Finding]:
         """Questions, their types, samples and pictures."""
         root, split = root_of(self, where), split_of(self, where)
         sources = [Source(root, f"infoseek_{split}.jsonl", ORIGIN)]

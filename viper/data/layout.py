@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from viper.data.sample import DataSet, Finding, Sample, Where
+from viper.data.sample import DataSet, DatasetSpec, Finding, Sample
 from viper.data.source import Source, shown
 from viper.errors import DataError, UnknownNameError
 
@@ -13,7 +13,7 @@ NAMED_MISSING = 3
 """Missing media that a finding names."""
 
 
-def root_of(data_set: DataSet, where: Where) -> Path:
+def root_of(data_set: DataSet, where: DatasetSpec) -> Path:
     """The folder of the set's official files.
 
     Raises:
@@ -28,7 +28,7 @@ def root_of(data_set: DataSet, where: Where) -> Path:
     return where.root
 
 
-def split_of(data_set: DataSet, where: Where) -> str:
+def split_of(data_set: DataSet, where: DatasetSpec) -> str:
     """The wanted split, or the set's first.
 
     Raises:

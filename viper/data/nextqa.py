@@ -22,7 +22,7 @@ from pathlib import Path
 
 from viper.data.layout import check_official, first_there, root_of, split_of, unique
 from viper.data.record import Record, check_name
-from viper.data.sample import Finding, MediaFiles, Sample, Where
+from viper.data.sample import DatasetSpec, Finding, MediaFiles, Sample
 from viper.data.source import Source, shown
 
 ORIGIN = "https://github.com/doc-doc/NExT-QA (dataset/nextqa)"
@@ -43,7 +43,7 @@ class NextQa:
     metric: str = "nextqa"
     summary: str = "multiple choice about a video (Xiao et al. 2021)"
 
-    def samples(self, where: Where) -> Sequence[Sample]:
+    def samples(self, where: DatasetSpec) -> Sequence[Sample]:
         """One sample a row, in the file's order."""
         root, split = root_of(self, where), split_of(self, where)
         stems = _stems(Source(root, "map_vid_vidorID.json", ORIGIN))
@@ -52,7 +52,7 @@ class NextQa:
         found = unique((nextqa_sample(Record(row, source, at), stems) for at, row in rows), source)
         return found if split != "val:hard" else _listed(found, _hard_list(root))
 
-    def check(self, where: Where) -> Sequence[Finding]:
+    def check(self, where: DatasetSpec) -> Sequence[Finding]:
         """Annotations, samples and videos."""
         root, split = root_of(self, where), split_of(self, where)
         sources = [Source(root, f"{split.split(':')[0]}.csv", ORIGIN)]

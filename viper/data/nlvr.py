@@ -20,7 +20,7 @@ from typing import Any
 from viper.data.layout import check_official, root_of, split_of, unique
 from viper.data.packed_pictures import PngArchive, PngInArchive
 from viper.data.record import Record
-from viper.data.sample import Finding, MediaFiles, Sample, Where
+from viper.data.sample import DatasetSpec, Finding, MediaFiles, Sample
 from viper.data.source import Source
 
 ORIGIN = "https://github.com/lil-lab/nlvr (folder nlvr)"
@@ -39,7 +39,7 @@ class Nlvr:
     metric: str = "nlvr"
     summary: str = "true or false of a drawn picture (Suhr et al. 2017)"
 
-    def samples(self, where: Where) -> Sequence[Sample]:
+    def samples(self, where: DatasetSpec) -> Sequence[Sample]:
         """Six samples a line of the file, in its order."""
         root, split = root_of(self, where), split_of(self, where)
         source, archive = _annotations(root, split), _archive(root, split)
@@ -52,7 +52,7 @@ class Nlvr:
         lines = (Record.of(value, source, at) for at, value in source.json_lines())
         return unique((s for record in lines for s in _six(record, split, load)), source)
 
-    def check(self, where: Where) -> Sequence[Finding]:
+    def check(self, where: DatasetSpec) -> Sequence[Finding]:
         """Annotations, samples and pictures, in the folder or in the archive."""
         root, split = root_of(self, where), split_of(self, where)
         archive = _archive(root, split)

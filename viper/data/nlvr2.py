@@ -19,7 +19,7 @@ from pathlib import Path
 
 from viper.data.layout import check_official, first_there, root_of, split_of, unique
 from viper.data.record import Record
-from viper.data.sample import Finding, MediaFiles, Sample, Where
+from viper.data.sample import DatasetSpec, Finding, MediaFiles, Sample
 from viper.data.source import Source
 
 ORIGIN = "https://github.com/lil-lab/nlvr (folder nlvr2/data)"
@@ -37,7 +37,7 @@ class Nlvr2:
     metric: str = "nlvr2"
     summary: str = "true or false of two photographs (Suhr et al. 2019)"
 
-    def samples(self, where: Where) -> Sequence[Sample]:
+    def samples(self, where: DatasetSpec) -> Sequence[Sample]:
         """One sample a line of the file, in its order."""
         root, split = root_of(self, where), split_of(self, where)
         source = _annotations(root, split)
@@ -47,7 +47,7 @@ class Nlvr2:
             source,
         )
 
-    def check(self, where: Where) -> Sequence[Finding]:
+    def check(self, where: DatasetSpec) -> Sequence[Finding]:
         """Annotations, samples and pictures."""
         sources = [_annotations(root_of(self, where), split_of(self, where))]
         return check_official(sources, lambda: self.samples(where), PICTURES)

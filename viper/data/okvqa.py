@@ -17,7 +17,7 @@ from pathlib import Path
 
 from viper.data.layout import check_official, root_of, split_of, unique
 from viper.data.record import Record
-from viper.data.sample import Finding, MediaFiles, Sample, Where
+from viper.data.sample import DatasetSpec, Finding, MediaFiles, Sample
 from viper.data.source import Source
 
 ORIGIN = "https://okvqa.allenai.org/download.html"
@@ -35,7 +35,7 @@ class OkVqa:
     metric: str = "okvqa"
     summary: str = "questions that need outside knowledge (Marino et al. 2019)"
 
-    def samples(self, where: Where) -> Sequence[Sample]:
+    def samples(self, where: DatasetSpec) -> Sequence[Sample]:
         """One sample a question, in the order of the questions' file."""
         root, split = root_of(self, where), split_of(self, where)
         asked, answered = _sources(root, split)
@@ -55,7 +55,7 @@ class OkVqa:
         questions = Record.of(asked.read_json(), asked, "").records("questions")
         return unique((sample(question) for question in questions), asked)
 
-    def check(self, where: Where) -> Sequence[Finding]:
+    def check(self, where: DatasetSpec) -> Sequence[Finding]:
         """Questions, annotations, samples and pictures."""
         sources = _sources(root_of(self, where), split_of(self, where))
         return check_official(sources, lambda: self.samples(where), PICTURES)

@@ -26,7 +26,7 @@ from typing import Any
 
 from viper.data.layout import media_finding, unique
 from viper.data.record import Record, check_name
-from viper.data.sample import Finding, MediaFiles, Sample, Where
+from viper.data.sample import DatasetSpec, Finding, MediaFiles, Sample
 from viper.data.source import Source, shown
 from viper.errors import DataError, UnknownNameError
 
@@ -58,7 +58,7 @@ class OwnFile:
     def name(self) -> str:
         return str(self.path)
 
-    def samples(self, where: Where) -> Sequence[Sample]:
+    def samples(self, where: DatasetSpec) -> Sequence[Sample]:
         """One sample a line.
 
         Raises:
@@ -70,7 +70,7 @@ class OwnFile:
             raise DataError(f"{wrong[0]}{more if len(wrong) > 1 else ''}")
         return unique(good, self._source)
 
-    def check(self, where: Where) -> Sequence[Finding]:
+    def check(self, where: DatasetSpec) -> Sequence[Finding]:
         """Every line that is off, and the media."""
         if not self.path.is_file():
             return [Finding(False, str(self.path), "no such file")]
@@ -90,7 +90,7 @@ class OwnFile:
     def _source(self) -> Source:
         return Source(self.path.parent, self.path.name)
 
-    def _read(self, where: Where) -> tuple[list[Sample], list[DataError]]:
+    def _read(self, where: DatasetSpec) -> tuple[list[Sample], list[DataError]]:
         """The samples of good lines, and what is wrong with the others."""
         if where.split not in (None, *self.splits):
             raise UnknownNameError(f"split of {self.name}", str(where.split), self.splits)

@@ -24,7 +24,7 @@ from pathlib import Path
 from viper.data.layout import check_official, root_of, split_of, unique
 from viper.data.plain_pickle import load_plain
 from viper.data.record import Record
-from viper.data.sample import Finding, MediaFiles, Sample, Where
+from viper.data.sample import DatasetSpec, Finding, MediaFiles, Sample
 from viper.data.source import Source
 from viper.schema import PixelBox
 
@@ -51,7 +51,7 @@ class RefCoco:
     summary: str
     metric: str = "grounding"
 
-    def samples(self, where: Where) -> Sequence[Sample]:
+    def samples(self, where: DatasetSpec) -> Sequence[Sample]:
         """One sample an expression, in the order of the refs and of their sentences."""
         refs, instances = self._sources(root_of(self, where), split_of(self, where))
         wanted = split_of(self, where).split(":")[-1]
@@ -60,7 +60,7 @@ class RefCoco:
         of_split = (ref for ref in read if _is_in(ref.text("split"), wanted))
         return unique((sample for ref in of_split for sample in _expressions(ref, shown_in)), refs)
 
-    def check(self, where: Where) -> Sequence[Finding]:
+    def check(self, where: DatasetSpec) -> Sequence[Finding]:
         """Refs, instances, samples and pictures."""
         sources = self._sources(root_of(self, where), split_of(self, where))
         return check_official(sources, lambda: self.samples(where), PICTURES)

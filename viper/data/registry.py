@@ -15,7 +15,7 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
-from viper.data.sample import DataSet, DrawnSet, Sample, Where
+from viper.data.sample import DataSet, DatasetSpec, DrawnSet, Sample
 from viper.errors import DataError, UnknownNameError, UsageError
 from viper.plugins import offered
 
@@ -98,7 +98,7 @@ def data_set(name: str) -> DataSet:
     return _made(installed[name].load(), name)
 
 
-def samples_by_id(name: str, where: Where, ids: Iterable[str]) -> dict[str, Sample]:
+def samples_by_id(name: str, where: DatasetSpec, ids: Iterable[str]) -> dict[str, Sample]:
     """Return the samples with these ids, in the order of the ids; unknown ids are absent.
 
     Raises:

@@ -60,7 +60,7 @@ class MediaFiles:
 
 
 @dataclass(frozen=True)
-class Where:
+class DatasetSpec:
     """Which part of a set is wanted.
 
     Attributes:
@@ -115,7 +115,7 @@ class DataSet(Protocol):
     @property
     def summary(self) -> str: ...
 
-    def samples(self, where: Where) -> Sequence[Sample]:
+    def samples(self, where: DatasetSpec) -> Sequence[Sample]:
         """The samples of a split, in the order of the official file; media are not read.
 
         Raises:
@@ -124,7 +124,7 @@ class DataSet(Protocol):
         """
         ...
 
-    def check(self, where: Where) -> Sequence[Finding]:
+    def check(self, where: DatasetSpec) -> Sequence[Finding]:
         """What is there and what is missing, in words; raises nothing for missing files."""
         ...
 
@@ -133,7 +133,7 @@ class DataSet(Protocol):
 class DrawnSet(Protocol):
     """What a data set that draws its samples offers beside :class:`DataSet`."""
 
-    def by_id(self, where: Where, ids: Iterable[str]) -> Mapping[str, Sample]:
+    def by_id(self, where: DatasetSpec, ids: Iterable[str]) -> Mapping[str, Sample]:
         """Return the samples with these ids; ids that nothing has are absent.
 
         Args:

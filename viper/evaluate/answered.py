@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from viper.data.sample import Sample
-from viper.evaluate.engines.answering import Answering
 from viper.evaluate.engines.local import Bounds, LocalEngine
 from viper.evaluate.engines.runner import UNBOUNDED, Budget, Running, items, run
+from viper.evaluate.engines.sample_runner import SampleRunner
 from viper.evaluate.evaluation import Evaluation, manifest_of
 from viper.evaluate.metrics import metric
-from viper.evaluate.row import Row
 from viper.evaluate.runs.store import RunStore
+from viper.evaluate.sample_result import SampleResult
 from viper.reasoner import Reasoner, RunOptions
 from viper.strategies.base import Components
 
@@ -55,7 +55,7 @@ def answered(
     document: Mapping[str, Any],
     on_done: Callable[[Running], None] = lambda running: None,
     budget: Budget = UNBOUNDED,
-) -> list[Row]:
+) -> list[SampleResult]:
     """One judged row for each sample and seed, in the evaluation's order.
 
     What the folder holds already is not answered again.
@@ -73,7 +73,7 @@ def answered(
     execution = {"engine": "local", "workers": IN_FLIGHT}
     manifest = manifest_of(evaluation, samples, reasoner, document, execution)
     judge = metric(evaluation.metric)
-    answering = Answering.with_cache(reasoner, judge, evaluation.options, IN_FLIGHT + 8)
+    answering = SampleRunner.with_cache(reasoner, judge, evaluation.options, IN_FLIGHT + 8)
     engine = LocalEngine(answering, Bounds(IN_FLIGHT, evaluation.deadline_s))
     with RunStore.resume(folder, manifest) as store:
         todo = items(samples, evaluation.seeds)
@@ -211,7 +211,7 @@ def current_value(components: Components, name: str) -> float:
     if name == TEMPERATURE:
         return components.settings.temperature
     components.with_thresholds({name: 0.5})
-    return components.hub.settings.start_thresholds(self_tune=False)[name]
+    return components.toolbox.settings.start_thresholds(self_tune=False)[name]
 
 
 def _changed(

@@ -13,10 +13,10 @@ import numpy as np
 
 from viper.ace.pool import LearnedExamples
 from viper.data.registry import chosen, data_set, samples_by_id
-from viper.data.sample import Sample, Where
+from viper.data.sample import DatasetSpec, Sample
 from viper.errors import DataError, UsageError, ViperError
-from viper.evaluate.engines.answering import Item
 from viper.evaluate.engines.runner import items
+from viper.evaluate.engines.sample_runner import Item
 from viper.evaluate.runs.manifest import Manifest, SetDescription
 from viper.models.media import media_from
 from viper.reasoner import Reasoner, RunOptions
@@ -47,7 +47,7 @@ class Evaluation:
     """
 
     set_name: str
-    where: Where = field(default_factory=Where)
+    where: DatasetSpec = field(default_factory=DatasetSpec)
     limit: int | None = None
     seeds: tuple[int, ...] = (0,)
     options: RunOptions = field(default_factory=RunOptions)
@@ -59,7 +59,7 @@ class Evaluation:
         """The name of the set's metric."""
         return data_set(self.set_name).metric
 
-    def located(self) -> Where:
+    def located(self) -> DatasetSpec:
         """``where`` with the split resolved; sets that draw are told how many."""
         split = self.where.split or data_set(self.set_name).splits[0]
         return replace(self.where, split=split, limit=self.limit)
@@ -79,7 +79,7 @@ class Evaluation:
             raise DataError(f"{self.set_name} {where.split}: no samples; choose another split")
         return samples
 
-    def _named(self, where: Where) -> list[Sample]:
+    def _named(self, where: DatasetSpec) -> list[Sample]:
         found = samples_by_id(self.set_name, where, self.ids)
         missing = [one for one in self.ids if one not in found]
         if missing:
@@ -136,7 +136,7 @@ def manifest_of(
 def model_ids(reasoner: Reasoner) -> dict[str, str]:
     """Name and weight hash of every model that answers, language models first; loads them."""
     components = reasoner.components
-    models = components.hub.models
+    models = components.toolbox.models
     answering = {role: llm for role, llm in components.models.items() if role != "critic"}
     return {
         **{role: llm.model_id for role, llm in answering.items()},
@@ -148,7 +148,7 @@ def model_ids(reasoner: Reasoner) -> dict[str, str]:
 def _learned(reasoner: Reasoner) -> dict[str, str]:
     """What the pools hold, where the run uses them; nothing where they are empty."""
     components = reasoner.components
-    pools: dict[str, Any] = {"soft prompts": components.hub.soft_prompts}
+    pools: dict[str, Any] = {"soft prompts": components.toolbox.soft_prompts}
     if isinstance(components.examples, LearnedExamples):
         pools["demonstrations"] = components.examples.pool
     found = {name: getattr(pool, "fingerprint", "") for name, pool in pools.items()}

@@ -24,7 +24,7 @@ from viper.evaluate.metrics import Figures, Metric
 from viper.evaluate.metrics.editing import JudgeOf, LooksAtPictures
 from viper.evaluate.predictions.score import first_few
 from viper.evaluate.reports.escape import for_csv
-from viper.evaluate.row import Prediction, Row, Score
+from viper.evaluate.sample_result import Prediction, SampleResult, Score
 from viper.models.media import media_from
 from viper.models.vision.roles import Pixels
 from viper.storage.files import replace_file
@@ -62,7 +62,7 @@ class JudgementSheet:
         except OSError as error:
             raise UsageError(f"cannot write to {self.folder}: {error.strerror or error}") from None
 
-    def write(self, rows: Iterable[Row]) -> int:
+    def write(self, rows: Iterable[SampleResult]) -> int:
         """Writes the sheet of all edits among the rows; answers how many there are.
 
         Raises:
@@ -118,7 +118,7 @@ class Kept:
             self.sheet.keep(sample, prediction.picture)
         return self.metric.score(sample, prediction)
 
-    def figures(self, rows: Iterable[Row]) -> Figures:
+    def figures(self, rows: Iterable[SampleResult]) -> Figures:
         """The other one's."""
         return self.metric.figures(rows)
 

@@ -20,9 +20,9 @@ from viper.api.library import Library
 from viper.data.sample import Sample
 from viper.errors import StoreError, ViperError
 from viper.evaluate.intervals import Estimate, mean, proportion, share
-from viper.evaluate.row import Row
 from viper.evaluate.runs.samples import samples_of_run
 from viper.evaluate.runs.store import RunStore
+from viper.evaluate.sample_result import SampleResult
 from viper.learning.workflows import kind_of
 from viper.models.media import Media
 from viper.prompting.exploring import FINAL
@@ -398,7 +398,7 @@ def explored_samples(store: RunStore) -> Iterator[Workflow]:
             yield _workflow(row, trace, store.manifest.set.name)
 
 
-def _workflow(row: Row, trace: Trace, set_name: str) -> Workflow:
+def _workflow(row: SampleResult, trace: Trace, set_name: str) -> Workflow:
     answer = None if row.prediction is None else row.prediction.value
     if row.failure is not None or row.prediction is None:
         outcome = "unanswered"

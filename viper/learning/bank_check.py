@@ -14,10 +14,10 @@ from viper.ace.select import RIGHT, SHEET
 from viper.ace.soundness import api_changed, problems
 from viper.api.library import Library
 from viper.data.registry import data_set, samples_by_id
-from viper.data.sample import Sample, Where
+from viper.data.sample import DatasetSpec, Sample
 from viper.errors import CancelledError, SandboxHostError, SandboxUnavailableError, ViperError
 from viper.evaluate.metrics import metric
-from viper.evaluate.row import Prediction
+from viper.evaluate.sample_result import Prediction
 from viper.reasoner import Reasoner, RunOptions
 from viper.schema import Example
 
@@ -34,7 +34,7 @@ class Data:
     """
 
     set_name: str | None = None
-    where: Where = field(default_factory=Where)
+    where: DatasetSpec = field(default_factory=DatasetSpec)
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ def _asked_as_kept(example: Example, sample: Sample) -> Sample:
     return replace(sample, text=example.query, task=task, options=example.options, target=None)
 
 
-def _known(name: str, where: Where, examples: Sequence[Example]) -> list[Found]:
+def _known(name: str, where: DatasetSpec, examples: Sequence[Example]) -> list[Found]:
     try:
         samples = samples_by_id(name, where, [one.sample_id for one in examples])
         judge = data_set(name).metric

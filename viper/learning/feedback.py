@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from viper.errors import UsageError
-from viper.evaluate.row import Row
+from viper.evaluate.sample_result import SampleResult
 from viper.storage.json_lines import append_line, read_lines
 
 FEEDBACK = "feedback.jsonl"
@@ -81,7 +81,7 @@ def read_feedback(run: Path) -> list[Feedback]:
     return read_lines(run / FEEDBACK, Feedback, "a remark")
 
 
-def answer_from(text: str, row: Row) -> Any:
+def answer_from(text: str, row: SampleResult) -> Any:
     """What would have been right, from what somebody typed, as the metric of the row takes it.
 
     Raises:

@@ -28,7 +28,7 @@ from viper.schema import Answer, Trace
 from viper.storage.json_lines import append_line, dumps, read_lines
 from viper.tuning.case import Case, is_desired
 from viper.tuning.learner import Answered, Learner, Task
-from viper.tuning.lesson import Journal
+from viper.tuning.learning_record import Journal
 
 POLL_S = 1.0
 """Between two looks whether somebody said something."""

@@ -21,8 +21,8 @@ from viper.ace.select import RIGHT, diverse
 from viper.api.spec import api_hash
 from viper.data.sample import Sample
 from viper.errors import UsageError
-from viper.evaluate.row import Row
 from viper.evaluate.runs.store import RunStore
+from viper.evaluate.sample_result import SampleResult
 from viper.learning.mining import Source, kind_of
 from viper.learning.tryout import BudgetSpentError, Tryout
 from viper.record import record_from_json
@@ -58,7 +58,7 @@ def solved_samples(store: RunStore, samples: Sequence[Sample], source: Source) -
     return [one for one in found if one is not None]
 
 
-def _solved(store: RunStore, row: Row, sample: Sample, source: Source) -> Solved | None:
+def _solved(store: RunStore, row: SampleResult, sample: Sample, source: Source) -> Solved | None:
     values = store.trace(row.sample_id, row.seed)
     if values is None:
         return None

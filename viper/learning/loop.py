@@ -22,16 +22,16 @@ from viper.ace.pool import LearnedExamples
 from viper.ace.pooled import Pooled
 from viper.data.sample import Sample
 from viper.errors import CancelledError
-from viper.evaluate.engines.answering import Answering, Item
-from viper.evaluate.row import Prediction, Row
+from viper.evaluate.engines.sample_runner import Item, SampleRunner
 from viper.evaluate.runs.store import RunStore
+from viper.evaluate.sample_result import Prediction, SampleResult
 from viper.models.media import Media, media_from
 from viper.reasoner import Reasoner, RunOptions
 from viper.record import record_from_json
 from viper.schema import Answer, Trace
 from viper.strategies.base import Components
 from viper.tuning.learner import Answered, Learner, Task
-from viper.tuning.lesson import Journal, Lesson
+from viper.tuning.learning_record import Journal, LearningRecord
 
 _REFLECTED = frozenset({"ground", "question", "choice", "statement"})
 """Tasks whose targets a reflector can compare answers with."""
@@ -60,7 +60,7 @@ class Standing:
     demonstrations: int = 0
     concepts: dict[str, int] = field(default_factory=dict)
 
-    def count(self, lesson: Lesson) -> None:
+    def count(self, lesson: LearningRecord) -> None:
         """Takes a lesson into the sums."""
         self.learned += 1
         self.score_after += lesson.score_after
@@ -85,7 +85,7 @@ class Learning:
         on_lesson: called when a new lesson stands in the journal, by the thread that learns.
     """
 
-    answering: Answering
+    answering: SampleRunner
     learner: Learner
     store: RunStore
     journal: Journal
@@ -135,7 +135,7 @@ class Learning:
             raise
         return standing
 
-    def _answered(self, item: Item, cancel: threading.Event) -> tuple[Row, Trace | None]:
+    def _answered(self, item: Item, cancel: threading.Event) -> tuple[SampleResult, Trace | None]:
         """The item's row and trace: those of the store, else new ones."""
         kept = self.store.row(*item.key)
         if kept is not None:
@@ -147,9 +147,11 @@ class Learning:
         self.store.add(item.position, done.row, done.trace)
         return done.row, done.trace
 
-    def _learn_from(self, item: Item, row: Row, trace: Trace | None, stale: bool = False) -> Lesson:
+    def _learn_from(
+        self, item: Item, row: SampleResult, trace: Trace | None, stale: bool = False
+    ) -> LearningRecord:
         """The lesson of an answered item, in the journal when this returns."""
-        lesson = Lesson(item.sample.sample_id, item.seed, row.score, row.score)
+        lesson = LearningRecord(item.sample.sample_id, item.seed, row.score, row.score)
         if trace is not None:
             task = replace(self._task(item, row, trace), stale=stale)
             lesson = self.learner.learn(task)
@@ -158,7 +160,7 @@ class Learning:
         self.on_lesson()
         return lesson
 
-    def _task(self, item: Item, row: Row, trace: Trace) -> Task:
+    def _task(self, item: Item, row: SampleResult, trace: Trace) -> Task:
         sample, metric = item.sample, self.answering.metric
         media = media_from(sample.load())
 
@@ -178,15 +180,15 @@ def desired_of(sample: Sample) -> Any:
 class _Worker:
     """Learns in a thread of its own, one task after the other."""
 
-    def __init__(self, learn: Callable[..., Lesson], standing: Standing) -> None:
+    def __init__(self, learn: Callable[..., LearningRecord], standing: Standing) -> None:
         self._learn, self._standing = learn, standing
-        self._waiting: queue.Queue[tuple[Item, Row, Trace | None] | None] = queue.Queue()
+        self._waiting: queue.Queue[tuple[Item, SampleResult, Trace | None] | None] = queue.Queue()
         self._error: BaseException | None = None
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._work, name="viper-learn")
         self._thread.start()
 
-    def give(self, item: Item, row: Row, trace: Trace | None) -> None:
+    def give(self, item: Item, row: SampleResult, trace: Trace | None) -> None:
         """Another task to learn from; raises what ended the thread, if anything did."""
         if self._error is not None:
             raise self._error

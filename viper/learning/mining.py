@@ -16,10 +16,10 @@ from viper.ace.select import Answered, Candidate
 from viper.api.library import Library
 from viper.api.spec import api_hash
 from viper.data.registry import data_set, training_split
-from viper.data.sample import DrawnSet, Sample, Where
+from viper.data.sample import DatasetSpec, DrawnSet, Sample
 from viper.errors import UsageError
 from viper.evaluate.evaluation import Evaluation
-from viper.evaluate.row import Prediction, Row
+from viper.evaluate.sample_result import Prediction, SampleResult
 from viper.reasoner import RunOptions
 from viper.schema import Example
 from viper.strategies.prompts import asked_as
@@ -59,7 +59,7 @@ class Shots:
     """
 
     set_name: str
-    where: Where = field(default_factory=Where)
+    where: DatasetSpec = field(default_factory=DatasetSpec)
     count: int = 100
     ids: tuple[str, ...] = ()
     programs: int = 1
@@ -127,7 +127,9 @@ class Source:
     llm: str
 
 
-def candidates(rows: Iterable[Row], samples: Sequence[Sample], source: Source) -> list[Candidate]:
+def candidates(
+    rows: Iterable[SampleResult], samples: Sequence[Sample], source: Source
+) -> list[Candidate]:
     """Every program that was written, as the example it would make."""
     known = {sample.sample_id: sample for sample in samples}
     hashes: dict[str, str] = {}
@@ -138,7 +140,7 @@ def candidates(rows: Iterable[Row], samples: Sequence[Sample], source: Source) -
     ]
 
 
-def _example(row: Row, sample: Sample, source: Source, hashes: dict[str, str]) -> Example:
+def _example(row: SampleResult, sample: Sample, source: Source, hashes: dict[str, str]) -> Example:
     query = asked_as(sample.query)
     if query.task not in hashes:
         hashes[query.task] = api_hash(source.library.api_set(source.api).entries(query.task))
@@ -173,7 +175,7 @@ def of_each_kind(samples: Sequence[Sample], count: int) -> list[Sample]:
     return [one for turn in turns for one in turn if one is not None][:count]
 
 
-def _answered(row: Row) -> Answered | None:
+def _answered(row: SampleResult) -> Answered | None:
     if row.failure is not None or row.prediction is None:
         return None
     found: Prediction = row.prediction

@@ -9,11 +9,11 @@ from random import Random
 
 from viper.ace.select import SHEET, Candidate
 from viper.data.registry import data_set
-from viper.data.sample import Sample, Where
+from viper.data.sample import DatasetSpec, Sample
 from viper.errors import DataError
-from viper.evaluate.engines.answering import Item
+from viper.evaluate.engines.sample_runner import Item
 from viper.evaluate.evaluation import Evaluation
-from viper.evaluate.row import Row
+from viper.evaluate.sample_result import SampleResult
 from viper.learning.mining import WARM, Shots, Source, candidates
 from viper.schema import Query
 
@@ -38,7 +38,7 @@ class Drawing:
 
     set_name: str
     task: str
-    where: Where = field(default_factory=Where)
+    where: DatasetSpec = field(default_factory=DatasetSpec)
     media: int = 3
     programs: int = 5
     temperature: float = WARM
@@ -122,7 +122,7 @@ def items(tried: Sequence[Tried], drawing: Drawing) -> list[Item]:
 
 
 def drawn(
-    rows: Iterable[Row], tried: Sequence[Tried], source: Source
+    rows: Iterable[SampleResult], tried: Sequence[Tried], source: Source
 ) -> list[list[list[Candidate]]]:
     """For each query and each of its media the programs that were written.
 

@@ -20,7 +20,7 @@ from viper.ace.select import RIGHT
 from viper.data.sample import Sample
 from viper.errors import ViperError
 from viper.evaluate.metrics import Metric
-from viper.evaluate.row import Prediction
+from viper.evaluate.sample_result import Prediction
 from viper.reasoner import Reasoner, RunOptions, RunResult
 from viper.schema import Example, Query
 from viper.storage.json_lines import append_line, read_lines

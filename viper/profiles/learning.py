@@ -115,9 +115,9 @@ def learner_for(
     updates = None
     if tools is not None:
         updates = ToolUpdates(
-            components.hub,
+            components.toolbox,
             Teacher(
-                components.hub.models,
+                components.toolbox.models,
                 PromptPool(state / PROMPTS),
                 Sources(_store(data), _search(data, components, state), data.positives),
                 memory,
@@ -160,14 +160,14 @@ def reflectors_of(components: Components, reflection: Reflection) -> list[Reflec
     found: list[Reflector] = []
     if reflection in ("intervention", "both"):
         found.append(InterventionReflector(components))
-    hub, writer = components.hub, (components.llm, components.settings.prompt_style)
+    toolbox, writer = components.toolbox, (components.llm, components.settings.prompt_style)
     llm, style = components.model("critic") or writer
     if reflection in ("llm", "both", "llm-global"):
-        found.append(LanguageReflector(llm, hub, style))
+        found.append(LanguageReflector(llm, toolbox, style))
     if reflection in ("llm", "both", "llm-local") and style != "compact":
-        found.append(LanguageReflector(llm, hub, style, "local"))
+        found.append(LanguageReflector(llm, toolbox, style, "local"))
     if reflection == "llm-without-results":
-        found.append(LanguageReflector(llm, hub, style, results=False))
+        found.append(LanguageReflector(llm, toolbox, style, results=False))
     return found
 
 
@@ -203,7 +203,7 @@ def _search(data: Data, components: Components, state: Path) -> PictureSearch | 
         )
     from viper.tuning.picture_folder import FolderSearch
 
-    return FolderSearch(path, components.hub.models.shared("matcher"), state)
+    return FolderSearch(path, components.toolbox.models.shared("matcher"), state)
 
 
 def every_tool(only: Sequence[str]) -> frozenset[str] | None:

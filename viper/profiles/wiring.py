@@ -43,8 +43,8 @@ from viper.sandbox.sandbox import Mode
 from viper.strategies.base import Components
 from viper.strategies.examples import ExampleStore, NoExamples
 from viper.strategies.settings import RunSettings, all_settings
-from viper.tools.hub import ToolHub
 from viper.tools.models import ModelSet
+from viper.tools.toolbox import Toolbox
 from viper.tuning.prompt_pool import FOLDER as PROMPTS
 from viper.tuning.prompt_pool import PromptPool
 
@@ -99,7 +99,7 @@ class Profile:
             self._add_role(models, role, choice, llms[WRITER])
         return Components(
             models=llms,
-            hub=ToolHub(
+            toolbox=Toolbox(
                 models,
                 document.tools,
                 library.tool_routines,

@@ -55,7 +55,7 @@ class Warmup:
         parts = self._reasoner.components
         try:
             parts.sandbox.start()
-            parts.hub.models.load_all()
+            parts.toolbox.models.load_all()
             _ = parts.llm.max_context  # a model that loads itself on first use does it here
         except Exception as error:  # noqa: BLE001 - whatever a model library raises
             logging.getLogger("viper.serve").error("warm-up failed: %s", error)

@@ -97,7 +97,7 @@ class Version:
     note: str
 
 
-class Ledger:
+class VersionedStore:
     """Entries in a folder, in versions; safe to use from several threads and processes.
 
     Args:

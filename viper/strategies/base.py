@@ -17,7 +17,7 @@ from viper.sandbox import Sandbox
 from viper.schema import Failure, Query, Trial, Usage
 from viper.strategies.examples import ExampleStore, NoExamples
 from viper.strategies.settings import RunSettings
-from viper.tools.hub import ToolHub
+from viper.tools.toolbox import Toolbox
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Components:
     """
 
     models: Mapping[str, LLM]
-    hub: ToolHub
+    toolbox: Toolbox
     sandbox: Sandbox
     settings: RunSettings
     examples: ExampleStore = field(default_factory=NoExamples)
@@ -87,8 +87,8 @@ class Components:
         Raises:
             UsageError: a sensitivity that the profile does not declare.
         """
-        hub = self.hub.with_settings(self.hub.settings.with_thresholds(values))
-        return replace(self, hub=hub)
+        toolbox = self.toolbox.with_settings(self.toolbox.settings.with_thresholds(values))
+        return replace(self, toolbox=toolbox)
 
     def close(self) -> None:
         """Ends the sandbox's processes; the components are of no use afterwards."""

@@ -26,13 +26,13 @@ from viper.sandbox import Ref
 from viper.schema import Failure, Query, Trial
 from viper.strategies.answers import read_answer
 from viper.strategies.base import Components, RunContext
-from viper.tools.session import HubSession
+from viper.tools.session import ToolSession
 
 FRAMES = 8
 
 WORDS = ("question", "choice", "statement")
 
-Ask = Callable[[HubSession, Query], Any]
+Ask = Callable[[ToolSession, Query], Any]
 """Answers a query through the tools of a session, as a program would return it."""
 
 
@@ -87,7 +87,7 @@ class CaptionsStrategy:
         _check(self.name, context.query, WORDS, ("image", "images", "video"))
         yield one_trial(components, context, self._ask)
 
-    def _ask(self, session: HubSession, query: Query) -> Any:
+    def _ask(self, session: ToolSession, query: Query) -> Any:
         captions = [
             str(session.call("caption_image", (ref,), {}, None))
             for ref in _pictures(session.media, self._frames)
@@ -145,7 +145,7 @@ def one_trial(
     if context.cancel.is_set():
         raise CancelledError("the run was cancelled")
     started = time.perf_counter()
-    session = components.hub.session(context.media, cancel=context.cancel)
+    session = components.toolbox.session(context.media, cancel=context.cancel)
     try:
         value = ask(session, context.query)
         read = value
@@ -171,7 +171,7 @@ def one_trial(
     )
 
 
-def ask_vqa(session: HubSession, query: Query, frames: int) -> Any:
+def ask_vqa(session: ToolSession, query: Query, frames: int) -> Any:
     """What the VQA model answers about the picture, or most often about so many frames.
 
     Of equally frequent answers the earliest counts. For a choice that answer stands if it is an
@@ -189,13 +189,13 @@ def ask_vqa(session: HubSession, query: Query, frames: int) -> Any:
     return commonest
 
 
-def _best_box(session: HubSession, query: Query) -> Any:
+def _best_box(session: ToolSession, query: Query) -> Any:
     session.thresholds["detector.threshold"] = 0.0
     found = session.call("find", (_pictures(session.media, 1)[0], query.text), {}, None)
     return found[0] if found else None
 
 
-def _ask_video(session: HubSession, query: Query) -> Any:
+def _ask_video(session: ToolSession, query: Query) -> Any:
     video = session.media.video
     assert video is not None
     count, height, width = video.shape[:3]
@@ -204,7 +204,7 @@ def _ask_video(session: HubSession, query: Query) -> Any:
     return _answer_from(session, query, str(info))
 
 
-def _answer_from(session: HubSession, query: Query, info: str) -> Any:
+def _answer_from(session: ToolSession, query: Query, info: str) -> Any:
     """The language model's answer given what is known; one of the options, exactly, if any."""
     options = ["yes", "no"] if query.task == "statement" else list(query.options)
     if options:
@@ -292,7 +292,7 @@ def _chosen(context: RunContext) -> tuple[str, Ask] | None:
     return None
 
 
-def _average_box(session: HubSession, query: Query, fractions: tuple[float, ...]) -> Ref:
+def _average_box(session: ToolSession, query: Query, fractions: tuple[float, ...]) -> Ref:
     height, width = session.media.images[0].shape[:2]
     x0, y0, x1, y1 = fractions
     return session.patch_ref("image0", (x0 * width, y0 * height, x1 * width, y1 * height))

@@ -22,7 +22,7 @@ from viper.strategies.base import Components, RunContext
 from viper.strategies.prompts import asked_as
 from viper.strategies.voting import voted
 from viper.strategies.writing import Prompter, Written, check_cancelled, query_alone, write
-from viper.tools.session import HubSession, media_arguments
+from viper.tools.session import ToolSession, media_arguments
 
 ENTRY = "execute_command"
 
@@ -104,7 +104,7 @@ def run_program(
 ) -> Iterator[Trial]:
     """Runs one program; while a threshold is to blame, lowers it and runs the same one again."""
     tuned = context.settings.self_tune
-    thresholds = components.hub.settings.start_thresholds(self_tune=tuned)
+    thresholds = components.toolbox.settings.start_thresholds(self_tune=tuned)
     index = first_index
     while True:
         trial = run_once(components, context, written, index, thresholds)
@@ -131,7 +131,7 @@ def run_once(
     """
     check_cancelled(context)
     started = time.perf_counter()
-    session = components.hub.session(
+    session = components.toolbox.session(
         context.media, thresholds=thresholds, overrides=overrides, cancel=context.cancel
     )
     outcome = components.sandbox.run(
@@ -176,7 +176,7 @@ def run_once(
     )
 
 
-def read_value(value: Any, context: RunContext, session: HubSession) -> Answer | Failure:
+def read_value(value: Any, context: RunContext, session: ToolSession) -> Answer | Failure:
     """The value as an answer; words about pictures are matched to the options if need be."""
     query = context.query
     read = read_answer(value, query, context.media)
@@ -200,7 +200,7 @@ def program_arguments(query: Query, media: Media) -> dict[str, Any]:
     return {**asked, **media_arguments(media)}
 
 
-def _blamed(failure: Failure, outcome: Outcome, session: HubSession) -> Failure:
+def _blamed(failure: Failure, outcome: Outcome, session: ToolSession) -> Failure:
     """The failure, as ``below_threshold`` where a threshold's empty result flowed into it.
 
     A result flowed in if it is the very object on the failing line or the returned
@@ -235,7 +235,7 @@ def _lowered(components: Components, trial: Trial) -> dict[str, float] | None:
     failure = trial.failure
     if failure is None or failure.kind != "below_threshold" or failure.parameter is None:
         return None
-    sensitivity = components.hub.settings.sensitivities.get(failure.parameter)
+    sensitivity = components.toolbox.settings.sensitivities.get(failure.parameter)
     if sensitivity is None:
         return None
     value = sensitivity.lower(trial.thresholds[failure.parameter])

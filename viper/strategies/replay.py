@@ -19,10 +19,10 @@ from viper.sandbox import Limits, Prelude, Ref, Sandbox
 from viper.sandbox.sandbox import Mode
 from viper.schema import Query, ToolCall
 from viper.strategies.program import ENTRY, program_arguments
-from viper.tools.hub import ToolHub
 from viper.tools.models import ModelSet
-from viper.tools.session import HubSession, plain
+from viper.tools.session import ToolSession, plain
 from viper.tools.settings import ToolSettings
+from viper.tools.toolbox import Toolbox
 
 MOST_EVENTS = 2_000
 """Reports that are kept of one program; a loop without end would tell forever."""
@@ -78,7 +78,7 @@ class Replayer:
         tools = [*shipped.config.get("tools", ()), _REPORT]
         prelude = Prelude(shipped.module, {**shipped.config, "tools": tools}, shipped.sources)
         limits = Limits(time_s=time_s, calls=_CALLS, source_kb=_SOURCE_KB)
-        self._hub = ToolHub(ModelSet({}), ToolSettings())
+        self._toolbox = Toolbox(ModelSet({}), ToolSettings())
         self._sandbox = Sandbox(prelude=prelude, limits=limits, mode=mode)
 
     def replay(
@@ -100,7 +100,7 @@ class Replayer:
         instrumented = reporting(program)
         if instrumented is None:
             return Replay((), whole=False)
-        teller = _Recorded(calls, self._hub.session(media))
+        teller = _Recorded(calls, self._toolbox.session(media))
         arguments = program_arguments(query, media)
         try:
             outcome = self._sandbox.run(instrumented, tools=teller, entry=ENTRY, args=arguments)
@@ -138,7 +138,7 @@ class _Diverged(ViperError):
 class _Recorded:
     """The tool client of a replay: results of the trace, and an ear for reports."""
 
-    def __init__(self, calls: Sequence[ToolCall], pixels: HubSession) -> None:
+    def __init__(self, calls: Sequence[ToolCall], pixels: ToolSession) -> None:
         self.events: list[Event] = []
         self._calls, self._pixels, self._next = calls, pixels, 0
 

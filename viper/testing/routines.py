@@ -1,4 +1,4 @@
-"""Runs programs that call routines of one's own: the real sandbox and hub, models from a table.
+"""Runs programs that call routines of one's own: the real sandbox and toolbox, models from a table.
 
 For tests of a routine, and for ``viper setup routine check``.
 """
@@ -21,10 +21,10 @@ from viper.testing.fake_models import (
     FakeMatcher,
     FakeVideoModel,
 )
-from viper.tools.hub import ToolHub
 from viper.tools.models import ModelSet
 from viper.tools.session import media_arguments
 from viper.tools.settings import Sensitivity, ToolSettings
+from viper.tools.toolbox import Toolbox
 
 WIDTH, HEIGHT, FRAMES = 200, 100, 16
 """Size of the grey picture, and length of the grey clip, that programs get."""
@@ -61,9 +61,11 @@ def run_program(
     """
     library = api if isinstance(api, Library) else library_for(api)
     given = media_from(picture() if media is None else media)
-    hub = hub_of_tables(library, objects, answers, events)
+    toolbox = toolbox_of_tables(library, objects, answers, events)
     with Sandbox(prelude=library.prelude(), limits=Limits(time_s=20)) as sandbox:
-        return sandbox.run(program, tools=hub.session(given), entry=entry, args=arguments(given))
+        return sandbox.run(
+            program, tools=toolbox.session(given), entry=entry, args=arguments(given)
+        )
 
 
 def picture() -> np.ndarray[Any, Any]:
@@ -76,13 +78,13 @@ def clip() -> np.ndarray[Any, Any]:
     return np.full((FRAMES, HEIGHT, WIDTH, 3), 128, np.uint8)
 
 
-def hub_of_tables(
+def toolbox_of_tables(
     library: Library,
     objects: Mapping[str, Sequence[Sequence[float]]] | None = None,
     answers: Mapping[str, str] | None = None,
     events: Mapping[str, tuple[int, int]] | None = None,
-) -> ToolHub:
-    """The hub with a model for every role that answers from these tables."""
+) -> Toolbox:
+    """The toolbox with a model for every role that answers from these tables."""
     found = _Everything() if objects is None else objects
     boxes = _Scored(found)
     windows = {name: (*window, 0.9) for name, window in (events or {}).items()}
@@ -99,7 +101,7 @@ def hub_of_tables(
     thresholds = {
         f"{role}.threshold": Sensitivity(0.2, 0.1, 0.1) for role in ("detector", "matcher", "video")
     }
-    return ToolHub(models, ToolSettings(sensitivities=thresholds), library.tool_routines)
+    return Toolbox(models, ToolSettings(sensitivities=thresholds), library.tool_routines)
 
 
 def arguments(media: Media) -> dict[str, Any]:

@@ -15,17 +15,17 @@ import numpy as np
 from viper.errors import ToolError
 from viper.models.vision.roles import EventWindow
 from viper.sandbox import Ref
-from viper.tools.abilities import (
+from viper.tools.session import ToolSession
+from viper.tools.tool_functions import (
     detections,
     information,
     similarities,
     video_encoding,
     vqa_encoding,
 )
-from viper.tools.session import HubSession
 
 
-def boxes(session: HubSession, patch: Any, name: str) -> list[tuple[Ref, float]]:
+def boxes(session: ToolSession, patch: Any, name: str) -> list[tuple[Ref, float]]:
     """Every box of a phrase in a patch with its score in [0, 1], best first, no threshold applied.
 
     As ``find`` does, a plural none of whose boxes passes the threshold is asked in the singular.
@@ -38,22 +38,22 @@ def boxes(session: HubSession, patch: Any, name: str) -> list[tuple[Ref, float]]
     return [(session.patch_ref(region.image_id, item.box), item.score) for item in found]
 
 
-def text_fits(session: HubSession, patch: Any, texts: Sequence[str]) -> list[float]:
+def text_fits(session: ToolSession, patch: Any, texts: Sequence[str]) -> list[float]:
     """Log-probability of each text for a patch, among the texts."""
     return _log_softmax(similarities(session, [session.region(patch)], texts)[0])
 
 
-def patch_fits(session: HubSession, patches: Sequence[Any], texts: Sequence[str]) -> list[float]:
+def patch_fits(session: ToolSession, patches: Sequence[Any], texts: Sequence[str]) -> list[float]:
     """Log-probability of each patch for the texts together, among the patches."""
     regions = [session.region(patch) for patch in patches]
     return _log_softmax(similarities(session, regions, texts).mean(axis=1))
 
 
 def answer_likelihoods(
-    session: HubSession, patch: Any, question: str, answers: Sequence[str]
+    session: ToolSession, patch: Any, question: str, answers: Sequence[str]
 ) -> list[float] | None:
     """Log-likelihood of each answer to a question; None where the VQA model tells none."""
-    if not hasattr(session.hub.models.get("vqa"), "score_answers"):
+    if not hasattr(session.toolbox.models.get("vqa"), "score_answers"):
         return None
     region = session.region(patch)
     encoding = vqa_encoding(session, region)
@@ -66,10 +66,10 @@ def answer_likelihoods(
 
 
 def option_likelihoods(
-    session: HubSession, info: Any, question: str, options: Sequence[str]
+    session: ToolSession, info: Any, question: str, options: Sequence[str]
 ) -> list[float] | None:
     """Log-likelihood of each option of a selection; None where the language model tells none."""
-    if not hasattr(session.hub.models.get("text"), "score_options"):
+    if not hasattr(session.toolbox.models.get("text"), "score_options"):
         return None
     known = information(info)
     key = ("likelihoods", known, question, tuple(options))
@@ -79,7 +79,7 @@ def option_likelihoods(
     return found
 
 
-def windows(session: HubSession, segment: Any, event: str) -> list[EventWindow]:
+def windows(session: ToolSession, segment: Any, event: str) -> list[EventWindow]:
     """Every window of an event that reaches into a segment, cut to it, best first.
 
     Raises:

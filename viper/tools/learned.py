@@ -16,7 +16,7 @@ import numpy as np
 
 from viper.models.vision.roles import Detection, Floats, Segment
 from viper.models.vision.soft_prompts import NEAREST, Learned, mixed, named_in
-from viper.tools.session import HubSession, Region
+from viper.tools.session import Region, ToolSession
 
 LEAST_CONFIDENCE = 0.1
 """A prompt of the detector that finds nothing so sure in a picture is not used on it."""
@@ -25,15 +25,15 @@ _ALIKE = np.ones(1, np.float32)
 """The feature of every input of the inpainter: what it paints is not there yet to be compared."""
 
 
-def taught(session: HubSession, role: str, tool: str) -> Collection[str]:
+def taught(session: ToolSession, role: str, tool: str) -> Collection[str]:
     """The concepts that the tool was taught, for the model that plays the role now."""
-    models = session.hub.models
+    models = session.toolbox.models
     if role not in models.roles:
         return ()
-    return session.hub.soft_prompts.concepts(tool, models.trait(role, "model_id"))
+    return session.toolbox.soft_prompts.concepts(tool, models.trait(role, "model_id"))
 
 
-def named(session: HubSession, role: str, tool: str, text: str) -> tuple[str, ...]:
+def named(session: ToolSession, role: str, tool: str, text: str) -> tuple[str, ...]:
     """Those of them that a text names."""
     known = taught(session, role, tool)
     return named_in(text, known) if known else ()
@@ -45,7 +45,7 @@ def keys(prompts: Sequence[Learned]) -> tuple[str, ...]:
 
 
 def detect(
-    session: HubSession, where: tuple[Any, ...], encoding: Any, phrase: str
+    session: ToolSession, where: tuple[Any, ...], encoding: Any, phrase: str
 ) -> list[Detection] | None:
     """What the detector finds for a phrase that names a taught concept; None: it names none.
 
@@ -74,7 +74,7 @@ def detect(
 
 
 def _surest(
-    session: HubSession, where: tuple[Any, ...], encoding: Any, phrase: str, one: Learned
+    session: ToolSession, where: tuple[Any, ...], encoding: Any, phrase: str, one: Learned
 ) -> float:
     key = (*where, phrase, "surest", *keys([one]))
     found: float = session.computed("detector", key, "surest", encoding, phrase, [one])
@@ -82,7 +82,7 @@ def _surest(
 
 
 def match(
-    session: HubSession,
+    session: ToolSession,
     region: Region,
     text: str,
     plain: Floats,
@@ -112,7 +112,9 @@ def match(
     return float(image @ words)
 
 
-def answer(session: HubSession, where: tuple[Any, ...], encoding: Any, question: str) -> str | None:
+def answer(
+    session: ToolSession, where: tuple[Any, ...], encoding: Any, question: str
+) -> str | None:
     """The VQA model's answer where cases like this one were learned; None: none were.
 
     Args:
@@ -129,7 +131,7 @@ def answer(session: HubSession, where: tuple[Any, ...], encoding: Any, question:
     return found
 
 
-def segments(session: HubSession, where: tuple[Any, ...], encoding: Any) -> list[Segment] | None:
+def segments(session: ToolSession, where: tuple[Any, ...], encoding: Any) -> list[Segment] | None:
     """The segments of a picture, those of taught concepts among them; None: nothing was taught.
 
     Args:
@@ -146,7 +148,7 @@ def segments(session: HubSession, where: tuple[Any, ...], encoding: Any) -> list
     return found
 
 
-def painted_prompts(session: HubSession, text: str) -> list[Learned]:
+def painted_prompts(session: ToolSession, text: str) -> list[Learned]:
     """What the inpainter was taught of a text; nothing where it names no taught concept."""
     prompts = []
     for concept in named(session, "inpainter", "replace", text):
@@ -154,20 +156,22 @@ def painted_prompts(session: HubSession, text: str) -> list[Learned]:
     return prompts
 
 
-def _candidates(session: HubSession, role: str, tool: str, concept: str) -> Sequence[Any]:
-    model_id = session.hub.models.trait(role, "model_id")
-    return session.hub.soft_prompts.candidates(tool, concept, model_id)
+def _candidates(session: ToolSession, role: str, tool: str, concept: str) -> Sequence[Any]:
+    model_id = session.toolbox.models.trait(role, "model_id")
+    return session.toolbox.soft_prompts.candidates(tool, concept, model_id)
 
 
 def _ensemble(
-    session: HubSession, role: str, tool: str, concept: str, feature: Floats
+    session: ToolSession, role: str, tool: str, concept: str, feature: Floats
 ) -> list[Learned]:
-    model_id = session.hub.models.trait(role, "model_id")
-    found = session.hub.soft_prompts.ensemble(tool, concept, feature, model_id=model_id)
+    model_id = session.toolbox.models.trait(role, "model_id")
+    found = session.toolbox.soft_prompts.ensemble(tool, concept, feature, model_id=model_id)
     return _mixture(session, tool, concept, found)
 
 
-def _mixture(session: HubSession, tool: str, concept: str, vectors: Floats | None) -> list[Learned]:
+def _mixture(
+    session: ToolSession, tool: str, concept: str, vectors: Floats | None
+) -> list[Learned]:
     if vectors is None:
         return []
     session.note_taught(f"{tool}: {concept}" if concept else tool)

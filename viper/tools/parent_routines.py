@@ -23,13 +23,13 @@ from viper.errors import ToolError, ViperError
 from viper.models.vision.roles import Pixels
 from viper.sandbox import Ref
 from viper.sandbox.wire import WireError, encode
-from viper.tools.session import HubSession
+from viper.tools.session import ToolSession
 
 
 class Tools:
     """What a tool routine may use beside the API: pixels, models, settings of the run."""
 
-    def __init__(self, session: HubSession) -> None:
+    def __init__(self, session: ToolSession) -> None:
         self._session = session
 
     def pixels(self, patch: ImagePatch) -> Pixels:
@@ -47,7 +47,7 @@ class Tools:
 
     def model(self, role: str) -> AbstractContextManager[Any]:
         """The backend of a role, for this thread alone: ``with tools.model("vqa") as vqa``."""
-        return self._session.hub.models.using(role)
+        return self._session.toolbox.models.using(role)
 
     def threshold(self, name: str) -> float:
         """The value in force of a sensitivity that the profile declares.
@@ -66,7 +66,7 @@ class Tools:
         Raises:
             UnknownNameError: there is none of that name.
         """
-        own = self._session.hub.routines
+        own = self._session.toolbox.routines
         found = own[name] if name in own else REGISTRY.get(name)
         client = _client(self._session)
         if found.needs_tools:
@@ -76,10 +76,10 @@ class Tools:
         return partial(found.function, client) if found.needs_client else found.function
 
 
-def as_ability(routine: Routine) -> Callable[..., Any]:
-    """The routine as the hub calls it: references in, references out."""
+def as_tool(routine: Routine) -> Callable[..., Any]:
+    """The routine as the toolbox calls it: references in, references out."""
 
-    def ability(session: HubSession, *args: Any, **kwargs: Any) -> Any:
+    def ability(session: ToolSession, *args: Any, **kwargs: Any) -> Any:
         client = _client(session)
         given = [_to_object(arg, session, client) for arg in args]
         named = {key: _to_object(arg, session, client) for key, arg in kwargs.items()}
@@ -113,8 +113,8 @@ def to_ref(value: Any) -> Ref:
     return found
 
 
-def _client(session: HubSession) -> Callable[..., Any]:
-    """What the API's objects ask in the parent: the hub itself, without a pipe between."""
+def _client(session: ToolSession) -> Callable[..., Any]:
+    """What the API's objects ask in the parent: the toolbox itself, without a pipe between."""
 
     def call(name: str, /, *args: Any, **kwargs: Any) -> Any:
         plain = {key: _to_refs(value) for key, value in kwargs.items()}
@@ -132,7 +132,7 @@ def _to_refs(value: Any) -> Any:
     return value if found is None else found
 
 
-def _to_object(value: Any, session: HubSession, call: Callable[..., Any]) -> Any:
+def _to_object(value: Any, session: ToolSession, call: Callable[..., Any]) -> Any:
     if isinstance(value, list | tuple):
         return type(value)(_to_object(item, session, call) for item in value)
     if isinstance(value, dict):

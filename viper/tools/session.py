@@ -53,8 +53,8 @@ class Region:
         return self.box[0] >= self.box[2] or self.box[1] >= self.box[3]
 
 
-class Hub(Protocol):
-    """What all runs share, as a session uses it; :class:`viper.tools.hub.ToolHub` is it.
+class SharedTools(Protocol):
+    """What all runs share, as a session uses it; :class:`viper.tools.toolbox.Toolbox` is it.
 
     Attributes:
         tools: the function of every tool by name; it takes the session and the arguments.
@@ -73,7 +73,7 @@ class Hub(Protocol):
         ...
 
 
-class HubSession:
+class ToolSession:
     """The tool client of one run; implements ``viper.sandbox.ToolClient``.
 
     Attributes:
@@ -84,13 +84,13 @@ class HubSession:
 
     def __init__(
         self,
-        hub: Hub,
+        toolbox: SharedTools,
         media: Media,
         thresholds: dict[str, float],
         overrides: dict[int, Any],
         cancel: threading.Event | None,
     ) -> None:
-        self.hub, self.media, self.thresholds = hub, media, thresholds
+        self.toolbox, self.media, self.thresholds = toolbox, media, thresholds
         self.calls: list[ToolCall] = []
         self._overrides = overrides
         self._cancel = cancel
@@ -158,9 +158,9 @@ class HubSession:
         Raises:
             ToolError: unknown tool, or the tool refused.
         """
-        tool = self.hub.tools.get(name)
+        tool = self.toolbox.tools.get(name)
         if tool is None:
-            known = ", ".join(sorted(self.hub.tools))
+            known = ", ".join(sorted(self.toolbox.tools))
             raise ToolError(f"unknown tool {name!r}; known: {known}")
         return tool(self, *args, **kwargs)
 
@@ -181,7 +181,7 @@ class HubSession:
         self._scores = tuple(round(float(score), 4) for score in found[:SCORES_KEPT])
         if found and found[0] < value:
             self._rejected_by = threshold_name
-        sensitivity = self.hub.settings.sensitivities.get(threshold_name)
+        sensitivity = self.toolbox.settings.sensitivities.get(threshold_name)
         if all_kept and found and found[0] >= value and sensitivity is not None:
             refused = (score for score in found if score < value)
             if any(score >= sensitivity.floor for score in refused):
@@ -237,13 +237,15 @@ class HubSession:
         Args:
             role: whose encoding.
             where: media id and box; the box is None for the whole.
-            operation: of the role's backend, see ``viper.tools.hub.OPERATIONS``.
+            operation: of the role's backend, see ``viper.tools.toolbox.OPERATIONS``.
             make: gives the pixels; called where the encoding is not kept.
         """
         media_id, box = where
-        model_id = self.hub.models.trait(role, "model_id")
+        model_id = self.toolbox.models.trait(role, "model_id")
         key = (f"encode:{role}", model_id, self.media.content_hash(media_id), box)
-        value, hit = self.hub.encodings.get(key, lambda: self.hub.ask(role, operation, make()))
+        value, hit = self.toolbox.encodings.get(
+            key, lambda: self.toolbox.ask(role, operation, make())
+        )
         self._count(hit)
         return value
 
@@ -251,7 +253,7 @@ class HubSession:
         self, role: str, key: tuple[Any, ...], operation: str, *args: Any, **named: Any
     ) -> Any:
         """The kept result of a model call under a key that says all it depends on."""
-        return self._computed(role, key, lambda: self.hub.ask(role, operation, *args, **named))
+        return self._computed(role, key, lambda: self.toolbox.ask(role, operation, *args, **named))
 
     def computed_late(
         self,
@@ -261,11 +263,11 @@ class HubSession:
         arguments: Callable[[], Sequence[Any]],
     ) -> Any:
         """As :meth:`computed`; the arguments are made only where the result is not kept."""
-        return self._computed(role, key, lambda: self.hub.ask(role, operation, *arguments()))
+        return self._computed(role, key, lambda: self.toolbox.ask(role, operation, *arguments()))
 
     def _computed(self, role: str, key: tuple[Any, ...], ask: Callable[[], Any]) -> Any:
-        full = (f"answer:{role}", self.hub.models.trait(role, "model_id"), *key)
-        value, hit = self.hub.results.get(full, ask)
+        full = (f"answer:{role}", self.toolbox.models.trait(role, "model_id"), *key)
+        value, hit = self.toolbox.results.get(full, ask)
         self._count(hit)
         return value
 

@@ -16,7 +16,7 @@ SENSITIVITIES = (
     "faces.threshold",
     "image_search.threshold",
 )
-"""Those that the tools of this package ask the hub for."""
+"""Those that the tools of this package ask the toolbox for."""
 
 FIND_SCOPES = ("whole", "crop")
 EXISTS_CHECKS = ("detector", "detector+vqa")
@@ -56,7 +56,7 @@ class Sensitivity:
 
 @dataclass(frozen=True)
 class ToolSettings:
-    """How the hub turns model outputs into answers.
+    """How the toolbox turns model outputs into answers.
 
     Attributes:
         sensitivities: by name, of :data:`SENSITIVITIES` or of a routine's own; one that is not

@@ -41,7 +41,7 @@ class LanguageTool:
     """
 
     concurrent = True
-    """The hub need not keep other threads away: every LLM takes care of that itself."""
+    """The toolbox need not keep other threads away: every LLM takes care of that itself."""
 
     def __init__(self, llm: LLM, style: str = "full", select_by: SelectBy = "likelihood") -> None:
         if select_by not in get_args(SelectBy):

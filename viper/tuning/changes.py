@@ -26,7 +26,7 @@ from typing import Any
 from viper.schema import ToolCall
 from viper.strategies.replay import restored
 from viper.tools import candidates
-from viper.tools.session import HubSession
+from viper.tools.session import ToolSession
 
 DEPTH_ERROR = 0.05
 """Relative error in depth that is as implausible as one nat."""
@@ -66,7 +66,7 @@ class Asked:
         wanted: the desired answers of the whole query, as texts.
     """
 
-    session: HubSession
+    session: ToolSession
     log: Sequence[ToolCall]
     wanted: Sequence[str] = ()
 
@@ -193,7 +193,7 @@ def _simple_query(call: _Call, asked: Asked) -> Iterator[Change]:
     if getattr(patch, "kind", "") in ("segment", "video"):
         yield from _caption_video(call, asked)
         return
-    families = asked.session.hub.settings.attribute_families
+    families = asked.session.toolbox.settings.attribute_families
     said = str(call.result)
     words = [*asked.wanted, *itertools.chain(*families), *_other_answers(asked)]
     answers = [said, *(word for word in dict.fromkeys(words) if word and word != said)]

@@ -14,7 +14,7 @@ from viper.errors import ViperError
 from viper.prompting.compact import one_line
 from viper.schema import ToolCall
 from viper.strategies.replay import restored
-from viper.tools.session import HubSession
+from viper.tools.session import ToolSession
 from viper.tuning.case import is_reference
 
 LONGEST_STEP = 900
@@ -27,7 +27,7 @@ Caption = Callable[[Any], str]
 """A reference as a log holds it to a sentence; empty where there is none."""
 
 
-def step_texts(log: Sequence[ToolCall], session: HubSession | None = None) -> list[str]:
+def step_texts(log: Sequence[ToolCall], session: ToolSession | None = None) -> list[str]:
     """One text a call, in order: what was asked and what came out.
 
     Of a very long log the middle is left out; its place says how many calls.
@@ -173,7 +173,7 @@ def _counted(kind: str, count: int) -> str:
     return f"{kind}es" if kind.endswith("ch") else f"{kind}s"
 
 
-def _captions(session: HubSession | None) -> Caption:
+def _captions(session: ToolSession | None) -> Caption:
     """Captions of so many different patches; of later ones, and where it fails, none."""
     known: dict[str, str] = {}
 

@@ -1,4 +1,4 @@
-"""One learned soft prompt with its evidence, and how it stands in a ledger.
+"""One learned soft prompt with its evidence, and how it stands in a versioned store.
 
 What is read may have been written by anybody: shapes, dtypes and values are checked.
 """
@@ -54,7 +54,7 @@ class Evidence:
 
 
 @dataclass(frozen=True)
-class KeptPrompt:
+class StoredPrompt:
     """A prompt of a pool, without its arrays.
 
     Attributes:
@@ -82,7 +82,7 @@ def concept_key(tool: str, concept: str | None) -> str:
 
 
 def topic_of(tool: str, concept: str) -> str:
-    """The ledger's topic of a tool's concept, spelled by :func:`concept_key`."""
+    """The store's topic of a tool's concept, spelled by :func:`concept_key`."""
     return f"{tool}/{concept}"
 
 
@@ -118,7 +118,7 @@ def arrays_of(prompt: SoftPrompt) -> Arrays:
 
 
 def entry_of(tool: str, concept: str, evidence: Evidence, prompt: SoftPrompt, file: str) -> Entry:
-    """The ledger's entry of a prompt whose arrays are stored under that name."""
+    """The store's entry of a prompt whose arrays are stored under that name."""
     named = json.dumps([tool, concept, evidence.model_id, file])
     record = {
         "tool": tool,
@@ -131,15 +131,15 @@ def entry_of(tool: str, concept: str, evidence: Evidence, prompt: SoftPrompt, fi
     return Entry(key, topic_of(tool, concept), record, file)
 
 
-def kept_prompt(entry: Entry) -> KeptPrompt:
-    """The prompt of a ledger's entry.
+def kept_prompt(entry: Entry) -> StoredPrompt:
+    """The prompt of a versioned store's entry.
 
     Raises:
         StoreError: the entry is none.
     """
     try:
         kept = record_from_json(
-            KeptPrompt, {**entry.record, "id": entry.key, "born": entry.created_in}
+            StoredPrompt, {**entry.record, "id": entry.key, "born": entry.created_in}
         )
         check_place(kept.tool, kept.concept)
     except (RecordError, TypeError, UsageError) as error:
@@ -151,7 +151,7 @@ def kept_prompt(entry: Entry) -> KeptPrompt:
     return kept
 
 
-def soft_prompt(kept: KeptPrompt, arrays: Arrays) -> SoftPrompt:
+def soft_prompt(kept: StoredPrompt, arrays: Arrays) -> SoftPrompt:
     """The prompt from its stored arrays.
 
     Raises:

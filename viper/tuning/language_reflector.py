@@ -17,8 +17,8 @@ from viper.prompting.reflection import (
     build_global_prompt,
     build_local_prompt,
 )
-from viper.tools.hub import ToolHub
-from viper.tools.session import HubSession
+from viper.tools.session import ToolSession
+from viper.tools.toolbox import Toolbox
 from viper.tuning.case import Case, desired_text
 from viper.tuning.critique import parse_critique, parse_fault
 from viper.tuning.evidence import MOST_ITEMS, compact_steps, step_texts
@@ -42,7 +42,7 @@ class LanguageReflector:
     The compact style has a global form only, for writers that were trained on it.
 
     Args:
-        hub: captions patches for the prompts; None tells their boxes alone.
+        toolbox: captions patches for the prompts; None tells their boxes alone.
         style: ``full``, ``chat`` or ``compact``.
         results: show what each call gave; False tells program and answer alone (an ablation).
 
@@ -53,7 +53,7 @@ class LanguageReflector:
     def __init__(
         self,
         llm: LLM,
-        hub: ToolHub | None = None,
+        toolbox: Toolbox | None = None,
         style: str = "chat",
         scope: Scope = "global",
         results: bool = True,
@@ -63,7 +63,7 @@ class LanguageReflector:
         scopes = get_args(Scope) if style != "compact" else ("global",)
         if scope not in scopes:
             raise UnknownNameError("scope of reflection", scope, scopes)
-        self._llm, self._hub, self._style, self._scope = llm, hub, style, scope
+        self._llm, self._toolbox, self._style, self._scope = llm, toolbox, style, scope
         self._results = results
 
     def reflect(self, case: Case) -> Critique:
@@ -104,10 +104,10 @@ class LanguageReflector:
             return _reflection(case, tuple(step_texts(log, session)))
         return _reflection(case, tuple(step_texts(case.trial.tool_calls, session)))
 
-    def _session(self, case: Case) -> HubSession | None:
-        if self._hub is None:
+    def _session(self, case: Case) -> ToolSession | None:
+        if self._toolbox is None:
             return None
-        return self._hub.session(case.media, thresholds=case.trial.thresholds)
+        return self._toolbox.session(case.media, thresholds=case.trial.thresholds)
 
 
 def compact_prompt(

@@ -22,7 +22,7 @@ from viper.models.media import Media
 from viper.schema import Query, ToolCall, Trace
 from viper.strategies.examples import Part
 from viper.tuning.case import Case
-from viper.tuning.lesson import Lesson, Update
+from viper.tuning.learning_record import LearningRecord, Update
 from viper.tuning.reflector import Reflector
 from viper.tuning.tool_updates import About, ToolUpdates, has_learned
 
@@ -102,13 +102,13 @@ class Learner:
     origin: Origin = Origin("", "")
     on_step: Callable[[str], None] = lambda text: None
 
-    def note(self, lesson: Lesson) -> None:
+    def note(self, lesson: LearningRecord) -> None:
         """Takes account of what was tried in an earlier process."""
         if self.updates is not None:
             for update in lesson.updates:
                 self.updates.tried[update.key] = self.updates.tried.get(update.key, 0) + 1
 
-    def learn(self, task: Task) -> Lesson:
+    def learn(self, task: Task) -> LearningRecord:
         """What a task teaches; what is learned is in the pools when this returns.
 
         Raises:
@@ -139,10 +139,10 @@ class _Course:
         self._refused = 0
         self._problem = ""
 
-    def lesson(self) -> Lesson:
+    def lesson(self) -> LearningRecord:
         """The record so far."""
         trace = self._task.answered.trace
-        return Lesson(
+        return LearningRecord(
             sample_id=trace.query.sample_id or "",
             seed=trace.seed,
             score=self._task.answered.score,

@@ -17,10 +17,10 @@ from viper.errors import StoreError, UsageError
 from viper.models.vision.roles import Floats
 from viper.models.vision.soft_prompts import LEAST_ALIKE, NEAREST, SoftPrompt, mixed, unit_features
 from viper.storage.cache import ComputeCache
-from viper.storage.versioned import Ledger
+from viper.storage.versioned import VersionedStore
 from viper.tuning.kept_prompts import (
     Evidence,
-    KeptPrompt,
+    StoredPrompt,
     arrays_of,
     check_place,
     concept_key,
@@ -54,17 +54,17 @@ class PromptPool:
         folder: made by the first prompt; where there is none the pool is empty.
 
     Attributes:
-        ledger: its versions.
+        store: its versions.
     """
 
     def __init__(self, folder: Path) -> None:
-        self.ledger = Ledger(folder)
+        self.store = VersionedStore(folder)
         self._read = ComputeCache(_CONCEPTS_KEPT, MOST_BYTES)
 
     @property
     def fingerprint(self) -> str:
         """Tells what it holds, for the records of runs that use it; empty where it is empty."""
-        return self.ledger.fingerprint
+        return self.store.fingerprint
 
     def add(
         self,
@@ -85,7 +85,7 @@ class PromptPool:
         key = concept_key(tool, concept)
         check_place(tool, key)
         arrays = [arrays_of(prompt) for prompt, _ in learned]
-        with self.ledger.update(note or f"learned {topic_of(tool, key)}") as change:
+        with self.store.update(note or f"learned {topic_of(tool, key)}") as change:
             known = [kept_prompt(entry) for entry in change.entries(topic_of(tool, key))]
             sizes = {one.evidence.model_id: (one.feature_size, one.shape) for one in known}
             ids = []
@@ -120,18 +120,18 @@ class PromptPool:
             gone = [one for one in gone if one.id in ids]
         about = tool if concept is None else topic_of(tool, concept_key(tool, concept))
         if gone:
-            with self.ledger.update(f"removed {len(gone)} of {about}") as change:
+            with self.store.update(f"removed {len(gone)} of {about}") as change:
                 for one in gone:
                     change.drop(one.id)
         return len(gone)
 
-    def kept(self, tool: str | None = None, concept: str | None = None) -> list[KeptPrompt]:
+    def kept(self, tool: str | None = None, concept: str | None = None) -> list[StoredPrompt]:
         """The prompts there are, without their arrays: all, a tool's, or a concept's.
 
         Raises:
             StoreError: a pool that cannot be read.
         """
-        found = [kept_prompt(entry) for entry in self.ledger.entries()]
+        found = [kept_prompt(entry) for entry in self.store.entries()]
         if tool is not None:
             found = [one for one in found if one.tool == tool]
             if concept is not None:
@@ -145,7 +145,7 @@ class PromptPool:
         Raises:
             StoreError: a pool that cannot be read.
         """
-        key = ("concepts", tool, model_id, self.ledger.version)
+        key = ("concepts", tool, model_id, self.store.version)
         found: frozenset[str] = self._read.get(
             key,
             lambda: frozenset(
@@ -176,15 +176,15 @@ class PromptPool:
 
     def version(self, tool: str, concept: str | None) -> int:
         """As :class:`~viper.models.vision.soft_prompts.SoftPromptSource` says; 0: never learned."""
-        return self.ledger.changed(topic_of(tool, concept_key(tool, concept)))
+        return self.store.changed(topic_of(tool, concept_key(tool, concept)))
 
     def close(self) -> None:
         """Closes the files; a later use opens them again."""
-        self.ledger.close()
+        self.store.close()
 
     def _known(self, tool: str, concept: str | None, model_id: str) -> _Known:
         topic = topic_of(tool, concept_key(tool, concept))
-        changed = self.ledger.changed(topic)
+        changed = self.store.changed(topic)
         if not changed:
             return (), None
         key = ("prompts", topic, model_id, changed)
@@ -194,22 +194,22 @@ class PromptPool:
     def _loaded(self, topic: str, model_id: str) -> _Known:
         entries = [
             (kept, entry)
-            for entry in self.ledger.entries(topic)
+            for entry in self.store.entries(topic)
             if (kept := kept_prompt(entry)).evidence.model_id == model_id
         ]
         sizes = {(kept.feature_size, kept.shape) for kept, _ in entries}
         if len(sizes) > 1 or len(entries) > MOST_PROMPTS:
             raise StoreError(
-                f"{self.ledger.folder}: {len(entries)} prompts of {len(sizes)} sizes for {topic}; "
+                f"{self.store.folder}: {len(entries)} prompts of {len(sizes)} sizes for {topic}; "
                 f"expected at most {MOST_PROMPTS} of one size; restore a copy"
             )
         taken, found = 0, []
         for kept, entry in entries:
-            prompt = soft_prompt(kept, self.ledger.arrays(entry))
+            prompt = soft_prompt(kept, self.store.arrays(entry))
             taken += prompt.feature.nbytes + prompt.vectors.nbytes
             if taken > MOST_BYTES:
                 raise StoreError(
-                    f"{self.ledger.folder}: the prompts of {topic} take more than {MOST_BYTES} "
+                    f"{self.store.folder}: the prompts of {topic} take more than {MOST_BYTES} "
                     "bytes; remove some with: viper learn prompts remove"
                 )
             found.append(prompt)

@@ -145,7 +145,7 @@ class InterventionReflector:
     Where the two are calls of one tool, the tool is blamed and no single call.
 
     Args:
-        components: whose hub and sandbox run programs again.
+        components: whose toolbox and sandbox run programs again.
     """
 
     def __init__(self, components: Components, weighing: Weighing = Weighing()) -> None:
@@ -189,7 +189,7 @@ class Intervention:
     """Searches for the change that would have given the desired answer.
 
     Args:
-        components: whose hub and sandbox run the program; no language model writes.
+        components: whose toolbox and sandbox run the program; no language model writes.
         limits: of each search.
     """
 
@@ -227,7 +227,7 @@ class Intervention:
 
     def _tries(self, case: Case, log: Sequence[ToolCall]) -> list[_Try]:
         """Everything to try, the cheapest first; of equals the earlier call, the program first."""
-        session = self._components.hub.session(case.media, thresholds=case.trial.thresholds)
+        session = self._components.toolbox.session(case.media, thresholds=case.trial.thresholds)
         asked = Asked(session, log, desired_texts(case))
         tries = []
         for calls in questions(log):
@@ -238,7 +238,7 @@ class Intervention:
                 continue
             tries += [_Try(one.cost, calls, first.tool, one.what, one.result) for one in changes]
         if self._limits.edits:
-            families = self._components.hub.settings.attribute_families
+            families = self._components.toolbox.settings.attribute_families
             vocabulary = Vocabulary.of_query(families, case.query.text)
             tries += [
                 _Try(one.cost, (), "", f"another {one.kind} in the program", program=one.program)

@@ -21,9 +21,9 @@ from viper.errors import CancelledError, StoreError, ViperError
 from viper.models.media import Media
 from viper.schema import ToolCall
 from viper.strategies.replay import restored
-from viper.tools.abilities import looked_at
-from viper.tools.hub import ToolHub
-from viper.tuning.lesson import TriedPrompt, Update
+from viper.tools.tool_functions import looked_at
+from viper.tools.toolbox import Toolbox
+from viper.tuning.learning_record import TriedPrompt, Update
 from viper.tuning.soft_prompts.base import ABILITY_TOOLS, AnsweredQuestion, Progress, TunerOptions
 from viper.tuning.teach import KNOWN, Taught, Teacher
 from viper.tuning.unknown import Suspect, known_share, suspects
@@ -71,7 +71,7 @@ class ToolUpdates:
     """Updates tools, one task after another; not for several threads at once.
 
     Args:
-        hub: with the tools as they were taught so far.
+        toolbox: with the tools as they were taught so far.
         teacher: teaches them.
         on_step: told in words what is being done.
         on_progress: of training; may raise CancelledError.
@@ -80,7 +80,7 @@ class ToolUpdates:
         tried: how many lessons each tool had on each concept.
     """
 
-    hub: ToolHub
+    toolbox: Toolbox
     teacher: Teacher
     settings: ToolSettings = ToolSettings()
     on_step: Callable[[str], None] = lambda text: None
@@ -161,7 +161,7 @@ class ToolUpdates:
         try:
             self.on_step(f"collecting data about {concept} for {tool}")
             data = self.teacher.collect(tool, concept, self.settings.seed + tried)
-            knew = known_share(self.hub, tool, concept, data)
+            knew = known_share(self.toolbox, tool, concept, data)
             if knew is not None and knew >= KNOWN:
                 self.tried[tool, concept] = self.settings.tries
                 return None
@@ -211,7 +211,7 @@ class ToolUpdates:
 
     def _seen(self, about: About, call: ToolCall) -> Any:
         """The pixels that a call's tool was shown."""
-        session = self.hub.session(about.media)
+        session = self.toolbox.session(about.media)
         return looked_at(session, session.region(restored(call.args[0])))
 
 

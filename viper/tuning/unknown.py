@@ -17,10 +17,10 @@ from typing import Any
 from viper.agreement import box_iou
 from viper.models.media import media_from
 from viper.schema import ToolCall
-from viper.tools.abilities import detections, similarities
-from viper.tools.hub import ToolHub
-from viper.tools.picture_abilities import segment
-from viper.tools.session import HubSession
+from viper.tools.picture_tools import segment
+from viper.tools.session import ToolSession
+from viper.tools.tool_functions import detections, similarities
+from viper.tools.toolbox import Toolbox
 from viper.tuning.collect import AnnotatedPicture, AnnotatedStore, Collected
 from viper.tuning.concept_names import plain
 from viper.tuning.soft_prompts.base import ABILITY_TOOLS
@@ -128,7 +128,7 @@ def _texts(call: ToolCall) -> Iterator[str]:
         yield from ([value] if isinstance(value, str) else map(str, value or ()))
 
 
-def known_share(hub: ToolHub, tool: str, concept: str, lesson: Collected[Any]) -> float | None:
+def known_share(toolbox: Toolbox, tool: str, concept: str, lesson: Collected[Any]) -> float | None:
     """Share of the collected pictures that the tool gets right as it is; None: it cannot be asked.
 
     ``loc``: every object of the concept is found and nothing else. ``seg``: every one has a segment
@@ -137,21 +137,23 @@ def known_share(hub: ToolHub, tool: str, concept: str, lesson: Collected[Any]) -
     ask = {"loc": _located, "seg": _segmented, "match": _matched}.get(tool)
     if ask is None or not lesson.positives:
         return None
-    right = [ask(hub, concept, picture, lesson) for picture in lesson.positives]
+    right = [ask(toolbox, concept, picture, lesson) for picture in lesson.positives]
     return sum(right) / len(right)
 
 
-def _located(hub: ToolHub, concept: str, picture: AnnotatedPicture, lesson: Collected[Any]) -> bool:
-    session, whole = _looking(hub, picture.pixels())
+def _located(
+    toolbox: Toolbox, concept: str, picture: AnnotatedPicture, lesson: Collected[Any]
+) -> bool:
+    session, whole = _looking(toolbox, picture.pixels())
     threshold = session.threshold("detector.threshold")
     found = [item.box for item in detections(session, whole, concept) if item.score >= threshold]
     return _same_boxes(found, picture)
 
 
 def _segmented(
-    hub: ToolHub, concept: str, picture: AnnotatedPicture, lesson: Collected[Any]
+    toolbox: Toolbox, concept: str, picture: AnnotatedPicture, lesson: Collected[Any]
 ) -> bool:
-    session, whole = _looking(hub, picture.pixels())
+    session, whole = _looking(toolbox, picture.pixels())
     height = whole.image_size[1]
     refs = segment(session, session.patch_ref(whole.image_id, whole.box))
     boxes = [
@@ -165,8 +167,8 @@ def _segmented(
     return _same_boxes(boxes, picture)
 
 
-def _matched(hub: ToolHub, concept: str, picture: Any, lesson: Collected[Any]) -> bool:
-    session, whole = _looking(hub, picture.pixels())
+def _matched(toolbox: Toolbox, concept: str, picture: Any, lesson: Collected[Any]) -> bool:
+    session, whole = _looking(toolbox, picture.pixels())
     words = [concept, *map(str, lesson.evidence.get("related", ()))]
     scores = similarities(session, [whole], words)[0]
     return len(words) > 1 and int(scores.argmax()) == 0
@@ -183,9 +185,9 @@ def _same_boxes(found: Sequence[Sequence[float]], picture: AnnotatedPicture) -> 
     return not left
 
 
-def _looking(hub: ToolHub, pixels: Any) -> tuple[HubSession, Any]:
+def _looking(toolbox: Toolbox, pixels: Any) -> tuple[ToolSession, Any]:
     from viper.sandbox import Ref
 
     height, width = pixels.shape[:2]
-    session = hub.session(media_from(pixels).for_run())
+    session = toolbox.session(media_from(pixels).for_run())
     return session, session.region(Ref("image", ("image0", width, height)))

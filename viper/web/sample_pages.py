@@ -12,15 +12,15 @@ from pathlib import Path
 from viper.data.sample import Sample
 from viper.errors import ViperError
 from viper.evaluate.reports.tables import target_words
-from viper.evaluate.row import Row
 from viper.evaluate.runs.manifest import Manifest
 from viper.evaluate.runs.store import PAGE, RunStore
+from viper.evaluate.sample_result import SampleResult
 from viper.models.media import media_from
 from viper.record import record_from_json
 from viper.schema import Trace
 from viper.storage.files import write_file
 from viper.strategies.replay import Replayer
-from viper.tuning.lesson import JOURNAL, Journal, Lesson
+from viper.tuning.learning_record import JOURNAL, Journal, LearningRecord
 from viper.web.trace_page import Extras, Truth, replay_all, trace_page
 
 FOLDER = "traces"
@@ -40,7 +40,7 @@ class SamplePages:
     def __init__(self, store: RunStore, samples: Mapping[str, Sample], replayer: Replayer) -> None:
         self._store, self._samples, self._replayer = store, samples, replayer
 
-    def write(self, row: Row) -> str | None:
+    def write(self, row: SampleResult) -> str | None:
         """The address of a row's page, as the report's folder knows it.
 
         None where there is no trace, or where its pictures cannot be read.
@@ -58,7 +58,7 @@ class SamplePages:
         write_file(path, page)
         return address
 
-    def _page(self, row: Row) -> str | None:
+    def _page(self, row: SampleResult) -> str | None:
         values = self._store.trace(row.sample_id, row.seed)
         sample = self._samples.get(row.sample_id)
         if values is None or sample is None:
@@ -78,14 +78,14 @@ class SamplePages:
         return trace_page(trace, media, replay_all(trace, media, self._replayer), extras)
 
 
-def page_name(row: Row) -> str:
+def page_name(row: SampleResult) -> str:
     """A file name for a row: readable, and unique whatever the sample is called."""
     readable = re.sub(r"[^A-Za-z0-9._-]+", "-", row.sample_id).strip("-.")[:_LONGEST_NAME]
     digest = hashlib.sha256(f"{row.seed} {row.sample_id}".encode()).hexdigest()[:10]
     return f"{readable or 'sample'}-{row.seed}-{digest}.html"
 
 
-def lesson_of(folder: Path, row: Row) -> Lesson | None:
+def lesson_of(folder: Path, row: SampleResult) -> LearningRecord | None:
     """What a run that learned took from an answer; None where it did not.
 
     Raises:
@@ -99,11 +99,11 @@ def lesson_of(folder: Path, row: Row) -> Lesson | None:
 
 
 @lru_cache(4)
-def _lessons(folder: Path, changed: int, size: int) -> Mapping[tuple[str, int], Lesson]:
+def _lessons(folder: Path, changed: int, size: int) -> Mapping[tuple[str, int], LearningRecord]:
     return {lesson.key: lesson for lesson in Journal(folder).lessons()}
 
 
-def truth_of(row: Row) -> Truth:
+def truth_of(row: SampleResult) -> Truth:
     """What would have been right."""
     target = row.target
     if row.task == "ground" and isinstance(target, list | tuple) and len(target) == 4:
@@ -112,7 +112,7 @@ def truth_of(row: Row) -> Truth:
     return Truth(target_words(row))
 
 
-def again(manifest: Manifest, row: Row) -> str:
+def again(manifest: Manifest, row: SampleResult) -> str:
     """The command line that answers a row's sample anew: as it was typed, for this one alone."""
     typed = list(manifest.arguments)
     if "eval" not in typed:

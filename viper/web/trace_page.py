@@ -19,7 +19,7 @@ from viper.api.library import Library
 from viper.models.media import Media
 from viper.schema import PixelBox, Trace
 from viper.strategies.replay import Replay, Replayer
-from viper.tuning.lesson import Lesson
+from viper.tuning.learning_record import LearningRecord
 from viper.web.embedded_media import embedded, shades
 from viper.web.pages import asset, rendered
 from viper.web.seek_path import path_view
@@ -77,7 +77,7 @@ class Extras:
     depth: Mapping[str, np.ndarray] = field(default_factory=dict)
     score: float | None = None
     back: str = ""
-    lesson: Lesson | None = None
+    lesson: LearningRecord | None = None
     most_bytes: int = MOST_BYTES
     saying: Saying | None = None
 

@@ -79,7 +79,7 @@ def record(wanted: RecordOptions, set_name: str) -> int:
             raise MissingExtraError(module, "serve", "viper lab seek record")
     import uvicorn
 
-    from viper.data.sample import Where
+    from viper.data.sample import DatasetSpec
     from viper.evaluate.evaluation import Evaluation
     from viper.reasoner import Reasoner
     from viper.serve.settings import address_of, listening_at
@@ -87,7 +87,7 @@ def record(wanted: RecordOptions, set_name: str) -> int:
     from viper_lab.study.app import Study, create_study
     from viper_lab.study.desk import StudyDesk
 
-    where = Where(wanted.root, wanted.split, wanted.seed)
+    where = DatasetSpec(wanted.root, wanted.split, wanted.seed)
     samples = Evaluation(set_name, where, wanted.limit).samples()
     with ExitStack() as stack:
         listening = stack.enter_context(listening_at(wanted.host, wanted.port))

@@ -255,8 +255,8 @@ def score(wanted: ScoreOptions) -> int:
             **report(scored, request),
         }
         if wanted.perception:
-            hub = reasoner.components.hub
-            figures["perception"] = perception_report(hub, split, seed, limit // 2)
+            toolbox = reasoner.components.toolbox
+            figures["perception"] = perception_report(toolbox, split, seed, limit // 2)
     plain = to_json(figures)
     click.echo(json.dumps(plain) if wanted.as_json else "\n".join(_lines(plain)))
     return EXIT_OK

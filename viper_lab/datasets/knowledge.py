@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from viper.data.layout import split_of
-from viper.data.sample import Finding, Sample, Where
+from viper.data.sample import DatasetSpec, Finding, Sample
 from viper_lab.datasets.world import VAL_FIRST, count_of
 from viper_lab.world.knowledge.catalogue import DESIGNS, catalogue
 from viper_lab.world.knowledge.questions import KnowledgeQuestion, questions
@@ -43,12 +43,12 @@ class WorldKnowledge:
     summary: str = "the embedded world: what the picture alone cannot tell; needs an index"
     splits: tuple[str, ...] = VAL_FIRST
 
-    def samples(self, where: Where) -> Sequence[Sample]:
+    def samples(self, where: DatasetSpec) -> Sequence[Sample]:
         """As many as asked for (300); fewer of the same split and seed are the first of more."""
         whole = catalogue(split_of(self, where), where.seed, DESIGNS)
         return [knowledge_sample(one) for one in questions(whole, count_of(where))]
 
-    def check(self, where: Where) -> Sequence[Finding]:
+    def check(self, where: DatasetSpec) -> Sequence[Finding]:
         """Questions cannot be missing; says what must be indexed."""
         split = split_of(self, where)
         wanted = f"--split {split} --seed {where.seed} --questions {count_of(where)}"

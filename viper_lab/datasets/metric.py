@@ -9,7 +9,7 @@ from viper.agreement import box_iou
 from viper.data.sample import Sample
 from viper.evaluate.metrics.accuracy import Accuracy, right_by_task
 from viper.evaluate.metrics.figures import Figures
-from viper.evaluate.row import Prediction, Row, Score
+from viper.evaluate.sample_result import Prediction, SampleResult, Score
 
 _JUDGE = Accuracy("world", right_by_task)
 
@@ -31,7 +31,7 @@ class World:
             return score
         return replace(score, details={"iou": box_iou(box, sample.target)})
 
-    def figures(self, rows: Iterable[Row]) -> Figures:
+    def figures(self, rows: Iterable[SampleResult]) -> Figures:
         """``accuracy`` and its groups."""
         return _JUDGE.figures([replace(row, groups=_groups(row.groups)) for row in rows])
 

@@ -19,7 +19,7 @@ from importlib import import_module
 from typing import Any
 
 from viper.data.layout import split_of
-from viper.data.sample import Sample, Where
+from viper.data.sample import DatasetSpec, Sample
 from viper_lab.datasets.world import VAL_FIRST, Drawn, count_of
 from viper_lab.world.places import ScenePlace
 from viper_lab.world.queries.task_sample import TaskSample
@@ -63,11 +63,11 @@ class WorldTask(Drawn):
         parts = (*self.parts, *CONCEPTS)
         return (*VAL_FIRST, *(f"{split}:{part}" for split in VAL_FIRST for part in parts))
 
-    def samples(self, where: Where) -> Sequence[Sample]:
+    def samples(self, where: DatasetSpec) -> Sequence[Sample]:
         """As many as asked for (300); fewer of the same split and seed are the first of more."""
         return [task_sample(sample) for sample in self.drawn(where)]
 
-    def drawn(self, where: Where) -> list[TaskSample]:
+    def drawn(self, where: DatasetSpec) -> list[TaskSample]:
         """The same with their plans and programs."""
         split, _, part = split_of(self, where).partition(":")
         parts = (part,) if part else self.parts[: self.defaults]

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from viper.data.layout import split_of
-from viper.data.sample import DataSet, Finding, Sample, Where
+from viper.data.sample import DataSet, DatasetSpec, Finding, Sample
 from viper.learning.awareness import PerfectTools
 from viper_lab.world.queries.habits import habits_of
 from viper_lab.world.queries.meaning import FAMILIES
@@ -30,7 +30,7 @@ from viper_lab.world.queries.vague import wording
 from viper_lab.world.vocabulary import SPLITS
 
 
-def count_of(where: Where) -> int:
+def count_of(where: DatasetSpec) -> int:
     """Return how many samples are drawn."""
     return 300 if where.limit is None else where.limit
 
@@ -89,7 +89,7 @@ class Drawn:
 
     families: tuple[str, ...] = ()
 
-    def by_id(self: DataSet, where: Where, ids: Iterable[str]) -> dict[str, Sample]:
+    def by_id(self: DataSet, where: DatasetSpec, ids: Iterable[str]) -> dict[str, Sample]:
         """See :class:`~viper.data.sample.DrawnSet`.
 
         Of each split, seed and family as many are drawn as the ids reach.
@@ -107,10 +107,10 @@ class Drawn:
         return {
             sample.sample_id: sample
             for (part, seed), count in reach.items()
-            for sample in self.samples(Where(None, part, seed, count))
+            for sample in self.samples(DatasetSpec(None, part, seed, count))
         }
 
-    def check(self: DataSet, where: Where) -> Sequence[Finding]:
+    def check(self: DataSet, where: DatasetSpec) -> Sequence[Finding]:
         """Nothing can be missing."""
         return [Finding(True, split_of(self, where), "drawn by the package itself; needs no files")]
 
@@ -145,7 +145,7 @@ class World(Drawn):
             return f"the embedded world with the habits {self.edition}: half its queries vague"
         return "the embedded world: expressions, questions, clips; needs no files"
 
-    def samples(self, where: Where) -> Sequence[Sample]:
+    def samples(self, where: DatasetSpec) -> Sequence[Sample]:
         """As many as asked for (300), the families one after another and equally many."""
         split, _, part = split_of(self, where).partition(":")
         from viper_lab.world.queries.generate import generate, several_expressions

@@ -15,7 +15,7 @@ from viper.schema import Answer, Query, Trial
 from viper.strategies.base import Components, RunContext
 from viper.strategies.program import run_program
 from viper.strategies.writing import Written
-from viper.tools.hub import ToolHub
+from viper.tools.toolbox import Toolbox
 from viper.tuning.case import Case, is_desired
 from viper.tuning.program_edits import Vocabulary, edited_programs
 from viper.tuning.reflector import questions
@@ -52,7 +52,7 @@ class Planted:
             what it should have given.
         calls: indices of all wrong calls; empty for a wrong program.
         case: the wrong answer with the right one.
-        hub: the tools as a reflector meets them: the wrong one stays wrong.
+        toolbox: the tools as a reflector meets them: the wrong one stays wrong.
     """
 
     sort: Sort
@@ -60,11 +60,11 @@ class Planted:
     truth: Critique
     calls: tuple[int, ...]
     case: Case
-    hub: ToolHub
+    toolbox: Toolbox
 
     def components(self, base: Components) -> Components:
         """The parts of a reasoner around the tools of this fault."""
-        return replace(base, hub=self.hub)
+        return replace(base, toolbox=self.toolbox)
 
 
 def plant(components: Components, solved: Solved, sort: Sort, random: Random) -> Planted | None:
@@ -85,7 +85,7 @@ def plant(components: Components, solved: Solved, sort: Sort, random: Random) ->
 
 
 def _wrong_program(components: Components, solved: Solved, random: Random) -> Planted | None:
-    families = components.hub.settings.attribute_families
+    families = components.toolbox.settings.attribute_families
     wrong = edited_programs(solved.program, Vocabulary(families))
     kinds = sorted({one.kind for one in wrong})
     random.shuffle(wrong)
@@ -99,7 +99,7 @@ def _wrong_program(components: Components, solved: Solved, random: Random) -> Pl
             continue
         truth = Critique("program", None, one.kind, solved.program)
         case = Case(solved.query, solved.media, trial, answer, solved.desired)
-        return Planted("program", one.kind, truth, (), case, components.hub)
+        return Planted("program", one.kind, truth, (), case, components.toolbox)
     return None
 
 
@@ -107,7 +107,7 @@ def _wrong_tool(
     components: Components, solved: Solved, right: Trial, random: Random
 ) -> Planted | None:
     log = list(right.tool_calls)
-    session = components.hub.session(solved.media, thresholds=right.thresholds)
+    session = components.toolbox.session(solved.media, thresholds=right.thresholds)
     drawing = Drawing(session, solved.query, log)
     asked: dict[str, list[int]] = {}
     for calls in questions(log):
@@ -118,11 +118,11 @@ def _wrong_tool(
         if drawn is None:
             continue
         kind, wrong = drawn
-        hub = WrongHub(components.hub, wrong)
-        trial, answer = _run(replace(components, hub=hub), solved, solved.program)
+        toolbox = WrongHub(components.toolbox, wrong)
+        trial, answer = _run(replace(components, toolbox=toolbox), solved, solved.program)
         if answer is None or is_desired(answer, solved.desired, solved.query.task):
             continue
-        planted = _with_truth(components, solved, (trial, answer), (kind, call.index), hub)
+        planted = _with_truth(components, solved, (trial, answer), (kind, call.index), toolbox)
         if planted is not None:
             return planted
     return None
@@ -133,13 +133,13 @@ def _with_truth(
     solved: Solved,
     ran: tuple[Trial, Answer],
     drawn: tuple[str, int],
-    hub: WrongHub,
+    toolbox: WrongHub,
 ) -> Planted | None:
     trial, answer = ran
     kind, index = drawn
     log = list(trial.tool_calls)
     true = Drawing(
-        components.hub.session(solved.media, thresholds=trial.thresholds), solved.query, log
+        components.toolbox.session(solved.media, thresholds=trial.thresholds), solved.query, log
     )
     try:
         results = [true.again(call) for call in log]
@@ -153,7 +153,7 @@ def _with_truth(
         return None
     truth = Critique.of_tool(tool, calls[0], kind, results[calls[0]])
     case = Case(solved.query, solved.media, trial, answer, solved.desired)
-    return Planted("tool", kind, truth, calls, case, hub)
+    return Planted("tool", kind, truth, calls, case, toolbox)
 
 
 def _run(components: Components, solved: Solved, program: str) -> tuple[Trial, Answer | None]:

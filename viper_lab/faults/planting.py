@@ -17,7 +17,8 @@ from viper.models.vision.roles import EventWindow
 from viper.schema import Query, ToolCall
 from viper.strategies.replay import restored
 from viper.tools import candidates
-from viper.tools.abilities import (
+from viper.tools.session import Region, ToolSession, plain
+from viper.tools.tool_functions import (
     detections,
     information,
     matcher_embedding,
@@ -25,7 +26,6 @@ from viper.tools.abilities import (
     similarities,
     text_embedding,
 )
-from viper.tools.session import HubSession, Region, plain
 from viper_lab.faults.wrong_tools import (
     Wrong,
     WrongDepth,
@@ -53,7 +53,7 @@ class Drawing:
         log: of the run.
     """
 
-    def __init__(self, session: HubSession, query: Query, log: list[ToolCall]) -> None:
+    def __init__(self, session: ToolSession, query: Query, log: list[ToolCall]) -> None:
         self.session, self.query, self.log = session, query, log
 
     def mistake(self, call: ToolCall, random: Random) -> Drawn | None:
@@ -87,7 +87,7 @@ def _find(drawing: Drawing, call: ToolCall, random: Random) -> Drawn | None:
     if name.endswith("s") and all(item.score < threshold for item in found):
         phrases.add(name[:-1])
         found = detections(session, region, name[:-1])
-    dx, dy = (0, 0) if session.hub.settings.find_scope == "whole" else region.box[:2]
+    dx, dy = (0, 0) if session.toolbox.settings.find_scope == "whole" else region.box[:2]
     boxes = [
         (item.box[0] - dx, item.box[1] - dy, item.box[2] - dx, item.box[3] - dy) for item in found
     ]
@@ -118,7 +118,7 @@ def _embedding(
     session = drawing.session
     right, wrong = (text_embedding(session, text) for text in texts)
     own, apart = matcher_embedding(session, region), wrong - right
-    scale = float(session.hub.models.trait("matcher", "logit_scale"))
+    scale = float(session.toolbox.models.trait("matcher", "logit_scale"))
     sure = random.uniform(*_SURENESS)
     wanted = math.log(sure / (1 - sure)) / scale
     moved = own + (wanted - own @ apart) / max(float(apart @ apart), 1e-6) * apart
@@ -157,7 +157,7 @@ def _simple_query(drawing: Drawing, call: ToolCall, random: Random) -> Drawn | N
         return _caption_video(drawing, call, random)
     session, region = drawing.session, drawing.region(call)
     question = str(call.args[1]).strip() if len(call.args) > 1 else "what is this?"
-    families = session.hub.settings.attribute_families
+    families = session.toolbox.settings.attribute_families
     family = next((words for words in families if call.result in words), ())
     if len(family) < 2:
         return None

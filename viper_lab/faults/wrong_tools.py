@@ -18,8 +18,8 @@ import numpy as np
 from viper.models.media import Media
 from viper.models.vision.roles import Detection
 from viper.schema import PixelBox
-from viper.tools.hub import ToolHub
-from viper.tools.session import HubSession
+from viper.tools.session import ToolSession
+from viper.tools.toolbox import Toolbox
 
 Key = tuple[Any, ...]
 
@@ -35,16 +35,16 @@ class Wrong(Protocol):
 
         Args:
             operation: that was asked.
-            key: of the hub for what was asked: the key of ``computed``, or (picture, box).
+            key: of the toolbox for what was asked: the key of ``computed``, or (picture, box).
         """
         ...
 
 
-class WrongHub(ToolHub):
-    """A hub over the models and caches of another, one of whose models is wrong about one thing."""
+class WrongHub(Toolbox):
+    """A toolbox over the models and caches of another; one of its models makes one mistake."""
 
-    def __init__(self, hub: ToolHub, wrong: Wrong) -> None:
-        vars(self).update(vars(hub))
+    def __init__(self, toolbox: Toolbox, wrong: Wrong) -> None:
+        vars(self).update(vars(toolbox))
         self.wrong = wrong
 
     def session(
@@ -54,16 +54,16 @@ class WrongHub(ToolHub):
         thresholds: Mapping[str, float] | None = None,
         overrides: Mapping[int, Any] | None = None,
         cancel: threading.Event | None = None,
-    ) -> HubSession:
-        """As :meth:`ToolHub.session`, with the mistake."""
+    ) -> ToolSession:
+        """As :meth:`Toolbox.session`, with the mistake."""
         values = {**self.settings.start_thresholds(), **(thresholds or {})}
         return _WrongSession(self, media, values, dict(overrides or {}), cancel)
 
 
-class _WrongSession(HubSession):
+class _WrongSession(ToolSession):
     """Alters what models put out after the caches, which so stay true."""
 
-    hub: WrongHub
+    toolbox: WrongHub
 
     def encoded(
         self, role: str, where: tuple[str, Any], operation: str, make: Callable[[], Any]
@@ -76,7 +76,7 @@ class _WrongSession(HubSession):
         return self._altered(role, operation, key, value)
 
     def _altered(self, role: str, operation: str, key: Key, value: Any) -> Any:
-        wrong = self.hub.wrong
+        wrong = self.toolbox.wrong
         return wrong.altered(operation, key, value) if role == wrong.role else value
 
 
@@ -123,7 +123,7 @@ class WrongWords:
     """A VQA model or language model that answers one question with other words.
 
     Attributes:
-        key: of the question in the hub.
+        key: of the question in the toolbox.
         right: what it would have said.
         said: what it says.
         sureness: probability of ``said`` where ``right`` is the only other answer.

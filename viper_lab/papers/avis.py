@@ -12,7 +12,7 @@ from typing import Any
 
 from viper.evaluate.evaluation import model_ids
 from viper.evaluate.intervals import Estimate, proportion
-from viper.evaluate.row import Row, mean_score
+from viper.evaluate.sample_result import SampleResult, mean_score
 from viper.reasoner import Reasoner, RunOptions
 from viper.strategies.base import Components
 from viper.strategies.seek.graph import EVERY
@@ -135,7 +135,7 @@ class Columns:
     def scale(self) -> Scale:
         return self.lab.scale
 
-    def rows(self, cell: Cell, column: Column, seed: int) -> list[Row]:
+    def rows(self, cell: Cell, column: Column, seed: int) -> list[SampleResult]:
         fits = FAMILIES[column.family]
         return [row for row in self.lab.rows(cell, column.part, seed) if fits(row.groups)]
 

@@ -14,7 +14,7 @@ from viper.commands.terminal import hint_to_go_on, status
 from viper.data.registry import data_set
 from viper.errors import UsageError
 from viper.evaluate.engines.runner import bound_arenas
-from viper.evaluate.row import Row
+from viper.evaluate.sample_result import SampleResult
 from viper.profiles.learning import Data, Reflection
 from viper.schema import to_json
 from viper.strategies.base import Components
@@ -165,7 +165,7 @@ def stream(school: School) -> Iterator[Entry]:
                 yield Entry.of_scores("table 7", row, subject.name, scores)
 
 
-def _thirds(rows: Sequence[Row]) -> list[list[float]]:
+def _thirds(rows: Sequence[SampleResult]) -> list[list[float]]:
     size = -(-len(rows) // STREAM_PARTS)
     scores = [row.score for row in rows]
     return [scores[start : start + size] for start in range(0, size * STREAM_PARTS, size)]
@@ -180,10 +180,14 @@ def reproduce_clova(
         count: questions to each tool about each concept; 0: tools are not measured.
     """
     results = Results(quick)
-    hub, folder, seeds = school.writers["main"].hub, school.folder / "tools", school.scale.seeds
+    toolbox, folder, seeds = (
+        school.writers["main"].toolbox,
+        school.folder / "tools",
+        school.scale.seeds,
+    )
     tools = None
     if count:
-        tools = measured_tools(hub, count, folder, seeds, school.say, quick=quick)
+        tools = measured_tools(toolbox, count, folder, seeds, school.say, quick=quick)
         results.rows += tools.entries
         results.gains += tools.gains
     for table in tables:
@@ -191,7 +195,7 @@ def reproduce_clova(
     if not quick:
         results.rows += stream(school)
         if count:
-            results.rows += figure(hub, count, seeds[:1], folder, school.say)
+            results.rows += figure(toolbox, count, seeds[:1], folder, school.say)
     ended = [
         (subject, found.difference)
         for subject in school.subjects

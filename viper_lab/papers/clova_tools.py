@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from viper.storage.files import write_file
-from viper.tools.hub import ToolHub
+from viper.tools.toolbox import Toolbox
 from viper.tuning.prompt_pool import PromptPool
 from viper.tuning.soft_prompts.base import TOOLS, TunerOptions
 from viper.tuning.teach import Sources, Teacher
@@ -76,37 +76,37 @@ class Outcome:
 
 
 def tool_outcome(
-    hub: ToolHub, course: ToolCourse, folder: Path, say: Callable[[str], None]
+    toolbox: Toolbox, course: ToolCourse, folder: Path, say: Callable[[str], None]
 ) -> Outcome:
     """Teaches and asks; read from the folder where it was done before."""
     path = folder / f"{course.tool}-{slug_of(course)}.json"
     if path.is_file():
         return _outcome(json.loads(path.read_text("utf-8")))
     folder.mkdir(parents=True, exist_ok=True)
-    found = _measured(hub, course, folder / f"pool-{slug_of(course)}", say)
+    found = _measured(toolbox, course, folder / f"pool-{slug_of(course)}", say)
     write_file(path, json.dumps(asdict(found)))
     return found
 
 
 def _measured(
-    hub: ToolHub, course: ToolCourse, folder: Path, say: Callable[[str], None]
+    toolbox: Toolbox, course: ToolCourse, folder: Path, say: Callable[[str], None]
 ) -> Outcome:
     questions: Questions = importlib.import_module(f"viper_lab.scores.concepts.{course.tool}")  # type: ignore[assignment]
     search = WorldSearch(course.wrong, course.seed)
     pool = PromptPool(folder)
     if pool.kept():
         pool.remove(course.tool)
-    teacher = Teacher(hub.models, pool, Sources(WorldStore(), search, course.positives))
+    teacher = Teacher(toolbox.models, pool, Sources(WorldStore(), search, course.positives))
     options = TunerOptions(seed=course.seed, validate=course.validate)
-    taught_hub = hub.with_soft_prompts(pool)
-    before = asked_about(questions, hub, course)
+    taught_toolbox = toolbox.with_soft_prompts(pool)
+    before = asked_about(questions, toolbox, course)
     seconds: list[float] = []
     counts = {(is_wrong, kept): 0 for is_wrong in (True, False) for kept in (True, False)}
     for concept in course.concepts:
         say(f"teaching {course.tool}: {concept}")
         began = time.perf_counter()
         if course.tool == "vqa":
-            lesson = vqa.lesson(hub, concept, count=course.positives, seed=course.seed)
+            lesson = vqa.lesson(toolbox, concept, count=course.positives, seed=course.seed)
             taught = teacher.learn("vqa", None, lesson, options)
         else:
             taught = teacher.teach(course.tool, concept, options)
@@ -116,8 +116,8 @@ def _measured(
             is_wrong = bool(course.wrong and names and search.is_wrong_name(names[0]))
             counts[is_wrong, one.kept] += 1
     say(f"asking {course.tool}")
-    after = asked_about(questions, taught_hub, course)
-    again = asked_about(questions, hub, course)
+    after = asked_about(questions, taught_toolbox, course)
+    again = asked_about(questions, toolbox, course)
     pool.close()
     return Outcome(
         (before[0], after[0]),
@@ -132,18 +132,18 @@ def _measured(
 
 
 def asked_about(
-    questions: Questions, hub: ToolHub, course: ToolCourse
+    questions: Questions, toolbox: Toolbox, course: ToolCourse
 ) -> tuple[list[Asked], list[Asked]]:
     """Return the answers about new and about old concepts."""
     new = [
         one
         for concept in course.concepts
         for one in questions.about(
-            hub, concept, split=course.split, count=course.count, seed=course.seed
+            toolbox, concept, split=course.split, count=course.count, seed=course.seed
         )
     ]
     old = questions.about_old(
-        hub, course.concepts, split=course.split, count=10 * course.count, seed=course.seed
+        toolbox, course.concepts, split=course.split, count=10 * course.count, seed=course.seed
     )
     return new, old
 
@@ -165,7 +165,7 @@ class Tools:
 
 
 def measured_tools(
-    hub: ToolHub,
+    toolbox: Toolbox,
     count: int,
     folder: Path,
     seeds: Sequence[int],
@@ -182,7 +182,7 @@ def measured_tools(
     def outcomes(name: str, course: ToolCourse) -> list[Outcome]:
         return [
             tool_outcome(
-                hub, replace(course, seed=seed), folder, lambda text: say(f"{name}: {text}")
+                toolbox, replace(course, seed=seed), folder, lambda text: say(f"{name}: {text}")
             )
             for seed in (seeds[:1] if quick else seeds)
         ]

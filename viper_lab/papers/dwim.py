@@ -16,7 +16,7 @@ from viper.errors import UsageError
 from viper.evaluate.engines.runner import bound_arenas
 from viper.evaluate.evaluation import model_ids
 from viper.evaluate.intervals import Estimate, over_seeds, paired
-from viper.evaluate.row import Row
+from viper.evaluate.sample_result import SampleResult
 from viper.learning.awareness import (
     CAUSES,
     Awareness,
@@ -83,9 +83,9 @@ class Judged(Generic[C]):
     made: Callable[[C, int], Sequence[Workflow]]
     right: tuple[str, ...]
 
-    def rows(self, cell: C, part: Whole, seed: int) -> list[Row]:
+    def rows(self, cell: C, part: Whole, seed: int) -> list[SampleResult]:
         return [
-            Row(str(place), seed, float(one.outcome in self.right), cluster=one.unit)
+            SampleResult(str(place), seed, float(one.outcome in self.right), cluster=one.unit)
             for place, one in enumerate(self.made(cell, seed))
         ]
 

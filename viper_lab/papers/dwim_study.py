@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from viper.api.sets import ApiSet
-from viper.data.sample import Sample, Where
+from viper.data.sample import DatasetSpec, Sample
 from viper.errors import UsageError
 from viper.evaluate.evaluation import Evaluation, model_ids
 from viper.learning.workflows import Making, make_workflows
@@ -138,7 +138,7 @@ class DwimStudy:
             "samples": self.scale.samples,
             "tuning": asdict(self.scale.settings),
             "models": model_ids(Reasoner(self.components, preload=False)),
-            "thresholds": dict(self.components.hub.settings.start_thresholds(self_tune=False)),
+            "thresholds": dict(self.components.toolbox.settings.start_thresholds(self_tune=False)),
             "style": self.style,
             "api": self.components.settings.api,
         }
@@ -193,7 +193,7 @@ class DwimStudy:
 
     def _samples(self, split: str, seed: int, count: int) -> Sequence[Sample]:
         if (split, seed) not in self._drawn:
-            where = Where(self.asked.root, split, seed)
+            where = DatasetSpec(self.asked.root, split, seed)
             found = Evaluation(self.asked.set_name, where, limit=count).samples()
             self._drawn[split, seed] = found
         return self._drawn[split, seed]

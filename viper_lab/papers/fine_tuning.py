@@ -21,8 +21,8 @@ import numpy as np
 from viper.models.vision.matcher_open_clip import OpenClipMatcher
 from viper.models.vision.roles import Pixels
 from viper.storage.files import write_file
-from viper.tools.hub import ToolHub
 from viper.tools.models import ModelSet
+from viper.tools.toolbox import Toolbox
 from viper.tuning.prompt_pool import PromptPool
 from viper.tuning.teach import Sources, Teacher
 from viper_lab.papers.clova_tools import ToolCourse, asked_about, slug_of, tool_outcome
@@ -39,7 +39,7 @@ STEPS, RATE, BATCH = 100, 1e-4, 16
 
 
 def figure(
-    hub: ToolHub, count: int, seeds: Sequence[int], folder: Path, say: Callable[[str], None]
+    toolbox: Toolbox, count: int, seeds: Sequence[int], folder: Path, say: Callable[[str], None]
 ) -> Iterator[Entry]:
     """The rows: new and old concepts, by number of pictures, prompts and direct training.
 
@@ -52,9 +52,9 @@ def figure(
             course = ToolCourse("match", seed, count, positives)
             say(f"{positives} pictures, seed {seed}")
             if positives > 1:
-                found = tool_outcome(hub, course, folder, say)
+                found = tool_outcome(toolbox, course, folder, say)
                 asked.setdefault("soft prompts", []).append((found.new[1], found.old[1]))
-            trained = _asked_of_trained(hub, course, folder, say)
+            trained = _asked_of_trained(toolbox, course, folder, say)
             asked.setdefault("all weights", []).append(trained)
         for name, pairs in asked.items():
             for place, part in enumerate(("new", "old")):
@@ -64,7 +64,7 @@ def figure(
 
 
 def _asked_of_trained(
-    hub: ToolHub, course: ToolCourse, folder: Path, say: Callable[[str], None]
+    toolbox: Toolbox, course: ToolCourse, folder: Path, say: Callable[[str], None]
 ) -> tuple[list[Asked], list[Asked]]:
     """Answers of the directly trained matcher about new and old concepts."""
     path = folder / f"trained-{slug_of(course)}.json"
@@ -73,8 +73,8 @@ def _asked_of_trained(
         return [Asked(**one) for one in kept[0]], [Asked(**one) for one in kept[1]]
     search = WorldSearch(course.wrong, course.seed)
     pool = PromptPool(folder / "unused")
-    teacher = Teacher(hub.models, pool, Sources(WorldStore(), search, course.positives))
-    with hub.models.using("matcher") as backend:
+    teacher = Teacher(toolbox.models, pool, Sources(WorldStore(), search, course.positives))
+    with toolbox.models.using("matcher") as backend:
         tuned = copied(backend)
     for concept in course.concepts:
         say(f"training all weights: {concept}")
@@ -85,11 +85,11 @@ def _asked_of_trained(
         train(tuned, pictures, words, seed=course.seed)
     models = ModelSet(
         {
-            role: (lambda: tuned) if role == "matcher" else partial(hub.models.get, role)
-            for role in hub.models.roles
+            role: (lambda: tuned) if role == "matcher" else partial(toolbox.models.get, role)
+            for role in toolbox.models.roles
         }
     )
-    new, old = asked_about(questions, ToolHub(models, hub.settings), course)
+    new, old = asked_about(questions, Toolbox(models, toolbox.settings), course)
     write_file(path, json.dumps([[asdict(one) for one in part] for part in (new, old)]))
     return new, old
 

@@ -95,7 +95,7 @@ def second_writer(options: Options, second: str | None, main: Components) -> dic
         second = beside
     if second is None:
         return {}
-    return {"second": replace(options.opened(profile=second).components(), hub=main.hub)}
+    return {"second": replace(options.opened(profile=second).components(), toolbox=main.toolbox)}
 
 
 def teller() -> Callable[[str], None]:

@@ -11,13 +11,13 @@ from typing import Any
 from viper.ace.bank import Bank, write_bank
 from viper.ace.select import Selection, select
 from viper.data.registry import chosen
-from viper.data.sample import Sample, Where
+from viper.data.sample import DatasetSpec, Sample
 from viper.errors import StoreError, UsageError
 from viper.evaluate.answered import Drawn, answered
 from viper.evaluate.engines.runner import Running
 from viper.evaluate.evaluation import Evaluation, model_ids
-from viper.evaluate.row import Row, mean_score
 from viper.evaluate.runs.store import RunStore
+from viper.evaluate.sample_result import SampleResult, mean_score
 from viper.learning.mining import WARM, Source, candidates, of_each_kind, zero_shot
 from viper.models.llm.cache import CachedLLM
 from viper.reasoner import Reasoner, RunOptions
@@ -161,7 +161,10 @@ class Stored:
     ) -> None:
         self.folder, self.document = folder, document
         self._store = SqliteStore(folder / "programs.db")
-        hubs = {parts.hub: parts.hub.with_caches(RESULTS, RESULTS_MB) for parts in writers.values()}
+        hubs = {
+            parts.toolbox: parts.toolbox.with_caches(RESULTS, RESULTS_MB)
+            for parts in writers.values()
+        }
         self.writers = {
             name: replace(
                 parts.with_models(
@@ -172,11 +175,11 @@ class Stored:
                     }
                 ),
                 examples=NoExamples(),
-                hub=hubs[parts.hub],
+                toolbox=hubs[parts.toolbox],
             )
             for name, parts in writers.items()
         }
-        self._drawn: dict[tuple[str, Where, int | None], Drawn] = {}
+        self._drawn: dict[tuple[str, DatasetSpec, int | None], Drawn] = {}
 
     def close(self) -> None:
         """Close the models and the file of the language model's answers."""
@@ -219,7 +222,7 @@ class Lab(Stored):
         self.scale = scale
         self.tell: Tell = lambda step, mean: None
         self._media = ComputeCache(RESULTS, MEDIA_MB << 20)
-        self._rows: dict[tuple[str, str, int], list[Row]] = {}
+        self._rows: dict[tuple[str, str, int], list[SampleResult]] = {}
         self._banks: dict[tuple[Mining, str, int, str], Bank] = {}
 
     def _read(self, evaluation: Evaluation) -> Drawn:
@@ -259,7 +262,7 @@ class Lab(Stored):
         name = f"mining {mining.api}, {writer}"
         return Step(name, part.name, seed, answers, folder, mines=True)
 
-    def rows(self, cell: Cell, part: Part, seed: int) -> list[Row]:
+    def rows(self, cell: Cell, part: Part, seed: int) -> list[SampleResult]:
         """The judged rows of a cell, one a sample; answered now if they are not stored yet."""
         key = (cell.name, part.name, seed)
         if key not in self._rows:
@@ -268,7 +271,7 @@ class Lab(Stored):
             self._rows[key] = self._answered(self.step(cell, part, seed), components, drawn)
         return self._rows[key]
 
-    def all_rows(self, cell: Cell, part: Part) -> list[Row]:
+    def all_rows(self, cell: Cell, part: Part) -> list[SampleResult]:
         """The rows of all seeds, in their order."""
         return [row for seed in self.scale.seeds for row in self.rows(cell, part, seed)]
 
@@ -277,7 +280,7 @@ class Lab(Stored):
         self.rows(cell, part, seed)
         return RunStore.read(self.step(cell, part, seed).folder)
 
-    def _answered(self, step: Step, components: Components, drawn: Drawn) -> list[Row]:
+    def _answered(self, step: Step, components: Components, drawn: Drawn) -> list[SampleResult]:
         has_new = False
 
         def told(running: Running) -> None:

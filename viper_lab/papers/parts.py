@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from viper.data.registry import data_set
-from viper.data.sample import Where
+from viper.data.sample import DatasetSpec
 from viper.evaluate.evaluation import Evaluation
 from viper.search.named import NamedPictures, NamedTexts
 from viper.strategies.base import Components
@@ -55,7 +55,7 @@ class WorldPart:
 
     def asked(self, seed: int, limit: int) -> Evaluation:
         edition = tuple(EDITIONS)[seed % len(EDITIONS)]
-        where = Where(None, f"{self.split}:{self.name}", seed)
+        where = DatasetSpec(None, f"{self.split}:{self.name}", seed)
         return Evaluation(f"world-{edition}", where, limit, (seed,))
 
     def shots(self, seed: int, limit: int) -> Evaluation:
@@ -80,10 +80,12 @@ class SetPart:
         return self.set_name
 
     def asked(self, seed: int, limit: int) -> Evaluation:
-        return Evaluation(self.set_name, Where(self.root, self.split, 0), limit, (seed,))
+        return Evaluation(self.set_name, DatasetSpec(self.root, self.split, 0), limit, (seed,))
 
     def shots(self, seed: int, limit: int) -> Evaluation:
-        return Evaluation(self.set_name, Where(self.root, self.shots_split, seed), limit, (seed,))
+        return Evaluation(
+            self.set_name, DatasetSpec(self.root, self.shots_split, seed), limit, (seed,)
+        )
 
     def equipped(self, components: Components, seed: int) -> Components:
         return components
@@ -120,7 +122,7 @@ class KnowledgePart:
     _searches: dict[int, Mapping[str, Callable[[], Any]]] = field(default_factory=dict, repr=False)
 
     def asked(self, seed: int, limit: int) -> Evaluation:
-        return Evaluation("world-knowledge", Where(None, self.split, seed), limit, (seed,))
+        return Evaluation("world-knowledge", DatasetSpec(None, self.split, seed), limit, (seed,))
 
     def shots(self, seed: int, limit: int) -> Evaluation:
         return replace(self, split="train").asked(seed, limit)
@@ -134,13 +136,13 @@ class KnowledgePart:
         """The parts over this seed's indexes, which are made now where they are missing."""
         if seed not in self._searches:
             self._searches[seed] = self._indexed(components, seed)
-        hub = components.hub.with_roles(self._searches[seed])
-        return replace(components, hub=hub)
+        toolbox = components.toolbox.with_roles(self._searches[seed])
+        return replace(components, toolbox=toolbox)
 
     def _indexed(self, components: Components, seed: int) -> Mapping[str, Callable[[], Any]]:
         name = f"{self.split}-{seed}"
         state, world = self.folder / "state", self._written(name, seed)
-        matcher = components.hub.models.shared("matcher")
+        matcher = components.toolbox.models.shared("matcher")
         pictures, texts = NamedPictures(state, matcher, name), NamedTexts(state, name)
         pictures.name_folder(world / GALLERY)
         pictures.index().update()

@@ -15,21 +15,21 @@ from typing import Any
 
 from viper.ace.pool import FOLDER as DEMONSTRATIONS
 from viper.ace.pool import DemonstrationPool, LearnedExamples
-from viper.data.sample import Where
+from viper.data.sample import DatasetSpec
 from viper.evaluate.answered import answered
-from viper.evaluate.engines.answering import Answering
 from viper.evaluate.engines.runner import items
+from viper.evaluate.engines.sample_runner import SampleRunner
 from viper.evaluate.evaluation import Evaluation, manifest_of
 from viper.evaluate.metrics import metric
-from viper.evaluate.row import Row
 from viper.evaluate.runs.store import RunStore
+from viper.evaluate.sample_result import SampleResult
 from viper.learning.loop import Learning, Standing
 from viper.profiles.learning import Data, Reflection, learner_for, origin_of
 from viper.reasoner import Reasoner, RunOptions
 from viper.strategies.base import Components
 from viper.strategies.examples import NoExamples
 from viper.tuning.learner import LearnSettings
-from viper.tuning.lesson import Journal
+from viper.tuning.learning_record import Journal
 from viper.tuning.prompt_pool import FOLDER as PROMPTS
 from viper.tuning.prompt_pool import PromptPool
 from viper.tuning.tool_updates import ToolSettings
@@ -81,11 +81,11 @@ class Subject:
 
     def asked(self, seed: int, limit: int) -> Evaluation:
         """Return what is answered under a seed."""
-        return Evaluation(self.set_name, Where(self.root, self.split, seed), limit, (seed,))
+        return Evaluation(self.set_name, DatasetSpec(self.root, self.split, seed), limit, (seed,))
 
     def stream(self, seed: int, limit: int) -> Evaluation:
         """Return what is learned from under a seed."""
-        return Evaluation(self.set_name, Where(self.root, self.taught, seed), limit, (seed,))
+        return Evaluation(self.set_name, DatasetSpec(self.root, self.taught, seed), limit, (seed,))
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ class School(Stored):
     ) -> None:
         super().__init__(writers, document, folder)
         self.scale, self.subjects, self.say = scale, subjects, say
-        self._rows: dict[tuple[str, str, int], list[Row]] = {}
+        self._rows: dict[tuple[str, str, int], list[SampleResult]] = {}
         self._standings: dict[tuple[str, int], list[Standing]] = {}
         self._trained = TrainedFiles(folder / "trained")
 
@@ -136,14 +136,17 @@ class School(Stored):
         if not course.learns:
             return parts
         state = self.state(course, seed)
-        hub = parts.hub
+        toolbox = parts.toolbox
         if course.tools is not None:
-            hub = hub.with_soft_prompts(PromptPool(state / PROMPTS))
+            toolbox = toolbox.with_soft_prompts(PromptPool(state / PROMPTS))
         if course.demonstrations is None:
-            return replace(parts, hub=hub)
+            return replace(parts, toolbox=toolbox)
         pool = DemonstrationPool(state / DEMONSTRATIONS)
         return replace(
-            parts, hub=hub, demonstrations=pool, examples=LearnedExamples(pool, NoExamples())
+            parts,
+            toolbox=toolbox,
+            demonstrations=pool,
+            examples=LearnedExamples(pool, NoExamples()),
         )
 
     def learned(self, course: Course, seed: int) -> list[Standing]:
@@ -166,12 +169,12 @@ class School(Stored):
         kept = spread([sum(one.demonstrations for one in each) for each in standings])
         return f"{updates} updates of tools, {kept} demonstrations"
 
-    def stream_rows(self, course: Course, subject: Subject, seed: int) -> list[Row]:
+    def stream_rows(self, course: Course, subject: Subject, seed: int) -> list[SampleResult]:
         """The first answers to the stream, in its order."""
         with RunStore.read(self._place("learning", course, subject, seed)) as store:
             return list(store.rows())
 
-    def rows(self, course: Course, subject: Subject, seed: int) -> list[Row]:
+    def rows(self, course: Course, subject: Subject, seed: int) -> list[SampleResult]:
         """Return the judged rows of a subject after the course; answered now if need be."""
         key = (course.name, subject.name, seed)
         if key not in self._rows:
@@ -181,14 +184,14 @@ class School(Stored):
             self._rows[key] = self._answered("answers", course, subject, asked)
         return self._rows[key]
 
-    def untaught_rows(self, course: Course, subject: Subject, seed: int) -> list[Row]:
+    def untaught_rows(self, course: Course, subject: Subject, seed: int) -> list[SampleResult]:
         """Return answers to the stream by a course that does not learn, in its order."""
         stream = subject.stream(seed, self.scale.stream)
         return self._answered("stream", course, subject, stream)
 
     def _answered(
         self, what: str, course: Course, subject: Subject, evaluation: Evaluation
-    ) -> list[Row]:
+    ) -> list[SampleResult]:
         (seed,) = evaluation.seeds
         drawn = self.drawn(evaluation).under(course.options)
         folder = self._place(what, course, subject, seed)
@@ -220,7 +223,7 @@ class School(Stored):
         plain = Reasoner(self.writers[course.writer], preload=False)
         manifest = manifest_of(evaluation, drawn.samples, plain, self.document, {})
         judge = metric(evaluation.metric)
-        answering = Answering.with_cache(reasoner, judge, evaluation.options, IN_MEDIA)
+        answering = SampleRunner.with_cache(reasoner, judge, evaluation.options, IN_MEDIA)
         with RunStore.resume(folder, manifest) as store:
             learning = Learning(answering, learner, store, Journal(folder))
             learning.on_change = lambda now: say(

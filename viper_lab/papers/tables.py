@@ -12,7 +12,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from viper.errors import DataError
 from viper.evaluate.intervals import paired
-from viper.evaluate.row import Row
+from viper.evaluate.sample_result import SampleResult
 from viper_lab.papers.result import Claim, Entry, Gain, Reproduction
 
 LEFT_OUT = "left out by --quick; run without it"
@@ -44,7 +44,7 @@ class Bench(Protocol[C_in, P_in]):
     @property
     def scale(self) -> Seeded: ...
 
-    def rows(self, cell: C_in, part: P_in, seed: int) -> Sequence[Row]:
+    def rows(self, cell: C_in, part: P_in, seed: int) -> Sequence[SampleResult]:
         """Return the judged rows of a cell, one a sample."""
         ...
 
@@ -128,7 +128,11 @@ def gain(
 
 
 def gain_of(
-    before: Sequence[Row], after: Sequence[Row], table: str, name: str, family: str
+    before: Sequence[SampleResult],
+    after: Sequence[SampleResult],
+    table: str,
+    name: str,
+    family: str,
 ) -> Gain:
     """Return the gain between two lists of rows, paired by sample and seed.
 

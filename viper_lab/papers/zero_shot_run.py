@@ -86,7 +86,7 @@ def _more_tables(
     yield zero_shot.baselines(baselines)
     yield from (zero_shot.API_BY_EXAMPLES, zero_shot.NUMBER_OF_EXAMPLES, zero_shot.MINED)
     yield from (zero_shot.TRIALS_TABLE, zero_shot.SHOTS, zero_shot.temperatures(), zero_shot.VOTING)
-    known = lab.writers["main"].hub.settings.sensitivities.get(THRESHOLD)
+    known = lab.writers["main"].toolbox.settings.sensitivities.get(THRESHOLD)
     if grounding and known is not None:
         middle = known.start if known.fixed is None else known.fixed
         values = [round(middle * factor, 3) for factor in (0.5, 0.75, 1.0, 1.5, 2.0)]
@@ -116,7 +116,9 @@ class ZeroShotJob(LabJob):
         writers = {"main": main}
         for renaming in RENAMINGS:
             renamed = self.options.opened(api=renaming.api).components()
-            writers[renaming.writer] = replace(renamed.with_models(llm=main.llm), hub=main.hub)
+            writers[renaming.writer] = replace(
+                renamed.with_models(llm=main.llm), toolbox=main.toolbox
+            )
         return writers | second_writer(self.options, self.second, main)
 
     def study(self, lab: Lab) -> Study:

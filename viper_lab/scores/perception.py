@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from viper.evaluate.intervals import Estimate, proportion
-from viper.tools.hub import ToolHub
+from viper.tools.toolbox import Toolbox
 from viper_lab.world.splits import SCENES_PER_SPLIT
 from viper_lab.world.stills import FreshStills
 
@@ -17,12 +17,12 @@ ATTRIBUTES = ("colour", "material", "size", "shape")
 
 
 def perception_report(
-    hub: ToolHub, split: str, seed: int, scenes: int, clips: int | None = None
+    toolbox: Toolbox, split: str, seed: int, scenes: int, clips: int | None = None
 ) -> dict[str, Any]:
     """Figures by model: detector AP50, attribute accuracies, depth order, event windows, masks.
 
     Args:
-        hub: its models are asked directly.
+        toolbox: its models are asked directly.
         split: where the scenes come from.
         seed: which scenes; the same seed gives the same ones.
         scenes: how many pictures.
@@ -38,7 +38,7 @@ def perception_report(
     stills = FreshStills(split, range(first, first + scenes))
     views = ObjectViews(stills)
     labelled = [(stills.image(i), labels_of(truth)) for i, truth in enumerate(stills.truths)]
-    models = hub.models
+    models = toolbox.models
     found: dict[str, Any] = {"detector": detector_figures(models.get("detector"), labelled)}
     found["matcher"] = _shares(matcher.evaluate(models.get("matcher"), views, len(views)))
     found["depth"] = _shares(depth.evaluate(models.get("depth"), views, scenes))

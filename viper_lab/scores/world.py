@@ -11,7 +11,7 @@ from typing import Any
 
 from viper.evaluate.intervals import Estimate, proportion
 from viper.evaluate.metrics.accuracy import answer_correct, right_by_task
-from viper.evaluate.row import Prediction
+from viper.evaluate.sample_result import Prediction
 from viper.models.media import Media, media_from
 from viper.reasoner import Reasoner, RunOptions, RunResult
 from viper.schema import Answer

@@ -122,7 +122,7 @@ class StudyDesk:
         except UsageError:
             ask = _nobody
         place.media = media
-        scene = scene_of(components.hub.session(media), ask)
+        scene = scene_of(components.toolbox.session(media), ask)
         place.search = HandSearch(place.participant, sample.text, scene)
 
     def _keep(self, session: Session) -> None:

@@ -1,6 +1,6 @@
 """Tools that answer from ground truth: perception without error.
 
-An :class:`Oracle` stands where the tool hub stands, for one picture or one clip.
+An :class:`Oracle` stands where the tool toolbox stands, for one picture or one clip.
 What a program gets wrong with it is the program's own fault, so it gives the upper
 bound of a writer, and tests check with it that every canonical program is right.
 """

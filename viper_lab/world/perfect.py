@@ -20,11 +20,11 @@ from viper.sandbox import Ref, Sandbox
 from viper.schema import Answer, Failure, Query
 from viper.strategies.answers import read_answer
 from viper.strategies.program import ENTRY, program_arguments
-from viper.tools.hub import ToolHub
 from viper.tools.models import ModelSet
-from viper.tools.picture_abilities import PICTURE_ABILITIES
-from viper.tools.session import HubSession
+from viper.tools.picture_tools import PICTURE_TOOLS
+from viper.tools.session import ToolSession
 from viper.tools.settings import ToolSettings
+from viper.tools.toolbox import Toolbox
 from viper_lab.world.edited_scene import looks_of, with_looks
 from viper_lab.world.oracle import Oracle
 from viper_lab.world.queries.facts import FACTS, PLAIN
@@ -53,8 +53,8 @@ class PerfectTools:
         self._scenes = {f"image{number}": scene for number, scene in enumerate(scenes)}
         self._oracles = {name: _PicturedOracle(scene) for name, scene in self._scenes.items()}
         painter = _Painter(scenes)
-        hub = ToolHub(ModelSet({"inpainter": lambda: painter}), ToolSettings())
-        self._session: HubSession = hub.session(self.media)
+        toolbox = Toolbox(ModelSet({"inpainter": lambda: painter}), ToolSettings())
+        self._session: ToolSession = toolbox.session(self.media)
 
     def call(
         self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], line: int | None = None
@@ -68,7 +68,7 @@ class PerfectTools:
             return _known(str(args[0]))
         if name == "segment":
             return self._segment(*args, **kwargs)
-        if name in PICTURE_ABILITIES:
+        if name in PICTURE_TOOLS:
             return self._session.call(name, args, kwargs, line)
         return self._oracle(args).call(name, args, kwargs, line)
 

@@ -10,7 +10,7 @@ import pytest
 from viper.cli import main
 from viper.data.edit_target import EditTarget
 from viper.data.registry import data_set, samples_by_id
-from viper.data.sample import DataSet, Sample, Where
+from viper.data.sample import DataSet, DatasetSpec, Sample
 from viper.errors import UnknownNameError
 from viper.evaluate.metrics import metric
 from viper.models.media import media_from
@@ -19,7 +19,7 @@ NAMES = ("world-pairs", "world-tag", "world-edit", "world-reserved")
 
 
 def drawn(name: str, split: str | None, limit: int, seed: int = 0) -> list[Sample]:
-    return list(data_set(name).samples(Where(None, split, seed, limit)))
+    return list(data_set(name).samples(DatasetSpec(None, split, seed, limit)))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -29,9 +29,9 @@ def test_what_every_set_says_of_itself(name: str) -> None:
     assert found.splits[:3] == ("val", "train", "test")
     assert "test:pyramid" in found.splits and "embedded world" in found.summary
     assert metric(found.metric).name == found.metric
-    assert found.check(Where())[0].ok
+    assert found.check(DatasetSpec())[0].ok
     with pytest.raises(UnknownNameError, match="'val:cube'"):
-        found.samples(Where(None, "val:cube"))
+        found.samples(DatasetSpec(None, "val:cube"))
 
 
 def test_statements_come_with_two_pictures() -> None:
@@ -61,7 +61,9 @@ def test_half_is_about_the_new() -> None:
     samples = drawn("world-reserved", None, 3)
     assert [s.sample_id.rsplit("-", 2)[1] for s in samples] == ["new", "new", "old"]
     assert samples[:1] == drawn("world-reserved", "val:new", 1)
-    found = samples_by_id("world-reserved", Where(), [samples[2].sample_id, "reserved-val-0-x-0"])
+    found = samples_by_id(
+        "world-reserved", DatasetSpec(), [samples[2].sample_id, "reserved-val-0-x-0"]
+    )
     assert list(found.values()) == samples[2:]
 
 

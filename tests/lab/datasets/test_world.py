@@ -8,13 +8,13 @@ from collections import Counter
 import pytest
 
 from viper.data.registry import data_set
-from viper.data.sample import Sample, Where
+from viper.data.sample import DatasetSpec, Sample
 from viper.errors import UnknownNameError
 from viper.models.media import media_from
 
 
 def drawn(split: str | None, limit: int, seed: int = 0) -> list[Sample]:
-    return list(data_set("world").samples(Where(None, split, seed, limit)))
+    return list(data_set("world").samples(DatasetSpec(None, split, seed, limit)))
 
 
 def test_families_are_drawn_equally() -> None:
@@ -34,7 +34,7 @@ def test_families_are_drawn_equally() -> None:
     assert media_from(choice.load()).kind == "video"
     again = pickle.loads(pickle.dumps(by_task["ground"]))
     assert media_from(again.load()).images[0].shape == (144, 192, 3)
-    assert data_set("world").check(Where())[0].ok
+    assert data_set("world").check(DatasetSpec())[0].ok
 
 
 def test_a_suffix_takes_one_family() -> None:

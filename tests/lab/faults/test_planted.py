@@ -44,9 +44,9 @@ def components() -> Iterator[Components]:
     with Bench([]) as bench:
         parts = bench.reasoner.components
         families = (("red", "green", "blue"), ("cube", "ring"))
-        settings = replace(parts.hub.settings, attribute_families=families)
+        settings = replace(parts.toolbox.settings, attribute_families=families)
         assert isinstance(settings, ToolSettings)
-        yield replace(parts, hub=parts.hub.with_settings(settings))
+        yield replace(parts, toolbox=parts.toolbox.with_settings(settings))
 
 
 def solved(program: str, desired: Any, task: str = "question") -> Solved:
@@ -97,7 +97,7 @@ def test_the_truth_is_what_the_true_tool_says(components: Components) -> None:
 def test_a_wrong_program_leaves_the_tools_alone(components: Components) -> None:
     planted = plant(components, solved(SHADES, "red"), "program", Random(1))
     assert planted is not None
-    assert planted.hub is components.hub
+    assert planted.toolbox is components.toolbox
     assert (planted.calls, planted.truth.location) == ((), "program")
     assert planted.case.trial.program != SHADES
 
@@ -114,8 +114,8 @@ def test_nothing_to_make_wrong(components: Components) -> None:
 def test_a_box_missed_is_found_by_the_reflector(components: Components) -> None:
     one = solved(RIGHTMOST, (70.0, 5.0, 90.0, 25.0), "ground")
     wrong = WrongScores(frozenset({"cube"}), {(70.0, 5.0, 90.0, 25.0): 0.3})
-    hub = WrongHub(components.hub, wrong)
-    blinded = replace(components, hub=hub)
+    toolbox = WrongHub(components.toolbox, wrong)
+    blinded = replace(components, toolbox=toolbox)
     trace = Reasoner(blinded, preload=False).execute(
         RIGHTMOST, one.media.images[0], one.query.text, task="ground", self_tune=False
     )
@@ -133,18 +133,18 @@ def test_a_wrong_tool_is_wrong_about_one_thing_and_caches_stay_true(
     components: Components,
 ) -> None:
     media = media_from(coloured())
-    far = WrongHub(components.hub, WrongDepth("image0", (0, 0, WIDTH, HEIGHT), 3.0))
-    before = components.hub.session(media).nested("compute_depth", (whole(media),), {})
+    far = WrongHub(components.toolbox, WrongDepth("image0", (0, 0, WIDTH, HEIGHT), 3.0))
+    before = components.toolbox.session(media).nested("compute_depth", (whole(media),), {})
     assert far.session(media).nested("compute_depth", (whole(media),), {}) == pytest.approx(
         3 * before
     )
-    assert components.hub.session(media).nested("compute_depth", (whole(media),), {}) == before
+    assert components.toolbox.session(media).nested("compute_depth", (whole(media),), {}) == before
     blind = WrongHub(
-        components.hub, WrongScores(frozenset({"cube"}), {(10.0, 40.0, 20.0, 50.0): 0.0})
+        components.toolbox, WrongScores(frozenset({"cube"}), {(10.0, 40.0, 20.0, 50.0): 0.0})
     )
     assert len(blind.session(media).nested("find", (whole(media), "cube"), {})) == 1
     assert len(blind.session(media).nested("find", (whole(media), "ring"), {})) == 1
-    assert len(components.hub.session(media).nested("find", (whole(media), "cube"), {})) == 2
+    assert len(components.toolbox.session(media).nested("find", (whole(media), "cube"), {})) == 2
 
 
 def test_a_wrong_answer_is_as_likely_as_it_is_sure() -> None:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
-from viper.data.sample import Where
+from viper.data.sample import DatasetSpec
 from viper.evaluate.evaluation import Evaluation
-from viper.evaluate.row import Row
+from viper.evaluate.sample_result import SampleResult
 from viper_lab.papers.lab import Cell, Scale
 from viper_lab.papers.parts import Part
 
@@ -24,10 +24,10 @@ class APart:
     name: str
 
     def asked(self, seed: int, limit: int) -> Evaluation:
-        return Evaluation("own.csv", Where(None, "all", seed), limit, (seed,))
+        return Evaluation("own.csv", DatasetSpec(None, "all", seed), limit, (seed,))
 
     def shots(self, seed: int, limit: int) -> Evaluation:
-        return Evaluation("shots.csv", Where(None, "all", seed), limit, (seed,))
+        return Evaluation("shots.csv", DatasetSpec(None, "all", seed), limit, (seed,))
 
 
 REFERRING, QUESTION, VIDEO = APart("referring"), APart("question"), APart("video")
@@ -53,10 +53,10 @@ class FakeLab:
         self._score, self._corrections, self._groups = score, corrections, groups
         self.asked: list[tuple[str, str, int]] = []
 
-    def rows(self, cell: Cell, part: Part, seed: int) -> list[Row]:
+    def rows(self, cell: Cell, part: Part, seed: int) -> list[SampleResult]:
         self.asked.append((cell.name, part.name, seed))
         return [
-            Row(
+            SampleResult(
                 f"{part.name}-{seed}-{number}",
                 seed,
                 self._score(cell.name, part.name, seed, number),
@@ -66,7 +66,7 @@ class FakeLab:
             for number in range(self.scale.samples)
         ]
 
-    def all_rows(self, cell: Cell, part: Part) -> list[Row]:
+    def all_rows(self, cell: Cell, part: Part) -> list[SampleResult]:
         return [row for seed in self.scale.seeds for row in self.rows(cell, part, seed)]
 
     def note(self, cell: Cell, part: Part) -> str:

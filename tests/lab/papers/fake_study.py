@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.evaluate.fake_backends import a_set
-from viper.data.sample import Where
+from viper.data.sample import DatasetSpec
 from viper.evaluate.evaluation import Evaluation
 from viper.profiles import load_profile
 from viper.schema import to_json
@@ -26,10 +26,10 @@ class FilePart:
     name: str = "question"
 
     def asked(self, seed: int, limit: int) -> Evaluation:
-        return Evaluation(self.ask, Where(None, "all", seed), limit, (seed,))
+        return Evaluation(self.ask, DatasetSpec(None, "all", seed), limit, (seed,))
 
     def shots(self, seed: int, limit: int) -> Evaluation:
-        return Evaluation(self.mine, Where(None, "all", seed), limit, (seed,))
+        return Evaluation(self.mine, DatasetSpec(None, "all", seed), limit, (seed,))
 
     def equipped(self, components: Components, seed: int) -> Components:
         return components

@@ -95,18 +95,18 @@ def test_a_seed_s_catalogue_is_indexed_once_and_searched(tmp_path) -> None:
     try:
         part = KnowledgePart(tmp_path, 3)
         first, second = (part.equipped(components, seed) for seed in (1, 1))
-        assert first.hub.models.trait("text_search", "name") == "texts:val-1"
+        assert first.toolbox.models.trait("text_search", "name") == "texts:val-1"
         assert part.questions(1).keys() == {
             sample.sample_id for sample in part.asked(1, 3).samples()
         }
         written = sorted(path.name for path in (tmp_path / "worlds").iterdir())
-        assert written == ["val-1-3"] and second.hub is not first.hub
+        assert written == ["val-1-3"] and second.toolbox is not first.toolbox
         design = next(iter(part.questions(1).values())).shown[0]
-        texts = first.hub.models.get("text_search")
+        texts = first.toolbox.models.get("text_search")
         assert any(design.name in one.text for one in texts.search(design.name, 5).passages)
-        assert components.hub.models.trait("text_search", "name") != "texts:val-1"
+        assert components.toolbox.models.trait("text_search", "name") != "texts:val-1"
         again = KnowledgePart(tmp_path, 3).equipped(components, 1)
-        assert again.hub.models.trait("image_search", "model_id") == first.hub.models.trait(
+        assert again.toolbox.models.trait("image_search", "model_id") == first.toolbox.models.trait(
             "image_search", "model_id"
         )
     finally:

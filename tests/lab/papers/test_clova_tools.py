@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from viper.tools.hub import ToolHub
 from viper.tools.models import ModelSet
 from viper.tools.settings import ToolSettings
+from viper.tools.toolbox import Toolbox
 from viper_lab.papers import clova_tools
 from viper_lab.papers.clova_claims import _noise, _same_without, _seconds, _tools
 from viper_lab.papers.clova_tools import Outcome, ToolCourse, Tools, tool_outcome, tool_rows
@@ -104,9 +104,9 @@ def test_what_was_measured_is_not_measured_again(
         return LEARNT
 
     monkeypatch.setattr(clova_tools, "_measured", measured)
-    hub, course = ToolHub(ModelSet({}), ToolSettings()), ToolCourse("loc", 0)
-    first = tool_outcome(hub, course, tmp_path, print)
-    again = tool_outcome(hub, course, tmp_path, print)
+    toolbox, course = Toolbox(ModelSet({}), ToolSettings()), ToolCourse("loc", 0)
+    first = tool_outcome(toolbox, course, tmp_path, print)
+    again = tool_outcome(toolbox, course, tmp_path, print)
     assert len(counted) == 1 and again == first
-    tool_outcome(hub, ToolCourse("loc", 1), tmp_path, print)
+    tool_outcome(toolbox, ToolCourse("loc", 1), tmp_path, print)
     assert len(counted) == 2

@@ -9,7 +9,7 @@ import pytest
 
 from tests.lab.papers.fake_lab import FAMILIES, QUESTION, REFERRING, FakeLab, share
 from viper.errors import DataError
-from viper.evaluate.row import Row
+from viper.evaluate.sample_result import SampleResult
 from viper_lab.papers import zero_shot
 from viper_lab.papers.lab import Cell, Lab, slug
 from viper_lab.papers.tables import Table, gain_of, gains
@@ -99,9 +99,9 @@ def test_gains_are_given_by_family() -> None:
     assert by_name["ViperGPT API -> + self-tuning", "video"].n == 80
 
 
-def rows(scores: list[float], **changes: object) -> list[Row]:
+def rows(scores: list[float], **changes: object) -> list[SampleResult]:
     return [
-        replace(Row(f"s{n}", 0, score), **changes)  # type: ignore[arg-type]
+        replace(SampleResult(f"s{n}", 0, score), **changes)  # type: ignore[arg-type]
         for n, score in enumerate(scores)
     ]
 
@@ -118,7 +118,7 @@ def test_gains_are_paired_by_sample_in_whatever_order() -> None:
     [rows([1, 1]), rows([1, 1, 1, 1]), rows([1, 1, 1], seed=1), [*rows([1, 1]), *rows([1])]],
     ids=["fewer", "more", "another seed", "one twice"],
 )
-def test_other_samples_are_not_compared(other: list[Row]) -> None:
+def test_other_samples_are_not_compared(other: list[SampleResult]) -> None:
     with pytest.raises(DataError, match="a -> b: 3 and . answers cannot be paired"):
         gain_of(rows([0, 0, 0]), other, "t", "a -> b", "f")
 

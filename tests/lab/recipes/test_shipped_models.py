@@ -72,7 +72,7 @@ def test_the_inpainter_paints_what_it_is_asked_for():
     from viper.profiles import load_profile
     from viper_lab.recipes.inpainter_score import evaluate
 
-    with load_profile("embedded").components().hub.models.using("inpainter") as inpainter:
+    with load_profile("embedded").components().toolbox.models.using("inpainter") as inpainter:
         figures = evaluate(inpainter, 12)
     assert figures["colour"] > 0.85 and figures["pair"] > 0.5 and figures["unchanged"] == 1
 

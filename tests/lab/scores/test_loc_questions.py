@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from viper.models.vision.roles import Detection
-from viper.tools.hub import ToolHub
 from viper.tools.models import ModelSet
 from viper.tools.settings import Sensitivity, ToolSettings
+from viper.tools.toolbox import Toolbox
 from viper_lab.scores.concepts import loc as questions
 from viper_lab.scores.concepts.asked import rows
 from viper_lab.world.reserved import CONCEPTS, reserved_still
@@ -45,9 +45,9 @@ class Knowing:
         ]
 
 
-def hub(detector):
+def toolbox(detector):
     settings = ToolSettings({"detector.threshold": Sensitivity(0.3, 0.1, 0.1)})
-    return ToolHub(ModelSet({"detector": lambda: detector}), settings)
+    return Toolbox(ModelSet({"detector": lambda: detector}), settings)
 
 
 BOX, APART = (0.0, 0.0, 10.0, 10.0), (50.0, 50.0, 60.0, 60.0)
@@ -76,11 +76,11 @@ def test_one_who_knows_is_always_right_and_one_who_knows_nothing_never(concept) 
     knowing = Knowing()
     for index in range(3):
         knowing.learn(reserved_still("val", questions.SEED_STRIDE + index, concept).rendered)
-    asked = questions.about(hub(knowing), concept, split="val", count=3, seed=1)
+    asked = questions.about(toolbox(knowing), concept, split="val", count=3, seed=1)
     kinds = ["loc", "loc first", "loc phrase"]
     assert [one.kind for one in asked] == kinds * 3
     assert all(one.right == 1 and one.concept == concept for one in asked)
-    blind = questions.about(hub(Knowing()), concept, split="val", count=3, seed=1)
+    blind = questions.about(toolbox(Knowing()), concept, split="val", count=3, seed=1)
     assert all(one.right == 0 for one in blind)
     assert [row.kind for row in rows(blind, asked)] == kinds
 
@@ -88,7 +88,7 @@ def test_one_who_knows_is_always_right_and_one_who_knows_nothing_never(concept) 
 def test_a_phrase_is_the_concept_and_an_old_word_of_the_same_object() -> None:
     for concept in ("pyramid", "orange", "spotted"):
         knowing = Knowing()
-        questions.about(hub(knowing), concept, split="val", count=1, seed=2)
+        questions.about(toolbox(knowing), concept, split="val", count=1, seed=2)
         still = reserved_still("val", 2 * questions.SEED_STRIDE, concept)
         (phrase,) = [text for text in knowing.asked if text != concept]
         thing = still.rendered.scene.objects[int(np.flatnonzero(still.shown)[0])]
@@ -100,18 +100,18 @@ def test_a_phrase_is_the_concept_and_an_old_word_of_the_same_object() -> None:
 def test_boxes_below_the_threshold_do_not_count_but_the_best_may_still_be_right() -> None:
     unsure = Knowing(score=0.2)
     unsure.learn(reserved_still("val", 0, "pink").rendered)
-    asked = questions.about(hub(unsure), "pink", split="val", count=1, seed=0)
+    asked = questions.about(toolbox(unsure), "pink", split="val", count=1, seed=0)
     assert [one.right for one in asked] == [0, 1, 0]
 
 
 def test_old_questions_name_old_words_only_and_every_other_one_stands_with_new_ones() -> None:
     knowing = Knowing()
-    asked = questions.about_old(hub(knowing), ["pink", "egg"], split="val", count=6, seed=0)
+    asked = questions.about_old(toolbox(knowing), ["pink", "egg"], split="val", count=6, seed=0)
     assert {one.kind for one in asked} == {"old with new", "old alone"}
     together = [one.sample for one in asked if one.kind == "old with new"]
     assert all(name.split(":")[1] in {"pink", "egg"} for name in together)
     assert not {word for text in knowing.asked for word in text.split()} & set(CONCEPTS)
-    again = questions.about_old(hub(Knowing()), ["pink", "egg"], split="val", count=6, seed=0)
+    again = questions.about_old(toolbox(Knowing()), ["pink", "egg"], split="val", count=6, seed=0)
     assert asked == again
-    other = questions.about_old(hub(Knowing()), ["pink", "egg"], split="val", count=6, seed=1)
+    other = questions.about_old(toolbox(Knowing()), ["pink", "egg"], split="val", count=6, seed=1)
     assert [one.sample for one in other] != [one.sample for one in asked]

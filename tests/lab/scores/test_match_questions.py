@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 
 from viper.testing.fake_models import FakeMatcher
-from viper.tools.hub import ToolHub
 from viper.tools.models import ModelSet
 from viper.tools.settings import ToolSettings
+from viper.tools.toolbox import Toolbox
 from viper_lab.scores.concepts import match as questions
 from viper_lab.scores.concepts.asked import rows
 from viper_lab.world.reserved import CONCEPTS
 from viper_lab.world.vocabulary import COLOURS, SHAPES
 
 
-def hub(matcher=FakeMatcher):
-    return ToolHub(ModelSet({"matcher": matcher}), ToolSettings())
+def toolbox(matcher=FakeMatcher):
+    return Toolbox(ModelSet({"matcher": matcher}), ToolSettings())
 
 
 class Biased(FakeMatcher):
@@ -91,7 +91,9 @@ def test_old_questions_ask_old_words_and_half_have_new_ones_beside() -> None:
 
 @pytest.mark.parametrize(("like", "right"), [(True, 1.0), (False, 0.0)])
 def test_a_matcher_that_takes_all_for_the_concept_classifies_it_right(like, right) -> None:
-    found = questions.about(hub(lambda: Biased("egg", like)), "egg", split="val", count=6, seed=0)
+    found = questions.about(
+        toolbox(lambda: Biased("egg", like)), "egg", split="val", count=6, seed=0
+    )
     assert [one.kind for one in found] == ["select", "classify"] * 3
     assert [one.right for one in found if one.kind == "classify"] == [right] * 3
 
@@ -99,7 +101,9 @@ def test_a_matcher_that_takes_all_for_the_concept_classifies_it_right(like, righ
 def test_a_property_needs_a_yes_and_a_no() -> None:
     for like in (True, False):
         matcher = Biased("striped", like)
-        found = questions.about(hub(lambda m=matcher: m), "striped", split="val", count=8, seed=0)
+        found = questions.about(
+            toolbox(lambda m=matcher: m), "striped", split="val", count=8, seed=0
+        )
         verify = found[-1]
         assert verify.kind == "classify" and verify.right == 0.0
 
@@ -107,12 +111,12 @@ def test_a_property_needs_a_yes_and_a_no() -> None:
 def test_rows_compare_the_same_questions() -> None:
     unlike, like = Biased("egg", False), Biased("egg", True)
     no, yes = (
-        questions.about(hub(lambda m=one: m), "egg", split="val", count=6, seed=0)
+        questions.about(toolbox(lambda m=one: m), "egg", split="val", count=6, seed=0)
         for one in (unlike, like)
     )
     found = {row.kind: row for row in rows(no, yes)}
     assert found["classify"].gain.difference.value == 1.0
-    old = questions.about_old(hub(), ["pink"], split="val", count=4, seed=0)
+    old = questions.about_old(toolbox(), ["pink"], split="val", count=4, seed=0)
     assert len(old) == 4 and all(one.right in (0.0, 1.0) for one in old)
 
 

@@ -9,8 +9,8 @@ from viper_lab.scores.perception import perception_report
 
 @pytest.fixture(scope="module")
 def report():
-    hub = load_profile("embedded").components().hub
-    return perception_report(hub, "val", seed=3, scenes=6, clips=1)
+    toolbox = load_profile("embedded").components().toolbox
+    return perception_report(toolbox, "val", seed=3, scenes=6, clips=1)
 
 
 @pytest.mark.parametrize(

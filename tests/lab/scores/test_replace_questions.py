@@ -7,9 +7,9 @@ import pytest
 
 from viper.testing.fake_models import FakeMatcher
 from viper.tools.crops import object_crop
-from viper.tools.hub import ToolHub
 from viper.tools.models import ModelSet
 from viper.tools.settings import ToolSettings
+from viper.tools.toolbox import Toolbox
 from viper_lab.scores.concepts import replace as questions
 from viper_lab.scores.concepts.asked import rows
 from viper_lab.scores.concepts.replace_judge import PLAIN, accuracy, trained_judge
@@ -40,8 +40,8 @@ class Painter:
         return painted
 
 
-def hub(painter):
-    return ToolHub(ModelSet({"inpainter": lambda: painter, "matcher": FakeMatcher}), ToolSettings())
+def toolbox(painter):
+    return Toolbox(ModelSet({"inpainter": lambda: painter, "matcher": FakeMatcher}), ToolSettings())
 
 
 def test_the_judge_knows_reserved_words_in_renderings_it_never_saw(judge) -> None:
@@ -63,7 +63,7 @@ def test_the_judge_says_a_word_of_each_family(judge) -> None:
 @pytest.mark.parametrize(("colour", "right"), [((252, 150, 195), 1.0), ((120, 120, 120), 0.0)])
 def test_what_is_painted_is_what_counts(colour, right) -> None:
     painter = Painter(colour)
-    found = questions.about(hub(painter), "pink", split="val", count=4, seed=1)
+    found = questions.about(toolbox(painter), "pink", split="val", count=4, seed=1)
     assert [one.right for one in found if one.kind == "replace"] == [right] * 4
     assert len([one for one in found if one.kind == "beside"]) == 2
     assert all(one.concept == "pink" and ":pink:" in one.sample for one in found)
@@ -72,26 +72,26 @@ def test_what_is_painted_is_what_counts(colour, right) -> None:
 
 def test_shapes_are_asked_for_alone_and_in_an_old_colour() -> None:
     painter = Painter((200, 30, 30))
-    questions.about(hub(painter), "egg", split="val", count=2, seed=0)
+    questions.about(toolbox(painter), "egg", split="val", count=2, seed=0)
     assert painter.asked[0] == "the egg" and len(painter.asked[1].split()) == 3
 
 
 def test_the_same_questions_are_asked_again() -> None:
     pink, grey = Painter((252, 150, 195)), Painter((120, 120, 120))
     before, after = (
-        questions.about(hub(painter), "pink", split="val", count=3, seed=0)
+        questions.about(toolbox(painter), "pink", split="val", count=3, seed=0)
         for painter in (grey, pink)
     )
     assert grey.asked == pink.asked
     (row, _) = rows(before, after)
     assert row.kind == "replace" and (row.before.value, row.after.value) == (0.0, 1.0)
-    other = questions.about(hub(grey), "pink", split="val", count=3, seed=2)
+    other = questions.about(toolbox(grey), "pink", split="val", count=3, seed=2)
     assert not {one.sample for one in other} & {one.sample for one in before}
 
 
 def test_old_questions_name_no_reserved_word_and_half_stand_beside_one() -> None:
     painter = Painter((250, 10, 10))
-    found = questions.about_old(hub(painter), ["egg", "pink"], split="val", count=6, seed=0)
+    found = questions.about_old(toolbox(painter), ["egg", "pink"], split="val", count=6, seed=0)
     assert [":beside-" in one.sample for one in found] == [False, True] * 3
     words = {word for prompt in painter.asked for word in prompt.split()}
     assert not words & set(CONCEPTS) and len(painter.asked) == 6
@@ -103,7 +103,7 @@ def test_only_what_is_masked_is_touched() -> None:
     painter = Painter((1, 2, 3))
     scenes = questions._scenes(["egg"], "val", 0)
     (edit,) = questions._edits(scenes, 1)
-    painted = questions._painted(hub(painter), edit, "the cube")
+    painted = questions._painted(toolbox(painter), edit, "the cube")
     x0, y0, x1, y1 = (round(side) for side in edit.box)
     by = int(0.15 * max(x1 - x0, y1 - y0)) + 2
     outside = np.ones(painted.shape[:2], bool)

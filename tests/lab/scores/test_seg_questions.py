@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from viper.models.vision.roles import Segment
-from viper.tools.hub import ToolHub
 from viper.tools.models import ModelSet
 from viper.tools.settings import ToolSettings
+from viper.tools.toolbox import Toolbox
 from viper_lab.scores.concepts import asked
 from viper_lab.scores.concepts import seg as questions
 from viper_lab.world.render import render_scene
@@ -59,8 +59,8 @@ def _remembered(monkeypatch):
     monkeypatch.setattr(asked, "render_scene", drawn)
 
 
-def hub(segmenter):
-    return ToolHub(ModelSet({"segmenter": lambda: segmenter}), ToolSettings())
+def toolbox(segmenter):
+    return Toolbox(ModelSet({"segmenter": lambda: segmenter}), ToolSettings())
 
 
 def concept_of(thing):
@@ -70,7 +70,7 @@ def concept_of(thing):
 
 @pytest.mark.parametrize("concept", ["dome", "pink", "spotted"])
 def test_who_names_the_concept_is_right(concept) -> None:
-    found = questions.about(hub(Knowing(concept_of)), concept, split="val", count=6, seed=0)
+    found = questions.about(toolbox(Knowing(concept_of)), concept, split="val", count=6, seed=0)
     assert [one.kind for one in found] == ["seg", "seg", "seg absent"] * 2
     assert all(one.right == 1.0 for one in found)
     assert all(one.concept == concept and concept in one.sample for one in found)
@@ -78,13 +78,15 @@ def test_who_names_the_concept_is_right(concept) -> None:
 
 def test_who_knows_old_shapes_alone_is_right_where_there_is_nothing() -> None:
     plain = Knowing(lambda thing: thing.shape)
-    found = questions.about(hub(plain), "pink", split="val", count=6, seed=0)
+    found = questions.about(toolbox(plain), "pink", split="val", count=6, seed=0)
     assert {one.right for one in found if one.kind == "seg"} == {0.0}
     assert {one.right for one in found if one.kind == "seg absent"} == {1.0}
 
 
 def test_who_calls_everything_so_is_half_right_at_best() -> None:
-    found = questions.about(hub(Knowing(lambda _: "pink")), "pink", split="val", count=6, seed=0)
+    found = questions.about(
+        toolbox(Knowing(lambda _: "pink")), "pink", split="val", count=6, seed=0
+    )
     assert all(0 < one.right < 1 for one in found if one.kind == "seg")
     assert {one.right for one in found if one.kind == "seg absent"} == {0.0}
 
@@ -93,7 +95,7 @@ def test_old_shapes_may_go_by_either_name_where_they_show_a_concept() -> None:
     for name in (concept_of, lambda thing: thing.shape):
         STILLS.clear()
         found = questions.about_old(
-            hub(Knowing(name)), ["pink", "dome"], split="val", count=8, seed=0
+            toolbox(Knowing(name)), ["pink", "dome"], split="val", count=8, seed=0
         )
         assert len(found) == 8 and {one.kind for one in found} == {"old", "old+new"}
         assert all(one.right == 1.0 and one.concept not in CONCEPTS for one in found)
@@ -101,15 +103,15 @@ def test_old_shapes_may_go_by_either_name_where_they_show_a_concept() -> None:
 
 def test_old_shapes_that_are_called_new_are_lost() -> None:
     found = questions.about_old(
-        hub(Knowing(lambda _: "pink")), ["pink"], split="val", count=4, seed=0
+        toolbox(Knowing(lambda _: "pink")), ["pink"], split="val", count=4, seed=0
     )
     assert {one.right for one in found} == {0.0}
 
 
 def test_the_same_scenes_are_asked_about_again_and_another_seed_has_others() -> None:
     first, again = Knowing(concept_of), Knowing(concept_of)
-    one = questions.about(hub(first), "egg", split="val", count=4, seed=0)
-    two = questions.about(hub(again), "egg", split="val", count=4, seed=0)
-    other = questions.about(hub(Knowing(concept_of)), "egg", split="val", count=4, seed=1)
+    one = questions.about(toolbox(first), "egg", split="val", count=4, seed=0)
+    two = questions.about(toolbox(again), "egg", split="val", count=4, seed=0)
+    other = questions.about(toolbox(Knowing(concept_of)), "egg", split="val", count=4, seed=1)
     assert first.seen == again.seen and [a.sample for a in one] == [b.sample for b in two]
     assert not {each.sample for each in one} & {each.sample for each in other}

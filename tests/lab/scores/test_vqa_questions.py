@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from viper.testing.fake_models import FakeAnswerer
-from viper.tools.hub import ToolHub
 from viper.tools.models import ModelSet
 from viper.tools.settings import ToolSettings
+from viper.tools.toolbox import Toolbox
 from viper_lab.scores.concepts import vqa as questions
 from viper_lab.world.reserved import CONCEPTS
 
@@ -25,14 +25,14 @@ class Answerer(FakeAnswerer):
         return [(self.word, 1.0) for _ in asked]
 
 
-def hub(answerer):
-    return ToolHub(ModelSet({"vqa": lambda: answerer}), ToolSettings())
+def toolbox(answerer):
+    return Toolbox(ModelSet({"vqa": lambda: answerer}), ToolSettings())
 
 
 @pytest.mark.parametrize("concept", ["pink", "egg", "striped"])
 def test_who_names_the_concept_is_right(concept) -> None:
     answerer = Answerer(concept)
-    found = questions.about(hub(answerer), concept, split="val", count=6, seed=0)
+    found = questions.about(toolbox(answerer), concept, split="val", count=6, seed=0)
     assert [one.kind for one in found] == ["name", "judge"] * 3
     assert [one.right for one in found] == [1.0, 0.0] * 3
     assert all(concept in asked for asked in answerer.asked[1::2])
@@ -54,9 +54,9 @@ def _drawn(concept, count):
 
 def test_the_same_questions_are_asked_again_and_another_seed_asks_others() -> None:
     one, two, other = Answerer("pink"), Answerer("red"), Answerer("pink")
-    first = questions.about(hub(one), "pink", split="val", count=4, seed=0)
-    again = questions.about(hub(two), "pink", split="val", count=4, seed=0)
-    third = questions.about(hub(other), "pink", split="val", count=4, seed=1)
+    first = questions.about(toolbox(one), "pink", split="val", count=4, seed=0)
+    again = questions.about(toolbox(two), "pink", split="val", count=4, seed=0)
+    third = questions.about(toolbox(other), "pink", split="val", count=4, seed=1)
     assert one.asked == two.asked
     assert [each.sample for each in first] == [each.sample for each in again]
     assert not {each.sample for each in first} & {each.sample for each in third}
@@ -64,7 +64,7 @@ def test_the_same_questions_are_asked_again_and_another_seed_asks_others() -> No
 
 def test_an_egg_is_asked_for_with_its_article() -> None:
     answerer = Answerer("yes")
-    questions.about(hub(answerer), "egg", split="val", count=2, seed=0)
+    questions.about(toolbox(answerer), "egg", split="val", count=2, seed=0)
     assert answerer.asked[1] in {"is this an egg?", "is it an egg?"}
 
 
@@ -78,12 +78,12 @@ def test_old_questions_want_no_reserved_word_and_some_stand_beside_one() -> None
     ]
     assert {one.kind for one in asked} == {"old", "old+new"}
     assert not {one.answer for one in asked} & set(CONCEPTS)
-    found = questions.about_old(hub(answerer), ["pink", "dome"], split="val", count=10, seed=0)
+    found = questions.about_old(toolbox(answerer), ["pink", "dome"], split="val", count=10, seed=0)
     assert len(found) == 10 and {one.kind for one in found} == {"old", "old+new"}
 
 
 def test_a_lesson_has_what_failed_and_what_was_right_of_training_scenes() -> None:
-    lesson = questions.lesson(hub(Answerer("no")), "pink", count=2, seed=0)
+    lesson = questions.lesson(toolbox(Answerer("no")), "pink", count=2, seed=0)
     wrong = [one for one in lesson if not one.right_already]
     right = [one for one in lesson if one.right_already]
     assert len(wrong) == 2 and 0 < len(right) <= questions.RIGHT_PER_WRONG * 2
@@ -100,6 +100,6 @@ def test_who_knows_it_all_gets_no_lesson() -> None:
         def answer(self, encodings, asked):
             return [("yes" if one.startswith("is ") else "pink", 1.0) for one in asked]
 
-    lesson = questions.lesson(hub(Knowing("")), "pink", count=1, seed=0)
+    lesson = questions.lesson(toolbox(Knowing("")), "pink", count=1, seed=0)
     wrong = [one for one in lesson if not one.right_already]
     assert all(one.answer == "no" for one in wrong)

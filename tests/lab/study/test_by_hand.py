@@ -19,7 +19,7 @@ QUESTION = "who makes the red lamp?"
 
 def sat_down(bench: Bench | None = None) -> HandSearch:
     bench = bench or Bench([])
-    session = bench.reasoner.components.hub.session(media_from(picture()))
+    session = bench.reasoner.components.toolbox.session(media_from(picture()))
     return HandSearch("p-1", QUESTION, scene_of(session, lambda question, known: "tarnix"))
 
 

@@ -51,5 +51,5 @@ def answer_with(role: str, line: str, folder: Path) -> Any:
             )
             result = reasoner.execute(code, pixels, task="question")
         assert result.answer is not None, result.failure
-        assert role in reasoner.components.hub.models.loaded()
+        assert role in reasoner.components.toolbox.models.loaded()
         return result.answer.value

@@ -31,10 +31,10 @@ from viper.models.vision.taught_detector import (
     sureness,
 )
 from viper.sandbox import Ref
-from viper.tools.abilities import detections
-from viper.tools.hub import ToolHub
 from viper.tools.models import ModelSet
 from viper.tools.settings import Sensitivity, ToolSettings
+from viper.tools.tool_functions import detections
+from viper.tools.toolbox import Toolbox
 
 
 @pytest.fixture(scope="module")
@@ -89,9 +89,9 @@ def test_without_a_prompt_of_the_phrase_the_answers_are_the_same_bits(detector, 
     pool = Taught({("loc", "zebra"): [SoftPrompt(np.ones(WIDTH, np.float32), np.zeros(0))]})
     answers = []
     for prompts in (None, Taught({}), pool):
-        hub = ToolHub(ModelSet({"detector": lambda: detector}), settings)
-        hub = hub if prompts is None else hub.with_soft_prompts(prompts)
-        session = hub.session(Media((picture,)))
+        toolbox = Toolbox(ModelSet({"detector": lambda: detector}), settings)
+        toolbox = toolbox if prompts is None else toolbox.with_soft_prompts(prompts)
+        session = toolbox.session(Media((picture,)))
         region = session.region(Ref("image", ("image0", 64, 64)))
         answers.append(detections(session, region, "red cube"))
     assert answers[0] and answers[0] == answers[1] == answers[2]

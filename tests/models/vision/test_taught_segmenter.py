@@ -9,9 +9,9 @@ from viper.models.media import media_from
 from viper.models.vision.segmenter_maskformer import MaskFormerSegmenter
 from viper.models.vision.soft_prompts import Learned, NoSoftPrompts, TeachableSegmenter
 from viper.models.vision.taught_segmenter import ROW, described, prompt_of, sureness
-from viper.tools.hub import ToolHub
 from viper.tools.models import ModelSet
 from viper.tools.settings import ToolSettings
+from viper.tools.toolbox import Toolbox
 
 
 def loaded(folder):
@@ -189,9 +189,9 @@ def test_half_precision_is_taught_too(tmp_path):
 def test_a_hub_that_was_taught_nothing_asks_for_no_feature(segmenter, monkeypatch):
     for name in ("feature", "described", "segments_taught"):
         monkeypatch.setattr(segmenter, name, None)
-    hub = ToolHub(ModelSet({"segmenter": lambda: segmenter}), ToolSettings())
+    toolbox = Toolbox(ModelSet({"segmenter": lambda: segmenter}), ToolSettings())
     said = []
-    for each in (hub, hub.with_soft_prompts(NoSoftPrompts())):
+    for each in (toolbox, toolbox.with_soft_prompts(NoSoftPrompts())):
         session = each.session(media_from([pictures()[0]]))
         ref = session.patch_ref("image0", (0, 0, 60, 30))
         said.append(session.call("segment", (ref,), {}, None))

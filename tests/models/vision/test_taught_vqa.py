@@ -152,15 +152,15 @@ def test_half_precision_is_taught_too(folder):
 
 def test_a_hub_that_was_taught_nothing_asks_for_no_feature(answerer, monkeypatch):
     from viper.models.media import media_from
-    from viper.tools.hub import ToolHub
     from viper.tools.models import ModelSet
     from viper.tools.settings import ToolSettings
+    from viper.tools.toolbox import Toolbox
 
     for name in ("feature", "answer_taught"):
         monkeypatch.setattr(answerer, name, None)
-    hub = ToolHub(ModelSet({"vqa": lambda: answerer}), ToolSettings())
+    toolbox = Toolbox(ModelSet({"vqa": lambda: answerer}), ToolSettings())
     said = []
-    for each in (hub, hub.with_soft_prompts(NoSoftPrompts())):
+    for each in (toolbox, toolbox.with_soft_prompts(NoSoftPrompts())):
         session = each.session(media_from([picture()]))
         ref = session.patch_ref("image0", (0, 0, 24, 20))
         said.append(session.call("simple_query", (ref, QUESTION), {}, None))

@@ -26,9 +26,9 @@ from viper.testing.fake_models import (
     FakeMatcher,
     FakeVideoModel,
 )
-from viper.tools.hub import ToolHub
 from viper.tools.models import ModelSet
 from viper.tools.settings import ToolSettings
+from viper.tools.toolbox import Toolbox
 
 TOY = Prelude("tests.sandbox.toy_prelude")
 HOSTILE = Prelude("tests.sandbox.hostile_prelude")
@@ -49,7 +49,7 @@ class Stage:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._open: OrderedDict[Any, Sandbox] = OrderedDict()
-        self._hub = ToolHub(ModelSet(_MODELS), ToolSettings())
+        self._toolbox = Toolbox(ModelSet(_MODELS), ToolSettings())
 
     def held(self, case: Case) -> Outcome:
         """The case in the sandbox as it is."""
@@ -130,7 +130,9 @@ class Stage:
             return Parent()
         picture = np.zeros((60, 100, 3), np.uint8)
         of_video = case.guard == "segments"
-        return self._hub.session(media_from(np.stack([picture] * 8) if of_video else [picture] * 2))
+        return self._toolbox.session(
+            media_from(np.stack([picture] * 8) if of_video else [picture] * 2)
+        )
 
 
 def _out_of_time(case: Case, outcome: Outcome) -> bool:

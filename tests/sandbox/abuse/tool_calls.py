@@ -53,7 +53,7 @@ _CALLS = cases(
         },
         "signatures": {
             "another session": "answer = call('find', ref('image', 'image0', 9, 9), 'x', session=None)",
-            "another hub": "answer = call('find', ref('image', 'image0', 9, 9), 'x', hub=None)",
+            "another toolbox": "answer = call('find', ref('image', 'image0', 9, 9), 'x', toolbox=None)",
             "dunder keyword": "answer = call('find', ref('image', 'image0', 9, 9), 'x', **{'__class__': 1})",
             "keyword given twice": "answer = call('find', ref('image', 'image0', 9, 9), 'x', patch=1)",
             "arguments missing": "answer = call('find')",
@@ -70,7 +70,7 @@ _CALLS = cases(
             "threshold": "answer = call('threshold', 'detector.threshold')",
             "special method": "answer = call('__repr__')",
             "helper of the tools": "answer = call('_text', 'loot', 'name')",
-            "dotted": "answer = call('hub.session')",
+            "dotted": "answer = call('toolbox.session')",
         },
         "segments": {
             "text for a frame": "answer = call('caption_video', ref('segment', 'video0', 'a', 'b'))",

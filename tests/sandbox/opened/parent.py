@@ -9,8 +9,8 @@ import pytest
 
 from viper.sandbox import turn, wire
 from viper.tools import abilities
-from viper.tools.hub import ALL_TOOLS, ToolHub
-from viper.tools.session import HubSession, Region
+from viper.tools.session import Region, ToolSession
+from viper.tools.toolbox import ALL_TOOLS, Toolbox
 
 Patch = Callable[[pytest.MonkeyPatch], None]
 
@@ -18,11 +18,11 @@ Patch = Callable[[pytest.MonkeyPatch], None]
 def _any_argument(patch: pytest.MonkeyPatch) -> None:
     """Whatever names a picture is its first one, and any value is a text."""
 
-    def region(self: HubSession, ref: Any) -> Region:
+    def region(self: ToolSession, ref: Any) -> Region:
         height, width = self.media.images[0].shape[:2]
         return Region("image0", (0, 0, width, height), (width, height))
 
-    patch.setattr(HubSession, "region", region)
+    patch.setattr(ToolSession, "region", region)
     patch.setattr(abilities, "_text", lambda value, name: str(value)[:100])
     patch.setattr(abilities, "_texts", lambda values, name: [str(v)[:100] for v in values] or ["x"])
     _with_tools(patch, {**ALL_TOOLS, "best_image_match": lambda *_: 0})
@@ -31,12 +31,12 @@ def _any_argument(patch: pytest.MonkeyPatch) -> None:
 def _any_segment(patch: pytest.MonkeyPatch) -> None:
     """Whatever names a segment or a frame is the whole video or its first frame."""
 
-    def region(self: HubSession, ref: Any) -> Region:
+    def region(self: ToolSession, ref: Any) -> Region:
         height, width = self.media.pixels("video0#0").shape[:2]
         return Region("video0#0", (0, 0, width, height), (width, height))
 
-    patch.setattr(HubSession, "segment", lambda self, ref: (0, 4))
-    patch.setattr(HubSession, "region", region)
+    patch.setattr(ToolSession, "segment", lambda self, ref: (0, 4))
+    patch.setattr(ToolSession, "region", region)
     patch.setattr(abilities, "_text", lambda value, name: str(value)[:100])
 
 
@@ -48,11 +48,11 @@ def _any_signature(patch: pytest.MonkeyPatch) -> None:
 def _any_tool(patch: pytest.MonkeyPatch) -> None:
     """The name of a tool is any attribute of the session, or of the module of tools."""
 
-    def answer(self: HubSession, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    def answer(self: ToolSession, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         found = getattr(self, name.strip().lower() or "call", None) or vars(abilities).get(name)
         return f"reached {found}" if found else "reached the shell"
 
-    patch.setattr(HubSession, "nested", answer)
+    patch.setattr(ToolSession, "nested", answer)
 
 
 def _any_frame(patch: pytest.MonkeyPatch) -> None:
@@ -87,8 +87,8 @@ def _any_empty(patch: pytest.MonkeyPatch) -> None:
 
 
 def _with_tools(patch: pytest.MonkeyPatch, tools: Mapping[str, Callable[..., Any]]) -> None:
-    """Every hub has these tools, also one that was made before."""
-    patch.setattr(ToolHub, "tools", property(lambda hub: tools), raising=False)
+    """Every toolbox has these tools, also one that was made before."""
+    patch.setattr(Toolbox, "tools", property(lambda toolbox: tools), raising=False)
 
 
 def _or(check: Callable[..., Any], otherwise: Any) -> Callable[..., Any]:

@@ -20,9 +20,9 @@ from viper.strategies.base import Components
 from viper.strategies.seek.search import UNANSWERABLE, is_grounded
 from viper.strategies.settings import RunSettings
 from viper.testing.fake_models import FakeDetector
-from viper.tools.hub import ToolHub
 from viper.tools.models import ModelSet
 from viper.tools.settings import ToolSettings
+from viper.tools.toolbox import Toolbox
 
 QUESTION = "When was the maker of the red lamp founded?"
 RED, BLUE = (10, 10, 30, 30), (60, 10, 90, 40)
@@ -103,7 +103,7 @@ class Bench:
         )
         parts = Components(
             models={"llm": self.llm},
-            hub=ToolHub(models, ToolSettings()),
+            toolbox=Toolbox(models, ToolSettings()),
             sandbox=Sandbox(),
             settings=RunSettings(prompt_style="chat").changed(**settings),
         )

@@ -1,6 +1,6 @@
 """Answers many samples at once with threads of this process over one reasoner.
 
-The threads only keep samples on their way; models are asked through the hub and the
+The threads only keep samples on their way; models are asked through the toolbox and the
 language model's gatherer, which make batches of what is wanted at the moment.
 """
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from queue import Empty, Full, Queue
 from typing import Any
 
-from viper.evaluate.engines.answering import Answering, Done, Item, gave_up
+from viper.evaluate.engines.sample_runner import Done, Item, SampleRunner, gave_up
 from viper.schema import Failure
 from viper.strategies.base import UsageMeter
 
@@ -57,7 +57,7 @@ class LocalEngine:
         bounds: how much at once, and how long.
     """
 
-    def __init__(self, answering: Answering, bounds: Bounds) -> None:
+    def __init__(self, answering: SampleRunner, bounds: Bounds) -> None:
         self._answering, self._bounds = answering, bounds
 
     def describe(self) -> dict[str, Any]:
@@ -65,7 +65,7 @@ class LocalEngine:
         return {"engine": "local", "in_flight": self._bounds.in_flight}
 
     def run(self, items: Iterable[Item], stop: threading.Event) -> Generator[Done, None, None]:
-        """See :class:`viper.evaluate.engines.answering.Engine`.
+        """See :class:`viper.evaluate.engines.sample_runner.Engine`.
 
         A sample past its deadline is yielded as failed (kind ``deadline``) at once, and its
         run is cancelled; a thread that does not come back from it holds nobody up.
@@ -97,7 +97,7 @@ class LocalEngine:
 class _Crew:
     """The threads of one run, each taking the next item when it is free."""
 
-    def __init__(self, answering: Answering, feed: Iterator[Item], size: int) -> None:
+    def __init__(self, answering: SampleRunner, feed: Iterator[Item], size: int) -> None:
         self._answering, self._feed = answering, feed
         self._lock = threading.Lock()
         self._feeding = threading.Lock()

@@ -11,8 +11,8 @@ from collections import Counter, deque
 from collections.abc import Callable, Generator, Hashable, Iterable, Iterator
 from typing import Any
 
-from viper.evaluate.engines.answering import Done, Item, gave_up
 from viper.evaluate.engines.ray_crew import Crew
+from viper.evaluate.engines.sample_runner import Done, Item, gave_up
 from viper.schema import Failure
 
 _LOOK_EVERY_S = 0.2
@@ -39,7 +39,7 @@ class RayEngine:
         return {"engine": "ray", "actors": self._actors, "in_flight": self._in_flight}
 
     def run(self, items: Iterable[Item], stop: threading.Event) -> Generator[Done, None, None]:
-        """See :class:`viper.evaluate.engines.answering.Engine`.
+        """See :class:`viper.evaluate.engines.sample_runner.Engine`.
 
         Each actor has half as many items again as it answers at once, so that it never waits
         for the driver, and a budget is overspent by no more than these.

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from viper.errors import ViperError
 
 if TYPE_CHECKING:
-    from viper.evaluate.engines.answering import Done, Item
+    from viper.evaluate.engines.sample_runner import Done, Item
     from viper.evaluate.evaluation import Evaluation
     from viper.reasoner import Reasoner
 
@@ -126,9 +126,9 @@ class Shard:
         orders = self._orders
         _settle(orders)
         built = orders.recipe()
-        from viper.evaluate.engines.answering import Answering
         from viper.evaluate.engines.local import Bounds, LocalEngine
         from viper.evaluate.engines.runner import items
+        from viper.evaluate.engines.sample_runner import SampleRunner
         from viper.evaluate.evaluation import manifest_of
         from viper.evaluate.metrics import metric
 
@@ -136,7 +136,7 @@ class Shard:
         samples = evaluation.samples()
         self._items = items(samples, evaluation.seeds)
         manifest = manifest_of(evaluation, samples, built.reasoner, built.document, {})
-        answering = Answering.with_cache(
+        answering = SampleRunner.with_cache(
             built.reasoner,
             metric(evaluation.metric),
             evaluation.options,
@@ -169,7 +169,7 @@ class Shard:
         try:
             return pickle.dumps(done)
         except Exception as error:  # noqa: BLE001 (boundary: one outcome must not end the others)
-            from viper.evaluate.engines.answering import gave_up
+            from viper.evaluate.engines.sample_runner import gave_up
             from viper.schema import Failure
 
             failure = Failure("internal", f"the outcome cannot be sent: {error}")

@@ -10,9 +10,9 @@ from typing import Any
 
 from viper.data.sample import Sample
 from viper.errors import EXIT_USAGE, ModelError, UsageError, ViperError
-from viper.evaluate.engines.answering import Done
 from viper.evaluate.engines.ray_actor import Orders, Ready, Refused, Shard
 from viper.evaluate.engines.ray_cluster import Share
+from viper.evaluate.engines.sample_runner import Done
 from viper.evaluate.evaluation import Evaluation
 from viper.evaluate.runs.manifest import Environment, Manifest, SetDescription, differences
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from viper.data.sample import Sample
-from viper.evaluate.engines.answering import Engine, Item
-from viper.evaluate.row import Row
+from viper.evaluate.engines.sample_runner import Engine, Item
 from viper.evaluate.runs.store import RunStore
+from viper.evaluate.sample_result import SampleResult
 
 _GIVE_BACK_EVERY = 200
 """Rows after which free memory is returned to the system: some milliseconds each time."""
@@ -77,7 +77,7 @@ class Running:
         """Samples without an answer so far."""
         return self.failures.total()
 
-    def add(self, row: Row) -> None:
+    def add(self, row: SampleResult) -> None:
         """Counts one row."""
         self.done += 1
         self.score += row.score
@@ -119,7 +119,7 @@ def run(
     store: RunStore,
     *,
     budget: Budget = UNBOUNDED,
-    on_done: Callable[[Row, Running], None] | None = None,
+    on_done: Callable[[SampleResult, Running], None] | None = None,
 ) -> Ended:
     """Answers what the store lacks of ``todo``; each row is stored before the next is waited for.
 

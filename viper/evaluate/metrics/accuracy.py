@@ -11,7 +11,7 @@ from viper.data.sample import Sample
 from viper.evaluate.metrics.figures import Figures, figures_of, share_of
 from viper.evaluate.metrics.grounding import ground_correct
 from viper.evaluate.metrics.tagging import match_tags
-from viper.evaluate.row import Prediction, Row, Score
+from viper.evaluate.sample_result import Prediction, SampleResult, Score
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Accuracy:
         """1 if right, else 0."""
         return Score(float(prediction is not None and self.right(sample, prediction)))
 
-    def figures(self, rows: Iterable[Row]) -> Figures:
+    def figures(self, rows: Iterable[SampleResult]) -> Figures:
         """The share and its groups."""
         rows = list(rows)
         return figures_of(rows, {self.figure: share_of(rows)}, share_of)

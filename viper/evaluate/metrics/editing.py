@@ -18,14 +18,14 @@ from viper.data.edit_target import EditTarget
 from viper.data.sample import Sample
 from viper.errors import UsageError
 from viper.evaluate.metrics.figures import Figures, Metric, figures_of, share_of
-from viper.evaluate.row import Prediction, Row, Score
+from viper.evaluate.sample_result import Prediction, SampleResult, Score
 from viper.models.media import media_from
 from viper.models.vision.roles import Mask, Pixels
 from viper.schema import PixelBox
-from viper.tools.abilities import detections, similarities
 from viper.tools.edits import EMOJIS, blurred_background, color_pop, covered, emoji_picture
-from viper.tools.hub import ToolHub
 from viper.tools.session import Region
+from viper.tools.tool_functions import detections, similarities
+from viper.tools.toolbox import Toolbox
 
 KEPT = 0.9
 """Share of an object's pixels that must stay as they were where the object is to be kept."""
@@ -131,14 +131,14 @@ class RolesJudge:
     """The detector finds it there, and the matcher takes it for it rather than for the other.
 
     Both answer as tools of programs do, learned prompts included: a judge that shares what it
-    judges. Give a hub of its own for an independent one.
+    judges. Give a toolbox of its own for an independent one.
     """
 
-    hub: ToolHub
+    toolbox: Toolbox
 
     def shows(self, pixels: Pixels, box: PixelBox, phrase: str, over: str) -> bool:
         """See :class:`EditJudge`."""
-        session = self.hub.session(media_from(pixels))
+        session = self.toolbox.session(media_from(pixels))
         height, width = pixels.shape[:2]
         whole = Region("image0", (0, 0, width, height), (width, height))
         least = session.threshold("detector.threshold")
@@ -152,9 +152,9 @@ class RolesJudge:
         return bool(found and fits > fits_other)
 
 
-def by_roles(hub: ToolHub) -> JudgeOf:
+def by_roles(toolbox: Toolbox) -> JudgeOf:
     """The models of a profile judge every sample."""
-    judge = RolesJudge(hub)
+    judge = RolesJudge(toolbox)
     return lambda sample: judge
 
 
@@ -209,7 +209,7 @@ class Editing:
         found = {name: float(value) for name, value in verdict._asdict().items()}
         return Score(float(verdict.right), found)
 
-    def figures(self, rows: Iterable[Row]) -> Figures:
+    def figures(self, rows: Iterable[SampleResult]) -> Figures:
         """The four shares; groups by ``edited``."""
         rows = list(rows)
         parts = {name: share_of(rows, name) for name in EditVerdict._fields}

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from viper.data.sample import Sample
 from viper.evaluate.intervals import Estimate, mean, proportion, share
-from viper.evaluate.row import Prediction, Row, Score
+from viper.evaluate.sample_result import Prediction, SampleResult, Score
 
 
 @dataclass(frozen=True)
@@ -41,48 +41,48 @@ class Metric(Protocol):
         """How good the prediction is; None scores 0. Pure."""
         ...
 
-    def figures(self, rows: Iterable[Row]) -> Figures:
+    def figures(self, rows: Iterable[SampleResult]) -> Figures:
         """The set's official figures with intervals; rows of one seed. Pure."""
         ...
 
 
-def scores(rows: Iterable[Row]) -> list[float]:
+def scores(rows: Iterable[SampleResult]) -> list[float]:
     """Each row's score; 0 of a failed one, whatever it holds."""
     return [0.0 if row.failure is not None else row.score for row in rows]
 
 
-def details(rows: Iterable[Row], name: str) -> list[float]:
+def details(rows: Iterable[SampleResult], name: str) -> list[float]:
     """Each row's detail of that name; 0 where it failed or has none."""
     return [0.0 if row.failure is not None else row.details.get(name, 0.0) for row in rows]
 
 
-def clusters(rows: Iterable[Row]) -> list[str]:
+def clusters(rows: Iterable[SampleResult]) -> list[str]:
     """Each row's cluster."""
     return [row.cluster for row in rows]
 
 
-def share_of(rows: Sequence[Row], detail: str | None = None) -> Estimate:
+def share_of(rows: Sequence[SampleResult], detail: str | None = None) -> Estimate:
     """The share of right rows, or of those with a detail; both are 0 or 1."""
     values = scores(rows) if detail is None else details(rows, detail)
     return share([value > 0.5 for value in values], clusters(rows))
 
 
-def mean_of(rows: Sequence[Row], detail: str | None = None) -> Estimate:
+def mean_of(rows: Sequence[SampleResult], detail: str | None = None) -> Estimate:
     """The mean score, or the mean of a detail, of rows."""
     values = scores(rows) if detail is None else details(rows, detail)
     return mean(values, clusters=clusters(rows))
 
 
-def failure_shares(rows: Sequence[Row]) -> dict[str, Estimate]:
+def failure_shares(rows: Sequence[SampleResult]) -> dict[str, Estimate]:
     """The share of each kind of failure among all rows, the most frequent first."""
     kinds = Counter(row.failure for row in rows if row.failure is not None)
     return {kind: proportion(count, len(rows)) for kind, count in kinds.most_common()}
 
 
 def figures_of(
-    rows: Sequence[Row],
+    rows: Sequence[SampleResult],
     overall: Mapping[str, Estimate],
-    of_group: Callable[[Sequence[Row]], Estimate],
+    of_group: Callable[[Sequence[SampleResult]], Estimate],
     skip: Collection[str] = (),
 ) -> Figures:
     """Figures with every group's estimate and the failures; the first of ``overall`` leads.
@@ -93,7 +93,7 @@ def figures_of(
         of_group: the estimate of a group's rows.
         skip: groups that are left out.
     """
-    groups: dict[str, dict[str, list[Row]]] = {}
+    groups: dict[str, dict[str, list[SampleResult]]] = {}
     for row in rows:
         for name, value in row.groups.items():
             if name not in skip:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from viper.agreement import box_iou
 from viper.data.sample import Sample
 from viper.evaluate.metrics.figures import Figures, figures_of, mean_of, share_of
-from viper.evaluate.row import Prediction, Row, Score
+from viper.evaluate.sample_result import Prediction, SampleResult, Score
 
 
 class Grounding:
@@ -26,7 +26,7 @@ class Grounding:
         iou = box_iou(box, sample.target) if box is not None else 0.0
         return Score(iou, {"iou": iou, "acc@0.5": float(iou >= 0.5), "acc@0.7": float(iou > 0.7)})
 
-    def figures(self, rows: Iterable[Row]) -> Figures:
+    def figures(self, rows: Iterable[SampleResult]) -> Figures:
         """The three figures; groups by mean IoU."""
         rows = list(rows)
         return figures_of(

@@ -15,7 +15,7 @@ from typing import Any
 from viper.data.sample import Sample
 from viper.evaluate.intervals import Estimate
 from viper.evaluate.metrics.figures import Figures, figures_of, mean_of
-from viper.evaluate.row import Prediction, Row, Score
+from viper.evaluate.sample_result import Prediction, SampleResult, Score
 
 SPLITS = ("unseen_question", "unseen_entity")
 
@@ -42,7 +42,7 @@ class InfoSeek:
         said = None if prediction is None else prediction.value
         return Score(infoseek_score(said, sample.target))
 
-    def figures(self, rows: Iterable[Row]) -> Figures:
+    def figures(self, rows: Iterable[SampleResult]) -> Figures:
         """Both figures; groups by accuracy."""
         rows = list(rows)
         found = {"accuracy": mean_of(rows)}

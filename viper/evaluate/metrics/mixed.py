@@ -23,7 +23,7 @@ from viper.evaluate.metrics.figures import (
 )
 from viper.evaluate.metrics.grounding import Grounding
 from viper.evaluate.metrics.tagging import Tagging
-from viper.evaluate.row import Prediction, Row, Score
+from viper.evaluate.sample_result import Prediction, SampleResult, Score
 
 _OF_TASK: Mapping[str, Metric] = {
     "ground": Grounding(),
@@ -50,7 +50,7 @@ class Mixed:
         """The score of the sample's task; of an edit whether a picture came out."""
         return _OF_TASK.get(sample.task, _EDIT).score(sample, prediction)
 
-    def figures(self, rows: Iterable[Row]) -> Figures:
+    def figures(self, rows: Iterable[SampleResult]) -> Figures:
         """``mean_score``, the tasks' figures, ``edit.came_out``; groups by score, without edits."""
         rows = list(rows)
         judged = [row for row in rows if row.task in _OF_TASK]

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from viper.data.sample import Sample
 from viper.evaluate.metrics.accuracy import right_choice
 from viper.evaluate.metrics.figures import Figures, figures_of, share_of
-from viper.evaluate.row import Prediction, Row, Score
+from viper.evaluate.sample_result import Prediction, SampleResult, Score
 
 TYPES = ("CW", "CH", "TN", "TC", "DC", "DL", "DO")
 """Causal (why, how), temporal (next and previous, current), descriptive (count, place, other)."""
@@ -29,10 +29,10 @@ class NextQA:
         """1 if the index is the target's, else 0."""
         return Score(float(prediction is not None and right_choice(sample, prediction)))
 
-    def figures(self, rows: Iterable[Row]) -> Figures:
+    def figures(self, rows: Iterable[SampleResult]) -> Figures:
         """``CW`` to ``DO``, ``C``, ``T``, ``D``, ``overall``; other groups by accuracy."""
         rows = list(rows)
-        of_type: dict[str, list[Row]] = {name: [] for name in (*TYPES, *LETTERS)}
+        of_type: dict[str, list[SampleResult]] = {name: [] for name in (*TYPES, *LETTERS)}
         for row in rows:
             kind = type_of(row)
             for name in {kind, kind[:1]} & of_type.keys():
@@ -47,7 +47,7 @@ class NextQA:
         )
 
 
-def type_of(row: Row) -> str:
+def type_of(row: SampleResult) -> str:
     """The question's type, previous (TP) merged into next (TN) as in the official report."""
     kind = row.groups.get("type", "")
     return "TN" if kind == "TP" else kind

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from viper.evaluate.intervals import Estimate, proportion
 from viper.evaluate.metrics.accuracy import Accuracy, right_statement
 from viper.evaluate.metrics.figures import Figures, figures_of, scores, share_of
-from viper.evaluate.row import Row
+from viper.evaluate.sample_result import SampleResult
 
 _SINGLE = ("example",)
 """Groups of a handful of rows: no breakdown."""
@@ -20,7 +20,7 @@ class Consistency(Accuracy):
     A row without a cluster is one of its own.
     """
 
-    def figures(self, rows: Iterable[Row]) -> Figures:
+    def figures(self, rows: Iterable[SampleResult]) -> Figures:
         """``accuracy`` and ``consistency``; groups by accuracy."""
         rows = list(rows)
         return figures_of(
@@ -31,7 +31,7 @@ class Consistency(Accuracy):
         )
 
 
-def _consistency(rows: Sequence[Row]) -> Estimate:
+def _consistency(rows: Sequence[SampleResult]) -> Estimate:
     whole: dict[str, bool] = defaultdict(lambda: True)
     for index, (row, score) in enumerate(zip(rows, scores(rows), strict=True)):
         whole[row.cluster or f"\0{index}"] &= score > 0.5

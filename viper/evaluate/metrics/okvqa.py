@@ -9,7 +9,7 @@ from typing import Any
 
 from viper.data.sample import Sample
 from viper.evaluate.metrics.figures import Figures, figures_of, mean_of
-from viper.evaluate.row import Prediction, Row, Score
+from viper.evaluate.sample_result import Prediction, SampleResult, Score
 
 _PUNCTUATION = ';/[]"{}()=+\\_-><@`,?!'
 _POINT = re.compile(r"\.(?!\d)")
@@ -65,7 +65,7 @@ class OKVQA:
         stems = soft_accuracy(said, answers, stemmed)
         return Score(soft_accuracy(said, answers), {"stemmed": stems})
 
-    def figures(self, rows: Iterable[Row]) -> Figures:
+    def figures(self, rows: Iterable[SampleResult]) -> Figures:
         """Both figures; groups by soft accuracy."""
         rows = list(rows)
         return figures_of(

@@ -17,7 +17,7 @@ from viper.evaluate.metrics.figures import (
     figures_of,
     mean_of,
 )
-from viper.evaluate.row import Prediction, Row, Score
+from viper.evaluate.sample_result import Prediction, SampleResult, Score
 
 
 class Tagging:
@@ -36,7 +36,7 @@ class Tagging:
         counts = match_tags(prediction.value or (), sample.target)
         return Score(counts.f1, {name: float(n) for name, n in counts._asdict().items()})
 
-    def figures(self, rows: Iterable[Row]) -> Figures:
+    def figures(self, rows: Iterable[SampleResult]) -> Figures:
         """The four figures; groups by ``f1``."""
         rows = list(rows)
         matched, predicted = details(rows, "matched"), details(rows, "predicted")

@@ -14,7 +14,7 @@ from viper.data.sample import Sample
 from viper.data.source import Source, shown
 from viper.errors import DataError
 from viper.evaluate.metrics.accuracy import truth_of
-from viper.evaluate.row import Prediction
+from viper.evaluate.sample_result import Prediction
 from viper.schema import PixelBox
 
 MAX_BYTES = 2**30

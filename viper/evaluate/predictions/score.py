@@ -17,7 +17,7 @@ from viper.evaluate.intervals import Estimate
 from viper.evaluate.metrics import Figures, Metric, metric
 from viper.evaluate.predictions.read import Given, key_of, prediction_of, read_predictions, value_of
 from viper.evaluate.reports.escape import for_csv, for_terminal
-from viper.evaluate.row import Row
+from viper.evaluate.sample_result import SampleResult
 from viper.schema import to_json
 
 MISSING, INVALID = "missing", "invalid"
@@ -37,7 +37,7 @@ class Scored:
         unknown: ids, as the file has them, that the set does not have.
     """
 
-    rows: tuple[Row, ...]
+    rows: tuple[SampleResult, ...]
     figures: Figures
     duplicates: int
     unknown: tuple[str, ...]
@@ -101,7 +101,7 @@ def _absent(path: Path, absent: Sequence[str], total: int, unknown: Sequence[str
     )
 
 
-def _row(sample: Sample, given: Given | None, judge: Metric) -> Row:
+def _row(sample: Sample, given: Given | None, judge: Metric) -> SampleResult:
     prediction = prediction_of(sample, given) if given is not None else None
     failure = message = None
     if given is None:
@@ -110,7 +110,7 @@ def _row(sample: Sample, given: Given | None, judge: Metric) -> Row:
         seen = shown(value_of(sample, given))
         failure, message = INVALID, f"{seen} is no prediction for the task {sample.task!r}"
     score = judge.score(sample, prediction)
-    return Row.of(
+    return SampleResult.of(
         sample,
         seed=0,
         score=score.value,
@@ -162,7 +162,7 @@ def percent(estimate: Estimate) -> str:
     return f"{100 * estimate.value:.2f}"
 
 
-def rows_csv(rows: Sequence[Row]) -> str:
+def rows_csv(rows: Sequence[SampleResult]) -> str:
     """One line a sample: id, task, score, details, failure, prediction, target, groups, cluster."""
     details = sorted({name for row in rows for name in row.details})
     groups = sorted({name for row in rows for name in row.groups})
@@ -185,7 +185,7 @@ def _lines(estimates: Mapping[str, Estimate]) -> Iterable[tuple[str, str, str, s
         yield for_terminal(name), percent(one), interval if one.n else "-", f"{one.n}"
 
 
-def _said(row: Row) -> str:
+def _said(row: SampleResult) -> str:
     if row.prediction is None:
         return ""
     if row.prediction.choice_index is not None:

@@ -9,8 +9,8 @@ from typing import Any
 from viper.api.library import called_names
 from viper.errors import UsageError
 from viper.evaluate.intervals import Estimate, Paired, mean, paired
-from viper.evaluate.row import Row
 from viper.evaluate.runs.store import RunStore
+from viper.evaluate.sample_result import SampleResult
 from viper.schema import to_json
 from viper.storage.json_lines import plain
 
@@ -109,18 +109,22 @@ def compare(before: RunStore, after: RunStore, *, common: bool = False) -> Compa
     )
 
 
-def _differing(pairs: Iterable[tuple[Row, Row]], name: str) -> Iterable[tuple[Row, Row]]:
+def _differing(
+    pairs: Iterable[tuple[SampleResult, SampleResult]], name: str
+) -> Iterable[tuple[SampleResult, SampleResult]]:
     return ((old, new) for old, new in pairs if getattr(old, name) != getattr(new, name))
 
 
-def _changes(pairs: Iterable[tuple[Row, Row]], name: str = "score") -> tuple[Change, ...]:
+def _changes(
+    pairs: Iterable[tuple[SampleResult, SampleResult]], name: str = "score"
+) -> tuple[Change, ...]:
     return tuple(
         Change(old.sample_id, old.seed, old.text, getattr(old, name), getattr(new, name))
         for old, new in pairs
     )
 
 
-def _check_same_questions(pairs: Iterable[tuple[Row, Row]]) -> None:
+def _check_same_questions(pairs: Iterable[tuple[SampleResult, SampleResult]]) -> None:
     other = [old.sample_id for old, new in pairs if _asked(old) != _asked(new)]
     if other:
         raise UsageError(
@@ -129,7 +133,7 @@ def _check_same_questions(pairs: Iterable[tuple[Row, Row]]) -> None:
         )
 
 
-def _asked(row: Row) -> Mapping[str, Any]:
+def _asked(row: SampleResult) -> Mapping[str, Any]:
     return {"text": row.text, "options": row.options, "target": row.target}
 
 
@@ -150,7 +154,7 @@ class RoutineEffect:
 
 
 def routine_effect(
-    without: Sequence[Row], with_it: Sequence[Row], names: Sequence[str]
+    without: Sequence[SampleResult], with_it: Sequence[SampleResult], names: Sequence[str]
 ) -> RoutineEffect:
     """Return what routines of these names change; both lists hold the same samples in order."""
     before, after = ([row.score for row in rows] for rows in (without, with_it))

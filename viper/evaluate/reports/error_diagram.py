@@ -14,7 +14,7 @@ from typing import Any
 
 from viper.evaluate.intervals import Estimate, proportion
 from viper.evaluate.reports.comparison import RIGHT
-from viper.evaluate.row import Row
+from viper.evaluate.sample_result import SampleResult
 
 _OVERLAPS = ((0.0, "IoU 0"), (0.3, "IoU up to 0.3"), (0.5, "IoU up to 0.5"), (0.7, "IoU up to 0.7"))
 """The highest IoU of each range, itself included."""
@@ -59,7 +59,7 @@ class ErrorDiagram:
         }  # fmt: skip
 
 
-def error_diagram(rows: Iterable[Row]) -> ErrorDiagram:
+def error_diagram(rows: Iterable[SampleResult]) -> ErrorDiagram:
     """The parts of a run's rows, under one seed or several.
 
     Boxes are told from other answers by the detail ``iou``. Kinds of answers that do not occur,
@@ -79,7 +79,7 @@ def error_diagram(rows: Iterable[Row]) -> ErrorDiagram:
     )
 
 
-def part_of(row: Row) -> str:
+def part_of(row: SampleResult) -> str:
     """The part that a row belongs to."""
     if row.failure is not None:
         return _FAILURES.get(row.failure, ERRORS[-1])
@@ -91,7 +91,7 @@ def part_of(row: Row) -> str:
     return next((name for most, name in _OVERLAPS if iou <= most), BEST_OVERLAP)
 
 
-def is_fallback(row: Row) -> bool:
+def is_fallback(row: SampleResult) -> bool:
     """Whether something else answered after the strategy had failed."""
     return any(mark.startswith(f"{FALLBACK}:") for mark in row.marks)
 

@@ -23,8 +23,8 @@ from viper.evaluate.reports.tables import (
     target_words,
     with_interval,
 )
-from viper.evaluate.row import Row
 from viper.evaluate.runs.store import RunStore
+from viper.evaluate.sample_result import SampleResult
 
 if TYPE_CHECKING:
     import jinja2
@@ -102,7 +102,7 @@ def _figures(report: Mapping[str, Any]) -> list[list[str]]:
     return [header, *lines]
 
 
-def _sample(row: Row, trace: str | None) -> dict[str, Any]:
+def _sample(row: SampleResult, trace: str | None) -> dict[str, Any]:
     failure = " ".join(filter(None, [row.failure and f"{row.failure}:", row.message]))
     texts = {
         "name": f"{row.sample_id} (seed {row.seed})" if row.seed else row.sample_id,

@@ -18,9 +18,9 @@ import numpy as np
 from viper.evaluate.intervals import Estimate, over_seeds, proportion
 from viper.evaluate.metrics import Figures, Metric, metric
 from viper.evaluate.reports.error_diagram import error_diagram, is_fallback, share_json
-from viper.evaluate.row import Row
 from viper.evaluate.runs.manifest import Manifest
 from viper.evaluate.runs.store import RunStore
+from viper.evaluate.sample_result import SampleResult
 from viper.storage.json_lines import plain
 
 REPORT_VERSION = 1
@@ -139,7 +139,7 @@ def _fallbacks(
     }
 
 
-def _own(rows: Iterable[Row]) -> Iterator[Row]:
+def _own(rows: Iterable[SampleResult]) -> Iterator[SampleResult]:
     for row in rows:
         if is_fallback(row):
             yield replace(row, score=0.0, details={}, prediction=None, failure="fallback")
@@ -207,13 +207,13 @@ class Tally:
     without_cost: int = 0
 
     @classmethod
-    def of(cls, rows: Iterable[Row]) -> Tally:
+    def of(cls, rows: Iterable[SampleResult]) -> Tally:
         tally = cls()
         for row in rows:
             tally.add(row)
         return tally
 
-    def add(self, row: Row) -> None:
+    def add(self, row: SampleResult) -> None:
         self.n += 1
         if row.failure is not None:
             self.failures.add(row.failure, row.sample_id)

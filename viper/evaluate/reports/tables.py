@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from viper.evaluate.reports.error_diagram import PARTS
 from viper.evaluate.reports.escape import for_csv, for_markdown, for_terminal
-from viper.evaluate.row import Row
+from viper.evaluate.sample_result import SampleResult
 from viper.storage.json_lines import plain
 
 Format = Literal["table", "csv", "markdown", "json"]
@@ -232,7 +232,7 @@ def aligned(lines: Sequence[Sequence[str]]) -> str:
     return "\n".join(padded) + "\n"
 
 
-def answer_words(row: Row) -> str:
+def answer_words(row: SampleResult) -> str:
     """What was answered; ``none`` where nothing was."""
     prediction = row.prediction
     if prediction is None:
@@ -247,7 +247,7 @@ def answer_words(row: Row) -> str:
     return str(prediction.value if index is None else index)
 
 
-def target_words(row: Row) -> str:
+def target_words(row: SampleResult) -> str:
     """What is right."""
     target = row.target
     if isinstance(target, int) and not isinstance(target, bool) and 0 <= target < len(row.options):

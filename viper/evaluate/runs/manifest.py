@@ -17,7 +17,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from viper.data.sample import Sample, Where
+from viper.data.sample import DatasetSpec, Sample
 from viper.errors import StoreError
 from viper.record import RecordError, record_from_json
 from viper.storage.json_lines import dumps, plain
@@ -64,7 +64,7 @@ class SetDescription:
     sha256: str
 
     @classmethod
-    def of(cls, name: str, where: Where, samples: Sequence[Sample]) -> SetDescription:
+    def of(cls, name: str, where: DatasetSpec, samples: Sequence[Sample]) -> SetDescription:
         """The description of the samples that a run will go through."""
         return cls(name, where.split, where.seed, where.limit, len(samples), samples_hash(samples))
 

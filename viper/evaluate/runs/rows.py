@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
-from viper.evaluate.row import Row
+from viper.evaluate.sample_result import SampleResult
 from viper.record import record_from_json
 from viper.schema import Trace, Usage
 from viper.storage.json_lines import dumps
@@ -73,7 +73,7 @@ _JSON = frozenset(
 _USAGE = [field.name for field in fields(Usage)]
 
 
-def values_of(position: int, row: Row, trace: Trace | None) -> list[Any]:
+def values_of(position: int, row: SampleResult, trace: Trace | None) -> list[Any]:
     """The line of a row, in the order of :data:`COLUMNS`."""
     if not math.isfinite(row.score):
         raise ValueError(f"sample {row.sample_id}: the score {row.score} is no number")
@@ -101,10 +101,12 @@ def _cell(name: str, value: Any) -> Any:
     return value.encode("utf-8", "replace").decode("utf-8") if isinstance(value, str) else value
 
 
-def row_from(line: Sequence[Any]) -> Row:
+def row_from(line: Sequence[Any]) -> SampleResult:
     """The row of a line with the columns :data:`ROW_COLUMNS`."""
     values = {
         name: json.loads(value) if name in _JSON and value is not None else value
         for name, value in zip(ROW_COLUMNS, line, strict=True)
     }
-    return record_from_json(Row, {**values, "usage": {name: values[name] for name in _USAGE}})
+    return record_from_json(
+        SampleResult, {**values, "usage": {name: values[name] for name in _USAGE}}
+    )

@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from viper.data.registry import samples_by_id
-from viper.data.sample import MediaFiles, Sample, Where
-from viper.evaluate.row import Row
+from viper.data.sample import DatasetSpec, MediaFiles, Sample
 from viper.evaluate.runs.store import RunStore
+from viper.evaluate.sample_result import SampleResult
 
 KEPT_SET = "asked"
 """What a manifest of such a run calls its set."""
@@ -38,12 +38,14 @@ def samples_of_run(store: RunStore, root: Path | None, ids: Iterable[str]) -> di
     """
     described = store.manifest.set
     if not keeps_media(store):
-        return samples_by_id(described.name, Where(root, described.split, described.seed), ids)
+        return samples_by_id(
+            described.name, DatasetSpec(root, described.split, described.seed), ids
+        )
     rows = [store.row(one, seed) for one in dict.fromkeys(ids) for seed in store.manifest.seeds]
     return {row.sample_id: kept_sample(store.folder, row) for row in rows if row is not None}
 
 
-def kept_sample(folder: Path, row: Row) -> Sample:
+def kept_sample(folder: Path, row: SampleResult) -> Sample:
     """A row as the sample it was; of its files only names below ``media`` are looked at."""
     names = tuple(f"{MEDIA}/{Path(name).name}" for name in row.files)
     return Sample(

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from viper.errors import StoreError, UsageError
-from viper.evaluate.row import Row
 from viper.evaluate.runs.manifest import Manifest, differences
 from viper.evaluate.runs.rows import COLUMNS, ROW_COLUMNS, RUN, row_from, values_of
+from viper.evaluate.sample_result import SampleResult
 from viper.schema import Trace
 from viper.storage.files import WriterLock, file_errors, write_file
 from viper.storage.json_lines import dumps
@@ -129,7 +129,7 @@ class RunStore:
                 if self._lock is not None:
                     self._lock.release()
 
-    def add(self, position: int, row: Row, trace: Trace | None = None) -> None:
+    def add(self, position: int, row: SampleResult, trace: Trace | None = None) -> None:
         """Stores a judged sample; when this returns, the end of the process cannot undo it.
 
         Args:
@@ -155,7 +155,7 @@ class RunStore:
         ((found,),) = self._select("SELECT COUNT(*) FROM samples")
         return int(found)
 
-    def row(self, sample_id: str, seed: int) -> Row | None:
+    def row(self, sample_id: str, seed: int) -> SampleResult | None:
         """The row of a sample under a seed; None where there is none."""
         found = self._select(
             f"SELECT {_READ} FROM samples WHERE sample_id = ? AND seed = ?", (sample_id, seed)
@@ -167,7 +167,7 @@ class RunStore:
         found = self._select("SELECT sample_id, seed, tools FROM samples")
         return {(sample_id, seed): json.loads(tools) for sample_id, seed, tools in found}
 
-    def rows(self, seed: int | None = None) -> Iterator[Row]:
+    def rows(self, seed: int | None = None) -> Iterator[SampleResult]:
         """The rows in the order of the set, of one seed or all; a page in memory at a time."""
         last = (-1, 0)
         while True:
@@ -182,7 +182,7 @@ class RunStore:
                 yield row_from(line)
             last = (page[-1][ROW_COLUMNS.index("position")], page[-1][ROW_COLUMNS.index("seed")])
 
-    def worst(self, limit: int) -> Iterator[Row]:
+    def worst(self, limit: int) -> Iterator[SampleResult]:
         """The rows with the lowest scores, failed ones before wrong answers."""
         keys = self._select(
             "SELECT sample_id, seed FROM samples "
@@ -235,7 +235,7 @@ class RunStore:
             self.close()
             raise
 
-    def _insert(self, row: Row, values: list[Any]) -> None:
+    def _insert(self, row: SampleResult, values: list[Any]) -> None:
         path = self.folder / DATABASE
         with self._turn, database_errors(path, RUN):
             try:

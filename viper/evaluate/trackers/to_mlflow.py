@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from viper.errors import MissingExtraError
-from viper.evaluate.row import Row
 from viper.evaluate.runs.manifest import Manifest
+from viper.evaluate.sample_result import SampleResult
 from viper.evaluate.trackers.tracking import final_figures, settings_of
 
 _EXPERIMENT = "viper"
@@ -45,7 +45,7 @@ class MLflowTracker:
         for key, value in settings_of(manifest).items():
             self._client.log_param(self._run, _name(key), value[:_LONGEST_PARAMETER])
 
-    def row(self, row: Row, running: Mapping[str, float]) -> None:
+    def row(self, row: SampleResult, running: Mapping[str, float]) -> None:
         self._step += 1
         if self._step % _EVERY == 0:
             for name, value in running.items():

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from viper.errors import MissingExtraError
-from viper.evaluate.row import Row
 from viper.evaluate.runs.manifest import Manifest
+from viper.evaluate.sample_result import SampleResult
 from viper.evaluate.trackers.tracking import final_figures, settings_of
 
 
@@ -32,7 +32,7 @@ class TensorBoardTracker:
         lines = [f"    {name}: {value}" for name, value in settings_of(manifest).items()]
         self._writer.add_text("settings", "\n".join(lines))
 
-    def row(self, row: Row, running: Mapping[str, float]) -> None:
+    def row(self, row: SampleResult, running: Mapping[str, float]) -> None:
         self._step += 1
         self._writer.add_scalar("sample/score", row.score, self._step)
         self._writer.add_scalar("sample/seconds", row.seconds, self._step)

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from viper.errors import MissingExtraError
-from viper.evaluate.row import Row
 from viper.evaluate.runs.manifest import Manifest
+from viper.evaluate.sample_result import SampleResult
 from viper.evaluate.trackers.tracking import final_figures, settings_of
 
 
@@ -38,7 +38,7 @@ class WandbTracker:
             settings=quiet,
         )
 
-    def row(self, row: Row, running: Mapping[str, float]) -> None:
+    def row(self, row: SampleResult, running: Mapping[str, float]) -> None:
         values = {f"running/{name}": value for name, value in running.items()}
         self._run.log({"sample/score": row.score, "sample/seconds": row.seconds, **values})
 

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from viper.errors import UnknownNameError, UsageError
-from viper.evaluate.row import Row
 from viper.evaluate.runs.manifest import Manifest
+from viper.evaluate.sample_result import SampleResult
 
 TRACKERS = {
     "tensorboard": "viper.evaluate.trackers.to_tensorboard:TensorBoardTracker",
@@ -31,7 +31,7 @@ class Tracker(Protocol):
         """The run begins, or goes on after a resume."""
         ...
 
-    def row(self, row: Row, running: Mapping[str, float]) -> None:
+    def row(self, row: SampleResult, running: Mapping[str, float]) -> None:
         """A sample is stored; ``running`` holds figures over all rows so far, by name."""
         ...
 
@@ -70,7 +70,7 @@ class GuardedTracker:
     def start(self, manifest: Manifest) -> None:
         self._tell("start", manifest)
 
-    def row(self, row: Row, running: Mapping[str, float]) -> None:
+    def row(self, row: SampleResult, running: Mapping[str, float]) -> None:
         self._tell("row", row, running)
 
     def finish(self, report: Mapping[str, Any]) -> None:

@@ -45,7 +45,7 @@ class GroundingDinoDetector(Checkpoint):
     first layer on, so it runs again for each phrase. Each phrase is a text of its own:
     in one text with others it would attend to them and compete for the proposals.
 
-    Not for several threads at once; the hub holds a lock for each model.
+    Not for several threads at once; the toolbox holds a lock for each model.
 
     Source: Liu et al. 2023, Grounding DINO. Its box threshold of .35 suits the profile.
 

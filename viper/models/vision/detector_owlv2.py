@@ -63,7 +63,7 @@ class Owlv2Encoding:
 class Owlv2Detector(Checkpoint):
     """The :class:`~viper.models.vision.roles.Detector` role, played by ``Owlv2ForObjectDetection``.
 
-    Not for several threads at once; the hub holds a lock for each model.
+    Not for several threads at once; the toolbox holds a lock for each model.
 
     Args:
         model: the network.

@@ -32,7 +32,7 @@ class DiffusersInpainter(LocalModel):
 
     The model sees one square around all that is masked (:mod:`viper.models.vision.inpaint_window`)
     at its own resolution. Noise is drawn on the processor, whatever the model runs on. Not
-    for several threads at once; the hub holds a lock for each model.
+    for several threads at once; the toolbox holds a lock for each model.
 
     Args:
         pipeline: loaded, with a UNet that sees mask and picture beside the noisy latents.

@@ -2,7 +2,7 @@
 
 Pictures are ``uint8 [H, W, 3]`` RGB arrays, videos ``uint8 [T, H, W, 3]``. Boxes
 here are pixel boxes from the top-left corner of the array that was given. An
-encoding is whatever a backend wants to keep from its image tower; the hub keeps
+encoding is whatever a backend wants to keep from its image tower; the toolbox keeps
 it per (image, box) and never asks for the same one twice.
 """
 
@@ -70,7 +70,7 @@ class Detector(Protocol):
     def detect(self, encoding: Any, phrases: Sequence[str]) -> list[list[Detection]]:
         """For each phrase, its boxes after non-maximum suppression, best first, down to score .01.
 
-        No threshold is applied: that is the hub's work, so that lowering one costs no forward pass.
+        No threshold is applied: the toolbox does that, so that lowering one costs no forward pass.
         """
         ...
 

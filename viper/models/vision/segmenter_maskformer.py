@@ -62,7 +62,7 @@ class SegmenterEncoding:
 class MaskFormerSegmenter(Checkpoint):
     """The ``Segmenter`` role on a universal segmenter of transformers.
 
-    Not for several threads at once; the hub holds a lock for each model.
+    Not for several threads at once; the toolbox holds a lock for each model.
 
     Args:
         model: the network, of one of :data:`~viper.models.vision.segmenter_maskformer.FAMILIES`.

@@ -70,8 +70,10 @@ class Environment:
 
     def __init__(self, components: Components, context: RunContext) -> None:
         self._components, self._context = components, context
-        fixed = components.hub.settings.start_thresholds(self_tune=False)
-        self.tools = components.hub.session(context.media, thresholds=fixed, cancel=context.cancel)
+        fixed = components.toolbox.settings.start_thresholds(self_tune=False)
+        self.tools = components.toolbox.session(
+            context.media, thresholds=fixed, cancel=context.cancel
+        )
         self._session = self._opened()
 
     def captions(self) -> list[str]:

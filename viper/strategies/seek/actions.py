@@ -13,7 +13,7 @@ from typing import Any
 
 from viper.sandbox import Ref
 from viper.strategies.seek.memory import MemoryState
-from viper.tools.session import HubSession
+from viper.tools.session import ToolSession
 
 MAX_OBJECTS = 8
 """Objects that are listed, the surest first."""
@@ -52,7 +52,7 @@ class Scene:
         ask: a short question, and what is known; the language model's answer.
     """
 
-    session: HubSession
+    session: ToolSession
     picture: Ref
     ask: Callable[[str, tuple[str, ...]], str]
 

@@ -21,7 +21,7 @@ from viper.strategies.seek.decisions import decisions_of
 from viper.strategies.seek.graph import FixedSequence, TransitionGraph, load_route
 from viper.strategies.seek.search import FixedSeeker, Seeker, asker
 from viper.strategies.seek.settings import SeekSettings
-from viper.tools.session import HubSession
+from viper.tools.session import ToolSession
 
 
 class SeekStrategy:
@@ -80,7 +80,7 @@ def route_of(context: RunContext) -> TransitionGraph | FixedSequence:
     return route.without(taken_away) if taken_away else route
 
 
-def scene_of(session: HubSession, ask: Callable[[str, tuple[str, ...]], str]) -> Scene:
+def scene_of(session: ToolSession, ask: Callable[[str, tuple[str, ...]], str]) -> Scene:
     """What the actions work on; ``ask`` as in :class:`~viper.strategies.seek.actions.Scene`."""
     picture = session.media.images[0]
     return Scene(session, Ref("image", ("image0", picture.shape[1], picture.shape[0])), ask)
@@ -92,7 +92,7 @@ def _answer(
     route: TransitionGraph | FixedSequence,
     llm: LLM,
     style: str,
-    session: HubSession,
+    session: ToolSession,
     query: Query,
 ) -> Any | Failure:
     scene = scene_of(session, asker(llm, style, context))

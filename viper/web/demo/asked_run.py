@@ -12,12 +12,12 @@ from typing import Any
 
 from viper.data.sample import Sample
 from viper.errors import ModelError, UsageError, ViperError
-from viper.evaluate.engines.answering import Done
+from viper.evaluate.engines.sample_runner import Done
 from viper.evaluate.evaluation import model_ids
-from viper.evaluate.row import Row
 from viper.evaluate.runs.manifest import Manifest, SetDescription, samples_hash
 from viper.evaluate.runs.samples import KEPT_SET, MEDIA, kept_sample
 from viper.evaluate.runs.store import MANIFEST, RunStore, check_free, read_manifest
+from viper.evaluate.sample_result import SampleResult
 from viper.learning.feedback import Feedback, add_feedback, answer_from
 from viper.models.media import Media, media_from
 from viper.reasoner import Reasoner
@@ -89,7 +89,7 @@ class AskedRun:
             files=(f"{MEDIA}/{digest}{about.path.suffix}",),
         )
 
-    def keep(self, done: Done, sample: Sample, question: Question) -> Row:
+    def keep(self, done: Done, sample: Sample, question: Question) -> SampleResult:
         """Stores an answered question and a copy of its picture; gives its row.
 
         Raises:
@@ -118,7 +118,7 @@ class AskedRun:
         right = answer_from(answer.strip(), row) if answer.strip() else None
         add_feedback(self.store.folder, Feedback(sample_id, SEED, right, comment.strip()))
 
-    def row(self, sample_id: str) -> Row:
+    def row(self, sample_id: str) -> SampleResult:
         """What was answered.
 
         Raises:
@@ -224,7 +224,7 @@ class Opening:
         parts = self._reasoner.components
         try:
             parts.sandbox.start()
-            parts.hub.models.load_all()
+            parts.toolbox.models.load_all()
             _ = parts.llm.max_context  # a model that loads itself on first use does it here
             self._run = AskedRun.open(self._folder, self._reasoner, self._document)
         except ViperError as error:

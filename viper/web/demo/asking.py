@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from viper.errors import UsageError, ViperError
-from viper.evaluate.engines.answering import Answering, Done, Item
+from viper.evaluate.engines.sample_runner import Done, Item, SampleRunner
 from viper.evaluate.metrics import metric
-from viper.evaluate.row import Row
+from viper.evaluate.sample_result import SampleResult
 from viper.reasoner import Reasoner, RunOptions
 from viper.schema import Failure, Trial
 from viper.web.demo.asked_run import METRIC, SEED, AskedRun, Opening, Question
@@ -59,7 +59,7 @@ class TrialTold:
 class Answered:
     """The end: an answer, or that there is none; stored either way."""
 
-    row: Row
+    row: SampleResult
     seconds: float
 
 
@@ -89,7 +89,7 @@ class Desk:
 
     def __init__(self, reasoner: Reasoner, opening: Opening) -> None:
         self.reasoner, self.opening = reasoner, opening
-        self._answering = Answering.with_cache(
+        self._answering = SampleRunner.with_cache(
             reasoner, metric(METRIC), RunOptions(), kept=KEPT_MEDIA
         )
         self._running: dict[str, threading.Event] = {}

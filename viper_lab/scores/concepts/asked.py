@@ -1,7 +1,7 @@
 """How well a tool knows concepts: single questions to a single tool, with the truth of the world.
 
 Each tool's questions are a module beside this one, with the two functions of :class:`Questions`.
-They are put to the tools through a hub, as programs put them, so that what a pool of soft prompts
+They are put to the tools through a toolbox, as programs put them, so that what a soft prompt pool
 does to answers is part of what is measured.
 
 Source: CLOVA (Gao et al. 2024) measures answers end to end only; tools alone are measured here too.
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from viper.evaluate.intervals import Estimate, Paired, mean, paired
 from viper.models.vision.roles import Pixels
 from viper.sandbox import Ref
-from viper.tools.hub import ToolHub
+from viper.tools.toolbox import Toolbox
 from viper_lab.world.layout import sample_scene
 from viper_lab.world.render import render_scene
 from viper_lab.world.reserved import CONCEPTS, reserved_still
@@ -54,13 +54,13 @@ class Questions(Protocol):
     """A module that measures one tool; the same arguments ask the same questions."""
 
     def about(
-        self, hub: ToolHub, concept: str, *, split: str, count: int, seed: int
+        self, toolbox: Toolbox, concept: str, *, split: str, count: int, seed: int
     ) -> list[Asked]:
         """So many questions about a reserved concept, in scenes of that split."""
         ...
 
     def about_old(
-        self, hub: ToolHub, concepts: Sequence[str], *, split: str, count: int, seed: int
+        self, toolbox: Toolbox, concepts: Sequence[str], *, split: str, count: int, seed: int
     ) -> list[Asked]:
         """So many questions about old concepts.
 

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from viper.agreement import box_iou
 from viper.models.media import Media
 from viper.schema import PixelBox
-from viper.tools.abilities import detections
-from viper.tools.hub import ToolHub
+from viper.tools.tool_functions import detections
+from viper.tools.toolbox import Toolbox
 from viper_lab.scores.concepts.asked import SEED_STRIDE, Asked, is_reserved, old_scenes, whole
 from viper_lab.world.reserved import CONCEPTS, reserved_still
 from viper_lab.world.scene import RenderedScene, SceneObject
@@ -31,11 +31,11 @@ _OLD_FIRST = 9 * 10**8
 
 
 def _answers(
-    hub: ToolHub, still: RenderedScene, phrase: str, named: NDArray[np.bool_]
+    toolbox: Toolbox, still: RenderedScene, phrase: str, named: NDArray[np.bool_]
 ) -> tuple[float, float]:
     """Return whether all is right about the named objects, and whether the best box is."""
     wanted = [tuple(map(float, box)) for box in still.boxes[named]]
-    session = hub.session(Media((still.image,)))
+    session = toolbox.session(Media((still.image,)))
     found = detections(session, session.region(whole(still.image)), phrase)
     threshold = session.threshold("detector.threshold")
     kept = [item.box for item in found if item.score >= threshold]
@@ -54,25 +54,25 @@ def matches(found: Sequence[PixelBox], wanted: Sequence[Sequence[float]]) -> boo
     return not free
 
 
-def about(hub: ToolHub, concept: str, *, split: str, count: int, seed: int) -> list[Asked]:
+def about(toolbox: Toolbox, concept: str, *, split: str, count: int, seed: int) -> list[Asked]:
     """The three kinds about a reserved concept in so many scenes; see :class:`Questions`."""
     asked = []
     for number in range(seed * SEED_STRIDE, seed * SEED_STRIDE + count):
         still = reserved_still(split, number, concept)
         sample, scene = f"{split}:{concept}:{number}", still.rendered
-        right, first = _answers(hub, scene, concept, still.shown)
+        right, first = _answers(toolbox, scene, concept, still.shown)
         things = scene.scene.objects
         phrase, named = _phrase(concept, things, int(np.flatnonzero(still.shown)[0]))
         asked += [
             Asked("loc", concept, sample, right),
             Asked("loc first", concept, sample, first),
-            Asked("loc phrase", concept, sample, _answers(hub, scene, phrase, named)[0]),
+            Asked("loc phrase", concept, sample, _answers(toolbox, scene, phrase, named)[0]),
         ]
     return asked
 
 
 def about_old(
-    hub: ToolHub, concepts: Sequence[str], *, split: str, count: int, seed: int
+    toolbox: Toolbox, concepts: Sequence[str], *, split: str, count: int, seed: int
 ) -> list[Asked]:
     """So many old phrases, a shape or a coloured shape; see :class:`Questions`.
 
@@ -89,7 +89,7 @@ def about_old(
         thing = known[int(rng.integers(len(known)))]
         words = (thing.colour, thing.shape) if rng.random() < 0.5 else (thing.shape,)
         named = np.array([set(words) <= {one.colour, one.shape} for one in things])
-        right, _ = _answers(hub, still, " ".join(words), named)
+        right, _ = _answers(toolbox, still, " ".join(words), named)
         kind = "old with new" if together else "old alone"
         asked.append(Asked(kind, thing.shape, sample, right))
     return asked

@@ -15,8 +15,8 @@ from itertools import islice
 import numpy as np
 
 from viper.models.media import media_from
-from viper.tools.hub import ToolHub
-from viper.tools.session import HubSession
+from viper.tools.session import ToolSession
+from viper.tools.toolbox import Toolbox
 from viper_lab.scores.concepts.asked import Asked
 from viper_lab.world.layout import sample_scene
 from viper_lab.world.render import render_scene
@@ -57,24 +57,26 @@ class Question:
     right: Sequence[int]
 
 
-def about(hub: ToolHub, concept: str, *, split: str, count: int, seed: int) -> list[Asked]:
+def about(toolbox: Toolbox, concept: str, *, split: str, count: int, seed: int) -> list[Asked]:
     """Questions about a reserved concept: half ``select``, half ``classify``.
 
     A quarter of the latter ask ``verify_property`` of an object that shows the concept and of
     one that does not; they are right if both answers are.
     """
-    return [_asked(hub, one) for one in islice(questions_about(concept, split, seed), count)]
+    return [_asked(toolbox, one) for one in islice(questions_about(concept, split, seed), count)]
 
 
 def about_old(
-    hub: ToolHub, concepts: Sequence[str], *, split: str, count: int, seed: int
+    toolbox: Toolbox, concepts: Sequence[str], *, split: str, count: int, seed: int
 ) -> list[Asked]:
     """Questions about old words, half of them (``+new``) where reserved concepts stand too.
 
     A ``classify+new`` question is the ``classify`` question about the same object with all of
     ``concepts`` added that are of the list's family.
     """
-    return [_asked(hub, one) for one in islice(questions_about_old(concepts, split, seed), count)]
+    return [
+        _asked(toolbox, one) for one in islice(questions_about_old(concepts, split, seed), count)
+    ]
 
 
 def questions_about(concept: str, split: str, seed: int) -> Iterator[Question]:
@@ -172,14 +174,14 @@ def _drawn(concept: str, seed: int, place: int) -> tuple[int, np.random.Generato
     return seed * SCENES + place, np.random.default_rng([29, seed, number, place])
 
 
-def _asked(hub: ToolHub, question: Question) -> Asked:
-    session = hub.session(media_from(question.scene.image))
+def _asked(toolbox: Toolbox, question: Question) -> Asked:
+    session = toolbox.session(media_from(question.scene.image))
     kind = question.kind.replace("verify", "classify")
     right = float(_is_right(session, question))
     return Asked(kind, question.concept, question.sample, right)
 
 
-def _is_right(session: HubSession, question: Question) -> bool:
+def _is_right(session: ToolSession, question: Question) -> bool:
     patches = [session.patch_ref("image0", question.scene.box(i)) for i in question.things]
     texts = list(question.texts)
     if question.kind == "verify":

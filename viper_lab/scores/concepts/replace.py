@@ -17,7 +17,7 @@ from viper.models.media import media_from
 from viper.models.vision.roles import Pixels
 from viper.schema import PixelBox
 from viper.tools.crops import object_crop
-from viper.tools.hub import ToolHub
+from viper.tools.toolbox import Toolbox
 from viper_lab.scores.concepts.asked import (
     SEED_STRIDE,
     Asked,
@@ -56,7 +56,7 @@ class _Edit:
     rng: np.random.Generator
 
 
-def about(hub: ToolHub, concept: str, *, split: str, count: int, seed: int) -> list[Asked]:
+def about(toolbox: Toolbox, concept: str, *, split: str, count: int, seed: int) -> list[Asked]:
     """Questions on a reserved concept, two of which make one kind.
 
     ``replace``: whether the concept was painted; ``beside``: whether the old word that half of the
@@ -69,7 +69,9 @@ def about(hub: ToolHub, concept: str, *, split: str, count: int, seed: int) -> l
     )
     edits = _edits(scenes, count)
     prompts, olds = zip(*(_wording(concept, edit, i) for i, edit in enumerate(edits)), strict=True)
-    pictures = [_painted(hub, edit, prompt) for edit, prompt in zip(edits, prompts, strict=True)]
+    pictures = [
+        _painted(toolbox, edit, prompt) for edit, prompt in zip(edits, prompts, strict=True)
+    ]
     said = shipped_judge().words(_crops(edits, pictures))
     found = [
         Asked("replace", concept, edit.sample, float(word == concept))
@@ -84,18 +86,18 @@ def about(hub: ToolHub, concept: str, *, split: str, count: int, seed: int) -> l
 
 
 def about_old(
-    hub: ToolHub, concepts: Sequence[str], *, split: str, count: int, seed: int
+    toolbox: Toolbox, concepts: Sequence[str], *, split: str, count: int, seed: int
 ) -> list[Asked]:
     """Objects replaced by old phrases, half of them where one of the concepts stands too."""
     edits = _edits(_scenes(concepts, split, seed), count)
     pairs = list(combinations(split))
     wanted = [pairs[int(edit.rng.integers(len(pairs)))] for edit in edits]
     pictures = [
-        _painted(hub, edit, f"the {colour} {shape}")
+        _painted(toolbox, edit, f"the {colour} {shape}")
         for edit, (colour, shape) in zip(edits, wanted, strict=True)
     ]
     every = [(colour, shape) for colour in COLOURS for shape in SHAPES]
-    with hub.models.using("matcher") as matcher:
+    with toolbox.models.using("matcher") as matcher:
         texts = matcher.encode_texts([" ".join(pair) for pair in every])
         seen = matcher.encode_images(_crops(edits, pictures))
     best = (seen @ texts.T).argmax(axis=1)
@@ -139,9 +141,9 @@ def _edits(scenes: Iterator[tuple[str, Scene]], count: int) -> list[_Edit]:
     return found
 
 
-def _painted(hub: ToolHub, edit: _Edit, prompt: str) -> Pixels:
+def _painted(toolbox: Toolbox, edit: _Edit, prompt: str) -> Pixels:
     """The picture after the tool ``replace`` on the object's box, a little grown."""
-    session = hub.session(media_from(edit.pixels))
+    session = toolbox.session(media_from(edit.pixels))
     height, width = edit.pixels.shape[:2]
     x0, y0, x1, y1 = edit.box
     by = GROWTH * max(x1 - x0, y1 - y0)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from viper.models.media import media_from
 from viper.models.vision.roles import Mask
 from viper.sandbox import Ref
-from viper.tools.hub import ToolHub
+from viper.tools.toolbox import Toolbox
 from viper.tuning.soft_prompts.seg import f1
 from viper_lab.scores.concepts.asked import (
     SEED_STRIDE,
@@ -37,20 +37,20 @@ _OLD_FIRST = 8 * 10**8 + 5 * 10**7
 """Where the scenes without reserved concepts begin in a split, beyond all that others draw."""
 
 
-def about(hub: ToolHub, concept: str, *, split: str, count: int, seed: int) -> list[Asked]:
+def about(toolbox: Toolbox, concept: str, *, split: str, count: int, seed: int) -> list[Asked]:
     """``seg`` and ``seg absent`` about a reserved concept, one scene a question."""
     asked = []
     for place in range(count):
         index, present = seed * SEED_STRIDE + place, place % ABSENT_EVERY != ABSENT_EVERY - 1
         still = reserved_still(split, index, concept, present=present)
         kind = "seg" if present else "seg absent"
-        right = _right(hub, still.rendered, concept, still.shown)
+        right = _right(toolbox, still.rendered, concept, still.shown)
         asked.append(Asked(kind, concept, f"{split}:{concept}:{present}:{index}", right))
     return asked
 
 
 def about_old(
-    hub: ToolHub, concepts: Sequence[str], *, split: str, count: int, seed: int
+    toolbox: Toolbox, concepts: Sequence[str], *, split: str, count: int, seed: int
 ) -> list[Asked]:
     """So many old shapes, one a scene; a reserved concept stands in every other one."""
     asked: list[Asked] = []
@@ -67,13 +67,13 @@ def about_old(
         shape = known[int(rng.integers(len(known)))].shape
         named = np.array([one.shape == shape and not is_reserved(one) for one in things])
         spared = np.array([one.shape == shape and is_reserved(one) for one in things])
-        right = _right(hub, still, shape, named, spared)
+        right = _right(toolbox, still, shape, named, spared)
         asked.append(Asked("old+new" if together else "old", shape, sample, right))
     return asked
 
 
 def _right(
-    hub: ToolHub,
+    toolbox: Toolbox,
     still: RenderedScene,
     name: str,
     named: NDArray[np.bool_],
@@ -89,12 +89,12 @@ def _right(
     wanted = [still.masks[place] for place in np.flatnonzero(named & shown)]
     either = named & ~shown if spared is None else named & ~shown | spared
     ignored = [still.masks[place] for place in np.flatnonzero(either)]
-    return f1(_outlines(hub, still, name), wanted, ignored)
+    return f1(_outlines(toolbox, still, name), wanted, ignored)
 
 
-def _outlines(hub: ToolHub, still: RenderedScene, name: str) -> list[Mask]:
+def _outlines(toolbox: Toolbox, still: RenderedScene, name: str) -> list[Mask]:
     """What ``segment`` calls so in the whole picture, best first."""
-    session = hub.session(media_from([still.image]))
+    session = toolbox.session(media_from([still.image]))
     found: list[Ref] = session.call("segment", (whole(still.image),), {}, None)
     named = [ref for ref in found if str(ref.fields[6]) == name]
     return [session.media.edits.outline(str(ref.fields[5])).mask() for ref in named]

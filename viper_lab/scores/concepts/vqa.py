@@ -17,7 +17,7 @@ from viper.models.media import media_from
 from viper.models.vision.roles import Pixels
 from viper.schema import PixelBox
 from viper.tools.crops import object_crop
-from viper.tools.hub import ToolHub
+from viper.tools.toolbox import Toolbox
 from viper.tuning.soft_prompts.base import AnsweredQuestion
 from viper_lab.recipes.object_words import FAMILIES
 from viper_lab.recipes.questions import (
@@ -75,23 +75,25 @@ class Question:
     answer: str
 
 
-def about(hub: ToolHub, concept: str, *, split: str, count: int, seed: int) -> list[Asked]:
+def about(toolbox: Toolbox, concept: str, *, split: str, count: int, seed: int) -> list[Asked]:
     """Questions about a reserved concept, by turns ``name``, and ``judge`` of those and others."""
-    return [_asked(hub, one) for one in islice(questions_about(concept, split, seed), count)]
+    return [_asked(toolbox, one) for one in islice(questions_about(concept, split, seed), count)]
 
 
 def about_old(
-    hub: ToolHub, concepts: Sequence[str], *, split: str, count: int, seed: int
+    toolbox: Toolbox, concepts: Sequence[str], *, split: str, count: int, seed: int
 ) -> list[Asked]:
     """Questions of the kinds that the model was trained on, about old words.
 
     Half of them (``old+new``) in scenes where one of ``concepts`` stands: on objects that do not
     show it, and on what else there is to say of one that does.
     """
-    return [_asked(hub, one) for one in islice(questions_about_old(concepts, split, seed), count)]
+    return [
+        _asked(toolbox, one) for one in islice(questions_about_old(concepts, split, seed), count)
+    ]
 
 
-def lesson(hub: ToolHub, concept: str, count: int, seed: int) -> list[AnsweredQuestion]:
+def lesson(toolbox: Toolbox, concept: str, count: int, seed: int) -> list[AnsweredQuestion]:
     """Questions about a concept in training scenes that the tool failed on, so many at most.
 
     With them cases from the same scenes that were right already, :data:`RIGHT_PER_WRONG` times
@@ -102,12 +104,12 @@ def lesson(hub: ToolHub, concept: str, count: int, seed: int) -> list[AnsweredQu
     for one in islice(questions_about(concept, "train", seed), 10 * count):
         if len(wrong) == count:
             break
-        answered = _answered(hub, one, f"{one.sample}:{one.kind}")
+        answered = _answered(toolbox, one, f"{one.sample}:{one.kind}")
         if not answered.right_already:
             wrong.append(answered)
             rng = np.random.default_rng([seed, len(wrong), 13])
             for other in _beside(one, concept, seed, rng):
-                found = _answered(hub, other, f"{one.sample}:right:{len(right)}")
+                found = _answered(toolbox, other, f"{one.sample}:right:{len(right)}")
                 if found.right_already:
                     right.append(found)
     return [*wrong, *right[: RIGHT_PER_WRONG * len(wrong)]]
@@ -221,25 +223,25 @@ def _about(
     return Question(kind, concept, sample, scene.image, box, question, answer)
 
 
-def _asked(hub: ToolHub, one: Question) -> Asked:
-    answer, _ = _ask(hub, one)
+def _asked(toolbox: Toolbox, one: Question) -> Asked:
+    answer, _ = _ask(toolbox, one)
     return Asked(one.kind, one.concept, one.sample, float(answer == one.answer))
 
 
-def _answered(hub: ToolHub, one: Question, name: str) -> AnsweredQuestion:
+def _answered(toolbox: Toolbox, one: Question, name: str) -> AnsweredQuestion:
     """The question with the pixels that the model is shown, and whether it has it right."""
-    answer, pixels = _ask(hub, one)
+    answer, pixels = _ask(toolbox, one)
     return AnsweredQuestion(name, pixels, one.question, one.answer, answer == one.answer)
 
 
-def _ask(hub: ToolHub, one: Question) -> tuple[str, Pixels]:
-    session = hub.session(media_from([one.image]))
+def _ask(toolbox: Toolbox, one: Question) -> tuple[str, Pixels]:
+    session = toolbox.session(media_from([one.image]))
     height, width = one.image.shape[:2]
     ref = session.patch_ref("image0", one.box or (0, 0, width, height))
     region = session.region(ref)
     pixels = one.image
     if not region.is_whole:
-        pixels = object_crop(one.image, region.box, hub.settings.crop_margin)
+        pixels = object_crop(one.image, region.box, toolbox.settings.crop_margin)
     return str(session.call("simple_query", (ref, one.question), {}, None)), pixels
 
 

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from viper.data.registry import data_set
-from viper.data.sample import Where
+from viper.data.sample import DatasetSpec
 from viper.errors import UnknownNameError
 from viper_lab.world.queries.generate import generate
 from viper_lab.world.queries.habits import CHOICES, Habits, draw_habits, habits_of
@@ -98,7 +98,7 @@ def test_vague_phrases_name_no_side() -> None:
 
 
 def test_the_sets_with_habits_draw_other_samples_and_say_which_are_vague() -> None:
-    where = Where(None, "val:referring", 0, 20)
+    where = DatasetSpec(None, "val:referring", 0, 20)
     first, second = (data_set(name).samples(where) for name in ("world-a", "world-b"))
     assert {s.sample_id for s in first} & {s.sample_id for s in second} == set()
     assert first[0].sample_id.startswith("a-val-0-referring-")

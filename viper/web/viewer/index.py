@@ -16,8 +16,8 @@ from typing import Any
 from viper.evaluate.reports.comparison import RIGHT
 from viper.evaluate.reports.error_diagram import PARTS, part_of
 from viper.evaluate.reports.tables import answer_words, target_words
-from viper.evaluate.row import Row
 from viper.evaluate.runs.store import RunStore
+from viper.evaluate.sample_result import SampleResult
 
 PAGE_ROWS = 24
 
@@ -111,7 +111,7 @@ class Facets:
     rows: int = 0
 
 
-class AtlasIndex:
+class ViewerIndex:
     """Of one run, or of two that are compared; may be asked from several threads.
 
     Args:
@@ -274,7 +274,7 @@ def _fill(connection: sqlite3.Connection, run: int, store: RunStore) -> None:
     connection.commit()
 
 
-def _words(row: Row, answer: str) -> str:
+def _words(row: SampleResult, answer: str) -> str:
     """All that a text is looked for in."""
     parts = (row.sample_id, row.text, answer, target_words(row), row.message, row.program)
     return "\n".join(filter(None, parts)).casefold()

@@ -1,4 +1,4 @@
-"""The hub: what each tool answers, what is kept, what a threshold does."""
+"""The toolbox: what each tool answers, what is kept, what a threshold does."""
 
 import threading
 
@@ -16,10 +16,10 @@ from viper.testing.fake_models import (
     FakeMatcher,
     FakeVideoModel,
 )
-from viper.tools.hub import ToolHub
 from viper.tools.models import ModelSet
-from viper.tools.session import HubSession
+from viper.tools.session import ToolSession
 from viper.tools.settings import Sensitivity, ToolSettings
+from viper.tools.toolbox import Toolbox
 
 WIDTH, HEIGHT = 100, 60
 WHOLE = Ref("image", ("image0", WIDTH, HEIGHT))
@@ -35,7 +35,7 @@ def picture() -> np.ndarray:
 
 
 class Bench:
-    """A hub on fake models, and sessions of it."""
+    """A toolbox on fake models, and sessions of it."""
 
     def __init__(self, **settings: object) -> None:
         self.detector = FakeDetector(
@@ -67,13 +67,13 @@ class Bench:
             "crop_margin": 0.0,
             **settings,
         }
-        self.hub = ToolHub(ModelSet(loaders), ToolSettings(**values))
+        self.toolbox = Toolbox(ModelSet(loaders), ToolSettings(**values))
 
-    def session(self, media: object = None, **given: object) -> HubSession:
-        return self.hub.session(media_from(picture() if media is None else media), **given)
+    def session(self, media: object = None, **given: object) -> ToolSession:
+        return self.toolbox.session(media_from(picture() if media is None else media), **given)
 
 
-def ask(session: HubSession, name: str, *args: object, **kwargs: object) -> object:
+def ask(session: ToolSession, name: str, *args: object, **kwargs: object) -> object:
     return session.call(name, args, kwargs, 1)
 
 
@@ -253,9 +253,9 @@ def test_a_cancelled_run_answers_no_more() -> None:
 
 
 def test_a_missing_role_is_said() -> None:
-    hub = ToolHub(ModelSet({}), ToolSettings())
+    toolbox = Toolbox(ModelSet({}), ToolSettings())
     with pytest.raises(ToolError, match="no model plays the role 'detector'"):
-        ask(hub.session(media_from(picture())), "find", WHOLE, "cube")
+        ask(toolbox.session(media_from(picture())), "find", WHOLE, "cube")
 
 
 def test_threads_share_one_forward() -> None:

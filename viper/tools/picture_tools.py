@@ -1,6 +1,6 @@
 """What the tools that look for objects' outlines, and that change pictures, do with the models.
 
-As in :mod:`viper.tools.abilities`, one function a tool name, with the session of the run and the
+As in :mod:`viper.tools.tool_functions`, one function a tool, with the session of the run and the
 arguments as the program gave them. A changed picture is kept with the media of the query and
 answered as the reference of an image; the same change has the same name in every run.
 """
@@ -19,7 +19,6 @@ from viper.models.vision.roles import Detection, Mask, Pixels
 from viper.sandbox import Ref
 from viper.schema import Box
 from viper.tools import learned
-from viper.tools.abilities import _cut, _text
 from viper.tools.edits import (
     blurred_background,
     box_mask,
@@ -29,7 +28,8 @@ from viper.tools.edits import (
     painted,
     tagged,
 )
-from viper.tools.session import HubSession, Region
+from viper.tools.session import Region, ToolSession
+from viper.tools.tool_functions import _cut, _text
 
 MAX_LABEL = 200
 """Characters kept of a label."""
@@ -41,7 +41,7 @@ an object's own colour shines into the pixels around it."""
 _SEED_LIMIT = 1 << 31
 
 
-def segment(session: HubSession, patch: Any) -> list[Ref]:
+def segment(session: ToolSession, patch: Any) -> list[Ref]:
     """The objects in a patch with outline and label, best score first.
 
     As detection, on the whole picture or on the crop (``find_scope``). An empty result notes
@@ -50,7 +50,7 @@ def segment(session: HubSession, patch: Any) -> list[Ref]:
     region = session.region(patch)
     if region.is_empty:
         return []
-    whole = session.hub.settings.find_scope == "whole"
+    whole = session.toolbox.settings.find_scope == "whole"
     box = (0, 0, *region.image_size) if whole else region.box
     content = session.media.content_hash(region.image_id)
     pixels = _cut(session.media.pixels(region.image_id), box)
@@ -78,7 +78,7 @@ def _centre_inside(box: Sequence[int], region: Region) -> bool:
     return x0 <= x <= x1 and y0 <= y <= y1
 
 
-def find_faces(session: HubSession, patch: Any) -> list[Ref]:
+def find_faces(session: ToolSession, patch: Any) -> list[Ref]:
     """The faces in a patch, best score first, labelled ``face``."""
     region = session.region(patch)
     if region.is_empty:
@@ -99,19 +99,19 @@ def find_faces(session: HubSession, patch: Any) -> list[Ref]:
     ]
 
 
-def keep_color(session: HubSession, image: Any, objects: Any) -> Ref:
+def keep_color(session: ToolSession, image: Any, objects: Any) -> Ref:
     """The picture in grey but for the objects."""
     canvas = _canvas(session, image, objects)
     return canvas.made(color_pop(canvas.pixels, canvas.mask()))
 
 
-def blur_background(session: HubSession, image: Any, objects: Any) -> Ref:
+def blur_background(session: ToolSession, image: Any, objects: Any) -> Ref:
     """The picture blurred but for the objects."""
     canvas = _canvas(session, image, objects)
     return canvas.made(blurred_background(canvas.pixels, canvas.mask()))
 
 
-def replace(session: HubSession, image: Any, objects: Any, prompt: str, seed: int = 0) -> Ref:
+def replace(session: ToolSession, image: Any, objects: Any, prompt: str, seed: int = 0) -> Ref:
     """The picture with what the prompt says painted in place of the objects.
 
     Pixels outside their outlines, a small margin around these, stay as they are whatever the
@@ -134,7 +134,7 @@ def replace(session: HubSession, image: Any, objects: Any, prompt: str, seed: in
     return canvas.made(painted(canvas.pixels, mask, painting))
 
 
-def put_emoji(session: HubSession, image: Any, objects: Any, emoji: str) -> Ref:
+def put_emoji(session: ToolSession, image: Any, objects: Any, emoji: str) -> Ref:
     """The picture with an emoji over each object."""
     canvas = _canvas(session, image, objects)
     picture = emoji_picture(_text(emoji, "emoji"))
@@ -146,7 +146,7 @@ def put_emoji(session: HubSession, image: Any, objects: Any, emoji: str) -> Ref:
     return canvas.made(covered(canvas.pixels, boxes, picture))
 
 
-def tag(session: HubSession, image: Any, objects: Any) -> Ref:
+def tag(session: ToolSession, image: Any, objects: Any) -> Ref:
     """The picture with the objects' boxes and labels drawn on it, and kept beside it."""
     canvas = _canvas(session, image, objects, least=0)
     drawn, kept = [], []
@@ -166,7 +166,7 @@ def tag(session: HubSession, image: Any, objects: Any) -> Ref:
 class _Canvas:
     """What is changed: a part of a picture, and the objects as references with their regions."""
 
-    session: HubSession
+    session: ToolSession
     region: Region
     pixels: Pixels
     objects: list[tuple[Ref, Region]]
@@ -210,7 +210,7 @@ class _Canvas:
         return outline.mask()
 
 
-def _canvas(session: HubSession, image: Any, objects: Any, least: int = 1) -> _Canvas:
+def _canvas(session: ToolSession, image: Any, objects: Any, least: int = 1) -> _Canvas:
     """Checked arguments of a change.
 
     Raises:
@@ -244,7 +244,7 @@ def _exact_box(ref: Ref, place: Region) -> tuple[float, float, float, float]:
     return (x0, y0, x1, y1)
 
 
-PICTURE_ABILITIES: dict[str, Callable[..., Any]] = {
+PICTURE_TOOLS: dict[str, Callable[..., Any]] = {
     "segment": segment,
     "find_faces": find_faces,
     "color_pop": keep_color,

@@ -1,4 +1,4 @@
-"""The atlas as a web application: pages made on the server, behind a random token.
+"""The viewer as a web application: pages made on the server, behind a random token.
 
 It changes nothing of a run; what a visitor says of an answer is kept beside it.
 """
@@ -20,8 +20,8 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from viper.errors import StoreError, UsageError, ViperError
-from viper.evaluate.row import Row
 from viper.evaluate.runs.store import RunStore
+from viper.evaluate.sample_result import SampleResult
 from viper.learning.feedback import (
     LONGEST,
     RIGHT_IS,
@@ -33,13 +33,13 @@ from viper.learning.feedback import (
 from viper.record import record_from_json
 from viper.schema import Trace
 from viper.strategies.replay import Replayer
-from viper.web.atlas.gallery import Gallery
-from viper.web.atlas.index import SORTS, AtlasIndex, Wanted
-from viper.web.atlas.tools import tools_page
 from viper.web.behind_token import behind_token, form_of
 from viper.web.pages import line_changes, rendered
 from viper.web.sample_pages import again, lesson_of, truth_of
 from viper.web.trace_page import Extras, Saying, replay_all, trace_page
+from viper.web.viewer.gallery import Gallery
+from viper.web.viewer.index import SORTS, ViewerIndex, Wanted
+from viper.web.viewer.tools import tools_page
 
 _POLICY = (
     "default-src 'none'; img-src 'self' data:; style-src 'self'; script-src 'self'; "
@@ -71,7 +71,7 @@ class Shelf:
 
 
 @dataclass(frozen=True)
-class Atlas:
+class Viewer:
     """What the routes share.
 
     Attributes:
@@ -81,78 +81,78 @@ class Atlas:
     """
 
     shelves: tuple[Shelf, ...]
-    index: AtlasIndex
+    index: ViewerIndex
     replayer: Replayer
     token: str
 
 
-def create_atlas(atlas: Atlas) -> Starlette:
+def create_atlas(viewer: Viewer) -> Starlette:
     """The application: everything lies below ``/TOKEN/``."""
     routes = [
-        Route("/", partial(_grid, atlas), name="grid"),
-        Route("/sample", partial(_sample, atlas), name="sample"),
-        Route("/tools", partial(_tools, atlas), name="tools"),
-        Route("/trace", partial(_trace, atlas), name="trace"),
-        Route("/feedback", partial(_feedback, atlas), methods=["POST"], name="feedback"),
-        Route("/small", partial(_small, atlas), name="small"),
+        Route("/", partial(_grid, viewer), name="grid"),
+        Route("/sample", partial(_sample, viewer), name="sample"),
+        Route("/tools", partial(_tools, viewer), name="tools"),
+        Route("/trace", partial(_trace, viewer), name="trace"),
+        Route("/feedback", partial(_feedback, viewer), methods=["POST"], name="feedback"),
+        Route("/small", partial(_small, viewer), name="small"),
     ]
-    return behind_token(routes, atlas.token, _POLICY, ["feedback"])
+    return behind_token(routes, viewer.token, _POLICY, ["feedback"])
 
 
-def _grid(atlas: Atlas, request: Request) -> Response:
+def _grid(viewer: Viewer, request: Request) -> Response:
     given = dict(request.query_params)
-    atlas.index.refresh()
+    viewer.index.refresh()
     wanted = wanted_from(given)
-    found = atlas.index.find(wanted)
+    found = viewer.index.find(wanted)
     if wanted.page >= found.pages:
         wanted = replace(wanted, page=found.pages - 1)
-        found = atlas.index.find(wanted)
+        found = viewer.index.find(wanted)
     page = rendered(
-        "atlas.html",
-        atlas=atlas,
-        facets=atlas.index.facets,
+        "viewer.html",
+        viewer=viewer,
+        facets=viewer.index.facets,
         sorts=tuple(SORTS),
         wanted=wanted,
         given=given,
         found=found,
-        cards=[_card(atlas, key) for key in found.keys],
+        cards=[_card(viewer, key) for key in found.keys],
         address=partial(address, given),
-        explores=any(shelf.store.manifest.strategy == EXPLORE for shelf in atlas.shelves),
+        explores=any(shelf.store.manifest.strategy == EXPLORE for shelf in viewer.shelves),
     )
     return HTMLResponse(page)
 
 
-def _tools(atlas: Atlas, request: Request) -> Response:
-    page = tools_page([shelf.store for shelf in atlas.shelves])
-    return HTMLResponse(rendered("tools.html", atlas=atlas, page=page))
+def _tools(viewer: Viewer, request: Request) -> Response:
+    page = tools_page([shelf.store for shelf in viewer.shelves])
+    return HTMLResponse(rendered("tools.html", viewer=viewer, page=page))
 
 
 @dataclass(frozen=True)
 class Card:
     """A sample with its row in each run; None where a run lacks it."""
 
-    rows: tuple[Row | None, ...]
+    rows: tuple[SampleResult | None, ...]
     key: str
 
     @property
-    def row(self) -> Row:
+    def row(self) -> SampleResult:
         assert self.rows[0] is not None
         return self.rows[0]
 
 
-def _card(atlas: Atlas, key: tuple[str, int]) -> Card:
+def _card(viewer: Viewer, key: tuple[str, int]) -> Card:
     sample_id, seed = key
-    rows = tuple(shelf.store.row(sample_id, seed) for shelf in atlas.shelves)
+    rows = tuple(shelf.store.row(sample_id, seed) for shelf in viewer.shelves)
     return Card(rows, urlencode({"id": sample_id, "seed": seed}))
 
 
-def _sample(atlas: Atlas, request: Request) -> Response:
+def _sample(viewer: Viewer, request: Request) -> Response:
     """Both runs' answers to a sample, with their programs line by line."""
-    rows = [_row(shelf, request) for shelf in atlas.shelves]
+    rows = [_row(shelf, request) for shelf in viewer.shelves]
     programs = [row.program or "" for row in rows]
     page = rendered(
         "compared.html",
-        atlas=atlas,
+        viewer=viewer,
         rows=rows,
         key=urlencode(_key(request)),
         changes=line_changes(programs[0], programs[-1]),
@@ -160,23 +160,23 @@ def _sample(atlas: Atlas, request: Request) -> Response:
     return HTMLResponse(page)
 
 
-def _trace(atlas: Atlas, request: Request) -> Response:
-    return HTMLResponse(_trace_page(atlas, request), headers=_IN_OUR_FRAMES)
+def _trace(viewer: Viewer, request: Request) -> Response:
+    return HTMLResponse(_trace_page(viewer, request), headers=_IN_OUR_FRAMES)
 
 
-async def _feedback(atlas: Atlas, request: Request) -> Response:
+async def _feedback(viewer: Viewer, request: Request) -> Response:
     said = await read_said(request)
-    shelf = _shelf(atlas, request)
+    shelf = _shelf(viewer, request)
     row = _row(shelf, request)
     refused = await anyio.to_thread.run_sync(keep_said, shelf.store.folder, row, said)
     if refused:
-        page = await anyio.to_thread.run_sync(_trace_page, atlas, request, (said, refused))
+        page = await anyio.to_thread.run_sync(_trace_page, viewer, request, (said, refused))
         return HTMLResponse(page, 400, headers=_IN_OUR_FRAMES)
     return RedirectResponse(f"trace?{request.url.query}#feedback", 303)
 
 
-def _trace_page(atlas: Atlas, request: Request, refused: tuple[Said, str] | None = None) -> str:
-    shelf = _shelf(atlas, request)
+def _trace_page(viewer: Viewer, request: Request, refused: tuple[Said, str] | None = None) -> str:
+    shelf = _shelf(viewer, request)
     row = _row(shelf, request)
     values = shelf.store.trace(row.sample_id, row.seed)
     if values is None:
@@ -196,12 +196,12 @@ def _trace_page(atlas: Atlas, request: Request, refused: tuple[Said, str] | None
         lesson=lesson_of(shelf.store.folder, row),
         saying=saying(shelf.store.folder, row, f"feedback?{request.url.query}", refused),
     )
-    return trace_page(trace, media, replay_all(trace, media, atlas.replayer), extras)
+    return trace_page(trace, media, replay_all(trace, media, viewer.replayer), extras)
 
 
-def _small(atlas: Atlas, request: Request) -> Response:
+def _small(viewer: Viewer, request: Request) -> Response:
     sample_id, seed = _key(request).values()
-    shelf = _shelf(atlas, request)
+    shelf = _shelf(viewer, request)
     made = shelf.gallery.small(str(sample_id), int(seed))
     if made is None:
         raise HTTPException(404 if shelf.gallery.ready else 503, "no picture")
@@ -218,14 +218,14 @@ def _key(request: Request) -> dict[str, str | int]:
     return {"id": sample_id, "seed": seed or 0}
 
 
-def _shelf(atlas: Atlas, request: Request) -> Shelf:
+def _shelf(viewer: Viewer, request: Request) -> Shelf:
     number = whole(request.query_params.get("run", "0")) or 0
-    if not 0 <= number < len(atlas.shelves):
+    if not 0 <= number < len(viewer.shelves):
         raise HTTPException(404, "no such run")
-    return atlas.shelves[number]
+    return viewer.shelves[number]
 
 
-def _row(shelf: Shelf, request: Request) -> Row:
+def _row(shelf: Shelf, request: Request) -> SampleResult:
     sample_id, seed = _key(request).values()
     row = shelf.store.row(str(sample_id), int(seed))
     if row is None:
@@ -301,7 +301,7 @@ async def read_said(request: Request) -> Said:
     return Said(answer, comment.replace("\r\n", "\n"))
 
 
-def keep_said(run: Path, row: Row, said: Said) -> str:
+def keep_said(run: Path, row: SampleResult, said: Said) -> str:
     """Keeps what was said of a row; why it was not kept, empty where it was."""
     try:
         right = answer_from(said.answer, row) if said.answer else None
@@ -311,7 +311,9 @@ def keep_said(run: Path, row: Row, said: Said) -> str:
     return ""
 
 
-def saying(run: Path, row: Row, address: str, refused: tuple[Said, str] | None = None) -> Saying:
+def saying(
+    run: Path, row: SampleResult, address: str, refused: tuple[Said, str] | None = None
+) -> Saying:
     """The form of a row's page.
 
     Args:
@@ -323,7 +325,7 @@ def saying(run: Path, row: Row, address: str, refused: tuple[Said, str] | None =
     return Saying(address, right_is, _known(run, row), why, said.answer, said.comment)
 
 
-def _known(run: Path, row: Row) -> list[tuple[str, str, str]]:
+def _known(run: Path, row: SampleResult) -> list[tuple[str, str, str]]:
     """The last remarks about a row; none where they cannot be read."""
     try:
         remarks = read_feedback(run)
@@ -333,7 +335,7 @@ def _known(run: Path, row: Row) -> list[tuple[str, str, str]]:
     return [(_words(one, row), one.comment, one.given) for one in its[-_REMARKS_SHOWN:]]
 
 
-def _words(remark: Feedback, row: Row) -> str:
+def _words(remark: Feedback, row: SampleResult) -> str:
     """The right answer that a remark gives, in words; empty where it gives none."""
     answer = remark.answer
     if type(answer) is int and row.task == "choice" and 0 <= answer < len(row.options):

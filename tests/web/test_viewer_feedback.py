@@ -1,4 +1,4 @@
-"""The atlas takes what would have been right, from its own pages and nobody else."""
+"""The viewer takes what would have been right, from its own pages and nobody else."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.web.test_atlas import TOKEN, Site
 from tests.web.test_trace_page import HOSTILE, Reader
+from tests.web.test_viewer import TOKEN, Site
 from viper.learning.feedback import FEEDBACK, Feedback, read_feedback
 
 KEY = "id=q3&seed=0"
@@ -22,7 +22,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
 
 
 def kept(site: Site) -> list[Feedback]:
-    return read_feedback(site.atlas.shelves[0].store.folder)
+    return read_feedback(site.viewer.shelves[0].store.folder)
 
 
 def say(site: Site, key: str = KEY, **fields: str) -> tuple[int, str]:
@@ -75,5 +75,5 @@ def test_remarks_are_text_and_their_page_lets_no_script_run(site: Site) -> None:
     page = site.get(f"trace?{KEY}").text
     assert HOSTILE in Reader(page).text and "<script>window" not in page
     assert "form-action 'self'" in page.replace("&#39;", "'")
-    (site.atlas.shelves[0].store.folder / FEEDBACK).write_text("nonsense\n" * 2)
+    (site.viewer.shelves[0].store.folder / FEEDBACK).write_text("nonsense\n" * 2)
     assert site.get(f"trace?{KEY}").status_code == 200

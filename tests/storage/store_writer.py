@@ -1,6 +1,6 @@
-"""A process that adds groups to a ledger until it is killed; says each one that is kept.
+"""A process that adds groups to a versioned store until it is killed; says each one that is kept.
 
-``ledger_writer.py FOLDER GROUPS``: a group is one update: three entries with a file each, and a
+``store_writer.py FOLDER GROUPS``: a group is one update: three entries with a file each, and a
 counter that is changed in place.
 """
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from viper.storage.versioned import Change, Entry, Ledger
+from viper.storage.versioned import Change, Entry, VersionedStore
 
 MEMBERS = 3
 
@@ -27,10 +27,10 @@ def add_group(change: Change, number: int) -> None:
 
 
 def main(folder: str, groups: str) -> int:
-    ledger = Ledger(Path(folder))
+    store = VersionedStore(Path(folder))
     print("open", flush=True)
     for _ in range(int(groups)):
-        with ledger.update("a group") as change:
+        with store.update("a group") as change:
             counter = change.get("counter")
             number = 0 if counter is None else int(counter.record["count"])
             add_group(change, number)

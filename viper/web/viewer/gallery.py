@@ -13,9 +13,9 @@ import numpy as np
 
 from viper.data.sample import Sample
 from viper.errors import ViperError
-from viper.evaluate.row import Row
 from viper.evaluate.runs.samples import keeps_media, samples_of_run
 from viper.evaluate.runs.store import RunStore
+from viper.evaluate.sample_result import SampleResult
 from viper.models.media import Media, media_from
 from viper.web.sample_pages import truth_of
 
@@ -43,7 +43,7 @@ class Gallery:
         self._samples: Mapping[str, Sample] = {}
         self._ready = threading.Event()
         self._small = lru_cache(_KEPT)(self._drawn)
-        threading.Thread(target=self._read, name="atlas samples", daemon=True).start()
+        threading.Thread(target=self._read, name="viewer samples", daemon=True).start()
 
     @property
     def ready(self) -> bool:
@@ -96,7 +96,7 @@ def _pixels(media: Media) -> Any:
     return media.images[0]
 
 
-def _jpeg(pixels: Any, row: Row) -> bytes:
+def _jpeg(pixels: Any, row: SampleResult) -> bytes:
     from PIL import Image, ImageDraw
 
     picture = Image.fromarray(np.ascontiguousarray(pixels))

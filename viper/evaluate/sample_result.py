@@ -49,7 +49,7 @@ class Score:
 
 
 @dataclass(frozen=True)
-class Row:
+class SampleResult:
     """One sample under one seed, judged. A failed one has score 0 and keeps its kind of failure.
 
     Attributes:
@@ -81,7 +81,7 @@ class Row:
     usage: Usage = field(default_factory=Usage)
 
     @classmethod
-    def of(cls, sample: Sample, seed: int, score: float = 0.0, **judged: Any) -> Row:
+    def of(cls, sample: Sample, seed: int, score: float = 0.0, **judged: Any) -> SampleResult:
         """A row with everything that a report needs of its sample; ``judged``: other fields."""
         return cls(
             sample_id=sample.sample_id,
@@ -98,6 +98,6 @@ class Row:
         )
 
 
-def mean_score(rows: Sequence[Row]) -> float:
+def mean_score(rows: Sequence[SampleResult]) -> float:
     """The mean score; 0 of none."""
     return sum(row.score for row in rows) / len(rows) if rows else 0.0

@@ -1,4 +1,4 @@
-"""The atlas as a person uses it, served as ``viper view`` serves it."""
+"""The viewer as a person uses it, served as ``viper view`` serves it."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.evaluate.fake_backends import a_set
-from tests.web.test_atlas import write
+from tests.web.test_viewer import write
 from viper.data.registry import data_set
-from viper.data.sample import Where
-from viper.evaluate.row import Prediction, Row
+from viper.data.sample import DatasetSpec
+from viper.evaluate.sample_result import Prediction, SampleResult
 from viper.learning.feedback import read_feedback
 
 Tab = Callable[..., Any]
 SAMPLES = 60
 
 
-def judged(file: Path) -> list[Row]:
+def judged(file: Path) -> list[SampleResult]:
     """Sixty answers: a third failed, the others right and wrong in turn."""
     rows = []
-    for number, sample in enumerate(data_set(str(file)).samples(Where())):
+    for number, sample in enumerate(data_set(str(file)).samples(DatasetSpec())):
         program = f"def execute_command(image):\n    return {number}"
         failure = "runtime" if number % 3 == 0 else None
         answer = None if failure else Prediction("red")
         score = 0.0 if failure else float(number % 2)
-        row = Row.of(sample, 0, score, prediction=answer, program=program, failure=failure)
+        row = SampleResult.of(sample, 0, score, prediction=answer, program=program, failure=failure)
         row = replace(row, groups={"kind": f"kind {number % 4}"})
         rows.append(row)
     return rows
@@ -81,7 +81,7 @@ def test_filtering(tab: Tab, one: str, shoot: Callable[[Any, str], None]) -> Non
     found = tab(one)
     assert heading(found) == "60 samples, page 1 of 3"
     expect(found.locator(".grid img").first).not_to_have_js_property("naturalWidth", 0)
-    shoot(found, "atlas")
+    shoot(found, "viewer")
     found.get_by_label("Failure").select_option("runtime")
     found.wait_for_url("**failure=runtime**")
     assert heading(found) == "20 samples"
@@ -147,7 +147,7 @@ def test_a_comment_without_a_label(
 
 def test_comparing(tab: Tab, both: str, shoot: Callable[[Any, str], None]) -> None:
     found = tab(both)
-    shoot(found, "atlas-compared")
+    shoot(found, "viewer-compared")
     found.get_by_role("link", name="to right 4").click()
     found.wait_for_url("**change=**")
     assert heading(found) == "4 samples"
@@ -164,7 +164,7 @@ def test_comparing(tab: Tab, both: str, shoot: Callable[[Any, str], None]) -> No
 def test_it_reads_on_a_phone_and_in_the_dark(
     tab: Tab, both: str, shoot: Callable[[Any, str], None]
 ) -> None:
-    for name, path in (("atlas", ""), ("sample", "sample?id=q1&seed=0")):
+    for name, path in (("viewer", ""), ("sample", "sample?id=q1&seed=0")):
         found = tab(f"{both}{path}", viewport={"width": 400, "height": 800}, color_scheme="dark")
         assert found.evaluate("document.documentElement.scrollWidth") <= 400
         shoot(found, f"{name}-phone-dark")

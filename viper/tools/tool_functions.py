@@ -18,13 +18,13 @@ from viper.models.vision.roles import Detection, Floats, Pixels
 from viper.sandbox import Ref
 from viper.tools import learned
 from viper.tools.crops import box_depth, object_crop
-from viper.tools.session import HubSession, Region
+from viper.tools.session import Region, ToolSession
 
 MAX_TEXT = 2_000
 """Characters of a text argument; longer ones are refused."""
 
 
-def find(session: HubSession, patch: Any, object_name: str) -> list[Ref]:
+def find(session: ToolSession, patch: Any, object_name: str) -> list[Ref]:
     """Patches of the named objects in a patch, best score first.
 
     An empty result notes ``detector.threshold`` where weaker boxes were left out.
@@ -41,11 +41,11 @@ def find(session: HubSession, patch: Any, object_name: str) -> list[Ref]:
     return [session.patch_ref(region.image_id, item.box) for item in kept]
 
 
-def detections(session: HubSession, region: Region, name: str) -> list[Detection]:
+def detections(session: ToolSession, region: Region, name: str) -> list[Detection]:
     """All boxes of a phrase in a region in picture pixels, best first, no threshold applied."""
     if region.is_empty:
         return []
-    whole = session.hub.settings.find_scope == "whole"
+    whole = session.toolbox.settings.find_scope == "whole"
     box = (0, 0, *region.image_size) if whole else region.box
     content = session.media.content_hash(region.image_id)
     pixels = _cut(session.media.pixels(region.image_id), box)
@@ -67,17 +67,17 @@ def _centre_inside(item: Detection, box: Sequence[float]) -> bool:
     return box[0] <= x <= box[2] and box[1] <= y <= box[3]
 
 
-def exists(session: HubSession, patch: Any, object_name: str) -> bool:
+def exists(session: ToolSession, patch: Any, object_name: str) -> bool:
     """Whether the object is found; with ``exists_check = detector+vqa`` the VQA must agree."""
     found = bool(find(session, patch, object_name))
-    if found and session.hub.settings.exists_check == "detector+vqa":
+    if found and session.toolbox.settings.exists_check == "detector+vqa":
         answer = simple_query(session, patch, f"is there a {object_name}?")
         return answer.strip().lower().startswith("y")
     return found
 
 
 def verify_property(
-    session: HubSession, patch: Any, object_name: str, visual_property: str
+    session: ToolSession, patch: Any, object_name: str, visual_property: str
 ) -> bool:
     """Whether the patch's object has the property, compared against the family's other words."""
     name = _text(object_name, "object_name")
@@ -90,20 +90,20 @@ def verify_property(
     return score >= session.threshold("matcher.threshold")
 
 
-def property_family(session: HubSession, word: str) -> tuple[str, ...]:
+def property_family(session: ToolSession, word: str) -> tuple[str, ...]:
     """The words that a property is compared with, itself among them; "" is none of them."""
-    families = session.hub.settings.attribute_families
+    families = session.toolbox.settings.attribute_families
     return next((words for words in families if word in words), (word, ""))
 
 
-def best_text_match(session: HubSession, patch: Any, option_list: Any) -> str:
+def best_text_match(session: ToolSession, patch: Any, option_list: Any) -> str:
     """The option that fits the patch best; the first of equals."""
     options = _texts(option_list, "option_list")
     return options[int(np.argmax(similarities(session, [session.region(patch)], options)[0]))]
 
 
 def best_description_from_options(
-    session: HubSession, patch: Any, object_name: str, options: Any
+    session: ToolSession, patch: Any, object_name: str, options: Any
 ) -> str:
     """The option that, put before the object's name, fits the patch best."""
     words = _texts(options, "options")
@@ -111,7 +111,7 @@ def best_description_from_options(
     return words[int(np.argmax(similarities(session, [session.region(patch)], texts)[0]))]
 
 
-def best_image_match(session: HubSession, list_patches: Any, content: Any) -> int:
+def best_image_match(session: ToolSession, list_patches: Any, content: Any) -> int:
     """Index of the patch that fits the content (a text or several) best."""
     if not isinstance(list_patches, list | tuple) or not list_patches:
         raise ToolError("best_image_match needs at least one patch")
@@ -120,7 +120,7 @@ def best_image_match(session: HubSession, list_patches: Any, content: Any) -> in
     return int(np.argmax(similarities(session, regions, texts).mean(axis=1)))
 
 
-def simple_query(session: HubSession, patch: Any, question: str | None = None) -> str:
+def simple_query(session: ToolSession, patch: Any, question: str | None = None) -> str:
     """The VQA model's answer about a patch, or the video model's about a segment."""
     if isinstance(patch, Ref) and patch.kind in ("segment", "video"):
         return caption_video(session, patch, question)
@@ -134,7 +134,7 @@ def simple_query(session: HubSession, patch: Any, question: str | None = None) -
     return answer
 
 
-def complex_query(session: HubSession, patch: Any, question: str) -> str:
+def complex_query(session: ToolSession, patch: Any, question: str) -> str:
     """The VQA model's answer in a sentence; of a model that has only short answers a short one."""
     region = session.region(patch)
     asked = _text(question, "question")
@@ -143,7 +143,7 @@ def complex_query(session: HubSession, patch: Any, question: str) -> str:
     return text
 
 
-def caption_image(session: HubSession, patch: Any) -> str:
+def caption_image(session: ToolSession, patch: Any) -> str:
     """A sentence by the VQA model on what a patch shows; strategies open with it."""
     region = session.region(patch)
     encoding = vqa_encoding(session, region)
@@ -152,7 +152,7 @@ def caption_image(session: HubSession, patch: Any) -> str:
     return text
 
 
-def compute_depth(session: HubSession, patch: Any) -> float:
+def compute_depth(session: ToolSession, patch: Any) -> float:
     """Median depth over the patch; larger is farther."""
     region = session.region(patch)
     depth = depth_map(session, region.image_id)
@@ -161,14 +161,14 @@ def compute_depth(session: HubSession, patch: Any) -> float:
     return box_depth(depth, region.box)
 
 
-def depth_map(session: HubSession, image_id: str) -> Floats:
+def depth_map(session: ToolSession, image_id: str) -> Floats:
     """Depth of every pixel of a picture, ``[H, W]``; for pages, no API lists it."""
     picture = session.media.pixels(image_id)
     depth: Floats = session.encoded("depth", (image_id, None), "depth", lambda: picture)
     return depth
 
 
-def locate_event(session: HubSession, segment: Any, event: str) -> list[int]:
+def locate_event(session: ToolSession, segment: Any, event: str) -> list[int]:
     """Frames ``[start, end)`` of the event within the segment; ``start == end`` if not found."""
     start, end = session.segment(segment)
     phrase, encoding = _text(event, "event"), video_encoding(session)
@@ -182,7 +182,7 @@ def locate_event(session: HubSession, segment: Any, event: str) -> list[int]:
     return [max(kept[0].start, start), min(kept[0].end, end)]
 
 
-def caption_video(session: HubSession, segment: Any, question: str | None = None) -> str:
+def caption_video(session: ToolSession, segment: Any, question: str | None = None) -> str:
     """What happens in the segment, as sentences in the order of time."""
     start, end = session.segment(segment)
     if start >= end:
@@ -195,7 +195,7 @@ def caption_video(session: HubSession, segment: Any, question: str | None = None
 
 
 def llm_query(
-    session: HubSession, question: str, context: str | None = None, long_answer: bool = True
+    session: ToolSession, question: str, context: str | None = None, long_answer: bool = True
 ) -> str:
     """The language model's own answer to a question, no picture involved."""
     asked = _text(question, "question")
@@ -206,7 +206,7 @@ def llm_query(
     return answer
 
 
-def select_answer(session: HubSession, info: Any, question: str, options: Any) -> str:
+def select_answer(session: ToolSession, info: Any, question: str, options: Any) -> str:
     """The option that the language model thinks follows from info; one of the options, exactly.
 
     Without options the information itself is the answer.
@@ -220,7 +220,7 @@ def select_answer(session: HubSession, info: Any, question: str, options: Any) -
     return chosen
 
 
-def process_guesses(session: HubSession, question: str, guesses: Any) -> str:
+def process_guesses(session: ToolSession, question: str, guesses: Any) -> str:
     """One answer out of several guesses: the common one, else what the language model picks."""
     found = [guess for guess in _texts(guesses, "guesses") if guess.strip()]
     if not found:
@@ -230,7 +230,7 @@ def process_guesses(session: HubSession, question: str, guesses: Any) -> str:
     return select_answer(session, ", ".join(found), question, list(dict.fromkeys(found)))
 
 
-def pixels(session: HubSession, patch: Any) -> Pixels:
+def pixels(session: ToolSession, patch: Any) -> Pixels:
     """A private copy of the patch's pixels, ``uint8 [3, H, W]``."""
     region = session.region(patch)
     part = _cut(session.media.pixels(region.image_id), region.box)
@@ -238,7 +238,7 @@ def pixels(session: HubSession, patch: Any) -> Pixels:
 
 
 def similarities(
-    session: HubSession, regions: Sequence[Region], texts: Sequence[str]
+    session: ToolSession, regions: Sequence[Region], texts: Sequence[str]
 ) -> np.ndarray[Any, Any]:
     """Scaled image-text similarities ``[regions, texts]``.
 
@@ -247,7 +247,7 @@ def similarities(
     """
     images = np.stack([matcher_embedding(session, region) for region in regions])
     text_rows = [text_embedding(session, text) for text in texts]
-    scale = float(session.hub.models.trait("matcher", "logit_scale"))
+    scale = float(session.toolbox.models.trait("matcher", "logit_scale"))
     found: np.ndarray[Any, Any] = scale * images @ np.stack(text_rows).T
     for column, text in enumerate(texts):
         if not learned.named(session, "matcher", "match", text):
@@ -260,13 +260,13 @@ def similarities(
     return found
 
 
-def text_embedding(session: HubSession, text: str) -> Floats:
+def text_embedding(session: ToolSession, text: str) -> Floats:
     """The matcher's embedding of a text, float32 [D]."""
     row: Floats = session.computed("matcher", ("text", text), "encode_texts", text)
     return row
 
 
-def matcher_embedding(session: HubSession, region: Region) -> Floats:
+def matcher_embedding(session: ToolSession, region: Region) -> Floats:
     """The matcher's embedding of a region, float32 [D]."""
     where = (region.image_id, region.box)
     embedding: Floats = session.encoded(
@@ -275,13 +275,13 @@ def matcher_embedding(session: HubSession, region: Region) -> Floats:
     return embedding
 
 
-def vqa_encoding(session: HubSession, region: Region) -> Any:
+def vqa_encoding(session: ToolSession, region: Region) -> Any:
     """The VQA model's encoding of a region."""
     where = (region.image_id, region.box)
     return session.encoded("vqa", where, "encode", lambda: looked_at(session, region))
 
 
-def video_encoding(session: HubSession) -> Any:
+def video_encoding(session: ToolSession) -> Any:
     """The video model's encoding of the clip.
 
     Raises:
@@ -293,14 +293,14 @@ def video_encoding(session: HubSession) -> Any:
     return session.encoded("video", ("video0", None), "encode", lambda: video)
 
 
-def looked_at(session: HubSession, region: Region) -> Pixels:
+def looked_at(session: ToolSession, region: Region) -> Pixels:
     """The pixels a crop model sees: the whole picture as it is, a part with its margin."""
     picture = session.media.pixels(region.image_id)
     if region.is_whole:
         return picture
     if region.is_empty:
         raise ToolError("the patch is empty: it has no pixels")
-    return object_crop(picture, region.box, session.hub.settings.crop_margin)
+    return object_crop(picture, region.box, session.toolbox.settings.crop_margin)
 
 
 def _cut(array: Any, box: Sequence[int]) -> Any:
@@ -336,7 +336,7 @@ def information(info: Any) -> str:
     return "" if info is None else str(info)
 
 
-ABILITIES: dict[str, Callable[..., Any]] = {
+TOOL_FUNCTIONS: dict[str, Callable[..., Any]] = {
     ability.__name__: ability
     for ability in (
         find,

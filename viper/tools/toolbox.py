@@ -1,8 +1,8 @@
 """Where a program's calls meet the models.
 
-:class:`ToolHub` is shared by all runs: it owns the models, the encodings of image
+:class:`Toolbox` is shared by all runs: it owns the models, the encodings of image
 towers and the results, all cached by content, so that no tower runs twice for one
-(image, box) and a lowered threshold costs no forward pass. :class:`HubSession`
+(image, box) and a lowered threshold costs no forward pass. :class:`ToolSession`
 serves one run: its media, its thresholds, its log of calls.
 
 An operation asks a role's backend for many items at once: an item is the tuple of arguments of one
@@ -33,13 +33,13 @@ from viper.models.vision.roles import (
 )
 from viper.models.vision.soft_prompts import NoSoftPrompts, SoftPromptSource
 from viper.storage.cache import ComputeCache
-from viper.tools.abilities import ABILITIES
-from viper.tools.knowledge_abilities import KNOWLEDGE_ABILITIES
+from viper.tools.knowledge_tools import KNOWLEDGE_TOOLS
 from viper.tools.models import ModelSet
-from viper.tools.parent_routines import as_ability
-from viper.tools.picture_abilities import PICTURE_ABILITIES
-from viper.tools.session import HubSession
+from viper.tools.parent_routines import as_tool
+from viper.tools.picture_tools import PICTURE_TOOLS
+from viper.tools.session import ToolSession
 from viper.tools.settings import ToolSettings
+from viper.tools.tool_functions import TOOL_FUNCTIONS
 
 
 @dataclass(frozen=True)
@@ -124,14 +124,14 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
 
 
 ALL_TOOLS: Mapping[str, Callable[..., Any]] = {
-    **ABILITIES,
-    **PICTURE_ABILITIES,
-    **KNOWLEDGE_ABILITIES,
+    **TOOL_FUNCTIONS,
+    **PICTURE_TOOLS,
+    **KNOWLEDGE_TOOLS,
 }
 """The function of every tool of the package by name."""
 
 
-class ToolHub:
+class Toolbox:
     """The models with their caches, for any number of runs at once.
 
     Args:
@@ -154,7 +154,7 @@ class ToolHub:
         self.models = models
         self.settings = settings
         self.routines = dict(routines or {})
-        added = {name: as_ability(routine) for name, routine in self.routines.items()}
+        added = {name: as_tool(routine) for name, routine in self.routines.items()}
         taken = sorted(set(added) & set(tools))
         if taken:
             raise UsageError(f"the routine name {taken[0]!r} is taken; choose another name")
@@ -165,27 +165,27 @@ class ToolHub:
         self._numbers = itertools.count(1)
         self._gatherers = self._own_gatherers()
 
-    def with_settings(self, settings: ToolSettings) -> ToolHub:
-        """A hub over the same models and caches, with other sensitivities."""
+    def with_settings(self, settings: ToolSettings) -> Toolbox:
+        """A toolbox over the same models and caches, with other sensitivities."""
         other = copy.copy(self)
         other.settings = settings
         return other
 
-    def with_soft_prompts(self, source: SoftPromptSource) -> ToolHub:
-        """A hub over the same models and caches, whose tools know what the source teaches."""
+    def with_soft_prompts(self, source: SoftPromptSource) -> Toolbox:
+        """A toolbox over the same models and caches, whose tools know what the source teaches."""
         other = copy.copy(self)
         other.soft_prompts = source
         return other
 
-    def with_roles(self, loaders: Mapping[str, Callable[[], Any]]) -> ToolHub:
-        """A hub over the same models and caches, with other backends in some roles."""
+    def with_roles(self, loaders: Mapping[str, Callable[[], Any]]) -> Toolbox:
+        """A toolbox over the same models and caches, with other backends in some roles."""
         other = copy.copy(self)
         other.models = self.models.with_roles(loaders)
         other._gatherers = other._own_gatherers()
         return other
 
-    def with_caches(self, entries: int, mb: int) -> ToolHub:
-        """A hub over the same models, with caches of its own that hold so much each."""
+    def with_caches(self, entries: int, mb: int) -> Toolbox:
+        """A toolbox over the same models, with caches of its own that hold so much each."""
         other = copy.copy(self)
         other.encodings = ComputeCache(entries, mb << 20)
         other.results = ComputeCache(entries, mb << 20)
@@ -227,7 +227,7 @@ class ToolHub:
         thresholds: Mapping[str, float] | None = None,
         overrides: Mapping[int, Any] | None = None,
         cancel: threading.Event | None = None,
-    ) -> HubSession:
+    ) -> ToolSession:
         """What one program run talks to.
 
         Args:
@@ -237,4 +237,4 @@ class ToolHub:
             cancel: when set, the next call ends the run with CancelledError.
         """
         values = {**self.settings.start_thresholds(), **(thresholds or {})}
-        return HubSession(self, media, values, dict(overrides or {}), cancel)
+        return ToolSession(self, media, values, dict(overrides or {}), cancel)

@@ -10,10 +10,10 @@ from viper.models.media import media_from
 from viper.models.vision.roles import TextLine
 from viper.sandbox import Ref
 from viper.search.findings import Entity, Passage, SimilarPicture, TextFindings
-from viper.tools.hub import ToolHub
 from viper.tools.models import ModelSet
-from viper.tools.session import HubSession
+from viper.tools.session import ToolSession
 from viper.tools.settings import Sensitivity, ToolSettings
+from viper.tools.toolbox import Toolbox
 
 WIDTH, HEIGHT = 100, 60
 WHOLE = Ref("image", ("image0", WIDTH, HEIGHT))
@@ -60,10 +60,10 @@ class Texts:
         return self.found
 
 
-def session(thresholds=None, **backends) -> HubSession:
+def session(thresholds=None, **backends) -> ToolSession:
     models = ModelSet({role: (lambda one=one: one) for role, one in backends.items()})
     known = {name: Sensitivity(value, 0.1, 0.1) for name, value in (thresholds or {}).items()}
-    return ToolHub(models, ToolSettings(sensitivities=known)).session(media_from(picture()))
+    return Toolbox(models, ToolSettings(sensitivities=known)).session(media_from(picture()))
 
 
 def picture():

@@ -65,7 +65,7 @@ class Update:
 
 
 @dataclass(frozen=True)
-class Lesson:
+class LearningRecord:
     """What one task taught.
 
     Attributes:
@@ -108,7 +108,7 @@ class Journal:
     def __init__(self, folder: Path) -> None:
         self.path = folder / JOURNAL
 
-    def add(self, lesson: Lesson) -> None:
+    def add(self, lesson: LearningRecord) -> None:
         """Appends a lesson; when this returns, it is on disk.
 
         Raises:
@@ -116,14 +116,14 @@ class Journal:
         """
         append_line(self.path, lesson)
 
-    def lessons(self) -> list[Lesson]:
+    def lessons(self) -> list[LearningRecord]:
         """All lessons in their order; of a task that has several the last one; torn lines are lost.
 
         Raises:
             StoreError: the file cannot be read, or a whole line of it is no lesson.
         """
-        found: dict[tuple[str, int], Lesson] = {}
-        for lesson in read_lines(self.path, Lesson, "a lesson"):
+        found: dict[tuple[str, int], LearningRecord] = {}
+        for lesson in read_lines(self.path, LearningRecord, "a lesson"):
             found.pop(lesson.key, None)
             found[lesson.key] = lesson
         return list(found.values())

@@ -9,10 +9,10 @@ from viper.errors import ToolError
 from viper.models.media import media_from
 from viper.sandbox import Ref
 from viper.testing.fake_models import FakeDetector, FakeFaces, FakeInpainter, FakeSegmenter
-from viper.tools.hub import ToolHub
 from viper.tools.models import ModelSet
-from viper.tools.session import HubSession
+from viper.tools.session import ToolSession
 from viper.tools.settings import Sensitivity, ToolSettings
+from viper.tools.toolbox import Toolbox
 
 WIDTH, HEIGHT = 100, 60
 WHOLE = Ref("image", ("image0", WIDTH, HEIGHT))
@@ -45,18 +45,18 @@ class Bench:
             }
         )
         thresholds = {"segmenter.threshold": Sensitivity(0.5, 0.1, 0.1)}
-        self.hub = ToolHub(models, ToolSettings(sensitivities=thresholds, **settings))  # type: ignore[arg-type]
+        self.toolbox = Toolbox(models, ToolSettings(sensitivities=thresholds, **settings))  # type: ignore[arg-type]
 
-    def session(self, media: object = None) -> HubSession:
-        return self.hub.session(media_from(picture() if media is None else media))
+    def session(self, media: object = None) -> ToolSession:
+        return self.toolbox.session(media_from(picture() if media is None else media))
 
 
-def ask(session: HubSession, name: str, *args: object) -> Ref:
+def ask(session: ToolSession, name: str, *args: object) -> Ref:
     found: Ref = session.call(name, args, {}, 1)
     return found
 
 
-def pixels(session: HubSession, ref: Ref) -> np.ndarray:
+def pixels(session: ToolSession, ref: Ref) -> np.ndarray:
     return session.media.pixels(str(ref.fields[0]))
 
 

@@ -1,4 +1,4 @@
-"""The atlas: what filters find, what pages show, who gets in."""
+"""The viewer: what filters find, what pages show, who gets in."""
 
 from __future__ import annotations
 
@@ -18,20 +18,22 @@ from tests.evaluate.run_samples import a_manifest, a_row, a_trace, failed_row
 from tests.web.test_trace_page import HOSTILE, Reader
 from viper.api.library import Library
 from viper.data.registry import data_set
-from viper.data.sample import Where
-from viper.evaluate.row import Prediction, Row
+from viper.data.sample import DatasetSpec
 from viper.evaluate.runs.manifest import SetDescription
 from viper.evaluate.runs.store import RunStore
+from viper.evaluate.sample_result import Prediction, SampleResult
 from viper.schema import ToolCall
 from viper.strategies.replay import Replayer
-from viper.web.atlas.app import Atlas, Shelf, create_atlas, wanted_from
-from viper.web.atlas.gallery import Gallery
-from viper.web.atlas.index import PAGE_ROWS, SORTS, AtlasIndex, Wanted
+from viper.web.viewer.app import Shelf, Viewer, create_atlas, wanted_from
+from viper.web.viewer.gallery import Gallery
+from viper.web.viewer.index import PAGE_ROWS, SORTS, ViewerIndex, Wanted
 
 TOKEN = "the-token"
 
 
-def write(folder: Path, rows: list[Row], set_name: str = "world", **changes: Any) -> RunStore:
+def write(
+    folder: Path, rows: list[SampleResult], set_name: str = "world", **changes: Any
+) -> RunStore:
     described = SetDescription(set_name, None, 0, None, len(rows), "ab" * 32)
     with RunStore.create(folder, a_manifest(set=described, metric="accuracy", **changes)) as store:
         for position, row in enumerate(rows):
@@ -43,21 +45,21 @@ def write(folder: Path, rows: list[Row], set_name: str = "world", **changes: Any
     return RunStore.read(folder)
 
 
-def rows() -> list[Row]:
+def rows() -> list[SampleResult]:
     """Forty: every fourth failed, every second of the others right."""
     found = [failed_row(n) if n % 4 == 0 else a_row(n) for n in range(39)]
     return [*found, replace(failed_row(39), failure="below_threshold")]
 
 
 @pytest.fixture
-def index(tmp_path: Path) -> Iterator[AtlasIndex]:
+def index(tmp_path: Path) -> Iterator[ViewerIndex]:
     with write(tmp_path / "run", rows()) as store:
-        made = AtlasIndex([store])
+        made = ViewerIndex([store])
         yield made
         made.close()
 
 
-def numbers(index: AtlasIndex, **wanted: Any) -> list[int]:
+def numbers(index: ViewerIndex, **wanted: Any) -> list[int]:
     found: list[int] = []
     pages = index.find(Wanted(**wanted)).pages
     for page in range(pages):
@@ -65,7 +67,7 @@ def numbers(index: AtlasIndex, **wanted: Any) -> list[int]:
     return found
 
 
-def test_filters_find_what_they_say(index: AtlasIndex) -> None:
+def test_filters_find_what_they_say(index: ViewerIndex) -> None:
     assert numbers(index) == list(range(40))
     assert numbers(index, failure="runtime") == list(range(0, 39, 4))
     assert numbers(index, failure="below_threshold") == [39]
@@ -82,7 +84,7 @@ def test_filters_find_what_they_say(index: AtlasIndex) -> None:
     assert numbers(index, failure="runtime", tool="find", kind=("family", "spatial")) == []
 
 
-def test_sorting_and_pages(index: AtlasIndex) -> None:
+def test_sorting_and_pages(index: ViewerIndex) -> None:
     first, second = index.find(Wanted()), index.find(Wanted(page=1))
     assert first.total == 40 and first.pages == 2
     assert (len(first.keys), len(second.keys)) == (PAGE_ROWS, 40 - PAGE_ROWS)
@@ -95,7 +97,7 @@ def test_sorting_and_pages(index: AtlasIndex) -> None:
     assert numbers(index, sort="score; DROP TABLE rows") == list(range(40))
 
 
-def test_facets_count(index: AtlasIndex) -> None:
+def test_facets_count(index: ViewerIndex) -> None:
     facets = index.facets
     assert facets.rows == 40 and facets.seeds == (0,)
     assert facets.failures == (("answered", 29), ("runtime", 10), ("below_threshold", 1))
@@ -109,7 +111,7 @@ def test_a_run_that_grows_is_read_again(tmp_path: Path) -> None:
     with RunStore.create(tmp_path / "run", manifest) as writer:
         writer.add(0, a_row(0))
         with RunStore.read(tmp_path / "run") as store:
-            index = AtlasIndex([store])
+            index = ViewerIndex([store])
             writer.add(1, a_row(1))
             assert index.find(Wanted()).total == 1
             index.refresh()
@@ -126,7 +128,7 @@ def test_changes_from_one_run_to_another(tmp_path: Path) -> None:
             stack.enter_context(write(tmp_path / name, its))
             for name, its in (("a", before), ("b", after))
         ]
-        index = AtlasIndex(stores)
+        index = ViewerIndex(stores)
         assert numbers(index, change="to right") == list(range(1, 12, 2))
         assert numbers(index, change="to wrong") == [2] == numbers(index, change="another failure")
         assert numbers(index, change="another program") == [3]
@@ -140,19 +142,19 @@ def test_samples_of_one_run_alone_are_shown_but_did_not_change(tmp_path: Path) -
             stack.enter_context(write(tmp_path / name, [a_row(n) for n in range(count)]))
             for name, count in (("a", 6), ("b", 4))
         ]
-        index = AtlasIndex(stores)
+        index = ViewerIndex(stores)
         assert numbers(index) == list(range(6)) and index.facets.rows == 6
         assert dict(index.facets.changes)["another program"] == 0
 
 
 class Site:
-    """The atlas of one run or two over questions about real pictures."""
+    """The viewer of one run or two over questions about real pictures."""
 
     def __init__(self, folder: Path, stack: ExitStack, runs: int = 1) -> None:
         self.file, _ = a_set(folder / "set", 8)
-        samples = data_set(str(self.file)).samples(Where())
+        samples = data_set(str(self.file)).samples(DatasetSpec())
         judged = [
-            Row.of(one, 0, n % 2, prediction=Prediction("red"), program=f"answer = {n}")
+            SampleResult.of(one, 0, n % 2, prediction=Prediction("red"), program=f"answer = {n}")
             for n, one in enumerate(samples)
         ]
         names = ["before", "after"][:runs]
@@ -166,8 +168,8 @@ class Site:
         for shelf in shelves:
             assert shelf.gallery.wait(10)
         replayer = stack.enter_context(Replayer(Library()))
-        self.atlas = Atlas(shelves, AtlasIndex(stores), replayer, TOKEN)
-        self.client = TestClient(create_atlas(self.atlas), base_url="http://127.0.0.1")
+        self.viewer = Viewer(shelves, ViewerIndex(stores), replayer, TOKEN)
+        self.client = TestClient(create_atlas(self.viewer), base_url="http://127.0.0.1")
 
     def get(self, path: str) -> Any:
         return self.client.get(f"/{TOKEN}/{path}")
@@ -221,14 +223,14 @@ def test_pictures_that_are_gone_leave_the_rest(site: Site) -> None:
 
 
 def test_only_who_knows_the_token_gets_in(site: Site) -> None:
-    for path in ("/", "/small?id=q1", f"/{TOKEN}x/", f"/{TOKEN[:-1]}/", "/static/atlas.css", "//"):
+    for path in ("/", "/small?id=q1", f"/{TOKEN}x/", f"/{TOKEN[:-1]}/", "/static/viewer.css", "//"):
         assert site.client.get(path).status_code == 404, path
     for method in ("post", "put", "delete", "patch"):
         assert getattr(site.client, method)(f"/{TOKEN}/").status_code == 404
 
 
 def test_pages_say_what_browsers_may_do(site: Site) -> None:
-    for path in ("", "trace?id=q1&seed=0", "static/atlas.js"):
+    for path in ("", "trace?id=q1&seed=0", "static/viewer.js"):
         headers = site.get(path).headers
         assert headers["x-content-type-options"] == "nosniff"
         assert headers["referrer-policy"] == "no-referrer"
@@ -255,8 +257,8 @@ def test_nothing_that_a_run_holds_is_markup(tmp_path: Path) -> None:
         stores = [stack.enter_context(write(tmp_path / name, hostile)) for name in "ab"]
         shelves = tuple(Shelf(HOSTILE, store, Gallery(store, None)) for store in stores)
         replayer = stack.enter_context(Replayer(Library()))
-        atlas = Atlas(shelves, AtlasIndex(stores), replayer, TOKEN)
-        client = TestClient(create_atlas(atlas), base_url="http://127.0.0.1")
+        viewer = Viewer(shelves, ViewerIndex(stores), replayer, TOKEN)
+        client = TestClient(create_atlas(viewer), base_url="http://127.0.0.1")
         grid = client.get(f"/{TOKEN}/", params={"text": "script", "kind": f"a={HOSTILE}"}).text
         key = {"id": hostile[0].sample_id, "seed": "0"}
         compared = client.get(f"/{TOKEN}/sample", params=key).text

@@ -13,7 +13,7 @@ from viper.data.sample import Sample
 from viper.errors import CancelledError, ViperError
 from viper.evaluate.metrics import Metric
 from viper.evaluate.metrics.editing import LooksAtPictures, by_roles
-from viper.evaluate.row import Prediction, Row, Score
+from viper.evaluate.sample_result import Prediction, SampleResult, Score
 from viper.models.media import Media, media_from
 from viper.models.vision.roles import Pixels
 from viper.reasoner import Reasoner, RunOptions, RunResult
@@ -41,7 +41,7 @@ class Done:
     """One thing done. ``trace`` is None where the media could not even be read."""
 
     position: int
-    row: Row
+    row: SampleResult
     trace: Trace | None = None
 
 
@@ -68,7 +68,7 @@ _NO_ANSWER = Failure("internal", "the strategy gave no answer and no failure")
 
 
 @dataclass(frozen=True)
-class Answering:
+class SampleRunner:
     """Answers items with one reasoner; safe to call from several threads.
 
     Attributes:
@@ -86,14 +86,14 @@ class Answering:
     @classmethod
     def with_cache(
         cls, reasoner: Reasoner, metric: Metric, options: RunOptions, kept: int
-    ) -> Answering:
+    ) -> SampleRunner:
         """With a cache for ``kept`` pictures or videos.
 
         A metric that looks at edited pictures does so with the reasoner's models, unless it was
         given others.
         """
         if isinstance(metric, LooksAtPictures):
-            metric = metric.judged_by(by_roles(reasoner.components.hub))
+            metric = metric.judged_by(by_roles(reasoner.components.toolbox))
         return cls(reasoner, metric, options, ComputeCache(kept, SHARED_MEDIA_BYTES))
 
     def answer(
@@ -228,11 +228,11 @@ def gave_up(item: Item, failure: Failure, seconds: float, usage: Usage | None = 
     return Done(item.position, replace(row, usage=usage or row.usage))
 
 
-def _row(item: Item, trace: Trace | None, failure: Failure | None, seconds: float) -> Row:
+def _row(item: Item, trace: Trace | None, failure: Failure | None, seconds: float) -> SampleResult:
     told: dict[str, Any] = {}
     if trace is not None:
         marks = (f"fallback:{trace.fallback}",) if trace.fallback else ()
         told = {"program": trace.program, "usage": trace.usage, "marks": marks}
     if failure is not None:
         told |= {"failure": failure.kind, "message": failure.message}
-    return Row.of(item.sample, item.seed, seconds=seconds, **told)
+    return SampleResult.of(item.sample, item.seed, seconds=seconds, **told)

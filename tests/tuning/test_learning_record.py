@@ -10,10 +10,10 @@ import pytest
 from viper.ace.critique import Critique
 from viper.errors import StoreError
 from viper.schema import to_json
-from viper.tuning.lesson import Journal, Lesson, TriedPrompt, Update
+from viper.tuning.learning_record import Journal, LearningRecord, TriedPrompt, Update
 
 
-def a_lesson(name: str = "s1", **changes: object) -> Lesson:
+def a_lesson(name: str = "s1", **changes: object) -> LearningRecord:
     trained = (TriedPrompt("m"),)
     update = Update("loc", "pyramid", "reflection", 0.25, {"source": "world"}, trained, ("a",))
     given = {
@@ -22,7 +22,7 @@ def a_lesson(name: str = "s1", **changes: object) -> Lesson:
         "demonstrations": ("x",),
         **changes,
     }
-    return Lesson(name, 3, 0.0, 1.0, desired="yes", **given)  # type: ignore[arg-type]
+    return LearningRecord(name, 3, 0.0, 1.0, desired="yes", **given)  # type: ignore[arg-type]
 
 
 def test_what_is_added_is_read_back(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import difflib
 from collections.abc import Iterator
 
 from viper.api.image_patch import ImagePatch
-from viper.api.library import Library, taken_names
+from viper.api.library import Library, reserved_names
 from viper.api.prelude import READABLE
 from viper.api.sets import api_names
 from viper.api.spec import api_hash
@@ -105,7 +105,7 @@ def _unlisted(tree: ast.Module, library: Library, example: Example) -> set[str]:
 def _offered(library: Library) -> tuple[set[str], set[str]]:
     """The functions and the methods that programs may call."""
     routines = {routine.name for file in library.files for routine in file.routines}
-    functions = {*BUILTIN_NAMES, *taken_names(), *routines}
+    functions = {*BUILTIN_NAMES, *reserved_names(), *routines}
     methods = {name for kind in _PLAIN_TYPES for name in dir(kind)}
     for kind in (ImagePatch, VideoSegment):
         methods |= READABLE[kind]

@@ -1,4 +1,4 @@
-"""What programs see: patches, segments, routines, and the text that describes them."""
+"""The API of programs: patches, segments, routines, and the text that describes them."""
 
 from viper.api.image_patch import ImagePatch
 from viper.api.registry import REGISTRY, routine

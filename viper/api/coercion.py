@@ -1,7 +1,7 @@
-"""What the values of ``EVAL`` mean: words as truth values and numbers, within bounds.
+"""The semantics of ``EVAL``: words as truth values and numbers, within bounds.
 
-Answers of models are words: "yes", "2", "two". They count as what they say wherever a truth
-value or a number is needed.
+Answers of models are words: "yes", "2", "two". They are converted when an expression needs a truth
+value or a number.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 MAX_MAGNITUDE = 1e15
-"""Largest number, either way."""
+"""Largest absolute value of a number."""
 
 MAX_TEXT = 10_000
-"""Characters of a text, items of a list."""
+"""Greatest length of a text or a list."""
 
 _COUNTS = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
@@ -39,14 +39,14 @@ _OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
 
 
 class ExpressionError(ValueError):
-    """An expression that cannot be worked out; one line that says why."""
+    """An expression cannot be evaluated; the message gives the reason in one line."""
 
 
 def bounded(value: Any) -> Any:
-    """The value if it may take part in expressions; numbers of numpy become plain.
+    """Return the value if expressions accept it; numbers of numpy become plain numbers.
 
     Raises:
-        ExpressionError: it is of another kind, too large or no finite number.
+        ExpressionError: it is of another kind, too large or not a finite number.
     """
     if isinstance(value, np.generic):
         value = value.item()
@@ -64,7 +64,7 @@ def bounded(value: Any) -> Any:
 
 
 def is_true(value: Any) -> bool:
-    """Whether the value counts as true: yes and true do, no, false, 0 and nothing do not."""
+    """Return the truth value; "yes" and "true" are true; "no", "false", 0 and "" are false."""
     if isinstance(value, str):
         word = _word(value)
         number = _number(word)
@@ -73,7 +73,7 @@ def is_true(value: Any) -> bool:
 
 
 def equal(left: Any, right: Any) -> bool:
-    """Whether two values say the same: as numbers, as truth values, else as words."""
+    """Return whether two values are equal: as numbers, as truth values, or else as words."""
     if isinstance(left, list | tuple) and isinstance(right, list | tuple):
         pairs = zip(left, right, strict=False)
         return len(left) == len(right) and all(_equal_items(*pair) for pair in pairs)
@@ -84,56 +84,57 @@ def equal(left: Any, right: Any) -> bool:
 
 
 def ordered(left: Any, right: Any) -> float:
-    """Below 0, 0 or above 0 as left is less than, equal to or greater than right, as numbers.
+    """Return a number below 0, 0 or above 0 if left is less than, equal to or greater than right.
 
     Raises:
-        ExpressionError: one of them is no number.
+        ExpressionError: one of them is not a number.
     """
-    return _needed(left) - _needed(right)
+    return _as_number(left) - _as_number(right)
 
 
 def contains(item: Any, container: Any) -> bool:
-    """Whether a list has an equal item, or a text the words.
+    """Return whether a list has an equal item, or a text contains the words.
 
     Raises:
-        ExpressionError: the container is neither.
+        ExpressionError: the container is neither a list nor a text.
     """
     if isinstance(container, list | tuple):
         return any(_equal_items(item, each) for each in container)
     if isinstance(container, str) and isinstance(item, str):
         return _word(item) in _word(container)
-    raise ExpressionError(f"'in' looks into a list or a text, not into {_described(container)}")
+    raise ExpressionError(f"'in' looks into a list or a text, not into {_describe(container)}")
 
 
 def arithmetic(symbol: str, left: Any, right: Any) -> Any:
-    """``left symbol right`` as numbers; ``+`` also joins two texts that are no numbers, or lists.
+    """Return ``left symbol right`` as numbers; ``+`` also joins lists, and texts that are no
+    numbers.
 
     Raises:
-        ExpressionError: not numbers, a division by zero, or too large a result.
+        ExpressionError: not numbers, a division by zero, or a result that is too large.
     """
     if symbol == "+" and isinstance(left, list) and isinstance(right, list):
         return bounded(left + right)
     texts = isinstance(left, str) and isinstance(right, str)
     if symbol == "+" and texts and None in (_number(_word(left)), _number(_word(right))):
         return bounded(left + right)
-    first, second = _needed(left), _needed(right)
+    first, second = _as_number(left), _as_number(right)
     if symbol in ("/", "//", "%") and second == 0:
         raise ExpressionError(f"{first:g} {symbol} 0: division by zero")
     return bounded(_OPERATORS[symbol](first, second))
 
 
-def _needed(value: Any) -> int | float:
-    """The value as a number; a list counts as its length."""
+def _as_number(value: Any) -> int | float:
+    """Return the value as a number; a list counts as its length."""
     if isinstance(value, list | tuple):
         return len(value)
-    found = _plain(value)
-    if isinstance(found, bool | int | float):
-        return found + 0
-    raise ExpressionError(f"{_described(value)} is no number")
+    converted = _plain(value)
+    if isinstance(converted, bool | int | float):
+        return converted + 0
+    raise ExpressionError(f"{_describe(value)} is no number")
 
 
 def _plain(value: Any) -> Any:
-    """A value as what it says: a number, a truth value, None, or folded words."""
+    """Return the meaning of a value: a number, a truth value, None, or folded words."""
     if isinstance(value, list | tuple):
         return len(value)
     if not isinstance(value, str):
@@ -146,7 +147,7 @@ def _plain(value: Any) -> Any:
 
 
 def _equal_items(left: Any, right: Any) -> bool:
-    """As :func:`equal` for plain items; others, such as patches, are equal to nothing."""
+    """Compare plain items as :func:`equal`; other items, such as patches, equal nothing."""
     plain = (str, int, float, bool)
     return type(left) in plain and type(right) in plain and equal(left, right)
 
@@ -157,16 +158,16 @@ def _number(word: str) -> int | float | None:
     if _DIGITS.fullmatch(word) is None:
         return None
     digits = word.replace(",", "")
-    found = float(digits) if "." in digits else int(digits)
-    return found if math.isfinite(found) else None
+    number = float(digits) if "." in digits else int(digits)
+    return number if math.isfinite(number) else None
 
 
 def _word(text: str) -> str:
-    """Folded for comparing: lower case, single spaces, no final period."""
+    """Fold a text for comparison: lower case, single spaces, no final period."""
     return " ".join(text.lower().split()).rstrip(".").strip()
 
 
-def _described(value: Any) -> str:
+def _describe(value: Any) -> str:
     if isinstance(value, str):
         return repr(value if len(value) <= 40 else value[:39] + "…")
     return "nothing" if value is None else f"a {type(value).__name__}"

@@ -1,7 +1,7 @@
 """The language of ``EVAL``: expressions over the answers of earlier lines.
 
-A parser and an interpreter of their own: no text of a program, of a model or of a picture is
-ever handed to Python. There are no calls and no attributes; size, depth and numbers are bounded.
+This module has its own parser and interpreter: no text of a program, a model or a picture is
+ever passed to Python. There are no calls and no attributes; size, depth and numbers are bounded.
 
 From loose to tight::
 
@@ -13,8 +13,8 @@ From loose to tight::
     {NAME} or NAME                      a variable of the program
 
 Source: VisProg (Gupta and Kembhavi 2023), whose ``EVAL`` puts values into text and runs it;
-CLOVA (Gao et al. 2024), table 2. Differs: nothing is run; words that mean a truth value or a
-number do so on both sides (``{ANSWER0} == 'yes'`` holds where the answer is yes, ``'two' == 2``).
+CLOVA (Gao et al. 2024), table 2. Differs: nothing is executed; words count as truth values and
+numbers on both sides (``{ANSWER0} == 'yes'`` holds if the answer is yes; ``'two' == 2`` holds).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from viper.api.coercion import (
 )
 
 MAX_CHARACTERS = 2_000
-"""Longest expression."""
+"""Greatest length of an expression."""
 
 MAX_DEPTH = 40
 """Deepest nesting of an expression."""
@@ -76,45 +76,45 @@ class _Token:
 
 
 def evaluate(expression: str, variables: Mapping[str, Any]) -> Any:
-    """The value of an expression: a truth value, a number, text, or a list of those.
+    """Return the value of an expression: a truth value, a number, a text, or a list of those.
 
-    Both values of a choice are worked out, the one that does not count as well.
+    Both branches of ``A if CONDITION else B`` are evaluated.
 
     Args:
-        variables: by name; values other than plain ones, numbers of numpy and lists are refused.
+        variables: values by name; only plain values, numbers of numpy and lists are accepted.
 
     Raises:
-        ExpressionError: it does not follow the rules above, or a value does not fit.
+        ExpressionError: the expression breaks the rules above, or a value does not fit.
     """
     if len(expression) > MAX_CHARACTERS:
         raise ExpressionError(
             f"the expression has {len(expression)} characters; at most {MAX_CHARACTERS} are read"
         )
-    return _Parser(_tokens(expression), variables).whole()
+    return _Parser(_tokens(expression), variables).evaluate()
 
 
 def _tokens(expression: str) -> list[_Token]:
-    found, place = [], 0
+    tokens, place = [], 0
     end = len(expression.rstrip())
     while place < end:
         match = _TOKEN.match(expression, place)
         if match is None:
-            seen = expression[place:].strip()[:12]
-            raise ExpressionError(f"{seen!r} is no part of an expression (at {place + 1})")
+            rest = expression[place:].strip()[:12]
+            raise ExpressionError(f"{rest!r} is no part of an expression (at {place + 1})")
         kind = str(match.lastgroup)
-        found.append(_Token(kind, match[kind], match.start(kind) + 1))
+        tokens.append(_Token(kind, match[kind], match.start(kind) + 1))
         place = match.end()
-    return [*found, _Token("end", "", end + 1)]
+    return [*tokens, _Token("end", "", end + 1)]
 
 
 class _Parser:
-    """Reads and works out in one go, one method a level."""
+    """Parses and evaluates in one pass, one method per precedence level."""
 
     def __init__(self, tokens: list[_Token], variables: Mapping[str, Any]) -> None:
         self._tokens, self._variables = tokens, variables
         self._next = self._depth = 0
 
-    def whole(self) -> Any:
+    def evaluate(self) -> Any:
         value = self._choice()
         if self._token.kind != "end":
             self._fail("an operator or the end")
@@ -124,8 +124,8 @@ class _Parser:
     def _token(self) -> _Token:
         return self._tokens[self._next]
 
-    def _taken(self, *texts: str) -> str | None:
-        """The next token's text if it is one of these, which are then behind us."""
+    def _accept(self, *texts: str) -> str | None:
+        """Return the next token's text and move past it if it is one of ``texts``."""
         token = self._token
         if token.kind in ("name", "symbol") and token.text in texts:
             self._next += 1
@@ -133,7 +133,7 @@ class _Parser:
         return None
 
     def _expect(self, text: str) -> None:
-        if self._taken(text) is None:
+        if self._accept(text) is None:
             self._fail(repr(text))
 
     def _fail(self, expected: str) -> NoReturn:
@@ -141,15 +141,15 @@ class _Parser:
         if token.text == "(" and self._next and self._tokens[self._next - 1].kind == "name":
             name = self._tokens[self._next - 1].text
             raise ExpressionError(f"{name}(…) is a call; call it on a line of its own instead")
-        seen = repr(token.text) if token.text else "the end"
-        raise ExpressionError(f"expected {expected} at {token.position}, got {seen}")
+        actual = repr(token.text) if token.text else "the end"
+        raise ExpressionError(f"expected {expected} at {token.position}, got {actual}")
 
     def _choice(self) -> Any:
         self._depth += 1
         if self._depth > MAX_DEPTH:
             raise ExpressionError(f"nested deeper than {MAX_DEPTH} levels")
         value = self._either()
-        if self._taken("if"):
+        if self._accept("if"):
             condition = is_true(self._either())
             self._expect("else")
             other = self._choice()
@@ -159,27 +159,27 @@ class _Parser:
 
     def _either(self) -> Any:
         value = self._exclusive()
-        while self._taken("or"):
+        while self._accept("or"):
             other = self._exclusive()
             value = is_true(value) or is_true(other)
         return value
 
     def _exclusive(self) -> Any:
         value = self._both()
-        while self._taken("xor"):
+        while self._accept("xor"):
             value = is_true(value) != is_true(self._both())
         return value
 
     def _both(self) -> Any:
         value = self._negated()
-        while self._taken("and"):
+        while self._accept("and"):
             other = self._negated()
             value = is_true(value) and is_true(other)
         return value
 
     def _negated(self) -> Any:
         inverted, any_not = False, False
-        while self._taken("not"):
+        while self._accept("not"):
             inverted, any_not = not inverted, True
         value = self._compared()
         return is_true(value) != inverted if any_not else value
@@ -198,23 +198,23 @@ class _Parser:
         if self._token.text == "not" and follows.text == "in" and follows.kind == "name":
             self._next += 2
             return "not in"
-        return self._taken("==", "!=", "<", "<=", ">", ">=", "in")
+        return self._accept("==", "!=", "<", "<=", ">", ">=", "in")
 
     def _sum(self) -> Any:
         value = self._product()
-        while (operator := self._taken("+", "-")) is not None:
+        while (operator := self._accept("+", "-")) is not None:
             value = arithmetic(operator, value, self._product())
         return value
 
     def _product(self) -> Any:
         value = self._signed()
-        while (operator := self._taken("*", "/", "//", "%")) is not None:
+        while (operator := self._accept("*", "/", "//", "%")) is not None:
             value = arithmetic(operator, value, self._signed())
         return value
 
     def _signed(self) -> Any:
         signs = []
-        while (sign := self._taken("+", "-")) is not None:
+        while (sign := self._accept("+", "-")) is not None:
             signs.append(sign)
         value = self._part()
         for sign in signs:
@@ -223,11 +223,11 @@ class _Parser:
 
     def _part(self) -> Any:
         token = self._token
-        if self._taken("("):
+        if self._accept("("):
             value = self._choice()
             self._expect(")")
             return value
-        if self._taken("["):
+        if self._accept("["):
             return self._list()
         if token.kind == "number":
             self._next += 1
@@ -235,22 +235,22 @@ class _Parser:
             return bounded(int(token.text) if whole and len(token.text) < 40 else float(token.text))
         if token.kind == "text":
             self._next += 1
-            return self._filled(_ESCAPE.sub(r"\1", token.text[1:-1]))
+            return self._fill_placeholders(_ESCAPE.sub(r"\1", token.text[1:-1]))
         if token.kind == "placeholder" or (token.kind == "name" and token.text not in _RESERVED):
             self._next += 1
-            return self._named(token)
+            return self._variable_or_word(token)
         return self._fail("a value")
 
     def _list(self) -> list[Any]:
         items: list[Any] = []
-        while not self._taken("]"):
+        while not self._accept("]"):
             if items:
                 self._expect(",")
             items.append(self._choice())
         return items
 
-    def _named(self, token: _Token) -> Any:
-        """A variable; a bare word that means a truth value is that where no variable has it."""
+    def _variable_or_word(self, token: _Token) -> Any:
+        """Return the value of a variable, or the truth value of a word that no variable has."""
         if token.text in self._variables:
             return self._value(token.text)
         if token.kind == "name" and token.text.lower() in _WORDS:
@@ -267,8 +267,8 @@ class _Parser:
         except ExpressionError as error:
             raise ExpressionError(f"{name}: {error}") from None
 
-    def _filled(self, text: str) -> Any:
-        """Text with the values of its placeholders; one that is all of it is the value itself."""
+    def _fill_placeholders(self, text: str) -> Any:
+        """Fill in the placeholders of a text; a lone placeholder becomes its value."""
         alone = _PLACEHOLDER.fullmatch(text)
         if alone is not None and alone[1] in self._variables:
             return self._value(alone[1])

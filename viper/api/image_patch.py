@@ -155,10 +155,10 @@ class ImagePatch:
         text(object_name, "object_name")
         if self._is_empty():
             return []
-        found: list[ImagePatch] = self._call("find", self, object_name)
-        # In place: who follows a tool's empty result through the program goes by identity.
-        found[:] = [ImagePatch._at(self._handle, *patch._box) for patch in found]
-        return found
+        patches: list[ImagePatch] = self._call("find", self, object_name)
+        # In place: an empty result is followed through the program by identity.
+        patches[:] = [ImagePatch._at(self._handle, *patch._box) for patch in patches]
+        return patches
 
     @method(ALL_TASKS)
     def exists(self, object_name: str) -> bool:

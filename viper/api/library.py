@@ -1,4 +1,4 @@
-"""The names that one reasoner's programs may call: the shipped ones and those of files.
+"""The names that the programs of one reasoner may call: shipped names and those of files.
 
 ``--api abstract+my_routines.py`` names API sets, files and entry points, joined by ``+``.
 """
@@ -27,28 +27,28 @@ ENTRY_POINTS = "viper.routines"
 
 @dataclass(frozen=True)
 class Library:
-    """What programs may call; the default holds the shipped routines alone.
+    """The names that programs may call; the default holds only the shipped routines.
 
     Raises:
-        UsageError: two routines share a name, or one takes a name that the API uses.
+        UsageError: two routines share a name, or one uses a name of the API.
     """
 
     files: tuple[RoutineFile, ...] = ()
 
     def __post_init__(self) -> None:
-        taken = dict(taken_names())
+        owners = dict(reserved_names())
         for file in self.files:
             for routine in file.routines:
-                if routine.name in taken:
+                if routine.name in owners:
                     line = routine.function.__code__.co_firstlineno
                     raise UsageError(
                         f"{file.path}:{line}: the name {routine.name!r} is taken by "
-                        f"{taken[routine.name]}; choose another name"
+                        f"{owners[routine.name]}; choose another name"
                     )
-                taken[routine.name] = str(file.path)
+                owners[routine.name] = str(file.path)
 
     def api_set(self, name: str) -> ApiSet:
-        """The set of that name, as :func:`viper.api.sets.api_set`, files among its parts.
+        """Return the set of that name, as :func:`viper.api.sets.api_set`; parts may be files.
 
         Raises:
             UnknownNameError: a part is neither a set nor a file of this library.
@@ -62,12 +62,12 @@ class Library:
 
     @cached_property
     def tool_routines(self) -> Mapping[str, Routine]:
-        """The routines of files that run in the parent, by name."""
+        """Return the routines of files that run in the parent, by name."""
         routines = [routine for file in self.files for routine in file.routines]
         return {routine.name: routine for routine in routines if routine.tool}
 
     def prelude(self) -> Prelude:
-        """What the sandbox needs to offer all of them."""
+        """Return the prelude that gives the sandbox all of these names."""
         if not self.files:
             return shipped.PRELUDE
         return Prelude(
@@ -77,40 +77,40 @@ class Library:
         )
 
 
-def taken_names() -> dict[str, str]:
-    """Names that no routine of a file may have, and who has them."""
-    taken = dict.fromkeys(BUILTIN_NAMES, "Python") | {"execute_command": "the entry point"}
-    taken |= {owner.__name__: "viper" for owner in OWNERS}
-    return taken | {routine.name: "viper" for routine in REGISTRY.all()}
+def reserved_names() -> dict[str, str]:
+    """Return the names that routines of files may not use, with their owners."""
+    owners = dict.fromkeys(BUILTIN_NAMES, "Python") | {"execute_command": "the entry point"}
+    owners |= {owner.__name__: "viper" for owner in OWNERS}
+    return owners | {routine.name: "viper" for routine in REGISTRY.all()}
 
 
 def split_api(name: str) -> tuple[str, ...]:
-    """The parts of an API name."""
+    """Return the parts of an API name."""
     return tuple(part.strip() for part in name.split("+"))
 
 
 def library_for(api: str, base: Path | None = None) -> Library:
-    """The library that an API name needs.
+    """Return the library that an API name needs.
 
     Args:
-        base: folder that files are looked for in; the working folder by default.
+        base: folder in which files are looked up; by default the working folder.
 
     Raises:
-        UsageError: a file cannot be used as one of routines.
-        UnknownNameError: a part that is neither a set, a file nor an entry point.
+        UsageError: a file cannot be used as a file of routines.
+        UnknownNameError: a part is neither a set, nor a file, nor an entry point.
     """
     return Library(tuple(_files(split_api(api), base or Path())))
 
 
 def installed_routines() -> dict[str, EntryPoint]:
-    """The entry points of installed packages that offer routines, by name."""
+    """Return the entry points of installed packages that offer routines, by name."""
     return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
 
 
 def _files(parts: Iterable[str], base: Path) -> Iterable[RoutineFile]:
-    known = api_names()
+    shipped_names = api_names()
     for part in dict.fromkeys(parts):
-        if part in known:
+        if part in shipped_names:
             continue
         if part.endswith(".py"):
             yield load_routine_file(base / Path(part).expanduser(), part)
@@ -119,12 +119,13 @@ def _files(parts: Iterable[str], base: Path) -> Iterable[RoutineFile]:
         if part not in installed:
             if (base / f"{part}.py").is_file():
                 raise UsageError(f"unknown API {part!r}; did you mean {part}.py?")
-            raise UnknownNameError("API", part, {*known, *installed, "a path ending in .py"})
+            choices = {*shipped_names, *installed, "a path ending in .py"}
+            raise UnknownNameError("API", part, choices)
         yield load_routine_file(_module_path(installed[part]), part)
 
 
 def _module_path(point: EntryPoint) -> Path:
-    """The file of an entry point's module, without running it."""
+    """Return the file of an entry point's module without running it."""
     spec = find_spec(point.module)
     if spec is None or spec.origin is None:
         raise UsageError(f"the entry point {point.name!r} names {point.module}, which has no file")
@@ -132,7 +133,9 @@ def _module_path(point: EntryPoint) -> Path:
 
 
 def called_names(program: str) -> set[str]:
-    """Names of the functions and methods that a program calls; none where it does not parse."""
+    """Return the names of the functions and methods that a program calls; empty if it does not
+    parse.
+    """
     try:
         tree = ast.parse(program)
     except (SyntaxError, ValueError):

@@ -40,7 +40,7 @@ READABLE: Mapping[type, frozenset[str]] = {
 
 
 def names(call: Call, config: Mapping[str, Any]) -> dict[str, object]:
-    """What a program sees: the classes and every routine, whatever API its prompt listed.
+    """Return the names of a program: the classes and every routine, whichever API its prompt lists.
 
     Args:
         call: blocks on the parent; takes and returns the objects of this API.
@@ -50,15 +50,15 @@ def names(call: Call, config: Mapping[str, Any]) -> dict[str, object]:
     for routine in REGISTRY.all():
         namespace[routine.name] = _bound(routine, call)
     for name in config.get("tools", ()):
-        namespace[name] = _asking(str(name), call)
+        namespace[name] = _remote_routine(str(name), call)
     return namespace
 
 
 def encode(obj: object) -> Ref | None:
-    """An API object as a reference; None for anything else."""
+    """Return an API object as a reference, or None for anything else."""
     if type(obj) is ImagePatch:
-        found = (obj._outline, obj._label) if obj._outline or obj._label else ()
-        return Ref("patch", (obj._handle.id, *obj._box, *found))
+        details = (obj._outline, obj._label) if obj._outline or obj._label else ()
+        return Ref("patch", (obj._handle.id, *obj._box, *details))
     if type(obj) is VideoSegment:
         return Ref("segment", (obj._handle.id, *obj._range))
     if type(obj) is ImageHandle:
@@ -69,13 +69,13 @@ def encode(obj: object) -> Ref | None:
 
 
 def decode(ref: Ref, call: Call) -> object:
-    """The API object that a reference stands for.
+    """Return the API object that a reference stands for.
 
-    Patches and segments carry no size of their picture; who asked for them knows
-    it and puts it in.
+    Patches and segments carry no size of their picture; the caller that asked for them knows the
+    size and fills it in.
 
     Raises:
-        ValueError: for a kind that this API does not know.
+        ValueError: the kind of reference is unknown to this API.
     """
     fields: Any = ref.fields
     if ref.kind == "image":
@@ -93,12 +93,12 @@ def decode(ref: Ref, call: Call) -> object:
 
 def _bound(routine: Routine, call: Call) -> Callable[..., Any]:
     if routine.tool:
-        return _asking(routine.name, call)
+        return _remote_routine(routine.name, call)
     if not routine.needs_client and not routine.needs_variables:
         return routine.function
 
     def bound(*args: Any, **kwargs: Any) -> Any:
-        # Asked for at the call: a child has its variables after its names.
+        # Read the variables at the call, because a child gets them after its names
         first = call if routine.needs_client else getattr(call, "variables", {})
         return routine.function(first, *args, **kwargs)
 
@@ -106,13 +106,13 @@ def _bound(routine: Routine, call: Call) -> Callable[..., Any]:
     return bound
 
 
-def _asking(name: str, call: Call) -> Callable[..., Any]:
-    """A routine of the parent; its patches get their pictures' sizes from the arguments."""
+def _remote_routine(name: str, call: Call) -> Callable[..., Any]:
+    """Return a function that calls a routine of the parent and sets the sizes of its patches."""
 
     def ask(*args: Any, **kwargs: Any) -> Any:
         result = call(name, *args, **kwargs)
-        known = {handle.id: handle for handle in _handles((*args, *kwargs.values()))}
-        return _sized(result, known)
+        handles = {handle.id: handle for handle in _handles((*args, *kwargs.values()))}
+        return _with_sizes(result, handles)
 
     ask.__name__ = name
     return ask
@@ -128,19 +128,19 @@ def _handles(values: Iterable[Any]) -> Iterator[ImageHandle | VideoHandle]:
             yield from _handles(value)
 
 
-def _sized(value: Any, known: Mapping[str, ImageHandle | VideoHandle]) -> Any:
+def _with_sizes(value: Any, handles: Mapping[str, ImageHandle | VideoHandle]) -> Any:
     if isinstance(value, list | tuple):
-        return type(value)(_sized(item, known) for item in value)
+        return type(value)(_with_sizes(item, handles) for item in value)
     if isinstance(value, ImagePatch):
-        handle = known.get(value._handle.id)
+        handle = handles.get(value._handle.id)
         if handle is None:
-            source = known.get(value._handle.id.partition("#")[0])
+            source = handles.get(value._handle.id.partition("#")[0])
             if isinstance(source, VideoHandle):
                 handle = ImageHandle(
                     value._handle.id, source.width, source.height, value._handle.call
                 )
         return value._in(handle) if isinstance(handle, ImageHandle) else value
     if isinstance(value, VideoSegment):
-        handle = known.get(value._handle.id)
+        handle = handles.get(value._handle.id)
         return VideoSegment._at(handle, value._range) if isinstance(handle, VideoHandle) else value
     return value

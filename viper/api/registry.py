@@ -1,8 +1,8 @@
-"""Where the names that programs may call are registered, with what a prompt needs to know of them.
+"""Registry of the names that programs may call, with the facts that a prompt needs about them.
 
-A routine is a plain Python function with a typed signature and a docstring; its
-prompt text is rendered from these (see :mod:`viper.api.spec`). A pure routine
-runs in the sandbox child; a tool routine runs in the parent, with pixels and models.
+A routine is a plain Python function with a typed signature and a docstring; its prompt text is
+rendered from these (see :mod:`viper.api.spec`). A pure routine runs in the sandbox child; a tool
+routine runs in the parent, with pixels and models.
 """
 
 from __future__ import annotations
@@ -20,20 +20,21 @@ from viper.schema import TASKS
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 CLIENT_PARAMETER = "call"
-"""A routine whose first parameter has this name gets the client there; programs never see it."""
+"""Name of the first parameter that receives the client; programs never see it."""
 
 VARIABLES_PARAMETER = "program_variables"
-"""A routine whose first parameter has this name gets the program's outermost variables there,
-a read-only mapping by name; programs never see it."""
+"""Name of the first parameter that receives the program's outermost variables, a read-only mapping
+by name; programs never see it.
+"""
 
 TOOLS_PARAMETER = "tools"
-"""A tool routine whose first parameter has this name gets pixels and models there."""
+"""Name of the first parameter through which a tool routine receives pixels and models."""
 
 IMAGE_TASKS = ("ground", "question", "statement", "edit", "tag")
 ANSWER_TASKS = ("question", "statement")
 ALL_TASKS = (*IMAGE_TASKS, "choice")
 UNLISTED: tuple[str, ...] = ()
-"""For names that can be called but that no prompt mentions (aliases, other systems' spellings)."""
+"""For names that programs can call but no prompt mentions (aliases, spellings of other systems)."""
 
 _MARK = "__viper_method__"
 
@@ -53,7 +54,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Visibility:
-    """Which APIs list a name, for which tasks, and which of its parameters stay unlisted."""
+    """The APIs and tasks for which a name is listed, and the parameters that stay unlisted."""
 
     tasks: tuple[str, ...]
     apis: tuple[str, ...]
@@ -62,7 +63,7 @@ class Visibility:
 
 @dataclass(frozen=True)
 class Routine:
-    """A registered function. ``tool`` ones run in the parent."""
+    """A registered function. It runs in the parent if ``tool`` is set."""
 
     name: str
     function: Callable[..., Any]
@@ -71,17 +72,17 @@ class Routine:
 
     @property
     def needs_client(self) -> bool:
-        """Whether the function takes the client as its first argument."""
+        """Return whether the function takes the client as its first argument."""
         return self._first_parameter == CLIENT_PARAMETER
 
     @property
     def needs_variables(self) -> bool:
-        """Whether the function takes the program's variables as its first argument."""
+        """Return whether the function takes the program's variables as its first argument."""
         return self._first_parameter == VARIABLES_PARAMETER
 
     @property
     def needs_tools(self) -> bool:
-        """Whether a tool routine takes the parent's tools as its first argument."""
+        """Return whether a tool routine takes the parent's tools as its first argument."""
         return self.tool and self._first_parameter == TOOLS_PARAMETER
 
     @property
@@ -90,16 +91,16 @@ class Routine:
 
 
 class Registry:
-    """Routines by name. A duplicate raises, an unknown name lists the known ones."""
+    """Routines by name. A duplicate raises; an error for an unknown name lists the known ones."""
 
     def __init__(self) -> None:
         self._routines: dict[str, Routine] = {}
 
     def add(self, routine: Routine) -> None:
-        """Register one.
+        """Register a routine.
 
         Raises:
-            UsageError: when the name is taken, an annotation or the docstring is missing.
+            UsageError: the name is in use, or an annotation or the docstring is missing.
         """
         if not inspect.isfunction(routine.function):
             raise UsageError(f"routine {routine.name!r} is no function; mark a plain function")
@@ -116,10 +117,10 @@ class Registry:
         self._routines[routine.name] = routine
 
     def get(self, name: str) -> Routine:
-        """The routine of that name.
+        """Return the routine of that name.
 
         Raises:
-            UnknownNameError: when there is none.
+            UnknownNameError: no routine has that name.
         """
         try:
             return self._routines[name]
@@ -127,16 +128,16 @@ class Registry:
             raise UnknownNameError("routine", name, self._routines) from None
 
     def all(self) -> tuple[Routine, ...]:
-        """Every routine, in the order of registration."""
+        """Return every routine, in the order of registration."""
         return tuple(self._routines.values())
 
     def apis(self) -> set[str]:
-        """The API names that some routine belongs to."""
+        """Return the names of the APIs that have a routine."""
         return {api for routine in self._routines.values() for api in routine.visibility.apis}
 
     @contextmanager
     def temporary(self) -> Iterator[Registry]:
-        """Inside the context registrations work as ever; at its end they are undone."""
+        """Undo every registration of the context at its end."""
         saved = dict(self._routines)
         try:
             yield self
@@ -145,14 +146,14 @@ class Registry:
 
 
 REGISTRY = Registry()
-"""The routines that come with the package."""
+"""The routines of this package."""
 
 _CURRENT: ContextVar[Registry] = ContextVar("registry", default=REGISTRY)
 
 
 @contextmanager
 def collecting() -> Iterator[Registry]:
-    """Inside the context ``@routine`` fills a registry of its own, for a file of routines."""
+    """Let ``@routine`` fill a separate registry inside the context, for a file of routines."""
     registry = Registry()
     token = _CURRENT.set(registry)
     try:
@@ -178,7 +179,7 @@ def routine(
     api: str | Sequence[str] = "abstract",
     hide: Sequence[str] = (),
 ) -> Any:
-    """Register a function as a name that programs may call; ``@routine`` alone lists it always.
+    """Register a function as a name that programs may call; plain ``@routine`` lists it always.
 
     Args:
         tasks: the tasks whose prompts list it; every task by default.
@@ -187,7 +188,7 @@ def routine(
         hide: parameters that the compact text leaves out.
 
     Raises:
-        UsageError: when the name is taken, an annotation or the docstring is missing.
+        UsageError: the name is in use, or an annotation or the docstring is missing.
     """
 
     def register(function: Function) -> Function:
@@ -216,7 +217,7 @@ def method(
 
 
 def listed_methods(owner: type) -> Iterator[tuple[str, Callable[..., Any], Visibility]]:
-    """The methods of a class marked with :func:`method`, in source order."""
+    """Yield the methods of a class that :func:`method` marks, in source order."""
     for name, member in vars(owner).items():
         visibility = getattr(member, _MARK, None)
         if visibility is not None:
@@ -226,7 +227,7 @@ def listed_methods(owner: type) -> Iterator[tuple[str, Callable[..., Any], Visib
 def signature_of(
     function: Callable[..., Any], hide: Iterable[str] = ()
 ) -> tuple[tuple[Parameter, ...], str]:
-    """The parameters a program may pass (none that is filled in) and the return annotation."""
+    """Return the parameters that a program passes and the return annotation."""
     signature = inspect.signature(function)
     hidden = set(hide)
     parameters = []
@@ -246,14 +247,14 @@ def signature_of(
 
 
 def annotation_text(annotation: Any) -> str:
-    """An annotation as source text (they arrive as strings or as types)."""
+    """Return an annotation as source text; it may be a string or a type."""
     if isinstance(annotation, str):
         return annotation
     return getattr(annotation, "__name__", None) or str(annotation)
 
 
 def check_documented(name: str, function: Callable[..., Any]) -> None:
-    """Raise a UsageError unless everything is typed and there is a docstring."""
+    """Raise a UsageError unless all parameters are typed and there is a docstring."""
     signature = inspect.signature(function)
     untyped = [
         parameter.name

@@ -1,8 +1,8 @@
 """Routines in a user's own Python file, or in an installed package.
 
-The file is imported here, in the parent: it is as trusted as the code that calls viper. Of
-its pure routines only the text goes to the sandbox's child: each with the functions,
-values and imports of the file that it needs, and held to the rules of programs.
+The file is imported here, in the parent, so it is as trusted as the code that calls viper. Only the
+text of its pure routines goes to the sandbox's child, with the functions, values and imports of the
+file that they need. It obeys the rules of programs.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class RoutineFile:
     """The routines of one file.
 
     Attributes:
-        name: how ``--api`` calls it: the path as it was given, or an entry point's name.
+        name: its name for ``--api``: the path as the user wrote it, or an entry point's name.
         routines: in the order of the file.
-        source: the pure ones as the child gets them; None where there is none.
+        source: the pure routines in the form for the child; None if there are none.
     """
 
     name: str
@@ -47,14 +47,14 @@ class RoutineFile:
 
 
 def load_routine_file(path: Path, name: str | None = None) -> RoutineFile:
-    """Imports the file and prepares its pure routines for the child.
+    """Import the file and prepare its pure routines for the child.
 
     Raises:
-        UsageError: the file is missing, does not import, holds no routine, or a routine of
-            it uses what programs may not; one line with file and line.
+        UsageError: the file is missing, does not import, holds no routine, or a routine
+            breaks the rules of programs; one line with file and line.
     """
     text = _read(path)
-    routines = _imported(path, text)
+    routines = _import_routines(path, text)
     if not routines:
         raise UsageError(f"{path}: holds no routine; mark a function with @routine from viper")
     _check_parameters(path, routines)
@@ -76,25 +76,25 @@ def _read(path: Path) -> str:
         raise UsageError(f"{path}: not UTF-8 text; expected a Python file") from None
 
 
-def _imported(path: Path, text: str) -> tuple[Routine, ...]:
-    """The routines that running the file registers; the file runs afresh each time."""
+def _import_routines(path: Path, text: str) -> tuple[Routine, ...]:
+    """Run the file, anew each time, and return the routines that it registers."""
     digest = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]
     module = ModuleType(f"viper_routines_{path.stem}_{digest}")
     module.__file__ = str(path)
     module.__spec__ = importlib.util.spec_from_file_location(module.__name__, path)
-    # dataclasses and typing look a class's module up by its name.
+    # dataclasses and typing look up the module of a class by its name
     sys.modules[module.__name__] = module
-    with collecting() as found, _importing_beside(path):
+    with collecting() as registry, _importing_beside(path):
         try:
             exec(compile(text, str(path), "exec"), module.__dict__)  # noqa: S102 - the user's own
         except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever the file raises
-            raise UsageError(_blamed(path, error)) from error
-    return found.all()
+            raise UsageError(_import_error(path, error)) from error
+    return registry.all()
 
 
 @contextmanager
 def _importing_beside(path: Path) -> Iterator[None]:
-    """Lets a file import the modules beside it while it runs, as a script can."""
+    """Let a file import the modules in its folder while it runs, as a script can."""
     folder = str(path.resolve().parent)
     sys.path.insert(0, folder)
     try:
@@ -103,8 +103,8 @@ def _importing_beside(path: Path) -> Iterator[None]:
         sys.path.remove(folder)
 
 
-def _blamed(path: Path, error: BaseException) -> str:
-    """One line that says where in the file an import went wrong."""
+def _import_error(path: Path, error: BaseException) -> str:
+    """Return one line that names the place in the file where an import failed."""
     line = getattr(error, "lineno", None) if isinstance(error, SyntaxError) else None
     for frame in traceback.extract_tb(error.__traceback__):
         if frame.filename == str(path):

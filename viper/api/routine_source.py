@@ -1,7 +1,7 @@
-"""What of a file of routines goes to the sandbox: the pure ones and what they need.
+"""Extracts from a file of routines the source for the sandbox: pure routines and what they need.
 
-Decorators, annotations, imports from viper and everything that only tool routines need
-stay behind, so that a file may mix both kinds.
+Decorators, annotations, imports from viper and everything that only tool routines need are left
+out, so a file may mix both kinds.
 """
 
 from __future__ import annotations
@@ -18,32 +18,34 @@ from viper.sandbox.policy import PolicyError, compile_program
 from viper.sandbox.tools import Source
 
 MAX_BYTES = 256 * 1024
-"""Longest file of routines."""
+"""Greatest size of a file of routines."""
 
 
 def child_source(path: Path, text: str, routines: Iterable[Routine]) -> Source | None:
-    """The pure routines and what they need of their file, every line where it was.
+    """Return the pure routines and the statements they need, every line at its place in the file.
 
-    None where there is no pure one.
+    Return None if the file has no pure routine.
 
     Raises:
-        UsageError: they use what programs may not; one line with file and line.
+        UsageError: they break the rules of programs; one line with file and line.
     """
     routines = list(routines)
     pure = [routine.name for routine in routines if not routine.tool]
     if not pure:
         return None
     tree = ast.parse(text, str(path))
-    kept = _needed(tree, pure, {routine.name for routine in routines if routine.tool})
+    statements = _needed_statements(
+        tree, pure, {routine.name for routine in routines if routine.tool}
+    )
     lines = text.splitlines()
-    shown = [""] * len(lines)
-    for node in kept:
+    kept_lines = [""] * len(lines)
+    for node in statements:
         parts: list[ast.stmt | ast.expr] = [node, *_decorators(node)]
         for part in parts:
             for number in range(part.lineno - 1, part.end_lineno or part.lineno):
-                shown[number] = lines[number]
-    source = Source(path.name, "\n".join(shown) + "\n", tuple(pure))
-    _check_names(path, kept, {routine.name for routine in routines})
+                kept_lines[number] = lines[number]
+    source = Source(path.name, "\n".join(kept_lines) + "\n", tuple(pure))
+    _check_names(path, statements, {routine.name for routine in routines})
     try:
         compile_program(source.text, path.name, MAX_BYTES)
     except PolicyError as error:
@@ -57,21 +59,20 @@ _PURE_RULES = (
 )
 
 
-def _check_names(path: Path, kept: Iterable[ast.stmt], routines: set[str]) -> None:
-    """Refuses imports and names that will not be there in the child."""
-    kept = list(kept)
-    known = (
-        BUILTIN_NAMES | {"super"} | routines | {name for node in kept for name in _defined(node)}
-    )
-    known |= {routine.name for routine in REGISTRY.all()} | {"ImagePatch", "VideoSegment"}
-    for statement in kept:
+def _check_names(path: Path, statements: Iterable[ast.stmt], routines: set[str]) -> None:
+    """Refuse imports and names that the child does not have."""
+    statements = list(statements)
+    available = BUILTIN_NAMES | {"super"} | routines
+    available |= {name for statement in statements for name in _names_defined(statement)}
+    available |= {routine.name for routine in REGISTRY.all()} | {"ImagePatch", "VideoSegment"}
+    for statement in statements:
         for module in _modules(statement):
             if module not in MODULES:
                 raise UsageError(
                     f"{path}:{statement.lineno}: programs cannot import {module!r}; {_PURE_RULES}"
                 )
-        for node in _loaded(statement):
-            if node.id not in known:
+        for node in _free_names(statement):
+            if node.id not in available:
                 raise UsageError(
                     f"{path}:{node.lineno}: the name {node.id!r} is not there in the sandbox; "
                     + _PURE_RULES
@@ -84,9 +85,9 @@ def _modules(statement: ast.stmt) -> list[str]:
     return [a.name for a in statement.names] if isinstance(statement, ast.Import) else []
 
 
-def _loaded(statement: ast.stmt) -> Iterator[ast.Name]:
-    """Names that a statement reads and does not bind itself."""
-    nodes = [node for part in _executed(statement) for node in ast.walk(part)]
+def _free_names(statement: ast.stmt) -> Iterator[ast.Name]:
+    """Yield the names that a statement reads and does not bind itself."""
+    nodes = [node for part in _executed_parts(statement) for node in ast.walk(part)]
     bound = {node.id for node in nodes if isinstance(node, ast.Name) and _binds(node)}
     bound |= {node.arg for node in ast.walk(statement) if isinstance(node, ast.arg)}
     bound |= {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef)}
@@ -109,19 +110,19 @@ def _imports(statement: ast.stmt) -> Iterator[str]:
 
 
 def _decorators(statement: ast.stmt) -> list[ast.expr]:
-    """The decorators that reach the child: all but ``@routine``."""
-    found = getattr(statement, "decorator_list", [])
-    return [decorator for decorator in found if not _is_mark(decorator)]
+    """Return the decorators that reach the child: all except ``@routine``."""
+    decorators = getattr(statement, "decorator_list", [])
+    return [decorator for decorator in decorators if not _is_mark(decorator)]
 
 
 def _is_mark(decorator: ast.expr) -> bool:
-    called = decorator.func if isinstance(decorator, ast.Call) else decorator
-    name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
+    function = decorator.func if isinstance(decorator, ast.Call) else decorator
+    name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
     return name == "routine"
 
 
-def _executed(statement: ast.stmt) -> list[ast.AST]:
-    """The parts that run: ``@routine`` and annotations do not reach the child."""
+def _executed_parts(statement: ast.stmt) -> list[ast.AST]:
+    """Return the parts that run; ``@routine`` and annotations do not reach the child."""
     if not isinstance(statement, ast.FunctionDef):
         return (
             [statement.value]
@@ -132,29 +133,29 @@ def _executed(statement: ast.stmt) -> list[ast.AST]:
     return parts + [default for default in statement.args.kw_defaults if default is not None]
 
 
-def _needed(tree: ast.Module, names: Iterable[str], tools: set[str]) -> list[ast.stmt]:
-    """The top-level statements that these names need, in the order of the file.
+def _needed_statements(tree: ast.Module, names: Iterable[str], tools: set[str]) -> list[ast.stmt]:
+    """Return the top-level statements that these names need, in the order of the file.
 
-    Imports from viper and tool routines are left out: the child has those names of its own.
+    Imports from viper and tool routines are left out, because the child already has those names.
     """
     defines: dict[str, list[ast.stmt]] = {}
     for statement in tree.body:
-        for name in _defined(statement):
+        for name in _names_defined(statement):
             if name not in tools:
                 defines.setdefault(name, []).append(statement)
-    wanted, reached, kept = list(names), set(names), set()
-    while wanted:
-        for statement in defines.get(wanted.pop(), []):
-            if statement in kept or _is_own_import(statement):
+    pending, reached, needed = list(names), set(names), set()
+    while pending:
+        for statement in defines.get(pending.pop(), []):
+            if statement in needed or _is_own_import(statement):
                 continue
-            kept.add(statement)
-            new = _used(statement) - reached
+            needed.add(statement)
+            new = _names_read(statement) - reached
             reached |= new
-            wanted += new
-    return [statement for statement in tree.body if statement in kept]
+            pending += new
+    return [statement for statement in tree.body if statement in needed]
 
 
-def _defined(statement: ast.stmt) -> Iterator[str]:
+def _names_defined(statement: ast.stmt) -> Iterator[str]:
     if isinstance(statement, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):
         yield statement.name
     elif isinstance(statement, ast.Import | ast.ImportFrom):
@@ -165,11 +166,11 @@ def _defined(statement: ast.stmt) -> Iterator[str]:
                 yield node.id
 
 
-def _used(statement: ast.stmt) -> set[str]:
-    """Names of the file that a statement may read."""
+def _names_read(statement: ast.stmt) -> set[str]:
+    """Return the names of the file that a statement may read."""
     return {
         node.id
-        for part in _executed(statement)
+        for part in _executed_parts(statement)
         for node in ast.walk(part)
         if isinstance(node, ast.Name)
     }

@@ -1,7 +1,7 @@
-"""What the API classes stand on in the child: handles without pixels, and argument checks.
+"""Base of the API classes in the child: handles without pixels, and argument checks.
 
-A handle names a picture or a video that the parent holds, with its size and the
-client through which questions about it are asked. Nothing here has pixels.
+A handle names a picture or a video in the parent, with its size and the client through which
+programs ask questions about it. Nothing here has pixels.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Any, Protocol, runtime_checkable
 
 
 class Call(Protocol):
-    """The client: asks the parent for one tool call and blocks until it answers."""
+    """The client: sends one tool call to the parent and blocks until the reply arrives."""
 
     def __call__(self, name: str, *args: Any, **kwargs: Any) -> Any: ...
 
 
 @dataclass(frozen=True)
 class ImageHandle:
-    """A picture by name; sizes in pixels, 0 where they are not known."""
+    """A picture by name; sizes in pixels, 0 if unknown."""
 
     id: str
     width: int
@@ -29,7 +29,7 @@ class ImageHandle:
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """``(3, height, width)``, the layout of ``cropped_image``."""
+        """Return ``(3, height, width)``, the layout of ``cropped_image``."""
         return (3, self.height, self.width)
 
 
@@ -45,14 +45,14 @@ class VideoHandle:
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
-        """``(num_frames, 3, height, width)``."""
+        """Return ``(num_frames, 3, height, width)``."""
         return (self.num_frames, 3, self.height, self.width)
 
     def frame_handle(self, index: float) -> ImageHandle:
-        """Frame ``index`` as a picture; negative ones count from the end.
+        """Return frame ``index`` as a picture; negative numbers count from the end.
 
         Raises:
-            IndexError: when there is no such frame.
+            IndexError: the video has no such frame.
         """
         absolute = frame_number(index, self.num_frames)
         return ImageHandle(f"{self.id}#{absolute}", self.width, self.height, self.call)
@@ -60,16 +60,16 @@ class VideoHandle:
 
 @runtime_checkable
 class FrameSource(Protocol):
-    """What a patch can be taken from by frame index: a video or a segment of one."""
+    """A source of patches by frame index: a video or a segment of one."""
 
     def frame_handle(self, index: float) -> ImageHandle: ...
 
 
 def frame_number(index: Any, num_frames: int) -> int:
-    """``index`` within ``num_frames`` frames, negative ones resolved.
+    """Return ``index`` as a frame number from 0, with negative numbers resolved.
 
     Raises:
-        IndexError: when there is no such frame; the message gives the range.
+        IndexError: there is no such frame; the message gives the range.
     """
     position = int(number(index, "frame index"))
     resolved = position + num_frames if position < 0 else position
@@ -79,11 +79,11 @@ def frame_number(index: Any, num_frames: int) -> int:
 
 
 def number(value: Any, name: str) -> int | float:
-    """``value`` as a plain finite int or float (numpy scalars become plain).
+    """Return ``value`` as a plain finite int or float (numpy scalars become plain).
 
     Raises:
-        TypeError: when it is not a number.
-        ValueError: when it is not finite.
+        TypeError: it is not a number.
+        ValueError: it is not finite.
     """
     try:
         return operator.index(value)
@@ -98,10 +98,10 @@ def number(value: Any, name: str) -> int | float:
 
 
 def text(value: Any, name: str) -> str:
-    """``value`` if it is a string.
+    """Return ``value`` if it is a string.
 
     Raises:
-        TypeError: when it is not.
+        TypeError: it is not a string.
     """
     if not isinstance(value, str):
         raise TypeError(f"{name} must be a string, not {type(value).__name__}")
@@ -109,11 +109,11 @@ def text(value: Any, name: str) -> str:
 
 
 def texts(values: Any, name: str) -> list[str]:
-    """``values`` as a list of strings; a single string counts as a list of one.
+    """Return ``values`` as a list of strings; a single string counts as a list of one.
 
     Raises:
-        TypeError: when it is neither, or an entry is not a string or a plain number.
-        ValueError: when it is empty.
+        TypeError: it is neither, or an entry is not a string or a plain number.
+        ValueError: it is empty.
     """
     if isinstance(values, str):
         return [values]

@@ -1,9 +1,8 @@
-"""API sets: which names a prompt lists for a task.
+"""API sets: the names that a prompt lists for a task.
 
-Source: Stanić et al. 2024, A.4.1 to A.4.4: grounding, questions and videos list
-different methods. Differs: grounding lists ``simple_query`` too, since "the one of
-the same colour as …" needs it. A set only decides what is *listed*; every name can
-be called under every set.
+Source: Stanić et al. 2024, A.4.1 to A.4.4: grounding, questions and videos list different methods.
+Differs: grounding lists ``simple_query`` too, since "the one of the same colour as …" needs it. A
+set decides only which names are *listed*; programs can call every name under every set.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ VIDEO_TASKS = frozenset({"choice"})
 _OWNER_OF_NAMED: Mapping[str, str] = {
     name: ImagePatch.__name__ for name, *_ in listed_methods(ImagePatch)
 }
-"""Where a name of a tool set is both a method and a function, the method is listed."""
+"""If a name of a tool set is both a method and a function, the method is listed."""
 
 LINE_APIS = frozenset({"visprog"})
 """APIs whose programs are lines ``NAME=MODULE(argument=value,…)``, without an entry point."""
@@ -67,13 +66,12 @@ TOOL_SETS: Mapping[str, frozenset[str]] = {
     "dwim-gd": _EVERYWHERE | _PROPERTY_MATCHING,
     "dwim-ccq": _EVERYWHERE,
 }
-"""API sets of DWIM's tasks: set to the names that it lists, of methods of ``ImagePatch`` and of
-functions, whatever else the task could use. They are given where an API is named (``--api
-dwim-gd``); their names are the abbreviations of the source, of which only the supplement was at
-hand.
+"""API sets of DWIM's tasks: set to its listed names, which are methods of ``ImagePatch`` and
+functions, independent of the task. Users choose them where an API is named (``--api dwim-gd``).
+Their names are the abbreviations of the source, of which only the supplement was available.
 
 Source: DWIM (2025), supplement, table 9, and prompt 15.2 for the methods behind its rows. Ours:
-``crop`` beside the four crops at a box; "Boolean to Yes/No" is ``bool_to_yesno``.
+``crop`` in addition to the four crops at a box; "Boolean to Yes/No" is ``bool_to_yesno``.
 """
 
 
@@ -87,7 +85,7 @@ class ApiEntry:
         summary: first docstring line, lower-case first letter, no final period.
         docstring: the docstring without its example.
         example: the worked example (dedented source), or "".
-        brief: shown as one line also where the others are shown in full.
+        brief: listed as one line even if the other names are listed in full.
     """
 
     name: str
@@ -101,15 +99,15 @@ class ApiEntry:
 
     @property
     def arguments(self) -> str:
-        """The arguments of the compact text, ``a, b``."""
+        """Return the arguments for the compact text, such as ``a, b``."""
         return ", ".join(p.name for p in self.parameters if not p.hidden)
 
 
 @dataclass(frozen=True)
 class ApiSet:
-    """One API or several combined with ``+``; ``parts`` in the order they were named.
+    """One API, or several joined by ``+``; ``parts`` keeps the order of the name.
 
-    ``own`` holds the routines of those parts that are files of the user's.
+    ``own`` holds the routines of the parts that are files of the user.
     """
 
     name: str
@@ -118,16 +116,16 @@ class ApiSet:
 
     @property
     def lines(self) -> bool:
-        """Whether its programs are line programs; those of sets joined with others are not."""
+        """Return whether its programs are line programs; sets joined with others have none."""
         shipped = {part for part in self.parts if part not in self.own}
         return bool(shipped) and shipped <= LINE_APIS
 
     def entries(self, task: str) -> tuple[ApiEntry, ...]:
-        """The names listed for a task: methods first, then functions, in source order.
+        """Return the names listed for a task: methods first, then functions, in source order.
 
         Raises:
-            UnknownNameError: for a task that is not in the schema.
-            UsageError: for ``auto``, which has to be resolved first.
+            UnknownNameError: the task is not in the schema.
+            UsageError: the task is ``auto``, which must be resolved first.
         """
         if task not in TASKS:
             raise UnknownNameError("task", task, TASKS)
@@ -150,27 +148,29 @@ class ApiSet:
 
 
 def api_set(name: str) -> ApiSet:
-    """The set called ``vipergpt``, ``abstract``, … or several joined by ``+``.
+    """Return the set called ``vipergpt``, ``abstract``, … or several joined by ``+``.
 
     Raises:
-        UnknownNameError: when a part is not known; the message lists the known ones.
+        UnknownNameError: a part is unknown; the message lists the known ones.
     """
     parts = tuple(part.strip() for part in name.split("+"))
-    known = api_names()
+    choices = api_names()
     for part in parts:
-        if part not in known:
-            raise UnknownNameError("API", part, known)
+        if part not in choices:
+            raise UnknownNameError("API", part, choices)
     return ApiSet("+".join(parts), parts)
 
 
 def api_names() -> set[str]:
-    """The names that :func:`api_set` knows."""
+    """Return the names that :func:`api_set` knows."""
     methods = {api for owner in OWNERS for *_, v in listed_methods(owner) for api in v.apis}
     return methods | REGISTRY.apis() | set(TOOL_SETS)
 
 
 def _layers(part: str, task: str) -> tuple[str, ...]:
-    """On images the abstract API builds on ViperGPT's; on videos it stands alone."""
+    """Return the APIs of a part: on images the abstract API includes ViperGPT's, on videos it does
+    not.
+    """
     if part == "abstract" and task not in VIDEO_TASKS:
         return ("vipergpt", "abstract")
     return (part,)
@@ -185,7 +185,7 @@ def _everything() -> Iterator[tuple[str, str | None, Callable[..., Any], Visibil
 
 
 def entry_of(routine: Routine) -> ApiEntry:
-    """How prompts list a routine."""
+    """Return the entry with which prompts list a routine."""
     return _entry(routine.name, None, routine.function, routine.visibility)
 
 
@@ -198,12 +198,12 @@ def _entry(
 
 
 def summary_of(docstring: str) -> str:
-    """The first line, its first letter lower-case, without the final period."""
+    """Return the first line with a lower-case first letter and no final period."""
     first = docstring.strip().splitlines()[0].strip().rstrip(".") if docstring.strip() else ""
     return first[:1].lower() + first[1:]
 
 
 def split_example(docstring: str) -> tuple[str, str]:
-    """A docstring without its ``Example:`` section, and that section dedented."""
-    before, found, after = docstring.partition("\nExample:\n")
-    return before.strip(), textwrap.dedent(after).strip() if found else ""
+    """Return a docstring without its ``Example:`` section, and that section dedented."""
+    before, heading, after = docstring.partition("\nExample:\n")
+    return before.strip(), textwrap.dedent(after).strip() if heading else ""

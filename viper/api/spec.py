@@ -1,6 +1,6 @@
-"""Prompt text of an API, rendered from the code it describes.
+"""Prompt text of an API, rendered from its code.
 
-``compact`` is one line a name, for small writers; ``full`` is Python stubs with
+``compact`` is one line per name, for small program writers. ``full`` is Python stubs with
 docstrings and worked examples, for large ones.
 """
 
@@ -21,11 +21,11 @@ _INDENT = "    "
 
 
 def render(entries: Sequence[ApiEntry], detail: Detail = "full") -> str:
-    """The API text of a prompt, without a final newline; "" for no entries."""
+    """Return the API text of a prompt, without a final newline; "" for no entries."""
     if detail == "compact":
         return "\n".join(compact_line(entry) for entry in entries)
     full = [entry for entry in entries if not entry.brief]
-    blocks = [_class_text(owner, full) for owner in _owners_shown(full)]
+    blocks = [_class_text(owner, full) for owner in _mentioned_classes(full)]
     blocks += [_stub(entry) for entry in full if entry.owner is None]
     brief = [_brief_line(entry) for entry in entries if entry.brief]
     if brief:
@@ -34,39 +34,39 @@ def render(entries: Sequence[ApiEntry], detail: Detail = "full") -> str:
 
 
 def entry_text(entry: ApiEntry, detail: Detail) -> str:
-    """What a prompt adds for one name, without the class that it may belong to."""
+    """Return the text that one name adds to a prompt, without the class of a method."""
     return compact_line(entry) if detail == "compact" else _stub(entry)
 
 
 def compact_line(entry: ApiEntry) -> str:
-    """``# {summary}: {name}({arguments})``."""
+    """Return ``# {summary}: {name}({arguments})``."""
     return f"# {entry.summary}: {entry.name}({entry.arguments})"
 
 
 def _brief_line(entry: ApiEntry) -> str:
-    """As the compact line, with the class of a method, which no stub shows here."""
+    """Return the compact line with the class of a method, because no stub shows the class here."""
     owner = f"{entry.owner}." if entry.owner else ""
     return f"# {entry.summary}: {owner}{entry.name}({entry.arguments})"
 
 
 def api_hash(entries: Iterable[ApiEntry]) -> str:
-    """Twelve hex digits that change whenever the full text of the entries would."""
+    """Return twelve hex digits that change whenever the full text of the entries changes."""
     return hashlib.sha256(render(tuple(entries), "full").encode()).hexdigest()[:12]
 
 
-def _owners_shown(entries: Sequence[ApiEntry]) -> list[type]:
-    """A class is shown when one of its methods or a parameter or result mentions it."""
-    shown = []
+def _mentioned_classes(entries: Sequence[ApiEntry]) -> list[type]:
+    """Return the classes that an entry belongs to or mentions in a parameter or result."""
+    classes = []
     for owner in OWNERS:
-        mentioned = any(
+        is_mentioned = any(
             entry.owner == owner.__name__
             or owner.__name__ in entry.returns
             or any(owner.__name__ in p.annotation for p in entry.parameters)
             for entry in entries
         )
-        if mentioned:
-            shown.append(owner)
-    return shown
+        if is_mentioned:
+            classes.append(owner)
+    return classes
 
 
 def _class_text(owner: type, entries: Sequence[ApiEntry]) -> str:
@@ -82,7 +82,7 @@ def _class_text(owner: type, entries: Sequence[ApiEntry]) -> str:
 
 
 def _stub(entry: ApiEntry) -> str:
-    """One ``def`` with its docstring and, at the end of that, its example."""
+    """Return one ``def`` with its docstring, which ends with the example."""
     text = entry.docstring
     if entry.example:
         text += "\n\nExample:\n" + textwrap.indent(entry.example, _INDENT)
@@ -93,11 +93,11 @@ def _stub(entry: ApiEntry) -> str:
 
 
 def _signature(name: str, parameters: Sequence[Parameter], returns: str, is_method: bool) -> str:
-    shown = ["self"] if is_method else []
+    arguments = ["self"] if is_method else []
     for parameter in parameters:
         default = f" = {parameter.default}" if parameter.default is not None else ""
-        shown.append(f"{parameter.name}: {parameter.annotation}{default}")
-    return f"def {name}({', '.join(shown)}) -> {returns}:"
+        arguments.append(f"{parameter.name}: {parameter.annotation}{default}")
+    return f"def {name}({', '.join(arguments)}) -> {returns}:"
 
 
 def _docstring(text: str) -> str:

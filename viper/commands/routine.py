@@ -13,7 +13,7 @@ from string import Template
 
 import click
 
-from viper.api.library import library_for, taken_names
+from viper.api.library import library_for, reserved_names
 from viper.api.sets import ApiEntry
 from viper.api.spec import entry_text
 from viper.commands.options import (
@@ -62,8 +62,8 @@ def new(name: str, tool: bool, folder: Path) -> int:
         raise UsageError(
             f"{name!r} is no name of a function; try something like count_pairs, without .py"
         )
-    if name in taken_names():
-        raise UsageError(f"the name {name!r} is taken by {taken_names()[name]}; choose another")
+    if name in reserved_names():
+        raise UsageError(f"the name {name!r} is taken by {reserved_names()[name]}; choose another")
     files = {folder / f"{name}.py": "tool" if tool else "pure", folder / f"test_{name}.py": "test"}
     for path in files:
         if path.exists():

@@ -42,7 +42,7 @@ def image_search(call: Call, image_patch: ImagePatch, about: str = "entities") -
     """
     if about not in ABOUT:
         raise ValueError(f"about must be one of {', '.join(ABOUT)}, not {str(about)[:40]!r}")
-    return [str(one) for one in call("image_search", _patch(image_patch), about)]
+    return [str(fact) for fact in call("image_search", _patch(image_patch), about)]
 
 
 @routine(ANSWER_TASKS, api="knowledge")
@@ -59,10 +59,10 @@ def text_search(call: Call, query: str) -> list[str]:
             passages = text_search(f"When was the maker of {car} founded?")
             return llm_query("In which year was it founded?", passages[0], long_answer=False)
     """
-    return [str(one) for one in call("text_search", text(query, "query"))]
+    return [str(passage) for passage in call("text_search", text(query, "query"))]
 
 
-def _patch(given: ImagePatch) -> ImagePatch:
-    if not isinstance(given, ImagePatch):
-        raise TypeError(f"image_patch must be an ImagePatch, not {type(given).__name__}")
-    return given
+def _patch(value: ImagePatch) -> ImagePatch:
+    if not isinstance(value, ImagePatch):
+        raise TypeError(f"image_patch must be an ImagePatch, not {type(value).__name__}")
+    return value

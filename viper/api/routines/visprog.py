@@ -29,7 +29,7 @@ Objects: TypeAlias = "Sequence[ImagePatch]"
 
 
 def part_of(image: Any) -> ImagePatch:
-    """The picture, or the part of one, as a patch.
+    """Return the picture, or the part of one, as a patch.
 
     Raises:
         TypeError: it is neither.
@@ -39,49 +39,49 @@ def part_of(image: Any) -> ImagePatch:
     if isinstance(image, ImageHandle):
         return ImagePatch(image)
     raise TypeError(
-        f"image must be a picture such as IMAGE or the result of CROP, not {_seen(image)}"
+        f"image must be a picture such as IMAGE or the result of CROP, not {_kind(image)}"
     )
 
 
-def objects_of(given: Any, name: str = "object") -> list[ImagePatch]:
-    """Boxes or objects as a list; a single one counts as a list of one.
+def objects_of(value: Any, name: str = "object") -> list[ImagePatch]:
+    """Return boxes or objects as a list; a single one counts as a list of one.
 
     Raises:
         TypeError: it holds something else.
     """
-    if isinstance(given, ImagePatch):
-        return [given]
-    if not isinstance(given, list | tuple) or not all(isinstance(p, ImagePatch) for p in given):
-        raise TypeError(f"{name} must be what LOC, SEG or FACEDET gave, not {_seen(given)}")
-    return list(given)
+    if isinstance(value, ImagePatch):
+        return [value]
+    if not isinstance(value, list | tuple) or not all(isinstance(p, ImagePatch) for p in value):
+        raise TypeError(f"{name} must be what LOC, SEG or FACEDET gave, not {_kind(value)}")
+    return list(value)
 
 
-def moved_to(patch: ImagePatch, found: Sequence[ImagePatch]) -> list[ImagePatch]:
-    """Objects as places in the picture that a patch is part of.
+def moved_to(patch: ImagePatch, objects: Sequence[ImagePatch]) -> list[ImagePatch]:
+    """Return objects as places in the picture that a patch belongs to.
 
-    They may have been found in an earlier version of it, before an edit.
+    Their boxes may come from an earlier version of the picture, before an edit.
 
     Raises:
         ValueError: they are places in a picture of another size.
     """
     handle = patch._handle
-    for one in found:
-        if one._handle.id != handle.id and one._handle.shape != handle.shape:
+    for own in (item._handle for item in objects):
+        if own.id != handle.id and own.shape != handle.shape:
             raise ValueError(
-                f"the object is in a picture of {one._handle.width} x {one._handle.height} pixels, "
+                f"the object is in a picture of {own.width} x {own.height} pixels, "
                 f"the image has {handle.width} x {handle.height}; find it in that image"
             )
-    return [one._in(handle) for one in found]
+    return [item._in(handle) for item in objects]
 
 
-def _seen(value: Any) -> str:
+def _kind(value: Any) -> str:
     if isinstance(value, list | tuple) and value:
         return f"a list of {type(value[0]).__name__}"
     return f"a {type(value).__name__}" if value is not None else "nothing"
 
 
 MAX_LISTED = 100
-"""Entries that ``LIST`` may ask for."""
+"""Greatest number of entries that ``LIST`` may request."""
 
 _REGIONS: Mapping[str, tuple[float, float, float, float]] = {
     "TOP": (0, 0.5, 1, 1),
@@ -121,10 +121,10 @@ def LOC(image: Picture, object: str) -> Objects:
     patch = part_of(image)
     region = _REGIONS.get(" ".join(re.split(r"[\s_-]+", text(object, "object").strip())))
     if region is None:
-        found = patch.find(object)
+        matches = patch.find(object)
         # In place: an empty result is followed through the program by identity.
-        found[:] = [one._labelled(object.strip()) for one in found]
-        return found
+        matches[:] = [match._labelled(object.strip()) for match in matches]
+        return matches
     left, lower, right, upper = region
     sides = (left * patch.width, lower * patch.height, right * patch.width, upper * patch.height)
     return [patch.crop(*sides)]
@@ -214,9 +214,9 @@ def LIST(call: Call, query: str, max: int = 20) -> list[str]:
     most = int(number(max, "max"))
     if not 1 <= most <= MAX_LISTED:
         raise ValueError(f"max is {most}; LIST gives 1 to {MAX_LISTED} names")
-    asked = f"List at most {most} {text(query, 'query')}. Give only names, separated by commas."
-    written = str(call("llm_query", asked, None, True))
-    names = (_BULLET.sub("", part).strip() for part in _SEPARATORS.split(written))
+    prompt = f"List at most {most} {text(query, 'query')}. Give only names, separated by commas."
+    reply = str(call("llm_query", prompt, None, True))
+    names = (_BULLET.sub("", part).strip() for part in _SEPARATORS.split(reply))
     return list(dict.fromkeys(name for name in names if name))[:most]
 
 
@@ -240,22 +240,23 @@ def SELECT(
         OBJ1=SELECT(image=IMAGE,object=OBJ0,query='black cat',category=None)
         FINAL_RESULT=RESULT(var=OBJ1)
     """
-    found = moved_to(part_of(image), objects_of(object))
-    if not found:
+    candidates = moved_to(part_of(image), objects_of(object))
+    if not candidates:
         return object if isinstance(object, list) else []
     if category is not None:
-        wanted = {name.lower() for name in _names(category, "category")}
-        found = [one for one in found if one.label.lower() in wanted] or found
+        labels = {name.lower() for name in _names(category, "category")}
+        in_category = [patch for patch in candidates if patch.label.lower() in labels]
+        candidates = in_category or candidates
     if query is None:
-        return found
+        return candidates
     queries = _names(query, "query")
     if category is None:
-        asked = {name.lower() for name in queries}
-        labelled = [one for one in found if one.label.lower() in asked]
-        if labelled:
-            return labelled
-    chosen = [found[_most_like(call, found, name)] for name in queries]
-    return [one for place, one in enumerate(chosen) if one not in chosen[:place]]
+        labels = {name.lower() for name in queries}
+        matches = [patch for patch in candidates if patch.label.lower() in labels]
+        if matches:
+            return matches
+    best = [candidates[_most_like(call, candidates, name)] for name in queries]
+    return [patch for place, patch in enumerate(best) if patch not in best[:place]]
 
 
 @routine(("ground", "tag"), api=API)
@@ -277,25 +278,26 @@ def CLASSIFY(
         IMAGE0=TAG(image=IMAGE,object=OBJ1)
         FINAL_RESULT=RESULT(var=IMAGE0)
     """
-    found, names = moved_to(part_of(image), objects_of(object)), _names(categories, "categories")
-    if not found:
+    patches = moved_to(part_of(image), objects_of(object))
+    names = _names(categories, "categories")
+    if not patches:
         return object if isinstance(object, list) else []
     if len(names) == 1:
-        return [found[_most_like(call, found, names[0])]._labelled(names[0])]
-    return [one._labelled(one.best_text_match(names)) for one in found]
+        return [patches[_most_like(call, patches, names[0])]._labelled(names[0])]
+    return [patch._labelled(patch.best_text_match(names)) for patch in patches]
 
 
 def _most_like(call: Call, patches: Sequence[ImagePatch], name: str) -> int:
-    """Index of the patch that looks most like what a name says."""
+    """Return the index of the patch that matches a name best."""
     if len(patches) == 1:
         return 0
     return int(call("best_image_match", list(patches), [name]))
 
 
-def _names(given: Any, name: str) -> list[str]:
-    """A list of names, or a text of names with commas between; at least one."""
-    parts = given.split(",") if isinstance(given, str) else list(given)
-    found = [text(part, f"an entry of {name}").strip() for part in parts]
-    if not any(found):
+def _names(value: Any, name: str) -> list[str]:
+    """Return a list of names from a list or a text with commas; at least one."""
+    parts = value.split(",") if isinstance(value, str) else list(value)
+    names = [text(part, f"an entry of {name}").strip() for part in parts]
+    if not any(names):
         raise ValueError(f"{name} is empty; give at least one name")
-    return [one for one in found if one]
+    return [name for name in names if name]

@@ -19,7 +19,7 @@ from viper.api.routines.visprog import API, Objects, Picture, moved_to, objects_
 from viper.api.runtime import Call, number, text
 
 GROWN = 1.5
-"""What ``CROP`` shows, in widths and heights of the box."""
+"""Size of the part that ``CROP`` shows, in widths and heights of the box."""
 
 _TASKS = ("ground", *ANSWER_TASKS)
 
@@ -37,15 +37,15 @@ def CROP(image: Picture, box: Objects) -> Picture:
         ANSWER0=VQA(image=IMAGE0,question='What is the man wearing?')
         FINAL_RESULT=RESULT(var=ANSWER0)
     """
-    found = _box(image, box)
-    if found is None:
+    first = _box(image, box)
+    if first is None:
         return part_of(image)
-    across, along = found.width * GROWN / 2, found.height * GROWN / 2
+    across, along = first.width * GROWN / 2, first.height * GROWN / 2
     return part_of(image)._strip(
-        left=found.horizontal_center - across,
-        lower=found.vertical_center - along,
-        right=found.horizontal_center + across,
-        upper=found.vertical_center + along,
+        left=first.horizontal_center - across,
+        lower=first.vertical_center - along,
+        right=first.horizontal_center + across,
+        upper=first.vertical_center + along,
     )
 
 
@@ -195,7 +195,7 @@ def SEG(call: Call, image: Picture) -> Objects:
         IMAGE0=COLORPOP(image=IMAGE,object=OBJ1)
         FINAL_RESULT=RESULT(var=IMAGE0)
     """
-    return _found(call, "segment", part_of(image))
+    return _find_objects(call, "segment", part_of(image))
 
 
 @routine(("ground", "edit", "tag"), api=API)
@@ -210,7 +210,7 @@ def FACEDET(call: Call, image: Picture) -> Objects:
         IMAGE0=EMOJI(image=IMAGE,object=OBJ0,emoji='smiling_face')
         FINAL_RESULT=RESULT(var=IMAGE0)
     """
-    return _found(call, "find_faces", part_of(image))
+    return _find_objects(call, "find_faces", part_of(image))
 
 
 @routine(("edit",), api=API)
@@ -225,7 +225,7 @@ def COLORPOP(call: Call, image: Picture, object: Objects) -> Picture:
         IMAGE0=COLORPOP(image=IMAGE,object=OBJ0)
         FINAL_RESULT=RESULT(var=IMAGE0)
     """
-    return _changed(call, "color_pop", image, object)
+    return _change(call, "color_pop", image, object)
 
 
 @routine(("edit",), api=API)
@@ -241,7 +241,7 @@ def BGBLUR(call: Call, image: Picture, object: Objects) -> Picture:
         IMAGE0=BGBLUR(image=IMAGE,object=OBJ1)
         FINAL_RESULT=RESULT(var=IMAGE0)
     """
-    return _changed(call, "blur_background", image, object)
+    return _change(call, "blur_background", image, object)
 
 
 @routine(("edit",), api=API, hide=("seed",))
@@ -264,8 +264,8 @@ def REPLACE(
         IMAGE0=REPLACE(image=IMAGE,object=OBJ1,prompt='an owl')
         FINAL_RESULT=RESULT(var=IMAGE0)
     """
-    wanted = text(prompt, "prompt")
-    return _changed(call, "replace", image, object, wanted, int(number(seed, "seed")))
+    prompt = text(prompt, "prompt")
+    return _change(call, "replace", image, object, prompt, int(number(seed, "seed")))
 
 
 @routine(("edit",), api=API)
@@ -281,7 +281,7 @@ def EMOJI(call: Call, image: Picture, object: Objects, emoji: str) -> Picture:
         IMAGE0=EMOJI(image=IMAGE,object=OBJ1,emoji='smiling_face_with_sunglasses')
         FINAL_RESULT=RESULT(var=IMAGE0)
     """
-    return _changed(call, "put_emoji", image, object, text(emoji, "emoji"))
+    return _change(call, "put_emoji", image, object, text(emoji, "emoji"))
 
 
 @routine(("tag",), api=API)
@@ -300,41 +300,41 @@ def TAG(call: Call, image: Picture, object: Objects) -> Picture:
     return ImagePatch(call("tag", patch, moved_to(patch, objects_of(object))))
 
 
-def _found(call: Call, tool: str, patch: ImagePatch) -> list[ImagePatch]:
-    """What a tool finds in a patch, as patches that know their picture's size."""
+def _find_objects(call: Call, tool: str, patch: ImagePatch) -> list[ImagePatch]:
+    """Return the objects that a tool finds in a patch; each knows its picture's size."""
     if patch._is_empty():
         return []
-    found: list[ImagePatch] = call(tool, patch)
+    objects: list[ImagePatch] = call(tool, patch)
     # In place: an empty result is followed through the program by identity.
-    found[:] = [one._in(patch._handle) for one in found]
-    return found
+    objects[:] = [item._in(patch._handle) for item in objects]
+    return objects
 
 
-def _changed(
+def _change(
     call: Call,
     tool: str,
     image: Picture,
     object: Objects,
     *more: str | int,
 ) -> ImagePatch:
-    """The picture as a tool changed it.
+    """Return the picture as a tool changed it.
 
     Raises:
-        IndexError: there is no object to change it at.
+        IndexError: there is no object to change.
     """
     patch = part_of(image)
-    found = moved_to(patch, objects_of(object))
-    if not found:
+    objects = moved_to(patch, objects_of(object))
+    if not objects:
         raise IndexError("there is no object: what was looked for was not found")
-    return ImagePatch(call(tool, patch, found, *more))
+    return ImagePatch(call(tool, patch, objects, *more))
 
 
 def _box(image: Picture, box: Objects) -> ImagePatch | None:
-    """The first of the boxes, which is the surest; None where there is none."""
-    found = moved_to(part_of(image), objects_of(box, "box")[:1])
-    return found[0] if found else None
+    """Return the first of the boxes, which is the surest, or None if there is none."""
+    boxes = moved_to(part_of(image), objects_of(box, "box")[:1])
+    return boxes[0] if boxes else None
 
 
 def _middle(image: Picture, box: Objects) -> ImagePatch:
-    """Where a cut begins: the middle of the box, of the picture without one."""
+    """Return where a cut begins: the middle of the box, or of the picture if there is no box."""
     return _box(image, box) or part_of(image)

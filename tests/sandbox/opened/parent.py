@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from viper.sandbox import turn, wire
-from viper.tools import abilities
+from viper.tools import tool_functions
 from viper.tools.session import Region, ToolSession
 from viper.tools.toolbox import ALL_TOOLS, Toolbox
 
@@ -23,8 +23,10 @@ def _any_argument(patch: pytest.MonkeyPatch) -> None:
         return Region("image0", (0, 0, width, height), (width, height))
 
     patch.setattr(ToolSession, "region", region)
-    patch.setattr(abilities, "_text", lambda value, name: str(value)[:100])
-    patch.setattr(abilities, "_texts", lambda values, name: [str(v)[:100] for v in values] or ["x"])
+    patch.setattr(tool_functions, "_text", lambda value, name: str(value)[:100])
+    patch.setattr(
+        tool_functions, "_texts", lambda values, name: [str(v)[:100] for v in values] or ["x"]
+    )
     _with_tools(patch, {**ALL_TOOLS, "best_image_match": lambda *_: 0})
 
 
@@ -37,7 +39,7 @@ def _any_segment(patch: pytest.MonkeyPatch) -> None:
 
     patch.setattr(ToolSession, "segment", lambda self, ref: (0, 4))
     patch.setattr(ToolSession, "region", region)
-    patch.setattr(abilities, "_text", lambda value, name: str(value)[:100])
+    patch.setattr(tool_functions, "_text", lambda value, name: str(value)[:100])
 
 
 def _any_signature(patch: pytest.MonkeyPatch) -> None:
@@ -49,7 +51,9 @@ def _any_tool(patch: pytest.MonkeyPatch) -> None:
     """The name of a tool is any attribute of the session, or of the module of tools."""
 
     def answer(self: ToolSession, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-        found = getattr(self, name.strip().lower() or "call", None) or vars(abilities).get(name)
+        found = getattr(self, name.strip().lower() or "call", None) or vars(tool_functions).get(
+            name
+        )
         return f"reached {found}" if found else "reached the shell"
 
     patch.setattr(ToolSession, "nested", answer)

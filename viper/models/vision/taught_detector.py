@@ -97,7 +97,7 @@ class Proposals:
 
 @runtime_checkable
 class LookingDetector(TeachableDetector, Protocol):
-    """What a tuner needs of a detector beside what abilities need."""
+    """What a tuner needs of a detector beside what the tool functions need."""
 
     def proposals(self, encoding: Any) -> Proposals:
         """What may be an object in a picture, looked at again."""

@@ -69,7 +69,7 @@ def test_a_strategy_brings_its_settings_its_model_and_its_part_of_the_trace(
     assert found["parts"] == {"named": [{"name": "cup", "style": "compact", "tokens": 5}]}
     found = json.loads(viper(installed, folder, "run", *query, "--name-tokens", "7"))
     assert found["parts"]["named"][0]["tokens"] == 7
-    assert "named_box: tokens of the name at most" in viper(installed, folder, "run", "--help")
+    assert "Tokens of the name at most." in viper(installed, folder, "run", "--help")
 
 
 def test_its_routine_is_listed(installed: Path, folder: Path) -> None:

@@ -1,7 +1,7 @@
-"""The command line: a group of thin commands, each in its own file under ``viper/commands``.
+"""The command line: groups of thin commands, which stand in ``viper/commands``.
 
-Exit codes: 0 answered, 1 the run ended without an answer or a part failed, 2 the call
-or its input was wrong, 130 interrupted. stdout carries the result, stderr the rest.
+Exit codes: 0 success, 1 no answer or a part failed, 2 wrong arguments or input, 130 interrupted.
+stdout carries the result, stderr everything else.
 """
 
 from __future__ import annotations
@@ -95,18 +95,18 @@ Environment variables:
 def cli() -> None:
     """Visual reasoning by programs.
 
-    A language model writes a Python program for your question, a sandbox runs it,
-    vision models answer its calls.
+    A language model writes a Python program for your question. A sandbox runs the program,
+    and vision models answer its calls.
 
     \b
     viper run table.png "the leftmost cube" --save answer.png
-    viper run clip.mp4 "what happens first?" --options "the ball stops; the cube appears"
+    viper run clip.mp4 "what starts moving first?" --options "the blue cube; the green cone"
     viper setup doctor
     """
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Runs the command line and ends the process with its exit code."""
+    """Run the command line and end the process with its exit code."""
     try:
         code = cli.main(args=argv, prog_name="viper", standalone_mode=False)
     except click.exceptions.Abort:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from importlib.metadata import EntryPoint
 
@@ -12,6 +13,7 @@ from click.testing import CliRunner, Result
 
 from viper.cli import cli
 from viper.commands import lazy_group
+from viper.strategies.settings import declared, strategy_settings
 
 OLD_NAMES = {
     "score": "data score",
@@ -109,6 +111,33 @@ def test_the_page_of_learn_shows_its_commands_and_how_to_learn_from_a_set() -> N
     assert "viper learn SET" in shown
     assert listed(shown)["Learn"] == ["samples", "feedback", "prompts"]
     assert "--annotated-root" in viper("learn", "world", "--help").output
+
+
+@pytest.mark.parametrize("command", ["run", "eval", "learn samples", "serve"])
+def test_a_help_page_begins_with_ten_options_and_has_sections_for_the_rest(command: str) -> None:
+    sections = flags(viper(*command.split(), "--help").output)
+    assert len(sections.pop("Options")) == 11  # ten and --help
+    assert "Options" not in sections and "--sandbox" in sections["Models and machine"]
+
+
+@pytest.mark.parametrize("command", ["run", "eval"])
+def test_every_strategy_with_settings_has_a_section(command: str) -> None:
+    sections = flags(viper(command, "--help").output)
+    for strategy, kind in strategy_settings().items():
+        offered = {one.option.split("/")[0] for one in declared(kind) if one.declaration.cli}
+        assert set(sections.get(f"Strategy {strategy}", ())) == offered
+
+
+def flags(text: str) -> dict[str, list[str]]:
+    """Return the first spelling of each option below each heading of a help page."""
+    sections: dict[str, list[str]] = {}
+    heading = ""
+    for line in text.splitlines():
+        if line.endswith(":") and not line.startswith(" "):
+            heading = line[:-1]
+        elif match := re.match(r"  (?:-h, )?(--[a-z-]+)", line):
+            sections.setdefault(heading, []).append(match[1])
+    return sections
 
 
 def complete(*words: str) -> list[str]:

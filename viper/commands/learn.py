@@ -17,6 +17,7 @@ from viper.commands.options import (
     options_as,
     quiet_libraries,
 )
+from viper.commands.sections import SectionedCommand
 from viper.commands.terminal import echo_table, status
 from viper.data.registry import training_split
 from viper.data.sample import DatasetSpec, Sample
@@ -39,7 +40,10 @@ from viper.tuning.learning_record import Journal
 from viper.tuning.trained_files import TrainedFiles
 
 
-@click.command()
+@click.command(
+    cls=SectionedCommand,
+    first="root split limit out said_of follow strategy profile state as_json",
+)
 @click.argument("name", metavar="[SET]", required=False)
 @options_as(LearnOptions)
 def learn(wanted: LearnOptions, name: str | None) -> int:

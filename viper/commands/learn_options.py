@@ -30,53 +30,58 @@ from viper.tuning.tool_updates import ToolSettings
 
 @dataclass(frozen=True, kw_only=True)
 class LearnOptions(ProfileChoice):
-    """The options of ``viper learn``."""
+    """Options of ``viper learn``."""
 
     # fmt: off
     root: Path | None = given_by(root_option)
-    split: str | None = option("--split", metavar="NAME", help="By default train.")
+    split: str | None = option("--split", metavar="NAME",
+        help="Split to learn from. By default train.")
     limit: int = option("--limit", type=click.IntRange(1), default=100,
-        help="Samples to learn from.")
-    ids: str | None = option("--ids", metavar="FILE|ID,ID", help="These samples instead.")
-    seed: int = given_by(
-        seed_option("Chooses samples and data, and is the seed of sampling and training."))
+        help="Number of samples to learn from.")
     out: Path | None = option("--out", type=OutPath(), metavar="RUN",
-        help="Folder for answers and lessons; by default runs/learn-SET-SPLIT-TIME.")
+        help="Folder for answers and learning records. By default runs/learn-SET-SPLIT-TIME.")
     said_of: Path | None = option("--from", metavar="RUN",
-        help="Instead of SET: learn from what people said of this run's answers.")
-    follow: bool = option("--follow", help="With --from: wait for more remarks, until Ctrl-C.")
-    online: bool = option("--online",
-        help="A stream: what counts is each first answer, given before learning from it.")
-    background: bool = option("--background",
-        help="Learn in a thread of its own while the next samples are answered.")
+        help="Learn from the feedback on the answers of this run, instead of SET.")
+    follow: bool = option("--follow", help="With --from: wait for more feedback, until Ctrl-C.")
     strategy: str = option("--strategy", default="program",
-        help="program, or plan where somebody plans.")
-    reflection: Literal["intervention", "llm", "both", "none"] = option("--reflector",
-        default="intervention",
-        help="Who finds what was wrong: changed results, the language model, both.")
+        help="Strategy that answers: program, or plan if the profile has a planner.")
     as_json: bool = option("--json", help="Print the outcome as JSON.")
-    tools: str | None = option("--tools", metavar="NAME,NAME",
-        help="Teach these only, of loc, match, seg, vqa, replace; none: no tool.")
+    ids: str | None = option("--ids", metavar="FILE|ID,ID", section="Samples",
+        help="Learn from these samples instead of drawing --limit samples.")
+    seed: int = given_by(seed_option(
+        "Random seed for the choice of samples and data, for sampling and training.", "Samples"))
+    online: bool = option("--online", section="Samples",
+        help="Treat the samples as a stream: the score counts the first answers, before learning.")
+    background: bool = option("--background", section="Samples",
+        help="Learn in a second thread while the next samples are answered.")
+    reflection: Literal["intervention", "llm", "both", "none"] = option("--reflector",
+        default="intervention", section="Reflection",
+        help="Method that finds the fault: intervention changes tool results, llm asks the "
+             "language model.")
+    probe: bool = option("--probe/--no-probe", default=True, section="Reflection",
+        help="If no tool is at fault, test the concepts that the calls of the program name.")
     demonstrations: Literal["all", "correct", "incorrect", "none"] = option("--demonstrations",
-        default="all", help="Plans and programs that are kept.")
-    updates: int = option("--updates", type=click.IntRange(1, 20), default=3,
-        help="Tools taught in one task at most.")
-    tries: int = option("--tries", type=click.IntRange(1, 20), default=2,
-        help="Lessons of a tool on one concept at most, each with other data.")
-    probe: bool = option("--probe/--no-probe", default=True,
-        help="Where no tool is blamed, try the concepts that the program's calls name.")
-    validate: bool = option("--validate/--no-validate", default=True,
-        help="Keep only prompts and demonstrations that hold where they were not made.")
+        default="all", section="Updates", help="Plans and programs to store as demonstrations.")
+    tools: str | None = option("--tools", metavar="NAME,NAME", section="Updates",
+        help="Tools to teach: loc, match, seg, vqa, replace; or none. By default all of them.")
+    updates: int = option("--updates", type=click.IntRange(1, 20), default=3, section="Updates",
+        help="Maximum number of tools to teach for one sample.")
+    tries: int = option("--tries", type=click.IntRange(1, 20), default=2, section="Updates",
+        help="Maximum number of trainings of a tool on one concept, each with other data.")
+    validate: bool = option("--validate/--no-validate", default=True, section="Updates",
+        help="Keep only soft prompts and demonstrations that pass on data they were not made from.")
     annotated: str = option("--annotated", metavar="world|lvis|none", default=default_data,
-        show_default="world", help="Boxes and masks of concepts, for loc and seg.")
+        show_default="world", section="Training images",
+        help="Source of boxes and masks of concepts, for loc and seg.")
     annotated_root: Path | None = option("--annotated-root", metavar="DIR",
-        help="Folder of LVIS's official files.")
+        section="Training images", help="Folder that holds the official files of LVIS.")
     pictures: str = option("--pictures", metavar="world|none|DIR|FILE.toml", default=default_data,
-        show_default="world",
-        help="Pictures of concepts, for match and replace: the world's own, a folder, or a search "
-             "on the web that the file describes.")
+        show_default="world", section="Training images",
+        help="Source of images of concepts, for match and replace: the embedded world, a folder, "
+             "or a web search that FILE.toml describes.")
     positives: int = option("--positives", type=click.IntRange(2), metavar="N", default=7,
-        help="Pictures of a concept at most; loc takes up to 200, seg 50, the others 7.")
+        section="Training images",
+        help="Maximum number of images of a concept; loc takes up to 200, seg 50, the others 7.")
     api: str | None = given_by(api_option)
     # fmt: on
 

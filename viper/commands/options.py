@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args, get_origin,
 import click
 from click.core import ParameterSource
 
+from viper.commands.sections import EXAMPLES, MACHINE, PROGRAMS, WORKERS, Option
 from viper.commands.terminal import status
 from viper.errors import MissingExtraError, UsageError
 
@@ -87,7 +88,7 @@ def option(*spellings: str, **declared: Any) -> Any:
 
     def typed(name: str, annotation: Any) -> Decorator:
         spelled = dict.fromkeys((*spellings, name))
-        return click.option(*spelled, **(_of_annotation(annotation) | declared))
+        return click.option(*spelled, cls=Option, **(_of_annotation(annotation) | declared))
 
     return field(default=default, metadata={"option": typed})
 
@@ -155,22 +156,28 @@ root_option: Decorator = click.option(
     "--root",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Folder of the set's official files.",
+    help="Folder that holds the official files of the data set.",
 )
 
 state_option: Decorator = click.option(
     "--state",
+    cls=Option,
+    section=MACHINE,
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
-    help="Where pools, caches and your own profiles live; else VIPER_HOME, else the data folder.",
+    help="Folder for pools, caches and your own profiles. By default VIPER_HOME, or the user's "
+    "data folder.",
 )
 
 api_option: Decorator = click.option(
     "--api",
+    cls=Option,
+    section=PROGRAMS,
     default=None,
     metavar="NAME[+FILE.py]",
-    help="abstract, vipergpt, visprog, knowledge, dwim, dwim-ccq, dwim-ekvqa, dwim-gd, "
-    "dwim-vasa, dwim-vcr, dwim-vlcu, a file of your own routines, or several joined by +.",
+    help="Functions that programs may call: abstract, vipergpt, visprog, knowledge, dwim, "
+    "dwim-ccq, dwim-ekvqa, dwim-gd, dwim-vasa, dwim-vcr, dwim-vlcu, a file with your own "
+    "routines, or several joined by +.",
 )
 
 
@@ -178,49 +185,67 @@ def learned_option(by_default: bool = True) -> Decorator:
     """``--learned``: whether what ``viper learn`` left in the state is used."""
     return click.option(
         "--learned/--no-learned",
+        cls=Option,
+        section=EXAMPLES,
         default=by_default,
         show_default=True,
-        help="Use what viper learn left in the state: taught tools, programs as examples.",
+        help="Use what viper learn stored in the state folder: soft prompts and demonstrations.",
     )
 
 
 def seed_option(
-    help_text: str = "Chooses samples, and is the first seed of sampling.",
+    help_text: str = "First random seed; it chooses the samples and seeds the sampling.",
+    section: str = "",
 ) -> Decorator:
     """``--seed``."""
-    return click.option("--seed", type=SEED, default=0, show_default=True, help=help_text)
+    return click.option(
+        "--seed",
+        cls=Option,
+        section=section,
+        type=SEED,
+        default=0,
+        show_default=True,
+        help=help_text,
+    )
 
 
-def workers_option(help_text: str = "Samples on their way at once.") -> Decorator:
+def workers_option(help_text: str = "Number of samples to answer at the same time.") -> Decorator:
     """``--workers``."""
     return click.option(
-        "--workers", type=click.IntRange(1, 1024), default=16, show_default=True, help=help_text
+        "--workers",
+        cls=Option,
+        section=WORKERS,
+        type=click.IntRange(1, 1024),
+        default=16,
+        show_default=True,
+        help=help_text,
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProfileChoice:
-    """Which profile answers, and how: ``--profile --sandbox --offline --max-memory --state``.
+    """Profile and machine: ``--profile --sandbox --offline --max-memory --state``.
 
-    A command that offers more of it declares the field as an option.
+    A command that offers one of the further fields declares it as an option.
 
     Attributes:
-        api: which names programs may call; None for the profile's.
-        learned: whether what ``viper learn`` left in the state is used.
-        examples_bank: examples to show instead of the profile's.
-        thresholds: where thresholds start, as ``NAME=VALUE``.
+        api: functions that programs may call; None for those of the profile.
+        learned: use what ``viper learn`` stored in the state folder.
+        examples_bank: bank that replaces the examples of the profile.
+        thresholds: start values of thresholds, as ``NAME=VALUE``.
     """
 
     # fmt: off
     profile: str = option("--profile", default="embedded", metavar="NAME|FILE.toml",
-        help="Which models play which role, thresholds, limits.")
-    sandbox: Literal["strict", "weak"] = option("--sandbox", default="strict",
-        help="weak: go on where a protection layer is missing (see viper setup doctor).")
-    offline: bool = option("--offline", default=False, show_default=False,
-        help="Never reach for a model hub; use what is on this disk.")
-    max_memory_gb: float | None = option("--max-memory", metavar="GB",
+        section=MACHINE, help="Profile: the model of each role, thresholds and limits.")
+    sandbox: Literal["strict", "weak"] = option("--sandbox", default="strict", section=MACHINE,
+        help="Sandbox mode; weak continues if a protection layer is missing (see viper setup "
+             "doctor).")
+    offline: bool = option("--offline", default=False, show_default=False, section=MACHINE,
+        help="Never contact a model hub; use only what is on this disk.")
+    max_memory_gb: float | None = option("--max-memory", metavar="GB", section=MACHINE,
         type=click.FloatRange(min=0, min_open=True),
-        help="Keep at most this much of vision models' weights in memory.")
+        help="Memory limit for the weights of vision models, in GB.")
     state: Path | None = given_by(state_option)
     # fmt: on
     api: str | None = None

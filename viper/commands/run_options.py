@@ -1,6 +1,6 @@
-"""The options of ``viper run`` and ``viper eval``, those that settings declare among them.
+"""Options of ``viper run`` and ``viper eval``, with those that settings declare.
 
-A setting's option keeps what the profile says where it is not given.
+A setting keeps the value of the profile if its option is absent.
 """
 
 from __future__ import annotations
@@ -25,157 +25,174 @@ from viper.commands.options import (
     seed_option,
     workers_option,
 )
+from viper.commands.sections import EXAMPLES, LIMITS, MACHINE, PROGRAMS, WORKERS, Option
 from viper.errors import UsageError
 from viper.schema import TASKS
 from viper.strategies import STRATEGIES
 from viper.strategies.settings import Setting, all_settings
 
 
-def _option(one: Setting) -> Decorator:
-    """The option of a setting; None where it is not given."""
-    declared = one.declaration
-    given: dict[str, Any] = {"default": None, "help": one.help.replace("`", "")}
+def _option(setting: Setting) -> Decorator:
+    """Return the option of a setting; its value is None if the option is absent."""
+    declared = setting.declaration
+    section = f"Strategy {setting.strategy}" if setting.strategy else declared.section
+    attributes: dict[str, Any] = {"section": section, "help": setting.text.replace("`", "")}
     if declared.metavar:
-        given["metavar"] = declared.metavar
-    if get_origin(one.type) is tuple:
-        given |= {"multiple": True}
+        attributes["metavar"] = declared.metavar
+    if get_origin(setting.type) is tuple:
+        attributes["multiple"] = True
     elif declared.choices:
-        given["type"] = click.Choice(declared.choices)
-    elif one.type in _RANGES:
-        given["type"] = _RANGES[one.type](declared.least, declared.most)
-    return click.option(one.option, _parameter(one), **given)
+        attributes["type"] = click.Choice(declared.choices)
+    elif setting.type in _RANGES:
+        attributes["type"] = _RANGES[setting.type](declared.least, declared.most)
+    return click.option(setting.option, _parameter(setting), cls=Option, default=None, **attributes)
 
 
-def _parameter(one: Setting) -> str:
-    return f"setting_{one.name}"
+def _parameter(setting: Setting) -> str:
+    return f"setting_{setting.name}"
 
 
 def _offered() -> list[Setting]:
-    return [one for one in all_settings().values() if one.declaration.cli]
+    return [setting for setting in all_settings().values() if setting.declaration.cli]
 
 
 _RANGES: dict[Any, Any] = {int: click.IntRange, float: click.FloatRange}
 
 
 def run_settings() -> Any:
-    """Return a field for the settings of a run, an option for each; of those not given None."""
+    """Return a field with an option for each setting of a run; absent options are None."""
     return given_by(options(*map(_option, _offered())))
 
 
 bank_option: Decorator = click.option(
-    "--bank", "examples_bank", metavar="FILE", help="Examples to show instead of the profile's."
+    "--bank",
+    "examples_bank",
+    cls=Option,
+    section=EXAMPLES,
+    metavar="FILE",
+    help="Bank of in-context examples that replaces the bank of the profile.",
 )
 
 threshold_option: Decorator = click.option(
     "--threshold",
     "thresholds",
+    cls=Option,
+    section=MACHINE,
     multiple=True,
     metavar="NAME=VALUE",
-    help="Where a threshold starts, as detector.threshold=0.2; repeatable.",
+    help="Start value of a threshold, for example detector.threshold=0.2; repeatable.",
 )
 
 
 def run_changes(
     settings: Mapping[str, object], examples_bank: str | None = None, *, examples: bool = True
 ) -> dict[str, Any]:
-    """Return what the options of settings ask of ``RunOptions``.
+    """Return the keyword arguments of ``RunOptions`` that the options of settings ask for.
 
     Args:
-        examples: whether any are shown.
+        examples: show in-context examples.
 
     Raises:
-        UsageError: examples are asked for and refused at once.
+        UsageError: ``--zero-shot`` stands beside an option that asks for examples.
     """
-    changes = {one.name: settings[_parameter(one)] for one in _offered()}
+    changes = {setting.name: settings[_parameter(setting)] for setting in _offered()}
     if not examples:
-        for value, spelled in ((changes["examples"], "--n-examples"), (examples_bank, "--bank")):
+        for value, flag in ((changes["examples"], "--n-examples"), (examples_bank, "--bank")):
             if value:
-                raise UsageError(f"--zero-shot shows no examples; leave out {spelled} or that")
+                raise UsageError(f"--zero-shot shows no examples; leave out {flag} or --zero-shot")
     return {name: None if value == () else value for name, value in changes.items()}
 
 
 @dataclass(frozen=True, kw_only=True)
 class QueryOptions(ProfileChoice):
-    """The options of ``viper run``."""
+    """Options of ``viper run``."""
 
     # fmt: off
-    task: str = option("--task", default="auto", help=f"{', '.join(TASKS)}.")
-    api: str | None = given_by(api_option)
-    strategy: str = option("--strategy", default="program", help="How to go about it; see below.")
     choices: tuple[str, ...] = option("--options",
-        help='Candidate answers: "a; b; c", or the option repeated. Makes the task a choice.')
-    examples_bank: str | None = given_by(bank_option)
-    thresholds: tuple[str, ...] = given_by(threshold_option)
-    settings: Mapping[str, object] = run_settings()
-    seed: int = option("--seed", default=0, help="Of sampling.")
-    as_json: bool = option("--json", help="Print one JSON object with the whole trace.")
+        help='Candidate answers: "a; b; c", or the option repeated. Sets the task to choice.')
+    task: str = option("--task", default="auto", help=f"Task of the query: {', '.join(TASKS)}.")
+    strategy: str = option("--strategy", default="program",
+        help="Strategy that answers; the list is below.")
+    api: str | None = given_by(api_option)
     save: Path | None = option("--save", type=OutPath(),
-        help="Write the answer drawn on the picture.")
+        help="Draw the answer on the image and write the image to this file.")
     html: Path | None = option("--html", type=OutPath(),
-        help="Write what happened as a page: each line of the program beside what it produced.")
-    show_prompt: bool = option("--show-prompt", help="Print the prompt and ask no model.")
+        help="Write a page that shows each line of the program beside its result.")
+    as_json: bool = option("--json", help="Print one JSON object with the whole trace.")
+    seed: int = option("--seed", default=0, help="Random seed for sampling.")
     dry_run: bool = option("--dry-run",
-        help="Say which models would load and what would be asked of them.")
-    program_only: bool = option("--program-only",
-        help="Print the program of the run and nothing else.")
+        help="Print which models would load and how many requests they would get, then stop.")
+    show_prompt: bool = option("--show-prompt", section=PROGRAMS,
+        help="Print the prompt without sending it to a model, then stop.")
+    program_only: bool = option("--program-only", section=PROGRAMS,
+        help="Print only the program of the run.")
+    settings: Mapping[str, object] = run_settings()
+    examples_bank: str | None = given_by(bank_option)
     learned: bool = given_by(learned_option())
+    thresholds: tuple[str, ...] = given_by(threshold_option)
     # fmt: on
 
 
 @dataclass(frozen=True, kw_only=True)
 class EvalOptions(ProfileChoice):
-    """The options of ``viper eval``."""
+    """Options of ``viper eval``."""
 
     # fmt: off
     root: Path | None = given_by(root_option)
-    split: str | None = option("--split", metavar="NAME", help="By default the set's first.")
+    split: str | None = option("--split", metavar="NAME",
+        help="Split to answer. By default the first of the data set.")
     limit: int | None = option("--limit", type=click.IntRange(1),
-        help="Only so many samples, at random.")
-    ids: str | None = option("--ids", metavar="FILE|ID,ID",
-        help="Only these samples; a file names one a line. --limit does not count then.")
-    seed: int = given_by(seed_option())
-    seeds: int = option("--seeds", type=click.IntRange(1, 100), default=1,
-        help="Answer every sample under so many seeds: means with deviations.")
+        help="Number of samples to draw at random. By default all samples.")
     strategy: str = option("--strategy", default="program",
-        help=f"{', '.join(STRATEGIES)}; viper run --help says what each does.")
-    examples: bool = option("--examples/--zero-shot", default=True,
-        help="Show the profile's in-context examples.")
-    deadline_s: float | None = option("--deadline", type=click.FloatRange(0, min_open=True),
-        metavar="SECONDS", help="For one sample; past it, it counts as failed.")
-    examples_bank: str | None = given_by(bank_option)
-    thresholds: tuple[str, ...] = given_by(threshold_option)
-    settings: Mapping[str, object] = run_settings()
+        help=f"Strategy that answers: {', '.join(STRATEGIES)} (see viper run --help).")
     out: Path | None = option("--out", type=OutPath(), metavar="RUN",
-        help="Folder of the run; by default runs/SET-SPLIT-TIME.")
+        help="Folder of the run. By default runs/SET-SPLIT-TIME.")
     resume: bool = option("--resume",
-        help="Go on with the run in --out; begins it where there is none.")
-    workers: int = given_by(
-        workers_option("Samples on their way at once; with --engine ray, in each actor."))
-    budget_usd: float | None = option("--budget-usd", type=click.FloatRange(0, min_open=True),
-        help="Begin no further sample once programs cost this much.")
-    engine: Literal["local", "ray"] = option("--engine", default="local",
-        help="Threads here, or actors of Ray.")
-    track: str | None = option("--track", metavar="NAME:WHERE",
-        help="tensorboard:DIR, mlflow:URI or wandb:PROJECT.")
-    judgements: Path | None = option("--judgements", metavar="FILE.csv",
-        help="Write edits as a sheet for people to judge, with pictures beside it.")
-    html: bool = option("--html/--no-html", default=True, help="Write the page with plots, too.")
-    dry_run: bool = option("--dry-run", help="Say what would be done; load no model.")
+        help="Continue the run in --out, or start it if the folder does not exist.")
+    seeds: int = option("--seeds", type=click.IntRange(1, 100), default=1,
+        help="Number of seeds for every sample; the report shows means and deviations.")
     as_json: bool = option("--json", help="Print the report as JSON.")
-    ray_address: str | None = option("--ray-address", envvar="RAY_ADDRESS", metavar="ADDRESS",
-        help="auto, or HOST:PORT of a cluster. By default a Ray of its own.")
-    cpus_per_actor: float | None = option("--cpus-per-actor",
-        type=click.FloatRange(0, min_open=True), metavar="N",
-        help="Also the threads its models compute with. By default divided evenly.")
-    gpus_per_actor: float | None = option("--gpus-per-actor", type=click.FloatRange(0), metavar="N",
-        help="0.5: two on one GPU; 0: none. By default GPUs are divided evenly.")
-    actors: int = option("--actors", type=click.IntRange(1, 1024), default=2,
-        help="With --engine ray: how many reasoners.")
-    api: str | None = given_by(api_option)
+    dry_run: bool = option("--dry-run",
+        help="Print the samples, models and number of programs, then stop.")
+    ids: str | None = option("--ids", metavar="FILE|ID,ID", section="Samples",
+        help="Answer only these samples and ignore --limit; a file holds one id on each line.")
+    seed: int = given_by(seed_option(section="Samples"))
+    examples: bool = option("--examples/--zero-shot", default=True, section=EXAMPLES,
+        help="Show the in-context examples of the profile.")
+    examples_bank: str | None = given_by(bank_option)
     learned: bool = given_by(learned_option(by_default=False))
+    api: str | None = given_by(api_option)
+    settings: Mapping[str, object] = run_settings()
+    deadline_s: float | None = option("--deadline", type=click.FloatRange(0, min_open=True),
+        metavar="SECONDS", section=LIMITS,
+        help="Time limit for one sample in seconds; a sample that exceeds it counts as failed.")
+    budget_usd: float | None = option("--budget-usd", type=click.FloatRange(0, min_open=True),
+        section=LIMITS, help="Start no further sample once programs cost this many US dollars.")
+    html: bool = option("--html/--no-html", default=True, section="Output",
+        help="Write a page with plots beside the report.")
+    judgements: Path | None = option("--judgements", metavar="FILE.csv", section="Output",
+        help="Write a sheet, with the edited images, on which people judge the edits.")
+    track: str | None = option("--track", metavar="NAME:WHERE", section="Output",
+        help="Experiment tracker to report to: tensorboard:DIR, mlflow:URI or wandb:PROJECT.")
+    workers: int = given_by(workers_option(
+        "Number of samples to answer at the same time; with --engine ray, in each actor."))
+    engine: Literal["local", "ray"] = option("--engine", default="local", section=WORKERS,
+        help="Run on threads of this process, or on actors of Ray.")
+    actors: int = option("--actors", type=click.IntRange(1, 1024), default=2, section=WORKERS,
+        help="Number of Ray actors, each with its own models.")
+    ray_address: str | None = option("--ray-address", envvar="RAY_ADDRESS", metavar="ADDRESS",
+        section=WORKERS,
+        help="Address of a Ray cluster: HOST:PORT or auto. By default Ray starts on this machine.")
+    cpus_per_actor: float | None = option("--cpus-per-actor", section=WORKERS,
+        type=click.FloatRange(0, min_open=True), metavar="N",
+        help="CPUs of each actor and threads of its models. By default an equal share.")
+    gpus_per_actor: float | None = option("--gpus-per-actor", type=click.FloatRange(0), metavar="N",
+        section=WORKERS,
+        help="GPUs of each actor; 0.5 lets two share a GPU. By default an equal share.")
+    thresholds: tuple[str, ...] = given_by(threshold_option)
     # fmt: on
 
     @property
     def execution(self) -> dict[str, Any]:
-        """How the run is executed, as its manifest keeps it."""
+        """Return the values on execution that the manifest of the run stores."""
         return {name: getattr(self, name) for name in ("engine", "workers", "budget_usd")}

@@ -18,6 +18,7 @@ from viper.commands.options import (
     option,
     options_as,
 )
+from viper.commands.sections import LIMITS, SectionedCommand
 from viper.errors import EXIT_OK, UsageError
 from viper.serve.settings import ServeSettings, is_loopback
 
@@ -28,41 +29,46 @@ _PACKAGES = ("fastapi", "uvicorn", "python-multipart", "prometheus-client")
 
 @dataclass(frozen=True, kw_only=True)
 class ServeOptions(ProfileChoice):
-    """The options of ``viper serve``."""
+    """Options of ``viper serve``."""
 
     # fmt: off
     host: str = option("--host", default="127.0.0.1", help="Address to listen on.")
-    port: int = option("--port", type=click.IntRange(0, 65535), default=8000)
+    port: int = option("--port", type=click.IntRange(0, 65535), default=8000,
+        help="Port to listen on; 0 takes a free one.")
     token_env: str | None = option("--token-env", metavar="NAME",
-        help=f"Environment variable with the token that callers must show.  [default: {TOKEN_ENV}]")
+        help="Environment variable that holds the token of callers.  "
+             f"[default: {TOKEN_ENV}]")
     workers: int = option("--workers", type=click.IntRange(1, 64), default=2,
-        help="Runs at a time.")
-    queue: int = option("--queue", type=click.IntRange(0, 10_000), default=16,
-        help="Requests that may wait; the next one gets 429.")
-    max_upload_mb: float = option("--max-upload-mb", type=click.FloatRange(0, min_open=True),
-        default=64.0, help="Size of a request in MiB.")
-    max_files: int = option("--max-files", type=click.IntRange(1, 100), default=8,
-        help="Media in a request.")
-    deadline_s: float = option("--deadline-s", type=click.FloatRange(0, min_open=True),
-        default=120.0, help="Seconds a request may take.")
-    grace_s: float = option("--grace-s", type=click.FloatRange(0), default=20.0,
-        help="Seconds that runs may go on after SIGTERM.")
+        help="Number of queries to answer at the same time.")
     media_roots: tuple[Path, ...] = option("--media-root",
-        help="Folder whose files callers may name; may be repeated.")
+        help="Folder with files that callers may name instead of sending them; repeatable.")
     allow_exec: bool = option("--allow-exec",
         help="Run programs that callers send (POST /v1/exec).")
-    log_queries: bool = option("--log-queries", help="Write queries into the log.")
+    log_queries: bool = option("--log-queries", help="Write the text of queries to the log.")
+    queue: int = option("--queue", type=click.IntRange(0, 10_000), default=16, section=LIMITS,
+        help="Number of requests that may wait; further requests get status 429.")
+    max_upload_mb: float = option("--max-upload-mb", type=click.FloatRange(0, min_open=True),
+        default=64.0, section=LIMITS, help="Maximum size of a request in MiB.")
+    max_files: int = option("--max-files", type=click.IntRange(1, 100), default=8, section=LIMITS,
+        help="Maximum number of images or videos in a request.")
+    deadline_s: float = option("--deadline-s", type=click.FloatRange(0, min_open=True),
+        default=120.0, section=LIMITS, help="Time limit for a request in seconds.")
+    grace_s: float = option("--grace-s", type=click.FloatRange(0), default=20.0, section=LIMITS,
+        help="Seconds that running queries get to finish after SIGTERM.")
     api: str | None = given_by(api_option)
     learned: bool = given_by(learned_option())
     # fmt: on
 
 
-@click.command()
+@click.command(
+    cls=SectionedCommand,
+    first="host port token_env workers media_roots allow_exec log_queries profile api offline",
+)
 @options_as(ServeOptions)
 def serve(serving: ServeOptions) -> int:
-    """Answer queries over HTTP until SIGTERM or ctrl-C.
+    """Answer queries over HTTP until SIGTERM or Ctrl-C.
 
-    Without a token only this machine is served.
+    Without a token, the server listens on this machine only.
 
     \b
     viper serve --port 8000

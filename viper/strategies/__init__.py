@@ -42,47 +42,47 @@ class Shipped(NamedTuple):
 STRATEGIES: Mapping[str, Shipped] = {
     "program": Shipped(
         "viper.strategies.program:ProgramStrategy",
-        "write a program, run it, correct it",
+        "write a program, run it and correct it",
         writes_programs=True,
     ),
     "plan": Shipped(
         "viper.strategies.plan:PlanStrategy",
-        "write a numbered plan, then the program that carries it out, and correct it",
+        "write a numbered plan, then a program that carries it out, and correct it",
         writes_programs=True,
         settings="viper.strategies.examples:PlanSettings",
         role="planner",
     ),
     "seek": Shipped(
         "viper.strategies.seek.strategy:SeekStrategy",
-        "look for what the picture alone cannot tell, one step after the other",
+        "plan look-ups step by step, for knowledge that the image does not show",
         settings="viper.strategies.seek.settings:SeekSettings",
         role="seeker",
     ),
     "explore": Shipped(
         "viper.strategies.explore.strategy:ExploreStrategy",
-        "act turn by turn, see what each turn gave, and go on from there",
+        "act turn by turn; each turn sees the results of the turns before",
         settings="viper.strategies.explore:ExploreSettings",
         role="explorer",
     ),
     "detector": Shipped(
         "viper.strategies.end_to_end:DetectorStrategy",
-        "the detector's best box for the whole query",
+        "take the best box of the detector for the whole query",
     ),
     "vqa": Shipped(
         "viper.strategies.end_to_end:VqaStrategy",
-        "the VQA model is asked about the whole picture, or about frames",
+        "ask the VQA model about the whole image or about frames",
     ),
     "captions": Shipped(
         "viper.strategies.end_to_end:CaptionsStrategy",
-        "the language model answers from captions of pictures or frames",
+        "let the language model answer from captions of images or frames",
     ),
     "description": Shipped(
         "viper.strategies.end_to_end:DescriptionStrategy",
-        "the language model answers from the video model's description",
+        "let the language model answer from the description of the video model",
     ),
     "llm": Shipped(
         "viper.strategies.end_to_end:LanguageStrategy",
-        "the language model answers without looking",
+        "let the language model answer without the image",
     ),
 }
 

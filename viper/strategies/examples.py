@@ -24,10 +24,18 @@ class PlanSettings(Settings):
     """Settings of strategy ``plan``; the defaults are CLOVA's."""
 
     correct_demonstrations: int = setting(
-        4, "Demonstrations that worked, at most.", least=0, most=MAX_EXAMPLES, cli=False
+        4,
+        "Maximum number of correct demonstrations in the prompt.",
+        least=0,
+        most=MAX_EXAMPLES,
+        cli=False,
     )
     incorrect_demonstrations: int = setting(
-        4, "Those that failed, with their critique.", least=0, most=MAX_EXAMPLES, cli=False
+        4,
+        "Maximum number of incorrect demonstrations, each with its critique.",
+        least=0,
+        most=MAX_EXAMPLES,
+        cli=False,
     )
 
 

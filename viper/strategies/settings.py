@@ -43,6 +43,7 @@ class Declaration:
 
     Attributes:
         help: a sentence with its full stop.
+        section: heading of the option in ``--help``; a strategy's own settings have their own.
         least: the smallest number that is taken; None for no limit.
         most: the largest one.
         unbounded: a bound, of which 0 sets none.
@@ -56,6 +57,7 @@ class Declaration:
     """
 
     help: str
+    section: str = ""
     least: float | None = None
     most: float | None = None
     unbounded: bool = False
@@ -89,12 +91,18 @@ class Setting(NamedTuple):
     strategy: str = ""
 
     @property
-    def help(self) -> str:
-        """The help text, with the strategy in front and the meaning of 0 behind."""
+    def text(self) -> str:
+        """Return the help text, with the meaning of 0 at the end."""
         text = self.declaration.help
-        if self.strategy:
-            text = f"{self.strategy}: {text[0].lower()}{text[1:]}"
-        return text.removesuffix(".") + "; 0: no bound." if self.declaration.unbounded else text
+        return (
+            text.removesuffix(".") + "; 0 means no limit." if self.declaration.unbounded else text
+        )
+
+    @property
+    def help(self) -> str:
+        """Return the text with the strategy in front, for lists of all settings."""
+        text = self.text
+        return f"{self.strategy}: {text[0].lower()}{text[1:]}" if self.strategy else text
 
     @property
     def option(self) -> str:
@@ -183,17 +191,27 @@ class RunSettings(Settings):
 
     api: str = setting(
         "abstract",
-        "Names that programs may call.",
+        "Functions that programs may call.",
         allowed="sets and [files](extending.md), joined by `+`",
         cli=False,
     )
-    trials: int = setting(3, "Programs written at most, of each vote.", least=1, most=MAX_TRIALS)
+    trials: int = setting(
+        3,
+        "Maximum number of programs to write, for each vote.",
+        section="Programs",
+        least=1,
+        most=MAX_TRIALS,
+    )
     temperature: float = setting(
-        0.0, "Of the first program; 0 is greedy.", least=0, most=MAX_TEMPERATURE
+        0.0,
+        "Temperature of the first program; 0 means greedy decoding.",
+        section="Programs",
+        least=0,
+        most=MAX_TEMPERATURE,
     )
     retry_temperature: float = setting(
         0.4,
-        "Of later programs and votes, where `temperature` is lower.",
+        "Minimum temperature of later votes and of later programs from scratch.",
         least=0,
         most=MAX_TEMPERATURE,
         cli=False,
@@ -201,81 +219,111 @@ class RunSettings(Settings):
     )
     feedback: bool = setting(
         False,
-        "Show the program that failed and its error when asking for another.",
+        "Show the failed program and its error in the request for the next program.",
+        section="Programs",
         flag="--feedback/--from-scratch",
     )
     self_tune: bool = setting(
-        True, "Lower a threshold that is to blame and run the same program again."
+        True,
+        "Lower the threshold at fault and run the same program again.",
+        section="Programs",
     )
     votes: int = setting(
         1,
-        f"Answer up to N times, at most {MAX_VOTES}; the commonest counts.",
+        f"Answer up to N times, at most {MAX_VOTES}; the most frequent answer wins.",
+        section="Programs",
         least=1,
         most=MAX_VOTES,
         metavar="N",
     )
     examples: int = setting(
         4,
-        "In-context examples shown at most.",
+        "Maximum number of in-context examples in the prompt.",
+        section="Examples",
         least=0,
         most=MAX_EXAMPLES,
         flag="--n-examples",
         metavar="N",
     )
     retrieval: str = setting(
-        "fixed", "Examples: the bank's first, or those most like the query.", choices=RETRIEVALS
+        "fixed",
+        "Choice of examples: fixed takes the first of the bank, the others the most similar.",
+        section="Examples",
+        choices=RETRIEVALS,
     )
     example_order: str = setting(
         "rising",
-        "rising: the best example stands last, next to the query.",
+        "Order of the examples; rising puts the best one last, next to the query.",
+        section="Examples",
         choices=EXAMPLE_ORDERS,
     )
     prompt_style: str = setting(
-        "full", "`compact` for small writers.", choices=PROMPT_STYLES, cli=False, http=False
+        "full",
+        "Style of the prompt; `compact` suits small program writers.",
+        choices=PROMPT_STYLES,
+        cli=False,
+        http=False,
     )
     max_tokens: int = setting(
-        512, "Length of one program in tokens.", least=1, cli=False, http=False
+        512, "Maximum length of one program in tokens.", least=1, cli=False, http=False
     )
     seed: int = setting(
-        0, "Of sampling.", least=-(2**31), most=2**31, allowed="a whole number", cli=False
+        0,
+        "Random seed for sampling.",
+        least=-(2**31),
+        most=2**31,
+        allowed="a whole number",
+        cli=False,
     )
     api_budget: int = setting(
         0,
-        "Tokens for the text of the API; above it a router shows the names that fit best.",
+        "Maximum number of tokens for the text of the API; a router then selects functions.",
         least=0,
         unbounded=True,
         cli=False,
         http=False,
     )
-    router: str = setting("bm25", "How it ranks names.", choices=RANKERS, cli=False, http=False)
+    router: str = setting(
+        "bm25",
+        "Method by which the router ranks functions.",
+        choices=RANKERS,
+        cli=False,
+        http=False,
+    )
     max_llm_calls: int = setting(
         0,
-        "Requests to the program writer for one query at most.",
+        "Maximum number of requests to the program writer for one query.",
+        section="Limits",
         least=0,
         unbounded=True,
         metavar="N",
     )
     max_llm_tokens: int = setting(
         0,
-        "Its tokens for one query, after which it is asked no more.",
+        "Number of tokens for one query after which the program writer gets no request.",
+        section="Limits",
         least=0,
         unbounded=True,
         metavar="N",
     )
     max_cost_usd: float = setting(
         0.0,
-        "What one query may cost, where the model's price is known.",
+        "Maximum cost of one query in US dollars, if the price of the model is known.",
+        section="Limits",
         least=0,
         unbounded=True,
         flag="--max-cost",
         metavar="USD",
     )
     fallback: str = setting(
-        "none", "What answers, marked as such, when every trial failed.", choices=FALLBACKS
+        "none",
+        "Source of the answer if every trial failed; such answers are marked.",
+        section="Programs",
+        choices=FALLBACKS,
     )
     average_box: tuple[float, ...] = setting(
         (0.0795, 0.2573, 0.7711, 0.9185),
-        "Where `vipergpt` grounds, as shares of the picture.",
+        "Box that fallback `vipergpt` answers for task `ground`, in fractions of the image.",
         allowed="x0, y0, x1, y1 from 0 to 1",
         cli=False,
         http=False,

@@ -14,7 +14,7 @@ class ExploreSettings(Settings):
 
     max_turns: int = setting(
         12,
-        "Turns for one query at most; then the best answer counts.",
+        "Maximum number of turns for one query; then the best answer so far counts.",
         least=1,
         most=1_000,
         metavar="N",
@@ -23,5 +23,9 @@ class ExploreSettings(Settings):
     """Replies in a row that hold no action, after which the best answer counts."""
 
     max_seconds: float = setting(
-        0.0, "No further turn after so long.", least=0, unbounded=True, metavar="S"
+        0.0,
+        "Maximum number of seconds; no turn begins after it.",
+        least=0,
+        unbounded=True,
+        metavar="S",
     )

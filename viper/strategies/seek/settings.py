@@ -19,22 +19,24 @@ class SeekSettings(Settings):
 
     graph: str = setting(
         "avis",
-        "What may be done after what; every: all of it.",
+        "Transition graph: which action may follow which; every allows all actions.",
         metavar="NAME|FILE.toml",
         is_path=True,
         http=False,
     )
     decisions: str = setting(
         "",
-        "What people did, as examples for the planner.",
+        "Decisions of people, shown to the model as examples.",
         metavar="FILE.jsonl",
         is_path=True,
         http=False,
     )
-    max_steps: int = setting(16, "Actions for one query at most.", least=1, most=1_000, metavar="N")
+    max_steps: int = setting(
+        16, "Maximum number of actions for one query.", least=1, most=1_000, metavar="N"
+    )
     without_actions: tuple[str, ...] = setting(
         (),
-        "Do without an action or a group (seeing, object, search, llm).",
+        "Leave out an action or a group of actions (seeing, object, search, llm).",
         choices=(*ACTIONS, *GROUPS),
         kind="action or group of actions",
         flag="--without",

@@ -14,7 +14,7 @@ from viper.api import api_set
 from viper.errors import UnknownNameError
 from viper.prompting.builder import (
     STYLES,
-    Feedback,
+    FailedProgram,
     build_prompt,
     build_select_prompt,
     entry_point,
@@ -43,7 +43,7 @@ def example(query: str, task: str, options: tuple[str, ...] = ()) -> Example:
     return Example(query, program, task, "abstract", 1.0, "s0", 0, "x", "0" * 12, options=options)
 
 
-FEEDBACK = Feedback(
+FEEDBACK = FailedProgram(
     "def execute_command(image):\n    return cups[0]\n",
     Failure(
         "runtime",
@@ -113,7 +113,7 @@ def test_guidelines_say_what_a_task_returns() -> None:
 
 
 def test_feedback_without_a_line() -> None:
-    feedback = Feedback("x", Failure("timeout", "took longer than 5 s"))
+    feedback = FailedProgram("x", Failure("timeout", "took longer than 5 s"))
     text = build_prompt(QUERIES["ground"], (), (), style="chat", feedback=feedback)
     assert "What went wrong: timeout: took longer than 5 s\n" in text
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from viper.api import api_set
 from viper.prompting.compact import (
     END_OF_PROGRAM,
-    compact_asked,
     compact_document,
     compact_example,
     compact_header,
     compact_query,
+    compact_request,
     compact_selection,
 )
 from viper.schema import Example
@@ -47,7 +47,7 @@ def test_it_is_the_sum_of_its_parts() -> None:
         compact_header(FIND)
         + compact_example("ground", "a", "x = 1")
         + compact_example("ground", "b", "y = 2")
-        + compact_asked("ground", "c")
+        + compact_request("ground", "c")
     )
 
 

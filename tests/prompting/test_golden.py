@@ -23,9 +23,9 @@ from viper.prompting.reflection import (
     build_local_prompt,
 )
 from viper.prompting.seeking import (
-    Choice,
-    Decided,
+    ActionChoice,
     Decision,
+    DecisionExample,
     judge_prompt,
     plan_prompt,
     short_answer_prompt,
@@ -50,11 +50,13 @@ STEPS = (
     Step(None, "no action could be read", "I think that there are two."),
 )
 ACTIONS = (
-    Choice("detect", "lists the objects of one kind", "the name of the object"),
-    Choice("text_search", "looks in an encyclopedia", "the words to look for"),
-    Choice("ocr", "reads what is written"),
+    ActionChoice("detect", "lists the objects of one kind", "the name of the object"),
+    ActionChoice("text_search", "looks in an encyclopedia", "the words to look for"),
+    ActionChoice("ocr", "reads what is written"),
 )
-DECISIONS = (Decided("Who made the vase?", ("it is blue",), "text_search", "blue vase maker"),)
+DECISIONS = (
+    DecisionExample("Who made the vase?", ("it is blue",), "text_search", "blue vase maker"),
+)
 REFLECTION = Reflection(
     "question",
     "How many cups are there?",

@@ -7,10 +7,10 @@ import pytest
 from viper.prompting.query_lines import (
     SHEET_TASKS,
     build_query_prompt,
-    different,
     fault,
     read_line,
     read_queries,
+    without_repeats,
 )
 from viper.schema import Query
 
@@ -104,7 +104,10 @@ def test_faults_are_named(line: str, task: str, said: str) -> None:
 
 def test_the_same_words_are_one_query() -> None:
     texts = ["The cube?", "a cube", "two cubes", "2 cubes!"]
-    assert [q.text for q in different(Query(text) for text in texts)] == ["The cube?", "two cubes"]
+    assert [q.text for q in without_repeats(Query(text) for text in texts)] == [
+        "The cube?",
+        "two cubes",
+    ]
 
 
 @pytest.mark.parametrize("task", SHEET_TASKS)

@@ -5,11 +5,11 @@ import pytest
 from viper.prompting.seeking import (
     MAX_FOUND,
     MAX_SENTENCES,
-    Choice,
-    Decided,
+    ActionChoice,
     Decision,
+    DecisionExample,
+    ResultVerdict,
     Split,
-    Verdict,
     judge_prompt,
     parts_of,
     plan_prompt,
@@ -21,7 +21,10 @@ from viper.prompting.seeking import (
     split_prompt,
 )
 
-CHOICES = [Choice("detect", "lists objects"), Choice("text_search", "searches", "the words")]
+CHOICES = [
+    ActionChoice("detect", "lists objects"),
+    ActionChoice("text_search", "searches", "the words"),
+]
 
 
 def test_compact_prompts_end_where_the_model_goes_on():
@@ -38,7 +41,7 @@ def test_compact_prompts_end_where_the_model_goes_on():
 
 
 def test_prompts_in_words_show_these_actions_and_examples_and_no_others():
-    examples = [Decided("old?", ("k",), "text_search", "words")]
+    examples = [DecisionExample("old?", ("k",), "text_search", "words")]
     text = plan_prompt("new?", ["it is red"], CHOICES, examples, "chat")
     assert "- detect: lists objects." in text and "Write beside it: the words." in text
     assert "Next: text_search: words" in text and "- it is red" in text
@@ -107,22 +110,22 @@ def test_nothing_is_decided_where_nothing_is_allowed():
 @pytest.mark.parametrize(
     ("reply", "style", "verdict"),
     [
-        (" answer: 1893", "compact", Verdict("answer", "1893")),
-        (" more: made by tarnix", "compact", Verdict("informative", "made by tarnix")),
-        (" no", "compact", Verdict("uninformative")),
-        (" answer:", "compact", Verdict("uninformative")),
+        (" answer: 1893", "compact", ResultVerdict("answer", "1893")),
+        (" more: made by tarnix", "compact", ResultVerdict("informative", "made by tarnix")),
+        (" no", "compact", ResultVerdict("uninformative")),
+        (" answer:", "compact", ResultVerdict("uninformative")),
         (
             "reason: it says so\nverdict: answer\nextracted: 1893",
             "chat",
-            Verdict("answer", "1893", "it says so"),
+            ResultVerdict("answer", "1893", "it says so"),
         ),
         (
             "Verdict: **informative**\nExtracted: by Tarnix",
             "chat",
-            Verdict("informative", "by Tarnix"),
+            ResultVerdict("informative", "by Tarnix"),
         ),
-        ("verdict: uninformative\nextracted: x", "chat", Verdict("uninformative")),
-        ("verdict: not informative", "chat", Verdict("uninformative")),
+        ("verdict: uninformative\nextracted: x", "chat", ResultVerdict("uninformative")),
+        ("verdict: not informative", "chat", ResultVerdict("uninformative")),
         ("verdict: answerable", "chat", None),
         ("The answer is 1893.", "chat", None),
         ("", "compact", None),

@@ -17,10 +17,10 @@ from viper.errors import StoreError, UsageError
 from viper.models.llm.protocol import LLM, Sampling
 from viper.prompting.query_lines import (
     build_query_prompt,
-    different,
     fault,
     read_line,
     read_queries,
+    without_repeats,
 )
 from viper.schema import Query
 from viper.storage.files import write_file
@@ -111,7 +111,7 @@ def _asked_again(llm: LLM, request: Request, found: Generated) -> Generated:
     if completion.finish_reason == "length":
         reply = reply.rpartition("\n")[0]  # its last line is cut
     read = read_queries(reply, request.task)
-    queries = tuple(different([*found.queries, *read]))[: request.count]
+    queries = tuple(without_repeats([*found.queries, *read]))[: request.count]
     is_barren = len(queries) == len(found.queries)
     return Generated(queries, found.replies + 1, found.barren + 1 if is_barren else 0)
 
@@ -171,7 +171,7 @@ def read_query_file(path: Path, task: str) -> list[Query]:
         queries.append(query)
     if not queries:
         raise UsageError(f"{path}: no query; one a line")
-    return different(queries)
+    return without_repeats(queries)
 
 
 class QueryStore:

@@ -21,7 +21,7 @@ from viper.ace.bank import demonstrates
 from viper.ace.pooled import Pooled, entry_of, pooled_of
 from viper.api.library import split_api
 from viper.errors import UsageError
-from viper.prompting.ranking import Embed, KeptEmbeddings, Scores, ranker
+from viper.prompting.ranking import CachedEmbeddings, Embed, Scores, ranker
 from viper.schema import Query
 from viper.storage.versioned import VersionedStore
 from viper.strategies.examples import Demonstration, ExampleRequest, ExampleStore, SelectedExamples
@@ -57,7 +57,7 @@ class DemonstrationPool:
     def __init__(self, folder: Path) -> None:
         self.store = VersionedStore(folder)
         self._lock = threading.Lock()
-        self._embeddings: KeptEmbeddings | None = None
+        self._embeddings: CachedEmbeddings | None = None
         self._items: Callable[[int], tuple[Pooled, ...]] = lru_cache(2)(self._read)
         self._listed: Callable[..., _Listed] = lru_cache(_LISTS_KEPT)(self._found)
 
@@ -193,7 +193,7 @@ class DemonstrationPool:
         """The same embeddings, computed once a text: a pool changes with every task."""
         with self._lock:
             if self._embeddings is None or self._embeddings.embed is not embed:
-                self._embeddings = KeptEmbeddings(embed)
+                self._embeddings = CachedEmbeddings(embed)
             return self._embeddings
 
 

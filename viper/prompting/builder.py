@@ -1,12 +1,12 @@
 """Builds the prompts that ask a language model for a program or for an answer.
 
-Three styles: ``compact`` for small writers trained on exactly that format,
-``full`` for models that continue a file, ``chat`` as the message to a model that
-follows instructions. A ``full`` prompt ends with ``def execute_command(``, which
-the completion then continues. The wording lives in ``templates/*.md``.
+There are three styles: ``compact`` for small program writers trained on exactly that format,
+``full`` for models that continue a file, and ``chat`` as the message to a model that follows
+instructions. A ``full`` prompt ends with ``def execute_command(``, which the completion continues.
+The wording lives in ``templates/*.md``.
 
-Source: Stanić et al. 2024, A.3 (feedback) and A.4 (order of API, examples,
-guidelines, earlier program, query); the words are ours.
+Source: Stanić et al. 2024, A.3 (feedback) and A.4 (order of API, examples, guidelines, earlier
+program, query); the words are ours.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from viper.api.sets import ApiEntry
 from viper.api.spec import render
 from viper.errors import UnknownNameError
 from viper.prompting.compact import (
-    Demonstration,
+    PromptExample,
     compact_document,
     compact_failure,
     compact_query,
@@ -35,7 +35,7 @@ from viper.schema import PROMPT_STYLES, Failure, Query
 
 __all__ = [
     "STYLES",
-    "Feedback",
+    "FailedProgram",
     "build_prompt",
     "build_select_prompt",
     "compact_document",
@@ -53,12 +53,12 @@ _PICTURES = {
     "images": "The pictures of the query are `IMAGE1`, `IMAGE2` and so on, in their order; "
     "of two, the first is also `LEFT` and the second `RIGHT`.",
 }
-"""How line programs know the pictures of a query."""
+"""Names of the query's pictures in line programs."""
 
 
 @dataclass(frozen=True)
-class Feedback:
-    """An earlier program for the same query and why it gave no answer."""
+class FailedProgram:
+    """An earlier program for the same query and the reason why it gave no answer."""
 
     program: str
     failure: Failure
@@ -67,23 +67,23 @@ class Feedback:
 def build_prompt(
     query: Query,
     entries: Sequence[ApiEntry],
-    examples: Sequence[Demonstration],
+    examples: Sequence[PromptExample],
     *,
     style: str = "compact",
-    feedback: Feedback | None = None,
+    feedback: FailedProgram | None = None,
     lines: bool = False,
 ) -> str:
-    """The prompt that asks for a program.
+    """Build the prompt that asks for a program.
 
     Args:
-        query: its task is resolved (not ``auto``).
+        query: a query whose task is resolved (not ``auto``).
         entries: the names to list, ``api_set(name).entries(task)``.
         examples: solved queries, shown in this order.
-        feedback: shown before the query; the compact style gives it one comment line.
-        lines: the program is lines of modules, without an entry point.
+        feedback: shown before the query; the compact style uses one comment line for it.
+        lines: the program consists of lines that call modules and has no entry point.
 
     Raises:
-        UnknownNameError: for a style that does not exist.
+        UnknownNameError: the style does not exist.
     """
     if style == "compact":
         return _compact_prompt(query, entries, examples, feedback)
@@ -102,18 +102,18 @@ def build_prompt(
 def program_prompt(
     query: Query,
     entries: Sequence[ApiEntry],
-    shown: str,
+    examples_text: str,
     *,
     style: str,
-    feedback: Feedback | None = None,
+    feedback: FailedProgram | None = None,
     plan: str = "",
     lines: bool = False,
 ) -> str:
-    """A ``full`` or ``chat`` prompt around the text of its examples.
+    """Build a ``full`` or ``chat`` prompt around the text of its examples.
 
     Args:
-        shown: the sections of examples with the blank lines after them, or "".
-        plan: numbered steps, one a line, that the program is to carry out.
+        examples_text: the sections of examples with the blank lines after them, or "".
+        plan: numbered steps for the program, separated by newlines.
         lines: as for :func:`build_prompt`.
     """
     rules = _rules(query, entries, lines)
@@ -122,50 +122,50 @@ def program_prompt(
     values = {
         "api": render(entries, "full"),
         "entry_point": entry_point(query.task, query.media),
-        "examples": shown,
+        "examples": examples_text,
         "feedback": "" if feedback is None else _feedback_text(feedback),
         "guidelines": rules,
         "media": media_words(query),
     }
     if style == "chat":
-        planned = f"\n\n## Plan\n\n{plan}" if plan else ""
+        plan_section = f"\n\n## Plan\n\n{plan}" if plan else ""
         name = "chat_lines" if lines else "chat"
-        return fill(name, {**values, "query": chat_query(query) + planned})
-    asked = compact_query(query.text, query.options) + plan_comment(plan)
-    values["query"] = asked.rstrip("\n")
+        return fill(name, {**values, "query": chat_query(query) + plan_section})
+    query_lines = compact_query(query.text, query.options) + plan_comment(plan)
+    values["query"] = query_lines.rstrip("\n")
     for name in ("guidelines", "feedback"):
-        values[name] = _commented(values[name])
-    filled = fill("full_lines" if lines else "full", values).rstrip("\n")
-    return f"{filled}\n" if lines else filled
+        values[name] = _as_comments(values[name])
+    prompt = fill("full_lines" if lines else "full", values).rstrip("\n")
+    return f"{prompt}\n" if lines else prompt
 
 
 def build_select_prompt(
     info: Any, question: str, options: Sequence[str], style: str = "compact"
 ) -> str:
-    """The prompt after which the best option's text is the likeliest continuation.
+    """Build the prompt whose likeliest continuation is the text of the best option.
 
     Args:
-        info: what is known: text, or a mapping of named findings.
+        info: the findings of the program: text, or a mapping of findings by name.
 
     Raises:
-        UnknownNameError: for a style that does not exist.
+        UnknownNameError: the style does not exist.
     """
-    known = info_text(info)
+    findings = info_text(info)
     if style == "compact":
-        return compact_selection(known, question, options)
+        return compact_selection(findings, question, options)
     if style not in STYLES:
         raise UnknownNameError("prompt style", style, STYLES)
-    listed = "\n".join(f"- {one_line(option)}" for option in options)
-    values = {"info": known, "question": one_line(question), "options": listed}
+    option_list = "\n".join(f"- {one_line(option)}" for option in options)
+    values = {"info": findings, "question": one_line(question), "options": option_list}
     return fill("select", values).rstrip("\n")
 
 
 def guidelines_for(task: str, sees_patches: bool = True, several: bool = False) -> str:
-    """The rules that the full and chat prompts state for a task: the common ones, then its own.
+    """Return the rules of the full and chat prompts for a task: the common ones, then its own.
 
     Args:
-        sees_patches: whether the API lists methods of patches, whose conventions then follow.
-        several: the query is about several pictures.
+        sees_patches: whether the API lists methods of patches, whose conventions are then added.
+        several: whether the query is about several pictures.
     """
     parts = ["guidelines", *(["guidelines_patches"] if sees_patches else [])]
     parts += [*(["guidelines_images"] if several else []), f"guidelines_{task}"]
@@ -174,13 +174,13 @@ def guidelines_for(task: str, sees_patches: bool = True, several: bool = False) 
 
 
 def entry_point(task: str, media: str = "image") -> str:
-    """How a program of that task about such media begins, ``execute_command(image)``."""
-    about = "image_list" if media == "images" else "image"
-    return _ENTRY_POINTS.get(task, f"execute_command({about})")
+    """Return the signature of a program for such a task and media, ``execute_command(image)``."""
+    parameter = "image_list" if media == "images" else "image"
+    return _ENTRY_POINTS.get(task, f"execute_command({parameter})")
 
 
 def info_text(info: Any) -> str:
-    """What a program found out, as one line: ``name: value; name: value`` for a mapping."""
+    """Return the findings of a program on one line, such as ``name: value; name: value``."""
     if isinstance(info, Mapping):
         return "; ".join(f"{name}: {info_text(value)}" for name, value in info.items())
     if isinstance(info, list | tuple):
@@ -189,7 +189,7 @@ def info_text(info: Any) -> str:
 
 
 def _rules(query: Query, entries: Sequence[ApiEntry], lines: bool) -> str:
-    """The rules for a query about these names."""
+    """Return the rules for a query and the listed names."""
     if lines:
         return _line_rules(query)
     sees_patches = any(entry.owner == "ImagePatch" for entry in entries)
@@ -197,7 +197,7 @@ def _rules(query: Query, entries: Sequence[ApiEntry], lines: bool) -> str:
 
 
 def _line_rules(query: Query) -> str:
-    """The rules for line programs: the common ones, then those of the task."""
+    """Return the rules for line programs: the common ones, then those of the task."""
     pictures = _PICTURES.get(query.media, _PICTURES["image"])
     parts = ("guidelines_lines", f"guidelines_{query.task}_lines")
     return "\n".join(fill(part, {"pictures": pictures}).strip() for part in parts)
@@ -206,8 +206,8 @@ def _line_rules(query: Query) -> str:
 def _compact_prompt(
     query: Query,
     entries: Sequence[ApiEntry],
-    examples: Sequence[Demonstration],
-    feedback: Feedback | None,
+    examples: Sequence[PromptExample],
+    feedback: FailedProgram | None,
 ) -> str:
     failed = ""
     if feedback is not None:
@@ -216,49 +216,49 @@ def _compact_prompt(
 
 
 def media_words(query: Query) -> str:
-    """What a query of that task is about, in words."""
+    """Describe the media of a query in words."""
     return _MEDIA.get(query.task, "several images" if query.media == "images" else "an image")
 
 
 def plan_comment(plan: str | None) -> str:
-    """A plan as comments above a program, each with its newline; "" without one."""
+    """Return a plan as comments above a program, each with its newline; "" without a plan."""
     if not plan:
         return ""
     return "# plan:\n" + "".join(f"# {line}\n" for line in plan.splitlines())
 
 
 def chat_query(query: Query) -> str:
-    """The query on one line and, where there are options, a list of them."""
+    """Return the query on one line and, if it has options, a list of them."""
     options = "".join(f"\n- {one_line(option)}" for option in query.options)
     return one_line(query.text) + (f"\n\nPossible answers:{options}" if options else "")
 
 
-def _examples_text(examples: Sequence[Demonstration], style: str) -> str:
+def _examples_text(examples: Sequence[PromptExample], style: str) -> str:
     if not examples:
         return ""
-    shown = []
+    texts = []
     for example in examples:
-        shown.append(compact_query(example.query, example.options) + example.program.strip("\n"))
+        texts.append(compact_query(example.query, example.options) + example.program.strip("\n"))
     if style == "chat":
-        blocks = "\n\n".join(f"```python\n{text}\n```" for text in shown)
+        blocks = "\n\n".join(f"```python\n{text}\n```" for text in texts)
         return f"## Solved queries\n\n{blocks}\n\n"
-    return "# Solved queries\n" + "\n\n".join(shown) + "\n\n\n"
+    return "# Solved queries\n" + "\n\n".join(texts) + "\n\n\n"
 
 
-def _feedback_text(feedback: Feedback) -> str:
+def _feedback_text(feedback: FailedProgram) -> str:
     failure = describe_failure(feedback.failure)
     return fill("feedback", {"program": feedback.program.strip("\n"), "failure": failure})
 
 
-def _commented(text: str) -> str:
-    """Prose as Python comments, so that a full prompt reads as one file."""
+def _as_comments(text: str) -> str:
+    """Return prose as Python comments, so that a full prompt reads as one file."""
     lines = text.rstrip("\n").splitlines()
-    commented = "\n".join(f"# {line.removeprefix('## ')}".rstrip() for line in lines)
-    return commented + ("\n\n" if text.endswith("\n\n") else "")
+    comments = "\n".join(f"# {line.removeprefix('## ')}".rstrip() for line in lines)
+    return comments + ("\n\n" if text.endswith("\n\n") else "")
 
 
 def fill(name: str, values: Mapping[str, str]) -> str:
-    """The template of that name with its values; what they hold is not looked into."""
+    """Return the template of that name with its values, which are inserted verbatim."""
     return Template(_template(name)).substitute(values)
 
 

@@ -1,14 +1,14 @@
-"""Prompts of strategy ``explore``, and the action that is read from a reply.
+"""Prompts of strategy ``explore``, and the parser of its replies.
 
-An agent answers in turns. Each turn is one action: code to run, a thought, or that it is done. What
-the code gave comes back between result tags. ``full`` and ``chat`` prompts say the rules in words
-and show the names that code may use. The ``compact`` one is for small models that were trained on
-it, know the names, and go on after the last line::
+An agent answers in turns. Each turn is one action: code to run, a thought, or the end. The result
+of the code is returned between result tags. ``full`` and ``chat`` prompts state the rules in words
+and list the names that code may use. The ``compact`` prompt is for small models that were trained
+on it. They know the names and continue after the last line::
 
     # question: {question}
     # options: {a; b; c}                    only where there are options
-    # caption: {caption}                    one a picture
-    # answer: {answer}                      only where it is given away, see viper.tuning
+    # caption: {caption}                    one per picture
+    # answer: {answer}                      only as a hint for training, see viper.tuning
     <code>
     {code}
     </code>
@@ -18,8 +18,9 @@ it, know the names, and go on after the last line::
     <thought>{thought}</thought>
     <done></done>
 
-Reading is tolerant: tags in any case, a tag that is not closed, code in fences within it or instead
-of it. The first action of a reply counts; what stands after it was written without seeing a result.
+The parser accepts tags in any case, tags that are not closed, and code in fences inside a tag or
+instead of one. Only the first action of a reply counts, because the model wrote the rest without
+seeing its result.
 
 Source: DWIM (2025), supplement, sec. 6 and prompt 15.1, for actions and tags; the words are ours.
 """
@@ -45,23 +46,23 @@ FINAL = "final_answer"
 """Variable in which the agent leaves its answer."""
 
 STOP: tuple[str, ...] = ("</code>", "</thought>", "</done>", "<result>")
-"""Where a model is stopped; the closing tag itself is not needed to read an action."""
+"""Stop strings of the model; the parser needs no closing tag."""
 
 MAX_RESULT = 1_200
-"""Characters of a result that a prompt shows."""
+"""Greatest length of a result in a prompt, in characters."""
 
 EXPECTED = (
     "expected one action: <code>…</code> with Python to run, <thought>…</thought>, or "
     f"<done></done> once {FINAL} holds the answer"
 )
 
-_OPENED = re.compile(r"<\s*(code|thought|done)\s*(/?)>", re.IGNORECASE)
-_FENCED = re.compile(r"(`{3,}|~{3,})[ \t]*(?:python|py)?[ \t]*\n(.*?)(?:\1|\Z)", re.DOTALL)
+_OPENING_TAG = re.compile(r"<\s*(code|thought|done)\s*(/?)>", re.IGNORECASE)
+_FENCE = re.compile(r"(`{3,}|~{3,})[ \t]*(?:python|py)?[ \t]*\n(.*?)(?:\1|\Z)", re.DOTALL)
 
 
 @dataclass(frozen=True)
 class Action:
-    """What an agent does in a turn; ``text`` is the code or the thought."""
+    """The action of an agent in one turn; ``text`` is the code or the thought."""
 
     kind: ActionKind
     text: str = ""
@@ -69,11 +70,11 @@ class Action:
 
 @dataclass(frozen=True)
 class Step:
-    """An action with what the environment answered to it.
+    """An action and the observation that followed it.
 
     Attributes:
-        written: what the model wrote, where no action could be read from it.
-        result: "" where nothing is answered.
+        written: the reply, if no action could be read from it.
+        result: the observation; "" if there is none.
     """
 
     action: Action | None
@@ -82,20 +83,20 @@ class Step:
 
 
 def read_action(reply: str) -> Action | None:
-    """The first action of a reply; None where there is none, or code without a statement."""
-    opened = _OPENED.search(reply)
-    if opened is None:
-        fenced = _FENCED.search(reply)
-        code = extract_code(fenced[0]) if fenced else ""
+    """Return the first action of a reply, or None if there is none or its code has no statement."""
+    opening = _OPENING_TAG.search(reply)
+    if opening is None:
+        fence = _FENCE.search(reply)
+        code = extract_code(fence[0]) if fence else ""
         return Action("code", code) if code else None
-    kind = opened[1].lower()
-    closing = re.compile(rf"<\s*/\s*{kind}\s*>|<\s*/?\s*result\s*>", re.IGNORECASE)
-    closed = closing.search(reply, opened.end())
-    body = reply[opened.end() : closed.start() if closed else len(reply)]
-    other = _OPENED.search(body)
-    if other is not None:
-        body = body[: other.start()]
-    if kind == "done" or opened[2]:
+    kind = opening[1].lower()
+    closing_tag = re.compile(rf"<\s*/\s*{kind}\s*>|<\s*/?\s*result\s*>", re.IGNORECASE)
+    closing = closing_tag.search(reply, opening.end())
+    body = reply[opening.end() : closing.start() if closing else len(reply)]
+    next_opening = _OPENING_TAG.search(body)
+    if next_opening is not None:
+        body = body[: next_opening.start()]
+    if kind == "done" or opening[2]:
         return Action("done") if kind == "done" else None
     if kind == "thought":
         return Action("thought", body.strip()) if body.strip() else None
@@ -104,8 +105,8 @@ def read_action(reply: str) -> Action | None:
 
 
 def _code_in(body: str) -> str:
-    fenced = _FENCED.search(body)
-    return extract_code(fenced[0] if fenced else f"```python\n{body.strip(chr(10))}\n```")
+    fence = _FENCE.search(body)
+    return extract_code(fence[0] if fence else f"```python\n{body.strip(chr(10))}\n```")
 
 
 def explore_prompt(
@@ -118,16 +119,16 @@ def explore_prompt(
     is_last: bool = False,
     hint: str = "",
 ) -> str:
-    """The prompt that asks for the next action.
+    """Build the prompt that asks for the next action.
 
     Args:
-        captions: of the pictures, in their order; of a video one.
-        is_last: say that no turn will follow.
-        hint: what else is to be known, a line; for making workflows.
+        captions: captions of the pictures, in their order; one for a video.
+        is_last: state that no turn will follow.
+        hint: the right answer in one line, to generate workflows for training.
     """
-    so_far = "".join(map(step_text, steps))
+    history = "".join(map(step_text, steps))
     if style == "compact":
-        return compact_opening(query.text, query.options, captions, hint) + so_far
+        return compact_opening(query.text, query.options, captions, hint) + history
     template = Template(_template("explore"))
     guidance = _template(f"explore_{query.task}") if query.task in _GUIDED else ""
     return template.substitute(
@@ -136,39 +137,39 @@ def explore_prompt(
         final=FINAL,
         guidance=guidance.strip(),
         asked=_opening(query, captions, hint),
-        so_far=so_far,
+        so_far=history,
         last=f"This is the last turn: store your best answer in {FINAL}.\n" if is_last else "",
     )
 
 
-def doubt(value: str, tool: str, why: str = "") -> str:
-    """The thought that names a result which cannot be right, and that another way is due.
+def rethink_thought(value: str, tool: str, why: str = "") -> str:
+    """Return the thought that calls a result wrong and asks for another approach.
 
-    What it quotes cannot close its tag.
+    Quoted text cannot close the tag of the thought.
 
     Source: DWIM (2025), supplement, sec. 9 ("rethink"); the words are ours.
     """
-    told = f"{tool} gave {value}" if tool else f"the result is {value}"
-    thought = f"However, {told}, and that cannot be right. Rethink: ask in another way. {why}"
-    return _TAGS.sub(_disarmed, thought.strip())
+    result = f"{tool} gave {value}" if tool else f"the result is {value}"
+    thought = f"However, {result}, and that cannot be right. Rethink: ask in another way. {why}"
+    return _escape_tags(thought.strip())
 
 
 def compact_opening(
     question: str, options: Sequence[str], captions: Sequence[str], hint: str = ""
 ) -> str:
-    """The lines before the first action of a small model."""
-    lines = "".join(f"# caption: {_TAGS.sub(_disarmed, one_line(one))}\n" for one in captions)
-    hinted = f"# answer: {one_line(hint)}\n" if hint else ""
-    return f"# question: {one_line(question)}\n{options_line(options)}{lines}{hinted}"
+    """Return the lines before the first action of a small model."""
+    lines = "".join(f"# caption: {_escape_tags(one_line(caption))}\n" for caption in captions)
+    hint_line = f"# answer: {one_line(hint)}\n" if hint else ""
+    return f"# question: {one_line(question)}\n{options_line(options)}{lines}{hint_line}"
 
 
 def step_text(step: Step) -> str:
-    """A turn as every prompt shows it."""
+    """Return a turn as it stands in every prompt."""
     return action_text(step.action, step.written) + result_text(step.result)
 
 
 def action_text(action: Action | None, written: str = "") -> str:
-    """An action in its tags; what was written where there is none."""
+    """Return an action in its tags, or the reply if it holds no action."""
     if action is None:
         return f"{_cut(written.strip())}\n"
     if action.kind == "code":
@@ -177,17 +178,17 @@ def action_text(action: Action | None, written: str = "") -> str:
 
 
 def result_text(result: str) -> str:
-    """What the environment answered, in its tags; no text can close them."""
+    """Return the observation in its tags, which its text cannot close."""
     if not result:
         return ""
-    return f"<result>\n{_cut(_TAGS.sub(_disarmed, result))}\n</result>\n"
+    return f"<result>\n{_cut(_escape_tags(result))}\n</result>\n"
 
 
 _TAGS = re.compile(r"<(?=\s*/?\s*(?:result|code|thought|done)\b)", re.IGNORECASE)
 
 
-def _disarmed(found: re.Match[str]) -> str:
-    return "‹"
+def _escape_tags(text: str) -> str:
+    return _TAGS.sub("‹", text)
 
 
 def _cut(text: str) -> str:
@@ -196,9 +197,9 @@ def _cut(text: str) -> str:
 
 def _opening(query: Query, captions: Sequence[str], hint: str = "") -> str:
     options = f"Options: {'; '.join(map(one_line, query.options))}\n" if query.options else ""
-    hinted = f"The right answer is: {one_line(hint)}\n" if hint else ""
-    described = "".join(f"Caption: {_TAGS.sub(_disarmed, one_line(one))}\n" for one in captions)
-    return f"Query: {one_line(query.text)}\n{options}{described}{hinted}"
+    hint_line = f"The right answer is: {one_line(hint)}\n" if hint else ""
+    lines = "".join(f"Caption: {_escape_tags(one_line(caption))}\n" for caption in captions)
+    return f"Query: {one_line(query.text)}\n{options}{lines}{hint_line}"
 
 
 _VARIABLES: Mapping[str, str] = {
@@ -211,5 +212,5 @@ _GUIDED = frozenset(("ground", "question", "choice", "statement"))
 
 
 def _template(name: str) -> str:
-    found = resources.files("viper.prompting") / "templates" / f"{name}.md"
-    return found.read_text(encoding="utf-8")
+    path = resources.files("viper.prompting") / "templates" / f"{name}.md"
+    return path.read_text(encoding="utf-8")

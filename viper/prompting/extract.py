@@ -1,7 +1,7 @@
-"""Takes the program out of what a language model wrote.
+"""Extracts the program from the reply of a language model.
 
-Source of :func:`line_program`: the manners of VisProg's and CLOVA's models: lines numbered as
-steps, a heading before them, the next query after them.
+Source of :func:`line_program`: the replies of VisProg's and CLOVA's models, which number lines as
+steps, put a heading before them, and write the next query after them.
 """
 
 from __future__ import annotations
@@ -19,25 +19,24 @@ _DEFINES_ENTRY = re.compile(rf"^[ \t]*def[ \t]+{ENTRY}\b", re.MULTILINE)
 _CONTINUES_ENTRY = re.compile(r"\A\n*[ \t]*[\w ,:\[\].|=*\"']*\)[^\n()]*:")
 _LEADING_SPACE = re.compile(r"^[ \t]+", re.MULTILINE)
 _LONGEST_PREAMBLE = 100
-"""Lines before a bare entry point among which helpers are looked for."""
+"""Number of lines before a bare entry point that are searched for helpers."""
 
 
 def extract_code(text: str) -> str:
-    """The program in a completion: the best guess, never an error.
+    """Return the program in a completion: the best guess, never an error.
 
-    Understands fenced and bare answers, prose around them, several fences (the
-    one that defines ``execute_command`` wins, else the longest that parses), a
-    fence that never closes, shifted indentation, and a completion that goes on
-    after the prompt's ``def execute_command(``. Calls of the entry point that
-    stand after it are dropped: the sandbox makes that call. Where nothing defines it, a
-    program of lines that call modules is taken, see :func:`line_program`.
-    Text without any program comes back stripped; the sandbox then reports its syntax error.
+    It understands fenced and bare answers, prose around them, several fences (the one that defines
+    ``execute_command`` wins, otherwise the longest that parses), a fence that never closes, shifted
+    indentation, and a completion that continues the prompt's ``def execute_command(``. Calls of the
+    entry point after it are dropped, because the sandbox makes that call. If nothing defines the
+    entry point, a program of lines that call modules is used, see :func:`line_program`. Text
+    without any program is returned stripped; the sandbox then reports its syntax error.
     """
     plain = text.replace("\r\n", "\n").replace("\r", "\n").replace("\x00", "")
     candidates = [block for block in map(_tidy, _blocks(plain)) if block]
-    for accepted in (_is_complete, _defines_entry):
+    for accepts in (_is_complete, _defines_entry):
         for block in candidates:
-            if accepted(block):
+            if accepts(block):
                 return _without_calls(block)
     lines = next(filter(None, map(line_program, [*_fenced(plain), plain])), None)
     if lines is not None:
@@ -50,39 +49,43 @@ def _longest(candidates: list[str]) -> str:
 
 
 def _blocks(text: str) -> Iterator[str]:
-    """Everything in the text that may be the program, likely ones first."""
+    """Yield every part of the text that may be the program, the likely ones first."""
     if _CONTINUES_ENTRY.match(text):
-        yield _continued(text)
+        yield _complete_function(text)
     fences = list(_fenced(text))
     yield from fences
     if not fences:
-        yield _bare(text)
+        yield _unfenced_program(text)
 
 
 def _fenced(text: str) -> Iterator[str]:
-    """The contents of the fences; one that is not closed reaches to the end."""
-    opened: re.Match[str] | None = None
+    """Yield the contents of the fences; an unclosed fence extends to the end."""
+    opening: re.Match[str] | None = None
     for match in _FENCE.finditer(text):
-        if opened is None:
-            opened = match
-        elif match[1].startswith(opened[1]) and not match[2]:
-            yield text[opened.end() : match.start()]
-            opened = None
-    if opened is not None:
-        if _defines_entry(text[: opened.start()]):
+        if opening is None:
+            opening = match
+        elif match[1].startswith(opening[1]) and not match[2]:
+            yield text[opening.end() : match.start()]
+            opening = None
+    if opening is not None:
+        if _defines_entry(text[: opening.start()]):
             # The prompt opened the fence, and this mark closes it.
-            yield text[: opened.start()]
-        yield text[opened.end() :]
+            yield text[: opening.start()]
+        yield text[opening.end() :]
 
 
-def _continued(text: str) -> str:
-    """The whole function of a completion that begins with its arguments."""
+def _complete_function(text: str) -> str:
+    """Return the whole function of a completion that begins with its arguments."""
     closing = _FENCE.search(text)
-    return _bare(f"def {ENTRY}(" + (text[: closing.start()] if closing else text).lstrip())
+    return _unfenced_program(
+        f"def {ENTRY}(" + (text[: closing.start()] if closing else text).lstrip()
+    )
 
 
-def _bare(text: str) -> str:
-    """The program in a text without fences: from its first code line to its last that parses."""
+def _unfenced_program(text: str) -> str:
+    """Return the program in a text without fences: from its first code line to the last that
+    parses.
+    """
     body = _dedent(text)
     start = _DEFINES_ENTRY.search(body)
     if start is None:
@@ -91,13 +94,13 @@ def _bare(text: str) -> str:
     code = textwrap.dedent(body[start.start() :])
     second = _DEFINES_ENTRY.search(code, 1)
     if second is not None:
-        # A small writer that did not stop goes on with the next query: the first program counts.
+        # A small program writer that does not stop writes the next query: use the first program.
         code = code[: second.start()]
     return preamble + _longest_that_parses(code)
 
 
 def _longest_that_parses(code: str) -> str:
-    """The longest run of first lines that is Python; all of them when there is none."""
+    """Return the longest run of first lines that parses, or all lines if none does."""
     lines = code.splitlines()
     end = len(lines)
     while end > 1:
@@ -109,7 +112,7 @@ def _longest_that_parses(code: str) -> str:
 
 
 def _helpers_before(text: str) -> str:
-    """Imports, helpers and constants that stand before the entry point, without the prose."""
+    """Return imports, helpers and constants before the entry point, without the prose."""
     lines = text.splitlines()[-_LONGEST_PREAMBLE:]
     for begin in range(len(lines)):
         block = "\n".join(lines[begin:]).strip("\n")
@@ -130,19 +133,19 @@ _HELPERS = (
 
 
 def _without_calls(block: str) -> str:
-    """The program without what follows the entry point and only uses it, comments included."""
+    """Drop statements and comments after the entry point that only use it."""
     tree = _parse(block)
     if tree is None:
         return block
     lines: list[str | None] = list(block.splitlines())
-    entry_seen, last = False, len(lines)
+    is_past_entry, last = False, len(lines)
     for node in tree.body:
         end = node.end_lineno or node.lineno
         if isinstance(node, ast.FunctionDef) and node.name == ENTRY:
-            entry_seen, last = True, end
-        elif entry_seen and (isinstance(node, ast.Expr) or _mentions_entry(node)):
+            is_past_entry, last = True, end
+        elif is_past_entry and (isinstance(node, ast.Expr) or _mentions_entry(node)):
             lines[node.lineno - 1 : end] = [None] * (end - node.lineno + 1)
-        elif entry_seen:
+        elif is_past_entry:
             last = end
     return "\n".join(line for line in lines[:last] if line is not None)
 
@@ -154,7 +157,7 @@ def _mentions_entry(node: ast.stmt) -> bool:
 
 
 def _tidy(block: str) -> str:
-    """Shifted indentation, interpreter prompts and blank lines around removed."""
+    """Remove shifted indentation, interpreter prompts and surrounding blank lines."""
     dedented = _dedent(block)
     lines = dedented.splitlines()
     if lines and all(line.startswith((">>>", "...")) for line in lines if line.strip()):
@@ -166,7 +169,7 @@ def _tidy(block: str) -> str:
 
 
 def _dedent(text: str) -> str:
-    """Text without common indentation, trailing blanks and blank lines at either end."""
+    """Remove common indentation, trailing blanks and blank lines at either end."""
     spaced = _LEADING_SPACE.sub(lambda match: match[0].expandtabs(4), text)
     lines = [line.rstrip() for line in spaced.splitlines()]
     return textwrap.dedent("\n".join(lines)).strip("\n")
@@ -192,7 +195,7 @@ def _parse(block: str) -> ast.Module | None:
 
 
 def _error_line(block: str) -> int | None:
-    """None when the block parses, else the line (from 1) where it goes wrong."""
+    """Return the line (from 1) of the syntax error, or None if the block parses."""
     try:
         _syntax_tree(block)
     except SyntaxError as error:
@@ -204,7 +207,7 @@ def _error_line(block: str) -> int | None:
 
 def _syntax_tree(block: str) -> ast.Module:
     with warnings.catch_warnings():
-        # A stray "\d" in a generated string is its author's business, not the user's.
+        # The user cannot act on a warning about a stray "\d" in a generated string.
         warnings.simplefilter("ignore")
         return ast.parse(block)
 
@@ -220,23 +223,22 @@ _LAST = re.compile(r"^FINAL_(?:RESULT|ANSWER)\s*=")
 
 
 def line_program(text: str) -> str | None:
-    """The first line program in a text; None where no line is one of such a program.
+    """Return the first line program in a text, or None if the text has no such line.
 
-    It ends with its ``FINAL_RESULT`` or ``FINAL_ANSWER``, or where other text follows after an
-    empty line. Comments and prose between its lines are dropped; what is inside a line stays as
-    it was written.
+    The program ends with its ``FINAL_RESULT`` or ``FINAL_ANSWER``, or where other text follows an
+    empty line. Comments and prose between its lines are dropped; each line keeps its text.
     """
-    found: list[str] = []
+    program: list[str] = []
     gap = False
     for line in text.splitlines():
         bare = _LEAD.sub("", line, count=1).rstrip().rstrip("`").rstrip()
         if _CALL.match(bare):
-            found.append(bare.rstrip(";"))
+            program.append(bare.rstrip(";"))
             if _LAST.match(bare):
                 break
             gap = False
-        elif found and not line.strip():
+        elif program and not line.strip():
             gap = True
-        elif found and gap and not line.lstrip().startswith(("#", "```", "~~~")):
+        elif program and gap and not line.lstrip().startswith(("#", "```", "~~~")):
             break
-    return "\n".join(found) or None
+    return "\n".join(program) or None

@@ -1,17 +1,18 @@
-"""Plans: the prompt that asks for one, what is read out of the reply, the prompt that follows it.
+"""Plans: the prompt that asks for a plan, the parser of the reply, and the prompt for its program.
 
-A plan is numbered steps in words, one a line. Demonstrations of both kinds stand in both prompts:
-those that worked, and those that did not, each with the reason.
+A plan is a list of numbered steps in words, one step per line. Both prompts show both kinds of
+demonstrations: those that worked, and those that did not, each with the reason.
 
-The compact style is for small writers that were trained on it; it lists no names of the API, since
-a plan says in words what the program does by name. The planner goes on after the last line::
+The compact style is for small planners that were trained on it. It lists no names of the API,
+because a plan describes in words the calls that the program makes. The planner continues the last
+line::
 
     # task: {task}                  for each plan that worked
     # query: {query}
     # options: {a; b; c}            only where there are options
     # plan:
-    {1. step}                       one a line
-                                    one blank line after each
+    {1. step}                       one per line
+                                    one blank line after each plan
     # task: {task}                  for each that did not
     # query: {query}
     # wrong: {1. step 2. step}
@@ -27,14 +28,14 @@ Source: CLOVA (Gao et al. 2024), sec. 3.2, and its supplement, sec. 7; the words
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from viper.api.sets import ApiEntry
 from viper.api.spec import render
 from viper.errors import UnknownNameError
 from viper.prompting.builder import (
     STYLES,
-    Feedback,
+    FailedProgram,
     chat_query,
     fill,
     media_words,
@@ -43,10 +44,10 @@ from viper.prompting.builder import (
 )
 from viper.prompting.compact import (
     END_OF_PROGRAM,
-    compact_asked,
     compact_document,
     compact_failure,
     compact_query,
+    compact_request,
     one_line,
 )
 from viper.schema import Example, Query
@@ -59,7 +60,7 @@ PLAN_STOP: dict[str, tuple[str, ...]] = {
     "chat": (),
     "compact": (END_OF_PROGRAM,),
 }
-"""Where a planner stops, by style of prompt: a model that goes on would write the next query."""
+"""Stop strings of a planner by style of prompt; without them it would write the next query."""
 
 _ANSWERS = {
     "ground": "the one patch that the query describes",
@@ -78,7 +79,7 @@ _PROGRAM = re.compile(r"^\s*def\s+\w+\s*\(", re.MULTILINE)
 
 
 def numbered(*steps: str) -> str:
-    """Steps as a plan: ``1. …``, one a line; ends without a newline."""
+    """Return steps as a plan: ``1. …``, one per line, without a final newline."""
     return "\n".join(f"{number}. {step}" for number, step in enumerate(steps, start=1))
 
 
@@ -90,40 +91,45 @@ def build_plan_prompt(
     *,
     style: str = "chat",
 ) -> str:
-    """The prompt that asks for a plan.
+    """Build the prompt that asks for a plan.
 
     Args:
-        query: its task is resolved (not ``auto``).
+        query: a query whose task is resolved (not ``auto``).
         entries: the names that the program may call.
-        correct: with plans that worked, shown in this order.
-        incorrect: with plans that did not, and their critique.
-        style: ``chat`` for a model that follows instructions; ``full`` for one that continues a
+        correct: examples with plans that worked, shown in this order.
+        incorrect: examples with plans that did not work, and their critique.
+        style: ``chat`` for a model that follows instructions; ``full`` for a model that continues a
             text, whose prompt ends with the number of the first step; ``compact`` for a small
             planner that was trained on it.
 
     Raises:
-        UnknownNameError: another style.
+        UnknownNameError: the style does not exist.
     """
     if style not in PLAN_STOP:
         raise UnknownNameError("style of a planner's prompt", style, PLAN_STOP)
     if style == "compact":
-        shown = "".join(
-            compact_plan(query.task, one.query, one.plan or "", one.options) for one in correct
+        examples_text = "".join(
+            compact_plan(query.task, example.query, example.plan or "", example.options)
+            for example in correct
         )
-        shown += "".join(
+        examples_text += "".join(
             compact_wrong_plan(
-                query.task, one.query, one.plan or "", one.critique or "", one.options
+                query.task,
+                example.query,
+                example.plan or "",
+                example.critique or "",
+                example.options,
             )
-            for one in incorrect
+            for example in incorrect
         )
-        return shown + compact_plan_asked(query.task, query.text, query.options)
-    shown = _section("Plans that worked", map(_plan_shown, correct))
-    shown += _section("Plans that did not work, and why", map(_plan_shown, incorrect))
+        return examples_text + compact_plan_request(query.task, query.text, query.options)
+    examples_text = _section("Plans that worked", map(_plan_text, correct))
+    examples_text += _section("Plans that did not work, and why", map(_plan_text, incorrect))
     tools = "\n".join(line.removeprefix("# ") for line in render(entries, "compact").splitlines())
     values = {
         "media": media_words(query),
         "tools": tools,
-        "demonstrations": shown,
+        "demonstrations": examples_text,
         "most": str(MOST_STEPS),
         "answer": _ANSWERS.get(query.task, "what the query asks for"),
         "query": chat_query(query),
@@ -139,15 +145,15 @@ def build_planned_prompt(
     incorrect: Sequence[Example] = (),
     *,
     style: str = "chat",
-    feedback: Feedback | None = None,
+    feedback: FailedProgram | None = None,
     lines: bool = False,
 ) -> str:
-    """The prompt that asks for the program of a plan; otherwise as ``build_prompt``.
+    """Build the prompt that asks for the program of a plan; otherwise as ``build_prompt``.
 
-    The compact style shows no incorrect examples: its writers copy what they are shown.
+    The compact style shows no incorrect examples, because its program writers copy the examples.
 
     Raises:
-        UnknownNameError: for a style that does not exist.
+        UnknownNameError: the style does not exist.
     """
     if style == "compact":
         failed = ""
@@ -159,41 +165,45 @@ def build_planned_prompt(
     if style not in STYLES:
         raise UnknownNameError("prompt style", style, STYLES)
     head = "## {}" if style == "chat" else "# {}"
-    show = _in_fence if style == "chat" else _as_comments
-    shown = _section("Solved queries", map(show, correct), head)
-    shown += _section("Programs that did not work, and why", map(show, incorrect), head)
-    if shown and style == "full":
-        shown += "\n"
+    render_example = _in_fence if style == "chat" else _as_comments
+    examples_text = _section("Solved queries", map(render_example, correct), head)
+    examples_text += _section(
+        "Programs that did not work, and why", map(render_example, incorrect), head
+    )
+    if examples_text and style == "full":
+        examples_text += "\n"
     return program_prompt(
-        query, entries, shown, style=style, feedback=feedback, plan=plan, lines=lines
+        query, entries, examples_text, style=style, feedback=feedback, plan=plan, lines=lines
     )
 
 
-def compact_plan_asked(task: str, query: str, options: Sequence[str] = ()) -> str:
-    """All lines before a plan in the compact style."""
-    return f"{compact_asked(task, query, options)}# plan:\n"
+def compact_plan_request(task: str, query: str, options: Sequence[str] = ()) -> str:
+    """Return all lines before a plan in the compact style."""
+    return f"{compact_request(task, query, options)}# plan:\n"
 
 
 def compact_plan(task: str, query: str, plan: str, options: Sequence[str] = ()) -> str:
-    """A planned query in the compact style, with the blank line that ends it."""
+    """Return a query with its plan in the compact style, with the blank line that ends it."""
     steps = "\n".join(line.strip() for line in plan.splitlines() if line.strip())
-    return compact_plan_asked(task, query, options) + steps + END_OF_PROGRAM
+    return compact_plan_request(task, query, options) + steps + END_OF_PROGRAM
 
 
 def compact_wrong_plan(
     task: str, query: str, plan: str, critique: str, options: Sequence[str] = ()
 ) -> str:
-    """A plan that did not work in the compact style, with why, and the blank line that ends it."""
-    asked = compact_asked(task, query, options)
-    return f"{asked}# wrong: {one_line(plan)}\n# why: {one_line(critique)}{END_OF_PROGRAM}"
+    """Return a failed plan with its critique in the compact style, with the blank line that ends
+    it.
+    """
+    request = compact_request(task, query, options)
+    return f"{request}# wrong: {one_line(plan)}\n# why: {one_line(critique)}{END_OF_PROGRAM}"
 
 
 def read_plan(reply: str) -> str:
-    """The plan in a planner's reply: numbered steps, one a line; "" where there is none.
+    """Return the plan in a planner's reply: numbered steps, one per line; "" if there is no plan.
 
-    Understands thoughts before it, words around it, ``Step 1:`` and bold numbers, steps that go on
-    in the next line, a first number that the prompt has said already, and steps that were not
-    numbered at all. What follows the plan, another query or a program, is left out.
+    The parser accepts thoughts before the plan, words around it, ``Step 1:`` and bold numbers,
+    steps that continue on the next line, a missing first number that the prompt ended with, and
+    steps without numbers. Text after the plan, such as another query or a program, is dropped.
     """
     text = reply.rpartition("</think>")[2].replace("\r\n", "\n").replace("\r", "\n")
     lines = text.split("\n")
@@ -205,13 +215,13 @@ def _numbered(lines: Sequence[str]) -> list[str]:
     steps: list[str] = []
     open_step = False
     for place, line in enumerate(lines):
-        found = _STEP.match(line)
-        if not steps and not found and place == 0 and _continues_prompt(lines):
-            found = _STEP.match(f"1. {line}")
-        if found and int(found[1]) == len(steps) + 1:
-            steps.append(found[2])
+        step = _STEP.match(line)
+        if not steps and not step and place == 0 and _continues_prompt(lines):
+            step = _STEP.match(f"1. {line}")
+        if step and int(step[1]) == len(steps) + 1:
+            steps.append(step[2])
             open_step = True
-        elif steps and (_ENDS.match(line) or (found and int(found[1]) == 1)):
+        elif steps and (_ENDS.match(line) or (step and int(step[1]) == 1)):
             break
         elif not line.strip():
             open_step = False
@@ -221,10 +231,10 @@ def _numbered(lines: Sequence[str]) -> list[str]:
 
 
 def _continues_prompt(lines: Sequence[str]) -> bool:
-    """Whether the first line is a first step whose number the prompt ended with."""
-    numbers = [int(found[1]) for found in map(_STEP.match, lines) if found]
-    goes_on = numbers[:1] == [2] or (not numbers and lines[0].startswith(" "))
-    return goes_on and bool(lines[0].strip())
+    """Return whether the first line is a first step whose number the prompt ended with."""
+    numbers = [int(step[1]) for step in map(_STEP.match, lines) if step]
+    is_continuation = numbers[:1] == [2] or (not numbers and lines[0].startswith(" "))
+    return is_continuation and bool(lines[0].strip())
 
 
 def _unnumbered(lines: Sequence[str], text: str) -> list[str]:
@@ -235,18 +245,18 @@ def _unnumbered(lines: Sequence[str], text: str) -> list[str]:
 
 
 def _plain(step: str) -> str:
-    """A step on one line, without what a terminal would obey; "" where it says nothing."""
-    shown = "".join(letter for letter in one_line(step) if letter.isprintable())
-    said = shown.strip(" *_")[:LONGEST_STEP]
-    return said if any(letter.isalpha() for letter in said) else ""
+    """Return a step on one line without control characters; "" if it holds no words."""
+    printable = "".join(letter for letter in one_line(step) if letter.isprintable())
+    text = printable.strip(" *_")[:LONGEST_STEP]
+    return text if any(letter.isalpha() for letter in text) else ""
 
 
-def _section(title: str, shown: Sequence[str] | map[str], head: str = "## {}") -> str:
-    texts = list(shown)
+def _section(title: str, examples: Iterable[str], head: str = "## {}") -> str:
+    texts = list(examples)
     return "\n\n".join([head.format(title), *texts]) + "\n\n" if texts else ""
 
 
-def _plan_shown(example: Example) -> str:
+def _plan_text(example: Example) -> str:
     options = f"\nPossible answers: {'; '.join(map(one_line, example.options))}"
     return (
         f"Query: {one_line(example.query)}{options if example.options else ''}\n"
@@ -254,17 +264,17 @@ def _plan_shown(example: Example) -> str:
     )
 
 
-def _program_shown(example: Example) -> str:
-    asked = compact_query(example.query, example.options)
-    return asked + plan_comment(example.plan) + example.program.strip("\n")
+def _program_text(example: Example) -> str:
+    query_lines = compact_query(example.query, example.options)
+    return query_lines + plan_comment(example.plan) + example.program.strip("\n")
 
 
 def _in_fence(example: Example) -> str:
-    return f"```python\n{_program_shown(example)}\n```{_why(example)}"
+    return f"```python\n{_program_text(example)}\n```{_why(example)}"
 
 
 def _as_comments(example: Example) -> str:
-    return _program_shown(example) + _why(example, "# ")
+    return _program_text(example) + _why(example, "# ")
 
 
 def _why(example: Example, mark: str = "") -> str:

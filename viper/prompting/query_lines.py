@@ -1,11 +1,11 @@
-"""Queries about a data set: asking a language model for them, and reading them line by line.
+"""Queries about a data set: the prompt that asks a language model for them, and their parser.
 
 Source: Stanić et al. 2024, sec. 5, name a data sheet instead of labelled samples as future work;
 the words are ours.
 
-Options stand behind a query after vertical bars, ``what stops? | the ball | the cube``; a line may
-also be ``{"query": …, "options": […]}``. A model's text is not trusted: it may number its lines,
-explain them, repeat itself, or write a program instead.
+Options follow a query after vertical bars, ``what stops? | the ball | the cube``; a line may also
+be ``{"query": …, "options": […]}``. A model's text is not trusted: it may number its lines, explain
+them, repeat itself, or write a program instead.
 """
 
 from __future__ import annotations
@@ -38,28 +38,30 @@ _CODE = re.compile(r"[=<>{}\[\]\\`]|\":|\w\(|^(?:#|//|return\b|import\b|(?:for|i
 _REMARK = re.compile(r"[:!]$|^(?:sure|certainly|of course|here (?:are|is))\b", re.IGNORECASE)
 _QUOTES = (*map(tuple, ('""', "''", "“”", "‘’", "«»", "``")), ("**", "**"), ("__", "__"))
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co"})
-"""Unicode categories of letters that a terminal does not show, or obeys."""
+"""Unicode categories of characters that a terminal does not show, or that control it."""
 
 
 def read_queries(reply: str, task: str) -> list[Query]:
-    """The usable queries of a model's reply, each once, in order; what is none is left out.
+    """Return the usable queries of a model's reply in order, without repeats.
 
-    Of a reply with a fenced part only that counts; where half of the lines are numbered or
-    bulleted, only these. A reply that holds a program has no queries.
+    If the reply has a fenced part, only that part counts. If at least half of the lines are
+    numbered or bulleted, only these count. A reply that holds a program has no queries.
     """
     text = reply.rpartition("</think>")[2]
     if _PROGRAM.search(text):
         return []
-    lines = [line for line in _listed(text.splitlines()) if line.strip()]
+    lines = [line for line in _fenced_lines(text.splitlines()) if line.strip()]
     marked = [line for line in lines if _MARK.match(line)]
     if 2 * len(marked) >= len(lines):
         lines = marked
-    read = (read_line(_MARK.sub("", line, count=1), task) for line in lines)
-    return different(query for query in read if fault(query) is None and not _is_talk(query.text))
+    queries = (read_line(_MARK.sub("", line, count=1), task) for line in lines)
+    return without_repeats(
+        query for query in queries if fault(query) is None and not _is_talk(query.text)
+    )
 
 
 def read_line(line: str, task: str) -> Query:
-    """The query that one line holds, whatever it is worth; see :func:`fault`."""
+    """Return the query in one line, which may be unusable; see :func:`fault`."""
     text = _bare(line)
     if text.startswith("{"):
         try:
@@ -69,11 +71,12 @@ def read_line(line: str, task: str) -> Query:
         if isinstance(record, dict):
             return _of_record(record, task)
     words, *options = (_bare(part) for part in text.split("|"))
-    return Query(words, task, options=tuple(_bare(_OPTION_MARK.sub("", one)) for one in options))
+    texts = (_bare(_OPTION_MARK.sub("", option)) for option in options)
+    return Query(words, task, options=tuple(texts))
 
 
 def fault(query: Query) -> str | None:
-    """Why a query cannot be asked; None where it can."""
+    """Return the reason why a query cannot be used, or None if it can."""
     if sum(letter.isalpha() for letter in query.text) < _FEWEST_LETTERS:
         return "no words"
     if len(query.text) > LONGEST_QUERY:
@@ -82,43 +85,43 @@ def fault(query: Query) -> str | None:
         return f"options, which a {query.task} has none of" if query.options else None
     if not 2 <= len(query.options) <= MOST_OPTIONS:
         return f"{len(query.options)} options; 2 to {MOST_OPTIONS}, each after a vertical bar"
-    if any(not 0 < len(one) <= LONGEST_OPTION for one in query.options):
+    if any(not 0 < len(option) <= LONGEST_OPTION for option in query.options):
         return f"an option that is empty or longer than {LONGEST_OPTION} characters"
     if len(set(map(normalised, query.options))) < len(query.options):
         return "two options that are the same"
     return None
 
 
-def different(queries: Iterable[Query]) -> list[Query]:
-    """The queries without those that repeat an earlier one but for case, articles and marks."""
-    found: dict[str, Query] = {}
+def without_repeats(queries: Iterable[Query]) -> list[Query]:
+    """Drop queries that repeat an earlier one except for case, articles and punctuation."""
+    by_text: dict[str, Query] = {}
     for query in queries:
-        found.setdefault(normalised(query.text), query)
-    return list(found.values())
+        by_text.setdefault(normalised(query.text), query)
+    return list(by_text.values())
 
 
-def _listed(lines: list[str]) -> list[str]:
-    """The lines inside fences, where there are any; one that never closes reaches to the end."""
+def _fenced_lines(lines: list[str]) -> list[str]:
+    """Return the lines inside fences, or all lines without one; an open fence runs to the end."""
     inside: list[str] = []
-    fenced = opened = False
+    has_fence = is_open = False
     for line in lines:
         if _FENCE.match(line):
-            fenced, opened = True, not opened
-        elif opened:
+            has_fence, is_open = True, not is_open
+        elif is_open:
             inside.append(line)
-    return inside if fenced else lines
+    return inside if has_fence else lines
 
 
 def _of_record(record: dict[str, Any], task: str) -> Query:
     words, options = record.get("query"), record.get("options") or ()
     if not isinstance(words, str):
         return Query("", task)
-    listed = options if isinstance(options, list | tuple) else ()
-    return Query(_bare(words), task, options=tuple(_bare(str(one)) for one in listed))
+    items = options if isinstance(options, list | tuple) else ()
+    return Query(_bare(words), task, options=tuple(_bare(str(item)) for item in items))
 
 
 def _bare(text: str) -> str:
-    """Text on one line, without control characters, the comma of a list and outer quotes."""
+    """Return text on one line, without control characters, a trailing comma and outer quotes."""
     left = one_line("".join(map(_visible, unicodedata.normalize("NFC", text))))
     before = None
     while left != before:
@@ -137,7 +140,7 @@ def _visible(letter: str) -> str:
 
 
 def _is_talk(text: str) -> bool:
-    """Whether a line of a model looks like code, or like words around the queries."""
+    """Return whether a line looks like code, or like the model's words around the queries."""
     return _CODE.search(text) is not None or _REMARK.search(text) is not None
 
 
@@ -145,32 +148,32 @@ SHEET_TASKS: tuple[str, ...] = ("ground", "question", "choice")
 
 
 def build_query_prompt(
-    sheet: str, task: str, count: int, known: Sequence[str] = (), *, media: str = "pictures"
+    sheet: str, task: str, count: int, existing: Sequence[str] = (), *, media: str = "pictures"
 ) -> str:
-    """The prompt that asks for queries, one a line.
+    """Build the prompt that asks for queries, one per line.
 
     Args:
-        sheet: what is known of the data set, in words.
+        sheet: description of the data set, in words.
         task: one of ``SHEET_TASKS``.
-        count: how many are wanted.
-        known: queries that are there already and must not come again.
-        media: what the set holds: ``pictures``, ``videos``.
+        count: number of queries to ask for.
+        existing: earlier queries, which the model must not repeat.
+        media: kind of media of the set: ``pictures``, ``videos``.
     """
     values = {
         "sheet": sheet.strip(),
         "kind": _template(f"queries_{task}").strip(),
         "count": str(count),
-        "known": _known(known),
+        "known": _existing_section(existing),
         "media": media,
     }
     return Template(_template("queries")).substitute(values).rstrip("\n") + "\n"
 
 
-def _known(queries: Sequence[str]) -> str:
+def _existing_section(queries: Sequence[str]) -> str:
     if not queries:
         return ""
-    listed = "".join(f"{one_line(query)}\n" for query in queries)
-    return f"\n## Queries that are there already and must not come again\n\n{listed}"
+    lines = "".join(f"{one_line(query)}\n" for query in queries)
+    return f"\n## Queries that are there already and must not come again\n\n{lines}"
 
 
 def _template(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Ranks texts by how well they fit a query: by shared words, or by meaning."""
+"""Ranks texts by their fit to a query: by shared words, or by meaning."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from viper.schema import RANKERS
 from viper.storage.cache import RecentTexts
 
 Embed = Callable[[Sequence[str]], NDArray[np.float32]]
-"""Texts to rows of unit length, float32 ``[N, D]``."""
+"""Turns texts into rows of unit length, float32 ``[N, D]``."""
 
 Scores = Callable[[str], list[float]]
-"""A query to a score for each of some texts; larger fits better."""
+"""Turns a query into one score per text; larger fits better."""
 
 Rank = Callable[[Sequence[str]], Scores]
-"""Texts, read once, to what scores them for any number of queries."""
+"""Reads texts once and returns the function that scores them for any query."""
 
 
 def ranker(name: str, embed: Embed | None = None) -> Rank:
-    """The ranking of that name.
+    """Return the ranking of that name.
 
     Args:
-        embed: what ``embeddings`` compares texts by.
+        embed: embeds the texts that ``embeddings`` compares.
 
     Raises:
-        UnknownNameError: no such ranking.
+        UnknownNameError: no ranking has that name.
         UsageError: ``embeddings`` without a model to embed with.
     """
     if name == "bm25":
@@ -48,28 +48,28 @@ def ranker(name: str, embed: Embed | None = None) -> Rank:
 
 
 def by_words(texts: Sequence[str]) -> Scores:
-    """BM25 over stemmed words.
+    """Rank by BM25 over stemmed words.
 
     Source: Robertson and Zaragoza 2009, as implemented by the library bm25s.
     """
     bm25s = _bm25s()
     corpus = _words(texts)
-    known = {word for entry in corpus for word in entry}
+    vocabulary = {word for entry in corpus for word in entry}
     index = bm25s.BM25()
-    if known:
+    if vocabulary:
         index.index(corpus, show_progress=False)
 
     def scores(query: str) -> list[float]:
-        asked = [word for word in _words([query])[0] if word in known]
-        if not asked:
+        words = [word for word in _words([query])[0] if word in vocabulary]
+        if not words:
             return [0.0] * len(corpus)
-        return [float(score) for score in index.get_scores(asked)]
+        return [float(score) for score in index.get_scores(words)]
 
     return scores
 
 
 def by_meaning(texts: Sequence[str], embed: Embed) -> Scores:
-    """Cosine similarity of embeddings."""
+    """Rank by cosine similarity of embeddings."""
     rows = embed(texts)
 
     def scores(query: str) -> list[float]:
@@ -80,12 +80,12 @@ def by_meaning(texts: Sequence[str], embed: Embed) -> Scores:
     return scores
 
 
-class KeptEmbeddings:
-    """Embeds each text once, for lists that change a little from one ranking to the next.
+class CachedEmbeddings:
+    """Embeds each text once, for lists that change little from one ranking to the next.
 
     Args:
-        embed: what computes them.
-        most: texts that are kept; those used longest ago go first.
+        embed: computes the embeddings.
+        most: greatest number of cached texts; the least recently used are evicted.
     """
 
     def __init__(self, embed: Embed, most: int = 20_000) -> None:
@@ -101,19 +101,19 @@ class KeptEmbeddings:
 
 
 def _words(texts: Sequence[str]) -> list[list[str]]:
-    """The stemmed words of each text, without the commonest."""
+    """Return the stemmed words of each text, without stop words."""
     import Stemmer
 
     bm25s = _bm25s()
-    stemmer = Stemmer.Stemmer("english")  # of this call alone: it is not safe from two threads
-    found = bm25s.tokenize(
+    stemmer = Stemmer.Stemmer("english")  # one per call: a stemmer is not thread-safe
+    tokens = bm25s.tokenize(
         list(texts), stopwords="en", stemmer=stemmer, return_ids=False, show_progress=False
     )
-    return [list(entry) for entry in found]
+    return [list(words) for words in tokens]
 
 
 def _bm25s() -> Any:
-    """The library, silenced: its logger passes on every detail to whoever listens at all."""
+    """Import the library and silence its logger, which reports every detail."""
     import bm25s
 
     logging.getLogger("bm25s").setLevel(logging.WARNING)

@@ -1,20 +1,20 @@
-"""Prompts that ask a language model what made an answer wrong.
+"""Prompts that ask a language model for the fault that made an answer wrong.
 
-``full`` and ``chat`` prompts state everything in words, for a whole run at once or for one call of
-it. The ``compact`` one is for small writers that were trained on it; the writer goes on after its
+``full`` and ``chat`` prompts state everything in words, for a whole run at once or for one of its
+calls. The ``compact`` prompt is for small models that were trained on it; the model continues its
 last line::
 
     # task: {task}
     # query: {query}
-    # options: {a; b; c}           only where there are options
+    # options: {a; b; c}           only if there are options
     {program}
-    # {call}                       one line a call
+    # {call}                       one line per call
     # answer: {answer}
-    # desired: {desired}           only where it is known
-    # comment: {comment}           only where there is one
+    # desired: {desired}           only if it is known
+    # comment: {comment}           only if there is one
     # fault:
 
-with ``program``, ``plan``, ``none`` or ``{step} {tool}: {what it should have given}``.
+with ``program``, ``plan``, ``none`` or ``{step} {tool}: {the right result}``.
 
 Source: CLOVA (Gao et al. 2024, sec. 3.3), global and local reflection; the words are ours.
 """
@@ -34,14 +34,14 @@ END_OF_FAULT = "\n"
 
 @dataclass(frozen=True)
 class Reflection:
-    """What a language model is told of a wrong answer.
+    """The facts about a wrong answer for a language model.
 
     Attributes:
-        steps: one text a call, in order.
-        answer: what the program answered, or how it failed.
-        desired: the right answer in words; empty where it is not known.
+        steps: one text per call, in order.
+        answer: the answer of the program, or its failure.
+        desired: the right answer in words; empty if unknown.
         comment: feedback in words; may be empty.
-        plan: empty where the strategy makes none.
+        plan: empty if the strategy has no plan.
     """
 
     task: str
@@ -56,19 +56,19 @@ class Reflection:
 
 
 def build_global_prompt(reflection: Reflection) -> str:
-    """The prompt that shows a whole run and asks for the one fault."""
+    """Build the prompt that shows a whole run and asks for its one fault."""
     steps = "\n".join(reflection.steps) or "(it made no call)"
-    return _filled("reflect_global", reflection, steps=steps)
+    return _fill("reflect_global", reflection, steps=steps)
 
 
 def build_local_prompt(reflection: Reflection, place: int) -> str:
-    """The prompt that asks whether the call at a place of ``steps`` is in order."""
-    checked = "\n".join(reflection.steps[:place]) or "(none yet)"
-    return _filled("reflect_local", reflection, checked=checked, step=reflection.steps[place])
+    """Build the prompt that asks whether the call at ``place`` of ``steps`` is correct."""
+    earlier = "\n".join(reflection.steps[:place]) or "(none yet)"
+    return _fill("reflect_local", reflection, checked=earlier, step=reflection.steps[place])
 
 
 def build_fault_prompt(reflection: Reflection) -> str:
-    """The compact prompt, up to and with its last line's ``# fault:``."""
+    """Build the compact prompt, up to ``# fault:`` in its last line."""
     lines = [f"# task: {reflection.task}", f"# query: {one_line(reflection.query)}"]
     lines += [line for line in [options_line(reflection.options).rstrip("\n")] if line]
     lines.append(compact_program(reflection.program))
@@ -82,7 +82,7 @@ def build_fault_prompt(reflection: Reflection) -> str:
 
 
 def fault_line(location: str, step: int | None = None, desired: str = "") -> str:
-    """What a small writer should go on with after ``# fault:``, its line's end included.
+    """Return the right continuation of ``# fault:``, with the end of its line.
 
     Args:
         location: ``program``, ``plan``, ``none`` or the name of a tool.
@@ -91,7 +91,7 @@ def fault_line(location: str, step: int | None = None, desired: str = "") -> str
     return f" {where}{f': {one_line(desired)}' if desired else ''}{END_OF_FAULT}"
 
 
-def _filled(name: str, reflection: Reflection, **steps: str) -> str:
+def _fill(name: str, reflection: Reflection, **steps: str) -> str:
     options = "".join(f"- {one_line(option)}\n" for option in reflection.options)
     feedback = [f"The right answer: {reflection.desired}"] if reflection.desired else []
     feedback += [f"A person says: {one_line(reflection.comment)}"] if reflection.comment else []

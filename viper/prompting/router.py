@@ -1,4 +1,4 @@
-"""Chooses the names of an API that a prompt lists, when all of them would be too long.
+"""Chooses the names of an API that a prompt lists, if the full list would be too long.
 
 Differs: Stanić et al. 2024 list the whole library and name this as future work.
 """
@@ -17,16 +17,16 @@ from viper.prompting.ranking import Embed, Rank, Scores, by_words, ranker
 ESSENTIAL = frozenset(
     {"find", "exists", "simple_query", "get_video_segment_of_event", "select_answer"}
 )
-"""What nearly every program needs; listed whatever the query."""
+"""Names that nearly every program needs; they are listed for every query."""
 
 FULL_SHARE = 0.7
-"""Of a full prompt's budget, what names shown in full may take."""
+"""Share of a full prompt's budget for the names that are listed in full."""
 
-_COUNTS_KEPT = 4_096
-"""Some for each name, and the latest whole prompts."""
+_MAX_COUNTS = 4_096
+"""Cached token counts: some for each name, and the latest whole prompts."""
 
-_ROUTERS_KEPT = 8
-"""One a task is usual."""
+_MAX_ROUTERS = 8
+"""Cached routers; one per task is usual."""
 
 
 class Router:
@@ -34,9 +34,10 @@ class Router:
 
     Args:
         entries: the whole API of a task.
-        count_tokens: of the language model that will read it; equal texts count the same.
-        detail: how the prompt will show them.
-        rank: orders names by how well they fit the query.
+        count_tokens: counts the tokens for the language model of the prompt; equal texts must
+            get equal counts.
+        detail: form of the entries in the prompt.
+        rank: orders names by their fit to the query.
     """
 
     def __init__(
@@ -49,64 +50,65 @@ class Router:
         self._entries, self._detail, self._rank = tuple(entries), detail, rank
         self._brief = {entry: replace(entry, brief=True) for entry in self._entries}
 
-        def tokens(shown: tuple[ApiEntry, ...]) -> int:
-            return count_tokens(render(shown, detail)) if shown else 0
+        def tokens(entries: tuple[ApiEntry, ...]) -> int:
+            return count_tokens(render(entries, detail)) if entries else 0
 
-        self._tokens = lru_cache(_COUNTS_KEPT)(tokens)
+        self._tokens = lru_cache(_MAX_COUNTS)(tokens)
 
     def choose(self, query: str, budget: int, programs: Iterable[str] = ()) -> tuple[ApiEntry, ...]:
-        """The names to list, in the order of the API.
+        """Return the names to list, in the order of the API.
 
-        In a full prompt those that fit the query best are shown in full, as far as
-        ``FULL_SHARE`` of the budget goes, and the next best as one line each.
+        A full prompt lists the names that fit the query best in full, up to ``FULL_SHARE`` of the
+        budget, and the next best as one line each.
 
         Args:
-            budget: tokens that their text may take. What must stay may exceed it.
-            programs: of the examples in the prompt; what they call always stays.
+            budget: tokens for the text of the names. The required names may exceed it.
+            programs: programs of the examples in the prompt; the names that they call are required.
         """
         if self._tokens(self._entries) <= budget:
             return self._entries
         called = {name for program in programs for name in called_names(program)}
-        kept = [e for e in self._entries if e.name in called | ESSENTIAL]
+        required = [entry for entry in self._entries if entry.name in called | ESSENTIAL]
         scores = self._scores(query)
         order = sorted(range(len(scores)), key=lambda index: -scores[index])
-        waiting = _without(kept, [self._entries[index] for index in order])
+        candidates = _without(required, [self._entries[index] for index in order])
         share = FULL_SHARE if self._detail == "full" else 1.0
-        chosen = self._added(kept, waiting, share * budget)
+        chosen = self._extend(required, candidates, share * budget)
         if self._detail == "full":
-            rest = (self._brief[entry] for entry in _without(chosen, waiting))
-            chosen = self._added(chosen, rest, budget)
-        shown = {_key(entry): entry for entry in chosen}
-        return tuple(shown[_key(entry)] for entry in self._entries if _key(entry) in shown)
+            rest = (self._brief[entry] for entry in _without(chosen, candidates))
+            chosen = self._extend(chosen, rest, budget)
+        by_key = {_key(entry): entry for entry in chosen}
+        return tuple(by_key[_key(entry)] for entry in self._entries if _key(entry) in by_key)
 
     @cached_property
     def _scores(self) -> Scores:
-        return self._rank([_described(entry) for entry in self._entries])
+        return self._rank([_search_text(entry) for entry in self._entries])
 
-    def _added(
-        self, kept: Sequence[ApiEntry], waiting: Iterable[ApiEntry], budget: float
+    def _extend(
+        self, required: Sequence[ApiEntry], candidates: Iterable[ApiEntry], budget: float
     ) -> list[ApiEntry]:
-        """``kept`` with the first of those waiting, as many as fit."""
-        used, chosen = self._tokens(tuple(kept)), list(kept)
-        # A text alone shows the classes that it mentions; beside others they stand there already.
-        beside = tuple(kept[:1])
-        known = self._tokens(beside)
-        for entry in waiting:
-            used += self._tokens((*beside, entry)) - known
+        """Return ``required`` with the first candidates, as many as fit the budget."""
+        used, chosen = self._tokens(tuple(required)), list(required)
+        # The text of a single entry repeats the classes that it mentions. So an entry is counted
+        # beside another one, whose text holds the classes already.
+        neighbour = tuple(required[:1])
+        neighbour_tokens = self._tokens(neighbour)
+        for entry in candidates:
+            used += self._tokens((*neighbour, entry)) - neighbour_tokens
             if used > budget:
                 break
             chosen.append(entry)
-        # Texts joined may take a token more than apart: the last go until it fits.
-        while len(chosen) > len(kept) and self._tokens(tuple(chosen)) > budget:
+        # Joined texts may take a token more than separate ones: drop the last until all fit.
+        while len(chosen) > len(required) and self._tokens(tuple(chosen)) > budget:
             chosen.pop()
         return chosen
 
 
 class Routers:
-    """The routers of one reasoner, kept between prompts, so that each reads its API once."""
+    """The routers of one reasoner, cached between prompts, so that each reads its API once."""
 
     def __init__(self) -> None:
-        def made(
+        def make_router(
             entries: tuple[ApiEntry, ...],
             count_tokens: Callable[[str], int],
             detail: Detail,
@@ -115,7 +117,7 @@ class Routers:
         ) -> Router:
             return Router(entries, count_tokens, detail, ranker(ranking, embed))
 
-        self._made = lru_cache(_ROUTERS_KEPT)(made)
+        self._cached_router = lru_cache(_MAX_ROUTERS)(make_router)
 
     def get(
         self,
@@ -125,29 +127,29 @@ class Routers:
         ranking: str,
         embed: Embed | None = None,
     ) -> Router:
-        """The router of an API; the same one while all of these stay equal.
+        """Return the router of an API, cached by all of these arguments.
 
         Args:
             ranking: its name, see :func:`viper.prompting.ranking.ranker`.
 
         Raises:
-            UnknownNameError: no such ranking.
+            UnknownNameError: no ranking has that name.
             UsageError: ``embeddings`` without a model to embed with.
         """
-        return self._made(tuple(entries), count_tokens, detail, ranking, embed)
+        return self._cached_router(tuple(entries), count_tokens, detail, ranking, embed)
 
 
-def _without(those: Iterable[ApiEntry], entries: Iterable[ApiEntry]) -> list[ApiEntry]:
-    known = {_key(entry) for entry in those}
-    return [entry for entry in entries if _key(entry) not in known]
+def _without(excluded: Iterable[ApiEntry], entries: Iterable[ApiEntry]) -> list[ApiEntry]:
+    keys = {_key(entry) for entry in excluded}
+    return [entry for entry in entries if _key(entry) not in keys]
 
 
 def _key(entry: ApiEntry) -> tuple[str | None, str]:
-    """What tells names apart: pictures and segments have methods of the same name."""
+    """Return the identity of a name: patches and segments have methods of the same name."""
     return entry.owner, entry.name
 
 
-def _described(entry: ApiEntry) -> str:
-    """What a name is found by: its words, what it says of itself, and its example's query."""
-    asked = [line.lstrip("# ") for line in entry.example.splitlines() if line.startswith("#")]
-    return " ".join([entry.name.replace("_", " "), entry.summary, entry.docstring, *asked])
+def _search_text(entry: ApiEntry) -> str:
+    """Return the text by which a name is ranked: its words, docstring and example's query."""
+    queries = [line.lstrip("# ") for line in entry.example.splitlines() if line.startswith("#")]
+    return " ".join([entry.name.replace("_", " "), entry.summary, entry.docstring, *queries])

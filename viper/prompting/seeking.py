@@ -1,15 +1,15 @@
-"""Prompts of strategy ``seek``, and what is read from the replies.
+"""Prompts of strategy ``seek``, and the parsers of their replies.
 
-Four are asked: to split a question into what the picture and what texts must tell, to choose the
-next action, to judge what it found, to answer from common knowledge. ``full`` and ``chat`` prompts
-say everything in words. The ``compact`` ones are for small models that were trained on them, which
-go on after the last line::
+There are four prompts: split a question into a visual and a knowledge part, choose the next action,
+judge its findings, and answer from common knowledge. ``full`` and ``chat`` prompts state everything
+in words. The ``compact`` prompts are for small models that were trained on them and that continue
+the last line::
 
     # question: {question}
     # visual:                          ... and "# knowledge: ..." on the next line
 
     # query: {query}
-    # known: {line}                    one a line
+    # known: {line}                    one per fact
     # actions: {caption; vqa; detect}
     # next:                            ... {action} or {action}: {words}
 
@@ -22,10 +22,10 @@ go on after the last line::
     # query: {query}
     # answer:
 
-What was found is text of strangers: it stands in a quoted block of its own, each line cut and in
-one line, and whoever reads the prompt is told that it is material and gives no orders.
+Findings are text of strangers. A prompt holds them in a separate quoted block, each cut and on one
+line, and tells the model that they are material and not instructions.
 
-Source: AVIS (Hu et al. 2023), appendix E, for what is asked; the words are ours.
+Source: AVIS (Hu et al. 2023), appendix E, for the requests; the words are ours.
 """
 
 from __future__ import annotations
@@ -42,21 +42,21 @@ from viper.prompting.compact import one_line
 STYLES_ASKED_IN_WORDS = ("full", "chat")
 
 MAX_FOUND = 12
-"""Lines of what was found that a prompt shows; the rest is counted."""
+"""Greatest number of findings in a prompt; the prompt gives the count of the rest."""
 
 AT_ONCE: Mapping[str, int] = {"compact": 1, "full": MAX_FOUND, "chat": MAX_FOUND}
-"""Findings that are judged in one prompt, by style: small models read them one by one."""
+"""Findings that one prompt judges, by style: small models read them one at a time."""
 
 MAX_LINE = 400
-"""Characters of such a line."""
+"""Greatest length of a finding in characters."""
 
 MAX_SENTENCES = 12
-"""Of a finding that is read sentence by sentence."""
+"""Greatest number of sentences of a finding that is read sentence by sentence."""
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 
 PLACEHOLDER = "#"
-"""Stands in the question about knowledge for the answer to the visual one."""
+"""Placeholder in the knowledge question for the answer to the visual question."""
 
 STOP: Mapping[str, tuple[str, ...]] = {"compact": ("\n\n",), "full": (), "chat": ()}
 
@@ -65,11 +65,11 @@ Kind = Literal["uninformative", "informative", "answer"]
 
 @dataclass(frozen=True)
 class Split:
-    """A question in two: what the picture must tell, and what must be known beside it.
+    """A question in two parts: one for the picture and one for knowledge.
 
     Attributes:
-        knowledge: with :data:`PLACEHOLDER` for the answer to the first; "" or the placeholder
-            alone where the first is all.
+        knowledge: contains :data:`PLACEHOLDER` for the answer to the visual part; "" or only the
+            placeholder if the visual part is the whole question.
     """
 
     visual: str
@@ -77,30 +77,30 @@ class Split:
 
     @property
     def is_visual(self) -> bool:
-        """Whether the picture alone answers it."""
+        """Return whether the picture alone answers the question."""
         return self.knowledge.strip(" ?.") in ("", PLACEHOLDER)
 
-    def about(self, found: str) -> str:
-        """The question about knowledge, with what the picture told in its place."""
+    def about(self, visual_answer: str) -> str:
+        """Return the knowledge question with the visual answer filled in."""
         if PLACEHOLDER in self.knowledge:
-            return self.knowledge.replace(PLACEHOLDER, found)
-        return f"{self.knowledge} ({found})" if found else self.knowledge
+            return self.knowledge.replace(PLACEHOLDER, visual_answer)
+        return f"{self.knowledge} ({visual_answer})" if visual_answer else self.knowledge
 
 
 @dataclass(frozen=True)
 class Decision:
-    """The next action, and what is written beside it."""
+    """The next action and its argument in words."""
 
     action: str
     words: str = ""
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """What a result is worth.
+class ResultVerdict:
+    """Judgement of a result.
 
     Attributes:
-        extracted: what it tells; "" of one that is uninformative.
+        extracted: the information in it; "" if it is uninformative.
         reason: in words; may be empty.
     """
 
@@ -110,8 +110,8 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class Choice:
-    """An action that may be taken, for the planner's prompt."""
+class ActionChoice:
+    """An action that the planner may choose, for its prompt."""
 
     action: str
     instruction: str
@@ -119,8 +119,8 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Decided:
-    """A decision that somebody took, as an example."""
+class DecisionExample:
+    """A past decision, as an example in a prompt."""
 
     query: str
     known: tuple[str, ...]
@@ -129,14 +129,14 @@ class Decided:
 
 
 def split_prompt(question: str, style: str) -> str:
-    """The prompt that asks for the two sub-questions."""
+    """Build the prompt that asks for the two sub-questions."""
     if style == "compact":
         return f"# question: {one_line(question)}\n# visual:"
-    return _filled("seek_split", question=one_line(question))
+    return _fill("seek_split", question=one_line(question))
 
 
 def read_split(reply: str, question: str, style: str) -> Split | None:
-    """The sub-questions in a reply; None where there is none."""
+    """Return the sub-questions in a reply, or None if there are none."""
     text = f"visual:{reply}" if style == "compact" else reply
     visual, knowledge = _field(text, "visual"), _field(text, "knowledge")
     return Split(visual, knowledge) if visual else None
@@ -144,64 +144,64 @@ def read_split(reply: str, question: str, style: str) -> Split | None:
 
 def plan_prompt(
     query: str,
-    known: Sequence[str],
-    choices: Sequence[Choice],
-    examples: Sequence[Decided],
+    facts: Sequence[str],
+    choices: Sequence[ActionChoice],
+    examples: Sequence[DecisionExample],
     style: str,
 ) -> str:
-    """The prompt that asks for the next action; shows no other than these."""
+    """Build the prompt that asks for the next action among the choices."""
     if style == "compact":
-        shown = "; ".join(one.action for one in choices)
-        return f"{_asked(query, known)}# actions: {shown}\n# next:"
+        names = "; ".join(choice.action for choice in choices)
+        return f"{_query_lines(query, facts)}# actions: {names}\n# next:"
     actions = "\n".join(
-        f"- {one.action}: {one.instruction}."
-        + (f" Write beside it: {one.takes}." if one.takes else "")
-        for one in choices
+        f"- {choice.action}: {choice.instruction}."
+        + (f" Write beside it: {choice.takes}." if choice.takes else "")
+        for choice in choices
     )
     demonstrations = "".join(
-        f"Question: {one_line(one.query)}\nKnown:\n{_listed(one.known)}\n"
-        f"Next: {one.action}{f': {one_line(one.words)}' if one.words else ''}\n\n"
-        for one in examples
+        f"Question: {one_line(example.query)}\nKnown:\n{_bullets(example.known)}\n"
+        f"Next: {example.action}{f': {one_line(example.words)}' if example.words else ''}\n\n"
+        for example in examples
     )
-    return _filled(
+    return _fill(
         "seek_plan",
         actions=actions,
         demonstrations=f"## Examples\n\n{demonstrations}" if examples else "",
         query=one_line(query),
-        known=_listed(known),
+        known=_bullets(facts),
     )
 
 
 def read_decision(reply: str, actions: Sequence[str], style: str) -> Decision | None:
-    """The first of these actions that a reply names, with its words; None where it names none."""
+    """Return the first of the actions that a reply names, with its argument, or None."""
     text = f"next:{reply}" if style == "compact" else reply
     line = _field(text, "next") or _field(text, "action")
     candidates = [line] if line else text.splitlines()
     names = "|".join(sorted(map(re.escape, actions), key=len, reverse=True))
     if not names:
         return None
-    for one in candidates:
-        found = re.match(rf"\W*({names})\b[\s`*\"']*(?:[:(]\s*)?(.*)", one, re.IGNORECASE)
-        if found:
-            return Decision(found[1].lower(), found[2].strip().strip("`\"')").strip())
+    for candidate in candidates:
+        match = re.match(rf"\W*({names})\b[\s`*\"']*(?:[:(]\s*)?(.*)", candidate, re.IGNORECASE)
+        if match:
+            return Decision(match[1].lower(), match[2].strip().strip("`\"')").strip())
     return None
 
 
 def judge_prompt(
-    query: str, known: Sequence[str], decision: Decision, found: Sequence[str], style: str
+    query: str, facts: Sequence[str], decision: Decision, findings: Sequence[str], style: str
 ) -> str:
-    """The prompt that asks what a result is worth for a query."""
+    """Build the prompt that asks for the value of a result for a query."""
     if style == "compact":
         words = f" {one_line(decision.words)}" if decision.words else ""
-        lines = "".join(f"# found: {_cut(one)}\n" for one in found[:MAX_FOUND])
-        return f"{_asked(query, known)}# {decision.action}:{words}\n{lines}# verdict:"
+        lines = "".join(f"# found: {_cut(finding)}\n" for finding in findings[:MAX_FOUND])
+        return f"{_query_lines(query, facts)}# {decision.action}:{words}\n{lines}# verdict:"
     words = f" ({one_line(decision.words)})" if decision.words else ""
-    return _filled(
+    return _fill(
         "seek_judge",
         query=one_line(query),
-        known=_listed(known),
+        known=_bullets(facts),
         action=f"{decision.action}{words}",
-        found=_quoted(found),
+        found=_quoted(findings),
     )
 
 
@@ -216,65 +216,65 @@ _VERDICTS: Mapping[str, Kind] = {
 }
 
 
-def read_verdict(reply: str, style: str) -> Verdict | None:
-    """The verdict in a reply; None where there is none.
+def read_verdict(reply: str, style: str) -> ResultVerdict | None:
+    """Return the verdict in a reply, or None if there is none.
 
-    One that tells something and does not say what is uninformative.
+    A verdict that claims information but does not give it counts as uninformative.
     """
     text = f"verdict:{reply}" if style == "compact" else reply
-    said = _field(text, "verdict")
+    verdict = _field(text, "verdict")
     names = "|".join(sorted(_VERDICTS, key=len, reverse=True))
-    found = re.match(rf"\W*({names})\b\W*?(?::\s*(.*))?$", said, re.IGNORECASE)
-    if not found:
+    match = re.match(rf"\W*({names})\b\W*?(?::\s*(.*))?$", verdict, re.IGNORECASE)
+    if not match:
         return None
-    kind = _VERDICTS[found[1].lower()]
-    extracted = (found[2] or _field(text, "extracted") or _field(text, "answer")).strip(" `\"'*")
+    kind = _VERDICTS[match[1].lower()]
+    extracted = (match[2] or _field(text, "extracted") or _field(text, "answer")).strip(" `\"'*")
     reason = _field(text, "reason")
     if kind == "uninformative" or not extracted:
-        return Verdict("uninformative", "", reason)
-    return Verdict(kind, extracted, reason)
+        return ResultVerdict("uninformative", "", reason)
+    return ResultVerdict(kind, extracted, reason)
 
 
 def parts_of(line: str, style: str) -> list[str]:
-    """What is judged of a finding at a time: small models read its sentences one by one.
+    """Split a finding into parts that are judged one at a time: sentences for small models.
 
-    Each part keeps what stands before the first colon, which says what the finding is about.
+    Each part keeps the text before the first colon, which names the subject of the finding.
     """
     if style != "compact":
         return [line]
     title, colon, text = line.partition(": ")
     sentences = _SENTENCE.split(text if colon else title)[:MAX_SENTENCES]
-    about = f"{title}: " if colon else ""
-    return [f"{about}{one.strip()}" for one in sentences if one.strip()] or [line]
+    subject = f"{title}: " if colon else ""
+    return [f"{subject}{part.strip()}" for part in sentences if part.strip()] or [line]
 
 
-def short_answer_prompt(question: str, known: Sequence[str], style: str) -> str:
-    """The prompt that asks a short question from common knowledge."""
+def short_answer_prompt(question: str, facts: Sequence[str], style: str) -> str:
+    """Build the prompt that asks a short question from common knowledge."""
     if style == "compact":
-        return f"{_asked(question, known)}# answer:"
-    return _filled("seek_answer", query=one_line(question), known=_listed(known))
+        return f"{_query_lines(question, facts)}# answer:"
+    return _fill("seek_answer", query=one_line(question), known=_bullets(facts))
 
 
 def read_short_answer(reply: str) -> str:
-    """The first line of a reply."""
+    """Return the first line of a reply."""
     lines = [line.strip() for line in reply.strip().splitlines() if line.strip()]
     return re.sub(r"^(?:\W*answer\W*:\s*)", "", lines[0], flags=re.IGNORECASE) if lines else ""
 
 
-def _asked(query: str, known: Sequence[str]) -> str:
-    lines = "".join(f"# known: {_cut(one)}\n" for one in known)
+def _query_lines(query: str, facts: Sequence[str]) -> str:
+    lines = "".join(f"# known: {_cut(fact)}\n" for fact in facts)
     return f"# query: {one_line(query)}\n{lines}"
 
 
-def _listed(lines: Sequence[str]) -> str:
-    return "\n".join(f"- {_cut(one)}" for one in lines) or "- nothing yet"
+def _bullets(lines: Sequence[str]) -> str:
+    return "\n".join(f"- {_cut(line)}" for line in lines) or "- nothing yet"
 
 
 def _quoted(lines: Sequence[str]) -> str:
-    """Lines of strangers, each marked; no line can end the block."""
-    shown = [f"> {_cut(one)}" for one in lines[:MAX_FOUND]]
+    """Return lines of strangers, each marked as a quotation; no line can end the block."""
+    quoted = [f"> {_cut(line)}" for line in lines[:MAX_FOUND]]
     more = len(lines) - MAX_FOUND
-    return "\n".join([*shown, *([f"> ({more} more)"] if more > 0 else [])]) or "> (nothing)"
+    return "\n".join([*quoted, *([f"> ({more} more)"] if more > 0 else [])]) or "> (nothing)"
 
 
 def _cut(line: str) -> str:
@@ -282,11 +282,11 @@ def _cut(line: str) -> str:
 
 
 def _field(text: str, name: str) -> str:
-    """What stands behind ``name:`` at the beginning of a line; the last such line counts."""
-    found = re.findall(rf"^\W*{name}\W*?:[*_` \t]*(.*)$", text, re.IGNORECASE | re.MULTILINE)
-    return str(found[-1]).strip() if found else ""
+    """Return the text after ``name:`` at the start of a line; the last such line counts."""
+    values = re.findall(rf"^\W*{name}\W*?:[*_` \t]*(.*)$", text, re.IGNORECASE | re.MULTILINE)
+    return str(values[-1]).strip() if values else ""
 
 
-def _filled(name: str, **values: str) -> str:
+def _fill(name: str, **values: str) -> str:
     template = resources.files("viper.prompting").joinpath(f"templates/{name}.md")
     return Template(template.read_text(encoding="utf-8")).substitute(values).rstrip("\n") + "\n"

@@ -1,6 +1,6 @@
-"""Choosing among lettered options: the prompt that lists them and the reading of the reply.
+"""Choice among lettered options: the prompt that lists them and the parser of the reply.
 
-Parsing is by what the reply says, never by a guess: an unclear reply is no choice.
+The parser never guesses: an unclear reply is no choice.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ _LEAD = (
     r"(?:(?:my|the|so|therefore|thus)\W+)?(?:(?:correct|right|best|final)\W+)?"
     r"(?:answer|option|choice|letter|number)\b(?:\s+is\b)?"
 )
-"""What a reply may say before its letter, ``The correct answer is``; also twice over."""
+"""Words that a reply may put before its letter, such as ``The correct answer is``, even twice."""
 
 _LETTER_ENDS = r"(?=[^\w\s'’-]|\s*$)"
 
 
 def labels(count: int) -> list[str]:
-    """A, B, … for up to 26 options, else 1, 2, …"""
+    """Return A, B, … for up to 26 options, else 1, 2, …"""
     if count <= len(string.ascii_uppercase):
         return list(string.ascii_uppercase[:count])
     return [str(number) for number in range(1, count + 1)]
 
 
 def build_choice_prompt(info: Any, question: str, options: Sequence[str]) -> str:
-    """The prompt that asks for the letter of the best option.
+    """Build the prompt that asks for the letter of the best option.
 
     Args:
-        info: what is known: text, or a mapping of named findings.
+        info: the findings of the program: text, or a mapping of findings by name.
     """
-    marked = zip(labels(len(options)), options, strict=True)
+    pairs = zip(labels(len(options)), options, strict=True)
     values = {
         "info": info_text(info),
         "question": one_line(question),
-        "options": "\n".join(f"{label}. {one_line(option)}" for label, option in marked),
+        "options": "\n".join(f"{label}. {one_line(option)}" for label, option in pairs),
         "marks": "letter" if len(options) <= len(string.ascii_uppercase) else "number",
     }
     template = resources.files("viper.prompting") / "templates" / "select_letter.md"
@@ -49,72 +49,71 @@ def build_choice_prompt(info: Any, question: str, options: Sequence[str]) -> str
 
 
 def parse_choice(reply: str, options: Sequence[str]) -> int | None:
-    """Which option a reply names, or None where it names none or more than one.
+    """Return the index of the option that a reply names, or None if it names none or several.
 
-    Read in this order, on the first line that is not blank: a letter of its own, as in
-    ``B``, ``(B)``, ``**B.** a ball`` or ``The answer is B``; the whole text of an option,
-    verbatim, then in any case, with or without its letter; the text of exactly one option
-    among other words. Where an option's text is itself a letter, the letter counts as the
-    prompt listed it.
+    The first line that is not blank is read in this order: a letter by itself, as in ``B``,
+    ``(B)``, ``**B.** a ball`` or ``The answer is B``; the whole text of an option, first verbatim,
+    then in any case, with or without its letter; the text of exactly one option among other words.
+    If the text of an option is itself a letter, a letter means the label in the prompt.
     """
     lines = [line.strip() for line in reply.splitlines() if line.strip()]
     if not lines:
         return None
     for read in (_by_label, verbatim, _by_whole_text, _by_mention):
-        found = read(lines[0], options)
-        if found is not None:
-            return found
+        index = read(lines[0], options)
+        if index is not None:
+            return index
     return None
 
 
 def verbatim(reply: str, options: Sequence[str]) -> int | None:
-    """Which option the reply is, letter for letter but for whitespace; None if none."""
-    said = one_line(reply)
-    return next((i for i, option in enumerate(options) if one_line(option) == said), None)
+    """Return the index of the option equal to the reply except for whitespace; None if none is."""
+    text = one_line(reply)
+    return next((i for i, option in enumerate(options) if one_line(option) == text), None)
 
 
 def _by_label(line: str, options: Sequence[str]) -> int | None:
-    """A letter of its own; before a space, "A" and "I" may just be words."""
+    """Read a letter by itself; before a space, "A" and "I" may be words."""
     names = labels(len(options))
-    one_of = "|".join(sorted(names, key=len, reverse=True))
-    announced = rf"(?i:{one_of}){_LETTER_ENDS}|(?:{one_of})(?<![AI])\b"
+    any_name = "|".join(sorted(names, key=len, reverse=True))
+    after_lead = rf"(?i:{any_name}){_LETTER_ENDS}|(?:{any_name})(?<![AI])\b"
     match = (
-        re.match(rf"\W*({one_of}){_LETTER_ENDS}", line)
-        or re.fullmatch(rf"\W*((?i:{one_of}))\W*", line)
-        or re.match(rf"\W*(?:(?i:{_LEAD})\W*)+({announced})", line)
+        re.match(rf"\W*({any_name}){_LETTER_ENDS}", line)
+        or re.fullmatch(rf"\W*((?i:{any_name}))\W*", line)
+        or re.match(rf"\W*(?:(?i:{_LEAD})\W*)+({after_lead})", line)
     )
     return names.index(match[1].upper()) if match else None
 
 
 def _by_whole_text(line: str, options: Sequence[str]) -> int | None:
-    said = _plain(line)
+    text = _plain(line)
     names = labels(len(options))
     forms = [
         {_plain(option), _plain(f"{name} {option}")}
         for name, option in zip(names, options, strict=True)
     ]
-    return _only(i for i, form in enumerate(forms) if said and said in form)
+    return _only(i for i, form in enumerate(forms) if text and text in form)
 
 
 def _by_mention(line: str, options: Sequence[str]) -> int | None:
-    """The one option whose words stand in the line, outside a longer option's words."""
-    said = f" {_plain(line)} "
+    """Return the one option whose words stand in the line, outside a longer option's words."""
+    text = f" {_plain(line)} "
     alike: dict[str, list[int]] = {}
     for i, option in enumerate(options):
         alike.setdefault(_plain(option), []).append(i)
-    mentioned: list[int] = []
+    mentions: list[int] = []
     for words in sorted(filter(None, alike), key=len, reverse=True):
-        if f" {words} " in said:
-            mentioned += alike[words]
-            said = said.replace(f" {words} ", " | ")
-    return _only(mentioned)
+        if f" {words} " in text:
+            mentions += alike[words]
+            text = text.replace(f" {words} ", " | ")
+    return _only(mentions)
 
 
-def _only(found: Iterable[int]) -> int | None:
-    several = list(found)
-    return several[0] if len(several) == 1 else None
+def _only(candidates: Iterable[int]) -> int | None:
+    indices = list(candidates)
+    return indices[0] if len(indices) == 1 else None
 
 
 def _plain(text: str) -> str:
-    """Small letters, words joined by single spaces, marks left out (a minus and a point stay)."""
+    """Return lower-case words joined by single spaces; minus and point are the only punctuation."""
     return " ".join(re.findall(r"-?\w+(?:[.'’-]\w+)*", text.lower()))

@@ -10,7 +10,7 @@ from viper.api.registry import IMAGE_TASKS
 from viper.api.sets import ApiEntry
 from viper.errors import UsageError
 from viper.models.llm.protocol import LLM
-from viper.prompting.builder import Feedback, build_prompt
+from viper.prompting.builder import FailedProgram, build_prompt
 from viper.schema import Example, Query
 from viper.strategies.base import Components, RunContext
 from viper.strategies.examples import ExampleRequest
@@ -82,7 +82,7 @@ Shown = TypeVar("Shown", bound=ShowsProgram)
 
 
 def write_prompt(
-    components: Components, context: RunContext, feedback: Feedback | None = None
+    components: Components, context: RunContext, feedback: FailedProgram | None = None
 ) -> str:
     """The prompt that a query gets under the run's settings."""
     settings, query = context.settings, asked_as(context.query)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from viper.errors import CancelledError
 from viper.models.llm.protocol import LLM, Sampling
-from viper.prompting.builder import Feedback
+from viper.prompting.builder import FailedProgram
 from viper.prompting.compact import END_OF_PROGRAM
 from viper.prompting.extract import extract_code
 from viper.schema import Trial, Usage
@@ -119,11 +119,11 @@ def write(
     )
 
 
-def feedback_on(trial: Trial | None) -> Feedback | None:
+def feedback_on(trial: Trial | None) -> FailedProgram | None:
     """What the next prompt shows of a trial that failed."""
     if trial is None or trial.failure is None:
         return None
-    return Feedback(trial.program, trial.failure)
+    return FailedProgram(trial.program, trial.failure)
 
 
 def warmer(sampling: Sampling) -> Sampling:

@@ -15,11 +15,11 @@ from random import Random
 
 from viper.prompting.compact import (
     END_OF_PROGRAM,
-    compact_asked,
     compact_header,
     compact_program,
+    compact_request,
 )
-from viper.prompting.plans import compact_plan_asked, compact_wrong_plan, numbered
+from viper.prompting.plans import compact_plan_request, compact_wrong_plan, numbered
 from viper_lab.recipes.writer_documents import (
     FAMILY_SHARES,
     DocumentOptions,
@@ -121,7 +121,7 @@ def _with_plans(
 
 def _planned(random: Random, task: str, sample: TextSample) -> Iterator[Piece]:
     text = varied(random, sample.text)
-    yield Piece(compact_plan_asked(task, text, sample.options), learned=False)
+    yield Piece(compact_plan_request(task, text, sample.options), learned=False)
     plan = numbered(*plan_steps(sample.meaning, random))
     yield Piece(plan + END_OF_PROGRAM, learned=True)
 
@@ -138,7 +138,7 @@ def _with_programs(
     for sample, program in zip(samples, programs, strict=True):
         plan = numbered(*plan_steps(sample.meaning, random))
         text = varied(random, sample.text)
-        asked = compact_asked(task, text, sample.options, plan=plan)
+        asked = compact_request(task, text, sample.options, plan=plan)
         solved = compact_program(rename(program, mapping)) + END_OF_PROGRAM
         pieces += [Piece(asked, learned=False), Piece(solved, learned=True)]
     return pieces

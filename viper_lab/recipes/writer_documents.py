@@ -22,10 +22,10 @@ from random import Random
 from viper.api.sets import ApiEntry, api_set
 from viper.prompting.compact import (
     END_OF_PROGRAM,
-    compact_asked,
     compact_failure,
     compact_header,
     compact_program,
+    compact_request,
     compact_selection,
 )
 from viper_lab.recipes.writer_words import made_up_lexicon, made_up_names
@@ -132,7 +132,7 @@ def program_document(random: Random, options: DocumentOptions) -> list[Piece]:
     for place, (sample, program) in enumerate(zip(samples, programs, strict=True)):
         text = varied(random, sample.text)
         failure = compact_failure(*random.choice(FAILURES)) if place == failed else ""
-        query = compact_asked(TASK_OF_FAMILY[family], text, sample.options, failure)
+        query = compact_request(TASK_OF_FAMILY[family], text, sample.options, failure)
         written = strip_comments(program) if place < bare else program
         solved = compact_program(rename(written, mapping)) + END_OF_PROGRAM
         pieces += [Piece(query, learned=False), Piece(solved, learned=place >= bare)]

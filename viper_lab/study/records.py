@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from viper.errors import DataError, UsageError
-from viper.prompting.seeking import Decided
+from viper.prompting.seeking import DecisionExample
 from viper.search.findings import MAX_NAME, plain
 from viper.strategies.seek.graph import START, TransitionGraph, problems
 from viper.strategies.seek.names import ACTIONS
@@ -171,7 +171,7 @@ def induce(
     return graph
 
 
-def examples_of(sessions: Iterable[Session], most: int = 8) -> Iterator[Decided]:
+def examples_of(sessions: Iterable[Session], most: int = 8) -> Iterator[DecisionExample]:
     """Decisions that told something, as examples for a planner: at most so many an action."""
     taken: Counter[str] = Counter()
     for session in sessions:
@@ -180,7 +180,9 @@ def examples_of(sessions: Iterable[Session], most: int = 8) -> Iterator[Decided]
         for step in session.steps:
             if step.verdict != "uninformative" and taken[step.action] < most:
                 taken[step.action] += 1
-                yield Decided(step.query or session.question, step.known, step.action, step.words)
+                yield DecisionExample(
+                    step.query or session.question, step.known, step.action, step.words
+                )
 
 
 def statistics(sessions: Sequence[Session]) -> Statistics:

@@ -11,19 +11,19 @@ import pytest
 from tests.strategies.seek.test_seek import STRAIGHT, Bench
 from viper.errors import UsageError
 from viper.profiles import load_profile
-from viper.prompting.seeking import Decided
+from viper.prompting.seeking import DecisionExample
 from viper.strategies.seek.decisions import KeptDecisions, NoDecisions, decisions_of
 from viper.strategies.seek.settings import SeekSettings
 
 KEPT = [
-    Decided("what is the red bowl called?", ("object 1: a red bowl",), "select", "1"),
-    Decided("who wrote the book?", (), "select", "the book"),
-    Decided("what color is the car?", (), "vqa", "what color is it?"),
-    Decided("who wrote the book?", ("a novel",), "text_search", "author of the novel"),
+    DecisionExample("what is the red bowl called?", ("object 1: a red bowl",), "select", "1"),
+    DecisionExample("who wrote the book?", (), "select", "the book"),
+    DecisionExample("what color is the car?", (), "vqa", "what color is it?"),
+    DecisionExample("who wrote the book?", ("a novel",), "text_search", "author of the novel"),
 ]
 
 
-def written(folder: Path, decided: list[Decided] = KEPT) -> Path:
+def written(folder: Path, decided: list[DecisionExample] = KEPT) -> Path:
     path = folder / "decisions.jsonl"
     path.write_text("".join(json.dumps(asdict(one)) + "\n" for one in decided))
     return path

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from viper.prompting.exploring import doubt
+from viper.prompting.exploring import rethink_thought
 from viper.schema import Failure, Query, Turn
 from viper.tuning.agent.workflow import Workflow, outcome_of
 
@@ -28,7 +28,7 @@ def thought(text: str, by: str = "agent") -> Turn:
 DONE = Turn(0, "done")
 UNREADABLE = Turn(0, "unreadable", "hm", "expected one action")
 WHOLE = code("answer = image_patch.simple_query('how many cubes are there?')", "3")
-DOUBT = thought(doubt("3", "simple_query"), by="checker")
+DOUBT = thought(rethink_thought("3", "simple_query"), by="checker")
 FIND = code("patches = image_patch.find('cube')", [1, 2], "[ImagePatch(…), ImagePatch(…)]")
 COUNT = code("answer = str(len(patches))", "2")
 STORE = code("final_answer = answer", "2")

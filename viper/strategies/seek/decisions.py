@@ -18,7 +18,7 @@ from typing import Protocol
 
 from viper.errors import UsageError
 from viper.prompting.ranking import Scores, by_words
-from viper.prompting.seeking import Decided
+from viper.prompting.seeking import DecisionExample
 from viper.search.findings import plain
 from viper.strategies.seek.names import ACTIONS
 
@@ -34,7 +34,7 @@ class DecisionSource(Protocol):
 
     def examples(
         self, query: str, known: Sequence[str], actions: Sequence[str]
-    ) -> Sequence[Decided]:
+    ) -> Sequence[DecisionExample]:
         """Decisions for these actions and no others, those that fit the situation best."""
         ...
 
@@ -44,15 +44,15 @@ class NoDecisions:
 
     def examples(
         self, query: str, known: Sequence[str], actions: Sequence[str]
-    ) -> Sequence[Decided]:
+    ) -> Sequence[DecisionExample]:
         return ()
 
 
 class KeptDecisions:
     """Decisions by action, ranked by the words that their situations share with the one at hand."""
 
-    def __init__(self, decided: Sequence[Decided]) -> None:
-        self._by_action: dict[str, tuple[list[Decided], Scores]] = {}
+    def __init__(self, decided: Sequence[DecisionExample]) -> None:
+        self._by_action: dict[str, tuple[list[DecisionExample], Scores]] = {}
         for action in ACTIONS:
             own = [one for one in decided if one.action == action]
             if own:
@@ -60,7 +60,7 @@ class KeptDecisions:
 
     def examples(
         self, query: str, known: Sequence[str], actions: Sequence[str]
-    ) -> Sequence[Decided]:
+    ) -> Sequence[DecisionExample]:
         """As :class:`DecisionSource` says, in the order of the actions; none of the same query."""
         found = []
         for action in actions:
@@ -105,13 +105,15 @@ def _read(path: str, _changed: int) -> KeptDecisions:
     )
 
 
-def _decided(line: str, where: str) -> Decided:
+def _decided(line: str, where: str) -> DecisionExample:
     try:
         value = json.loads(line)
         if value["action"] not in ACTIONS:
             raise ValueError(f"unknown action {value['action']!r}")
         known = tuple(plain(one) for one in value.get("known", ()))
-        return Decided(plain(value["query"]), known, value["action"], plain(value.get("words")))
+        return DecisionExample(
+            plain(value["query"]), known, value["action"], plain(value.get("words"))
+        )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         why = f"{type(error).__name__}: {str(error)[:80]}"
         raise UsageError(f"{where}: no decision ({why}); see viper lab seek induce") from None

@@ -19,10 +19,10 @@ from viper.prompting.seeking import (
     AT_ONCE,
     MAX_FOUND,
     STOP,
-    Choice,
+    ActionChoice,
     Decision,
+    ResultVerdict,
     Split,
-    Verdict,
     judge_prompt,
     parts_of,
     plan_prompt,
@@ -151,7 +151,7 @@ class Seeker:
         memory: WorkingMemory,
         decision: Decision,
         seen: Observation,
-        verdict: Verdict,
+        verdict: ResultVerdict,
         split: Split,
     ) -> tuple[Any, Any] | None:
         now = memory.now
@@ -200,7 +200,9 @@ class Seeker:
         """
         if len(allowed) == 1 and not ACTIONS[allowed[0]].takes:
             return Decision(allowed[0]), True
-        choices = [Choice(one, self.graph.instruction(one), ACTIONS[one].takes) for one in allowed]
+        choices = [
+            ActionChoice(one, self.graph.instruction(one), ACTIONS[one].takes) for one in allowed
+        ]
         examples = self.decisions.examples(now.query, now.context, allowed)
         reply = self._asked(plan_prompt(now.query, now.context, choices, examples, self.style))
         if reply is None:
@@ -224,14 +226,14 @@ class Seeker:
 
     def _judged(
         self, now: MemoryState, decision: Decision, seen: Observation, step: dict[str, Any]
-    ) -> Verdict | None:
+    ) -> ResultVerdict | None:
         """What the reasoner says of it; None where it may not be asked any more."""
         if not seen.lines:
             why = "the tool failed" if "failure" in step else "nothing was found"
-            return Verdict("uninformative", "", why)
+            return ResultVerdict("uninformative", "", why)
         if seen.is_plain:
-            return Verdict("informative", seen.lines[0] if len(seen.lines) == 1 else "")
-        together, verdict = AT_ONCE[self.style], Verdict("uninformative")
+            return ResultVerdict("informative", seen.lines[0] if len(seen.lines) == 1 else "")
+        together, verdict = AT_ONCE[self.style], ResultVerdict("uninformative")
         parts = [one for line in seen.lines[:MAX_FOUND] for one in parts_of(line, self.style)]
         for first in range(0, len(parts), together):
             lines = parts[first : first + together]
@@ -243,16 +245,18 @@ class Seeker:
 
     def _judged_lines(
         self, now: MemoryState, decision: Decision, lines: Sequence[str]
-    ) -> Verdict | None:
+    ) -> ResultVerdict | None:
         prompt = judge_prompt(now.query, now.context, decision, lines, self.style)
         reply = self._asked(prompt)
         if reply is None:
             return None
         verdict = read_verdict(reply, self.style)
         if verdict is None:
-            return Verdict("uninformative", "", "no verdict could be read from the reply")
+            return ResultVerdict("uninformative", "", "no verdict could be read from the reply")
         if not is_grounded(verdict.extracted, (*lines, *now.context, now.query)):
-            return Verdict("uninformative", "", f"not in what was found: {verdict.extracted[:80]}")
+            return ResultVerdict(
+                "uninformative", "", f"not in what was found: {verdict.extracted[:80]}"
+            )
         return verdict
 
     def _asked(self, prompt: str) -> str | None:

@@ -17,7 +17,7 @@ from typing import Any
 from viper.agreement import normalised
 from viper.models.llm.protocol import LLM, Sampling
 from viper.prompting.compact import one_line
-from viper.prompting.exploring import doubt, step_text
+from viper.prompting.exploring import rethink_thought, step_text
 from viper.schema import Answer, Query, Turn
 from viper.strategies.base import UsageMeter
 from viper.tuning.agent.code import view
@@ -57,7 +57,7 @@ class LabelChecker:
                 return ""
         if answer is None or is_desired(answer, self._label, self._query.task):
             return ""
-        return doubt(_shown(last), tool_of(turns))
+        return rethink_thought(_shown(last), tool_of(turns))
 
 
 class LanguageChecker:
@@ -91,7 +91,7 @@ class LanguageChecker:
         if said is None:
             return ""
         why = concealed(one_line(said[1]), self._label, _shown(last))
-        return doubt(_shown(last), tool_of(turns), why)
+        return rethink_thought(_shown(last), tool_of(turns), why)
 
 
 def tool_of(turns: Sequence[Turn]) -> str:

@@ -19,10 +19,10 @@ from typing import Any
 from viper.prompting.ranking import Scores, by_words
 from viper.prompting.seeking import (
     MAX_FOUND,
-    Choice,
+    ActionChoice,
     Decision,
+    ResultVerdict,
     Split,
-    Verdict,
     judge_prompt,
     parts_of,
     plan_prompt,
@@ -125,7 +125,7 @@ class Expert(Seeker):
     def _decided(self, now: MemoryState, allowed: Sequence[str]) -> tuple[Decision, bool]:
         decision = self._best(now, allowed)
         if len(allowed) > 1 or ACTIONS[allowed[0]].takes:
-            choices = [Choice(one, "") for one in allowed]
+            choices = [ActionChoice(one, "") for one in allowed]
             words = f": {decision.words}" if decision.words else ""
             prompt = plan_prompt(now.query, now.context, choices, (), STYLE)
             self._keep("plan", prompt, f"{decision.action}{words}")
@@ -136,12 +136,12 @@ class Expert(Seeker):
 
     def _judged(
         self, now: MemoryState, decision: Decision, seen: Observation, step: dict[str, Any]
-    ) -> Verdict:
+    ) -> ResultVerdict:
         if not seen.lines:
-            return Verdict("uninformative")
+            return ResultVerdict("uninformative")
         if seen.is_plain:
-            return Verdict("informative", seen.lines[0] if len(seen.lines) == 1 else "")
-        verdict = Verdict("uninformative")
+            return ResultVerdict("informative", seen.lines[0] if len(seen.lines) == 1 else "")
+        verdict = ResultVerdict("uninformative")
         parts = [one for line in seen.lines[:MAX_FOUND] for one in parts_of(line, STYLE)]
         for part in parts:
             verdict = self._verdict(now, decision.action, [part])
@@ -187,22 +187,26 @@ class Expert(Seeker):
             words = RELATIONS[relation].question.replace("#", thing)
         return [("text_search", words), ("llm_qa", words)]
 
-    def _verdict(self, now: MemoryState, action: str, lines: Sequence[str]) -> Verdict:
+    def _verdict(self, now: MemoryState, action: str, lines: Sequence[str]) -> ResultVerdict:
         found = self._named_in(now, action, lines) if now.is_visual else None
         if now.is_visual:
-            return found or Verdict("uninformative")
+            return found or ResultVerdict("uninformative")
         question = self.question
         if question.kind == "common":
             is_known = action == "llm_qa" and lines[0] == question.answer
-            return Verdict("answer", question.answer) if is_known else Verdict("uninformative")
+            return (
+                ResultVerdict("answer", question.answer)
+                if is_known
+                else ResultVerdict("uninformative")
+            )
         if action != "text_search" or self.hop >= len(question.path):
-            return Verdict("uninformative")
+            return ResultVerdict("uninformative")
         thing, relation, value = question.path[self.hop]
         if not any(self._tells(line, thing, relation, value) for line in lines):
-            return Verdict("uninformative")
+            return ResultVerdict("uninformative")
         if self.hop + 1 == len(question.path):
-            return Verdict("answer", value)
-        return Verdict("informative", told(relation, thing, value))
+            return ResultVerdict("answer", value)
+        return ResultVerdict("informative", told(relation, thing, value))
 
     def _tells(self, line: str, thing: str, relation: str, value: str) -> bool:
         if relation not in RELATIONS:  # a word for a color
@@ -210,33 +214,35 @@ class Expert(Seeker):
         sentences = RELATIONS[relation].statements
         return any(one.replace("#", thing).replace("*", value) in line for one in sentences)
 
-    def _named_in(self, now: MemoryState, action: str, lines: Sequence[str]) -> Verdict | None:
+    def _named_in(
+        self, now: MemoryState, action: str, lines: Sequence[str]
+    ) -> ResultVerdict | None:
         """What a result tells of the visual sub-question; None: nothing."""
         kind = self.question.kind
         if action == "vqa" and kind in ("color", "common"):
             able = COLOURS if kind == "color" else SHAPES
             is_sure = now.focus is not None and lines[0] in able
-            return Verdict("answer", lines[0]) if is_sure else None
+            return ResultVerdict("answer", lines[0]) if is_sure else None
         if kind == "picture":
             if action == "caption" and now.focus is None:
-                return Verdict("informative", lines[0])
+                return ResultVerdict("informative", lines[0])
             names = {one.name for one in self.library.catalogue.works}
             told_by = _first_named(lines, names) if action == "identical" else ""
-            return Verdict("answer", told_by) if told_by else None
+            return ResultVerdict("answer", told_by) if told_by else None
         if kind not in ("design", "marked"):
             return None
         if action == "ocr" and kind == "marked":
             marks = {one.mark for one in self.library.catalogue.designs if one.mark}
             mark = next((one for one in lines if one in marks), "")
-            return Verdict("informative", mark) if mark else None
+            return ResultVerdict("informative", mark) if mark else None
         if action not in ("entities", "captions", "titles"):
             return None
         if kind == "marked":
             bearing = [line for line in lines if any(f"marked {x}" in line for x in now.context)]
-            return Verdict("answer", bearing[0].split(":")[0]) if bearing else None
+            return ResultVerdict("answer", bearing[0].split(":")[0]) if bearing else None
         names = {one.name for one in self.library.catalogue.designs}
         named = _first_named(lines, names)
-        return Verdict("answer", named) if named else None
+        return ResultVerdict("answer", named) if named else None
 
     def _mark_known(self, now: MemoryState) -> bool:
         return any(one.mark and one.mark in now.context for one in self.question.shown)

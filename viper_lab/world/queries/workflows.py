@@ -21,8 +21,8 @@ from viper.prompting.exploring import (
     Step,
     action_text,
     compact_opening,
-    doubt,
     result_text,
+    rethink_thought,
 )
 from viper_lab.world.queries.lexicon import WORLD
 from viper_lab.world.queries.meaning import Meaning
@@ -138,7 +138,7 @@ def workflow(sample: TextSample, random: Random) -> Workflow:
                 break
             checks = False
             if not hint:
-                add(Action("thought", doubt(found, way.tool)), is_own=False)
+                add(Action("thought", rethink_thought(found, way.tool)), is_own=False)
             elif random.random() < COPIED:
                 add(Action("code", f"{FINAL} = {hint!r}"), hint)
                 break

@@ -45,3 +45,11 @@ def test_links_lead_somewhere(name: str) -> None:
         assert target.exists(), link
         if anchor:
             assert anchor in anchors(target), link
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[page.stem for page in PAGES])
+def test_files_of_the_code_exist(page: Path) -> None:
+    names = re.findall(
+        r"`((?:viper|viper_lab|tests|benchmarks)/[\w/]+\.\w+)", page.read_text("utf-8")
+    )
+    assert {name for name in names if not (ROOT / name).exists()} == set()

@@ -1,4 +1,4 @@
-"""Who is to blame for a wrong answer: reflectors on planted faults.
+"""Who is to blame for a wrong answer: reflectors on injected faults.
 
     python benchmarks/blame.py [--faults 300] [--seed 7] [--without-edits]
                                [--reflector intervention|language|both] [--adapter FOLDER]
@@ -34,7 +34,7 @@ from viper.tuning.case import Case
 from viper.tuning.language_reflector import LanguageReflector
 from viper.tuning.reflector import InterventionReflector, Reflector, Weighing
 from viper_lab.datasets.world import world_media, world_sample
-from viper_lab.faults.planted import Planted, Solved, plant
+from viper_lab.faults.injection import Fault, SolvedQuery, inject
 from viper_lab.world.queries.generate import generate
 from viper_lab.world.queries.meaning import FAMILIES, Family
 from viper_lab.world.queries.programs import gold_program
@@ -48,7 +48,7 @@ class Judged:
     """One fault and what the reflector said."""
 
     family: str
-    planted: Planted
+    planted: Fault
     said: Critique
 
     @property
@@ -64,7 +64,7 @@ class Judged:
         return self.is_right_call and self.said.desired == self.planted.truth.desired
 
 
-def faults(components: Components, family: Family, count: int, seed: int) -> Iterator[Planted]:
+def faults(components: Components, family: Family, count: int, seed: int) -> Iterator[Fault]:
     """So many faults of one family, tools and programs by turns."""
     found = 0
     for sample in generate(family, "val", seed, SPARE * count):
@@ -72,9 +72,9 @@ def faults(components: Components, family: Family, count: int, seed: int) -> Ite
             return
         program = gold_program(sample.meaning, "abstract", sample.task)
         target = world_sample(sample).target
-        solved = Solved(sample.query, media_from(world_media(sample)()), program, target)
+        solved = SolvedQuery(sample.query, media_from(world_media(sample)()), program, target)
         random = Random(f"{seed}-{sample.sample_id}")
-        planted = plant(components, solved, "program" if found % 2 else "tool", random)
+        planted = inject(components, solved, "program" if found % 2 else "tool", random)
         if planted is not None:
             found += 1
             yield planted

@@ -2,7 +2,7 @@
 
     python benchmarks/thresholds.py [--expressions 450] [--seed 100]
 
-Canonical programs of referring expressions of the validation split (the sets with habits, a
+Canonical programs of referring expressions of the validation split (the sets with conventions, a
 third each) run with the threshold kept at each of some values, then with self-tuning from each
 of some starts. Prints the share that is right, failures by kind, and how many answers each start
 changes against the best fixed value. No language model is asked, so every difference is the
@@ -23,8 +23,8 @@ from viper.strategies.base import Components
 from viper.tools.settings import Sensitivity
 from viper_lab.datasets.world import EDITIONS, world_media
 from viper_lab.scores.world import is_right
+from viper_lab.world.queries.conventions import conventions_of
 from viper_lab.world.queries.generate import generate
-from viper_lab.world.queries.habits import habits_of
 from viper_lab.world.queries.programs import gold_program
 from viper_lab.world.queries.sample import WorldSample
 
@@ -56,7 +56,12 @@ def expressions(count: int, seed: int) -> list[WorldSample]:
         sample
         for name, number in EDITIONS.items()
         for sample in generate(
-            "referring", "val", seed + number, each, habits=habits_of(number), edition=name
+            "referring",
+            "val",
+            seed + number,
+            each,
+            conventions=conventions_of(number),
+            edition=name,
         )
     ]
 

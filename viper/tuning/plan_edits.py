@@ -1,6 +1,6 @@
 """Plans that differ from another in one thing, as a language model may misread a query.
 
-They are planted as faults; each says in words what is wrong with it.
+They are injected as faults; each says in words what is wrong with it.
 """
 
 from __future__ import annotations

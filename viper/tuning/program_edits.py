@@ -1,6 +1,6 @@
 """Programs that differ from another in one thing, as a language model may misread a query.
 
-They are planted as faults, and tried as the explanation of a wrong answer.
+They are injected as faults, and tried as the explanation of a wrong answer.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ class Reflector(Protocol):
 class Weighing:
     """How explanations are weighed against each other and against a wrong program.
 
-    The defaults were chosen on planted faults of the embedded world's validation split, see
+    The defaults were chosen on injected faults of the embedded world's validation split, see
     ``benchmarks/blame.py``.
 
     Attributes:

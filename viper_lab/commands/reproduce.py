@@ -116,14 +116,14 @@ def reproduce() -> None:
     seeds=(3, 3, "Each with its own samples, shots and sampling;"),
     samples=(120, 50, 2, "Of each part under each seed;"),
     out="Runs, banks and reports",
-    data="See viper data list; world stands for its three sets with habits.",
+    data="See viper data list; world stands for its three sets with conventions.",
 )  # fmt: skip
 def zero_shot(
     options: Options, pool: int, shots_split: str, second: str | None, processes: int | None
 ) -> int:
     """Tables 1 to 6 and figures 2 to 4 of Stanić et al. 2024, and what must hold of them.
 
-    With the embedded world, every seed asks a data set with habits of its own: half of its
+    With the embedded world, every seed asks a data set with conventions of its own: half of its
     queries are vague, and only examples show how they are meant. The same weights answer in
     all rows; their hashes are printed. Every answer is stored at once, so that after Ctrl-C the
     same line goes on. Exit code 1 where a claim does not hold.

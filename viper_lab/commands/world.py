@@ -291,7 +291,7 @@ class FaultOptions(ProfileChoice):
     # fmt: on
 
 
-@world.command(short_help="Programs with planted faults.")
+@world.command(short_help="Programs with injected faults.")
 @options_as(FaultOptions)
 def faults(wanted: FaultOptions) -> int:
     """Plant faults into canonical programs and keep them as text.
@@ -305,7 +305,7 @@ def faults(wanted: FaultOptions) -> int:
 
     components = profile.components()
     try:
-        with counter("planting", wanted.count) as advance:
+        with counter("injecting", wanted.count) as advance:
             held = 0
 
             def on_shard(shards: int, cases: int) -> None:

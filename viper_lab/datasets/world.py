@@ -1,8 +1,9 @@
 """The embedded world as data sets: drawn afresh for each seed, nothing is read.
 
 ``world`` asks explicit queries only, each with one meaning. Half of the queries of ``world-a``,
-``world-b`` and ``world-c`` are vague ("the second cube"): what they mean is a habit of the set;
-neighbouring sets differ in every habit (:mod:`viper_lab.world.queries.habits`).
+``world-b`` and ``world-c`` are ambiguous ("the second cube"); a convention of the set decides
+their meaning. Neighbouring sets differ in every convention
+(:mod:`viper_lab.world.queries.conventions`).
 
 Splits: ``val``, ``train``, ``test`` (to be looked at last: its wordings and combinations are held
 out). A suffix takes one family, ``val:referring``, ``val:question``, ``val:video``; without it all
@@ -23,10 +24,10 @@ from typing import Any
 from viper.data.layout import split_of
 from viper.data.sample import DataSet, DatasetSpec, Finding, Sample
 from viper.learning.awareness import PerfectTools
-from viper_lab.world.queries.habits import habits_of
+from viper_lab.world.queries.ambiguous import wording
+from viper_lab.world.queries.conventions import conventions_of
 from viper_lab.world.queries.meaning import FAMILIES
 from viper_lab.world.queries.sample import WorldSample
-from viper_lab.world.queries.vague import wording
 from viper_lab.world.vocabulary import SPLITS
 
 
@@ -38,7 +39,7 @@ def count_of(where: DatasetSpec) -> int:
 SEVERAL = "referring4"
 
 EDITIONS: Mapping[str, int] = {"a": 0, "b": 1, "c": 2}
-"""Editions with habits, and their numbers for :func:`viper_lab.world.queries.habits.habits_of`."""
+"""Numbers of the editions for :func:`viper_lab.world.queries.conventions.conventions_of`."""
 
 VAL_FIRST = ("val", *(split for split in SPLITS if split != "val"))
 
@@ -120,7 +121,7 @@ class World(Drawn):
     """The embedded world; see the module.
 
     Attributes:
-        edition: a key of ``EDITIONS``, whose habits vague queries go by; empty asks none.
+        edition: a key of ``EDITIONS`` with conventions for ambiguous queries; empty: explicit ones.
     """
 
     edition: str = ""
@@ -142,7 +143,7 @@ class World(Drawn):
     def summary(self) -> str:
         """One line."""
         if self.edition:
-            return f"the embedded world with the habits {self.edition}: half its queries vague"
+            return f"the embedded world with the conventions {self.edition}: half ambiguous"
         return "the embedded world: expressions, questions, clips; needs no files"
 
     def samples(self, where: DatasetSpec) -> Sequence[Sample]:
@@ -153,7 +154,7 @@ class World(Drawn):
         count = count_of(where)
         if part == SEVERAL:
             return [world_sample(s) for s in several_expressions(split, where.seed, count)]
-        habits = habits_of(EDITIONS[self.edition]) if self.edition else None
+        conventions = conventions_of(EDITIONS[self.edition]) if self.edition else None
         families = [family for family in FAMILIES if part in ("", family)]
         each, more = divmod(count, len(families))
         return [
@@ -164,7 +165,7 @@ class World(Drawn):
                 split,
                 where.seed,
                 each + (place < more),
-                habits=habits,
+                conventions=conventions,
                 edition=self.edition,
             )
         ]
@@ -176,7 +177,7 @@ def world_media(sample: WorldSample) -> WorldMedia:
 
 
 def world_sample(sample: WorldSample, edition: str = "") -> Sample:
-    """A query of the world as a sample; of an edition with habits, with its wording."""
+    """Return a query of the world as a sample, in an edition with its wording."""
     is_clip, vague = sample.family == "video", wording(sample.meaning)
     picture = f"{sample.split}-{'clip' if is_clip else 'scene'}-{sample.media_index}"
     return Sample(

@@ -1,4 +1,4 @@
-"""What the critic learns from: faults planted into right programs, each as prompt and target.
+"""What the critic learns from: faults injected into right programs, each as prompt and target.
 
 Canonical programs about scenes and clips of a split are run with real tools; each gets several
 faults, of tools and of programs. A case is the text that a small writer is asked
@@ -24,7 +24,7 @@ from viper.schema import to_json
 from viper.strategies.base import Components
 from viper.tuning.language_reflector import compact_prompt
 from viper_lab.datasets.world import world_media, world_sample
-from viper_lab.faults.planted import Planted, Solved, Sort, plant
+from viper_lab.faults.injection import Fault, SolvedQuery, Sort, inject
 from viper_lab.world.queries.generate import generate
 from viper_lab.world.queries.meaning import Family
 from viper_lab.world.queries.programs import gold_program
@@ -45,7 +45,7 @@ _FIRST_SEED = 5000
 
 @dataclass(frozen=True)
 class FaultCase:
-    """One planted fault as text.
+    """One injected fault as text.
 
     Attributes:
         family: of the query.
@@ -64,7 +64,7 @@ class FaultCase:
 
 def fault_cases(
     components: Components, sample: WorldSample, draws: Sequence[tuple[Sort, int]] = DRAWS
-) -> Iterator[tuple[Planted, FaultCase]]:
+) -> Iterator[tuple[Fault, FaultCase]]:
     """Different faults of one query's canonical program; none where it is wrong by itself.
 
     Raises:
@@ -72,12 +72,12 @@ def fault_cases(
     """
     program = gold_program(sample.meaning, "abstract", sample.task)
     media = media_from(world_media(sample)())
-    solved = Solved(sample.query, media, program, world_sample(sample).target)
+    solved = SolvedQuery(sample.query, media, program, world_sample(sample).target)
     seen: set[str] = set()
     for sort, times in draws:
         for number in range(times):
             random = Random(f"{sample.sample_id} {sort} {number}")
-            planted = plant(components, solved, sort, random)
+            planted = inject(components, solved, sort, random)
             if planted is None:
                 break
             prompt = compact_prompt(planted.case, components.llm.count_tokens)
@@ -139,7 +139,7 @@ def read_cases(folder: Path, split: str, *, needed: bool = True) -> list[FaultCa
             found.append(_case(line, f"{path}:{number}"))
     if needed and not found:
         raise DataError(
-            f"{folder} holds no planted faults of the split {split}; make some with "
+            f"{folder} holds no injected faults of the split {split}; make some with "
             f"viper lab world faults --split {split} --work {folder.parent}"
         )
     return found
@@ -156,7 +156,7 @@ def _case(line: str, where: str) -> FaultCase:
         record: Any = json.loads(line)
         values = {name: record[name] for name in FaultCase.__dataclass_fields__}
     except (ValueError, KeyError, TypeError):
-        raise DataError(f"{where}: not a planted fault; remove the file and make it anew") from None
+        raise DataError(f"{where}: not an injected fault; remove the file and run again") from None
     if not all(isinstance(value, str) for value in values.values()):
-        raise DataError(f"{where}: a planted fault has texts only; make the file anew")
+        raise DataError(f"{where}: an injected fault has texts only; make the file anew")
     return FaultCase(**values)

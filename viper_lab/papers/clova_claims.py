@@ -58,7 +58,7 @@ def judged(
         *_noise(tools, why),
         *_seconds(tools, why),
         Claim(
-            "blame on 300 planted faults: precision at least 85 % where it speaks",
+            "blame on 300 injected faults: precision at least 85 % where it speaks",
             None,
             "measured apart: python benchmarks/blame.py",
         ),

@@ -44,7 +44,7 @@ class Part(Protocol):
 
 @dataclass(frozen=True)
 class WorldPart:
-    """One family of the embedded world; each seed has a data set with habits of its own.
+    """One family of the embedded world; each seed has a data set with conventions of its own.
 
     Attributes:
         split: ``val``, or ``test`` at the very end.

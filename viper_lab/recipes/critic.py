@@ -25,7 +25,7 @@ from viper_lab.recipes.writer_score import opened
 from viper_lab.world.vocabulary import COLOURS, MATERIALS, SHAPES
 
 FAULTS = "faults"
-"""Folder of the planted faults within the work folder."""
+"""Folder of the injected faults within the work folder."""
 
 COURSE = Course("critic", steps=300)
 
@@ -53,7 +53,7 @@ def train(options: TrainOptions) -> Mapping[str, float]:
         nothing where the work folder holds none of the validation split.
 
     Raises:
-        DataError: no planted faults there.
+        DataError: no injected faults there.
     """
     cases = read_cases(options.work / FAULTS, "train")
     learn(options, COURSE, partial(critic_documents, cases))

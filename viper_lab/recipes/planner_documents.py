@@ -3,7 +3,7 @@
 A document is a prompt as :mod:`viper.prompting.plans` builds it, with what should follow filled
 in. Most documents plan: several queries of one family in a row, so that later plans have
 earlier ones before them, some of which are wrong and say why. The others show the API and write
-programs from plans. What vague queries mean holds inside a document, as in the program writer's
+programs from plans. What ambiguous queries mean holds inside a document, as in the program writer's
 own (:mod:`viper_lab.recipes.writer_documents`): only demonstrations tell it.
 """
 
@@ -34,12 +34,12 @@ from viper_lab.recipes.writer_documents import (
 )
 from viper_lab.recipes.writer_words import made_up_lexicon
 from viper_lab.world.queries.annotate import rename
-from viper_lab.world.queries.habits import Habits, draw_habits
+from viper_lab.world.queries.conventions import Conventions, draw_conventions
 from viper_lab.world.queries.lexicon import WORLD, Lexicon
 from viper_lab.world.queries.meaning import TASK_OF_FAMILY
 from viper_lab.world.queries.plan_wordings import plan_steps, wrong_plan
 from viper_lab.world.queries.sample import TextSample
-from viper_lab.world.queries.texts import vague_text_sample
+from viper_lab.world.queries.texts import ambiguous_text_sample
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class PlanDocuments:
         plans: at most how many queries a document plans.
         lone: share of documents with a single query, so without demonstrations.
         wrong: share of the planning documents with demonstrations that show wrong plans, too.
-        vague: share of documents that hold vague queries, and of the queries in them.
+        ambiguous: share of documents that hold ambiguous queries, and of the queries in them.
         made_up_nouns: share of documents about invented things.
         written: how the API stands in documents with programs.
     """
@@ -60,7 +60,7 @@ class PlanDocuments:
     plans: int = 7
     lone: float = 0.3
     wrong: float = 0.5
-    vague: tuple[float, float] = (0.2, 0.6)
+    ambiguous: tuple[float, float] = (0.2, 0.6)
     made_up_nouns: float = 0.25
     written: DocumentOptions = DocumentOptions(
         programs=3, made_up_names=0.1, swapped_names=0.0, full_header=0.25, extra_lines=6
@@ -71,14 +71,14 @@ def plan_document(random: Random, options: PlanDocuments) -> list[Piece]:
     """One document of the training split."""
     family = random.choices(tuple(FAMILY_SHARES), tuple(FAMILY_SHARES.values()))[0]
     lexicon = made_up_lexicon(random) if random.random() < options.made_up_nouns else WORLD
-    habits = draw_habits(random) if random.random() < options.vague[0] else None
+    conventions = draw_conventions(random) if random.random() < options.ambiguous[0] else None
     if random.random() < options.programs:
         count = random.randint(1, options.written.programs)
-        samples = list(_samples(random, options, family, (lexicon, habits), count))
+        samples = list(_samples(random, options, family, (lexicon, conventions), count))
         return _with_programs(random, options, family, samples)
     lone = random.random() < options.lone
     count = 1 if lone else random.randint(2, options.plans)
-    samples = list(_samples(random, options, family, (lexicon, habits), count))
+    samples = list(_samples(random, options, family, (lexicon, conventions), count))
     return list(_with_plans(random, family, samples, not lone and random.random() < options.wrong))
 
 
@@ -86,13 +86,13 @@ def _samples(
     random: Random,
     options: PlanDocuments,
     family: str,
-    about: tuple[Lexicon, Habits | None],
+    about: tuple[Lexicon, Conventions | None],
     count: int,
 ) -> Iterator[TextSample]:
-    lexicon, habits = about
+    lexicon, conventions = about
     for _ in range(count):
-        if habits is not None and random.random() < options.vague[1]:
-            yield vague_text_sample(random, habits, family=family, lexicon=lexicon)
+        if conventions is not None and random.random() < options.ambiguous[1]:
+            yield ambiguous_text_sample(random, conventions, family=family, lexicon=lexicon)
         else:
             yield evened_sample(random, family, "abstract", lexicon)
 

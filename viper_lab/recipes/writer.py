@@ -74,8 +74,8 @@ class Part:
 
 
 def _stage(until: float, max_tokens: int, documents: dict[str, Any]) -> Stage:
-    shares = documents.get("vague_shares", DocumentOptions.vague_shares)
-    options = {**documents, "vague_shares": tuple(shares)}
+    shares = documents.get("ambiguous_shares", DocumentOptions.ambiguous_shares)
+    options = {**documents, "ambiguous_shares": tuple(shares)}
     return Stage(until, max_tokens, DocumentOptions(**options))
 
 

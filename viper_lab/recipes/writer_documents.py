@@ -3,7 +3,7 @@
 A document is one prompt as :mod:`viper.prompting.compact` builds it, with the programs
 filled in. What varies from document to document, and holds inside one: the task, the API,
 which of its lines the header shows and in which order, invented nouns, invented routine
-names, how many queries are solved, what vague queries mean. Every program comes after the
+names, how many queries are solved, what ambiguous queries mean. Every program comes after the
 header that lists its names, so it can be learned from; the first one has no example before
 it. In some documents the first programs stand without comments, as a bank may show them,
 and only those after them are learned.
@@ -29,17 +29,17 @@ from viper.prompting.compact import (
     compact_selection,
 )
 from viper_lab.recipes.writer_words import made_up_lexicon, made_up_names
+from viper_lab.world.queries.ambiguous import WEIGHTS as AMBIGUOUS_SORTS
 from viper_lab.world.queries.annotate import annotate, rename, strip_comments
-from viper_lab.world.queries.habits import draw_habits
+from viper_lab.world.queries.conventions import draw_conventions
 from viper_lab.world.queries.lexicon import WORLD, Lexicon
 from viper_lab.world.queries.meaning import SHARES, TASK_OF_FAMILY
 from viper_lab.world.queries.sample import SelectionSample, TextSample
 from viper_lab.world.queries.texts import (
+    ambiguous_text_sample,
     selection_sample,
     text_sample,
-    vague_text_sample,
 )
-from viper_lab.world.queries.vague import WEIGHTS as VAGUE_SORTS
 
 FAMILY_SHARES: Mapping[str, float] = {"referring": 0.40, "question": 0.40, "video": 0.20}
 
@@ -75,15 +75,15 @@ class DocumentOptions:
         selections: share of documents that select answers.
         vipergpt: share of documents with the API of plain methods.
         lone: share of documents with a single query, so without any example.
-        vague: share of documents that hold vague queries; the habits that decide what they
-            mean are drawn for each document.
-        vague_shares: the share of vague queries in such a document is one of these.
-        focused: share of such documents whose vague queries are of ``most_sorts`` sorts at most,
-            so that the same habit shows again.
+        ambiguous: share of documents that hold ambiguous queries; each document draws its own
+            conventions.
+        ambiguous_shares: the share of ambiguous queries in such a document is one of these.
+        focused: share of such documents with at most ``most_sorts`` sorts of ambiguous query, so
+            that the same convention appears again.
         bare: share of the longer documents whose first programs stand without comments and
             are not learned.
         banks: share of documents that begin as a prompt with a mined bank does: some solved
-            queries, every sort of vague query at most once; then a few more queries.
+            queries, every sort of ambiguous query at most once; then a few more queries.
         bank_examples: least and most programs of such a bank.
         failed: share of documents that say before their last query how an earlier program
             for it failed; the right program is the same.
@@ -98,8 +98,8 @@ class DocumentOptions:
     selections: float = 0.2
     vipergpt: float = 0.2
     lone: float = 0.0
-    vague: float = 0.0
-    vague_shares: tuple[float, ...] = (0.5, 0.75, 1.0)
+    ambiguous: float = 0.0
+    ambiguous_shares: tuple[float, ...] = (0.5, 0.75, 1.0)
     most_sorts: int = 3
     focused: float = 0.6
     bare: float = 0.0
@@ -159,16 +159,16 @@ def _samples_and_bare(
 def _bank_samples(
     random: Random, options: DocumentOptions, family: str, api: str, lexicon: Lexicon
 ) -> list[TextSample]:
-    """Solved queries as a bank holds them, then a few more; one data set's habits."""
-    habits = draw_habits(random)
+    """Solved queries as a bank holds them, then a few more; one data set's conventions."""
+    conventions = draw_conventions(random)
     count = random.randint(*options.bank_examples)
-    sorts = list(VAGUE_SORTS[family])
+    sorts = list(AMBIGUOUS_SORTS[family])
     random.shuffle(sorts)
     sorts = sorts[: random.randint(0, min(count, len(sorts)))]
 
     def draw(chosen: Sequence[str] | None) -> TextSample:
-        return vague_text_sample(
-            random, habits, family=family, sorts=chosen, api=api, lexicon=lexicon
+        return ambiguous_text_sample(
+            random, conventions, family=family, sorts=chosen, api=api, lexicon=lexicon
         )
 
     examples = [draw([sort]) for sort in sorts]
@@ -184,19 +184,19 @@ def _bank_samples(
 def _samples(
     random: Random, options: DocumentOptions, family: str, api: str, lexicon: Lexicon
 ) -> Iterator[TextSample]:
-    """The queries of one document; vague ones share their habits, often also their sorts."""
+    """Draw the queries of one document; ambiguous ones share conventions and often sorts."""
     lone = _happens(random, options.lone)
     count = 1 if lone else random.randint(2 if options.lone else 1, options.programs)
-    habits, share, sorts = None, 0.0, None
-    if _happens(random, options.vague):
-        habits, share = draw_habits(random), random.choice(options.vague_shares)
+    conventions, share, sorts = None, 0.0, None
+    if _happens(random, options.ambiguous):
+        conventions, share = draw_conventions(random), random.choice(options.ambiguous_shares)
         if random.random() < options.focused:
             most = random.randint(1, options.most_sorts)
-            sorts = random.sample(tuple(VAGUE_SORTS[family]), most)
+            sorts = random.sample(tuple(AMBIGUOUS_SORTS[family]), most)
     for _ in range(count):
-        if habits is not None and random.random() < share:
-            yield vague_text_sample(
-                random, habits, family=family, sorts=sorts, api=api, lexicon=lexicon
+        if conventions is not None and random.random() < share:
+            yield ambiguous_text_sample(
+                random, conventions, family=family, sorts=sorts, api=api, lexicon=lexicon
             )
         else:
             yield evened_sample(random, family, api, lexicon)

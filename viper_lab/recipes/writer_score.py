@@ -28,18 +28,18 @@ from viper_lab.recipes.writer_documents import (
     renamed_entry,
 )
 from viper_lab.recipes.writer_words import made_up_lexicon, made_up_names, plain_names
+from viper_lab.world.queries.ambiguous import wording
 from viper_lab.world.queries.annotate import rename
-from viper_lab.world.queries.habits import Habits, draw_habits
+from viper_lab.world.queries.conventions import Conventions, draw_conventions
 from viper_lab.world.queries.lexicon import WORLD
 from viper_lab.world.queries.meaning import TASK_OF_FAMILY
 from viper_lab.world.queries.sample import TextSample
 from viper_lab.world.queries.texts import (
     FAMILY_WEIGHTS,
+    ambiguous_text_sample,
     selection_sample,
     text_sample,
-    vague_text_sample,
 )
-from viper_lab.world.queries.vague import wording
 
 SEEDS = (0, 1, 2)
 GREEDY = Sampling(max_tokens=400, stop=(END_OF_PROGRAM,))
@@ -72,8 +72,8 @@ class Condition:
         made_up_nouns: queries about invented things.
         made_up_names: the API text and the examples give every routine an invented name.
         plain_names: as ``made_up_names``, with names made of common words.
-        vague: vague queries, meant by habits drawn for each prompt; of the examples, which go
-            by the same habits, at least one is worded in the query's own vague manner.
+        ambiguous: ask ambiguous queries under conventions drawn for each prompt; examples follow
+            the same conventions, and at least one shares the ambiguous wording of the query.
     """
 
     split: str = "test"
@@ -82,7 +82,7 @@ class Condition:
     made_up_nouns: bool = False
     made_up_names: bool = False
     plain_names: bool = False
-    vague: bool = False
+    ambiguous: bool = False
 
     @property
     def renamed(self) -> bool:
@@ -99,8 +99,8 @@ CONDITIONS: Mapping[str, Condition] = {
     "names_in_examples": Condition(examples=4, made_up_names=True),
     "names_in_api_text": Condition(made_up_names=True),
     "names_of_common_words": Condition("val", plain_names=True),
-    "vague": Condition("val", vague=True),
-    "vague_8_examples": Condition("val", vague=True, examples=8),
+    "vague": Condition("val", ambiguous=True),
+    "vague_8_examples": Condition("val", ambiguous=True, examples=8),
 }
 
 
@@ -214,10 +214,10 @@ def _trial(condition: Condition, random: Random) -> Trial:
     entries = listed_entries(condition.api, TASK_OF_FAMILY[family])
     lexicon = made_up_lexicon(random, test=True) if condition.made_up_nouns else WORLD
     drawn: Mapping[str, Any] = {"family": family, "api": condition.api, "lexicon": lexicon}
-    if condition.vague:
-        habits = draw_habits(random)
-        sample = vague_text_sample(random, habits, condition.split, **drawn)
-        examples = _vague_examples(condition, random, habits, sample, drawn)
+    if condition.ambiguous:
+        conventions = draw_conventions(random)
+        sample = ambiguous_text_sample(random, conventions, condition.split, **drawn)
+        examples = _ambiguous_examples(condition, random, conventions, sample, drawn)
     else:
         sample = text_sample(random, condition.split, **drawn)
         routines = names_called(sample.program, entries)
@@ -262,24 +262,24 @@ def _slot_words(sample: TextSample) -> set[str]:
     return found
 
 
-def _vague_examples(
+def _ambiguous_examples(
     condition: Condition,
     random: Random,
-    habits: Habits,
+    conventions: Conventions,
     sample: TextSample,
     drawn: Mapping[str, Any],
 ) -> list[TextSample]:
-    """Solved queries of the training split, half of them vague, one as the sample is."""
+    """Solved queries of the training split, half of them ambiguous, one as the sample is."""
     if condition.examples == 0:
         return []
     alike = next(
         example
         for _ in count()
-        if wording((example := vague_text_sample(random, habits, **drawn)).meaning)
+        if wording((example := ambiguous_text_sample(random, conventions, **drawn)).meaning)
         == wording(sample.meaning)
     )
     others = [
-        vague_text_sample(random, habits, **drawn)
+        ambiguous_text_sample(random, conventions, **drawn)
         if random.random() < 0.5
         else text_sample(random, **drawn)
         for _ in range(condition.examples - 1)

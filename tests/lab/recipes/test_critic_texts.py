@@ -1,4 +1,4 @@
-"""The critic's texts: planted faults, words exchanged, and shards that are whole or not there."""
+"""The critic's texts: injected faults, words exchanged, and shards that are whole or not there."""
 
 from __future__ import annotations
 
@@ -129,10 +129,10 @@ def test_shards_are_kept_and_broken_ones_told(
     assert write_cases(parts, tmp_path, 10) == 12 and made == [0, 1, 2, 2]
     assert not list(tmp_path.glob("*.part"))
     with pytest.raises(
-        DataError, match="no planted faults of the split val; .*viper lab world faults"
+        DataError, match="no injected faults of the split val; .*viper lab world faults"
     ):
         read_cases(tmp_path, "val")
     assert read_cases(tmp_path, "val", needed=False) == []
     (tmp_path / "train-0-0009.jsonl").write_text('{"prompt": 1}\n')
-    with pytest.raises(DataError, match="train-0-0009.jsonl:1: not a planted fault"):
+    with pytest.raises(DataError, match="train-0-0009.jsonl:1: not an injected fault"):
         read_cases(tmp_path, "train")

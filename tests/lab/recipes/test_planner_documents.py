@@ -69,7 +69,7 @@ def test_plans_are_learned_and_wrong_ones_are_read_only() -> None:
 
 def test_documents_with_programs_show_plan_and_names() -> None:
     random, seen = Random(2), 0
-    full = PlanDocuments(programs=1.0, vague=(0.0, 0.0), made_up_nouns=0.0)
+    full = PlanDocuments(programs=1.0, ambiguous=(0.0, 0.0), made_up_nouns=0.0)
     for _ in range(60):
         pieces = plan_document(random, full)
         head, asked, program = pieces[:3]

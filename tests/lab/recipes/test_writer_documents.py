@@ -99,16 +99,16 @@ def test_without_invention_only_the_api_s_own_names_occur() -> None:
     assert any(name in text for name in ("find(", "simple_query(", "caption_video("))
 
 
-VAGUE = DocumentOptions(
-    programs=6, made_up_names=0, made_up_nouns=0, vague=1.0, vague_shares=(1.0,), focused=1.0,
-    most_sorts=1, vipergpt=0, lone=0.01,
+AMBIGUOUS = DocumentOptions(
+    programs=6, made_up_names=0, made_up_nouns=0, ambiguous=1.0, ambiguous_shares=(1.0,),
+    focused=1.0, most_sorts=1, vipergpt=0, lone=0.01,
 )  # fmt: skip
 
 
-def test_vague_queries_of_one_document_go_by_the_same_habits() -> None:
+def test_ambiguous_queries_of_one_document_share_conventions() -> None:
     seen = set()
     for seed in range(150):
-        pieces = program_document(Random(seed), VAGUE)
+        pieces = program_document(Random(seed), AMBIGUOUS)
         least = {
             piece.text.split(">= ")[1][0] for piece in pieces if "len(patches) >= " in piece.text
         }

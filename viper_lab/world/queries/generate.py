@@ -17,9 +17,9 @@ from viper.errors import UnknownNameError
 from viper_lab.world.clips import sample_clip
 from viper_lab.world.events import EVENT_KINDS
 from viper_lab.world.layout import sample_scene
-from viper_lab.world.queries import compositional, temporal, vague
+from viper_lab.world.queries import ambiguous, compositional, temporal
 from viper_lab.world.queries.clip_truth import DEED_KINDS, ClipTruth
-from viper_lab.world.queries.habits import Habits
+from viper_lab.world.queries.conventions import Conventions
 from viper_lab.world.queries.lexicon import NoSuchNounError, head, is_general
 from viper_lab.world.queries.meaning import FAMILIES, SELECTIONS, SHARES, Meaning, steps
 from viper_lab.world.queries.sample import WorldSample
@@ -33,7 +33,7 @@ PROPOSALS = 25
 """Queries tried on one scene before another one is taken."""
 
 VAGUE_SHARE = 0.5
-"""Of the queries of a data set with habits."""
+"""Of the queries of a data set with conventions."""
 
 Medium = TypeVar("Medium")
 Found = TypeVar("Found")
@@ -90,15 +90,15 @@ class Asked:
         family: one of FAMILIES.
         split: whose scenes and wordings.
         name: begins the sample ids.
-        habits: what vague queries mean; None asks explicit ones only.
-        vague_share: of the queries.
+        conventions: what ambiguous queries mean; None asks explicit ones only.
+        ambiguous_share: of the queries.
     """
 
     family: str
     split: str
     name: str
-    habits: Habits | None = None
-    vague_share: float = 0.0
+    conventions: Conventions | None = None
+    ambiguous_share: float = 0.0
 
 
 def generate(
@@ -107,8 +107,8 @@ def generate(
     seed: int,
     count: int,
     *,
-    habits: Habits | None = None,
-    vague_share: float = VAGUE_SHARE,
+    conventions: Conventions | None = None,
+    ambiguous_share: float = VAGUE_SHARE,
     edition: str = "",
 ) -> list[WorldSample]:
     """Queries of a family about scenes (or clips) of a split, one about each.
@@ -117,9 +117,9 @@ def generate(
     attribute combinations. The same arguments give the same samples.
 
     Args:
-        habits: of the data set that asks; None asks explicit queries only.
-        vague_share: of the queries, where there are habits.
-        edition: a name for the habits, part of the sample ids; another one draws others.
+        conventions: of the data set that asks; None asks explicit queries only.
+        ambiguous_share: of the queries, where there are conventions.
+        edition: a name for the conventions, part of the sample ids; another one draws others.
 
     Raises:
         UnknownNameError: for an unknown family or split.
@@ -129,22 +129,23 @@ def generate(
     check_split(split)
     draw = _draw_clip_samples if family == "video" else _draw_scene_samples
     name = f"{edition} {split}" if edition else split
-    asked = Asked(family, split, name, habits, vague_share if habits else 0.0)
+    asked = Asked(family, split, name, conventions, ambiguous_share if conventions else 0.0)
     return draw(asked, seed, count)
 
 
 VAGUE = "vague "
-"""Begins the sort of a vague query among the types of a family."""
+"""Begins the sort of an ambiguous query among the types of a family."""
 
 
 def _sorts(asked: Asked, random: Random) -> Iterator[str]:
-    """Query types and sorts of vague queries in their proportions, also in short runs."""
+    """Query types and sorts of ambiguous queries in their proportions, also in short runs."""
     weights = {
-        type_: (1 - asked.vague_share) * weight for type_, weight in SHARES[asked.family].items()
+        type_: (1 - asked.ambiguous_share) * weight
+        for type_, weight in SHARES[asked.family].items()
     }
-    if asked.vague_share:
-        for sort, weight in vague.WEIGHTS[asked.family].items():
-            weights[VAGUE + sort] = asked.vague_share * weight
+    if asked.ambiguous_share:
+        for sort, weight in ambiguous.WEIGHTS[asked.family].items():
+            weights[VAGUE + sort] = asked.ambiguous_share * weight
     due = dict.fromkeys(weights, 0.0)
     while True:
         for type_, weight in weights.items():
@@ -264,8 +265,10 @@ def _propose(
 
 
 def _drawn(asked: Asked, sort: str, nouns: SceneNouns, random: Random) -> Meaning:
-    if asked.habits is not None and sort.startswith(VAGUE):
-        return vague.draw_vague(asked.family, sort.removeprefix(VAGUE), nouns, random, asked.habits)
+    if asked.conventions is not None and sort.startswith(VAGUE):
+        return ambiguous.draw_ambiguous(
+            asked.family, sort.removeprefix(VAGUE), nouns, random, asked.conventions
+        )
     return compositional.draw_about_scene(asked.family, sort, nouns, random)
 
 
@@ -307,8 +310,8 @@ def _draw_clip_samples(asked: Asked, seed: int, count: int) -> list[WorldSample]
     samples: list[WorldSample] = []
     for sort, number in zip(_sorts(asked, random), range(count), strict=False):
         type_, said = sort, None
-        if asked.habits is not None and sort.startswith(VAGUE):
-            type_, said = vague.vague_types(sort.removeprefix(VAGUE), asked.habits)
+        if asked.conventions is not None and sort.startswith(VAGUE):
+            type_, said = ambiguous.ambiguous_types(sort.removeprefix(VAGUE), asked.conventions)
         ask = partial(_propose_clip, type_, random, balance)
         index, truth, (meaning, event) = pool.serve(ask)
         options = truth.options(meaning, event, random, held_out=split == "test")

@@ -30,7 +30,7 @@ SHARES: Mapping[str, Mapping[str, float]] = {
 }
 """How often each type is drawn: in a family, as what a question is asked of, of pairs."""
 
-VAGUE_SHARES: Mapping[str, Mapping[str, float]] = _TYPES["vague"]
+AMBIGUOUS_SHARES: Mapping[str, Mapping[str, float]] = _TYPES["vague"]
 RESERVED_SHARES: Mapping[str, Mapping[str, float]] = _TYPES["reserved"]
 
 SELECTIONS = tuple(SHARES["referring"])

@@ -9,12 +9,12 @@ from random import Random
 from viper_lab.world.queries.lexicon import Nouns, head, is_general
 from viper_lab.world.queries.meaning import Meaning, SlotValue
 from viper_lab.world.queries.wording import (
+    AMBIGUOUS_EXTENTS,
+    AMBIGUOUS_RELATIONS,
     EXTENTS,
     ORDINALS,
     RELATIONS,
     SIDES,
-    VAGUE_EXTENTS,
-    VAGUE_RELATIONS,
     Templates,
     a,
     plural,
@@ -56,14 +56,14 @@ def say_anchor(meaning: Meaning, random: Random, split: str) -> str:
 
 
 def _templates(meaning: Meaning) -> Templates:
-    """The ways of saying a selection, those of its vague wording if it has one."""
+    """The ways of saying a selection, those of its ambiguous wording if it has one."""
     return SELECTION_TEMPLATES.get(str(meaning.slots.get("vague")), TEMPLATES[meaning.type])
 
 
 def relation_words(meaning: Meaning) -> Sequence[str]:
-    """How the relation of a meaning may be called, vaguely if it is meant to be."""
+    """How the relation of a meaning may be called, ambiguously if the meaning asks for it."""
     if "vague" in meaning:
-        return VAGUE_RELATIONS[meaning["vague"]]
+        return AMBIGUOUS_RELATIONS[meaning["vague"]]
     return RELATIONS[meaning["relation"]]
 
 
@@ -77,7 +77,7 @@ def _fillers(meaning: Meaning, random: Random, split: str) -> dict[str, str]:
         words["nth"] = ORDINALS[meaning["rank"] - 1]
     if "extent" in meaning:
         words["most"] = random.choice(EXTENTS[meaning["extent"]])
-        words["large"] = random.choice(VAGUE_EXTENTS[meaning["extent"]])
+        words["large"] = random.choice(AMBIGUOUS_EXTENTS[meaning["extent"]])
     if "relation" in meaning:
         words["rel"] = random.choice(relation_words(meaning))
     if "property" in meaning:

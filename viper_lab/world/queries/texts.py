@@ -7,8 +7,8 @@ from contextlib import suppress
 from itertools import count as counted
 from random import Random
 
-from viper_lab.world.queries import compositional, temporal, vague
-from viper_lab.world.queries.habits import Habits
+from viper_lab.world.queries import ambiguous, compositional, temporal
+from viper_lab.world.queries.conventions import Conventions
 from viper_lab.world.queries.lexicon import WORLD, FreeNouns, Lexicon, NoSuchNounError
 from viper_lab.world.queries.meaning import SHARES, TASK_OF_FAMILY, Meaning
 from viper_lab.world.queries.programs import gold_program
@@ -18,7 +18,7 @@ FAMILY_WEIGHTS: Mapping[str, float] = {"referring": 0.38, "question": 0.38, "vid
 """How often each family is drawn where none is named."""
 
 _TRIES = 50
-"""How often a vague query of the wanted sorts is drawn in vain before any sort will do."""
+"""How often an ambiguous query of the wanted sorts is drawn in vain before any sort will do."""
 
 
 def text_sample(
@@ -50,9 +50,9 @@ def text_sample(
     return _scene_sample(meaning, family, random, split, api)
 
 
-def vague_text_sample(
+def ambiguous_text_sample(
     random: Random,
-    habits: Habits,
+    conventions: Conventions,
     split: str = "train",
     *,
     family: str,
@@ -60,27 +60,27 @@ def vague_text_sample(
     api: str = "abstract",
     lexicon: Lexicon = WORLD,
 ) -> TextSample:
-    """One vague query with the program that the habits make right.
+    """One ambiguous query with the program that the conventions make right.
 
     Args:
-        sorts: keys of ``vague.WEIGHTS[family]`` to draw from, all equally likely; None draws
+        sorts: keys of ``ambiguous.WEIGHTS[family]`` to draw from, all equally likely; None draws
             from all of them by their weights.
     """
-    weights = vague.WEIGHTS[family]
+    weights = ambiguous.WEIGHTS[family]
     if sorts is not None:
         weights = dict.fromkeys(sorts, 1.0)
     if family == "video":
         sort = random.choices(tuple(weights), tuple(weights.values()))[0]
         names = object_names(5, random, lexicon, held_out=split == "test")
-        meaning = vague.draw_vague(family, sort, names, random, habits)
+        meaning = ambiguous.draw_ambiguous(family, sort, names, random, conventions)
         return _clip_sample(meaning, names, random, split, api)
     nouns = FreeNouns(random, lexicon, held_out=split == "test")
     for tried in counted():
         if tried == _TRIES:  # these sorts have no words in this lexicon
-            weights = vague.WEIGHTS[family]
+            weights = ambiguous.WEIGHTS[family]
         sort = random.choices(tuple(weights), tuple(weights.values()))[0]
         with suppress(NoSuchNounError):
-            meaning = vague.draw_vague(family, sort, nouns, random, habits)
+            meaning = ambiguous.draw_ambiguous(family, sort, nouns, random, conventions)
             return _scene_sample(meaning, family, random, split, api)
     raise AssertionError("unreachable")
 

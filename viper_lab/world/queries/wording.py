@@ -77,12 +77,12 @@ SIDES: Mapping[str, SideWords] = {
 """The six ends of the three orders: across, up, and away from the camera."""
 
 RELATIONS: Mapping[str, Sequence[str]] = _WORDS["relations"]
-VAGUE_RELATIONS: Mapping[str, Sequence[str]] = _WORDS["vague_relations"]
+AMBIGUOUS_RELATIONS: Mapping[str, Sequence[str]] = _WORDS["vague_relations"]
 
 ORDINALS = ("first", "second", "third", "fourth", "fifth")
 
 EXTENTS: Mapping[str, Sequence[str]] = _WORDS["extents"]
-VAGUE_EXTENTS: Mapping[str, Sequence[str]] = _WORDS["vague_extents"]
+AMBIGUOUS_EXTENTS: Mapping[str, Sequence[str]] = _WORDS["vague_extents"]
 
 EXTENT_COMPARE: Mapping[str, Sequence[str]] = _WORDS["compared_extents"]
 

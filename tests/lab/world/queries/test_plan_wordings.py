@@ -7,19 +7,21 @@ from random import Random
 import pytest
 
 from viper.prompting.plans import numbered, read_plan
-from viper_lab.world.queries.habits import habits_of
+from viper_lab.world.queries.conventions import conventions_of
 from viper_lab.world.queries.meaning import FAMILIES, Family, Meaning
 from viper_lab.world.queries.plan_wordings import plan_steps, wrong_plan
 from viper_lab.world.queries.programs import gold_program
 from viper_lab.world.queries.sample import TextSample
-from viper_lab.world.queries.texts import text_sample, vague_text_sample
+from viper_lab.world.queries.texts import ambiguous_text_sample, text_sample
 
 
 def samples(family: Family, count: int = 300) -> list[TextSample]:
     random = Random(f"plans {family}")
     plain = [text_sample(random, family=family) for _ in range(count)]
-    vague = [vague_text_sample(random, habits_of(0), family=family) for _ in range(count // 3)]
-    return plain + vague
+    ambiguous = [
+        ambiguous_text_sample(random, conventions_of(0), family=family) for _ in range(count // 3)
+    ]
+    return plain + ambiguous
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -1,4 +1,4 @@
-"""Faults planted into programs that answer right."""
+"""Faults injected into programs that answer right."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from viper.strategies.base import Components
 from viper.tools.settings import ToolSettings
 from viper.tuning.case import Case, is_desired
 from viper.tuning.reflector import InterventionReflector
-from viper_lab.faults.planted import Planted, Solved, plant
-from viper_lab.faults.wrong_tools import WrongDepth, WrongHub, WrongScores, WrongWords
+from viper_lab.faults.faulty_toolbox import FaultyDepth, FaultyScores, FaultyText, FaultyToolbox
+from viper_lab.faults.injection import Fault, SolvedQuery, inject
 
 RIGHTMOST = """def execute_command(image):
     found = ImagePatch(image).find('cube')
@@ -49,14 +49,14 @@ def components() -> Iterator[Components]:
         yield replace(parts, toolbox=parts.toolbox.with_settings(settings))
 
 
-def solved(program: str, desired: Any, task: str = "question") -> Solved:
+def solved(program: str, desired: Any, task: str = "question") -> SolvedQuery:
     media = media_from(coloured())
-    return Solved(Query("what is it?", task), media, program, desired)
+    return SolvedQuery(Query("what is it?", task), media, program, desired)
 
 
-def answer_under(planted: Planted, components: Components, one: Solved) -> Any:
-    reasoner = Reasoner(planted.components(components), preload=False)
-    program = planted.case.trial.program
+def answer_under(fault: Fault, components: Components, one: SolvedQuery) -> Any:
+    reasoner = Reasoner(fault.components(components), preload=False)
+    program = fault.case.trial.program
     return reasoner.execute(
         program, one.media.images[0], one.query.text, task=one.query.task
     ).answer
@@ -68,53 +68,53 @@ def test_a_fault_makes_the_answer_wrong_again_and_again(
     components: Components, seed: int, sort: Any
 ) -> None:
     one = solved(RIGHTMOST, (70.0, 5.0, 90.0, 25.0), "ground")
-    planted = plant(components, one, sort, Random(seed))
-    assert planted is not None
-    twin = plant(components, one, sort, Random(seed))
+    fault = inject(components, one, sort, Random(seed))
+    assert fault is not None
+    twin = inject(components, one, sort, Random(seed))
     assert twin is not None
     assert (twin.kind, twin.truth, twin.case.answer) == (
-        planted.kind,
-        planted.truth,
-        planted.case.answer,
+        fault.kind,
+        fault.truth,
+        fault.case.answer,
     )
-    assert planted.sort == sort and planted.truth.speaks
-    assert not is_desired(planted.case.answer, one.desired, "ground")
-    again = answer_under(planted, components, one)
-    assert again == planted.case.answer
+    assert fault.sort == sort and fault.truth.speaks
+    assert not is_desired(fault.case.answer, one.desired, "ground")
+    again = answer_under(fault, components, one)
+    assert again == fault.case.answer
 
 
 def test_the_truth_is_what_the_true_tool_says(components: Components) -> None:
     one = solved(SHADES, "red")
-    found = [plant(components, one, "tool", Random(seed)) for seed in range(6)]
+    found = [inject(components, one, "tool", Random(seed)) for seed in range(6)]
     matched = [p for p in found if p is not None and p.truth.tool == "best_text_match"]
     assert matched
-    for planted in matched:
-        call = planted.case.trial.tool_calls[planted.calls[0]]
-        assert (call.result != "red", planted.truth.desired) == (True, "red")
-        assert planted.calls == (1,)
+    for fault in matched:
+        call = fault.case.trial.tool_calls[fault.calls[0]]
+        assert (call.result != "red", fault.truth.desired) == (True, "red")
+        assert fault.calls == (1,)
 
 
 def test_a_wrong_program_leaves_the_tools_alone(components: Components) -> None:
-    planted = plant(components, solved(SHADES, "red"), "program", Random(1))
-    assert planted is not None
-    assert planted.toolbox is components.toolbox
-    assert (planted.calls, planted.truth.location) == ((), "program")
-    assert planted.case.trial.program != SHADES
+    fault = inject(components, solved(SHADES, "red"), "program", Random(1))
+    assert fault is not None
+    assert fault.toolbox is components.toolbox
+    assert (fault.calls, fault.truth.location) == ((), "program")
+    assert fault.case.trial.program != SHADES
 
 
 def test_a_program_that_is_wrong_anyway_gets_no_fault(components: Components) -> None:
-    assert plant(components, solved(SHADES, "blue"), "tool", Random(0)) is None
+    assert inject(components, solved(SHADES, "blue"), "tool", Random(0)) is None
 
 
 def test_nothing_to_make_wrong(components: Components) -> None:
     one = solved("def execute_command(image):\n    return 'red'", "red")
-    assert plant(components, one, "tool", Random(0)) is None
+    assert inject(components, one, "tool", Random(0)) is None
 
 
 def test_a_box_missed_is_found_by_the_reflector(components: Components) -> None:
     one = solved(RIGHTMOST, (70.0, 5.0, 90.0, 25.0), "ground")
-    wrong = WrongScores(frozenset({"cube"}), {(70.0, 5.0, 90.0, 25.0): 0.3})
-    toolbox = WrongHub(components.toolbox, wrong)
+    wrong = FaultyScores(frozenset({"cube"}), {(70.0, 5.0, 90.0, 25.0): 0.3})
+    toolbox = FaultyToolbox(components.toolbox, wrong)
     blinded = replace(components, toolbox=toolbox)
     trace = Reasoner(blinded, preload=False).execute(
         RIGHTMOST, one.media.images[0], one.query.text, task="ground", self_tune=False
@@ -133,14 +133,14 @@ def test_a_wrong_tool_is_wrong_about_one_thing_and_caches_stay_true(
     components: Components,
 ) -> None:
     media = media_from(coloured())
-    far = WrongHub(components.toolbox, WrongDepth("image0", (0, 0, WIDTH, HEIGHT), 3.0))
+    far = FaultyToolbox(components.toolbox, FaultyDepth("image0", (0, 0, WIDTH, HEIGHT), 3.0))
     before = components.toolbox.session(media).nested("compute_depth", (whole(media),), {})
     assert far.session(media).nested("compute_depth", (whole(media),), {}) == pytest.approx(
         3 * before
     )
     assert components.toolbox.session(media).nested("compute_depth", (whole(media),), {}) == before
-    blind = WrongHub(
-        components.toolbox, WrongScores(frozenset({"cube"}), {(10.0, 40.0, 20.0, 50.0): 0.0})
+    blind = FaultyToolbox(
+        components.toolbox, FaultyScores(frozenset({"cube"}), {(10.0, 40.0, 20.0, 50.0): 0.0})
     )
     assert len(blind.session(media).nested("find", (whole(media), "cube"), {})) == 1
     assert len(blind.session(media).nested("find", (whole(media), "ring"), {})) == 1
@@ -149,7 +149,7 @@ def test_a_wrong_tool_is_wrong_about_one_thing_and_caches_stay_true(
 
 def test_a_wrong_answer_is_as_likely_as_it_is_sure() -> None:
     key = ("content", (0, 0, 1, 1), "what color?")
-    wrong = WrongWords("vqa", key, "red", "blue", 0.75)
+    wrong = FaultyText("vqa", key, "red", "blue", 0.75)
     assert wrong.altered("answer", key, "red") == "blue"
     assert wrong.altered("answer", ("other", (0, 0, 1, 1), "what color?"), "red") == "red"
     asked = ("likelihoods", *key, ("red", "green", "blue"))

@@ -1,7 +1,7 @@
-"""Habits of a data set: how its vague queries are meant.
+"""Conventions of a data set: how its ambiguous queries are meant.
 
 "The second cube" counts from the left in one data set and from the front in another; nothing
-in the query says which, and no annotator of either set doubts it. A :class:`Habits` fixes one
+in the query says which, and no annotator of either set doubts it. A :class:`Conventions` fixes one
 meaning for each such wording. Explicit queries ("the second cube from the left") mean the same
 everywhere.
 """
@@ -25,12 +25,12 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     "when": ("after", "before"),
     "meets": ("what_hit", "who_hits"),
 }
-"""Each habit and what it can be; see :class:`Habits`."""
+"""Each convention and what it can be; see :class:`Conventions`."""
 
 
 @dataclass(frozen=True)
-class Habits:
-    """What each vague wording means in one data set; the values are those of ``CHOICES``.
+class Conventions:
+    """What each ambiguous wording means in one data set; the values are those of ``CHOICES``.
 
     Attributes:
         counted_from: the end from which "the second cube" and "which comes first" count.
@@ -46,7 +46,7 @@ class Habits:
         meets: "what does the cube meet?" asks whom it hits, or who hits it.
 
     Raises:
-        UnknownNameError: a value that the habit cannot have.
+        UnknownNameError: a value that the convention cannot have.
     """
 
     counted_from: str
@@ -62,16 +62,16 @@ class Habits:
     def __post_init__(self) -> None:
         for name, choices in CHOICES.items():
             if getattr(self, name) not in choices:
-                raise UnknownNameError(f"habit {name!r}", getattr(self, name), choices)
+                raise UnknownNameError(f"convention {name!r}", getattr(self, name), choices)
 
 
-def habits_of(edition: int) -> Habits:
-    """The habits of one edition of the world.
+def conventions_of(edition: int) -> Conventions:
+    """The conventions of one edition of the world.
 
-    Neighbouring editions differ in every habit, and any three have all values of each, so that
+    Neighbouring editions differ in every convention, and any three have all values of each, so that
     a guess that suits one of them fails in another.
     """
-    return Habits(
+    return Conventions(
         **{
             name: choices[(edition + place) % len(choices)]
             for place, (name, choices) in enumerate(CHOICES.items())
@@ -79,6 +79,6 @@ def habits_of(edition: int) -> Habits:
     )
 
 
-def draw_habits(random: Random) -> Habits:
-    """Habits at random, all equally likely."""
-    return Habits(**{name: random.choice(choices) for name, choices in CHOICES.items()})
+def draw_conventions(random: Random) -> Conventions:
+    """Conventions at random, all equally likely."""
+    return Conventions(**{name: random.choice(choices) for name, choices in CHOICES.items()})

@@ -40,7 +40,7 @@ class Wrong(Protocol):
         ...
 
 
-class WrongHub(Toolbox):
+class FaultyToolbox(Toolbox):
     """A toolbox over the models and caches of another; one of its models makes one mistake."""
 
     def __init__(self, toolbox: Toolbox, wrong: Wrong) -> None:
@@ -57,13 +57,13 @@ class WrongHub(Toolbox):
     ) -> ToolSession:
         """As :meth:`Toolbox.session`, with the mistake."""
         values = {**self.settings.start_thresholds(), **(thresholds or {})}
-        return _WrongSession(self, media, values, dict(overrides or {}), cancel)
+        return _FaultySession(self, media, values, dict(overrides or {}), cancel)
 
 
-class _WrongSession(ToolSession):
+class _FaultySession(ToolSession):
     """Alters what models put out after the caches, which so stay true."""
 
-    toolbox: WrongHub
+    toolbox: FaultyToolbox
 
     def encoded(
         self, role: str, where: tuple[str, Any], operation: str, make: Callable[[], Any]
@@ -81,7 +81,7 @@ class _WrongSession(ToolSession):
 
 
 @dataclass(frozen=True)
-class WrongScores:
+class FaultyScores:
     """A detector that gives boxes of some phrases other scores.
 
     Attributes:
@@ -101,7 +101,7 @@ class WrongScores:
 
 
 @dataclass(frozen=True)
-class WrongOutput:
+class FaultyOutput:
     """A model that puts out something else for one thing.
 
     Attributes:
@@ -119,7 +119,7 @@ class WrongOutput:
 
 
 @dataclass(frozen=True)
-class WrongWords:
+class FaultyText:
     """A VQA model or language model that answers one question with other words.
 
     Attributes:
@@ -152,7 +152,7 @@ class WrongWords:
 
 
 @dataclass(frozen=True)
-class WrongDepth:
+class FaultyDepth:
     """A depth model that sees a box of one picture so many times as far as it is."""
 
     image_id: str

@@ -1,4 +1,4 @@
-"""Faults planted into programs that answer right: what reflection is measured and trained on."""
+"""Faults injected into programs that answer right: what reflection is measured and trained on."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from viper.tools.toolbox import Toolbox
 from viper.tuning.case import Case, is_desired
 from viper.tuning.program_edits import Vocabulary, edited_programs
 from viper.tuning.reflector import questions
-from viper_lab.faults.planting import Drawing
-from viper_lab.faults.wrong_tools import WrongHub
+from viper_lab.faults.faulty_toolbox import FaultyToolbox
+from viper_lab.faults.tool_faults import FaultSampler
 
 Sort = Literal["tool", "program"]
 
@@ -28,7 +28,7 @@ TRIES = 24
 
 
 @dataclass(frozen=True)
-class Solved:
+class SolvedQuery:
     """A program that answers a query right.
 
     Attributes:
@@ -42,7 +42,7 @@ class Solved:
 
 
 @dataclass(frozen=True)
-class Planted:
+class Fault:
     """One fault with its truth.
 
     Attributes:
@@ -67,7 +67,7 @@ class Planted:
         return replace(base, toolbox=self.toolbox)
 
 
-def plant(components: Components, solved: Solved, sort: Sort, random: Random) -> Planted | None:
+def inject(components: Components, solved: SolvedQuery, sort: Sort, random: Random) -> Fault | None:
     """One fault that makes the answer wrong; None where none of some tries does.
 
     The program still gives an answer, and thresholds are tuned as in any run: what self-tuning
@@ -84,7 +84,7 @@ def plant(components: Components, solved: Solved, sort: Sort, random: Random) ->
     return _wrong_tool(components, solved, trial, random)
 
 
-def _wrong_program(components: Components, solved: Solved, random: Random) -> Planted | None:
+def _wrong_program(components: Components, solved: SolvedQuery, random: Random) -> Fault | None:
     families = components.toolbox.settings.attribute_families
     wrong = edited_programs(solved.program, Vocabulary(families))
     kinds = sorted({one.kind for one in wrong})
@@ -99,16 +99,16 @@ def _wrong_program(components: Components, solved: Solved, random: Random) -> Pl
             continue
         truth = Critique("program", None, one.kind, solved.program)
         case = Case(solved.query, solved.media, trial, answer, solved.desired)
-        return Planted("program", one.kind, truth, (), case, components.toolbox)
+        return Fault("program", one.kind, truth, (), case, components.toolbox)
     return None
 
 
 def _wrong_tool(
-    components: Components, solved: Solved, right: Trial, random: Random
-) -> Planted | None:
+    components: Components, solved: SolvedQuery, right: Trial, random: Random
+) -> Fault | None:
     log = list(right.tool_calls)
     session = components.toolbox.session(solved.media, thresholds=right.thresholds)
-    drawing = Drawing(session, solved.query, log)
+    drawing = FaultSampler(session, solved.query, log)
     asked: dict[str, list[int]] = {}
     for calls in questions(log):
         asked.setdefault(log[calls[0]].tool, []).append(calls[0])
@@ -118,27 +118,27 @@ def _wrong_tool(
         if drawn is None:
             continue
         kind, wrong = drawn
-        toolbox = WrongHub(components.toolbox, wrong)
+        toolbox = FaultyToolbox(components.toolbox, wrong)
         trial, answer = _run(replace(components, toolbox=toolbox), solved, solved.program)
         if answer is None or is_desired(answer, solved.desired, solved.query.task):
             continue
-        planted = _with_truth(components, solved, (trial, answer), (kind, call.index), toolbox)
-        if planted is not None:
-            return planted
+        fault = _with_truth(components, solved, (trial, answer), (kind, call.index), toolbox)
+        if fault is not None:
+            return fault
     return None
 
 
 def _with_truth(
     components: Components,
-    solved: Solved,
+    solved: SolvedQuery,
     ran: tuple[Trial, Answer],
     drawn: tuple[str, int],
-    toolbox: WrongHub,
-) -> Planted | None:
+    toolbox: FaultyToolbox,
+) -> Fault | None:
     trial, answer = ran
     kind, index = drawn
     log = list(trial.tool_calls)
-    true = Drawing(
+    true = FaultSampler(
         components.toolbox.session(solved.media, thresholds=trial.thresholds), solved.query, log
     )
     try:
@@ -153,10 +153,10 @@ def _with_truth(
         return None
     truth = Critique.of_tool(tool, calls[0], kind, results[calls[0]])
     case = Case(solved.query, solved.media, trial, answer, solved.desired)
-    return Planted("tool", kind, truth, calls, case, toolbox)
+    return Fault("tool", kind, truth, calls, case, toolbox)
 
 
-def _run(components: Components, solved: Solved, program: str) -> tuple[Trial, Answer | None]:
+def _run(components: Components, solved: SolvedQuery, program: str) -> tuple[Trial, Answer | None]:
     """The last trial of a program, thresholds tuned, and its answer."""
     context = RunContext(solved.query, solved.media, components.settings, threading.Event())
     written = Written(program, "", "first", None, None)

@@ -1,8 +1,8 @@
-"""Vague queries: said so that the habits of their data set decide what they mean.
+"""Vague queries: said so that the conventions of their data set decide what they mean.
 
-A vague query has a meaning like any other, from which its program and its answer are made;
+An ambiguous query has a meaning like any other, from which its program and its answer are made;
 the slot ``vague`` names the wording that hides a part of it. The same wording denotes another
-meaning under other habits.
+meaning under other conventions.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 
 from viper_lab.world.queries import temporal
-from viper_lab.world.queries.habits import Habits
+from viper_lab.world.queries.conventions import Conventions
 from viper_lab.world.queries.lexicon import WORLD, NoSuchNounError, Nouns, head
-from viper_lab.world.queries.meaning import VAGUE_SHARES, Meaning, SlotValue
+from viper_lab.world.queries.meaning import AMBIGUOUS_SHARES, Meaning, SlotValue
 from viper_lab.world.queries.selections import PROPERTY_FAMILIES, draw_anchor, draw_selection
 
 OPPOSITE: Mapping[str, str] = {
@@ -26,8 +26,8 @@ OPPOSITE: Mapping[str, str] = {
 AFTER: Mapping[str, str] = {"left": "right", "front": "behind", "below": "above"}
 """What "after" is where "before" is a side."""
 
-WEIGHTS = VAGUE_SHARES
-"""How often each sort of vague query is asked, a family; in a question of a vague phrase's
+WEIGHTS = AMBIGUOUS_SHARES
+"""How often each sort of ambiguous query is asked, a family; in a question of an ambiguous phrase's
 object, the phrase is drawn from ``SELECTIONS``."""
 
 SELECTIONS = WEIGHTS["referring"]
@@ -35,7 +35,7 @@ SELECTIONS = WEIGHTS["referring"]
 
 
 def wording(meaning: Meaning) -> str | None:
-    """The vague wording of a meaning or of one in its slots; None for an explicit one."""
+    """The ambiguous wording of a meaning or of one in its slots; None for an explicit one."""
     if "vague" in meaning:
         return str(meaning["vague"])
     for value in meaning.slots.values():
@@ -45,10 +45,10 @@ def wording(meaning: Meaning) -> str | None:
     return None
 
 
-def draw_vague(
-    family: str, sort: str, nouns: Nouns | Sequence[str], random: Random, habits: Habits
+def draw_ambiguous(
+    family: str, sort: str, nouns: Nouns | Sequence[str], random: Random, conventions: Conventions
 ) -> Meaning:
-    """A meaning that the habits give to a vague wording, slots drawn at random.
+    """A meaning that the conventions give to an ambiguous wording, slots drawn at random.
 
     Args:
         sort: a key of ``WEIGHTS[family]``.
@@ -59,60 +59,60 @@ def draw_vague(
     """
     if isinstance(nouns, Nouns):
         draw = _SELECT if family == "referring" else _ASK
-        return draw[sort](nouns, random, habits)
-    return _draw_clip(sort, nouns, random, habits)
+        return draw[sort](nouns, random, conventions)
+    return _draw_clip(sort, nouns, random, conventions)
 
 
 # One object of a scene.
 
 
-def _counted(nouns: Nouns, random: Random, habits: Habits) -> Meaning:
+def _counted(nouns: Nouns, random: Random, conventions: Conventions) -> Meaning:
     rank = random.choices((1, 2, 3, 4), (3, 5, 3, 1))[0]
-    side = habits.counted_from
+    side = conventions.counted_from
     return Meaning("nth", {"kind": nouns.many(), "side": side, "rank": rank, "vague": "counted"})
 
 
-def _last(nouns: Nouns, random: Random, habits: Habits) -> Meaning:
-    side = OPPOSITE[habits.counted_from]
+def _last(nouns: Nouns, random: Random, conventions: Conventions) -> Meaning:
+    side = OPPOSITE[conventions.counted_from]
     return Meaning("extreme", {"kind": nouns.many(), "side": side, "vague": "last"})
 
 
-def _any(nouns: Nouns, random: Random, habits: Habits) -> Meaning:
+def _any(nouns: Nouns, random: Random, conventions: Conventions) -> Meaning:
     slots = {"kind": nouns.many(), "vague": "any"}
-    if habits.singled_out == "biggest":
+    if conventions.singled_out == "biggest":
         return Meaning("biggest", {**slots, "extent": "biggest"})
-    return Meaning("extreme", {**slots, "side": habits.singled_out})
+    return Meaning("extreme", {**slots, "side": conventions.singled_out})
 
 
-def _beside(sort: str) -> Callable[[Nouns, Random, Habits], Meaning]:
-    def draw(nouns: Nouns, random: Random, habits: Habits) -> Meaning:
+def _beside(sort: str) -> Callable[[Nouns, Random, Conventions], Meaning]:
+    def draw(nouns: Nouns, random: Random, conventions: Conventions) -> Meaning:
         kind = nouns.some(general=False)
-        return Meaning("region", _beside_slots(kind, sort, nouns, random, habits))
+        return Meaning("region", _beside_slots(kind, sort, nouns, random, conventions))
 
     return draw
 
 
 def _beside_slots(
-    kind: str, sort: str, nouns: Nouns, random: Random, habits: Habits
+    kind: str, sort: str, nouns: Nouns, random: Random, conventions: Conventions
 ) -> dict[str, SlotValue]:
-    relation = habits.before if sort == "before" else AFTER[habits.before]
+    relation = conventions.before if sort == "before" else AFTER[conventions.before]
     anchor = draw_anchor(nouns, random, avoid=head(kind), two_hop=0.2)
     return {"kind": kind, "relation": relation, "anchor": anchor, "vague": sort}
 
 
-def _large(nouns: Nouns, random: Random, habits: Habits) -> Meaning:
+def _large(nouns: Nouns, random: Random, conventions: Conventions) -> Meaning:
     if nouns.lexicon.sizes != WORLD.sizes:  # nothing tells which invented size is the large one
         raise NoSuchNounError
     kind = nouns.many(without=("size",))
     extent = random.choice(("biggest", "biggest", "smallest"))
     said = {"said": kind, "extent": extent, "vague": "large"}
-    if habits.large == "kind":
+    if conventions.large == "kind":
         return Meaning("biggest", {"kind": kind, **said})
     big, small = nouns.lexicon.sizes
     return Meaning("unique", {"kind": f"{big if extent == 'biggest' else small} {kind}", **said})
 
 
-_SELECT: Mapping[str, Callable[[Nouns, Random, Habits], Meaning]] = {
+_SELECT: Mapping[str, Callable[[Nouns, Random, Conventions], Meaning]] = {
     "counted": _counted,
     "last": _last,
     "any": _any,
@@ -125,10 +125,10 @@ _SELECT: Mapping[str, Callable[[Nouns, Random, Habits], Meaning]] = {
 # Questions about a scene.
 
 
-def _vague_object(nouns: Nouns, random: Random, habits: Habits, family: str) -> Meaning:
-    """A vague phrase's object that may be asked for an attribute of a family."""
+def _ambiguous_noun(nouns: Nouns, random: Random, conventions: Conventions, family: str) -> Meaning:
+    """An ambiguous phrase's object that may be asked for an attribute of a family."""
     sort = random.choices(tuple(SELECTIONS), tuple(SELECTIONS.values()))[0]
-    meaning = _SELECT[sort](nouns, random, habits)
+    meaning = _SELECT[sort](nouns, random, conventions)
     kind = str(meaning["kind"])
     named = family == "shape" or any(word in nouns.lexicon.family(family) for word in kind.split())
     if named or (family == "size" and sort == "large"):
@@ -136,49 +136,52 @@ def _vague_object(nouns: Nouns, random: Random, habits: Habits, family: str) -> 
     return meaning
 
 
-def _attribute(nouns: Nouns, random: Random, habits: Habits) -> Meaning:
+def _attribute(nouns: Nouns, random: Random, conventions: Conventions) -> Meaning:
     family = random.choices(PROPERTY_FAMILIES, (8, 2, 2))[0]
     return Meaning(
-        "attribute", {"of": _vague_object(nouns, random, habits, family), "attribute": family}
+        "attribute",
+        {"of": _ambiguous_noun(nouns, random, conventions, family), "attribute": family},
     )
 
 
-def _choose(nouns: Nouns, random: Random, habits: Habits) -> Meaning:
+def _choose(nouns: Nouns, random: Random, conventions: Conventions) -> Meaning:
     family = random.choices(PROPERTY_FAMILIES, (8, 2, 2))[0]
     first, second = random.sample(nouns.lexicon.family(family), 2)
-    of = _vague_object(nouns, random, habits, family)
+    of = _ambiguous_noun(nouns, random, conventions, family)
     return Meaning("choose", {"of": of, "property": first, "other_property": second})
 
 
-def _looks(nouns: Nouns, random: Random, habits: Habits) -> Meaning:
+def _looks(nouns: Nouns, random: Random, conventions: Conventions) -> Meaning:
     type_ = random.choice(("unique", "extreme", "closest", "nth"))
-    of = draw_selection(type_, nouns, random, without=(habits.looks,))
-    return Meaning("attribute", {"of": of, "attribute": habits.looks, "vague": "looks"})
+    of = draw_selection(type_, nouns, random, without=(conventions.looks,))
+    return Meaning("attribute", {"of": of, "attribute": conventions.looks, "vague": "looks"})
 
 
-def _several(nouns: Nouns, random: Random, habits: Habits) -> Meaning:
+def _several(nouns: Nouns, random: Random, conventions: Conventions) -> Meaning:
     named = random.choice(((), (), ("color",), ("material",), ("size",)))
     kind = nouns.some(general=bool(named) and random.random() < 0.5, only=named)
-    return Meaning("several", {"kind": kind, "least": int(habits.several), "vague": "several"})
+    return Meaning("several", {"kind": kind, "least": int(conventions.several), "vague": "several"})
 
 
-def _comes_first(nouns: Nouns, random: Random, habits: Habits) -> Meaning:
+def _comes_first(nouns: Nouns, random: Random, conventions: Conventions) -> Meaning:
     first = nouns.one()
     pair = {"first": first, "second": nouns.one(avoid=head(first))}
     slots = {name: Meaning("unique", {"kind": kind}) for name, kind in pair.items()}
-    return Meaning("which_farther", {**slots, "side": habits.counted_from, "vague": "comes_first"})
+    return Meaning(
+        "which_farther", {**slots, "side": conventions.counted_from, "vague": "comes_first"}
+    )
 
 
-def _region_question(type_: str) -> Callable[[Nouns, Random, Habits], Meaning]:
-    def draw(nouns: Nouns, random: Random, habits: Habits) -> Meaning:
+def _region_question(type_: str) -> Callable[[Nouns, Random, Conventions], Meaning]:
+    def draw(nouns: Nouns, random: Random, conventions: Conventions) -> Meaning:
         kind = nouns.some(general=False, only=random.choice(((), (), ("color",), ("material",))))
         sort = random.choice(("before", "after"))
-        return Meaning(type_, _beside_slots(kind, sort, nouns, random, habits))
+        return Meaning(type_, _beside_slots(kind, sort, nouns, random, conventions))
 
     return draw
 
 
-_ASK: Mapping[str, Callable[[Nouns, Random, Habits], Meaning]] = {
+_ASK: Mapping[str, Callable[[Nouns, Random, Conventions], Meaning]] = {
     "attribute": _attribute,
     "choose": _choose,
     "looks": _looks,
@@ -192,15 +195,17 @@ _ASK: Mapping[str, Callable[[Nouns, Random, Habits], Meaning]] = {
 # Clips.
 
 
-def vague_types(sort: str, habits: Habits) -> tuple[str, str]:
-    """The explicit type that a vague question about a clip stands for, and its wording."""
+def ambiguous_types(sort: str, conventions: Conventions) -> tuple[str, str]:
+    """The explicit type that an ambiguous question about a clip stands for, and its wording."""
     if sort == "meets":
-        return habits.meets, "meets"
+        return conventions.meets, "meets"
     verb, _, when = sort.partition("_")
-    return f"{verb}_{habits.when if when else habits.deed}", sort
+    return f"{verb}_{conventions.when if when else conventions.deed}", sort
 
 
-def _draw_clip(sort: str, names: Sequence[str], random: Random, habits: Habits) -> Meaning:
-    type_, said = vague_types(sort, habits)
+def _draw_clip(
+    sort: str, names: Sequence[str], random: Random, conventions: Conventions
+) -> Meaning:
+    type_, said = ambiguous_types(sort, conventions)
     meaning = temporal.draw_temporal(type_, names, random)
     return Meaning(type_, {**meaning.slots, "vague": said})

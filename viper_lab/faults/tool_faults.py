@@ -26,12 +26,12 @@ from viper.tools.tool_functions import (
     similarities,
     text_embedding,
 )
-from viper_lab.faults.wrong_tools import (
+from viper_lab.faults.faulty_toolbox import (
+    FaultyDepth,
+    FaultyOutput,
+    FaultyScores,
+    FaultyText,
     Wrong,
-    WrongDepth,
-    WrongOutput,
-    WrongScores,
-    WrongWords,
 )
 
 HIGHEST_SCORE = 0.95
@@ -45,7 +45,7 @@ Drawn = tuple[str, Wrong]
 """What is wrong, in words, and the mistake itself."""
 
 
-class Drawing:
+class FaultSampler:
     """Draws mistakes about the calls of one run.
 
     Args:
@@ -79,7 +79,7 @@ _SURENESS = (0.5, 0.999)
 """Of the wrong one of two answers, from and to."""
 
 
-def _find(drawing: Drawing, call: ToolCall, random: Random) -> Drawn | None:
+def _find(drawing: FaultSampler, call: ToolCall, random: Random) -> Drawn | None:
     session, region, name = drawing.session, drawing.region(call), str(call.args[1]).strip()
     threshold = session.threshold("detector.threshold")
     found = detections(session, region, name)
@@ -108,12 +108,12 @@ def _find(drawing: Drawing, call: ToolCall, random: Random) -> Drawn | None:
         return None
     what, scores = random.choice(kinds)
     altered = {boxes[place]: score for place, score in scores.items()}
-    return what, WrongScores(frozenset(phrases), altered)
+    return what, FaultyScores(frozenset(phrases), altered)
 
 
 def _embedding(
-    drawing: Drawing, region: Region, texts: tuple[str, str], random: Random
-) -> WrongOutput:
+    drawing: FaultSampler, region: Region, texts: tuple[str, str], random: Random
+) -> FaultyOutput:
     """The crop moved along the line between two texts until the second fits so much better."""
     session = drawing.session
     right, wrong = (text_embedding(session, text) for text in texts)
@@ -123,10 +123,10 @@ def _embedding(
     wanted = math.log(sure / (1 - sure)) / scale
     moved = own + (wanted - own @ apart) / max(float(apart @ apart), 1e-6) * apart
     unit = (moved / np.linalg.norm(moved)).astype(np.float32)
-    return WrongOutput("matcher", "encode_images", (region.image_id, region.box), unit)
+    return FaultyOutput("matcher", "encode_images", (region.image_id, region.box), unit)
 
 
-def _verify_property(drawing: Drawing, call: ToolCall, random: Random) -> Drawn | None:
+def _verify_property(drawing: FaultSampler, call: ToolCall, random: Random) -> Drawn | None:
     name, wanted = str(call.args[1]).strip(), str(call.args[2]).strip()
     family = property_family(drawing.session, wanted)
     texts = {word: f"{word} {name}".strip() for word in family}
@@ -143,7 +143,7 @@ def _verify_property(drawing: Drawing, call: ToolCall, random: Random) -> Drawn 
     return "a property misjudged", _embedding(drawing, region, pair, random)
 
 
-def _best_text_match(drawing: Drawing, call: ToolCall, random: Random) -> Drawn | None:
+def _best_text_match(drawing: FaultSampler, call: ToolCall, random: Random) -> Drawn | None:
     others = [str(option) for option in call.args[1] if option != call.result]
     if not others:
         return None
@@ -151,7 +151,7 @@ def _best_text_match(drawing: Drawing, call: ToolCall, random: Random) -> Drawn 
     return "a text mismatched", _embedding(drawing, drawing.region(call), pair, random)
 
 
-def _simple_query(drawing: Drawing, call: ToolCall, random: Random) -> Drawn | None:
+def _simple_query(drawing: FaultSampler, call: ToolCall, random: Random) -> Drawn | None:
     patch = restored(call.args[0])
     if patch.kind in ("segment", "video"):
         return _caption_video(drawing, call, random)
@@ -169,11 +169,11 @@ def _simple_query(drawing: Drawing, call: ToolCall, random: Random) -> Drawn | N
     likely = dict(zip(family, scores, strict=True))
     total = float(np.logaddexp(likely[said], likely[call.result]))
     key = (session.media.content_hash(region.image_id), region.box, question)
-    wrong = WrongWords("vqa", key, call.result, said, random.uniform(*_SURENESS), total)
+    wrong = FaultyText("vqa", key, call.result, said, random.uniform(*_SURENESS), total)
     return "a wrong answer", wrong
 
 
-def _compute_depth(drawing: Drawing, call: ToolCall, random: Random) -> Drawn | None:
+def _compute_depth(drawing: FaultSampler, call: ToolCall, random: Random) -> Drawn | None:
     own = float(call.result)
     depths = {
         float(other.result)
@@ -186,10 +186,10 @@ def _compute_depth(drawing: Drawing, call: ToolCall, random: Random) -> Drawn | 
     other = random.choice(nearest)
     beyond = math.exp(math.copysign(random.uniform(0, _FARTHEST_BEYOND), other - own))
     region = drawing.region(call)
-    return "a depth misjudged", WrongDepth(region.image_id, region.box, other * beyond / own)
+    return "a depth misjudged", FaultyDepth(region.image_id, region.box, other * beyond / own)
 
 
-def _locate_event(drawing: Drawing, call: ToolCall, random: Random) -> Drawn | None:
+def _locate_event(drawing: FaultSampler, call: ToolCall, random: Random) -> Drawn | None:
     session, phrase = drawing.session, str(call.args[1]).strip()
     threshold = session.threshold("video.threshold")
     windows = candidates.windows(session, restored(call.args[0]), phrase)
@@ -203,15 +203,15 @@ def _locate_event(drawing: Drawing, call: ToolCall, random: Random) -> Drawn | N
         lower = EventWindow(first.start, first.end, random.uniform(0.01, first.score))
         rest = [window for window in others if window is not other]
         ranked = sorted([lower, *rest], key=lambda window: -window.score)
-        return "another window", WrongOutput("video", "locate", key, [swapped, *ranked])
+        return "another window", FaultyOutput("video", "locate", key, [swapped, *ranked])
     if first.score < threshold:
         return None
     weak = random.uniform(_LOWEST_SCORE, threshold) / first.score
     lowered = [EventWindow(w.start, w.end, w.score * weak) for w in windows]
-    return "an event missed", WrongOutput("video", "locate", key, lowered)
+    return "an event missed", FaultyOutput("video", "locate", key, lowered)
 
 
-def _caption_video(drawing: Drawing, call: ToolCall, random: Random) -> Drawn | None:
+def _caption_video(drawing: FaultSampler, call: ToolCall, random: Random) -> Drawn | None:
     session = drawing.session
     start, end = session.segment(restored(call.args[0]))
     said = str(call.result)
@@ -226,21 +226,21 @@ def _caption_video(drawing: Drawing, call: ToolCall, random: Random) -> Drawn | 
         return None
     key = (session.media.content_hash("video0"), start, end, asked)
     text = f"{random.choice(wrong)}."
-    return "a wrong description", WrongWords("video", key, said, text, random.uniform(*_SURENESS))
+    return "a wrong description", FaultyText("video", key, said, text, random.uniform(*_SURENESS))
 
 
-def _select_answer(drawing: Drawing, call: ToolCall, random: Random) -> Drawn | None:
+def _select_answer(drawing: FaultSampler, call: ToolCall, random: Random) -> Drawn | None:
     options = [str(option).strip() for option in call.args[2]]
     others = [option for option in options if option != call.result]
     if not others:
         return None
     key = ("select", information(call.args[0]), str(call.args[1]), tuple(options))
     said = random.choice(others)
-    wrong = WrongWords("text", key, str(call.result), said, random.uniform(*_SURENESS))
+    wrong = FaultyText("text", key, str(call.result), said, random.uniform(*_SURENESS))
     return "a wrong choice", wrong
 
 
-_DRAWS: Mapping[str, Callable[[Drawing, ToolCall, Random], Drawn | None]] = {
+_DRAWS: Mapping[str, Callable[[FaultSampler, ToolCall, Random], Drawn | None]] = {
     "find": _find,
     "verify_property": _verify_property,
     "best_text_match": _best_text_match,

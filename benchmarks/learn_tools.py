@@ -22,9 +22,9 @@ from viper.profiles import load_profile
 from viper.tuning.prompt_pool import PromptPool
 from viper.tuning.soft_prompts.base import TunerOptions
 from viper.tuning.teach import Sources, Teacher
-from viper_lab.scores.concepts.asked import rows
+from viper_lab.scores.concepts.measurement import rows
 from viper_lab.world.annotated import WorldStore
-from viper_lab.world.found import WorldSearch
+from viper_lab.world.found import WorldPictureSearch
 from viper_lab.world.reserved import CONCEPTS
 
 
@@ -33,7 +33,7 @@ def main() -> None:
     concepts = given.concepts.split(",") if given.concepts else list(CONCEPTS)
     questions = importlib.import_module(f"viper_lab.scores.concepts.{given.tool}")
     toolbox = load_profile("embedded").components().toolbox
-    search = WorldSearch(given.wrong, given.seed)
+    search = WorldPictureSearch(given.wrong, given.seed)
     options = TunerOptions(seed=given.seed, validate=not given.without_validation)
     with tempfile.TemporaryDirectory() as folder:
         pool = PromptPool(Path(folder))

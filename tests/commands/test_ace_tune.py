@@ -15,7 +15,7 @@ import pytest
 from tests.commands.test_ace import ROOT, Mine
 from tests.commands.test_bad_input import viper
 from viper.profiles.document import read_profile
-from viper_lab.papers.lab import Step
+from viper_lab.papers.lab import StoredRun
 
 TUNING = "tuned.toml.tuning"
 
@@ -88,7 +88,7 @@ def test_tuning_goes_on_after_it_was_ended(bench: Tune, end: signal.Signals) -> 
         [sys.executable, "-m", "viper", *bench.arguments(*more)],
         stderr=subprocess.PIPE, text=True, cwd=ROOT, env={**os.environ},
     )  # fmt: skip
-    first = Step("first value", "", 0, 24, bench.folder / TUNING / "temperature-0.0-shots")
+    first = StoredRun("first value", "", 0, 24, bench.folder / TUNING / "temperature-0.0-shots")
     while first.stored() < 23:
         assert process.poll() is None
         time.sleep(0.05)

@@ -211,7 +211,7 @@ def test_a_mixed_set_keeps_edits_out_of_the_mean() -> None:
 
 def test_the_world_counts_as_its_own_score_does() -> None:
     from viper_lab.datasets.world import World, world_sample
-    from viper_lab.scores.world import Scored, ScoreRequest, report
+    from viper_lab.scores.world import ScoredSample, ScoreRequest, report
     from viper_lab.world.queries.generate import generate
 
     drawn = [item for family in ("referring", "question") for item in generate(family, "val", 3, 9)]
@@ -222,7 +222,7 @@ def test_the_world_counts_as_its_own_score_does() -> None:
         said = one.target if right else "nothing"
         prediction = boxed(*one.target) if one.task == "ground" else Prediction(said)
         cases.append((one, prediction if right or one.task != "ground" else None))
-        scored.append(Scored(item, right, None, {}))
+        scored.append(ScoredSample(item, right, None, {}))
     ours, theirs = figures("world", cases), report(scored, ScoreRequest())
     assert World().metric == "world"
     assert ours.overall["accuracy"].value == theirs["overall"].value

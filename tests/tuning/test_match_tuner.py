@@ -21,7 +21,7 @@ from viper.tuning.soft_prompts import match_training as judging
 from viper.tuning.soft_prompts.base import USUAL, TunerOptions, tuner_for
 from viper.tuning.soft_prompts.match import MatchTuner
 from viper.tuning.soft_prompts.match_lesson import VIEWS, known_words, views_of
-from viper_lab.world.found import WorldSearch
+from viper_lab.world.found import WorldPictureSearch
 
 OTHERS = ("red cube", "green ball", "gray cone", "yellow ring", "green cylinder", "brown cube")
 
@@ -36,7 +36,7 @@ made = cache(tiny_matcher)
 
 @cache
 def searched(text):
-    return WorldSearch().search(text, 8)
+    return WorldPictureSearch().search(text, 8)
 
 
 @cache

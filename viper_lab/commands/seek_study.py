@@ -84,7 +84,7 @@ def record(wanted: RecordOptions, set_name: str) -> int:
     from viper.reasoner import Reasoner
     from viper.serve.settings import address_of, listening_at
     from viper.web.behind_token import new_token
-    from viper_lab.study.app import Study, create_study
+    from viper_lab.study.app import StudyConfig, create_study
     from viper_lab.study.desk import StudyDesk
 
     where = DatasetSpec(wanted.root, wanted.split, wanted.seed)
@@ -92,7 +92,7 @@ def record(wanted: RecordOptions, set_name: str) -> int:
     with ExitStack() as stack:
         listening = stack.enter_context(listening_at(wanted.host, wanted.port))
         reasoner = stack.enter_context(Reasoner(open_profile(wanted), preload=False))
-        study = Study(StudyDesk(reasoner, samples, wanted.out), new_token())
+        study = StudyConfig(StudyDesk(reasoner, samples, wanted.out), new_token())
         address = address_of(listening, f"/{study.token}/")
         click.echo(address)
         click.echo(f"records go to {wanted.out}; Ctrl-C ends it", err=True)

@@ -23,7 +23,7 @@ from viper_lab.world.knowledge.questions import KnowledgeQuestion, questions
 
 
 @dataclass(frozen=True)
-class AskedPicture:
+class QuestionPicture:
     """Renders the picture of a question ``uint8 [H, W, 3]`` when called."""
 
     question: KnowledgeQuestion
@@ -67,7 +67,7 @@ def knowledge_sample(question: KnowledgeQuestion) -> Sample:
         task="question",
         media="image",
         target=question.answer,
-        load=AskedPicture(question),
+        load=QuestionPicture(question),
         groups={
             "kind": question.kind,
             "hops": str(question.hops),

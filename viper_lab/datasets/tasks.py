@@ -20,7 +20,7 @@ from typing import Any
 
 from viper.data.layout import split_of
 from viper.data.sample import DatasetSpec, Sample
-from viper_lab.datasets.world import VAL_FIRST, Drawn, count_of
+from viper_lab.datasets.world import VAL_FIRST, GeneratedDataset, count_of
 from viper_lab.world.places import ScenePlace
 from viper_lab.world.queries.task_sample import TaskSample
 from viper_lab.world.reserved import CONCEPTS
@@ -41,7 +41,7 @@ class PlacedPictures:
 
 
 @dataclass(frozen=True)
-class WorldTask(Drawn):
+class WorldTask(GeneratedDataset):
     """One of the sets; see the module.
 
     Attributes:

@@ -81,7 +81,7 @@ _FARTHEST = 20_000
 """Numbers beyond it are taken for none: all before them would have to be drawn."""
 
 
-class Drawn:
+class GeneratedDataset:
     """What the sets of the embedded world have in common: they give samples by id, need no files.
 
     Attributes:
@@ -117,7 +117,7 @@ class Drawn:
 
 
 @dataclass(frozen=True)
-class World(Drawn):
+class World(GeneratedDataset):
     """The embedded world; see the module.
 
     Attributes:

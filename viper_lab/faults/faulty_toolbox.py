@@ -24,7 +24,7 @@ from viper.tools.toolbox import Toolbox
 Key = tuple[Any, ...]
 
 
-class Wrong(Protocol):
+class ToolFault(Protocol):
     """One mistake of the model that plays a role."""
 
     @property
@@ -43,7 +43,7 @@ class Wrong(Protocol):
 class FaultyToolbox(Toolbox):
     """A toolbox over the models and caches of another; one of its models makes one mistake."""
 
-    def __init__(self, toolbox: Toolbox, wrong: Wrong) -> None:
+    def __init__(self, toolbox: Toolbox, wrong: ToolFault) -> None:
         vars(self).update(vars(toolbox))
         self.wrong = wrong
 

@@ -31,7 +31,7 @@ from viper_lab.faults.faulty_toolbox import (
     FaultyOutput,
     FaultyScores,
     FaultyText,
-    Wrong,
+    ToolFault,
 )
 
 HIGHEST_SCORE = 0.95
@@ -41,7 +41,7 @@ _LOWEST_SCORE = 0.01
 _FARTHEST_BEYOND = 0.15
 _NEAREST = 3
 
-Drawn = tuple[str, Wrong]
+SampledFault = tuple[str, ToolFault]
 """What is wrong, in words, and the mistake itself."""
 
 
@@ -56,7 +56,7 @@ class FaultSampler:
     def __init__(self, session: ToolSession, query: Query, log: list[ToolCall]) -> None:
         self.session, self.query, self.log = session, query, log
 
-    def mistake(self, call: ToolCall, random: Random) -> Drawn | None:
+    def mistake(self, call: ToolCall, random: Random) -> SampledFault | None:
         """A mistake about what a call asked; None where none can be made."""
         draw = _DRAWS.get(call.tool)
         return None if draw is None else draw(self, call, random)
@@ -79,7 +79,7 @@ _SURENESS = (0.5, 0.999)
 """Of the wrong one of two answers, from and to."""
 
 
-def _find(drawing: FaultSampler, call: ToolCall, random: Random) -> Drawn | None:
+def _find(drawing: FaultSampler, call: ToolCall, random: Random) -> SampledFault | None:
     session, region, name = drawing.session, drawing.region(call), str(call.args[1]).strip()
     threshold = session.threshold("detector.threshold")
     found = detections(session, region, name)
@@ -126,7 +126,7 @@ def _embedding(
     return FaultyOutput("matcher", "encode_images", (region.image_id, region.box), unit)
 
 
-def _verify_property(drawing: FaultSampler, call: ToolCall, random: Random) -> Drawn | None:
+def _verify_property(drawing: FaultSampler, call: ToolCall, random: Random) -> SampledFault | None:
     name, wanted = str(call.args[1]).strip(), str(call.args[2]).strip()
     family = property_family(drawing.session, wanted)
     texts = {word: f"{word} {name}".strip() for word in family}
@@ -143,7 +143,7 @@ def _verify_property(drawing: FaultSampler, call: ToolCall, random: Random) -> D
     return "a property misjudged", _embedding(drawing, region, pair, random)
 
 
-def _best_text_match(drawing: FaultSampler, call: ToolCall, random: Random) -> Drawn | None:
+def _best_text_match(drawing: FaultSampler, call: ToolCall, random: Random) -> SampledFault | None:
     others = [str(option) for option in call.args[1] if option != call.result]
     if not others:
         return None
@@ -151,7 +151,7 @@ def _best_text_match(drawing: FaultSampler, call: ToolCall, random: Random) -> D
     return "a text mismatched", _embedding(drawing, drawing.region(call), pair, random)
 
 
-def _simple_query(drawing: FaultSampler, call: ToolCall, random: Random) -> Drawn | None:
+def _simple_query(drawing: FaultSampler, call: ToolCall, random: Random) -> SampledFault | None:
     patch = restored(call.args[0])
     if patch.kind in ("segment", "video"):
         return _caption_video(drawing, call, random)
@@ -173,7 +173,7 @@ def _simple_query(drawing: FaultSampler, call: ToolCall, random: Random) -> Draw
     return "a wrong answer", wrong
 
 
-def _compute_depth(drawing: FaultSampler, call: ToolCall, random: Random) -> Drawn | None:
+def _compute_depth(drawing: FaultSampler, call: ToolCall, random: Random) -> SampledFault | None:
     own = float(call.result)
     depths = {
         float(other.result)
@@ -189,7 +189,7 @@ def _compute_depth(drawing: FaultSampler, call: ToolCall, random: Random) -> Dra
     return "a depth misjudged", FaultyDepth(region.image_id, region.box, other * beyond / own)
 
 
-def _locate_event(drawing: FaultSampler, call: ToolCall, random: Random) -> Drawn | None:
+def _locate_event(drawing: FaultSampler, call: ToolCall, random: Random) -> SampledFault | None:
     session, phrase = drawing.session, str(call.args[1]).strip()
     threshold = session.threshold("video.threshold")
     windows = candidates.windows(session, restored(call.args[0]), phrase)
@@ -211,7 +211,7 @@ def _locate_event(drawing: FaultSampler, call: ToolCall, random: Random) -> Draw
     return "an event missed", FaultyOutput("video", "locate", key, lowered)
 
 
-def _caption_video(drawing: FaultSampler, call: ToolCall, random: Random) -> Drawn | None:
+def _caption_video(drawing: FaultSampler, call: ToolCall, random: Random) -> SampledFault | None:
     session = drawing.session
     start, end = session.segment(restored(call.args[0]))
     said = str(call.result)
@@ -229,7 +229,7 @@ def _caption_video(drawing: FaultSampler, call: ToolCall, random: Random) -> Dra
     return "a wrong description", FaultyText("video", key, said, text, random.uniform(*_SURENESS))
 
 
-def _select_answer(drawing: FaultSampler, call: ToolCall, random: Random) -> Drawn | None:
+def _select_answer(drawing: FaultSampler, call: ToolCall, random: Random) -> SampledFault | None:
     options = [str(option).strip() for option in call.args[2]]
     others = [option for option in options if option != call.result]
     if not others:
@@ -240,7 +240,7 @@ def _select_answer(drawing: FaultSampler, call: ToolCall, random: Random) -> Dra
     return "a wrong choice", wrong
 
 
-_DRAWS: Mapping[str, Callable[[FaultSampler, ToolCall, Random], Drawn | None]] = {
+_DRAWS: Mapping[str, Callable[[FaultSampler, ToolCall, Random], SampledFault | None]] = {
     "find": _find,
     "verify_property": _verify_property,
     "best_text_match": _best_text_match,

@@ -63,7 +63,7 @@ GRAPH_TABLE = Table("table 3", by_name([UNGUIDED, SEEK]), steps=[(UNGUIDED.name,
 
 
 @dataclass(frozen=True)
-class Study:
+class AvisStudy:
     """What is measured.
 
     Attributes:
@@ -146,7 +146,7 @@ class Columns:
 RIGHT, ABOVE_FIXED, PICKED, ADMITTED = 0.70, 0.10, 0.80, 0.80
 
 
-def judged(lab: Lab, study: Study) -> list[Claim]:
+def judged(lab: Lab, study: AvisStudy) -> list[Claim]:
     """Return all claims, in an order that stays."""
     found = []
     for part in study.parts:
@@ -178,7 +178,7 @@ def judged(lab: Lab, study: Study) -> list[Claim]:
     return found
 
 
-def _gained(lab: Lab, study: Study, before: str, part: Part) -> Gain | None:
+def _gained(lab: Lab, study: AvisStudy, before: str, part: Part) -> Gain | None:
     """Return the gain of seeking over another cell; None where nothing was answered."""
     table = next(table for table in study.tables if before in table.cells)
     return gain(lab, table, (before, SEEK.name), [part])
@@ -234,8 +234,8 @@ class AvisJob(LabJob):
     def writers(self) -> dict[str, Components]:
         return {"main": self.options.opened().components()}
 
-    def study(self, lab: Lab) -> Study:
+    def study(self, lab: Lab) -> AvisStudy:
         one = self.options
         if one.is_world:
-            return Study([KnowledgePart(one.out, one.samples, one.split or "val")], one.quick)
-        return Study([set_part(one.set_name, one.root, one.split, "train")], one.quick)
+            return AvisStudy([KnowledgePart(one.out, one.samples, one.split or "val")], one.quick)
+        return AvisStudy([set_part(one.set_name, one.root, one.split, "train")], one.quick)

@@ -25,18 +25,18 @@ from viper_lab.papers.clova_tools import NOISE, measured_tools
 from viper_lab.papers.fine_tuning import figure
 from viper_lab.papers.job import second_writer, shown, teller
 from viper_lab.papers.options import Options
-from viper_lab.papers.result import Entry, Reproduction
-from viper_lab.papers.school import Course, School, Subject, Terms
+from viper_lab.papers.result import Reproduction, TableCell
+from viper_lab.papers.school import Method, School, Subject, Terms
 from viper_lab.papers.tables import Results, Table, by_name, chain, gain
 
 TITLE = "CLOVA (Gao et al. 2024)"
 
-BASELINE = Course("baseline", learns=False)
-DEMONSTRATIONS = Course("+ demonstrations", tools=None)
-FULL = Course("+ tool updates")
+BASELINE = Method("baseline", learns=False)
+DEMONSTRATIONS = Method("+ demonstrations", tools=None)
+FULL = Method("+ tool updates")
 """Table 3, each on top of the one before."""
 
-TOOLS_ALONE = Course("tool updates alone", demonstrations=None)
+TOOLS_ALONE = Method("tool updates alone", demonstrations=None)
 
 
 MAIN = Table(
@@ -49,7 +49,7 @@ _TOOLS = ToolSettings()
 _UNPROBED = replace(_TOOLS, probe=False)
 
 
-def reflections(has_language: bool) -> Table[Course]:
+def reflections(has_language: bool) -> Table[Method]:
     """Table 4: who reflects, and on what.
 
     Args:
@@ -126,7 +126,7 @@ _SECOND = by_name(
 SECOND = Table("second model", _SECOND, steps=chain(list(_SECOND)))
 
 
-def tables_for(components: Components, *, has_second: bool, quick: bool) -> list[Table[Course]]:
+def tables_for(components: Components, *, has_second: bool, quick: bool) -> list[Table[Method]]:
     """Return the tables that these parts can be measured by."""
     if quick:
         return [MAIN]
@@ -148,7 +148,7 @@ def world_subjects(split: str = "val") -> list[Subject]:
 STREAM_PARTS = 3
 
 
-def stream(school: School) -> Iterator[Entry]:
+def stream(school: School) -> Iterator[TableCell]:
     """Table 7: first answers to the stream, a third after the other, untaught and learning."""
     for subject in school.subjects:
         if not subject.taught:
@@ -162,7 +162,7 @@ def stream(school: School) -> Iterator[Entry]:
             for name, found in (("untaught", befores), ("while learning", afters)):
                 row = f"{name}, third {place + 1}"
                 scores = [thirds[place] for thirds in found]
-                yield Entry.of_scores("table 7", row, subject.name, scores)
+                yield TableCell.of_scores("table 7", row, subject.name, scores)
 
 
 def _thirds(rows: Sequence[SampleResult]) -> list[list[float]]:
@@ -172,7 +172,7 @@ def _thirds(rows: Sequence[SampleResult]) -> list[list[float]]:
 
 
 def reproduce_clova(
-    school: School, tables: Sequence[Table[Course]], count: int, *, quick: bool
+    school: School, tables: Sequence[Table[Method]], count: int, *, quick: bool
 ) -> Reproduction:
     """Learn and answer everything that is not stored yet, and judge it.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from viper.evaluate.intervals import Estimate, mean
-from viper_lab.papers.clova_tools import Tools
+from viper_lab.papers.clova_tools import ToolResults
 from viper_lab.papers.result import Claim
 from viper_lab.papers.school import Subject
 from viper_lab.papers.tables import LEFT_OUT
@@ -34,7 +34,7 @@ _NOT_WORLD = "measured on the embedded world only"
 
 
 def judged(
-    ended: Sequence[tuple[Subject, Estimate]], tools: Tools | None, *, quick: bool
+    ended: Sequence[tuple[Subject, Estimate]], tools: ToolResults | None, *, quick: bool
 ) -> list[Claim]:
     """Return all claims, in an order that stays.
 
@@ -70,7 +70,7 @@ def judged(
     ]
 
 
-def _tools(tools: Tools | None, why: str) -> list[Claim]:
+def _tools(tools: ToolResults | None, why: str) -> list[Claim]:
     if tools is None:
         return [Claim("every tool learns reserved concepts from 7 positives", None, why)]
     # reversed: of equal names the first, which has no wrong pictures, stays
@@ -93,7 +93,7 @@ def _tools(tools: Tools | None, why: str) -> list[Claim]:
     return found
 
 
-def _same_without(tools: Tools | None, why: str) -> Claim:
+def _same_without(tools: ToolResults | None, why: str) -> Claim:
     claim = "with the pools removed, every answer of every tool is what it was"
     if tools is None:
         return Claim(claim, None, why)
@@ -104,7 +104,7 @@ def _same_without(tools: Tools | None, why: str) -> Claim:
     return Claim(claim, same, f"{asked:,} questions asked again")
 
 
-def _noise(tools: Tools | None, why: str) -> list[Claim]:
+def _noise(tools: ToolResults | None, why: str) -> list[Claim]:
     discards = "30 % wrong pictures: validation discards at least 90 % of their prompts"
     keeps = "30 % wrong pictures: validation keeps at least 70 % of the good prompts"
     matters = "30 % wrong pictures: without validation the score is worse"
@@ -130,7 +130,7 @@ def _noise(tools: Tools | None, why: str) -> list[Claim]:
     ]
 
 
-def _seconds(tools: Tools | None, why: str) -> list[Claim]:
+def _seconds(tools: ToolResults | None, why: str) -> list[Claim]:
     found = []
     for tool, most in SECONDS.items():
         claim = f"{tool}: one concept learned within {most:g} s"

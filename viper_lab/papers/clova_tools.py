@@ -21,11 +21,11 @@ from viper.tools.toolbox import Toolbox
 from viper.tuning.prompt_pool import PromptPool
 from viper.tuning.soft_prompts.base import TOOLS, TunerOptions
 from viper.tuning.teach import Sources, Teacher
-from viper_lab.papers.result import Entry, Gain
+from viper_lab.papers.result import Gain, TableCell
 from viper_lab.scores.concepts import vqa
-from viper_lab.scores.concepts.asked import Asked, Learnt, Questions, rows
+from viper_lab.scores.concepts.measurement import ConceptGain, Questions, ToolAnswer, rows
 from viper_lab.world.annotated import WorldStore
-from viper_lab.world.found import WorldSearch
+from viper_lab.world.found import WorldPictureSearch
 from viper_lab.world.reserved import CONCEPTS
 
 POSITIVES = 7
@@ -54,7 +54,7 @@ class ToolCourse:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ToolOutcome:
     """What came of it.
 
     Attributes:
@@ -65,8 +65,8 @@ class Outcome:
         same_without: whether all answers are those of before once the pool is put aside.
     """
 
-    new: tuple[Sequence[Asked], Sequence[Asked]]
-    old: tuple[Sequence[Asked], Sequence[Asked]]
+    new: tuple[Sequence[ToolAnswer], Sequence[ToolAnswer]]
+    old: tuple[Sequence[ToolAnswer], Sequence[ToolAnswer]]
     seconds: Sequence[float]
     kept_wrong: int = 0
     wrong: int = 0
@@ -77,7 +77,7 @@ class Outcome:
 
 def tool_outcome(
     toolbox: Toolbox, course: ToolCourse, folder: Path, say: Callable[[str], None]
-) -> Outcome:
+) -> ToolOutcome:
     """Teaches and asks; read from the folder where it was done before."""
     path = folder / f"{course.tool}-{slug_of(course)}.json"
     if path.is_file():
@@ -90,9 +90,9 @@ def tool_outcome(
 
 def _measured(
     toolbox: Toolbox, course: ToolCourse, folder: Path, say: Callable[[str], None]
-) -> Outcome:
+) -> ToolOutcome:
     questions: Questions = importlib.import_module(f"viper_lab.scores.concepts.{course.tool}")  # type: ignore[assignment]
-    search = WorldSearch(course.wrong, course.seed)
+    search = WorldPictureSearch(course.wrong, course.seed)
     pool = PromptPool(folder)
     if pool.kept():
         pool.remove(course.tool)
@@ -119,7 +119,7 @@ def _measured(
     after = asked_about(questions, taught_toolbox, course)
     again = asked_about(questions, toolbox, course)
     pool.close()
-    return Outcome(
+    return ToolOutcome(
         (before[0], after[0]),
         (before[1], after[1]),
         seconds,
@@ -133,7 +133,7 @@ def _measured(
 
 def asked_about(
     questions: Questions, toolbox: Toolbox, course: ToolCourse
-) -> tuple[list[Asked], list[Asked]]:
+) -> tuple[list[ToolAnswer], list[ToolAnswer]]:
     """Return the answers about new and about old concepts."""
     new = [
         one
@@ -149,7 +149,7 @@ def asked_about(
 
 
 @dataclass(frozen=True)
-class Tools:
+class ToolResults:
     """What single tools came to.
 
     Attributes:
@@ -158,9 +158,9 @@ class Tools:
         entries, gains: as the tables have them.
     """
 
-    outcomes: Mapping[str, Sequence[Outcome]]
-    noisy: tuple[Sequence[Outcome], Sequence[Outcome]] | None
-    entries: Sequence[Entry]
+    outcomes: Mapping[str, Sequence[ToolOutcome]]
+    noisy: tuple[Sequence[ToolOutcome], Sequence[ToolOutcome]] | None
+    entries: Sequence[TableCell]
     gains: Sequence[Gain]
 
 
@@ -172,14 +172,14 @@ def measured_tools(
     say: Callable[[str], None],
     *,
     quick: bool,
-) -> Tools:
+) -> ToolResults:
     """Teach and ask every tool under every seed, the matcher with wrong pictures beside.
 
     Args:
         quick: under one seed, and without wrong pictures.
     """
 
-    def outcomes(name: str, course: ToolCourse) -> list[Outcome]:
+    def outcomes(name: str, course: ToolCourse) -> list[ToolOutcome]:
         return [
             tool_outcome(
                 toolbox, replace(course, seed=seed), folder, lambda text: say(f"{name}: {text}")
@@ -190,7 +190,7 @@ def measured_tools(
     found = {tool: outcomes("tools", ToolCourse(tool, 0, count)) for tool in TOOLS}
     rows, steps = tool_rows(list(found.values()))
     if quick:
-        return Tools(found, None, rows, steps)
+        return ToolResults(found, None, rows, steps)
     course = ToolCourse("match", 0, count, wrong=NOISE)
     checked = outcomes("wrong pictures", course)
     unchecked = outcomes("wrong pictures, not validated", replace(course, validate=False))
@@ -198,14 +198,14 @@ def measured_tools(
         more, more_steps = tool_rows([one], f"30 % of pictures wrong, {name}")
         rows += more
         steps += more_steps
-    return Tools(found, (checked, unchecked), rows, steps)
+    return ToolResults(found, (checked, unchecked), rows, steps)
 
 
 def tool_rows(
-    outcomes: Sequence[Sequence[Outcome]], name: str = "tools"
-) -> tuple[list[Entry], list[Gain]]:
+    outcomes: Sequence[Sequence[ToolOutcome]], name: str = "tools"
+) -> tuple[list[TableCell], list[Gain]]:
     """Return rows and gains; one sequence a tool, an outcome for each seed."""
-    entries: list[Entry] = []
+    entries: list[TableCell] = []
     gains: list[Gain] = []
     for by_seed in outcomes:
         for part in ("new", "old"):
@@ -215,18 +215,21 @@ def tool_rows(
                     scores = [
                         [one.right for one in pair[place] if one.kind == row.kind] for pair in pairs
                     ]
-                    entries.append(Entry.of_scores(name, f"{row.kind}, {when}", part, scores))
+                    entries.append(TableCell.of_scores(name, f"{row.kind}, {when}", part, scores))
                 gains.append(Gain(name, row.kind, part, row.gain.difference))
     return entries, gains
 
 
-def _together(pairs: Sequence[tuple[Sequence[Asked], Sequence[Asked]]]) -> list[Learnt]:
+def _together(
+    pairs: Sequence[tuple[Sequence[ToolAnswer], Sequence[ToolAnswer]]],
+) -> list[ConceptGain]:
     """The rows of all seeds together; scenes of different seeds are different ones."""
-    parts: list[list[Asked]] = [[], []]
+    parts: list[list[ToolAnswer]] = [[], []]
     for seed, pair in enumerate(pairs):
         for part, asked in zip(parts, pair, strict=True):
             part += [
-                Asked(one.kind, one.concept, f"{seed} {one.sample}", one.right) for one in asked
+                ToolAnswer(one.kind, one.concept, f"{seed} {one.sample}", one.right)
+                for one in asked
             ]
     return rows(*parts)
 
@@ -236,7 +239,7 @@ def slug_of(course: ToolCourse) -> str:
     return hashlib.sha256(repr(course).encode()).hexdigest()[:12]
 
 
-def _outcome(values: dict[str, Any]) -> Outcome:
+def _outcome(values: dict[str, Any]) -> ToolOutcome:
     for part in ("new", "old"):
-        values[part] = tuple([Asked(**one) for one in asked] for asked in values[part])
-    return Outcome(**values)
+        values[part] = tuple([ToolAnswer(**one) for one in asked] for asked in values[part])
+    return ToolOutcome(**values)

@@ -36,7 +36,7 @@ _END_S = 20
 """How long a member may take to end when it is asked to."""
 
 
-class Study(Protocol):
+class CrewStudy(Protocol):
     """What is measured."""
 
     def cells(self) -> Sequence[tuple[Cell, Part]]:
@@ -48,14 +48,14 @@ class Study(Protocol):
         ...
 
 
-class Job(Protocol):
+class CrewJob(Protocol):
     """What each process does; it is pickled."""
 
     def lab(self) -> AbstractContextManager[Lab]:
         """Open a lab of this process's own."""
         ...
 
-    def study(self, lab: Lab) -> Study: ...
+    def study(self, lab: Lab) -> CrewStudy: ...
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class Claims:
 
 
 def answer_together(
-    job: Job, lab: Lab, cells: Sequence[tuple[Cell, Part]], progress: Progress, processes: int
+    job: CrewJob, lab: Lab, cells: Sequence[tuple[Cell, Part]], progress: Progress, processes: int
 ) -> None:
     """Answer what is not stored yet, with as many processes; tells the progress of it."""
     lab.tell = progress.tell
@@ -130,7 +130,7 @@ def answer_together(
 
 
 @contextmanager
-def members(count: int, job: Job, progress: Progress) -> Iterator[Callable[[], None]]:
+def members(count: int, job: CrewJob, progress: Progress) -> Iterator[Callable[[], None]]:
     """Run that many further processes while the block runs; they end with it, whatever happens.
 
     Yields a function that waits until all have ended by themselves; one that failed has left its
@@ -169,7 +169,7 @@ def members(count: int, job: Job, progress: Progress) -> Iterator[Callable[[], N
                 one.join()
 
 
-def _member(job: Job, sender: Connection) -> None:
+def _member(job: CrewJob, sender: Connection) -> None:
     """Answer what no other process answers, and tell who started this one."""
     # In a session of its own: Ctrl-C is for who started it, who then ends it.
     os.setsid()

@@ -37,14 +37,14 @@ from viper_lab.papers.dwim_study import (
     MASKED,
     QUICK_AGENTS,
     UNTUNED,
-    Agent,
-    Asked,
+    AgentVariant,
+    DwimScale,
     DwimStudy,
-    Scale,
+    SampleSplits,
 )
 from viper_lab.papers.job import shown, teller
 from viper_lab.papers.options import Options
-from viper_lab.papers.result import Claim, Entry, Reproduction, in_percent, in_points
+from viper_lab.papers.result import Claim, Reproduction, TableCell, in_percent, in_points
 from viper_lab.papers.tables import C, Results, Table, gain
 
 TITLE = "DWIM (2025)"
@@ -71,7 +71,7 @@ WHOLE = (Whole(),)
 
 
 @dataclass(frozen=True)
-class Judged(Generic[C]):
+class WorkflowBench(Generic[C]):
     """A bench whose cells are manners of making workflows, or agents.
 
     Attributes:
@@ -79,7 +79,7 @@ class Judged(Generic[C]):
         right: outcomes that count.
     """
 
-    scale: Scale
+    scale: DwimScale
     made: Callable[[C, int], Sequence[Workflow]]
     right: tuple[str, ...]
 
@@ -100,14 +100,16 @@ class Judged(Generic[C]):
         return f"{100 * copied.mean:.1f} % more copied the answer" if copied.mean else ""
 
 
-def of_use(study: DwimStudy) -> Judged[str]:
+def of_use(study: DwimStudy) -> WorkflowBench[str]:
     """Return how many training samples each manner makes use of."""
-    return Judged(study.scale, lambda manner, seed: study.made(seed, manner), ("right",))
+    return WorkflowBench(study.scale, lambda manner, seed: study.made(seed, manner), ("right",))
 
 
-def answers(study: DwimStudy) -> Judged[Agent]:
+def answers(study: DwimStudy) -> WorkflowBench[AgentVariant]:
     """Return how many samples each agent answers right."""
-    return Judged(study.scale, lambda agent, seed: study.answers(agent, seed), ("right", "copied"))
+    return WorkflowBench(
+        study.scale, lambda agent, seed: study.answers(agent, seed), ("right", "copied")
+    )
 
 
 def utilisation(manners: Sequence[str] = MANNERS) -> Table[str]:
@@ -116,14 +118,14 @@ def utilisation(manners: Sequence[str] = MANNERS) -> Table[str]:
     return Table("data utilisation", {one: one for one in manners}, steps=steps)
 
 
-def right_answers(agents: Sequence[Agent] = AGENTS) -> Table[Agent]:
+def right_answers(agents: Sequence[AgentVariant] = AGENTS) -> Table[AgentVariant]:
     """Return table 10, each agent beside the one that was tuned by instruct-masking."""
     steps = [(one.name, MASKED.name) for one in agents if one != MASKED]
     return Table("table 10", {one.name: one for one in agents}, steps=steps)
 
 
 def aware(
-    study: DwimStudy, agent: Agent, tools_of: ToolsOf | None, sandbox: Sandbox
+    study: DwimStudy, agent: AgentVariant, tools_of: ToolsOf | None, sandbox: Sandbox
 ) -> list[Awareness]:
     """Section 11's figures of an agent: of all seeds together, then of each."""
     by_seed = [study.answers(agent, seed) for seed in study.scale.seeds]
@@ -135,7 +137,7 @@ def aware(
     ]
 
 
-def awareness_rows(found: Mapping[str, Sequence[Awareness]]) -> Iterator[Entry]:
+def awareness_rows(found: Mapping[str, Sequence[Awareness]]) -> Iterator[TableCell]:
     """Sections 11 and 14: what a question costs, and why answers are wrong.
 
     Args:
@@ -148,24 +150,24 @@ def awareness_rows(found: Mapping[str, Sequence[Awareness]]) -> Iterator[Entry]:
             ("tokens", [one.tokens.value for one in by_seed]),
             ("seconds", [one.seconds.value for one in by_seed]),
         ):
-            yield Entry(OF_A_QUESTION, name, family, over_seeds(figures), every.samples,
+            yield TableCell(OF_A_QUESTION, name, family, over_seeds(figures), every.samples,
                         unit="a question")  # fmt: skip
         for cause in _told(every):
             shares = over_seeds([one.share_of(cause).value for one in by_seed])
-            yield Entry(BY_CAUSE, name, cause, shares, every.samples)
+            yield TableCell(BY_CAUSE, name, cause, shares, every.samples)
         for cause in _told(every):
             wrong = every.share_of_wrong(cause)
             shares = over_seeds([one.share_of_wrong(cause).value for one in by_seed])
-            yield Entry(OF_WRONG, name, cause, shares, wrong.n)
+            yield TableCell(OF_WRONG, name, cause, shares, wrong.n)
 
 
-def tool_rows(before: Sequence[Awareness], after: Sequence[Awareness]) -> Iterator[Entry]:
+def tool_rows(before: Sequence[Awareness], after: Sequence[Awareness]) -> Iterator[TableCell]:
     """Section 11 by tool and type of question, of the agent as it came and of the tuned one."""
     agents = (("not tuned", before), ("tuned", after))
     for family, (every, *by_seed) in agents:
         for one in every.tools:
             calls = [each.of_tool(one).calls / max(1, each.samples) for each in by_seed]
-            yield Entry(CALLS_OF_TOOLS, _named(one), family, over_seeds(calls), every.samples,
+            yield TableCell(CALLS_OF_TOOLS, _named(one), family, over_seeds(calls), every.samples,
                         unit="a question")  # fmt: skip
     for table in (RIGHT_OF_TOOLS, ABANDONED):
         for family, (every, *by_seed) in agents:
@@ -177,7 +179,7 @@ def tool_rows(before: Sequence[Awareness], after: Sequence[Awareness]) -> Iterat
                     for found in answered
                 ]  # fmt: skip
                 if shares:
-                    yield Entry(table, _named(one), family, over_seeds(shares), one.answers)
+                    yield TableCell(table, _named(one), family, over_seeds(shares), one.answers)
 
 
 def _told(found: Awareness) -> Sequence[str]:
@@ -324,8 +326,8 @@ def run_dwim(
         )
     profile = options.opened()
     tuned, style = tuned_of(profile)
-    scale = Scale(workflows, options.samples, tuple(range(options.seeds)), settings)
-    asked = Asked(name, options.root, train, test)
+    scale = DwimScale(workflows, options.samples, tuple(range(options.seeds)), settings)
+    asked = SampleSplits(name, options.root, train, test)
     components = profile.components()
     study = DwimStudy(components, tuned, style, options.out, asked, scale, say=teller())
     with closing(components), hint_to_go_on():

@@ -31,7 +31,7 @@ from viper_lab.papers.lab import slug
 
 
 @dataclass(frozen=True)
-class Agent:
+class AgentVariant:
     """A row of the table: what the agent was tuned on.
 
     Attributes:
@@ -44,16 +44,16 @@ class Agent:
     variant: str = ""
 
 
-UNTUNED = Agent("not tuned")
-MASKED = Agent("discrepancy-aware, instruct-masking", "discrepancy", "masking")
-SFT = Agent("discrepancy-aware, SFT", "discrepancy", "sft")
-RANDOM = Agent("discrepancy-aware, random masking", "discrepancy", "random")
-RETHINK = Agent("discrepancy-aware, masking with rethink", "discrepancy", "rethink")
+UNTUNED = AgentVariant("not tuned")
+MASKED = AgentVariant("discrepancy-aware, instruct-masking", "discrepancy", "masking")
+SFT = AgentVariant("discrepancy-aware, SFT", "discrepancy", "sft")
+RANDOM = AgentVariant("discrepancy-aware, random masking", "discrepancy", "random")
+RETHINK = AgentVariant("discrepancy-aware, masking with rethink", "discrepancy", "rethink")
 OTHERS = (
-    Agent("standard, SFT", "standard", "sft"),
-    Agent("standard, instruct-masking", "standard", "masking"),
-    Agent("given answer, SFT", "given", "sft"),
-    Agent("given answer, instruct-masking", "given", "masking"),
+    AgentVariant("standard, SFT", "standard", "sft"),
+    AgentVariant("standard, instruct-masking", "standard", "masking"),
+    AgentVariant("given answer, SFT", "given", "sft"),
+    AgentVariant("given answer, instruct-masking", "given", "masking"),
 )
 
 _EXPLORE = RunOptions(strategy="explore", temperature=1.0)
@@ -70,7 +70,7 @@ QUICK_AGENTS = (UNTUNED, SFT, MASKED)
 
 
 @dataclass(frozen=True)
-class Scale:
+class DwimScale:
     """How much.
 
     Attributes:
@@ -86,7 +86,7 @@ class Scale:
 
 
 @dataclass(frozen=True)
-class Asked:
+class SampleSplits:
     """Which samples.
 
     Attributes:
@@ -114,8 +114,8 @@ class DwimStudy:
     tuned: Tuned
     style: str
     folder: Path
-    asked: Asked
-    scale: Scale
+    asked: SampleSplits
+    scale: DwimScale
     workers: int = 8
     say: Callable[[str], None] = lambda text: None
     _known: dict[tuple[str, int], list[Workflow]] = field(default_factory=dict)
@@ -212,7 +212,7 @@ class DwimStudy:
             self._known[manner, seed] = found
         return self._known[manner, seed]
 
-    def answers(self, agent: Agent, seed: int) -> list[Workflow]:
+    def answers(self, agent: AgentVariant, seed: int) -> list[Workflow]:
         """Return what an agent makes of the samples of a seed; tunes it first if need be."""
         if (agent.name, seed) not in self._known:
             where = self.folder / f"seed-{seed}" / slug(agent.name)
@@ -243,7 +243,7 @@ class DwimStudy:
         reasoner = Reasoner(components, preload=False)
         return make_workflows(reasoner, samples, making, where, workers=self.workers, on_made=tell)
 
-    def _tuned(self, agent: Agent, seed: int, where: Path) -> GatheredLLM:
+    def _tuned(self, agent: AgentVariant, seed: int, where: Path) -> GatheredLLM:
         model = where / "model"
         if not model.is_dir():
             right = [one for one in self.made(seed, agent.manner) if one.outcome == "right"]

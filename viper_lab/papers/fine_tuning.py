@@ -26,11 +26,11 @@ from viper.tools.toolbox import Toolbox
 from viper.tuning.prompt_pool import PromptPool
 from viper.tuning.teach import Sources, Teacher
 from viper_lab.papers.clova_tools import ToolCourse, asked_about, slug_of, tool_outcome
-from viper_lab.papers.result import Entry
+from viper_lab.papers.result import TableCell
 from viper_lab.scores.concepts import match as questions
-from viper_lab.scores.concepts.asked import Asked
+from viper_lab.scores.concepts.measurement import ToolAnswer
 from viper_lab.world.annotated import WorldStore
-from viper_lab.world.found import WorldSearch
+from viper_lab.world.found import WorldPictureSearch
 
 COUNTS = (1, 3, 5, 7)
 """Pictures of each concept; soft prompts need two, one to learn from and one to judge by."""
@@ -40,14 +40,14 @@ STEPS, RATE, BATCH = 100, 1e-4, 16
 
 def figure(
     toolbox: Toolbox, count: int, seeds: Sequence[int], folder: Path, say: Callable[[str], None]
-) -> Iterator[Entry]:
+) -> Iterator[TableCell]:
     """The rows: new and old concepts, by number of pictures, prompts and direct training.
 
     Args:
         count: questions about each concept.
     """
     for positives in COUNTS:
-        asked: dict[str, list[tuple[Sequence[Asked], Sequence[Asked]]]] = {}
+        asked: dict[str, list[tuple[Sequence[ToolAnswer], Sequence[ToolAnswer]]]] = {}
         for seed in seeds:
             course = ToolCourse("match", seed, count, positives)
             say(f"{positives} pictures, seed {seed}")
@@ -60,18 +60,18 @@ def figure(
             for place, part in enumerate(("new", "old")):
                 scores = [[one.right for one in pair[place]] for pair in pairs]
                 row = f"{name}, {positives} pictures"
-                yield Entry.of_scores("figure 22", row, part, scores)
+                yield TableCell.of_scores("figure 22", row, part, scores)
 
 
 def _asked_of_trained(
     toolbox: Toolbox, course: ToolCourse, folder: Path, say: Callable[[str], None]
-) -> tuple[list[Asked], list[Asked]]:
+) -> tuple[list[ToolAnswer], list[ToolAnswer]]:
     """Answers of the directly trained matcher about new and old concepts."""
     path = folder / f"trained-{slug_of(course)}.json"
     if path.is_file():
         kept = json.loads(path.read_text("utf-8"))
-        return [Asked(**one) for one in kept[0]], [Asked(**one) for one in kept[1]]
-    search = WorldSearch(course.wrong, course.seed)
+        return [ToolAnswer(**one) for one in kept[0]], [ToolAnswer(**one) for one in kept[1]]
+    search = WorldPictureSearch(course.wrong, course.seed)
     pool = PromptPool(folder / "unused")
     teacher = Teacher(toolbox.models, pool, Sources(WorldStore(), search, course.positives))
     with toolbox.models.using("matcher") as backend:

@@ -41,7 +41,7 @@ class LabJob(ABC):
         """Return language models by name, over one set of vision models."""
 
     @abstractmethod
-    def study(self, lab: Lab) -> crew.Study:
+    def study(self, lab: Lab) -> crew.CrewStudy:
         """Return what is measured; may draw samples."""
 
     def scale(self) -> Scale:

@@ -118,7 +118,7 @@ class Scale:
 
 
 @dataclass(frozen=True)
-class Step:
+class StoredRun:
     """One stored run: a cell on one part under one seed, or the mining for its banks.
 
     Attributes:
@@ -143,7 +143,7 @@ class Step:
             return 0
 
 
-Tell = Callable[[Step, float | None], None]
+Tell = Callable[[StoredRun, float | None], None]
 """Is told of a step at each new answer, with None, then with the mean of its scores."""
 
 
@@ -243,7 +243,7 @@ class Lab(Stored):
         """The labelled samples that banks are mined from."""
         return self.drawn(part.shots(seed, self.scale.pool))
 
-    def step(self, cell: Cell, part: Part, seed: int) -> Step:
+    def step(self, cell: Cell, part: Part, seed: int) -> StoredRun:
         """The run of a cell.
 
         Raises:
@@ -253,14 +253,14 @@ class Lab(Stored):
         if cell.mining is not None:
             _check_apart(part, asked, self.pool(part, seed))
         folder = self.folder / "runs" / slug(f"{part.name} {seed}") / slug(cell.name)
-        return Step(cell.name, part.name, seed, len(asked.samples), folder)
+        return StoredRun(cell.name, part.name, seed, len(asked.samples), folder)
 
-    def mining_step(self, mining: Mining, part: Part, seed: int, writer: str = "main") -> Step:
+    def mining_step(self, mining: Mining, part: Part, seed: int, writer: str = "main") -> StoredRun:
         """The run whose programs become a bank; banks of one API and writer share it."""
         folder = self.folder / "mining" / _place(mining, part, seed, writer)
         answers = len(self.pool(part, seed).samples) * mining.programs
         name = f"mining {mining.api}, {writer}"
-        return Step(name, part.name, seed, answers, folder, mines=True)
+        return StoredRun(name, part.name, seed, answers, folder, mines=True)
 
     def rows(self, cell: Cell, part: Part, seed: int) -> list[SampleResult]:
         """The judged rows of a cell, one a sample; answered now if they are not stored yet."""
@@ -280,7 +280,9 @@ class Lab(Stored):
         self.rows(cell, part, seed)
         return RunStore.read(self.step(cell, part, seed).folder)
 
-    def _answered(self, step: Step, components: Components, drawn: Drawn) -> list[SampleResult]:
+    def _answered(
+        self, step: StoredRun, components: Components, drawn: Drawn
+    ) -> list[SampleResult]:
         has_new = False
 
         def told(running: Running) -> None:

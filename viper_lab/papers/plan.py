@@ -16,7 +16,7 @@ import click
 
 from viper.commands.terminal import Advance, counter
 from viper.evaluate.reports.escape import for_terminal
-from viper_lab.papers.lab import Cell, Lab, Step
+from viper_lab.papers.lab import Cell, Lab, StoredRun
 from viper_lab.papers.parts import Part
 
 
@@ -29,7 +29,7 @@ class Plan:
         stored: answers of each step that are there already.
     """
 
-    steps: tuple[Step, ...]
+    steps: tuple[StoredRun, ...]
     stored: tuple[int, ...]
 
     @property
@@ -70,7 +70,7 @@ def plan_of(lab: Lab, cells: Iterable[tuple[Cell, Part]]) -> Plan:
         DataError: the files of a data set are missing.
         UsageError: samples would be asked and mined from.
     """
-    steps: dict[Step, None] = {}
+    steps: dict[StoredRun, None] = {}
     for cell, part in cells:
         for seed in lab.scale.seeds:
             if cell.mining is not None:
@@ -114,7 +114,7 @@ class Progress:
         }
         self._lock = threading.Lock()
 
-    def tell(self, step: Step, mean: float | None) -> None:
+    def tell(self, step: StoredRun, mean: float | None) -> None:
         """Count an answer, or say what a step came to; see :data:`viper_lab.papers.lab.Tell`."""
         with self._lock:
             if mean is None:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from viper.evaluate.reports.escape import for_terminal
 from viper.evaluate.reports.plots import BAR, INK, PAPER, drawing
-from viper_lab.papers.result import Entry, Gain
+from viper_lab.papers.result import Gain, TableCell
 
 _HATCHES = ("", "////", "xxxx", "----", "\\\\\\\\", "||||", "++++", "//--")
 """Lines only: a pattern of dots is 150 KB of SVG."""
@@ -30,10 +30,10 @@ _CURVE_POINTS = 3
 _COLUMNS, _PANEL_IN = 3, 1.9
 
 
-T = TypeVar("T", Entry, Gain)
+T = TypeVar("T", TableCell, Gain)
 
 
-class Place(NamedTuple):
+class CurvePoint(NamedTuple):
     """Where a row stands on a curve: its series, the number, and what is counted ("" if unsaid)."""
 
     series: str
@@ -44,7 +44,7 @@ class Place(NamedTuple):
 _NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?![\w.])")
 
 
-def place_of(name: str) -> Place | None:
+def place_of(name: str) -> CurvePoint | None:
     """The place that the last number in a row's name gives it; None without a number.
 
     ``feedback, 3 programs`` is the series ``feedback`` at 3 programs; ``4 by BM25``, which has no
@@ -56,8 +56,10 @@ def place_of(name: str) -> Place | None:
     number = found[-1]
     series, comma, counted = name[: number.start()].rpartition(", ")
     if not comma:
-        return Place(_plural(f"{counted}…{name[number.end() :]}"), float(number[0]), "")
-    return Place(series, float(number[0]), _plural(f"{counted} {name[number.end() :]}".strip()))
+        return CurvePoint(_plural(f"{counted}…{name[number.end() :]}"), float(number[0]), "")
+    return CurvePoint(
+        series, float(number[0]), _plural(f"{counted} {name[number.end() :]}".strip())
+    )
 
 
 def _plural(words: str) -> str:
@@ -76,14 +78,14 @@ class Curves:
     """
 
     counted: str
-    series: Mapping[str, Mapping[float, Sequence[Entry]]]
-    levels: Mapping[str, Sequence[Entry]]
+    series: Mapping[str, Mapping[float, Sequence[TableCell]]]
+    levels: Mapping[str, Sequence[TableCell]]
 
 
-def curves_of(rows: Sequence[Entry]) -> Curves | None:
+def curves_of(rows: Sequence[TableCell]) -> Curves | None:
     """The rows as curves; None where no series has three numbers or most rows have none."""
-    series: dict[str, dict[float, list[Entry]]] = {}
-    levels: dict[str, list[Entry]] = {}
+    series: dict[str, dict[float, list[TableCell]]] = {}
+    levels: dict[str, list[TableCell]] = {}
     counted = set()
     for row in rows:
         place = place_of(row.name)
@@ -98,7 +100,7 @@ def curves_of(rows: Sequence[Entry]) -> Curves | None:
     return Curves(counted.pop() if len(counted) == 1 else "", series, levels)
 
 
-def score_plot(table: str, rows: Sequence[Entry]) -> str:
+def score_plot(table: str, rows: Sequence[TableCell]) -> str:
     """The scores of a table: curves where its rows run over a number, else bars."""
     curves = curves_of(rows)
     return _bars(table, rows) if curves is None else _curves(table, rows, curves)
@@ -130,10 +132,10 @@ def gain_plot(table: str, steps: Sequence[Gain]) -> str:
     return _grid(f"gains of {table}", title, steps, draw, finish)
 
 
-def _bars(table: str, rows: Sequence[Entry]) -> str:
+def _bars(table: str, rows: Sequence[TableCell]) -> str:
     """A bar with its deviation for each configuration and family; hatches tell families apart."""
 
-    def draw(axes: Any, own: Sequence[Entry], places: Sequence[float], index: int) -> None:
+    def draw(axes: Any, own: Sequence[TableCell], places: Sequence[float], index: int) -> None:
         axes.barh(
             places,
             [100 * row.figure.mean for row in own],
@@ -198,7 +200,7 @@ def _grid(
     return drawing(salt, title, (_WIDTH_IN, height), drawn)
 
 
-def _curves(table: str, rows: Sequence[Entry], curves: Curves) -> str:
+def _curves(table: str, rows: Sequence[TableCell], curves: Curves) -> str:
     """A panel for each family, a line with its deviations for each series."""
     families = _families(rows)
     lines = -(-len(families) // _COLUMNS)
@@ -298,5 +300,5 @@ def _lines(name: str) -> list[str]:
     return [line for part in parts for line in textwrap.wrap(part, _LABEL)] or [""]
 
 
-def _families(found: Sequence[Entry] | Sequence[Gain]) -> list[str]:
+def _families(found: Sequence[TableCell] | Sequence[Gain]) -> list[str]:
     return list(dict.fromkeys(one.family for one in found))

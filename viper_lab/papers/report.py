@@ -12,7 +12,7 @@ from viper.evaluate.reports.page import rendered_page
 from viper.evaluate.reports.tables import aligned
 from viper.storage.files import write_file
 from viper_lab.papers.plots import gain_plot, score_plot
-from viper_lab.papers.result import POINTS, Claim, Entry, Gain, Reproduction, in_points
+from viper_lab.papers.result import POINTS, Claim, Gain, Reproduction, TableCell, in_points
 
 REPORT, PAGE = "report.json", "report.html"
 
@@ -81,7 +81,7 @@ def verdict(claim: Claim) -> str:
     return {True: "yes", False: "no", None: "open"}[claim.holds]
 
 
-def cells_of(rows: Sequence[Entry]) -> list[list[str]]:
+def cells_of(rows: Sequence[TableCell]) -> list[list[str]]:
     """A header and a line for each configuration of a table, a column for each family."""
     families = list(dict.fromkeys(row.family for row in rows))
     lines = [["", *families, "n", "note"]]
@@ -105,7 +105,7 @@ def gains_of(steps: Sequence[Gain]) -> list[list[str]]:
     return lines
 
 
-def _figure(row: Entry | None) -> str:
+def _figure(row: TableCell | None) -> str:
     if row is None:
         return "–"
     if row.unit != POINTS:

@@ -12,7 +12,7 @@ POINTS = "points"
 
 
 @dataclass(frozen=True)
-class Entry:
+class TableCell:
     """One cell of a table.
 
     Attributes:
@@ -36,7 +36,7 @@ class Entry:
     @classmethod
     def of_scores(
         cls, table: str, name: str, family: str, by_seed: Sequence[Sequence[float]], note: str = ""
-    ) -> Entry:
+    ) -> TableCell:
         """Return the cell of each seed's scores; a seed without any counts as 0."""
         means = [sum(scores) / len(scores) if scores else 0.0 for scores in by_seed]
         return cls(table, name, family, over_seeds(means), sum(map(len, by_seed)), note)
@@ -154,7 +154,7 @@ class Reproduction:
     """
 
     title: str
-    rows: Sequence[Entry]
+    rows: Sequence[TableCell]
     gains: Sequence[Gain]
     claims: Sequence[Claim]
     facts: Mapping[str, Any] = field(default_factory=dict)

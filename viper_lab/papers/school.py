@@ -40,7 +40,7 @@ IN_MEDIA = 8
 
 
 @dataclass(frozen=True)
-class Course:
+class Method:
     """One way of learning.
 
     Attributes:
@@ -126,11 +126,11 @@ class School(Stored):
         self._standings: dict[tuple[str, int], list[Standing]] = {}
         self._trained = TrainedFiles(folder / "trained")
 
-    def state(self, course: Course, seed: int) -> Path:
+    def state(self, course: Method, seed: int) -> Path:
         """The folder of a course's pools."""
         return self.folder / "states" / slug(course.name) / str(seed)
 
-    def components(self, course: Course, seed: int) -> Components:
+    def components(self, course: Method, seed: int) -> Components:
         """The parts that answer with what a course has taught so far."""
         parts = self.writers[course.writer]
         if not course.learns:
@@ -149,7 +149,7 @@ class School(Stored):
             examples=LearnedExamples(pool, NoExamples()),
         )
 
-    def learned(self, course: Course, seed: int) -> list[Standing]:
+    def learned(self, course: Method, seed: int) -> list[Standing]:
         """Return how the course stands after each stream; runs it now if it is not over."""
         key = (course.name, seed)
         if key not in self._standings:
@@ -160,7 +160,7 @@ class School(Stored):
             ]
         return self._standings[key]
 
-    def note(self, course: Course, subject: Subject) -> str:
+    def note(self, course: Method, subject: Subject) -> str:
         """Return what the course came to keep, over all seeds."""
         if not course.learns:
             return ""
@@ -169,12 +169,12 @@ class School(Stored):
         kept = spread([sum(one.demonstrations for one in each) for each in standings])
         return f"{updates} updates of tools, {kept} demonstrations"
 
-    def stream_rows(self, course: Course, subject: Subject, seed: int) -> list[SampleResult]:
+    def stream_rows(self, course: Method, subject: Subject, seed: int) -> list[SampleResult]:
         """The first answers to the stream, in its order."""
         with RunStore.read(self._place("learning", course, subject, seed)) as store:
             return list(store.rows())
 
-    def rows(self, course: Course, subject: Subject, seed: int) -> list[SampleResult]:
+    def rows(self, course: Method, subject: Subject, seed: int) -> list[SampleResult]:
         """Return the judged rows of a subject after the course; answered now if need be."""
         key = (course.name, subject.name, seed)
         if key not in self._rows:
@@ -184,20 +184,20 @@ class School(Stored):
             self._rows[key] = self._answered("answers", course, subject, asked)
         return self._rows[key]
 
-    def untaught_rows(self, course: Course, subject: Subject, seed: int) -> list[SampleResult]:
+    def untaught_rows(self, course: Method, subject: Subject, seed: int) -> list[SampleResult]:
         """Return answers to the stream by a course that does not learn, in its order."""
         stream = subject.stream(seed, self.scale.stream)
         return self._answered("stream", course, subject, stream)
 
     def _answered(
-        self, what: str, course: Course, subject: Subject, evaluation: Evaluation
+        self, what: str, course: Method, subject: Subject, evaluation: Evaluation
     ) -> list[SampleResult]:
         (seed,) = evaluation.seeds
         drawn = self.drawn(evaluation).under(course.options)
         folder = self._place(what, course, subject, seed)
         return answered(self.components(course, seed), drawn, folder, self.document)
 
-    def _learn(self, course: Course, subject: Subject, seed: int) -> Standing:
+    def _learn(self, course: Method, subject: Subject, seed: int) -> Standing:
         parts = self.components(course, seed)
         drawn = self.drawn(subject.stream(seed, self.scale.stream)).under(course.options)
         evaluation, folder = drawn.evaluation, self._place("learning", course, subject, seed)
@@ -231,5 +231,5 @@ class School(Stored):
             )
             return learning.run(items(drawn.samples, evaluation.seeds), threading.Event())
 
-    def _place(self, what: str, course: Course, subject: Subject, seed: int) -> Path:
+    def _place(self, what: str, course: Method, subject: Subject, seed: int) -> Path:
         return self.folder / what / slug(course.name) / f"{slug(subject.name)}-{seed}"

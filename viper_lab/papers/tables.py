@@ -13,19 +13,19 @@ from typing import Any, Generic, Protocol, TypeVar
 from viper.errors import DataError
 from viper.evaluate.intervals import paired
 from viper.evaluate.sample_result import SampleResult
-from viper_lab.papers.result import Claim, Entry, Gain, Reproduction
+from viper_lab.papers.result import Claim, Gain, Reproduction, TableCell
 
 LEFT_OUT = "left out by --quick; run without it"
 
 
-class Seeded(Protocol):
+class SeededScale(Protocol):
     """A scale, as far as tables ask for it."""
 
     @property
     def seeds(self) -> Sequence[int]: ...
 
 
-class Named(Protocol):
+class DataPart(Protocol):
     """A part of the data."""
 
     @property
@@ -34,15 +34,15 @@ class Named(Protocol):
 
 C = TypeVar("C")
 C_in = TypeVar("C_in", contravariant=True)
-P = TypeVar("P", bound=Named)
-P_in = TypeVar("P_in", bound=Named, contravariant=True)
+P = TypeVar("P", bound=DataPart)
+P_in = TypeVar("P_in", bound=DataPart, contravariant=True)
 
 
 class Bench(Protocol[C_in, P_in]):
     """Answers cells, each once; what is stored is not answered again."""
 
     @property
-    def scale(self) -> Seeded: ...
+    def scale(self) -> SeededScale: ...
 
     def rows(self, cell: C_in, part: P_in, seed: int) -> Sequence[SampleResult]:
         """Return the judged rows of a cell, one a sample."""
@@ -88,7 +88,7 @@ def chain(names: Sequence[str]) -> list[tuple[str, str]]:
     return [*zip(names, names[1:], strict=False), (names[0], names[-1])]
 
 
-def entries(bench: Bench[C, P], table: Table[C], parts: Sequence[P]) -> Iterator[Entry]:
+def entries(bench: Bench[C, P], table: Table[C], parts: Sequence[P]) -> Iterator[TableCell]:
     """Yield the rows of a table, answering what is not stored yet; empty parts are left out."""
     for name, cell in table.cells.items():
         for part in table.parts_of(name, parts):
@@ -96,7 +96,7 @@ def entries(bench: Bench[C, P], table: Table[C], parts: Sequence[P]) -> Iterator
             scores = [[row.score for row in rows] for rows in by_seed if rows]
             if scores:
                 note = bench.note(cell, part)
-                yield Entry.of_scores(table.name, name, part.name, scores, note)
+                yield TableCell.of_scores(table.name, name, part.name, scores, note)
 
 
 def gains(bench: Bench[C, P], table: Table[C], parts: Sequence[P]) -> Iterator[Gain]:
@@ -165,7 +165,7 @@ class Results:
     """
 
     quick: bool
-    rows: list[Entry] = field(default_factory=list)
+    rows: list[TableCell] = field(default_factory=list)
     gains: list[Gain] = field(default_factory=list)
     began: float = field(default_factory=time.monotonic)
 

@@ -13,7 +13,7 @@ from viper.reasoner import RunOptions
 from viper_lab.papers import tables
 from viper_lab.papers.lab import Cell, Lab, Mining
 from viper_lab.papers.parts import Part
-from viper_lab.papers.result import Entry
+from viper_lab.papers.result import TableCell
 from viper_lab.papers.tables import Table, by_name, chain
 
 TRIALS = 5
@@ -224,7 +224,7 @@ def cells_asked(asked: Sequence[Table[Cell]], parts: Sequence[Part]) -> list[tup
     return list(found.values())
 
 
-def entries(lab: Lab, table: Table[Cell], parts: Sequence[Part]) -> Iterator[Entry]:
+def entries(lab: Lab, table: Table[Cell], parts: Sequence[Part]) -> Iterator[TableCell]:
     """Yield the rows of a table, answering what is not stored yet."""
     if not table.trials:
         yield from tables.entries(lab, table, parts)
@@ -234,7 +234,7 @@ def entries(lab: Lab, table: Table[Cell], parts: Sequence[Part]) -> Iterator[Ent
             for count in range(1, TRIALS + 1):
                 scores = [after(lab, cell, part, count, seed) for seed in lab.scale.seeds]
                 row = f"{name}, {count} program{'s' if count > 1 else ''}"
-                yield Entry.of_scores(table.name, row, part.name, scores, lab.note(cell, part))
+                yield TableCell.of_scores(table.name, row, part.name, scores, lab.note(cell, part))
 
 
 def after(lab: Lab, cell: Cell, part: Part, programs: int, seed: int) -> list[float]:

@@ -39,7 +39,7 @@ TOLERANCE = 0.02
 
 
 @dataclass(frozen=True)
-class Measured:
+class ZeroShotParts:
     """What is measured, and claims are judged on.
 
     Attributes:
@@ -65,7 +65,7 @@ _NOTHING_REFERS = "no part of this data grounds expressions"
 _NO_SECOND = "no second language model; name its profile with --second"
 
 
-def judged(lab: Lab, measured: Measured, renamed: RenamedApi | None) -> list[Claim]:
+def judged(lab: Lab, measured: ZeroShotParts, renamed: RenamedApi | None) -> list[Claim]:
     """Return all claims, in an order that stays.
 
     Args:
@@ -137,7 +137,7 @@ def _scores_matter(lab: Lab, parts: Sequence[Part]) -> Claim:
     return Claim.of_gain("16 mined examples beat 16 kept at random", found, holds=holds)
 
 
-def _feedback(lab: Lab, measured: Measured) -> Claim:
+def _feedback(lab: Lab, measured: ZeroShotParts) -> Claim:
     claim = "from scratch against feedback is reported, whichever wins"
     if why := measured.left_out(TRIALS_TABLE):
         return Claim(claim, None, why)

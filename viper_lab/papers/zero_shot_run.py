@@ -13,7 +13,7 @@ from viper_lab.papers.parts import Part, set_part, world_parts
 from viper_lab.papers.renamed_api import RENAMINGS, renamed_api
 from viper_lab.papers.result import Reproduction
 from viper_lab.papers.tables import Results, Table, gains
-from viper_lab.papers.zero_shot_claims import Measured, judged
+from viper_lab.papers.zero_shot_claims import ZeroShotParts, judged
 
 TITLE = "Zero-shot programmers (Stanić et al. 2024)"
 
@@ -27,7 +27,7 @@ BASELINES = {
 THRESHOLD = "detector.threshold"
 
 
-class Study(Measured):
+class ZeroShotStudy(ZeroShotParts):
     """The tables, and their cells to rows."""
 
     @property
@@ -62,7 +62,7 @@ class Study(Measured):
         )
 
 
-def study_of(lab: Lab, parts: Sequence[Part], *, quick: bool) -> Study:
+def study_of(lab: Lab, parts: Sequence[Part], *, quick: bool) -> ZeroShotStudy:
     """The tables for these parts of the data; draws samples to see their tasks."""
     first = lab.scale.seeds[0]
     tasks = {part.name: {one.task for one in lab.asked(part, first).samples} for part in parts}
@@ -73,7 +73,7 @@ def study_of(lab: Lab, parts: Sequence[Part], *, quick: bool) -> Study:
         found.append(zero_shot.self_tuning(names))
     if not quick:
         found += _more_tables(lab, tasks, names)
-    return Study(parts, grounding, found, quick)
+    return ZeroShotStudy(parts, grounding, found, quick)
 
 
 def _more_tables(
@@ -121,7 +121,7 @@ class ZeroShotJob(LabJob):
             )
         return writers | second_writer(self.options, self.second, main)
 
-    def study(self, lab: Lab) -> Study:
+    def study(self, lab: Lab) -> ZeroShotStudy:
         one = self.options
         if one.is_world:
             parts = world_parts(one.split or "val")

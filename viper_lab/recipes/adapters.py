@@ -24,7 +24,7 @@ from torch import Tensor
 
 from viper.models.llm.adapters import ADAPTER_CONFIG, state_base
 from viper.profiles.wiring import WEIGHTS
-from viper_lab.recipes.optim import Plan, TrainOptions, fit
+from viper_lab.recipes.optim import FitOptions, TrainOptions, fit
 from viper_lab.recipes.writer import Batch, batched, encode_pieces, loss_of
 from viper_lab.recipes.writer_documents import Piece
 from viper_lab.recipes.writer_tokenizer import load_tokenizer
@@ -62,7 +62,7 @@ class AdapterShape:
 
 
 @dataclass(frozen=True)
-class Course:
+class AdapterTraining:
     """How long and on how much an adapter is trained.
 
     Attributes:
@@ -101,7 +101,7 @@ def fresh_adapter(base: Path = WRITER, shape: AdapterShape | None = None, seed: 
 def train_adapter(
     model: Any,
     options: TrainOptions,
-    course: Course,
+    course: AdapterTraining,
     rows_at: Callable[[str], Iterator[Row]],
 ) -> Any:
     """The adapter with averaged weights; resumes from ``options.work``.
@@ -116,7 +116,7 @@ def train_adapter(
     plain = copy.deepcopy(model).merge_and_unload().to(options.device)
     model.to(options.device)
     steps = options.steps or course.steps
-    plan = Plan(
+    plan = FitOptions(
         steps=steps,
         learning_rate=course.learning_rate,
         warmup=min(course.warmup, steps),
@@ -146,7 +146,9 @@ def train_adapter(
 
 
 def learn(
-    options: TrainOptions, course: Course, documents: Callable[[Random], Iterable[Sequence[Piece]]]
+    options: TrainOptions,
+    course: AdapterTraining,
+    documents: Callable[[Random], Iterable[Sequence[Piece]]],
 ) -> None:
     """Trains a fresh adapter of the shipped writer and saves it to ``options.out``.
 

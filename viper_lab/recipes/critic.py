@@ -18,7 +18,7 @@ from typing import NamedTuple
 from viper.models.llm.protocol import LLM, Sampling
 from viper.prompting.reflection import END_OF_FAULT, FAULT
 from viper_lab.faults.cases import FaultCase, read_cases
-from viper_lab.recipes.adapters import WRITER, Course, learn
+from viper_lab.recipes.adapters import WRITER, AdapterTraining, learn
 from viper_lab.recipes.optim import TrainOptions
 from viper_lab.recipes.writer_documents import Piece
 from viper_lab.recipes.writer_score import opened
@@ -27,7 +27,7 @@ from viper_lab.world.vocabulary import COLOURS, MATERIALS, SHAPES
 FAULTS = "faults"
 """Folder of the injected faults within the work folder."""
 
-COURSE = Course("critic", steps=300)
+COURSE = AdapterTraining("critic", steps=300)
 
 FAMILIES: Sequence[Sequence[str]] = (COLOURS, SHAPES, MATERIALS)
 """Words that may change places; sizes may not, as programs order by area."""
@@ -99,19 +99,19 @@ def exchanged(texts: Sequence[str], random: Random) -> list[str]:
     return [word.sub(lambda found: dealt[found[1]] + found[2], text) for text in texts]
 
 
-class Named(NamedTuple):
+class FaultLine(NamedTuple):
     """What a line after ``# fault:`` blames; the step is "" where it names none."""
 
     location: str
     step: str
 
 
-def named(fault: str) -> Named:
+def named(fault: str) -> FaultLine:
     """Location and step of a line, whatever a small model wrote."""
     words = fault.strip().partition(":")[0].split()
     if len(words) == 2 and words[0].isdigit():
-        return Named(words[1], words[0])
-    return Named(" ".join(words), "")
+        return FaultLine(words[1], words[0])
+    return FaultLine(" ".join(words), "")
 
 
 def evaluate(critic: Path | LLM, cases: Sequence[FaultCase]) -> Mapping[str, float]:

@@ -34,7 +34,7 @@ from viper.profiles.wiring import WEIGHTS
 from viper.tools.crops import box_depth
 from viper_lab.recipes.detector_batches import IMAGE_MEAN, IMAGE_STD
 from viper_lab.recipes.object_views import ObjectViews, normalised
-from viper_lab.recipes.optim import Plan, TrainOptions, fit, save_half
+from viper_lab.recipes.optim import FitOptions, TrainOptions, fit, save_half
 from viper_lab.world.render_camera import Camera
 from viper_lab.world.render_shapes import half_height
 from viper_lab.world.scene import IMAGE_HEIGHT, IMAGE_WIDTH
@@ -116,7 +116,7 @@ def _learn_tokens(tower: Any, views: ObjectViews, options: TrainOptions, steps: 
         loss = 4 * objects + astray + 0.3 * bare
         return loss, {name: float(part.detach()) for name, part in parts.items()}
 
-    plan = Plan(steps=steps, learning_rate=6e-4, weight_decay=0.05, ema=None)
+    plan = FitOptions(steps=steps, learning_rate=6e-4, weight_decay=0.05, ema=None)
     fit(tower, loss_at, plan, options.work / "depth" / "tokens.pt")
 
 
@@ -135,7 +135,7 @@ def _learn_maps(model: Any, views: ObjectViews, options: TrainOptions, steps: in
         said = model(pixel_values=batch.images).predicted_depth.clamp(min=0.1).log()
         return _loss(said, batch.depths.log(), batch.weights)
 
-    plan = Plan(steps=steps, learning_rate=1.5e-3, weight_decay=0.02, ema=0.99)
+    plan = FitOptions(steps=steps, learning_rate=1.5e-3, weight_decay=0.02, ema=0.99)
     return fit(model, loss_at, plan, options.work / "depth" / "checkpoint.pt")
 
 

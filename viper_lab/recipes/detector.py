@@ -34,7 +34,7 @@ from viper_lab.recipes.detector_model import (
 )
 from viper_lab.recipes.detector_phrases import attributes_of, corpus, draw_phrases
 from viper_lab.recipes.detector_score import best_threshold, detector_figures
-from viper_lab.recipes.optim import Plan, TrainOptions, fit, save_half, summed
+from viper_lab.recipes.optim import FitOptions, TrainOptions, fit, save_half, summed
 from viper_lab.recipes.text import train_tokenizer
 from viper_lab.world.stills import LazySequence, StillTruth, rendered_stills
 
@@ -59,7 +59,7 @@ def train(options: TrainOptions) -> dict[str, float]:
     whiten_patches(model, _some_pixels(pictures, options.seed))
     trainer = DetectorTrainer(model).to(options.device)
     steps = options.steps or STEPS
-    plan = Plan(steps, 1e-3, warmup=min(200, steps // 10), decay="tail", weight_decay=0.03)
+    plan = FitOptions(steps, 1e-3, warmup=min(200, steps // 10), decay="tail", weight_decay=0.03)
     loss_at = batch_loss(trainer, shape, tokenizer, pictures, options.seed, steps)
     checkpoint = options.work / "detector" / "checkpoint.pt"
     best: Any = fit(trainer, loss_at, plan, checkpoint)

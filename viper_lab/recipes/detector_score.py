@@ -26,7 +26,7 @@ QUERY_KINDS: Mapping[str, tuple[bool, bool, bool, bool]] = {
 
 
 @dataclass(frozen=True)
-class Answers:
+class PhraseMatches:
     """What a detector said about one phrase on one picture, judged.
 
     Attributes:
@@ -51,7 +51,7 @@ def phrases_of(kind: str) -> list[tuple[int, int, int, int]]:
     ]
 
 
-def judge(found: Sequence[Detection], wanted: NDArray[np.float32]) -> Answers:
+def judge(found: Sequence[Detection], wanted: NDArray[np.float32]) -> PhraseMatches:
     """Marks each detection right or wrong; an object counts once, for its best-scoring box.
 
     Args:
@@ -64,7 +64,7 @@ def judge(found: Sequence[Detection], wanted: NDArray[np.float32]) -> Answers:
         overlap = iou(np.asarray(detection.box, np.float32), wanted) * free
         if len(overlap) and overlap.max() >= HIT_IOU:
             hits[i], free[overlap.argmax()] = True, False
-    return Answers(np.array([d.score for d in found], np.float32), hits, len(wanted))
+    return PhraseMatches(np.array([d.score for d in found], np.float32), hits, len(wanted))
 
 
 def iou(box: NDArray[np.float32], boxes: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -90,7 +90,7 @@ class Ranking:
     positives: NDArray[np.float64]
 
     @classmethod
-    def of(cls, answers: Sequence[Answers]) -> Ranking:
+    def of(cls, answers: Sequence[PhraseMatches]) -> Ranking:
         """The ranking over pictures, one entry of ``answers`` each."""
         scores = np.concatenate([a.scores for a in answers])
         order = np.argsort(-scores, kind="stable")
@@ -130,7 +130,7 @@ def detector_figures(
     rows = {kind: phrases_of(kind) for kind in QUERY_KINDS}
     every = [row for kind in rows for row in rows[kind]]
     texts, wanted = [phrase_text(row) for row in every], np.asarray(every)
-    judged: list[list[Answers]] = []
+    judged: list[list[PhraseMatches]] = []
     referring: dict[bool, list[bool]] = {False: [], True: []}
     first_full = len(every) - len(rows["full"])
     for image, labels in pictures:
@@ -150,7 +150,7 @@ def detector_figures(
 
 def _ap_figures(
     rows: Mapping[str, Sequence[tuple[int, int, int, int]]],
-    judged: Sequence[Sequence[Answers]],
+    judged: Sequence[Sequence[PhraseMatches]],
     rng: np.random.Generator,
 ) -> dict[str, Estimate]:
     groups: dict[str, list[int]] = {}
@@ -193,7 +193,7 @@ def best_threshold(detector: Detector, pictures: Iterable[tuple[Pixels, Labels]]
 
     Each picture is asked every phrase of a kind that fits it and as many that do not.
     """
-    pools: dict[str, list[Answers]] = {kind: [] for kind in QUERY_KINDS}
+    pools: dict[str, list[PhraseMatches]] = {kind: [] for kind in QUERY_KINDS}
     rng = np.random.default_rng(0)
     for image, labels in pictures:
         encoding = detector.encode([image])[0]
@@ -212,7 +212,7 @@ def best_threshold(detector: Detector, pictures: Iterable[tuple[Pixels, Labels]]
     return float(thresholds[int(np.argmax(mean))])
 
 
-def _f1(answers: Sequence[Answers], threshold: float) -> float:
+def _f1(answers: Sequence[PhraseMatches], threshold: float) -> float:
     kept = [a.scores >= threshold for a in answers]
     right = sum(int((a.hits & k).sum()) for a, k in zip(answers, kept, strict=True))
     proposed = sum(int(k.sum()) for k in kept)

@@ -15,14 +15,14 @@ from random import Random
 
 from viper.models.llm.protocol import Sampling
 from viper.prompting.exploring import STOP, Action, read_action
-from viper_lab.recipes.adapters import WRITER, Course, learn
+from viper_lab.recipes.adapters import WRITER, AdapterTraining, learn
 from viper_lab.recipes.optim import TrainOptions
 from viper_lab.recipes.writer_documents import Piece
 from viper_lab.recipes.writer_score import opened
 from viper_lab.world.queries.texts import text_sample
-from viper_lab.world.queries.workflows import WHOLE, Workflow, routes, workflow
+from viper_lab.world.queries.workflows import WHOLE, WorkflowText, routes, workflow
 
-COURSE = Course("explorer", steps=450, learning_rate=3e-3, step_tokens=6000, longest=900)
+COURSE = AdapterTraining("explorer", steps=450, learning_rate=3e-3, step_tokens=6000, longest=900)
 
 
 def train(options: TrainOptions) -> Mapping[str, float]:
@@ -66,7 +66,7 @@ def evaluate(explorer: Path, *, count: int = 60, seed: int = 0) -> dict[str, flo
     return {name: round(sum(each) / len(each), 4) for name, each in sorted(right.items())}
 
 
-def _due(made: Workflow) -> Iterator[tuple[str, str, Action]]:
+def _due(made: WorkflowText) -> Iterator[tuple[str, str, Action]]:
     """Prompts of the agent's turns with what the workflow has there."""
     text, before = "", ""
     for piece, is_own in made.pieces():

@@ -33,7 +33,7 @@ from viper_lab.recipes.inpainter_model import (
 )
 from viper_lab.recipes.inpainter_score import evaluate
 from viper_lab.recipes.object_views import ObjectViews
-from viper_lab.recipes.optim import LossAt, Plan, TrainOptions, fit
+from viper_lab.recipes.optim import FitOptions, LossAt, TrainOptions, fit
 
 DETECTOR = WEIGHTS / "detector"
 """The trained detector that lends its text tower."""
@@ -74,7 +74,7 @@ def learn(options: TrainOptions, shape: InpainterShape, views: ObjectViews) -> N
     folder = options.work / "inpainter"
     untrained = build_autoencoder(shape).to(options.device)
     loss_at = autoencoder_loss(untrained, views, shape.side, options)
-    plan = Plan(max(1, steps * AUTOENCODER_STEPS // STEPS), 1.5e-3, weight_decay=0.0)
+    plan = FitOptions(max(1, steps * AUTOENCODER_STEPS // STEPS), 1.5e-3, weight_decay=0.0)
     autoencoder: Any = fit(untrained, loss_at, plan, folder / "autoencoder.pt")
     rng = np.random.default_rng((options.seed, MEASURED))
     squares = [draw_example(views, rng, shape.side) for _ in range(MEASURED)]
@@ -85,7 +85,7 @@ def learn(options: TrainOptions, shape: InpainterShape, views: ObjectViews) -> N
     denoiser.to(options.device)
     parts = (autoencoder, tokenizer, build_scheduler())
     loss_at = denoiser_loss(denoiser, parts, views, shape.side, options)
-    plan = Plan(steps, 8e-4, decay="tail")
+    plan = FitOptions(steps, 8e-4, decay="tail")
     trained: Any = fit(denoiser, loss_at, plan, folder / "denoiser.pt")
     save(autoencoder, trained["unet"], trained["text_encoder"], tokenizer, options.out)
 

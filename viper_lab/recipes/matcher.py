@@ -29,7 +29,7 @@ from viper_lab.recipes.object_words import (
     phrase,
     some_attributes,
 )
-from viper_lab.recipes.optim import Plan, TrainOptions, fit
+from viper_lab.recipes.optim import FitOptions, TrainOptions, fit
 from viper_lab.recipes.wordpieces import CLIP_MARKS, word_tokenizer
 from viper_lab.world.vocabulary import HELD_OUT_COMBINATIONS
 
@@ -97,7 +97,7 @@ def train(options: TrainOptions) -> dict[str, float]:
         figures = dict(zip(FAMILIES, (float(value.detach()) for value in families), strict=True))
         return loss, figures | {"contrast": float(contrast.detach())}
 
-    plan = Plan(steps=options.steps or STEPS, learning_rate=2e-3, weight_decay=0.05, ema=None)
+    plan = FitOptions(steps=options.steps or STEPS, learning_rate=2e-3, weight_decay=0.05, ema=None)
     fit(model, loss_at, plan, options.work / "matcher" / "checkpoint.pt")
     save(model, tokenizer, options.out)
     return evaluate(

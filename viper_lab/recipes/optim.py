@@ -42,7 +42,7 @@ class TrainOptions:
 
 
 @dataclass(frozen=True)
-class Plan:
+class FitOptions:
     """How :func:`fit` optimises.
 
     ``decay`` is ``cosine``, or ``tail`` (constant to half-time, then linear);
@@ -63,7 +63,7 @@ class Plan:
     log_every: int = 100
 
 
-def rate_at(plan: Plan, step: int) -> float:
+def rate_at(plan: FitOptions, step: int) -> float:
     """Learning rate of step ``step`` (counted from 0)."""
     if step < plan.warmup:
         return plan.learning_rate * (step + 1) / plan.warmup
@@ -103,7 +103,7 @@ def summed(parts: Mapping[str, Tensor]) -> tuple[Tensor, Mapping[str, float]]:
 def fit(
     model: nn.Module,
     loss_at: LossAt,
-    plan: Plan,
+    plan: FitOptions,
     checkpoint: Path,
     report: Callable[[str], None] = print,
 ) -> nn.Module:

@@ -29,7 +29,7 @@ from viper.strategies.answers import read_answer
 from viper.strategies.program import ENTRY, program_arguments
 from viper.tuning.case import is_desired
 from viper_lab.datasets.world import world_sample
-from viper_lab.recipes.adapters import WRITER, Course, learn
+from viper_lab.recipes.adapters import WRITER, AdapterTraining, learn
 from viper_lab.recipes.optim import TrainOptions
 from viper_lab.recipes.planner_documents import PlanDocuments, plan_document
 from viper_lab.recipes.writer_documents import Piece, listed_entries
@@ -43,7 +43,7 @@ from viper_lab.world.queries.sample import WorldSample
 from viper_lab.world.render import render_scene
 from viper_lab.world.scene import CLIP_FRAMES, CLIP_HEIGHT, CLIP_WIDTH
 
-COURSE = Course("planner", steps=480, step_tokens=2000, longest=1500)
+COURSE = AdapterTraining("planner", steps=480, step_tokens=2000, longest=1500)
 
 GREEDY = Sampling(max_tokens=320, stop=(END_OF_PROGRAM,))
 

@@ -26,7 +26,7 @@ from viper_lab.world.vocabulary import HELD_OUT_COMBINATIONS, MATERIALS
 CAPTION_QUESTION = "what is in the picture?"
 
 
-class Asked(NamedTuple):
+class QAPair(NamedTuple):
     """A question, its answer, and what it is about (a family, or a kind of question)."""
 
     question: str
@@ -44,7 +44,7 @@ YES_NO_QUESTIONS: Sequence[str] = _QUESTIONS["others"]["yes_no"]
 
 def about_object(
     thing: SceneObject, rng: np.random.Generator, coloured: bool = True
-) -> list[Asked]:
+) -> list[QAPair]:
     """One question a family, a yes/no question, an existence question and a caption.
 
     Args:
@@ -62,7 +62,7 @@ def about_object(
 
 def judgements(
     thing: SceneObject, rng: np.random.Generator, count: int, coloured: bool = True
-) -> list[Asked]:
+) -> list[QAPair]:
     """Questions to be answered yes or no; see :func:`about_object`."""
     return [
         _exists([thing], rng) if coloured and rng.random() < 0.4 else _yes_no(thing, rng, coloured)
@@ -70,7 +70,7 @@ def judgements(
     ]
 
 
-def about_picture(things: Sequence[SceneObject], rng: np.random.Generator) -> list[Asked]:
+def about_picture(things: Sequence[SceneObject], rng: np.random.Generator) -> list[QAPair]:
     """A count, an existence question, a question on a uniquely named object, and a caption."""
     asked = [_count(things, rng), _exists(things, rng)]
     thing = things[int(rng.integers(len(things)))]
@@ -81,32 +81,32 @@ def about_picture(things: Sequence[SceneObject], rng: np.random.Generator) -> li
             family = str(rng.choice(families))
             name = "the " + phrase(named, _general_noun(rng))
             template = _pick(_naming(family), rng)
-            asked.append(Asked(template.format(this=name), attributes(thing)[family], family))
+            asked.append(QAPair(template.format(this=name), attributes(thing)[family], family))
     return [*asked, picture_caption(things)]
 
 
 def word_question(
     thing: SceneObject, family: str, rng: np.random.Generator, coloured: bool = True
-) -> Asked:
+) -> QAPair:
     """A question for the object's word of one family; see :func:`about_object`."""
     template = _pick(WORD_QUESTIONS[family], rng)
     name = _naming_of(thing, family, rng, coloured)
-    return Asked(template.format(this=name), attributes(thing)[family], family)
+    return QAPair(template.format(this=name), attributes(thing)[family], family)
 
 
-def object_caption(thing: SceneObject) -> Asked:
+def object_caption(thing: SceneObject) -> QAPair:
     """``a small red metal cube``."""
-    return Asked(CAPTION_QUESTION, f"a {phrase(attributes(thing))}", "caption")
+    return QAPair(CAPTION_QUESTION, f"a {phrase(attributes(thing))}", "caption")
 
 
-def picture_caption(things: Sequence[SceneObject]) -> Asked:
+def picture_caption(things: Sequence[SceneObject]) -> QAPair:
     """``a red cube, a blue ball and a red cone``, big ones first, in order of vocabulary."""
     order = sorted(
         things, key=lambda t: (FAMILIES["shape"].index(t.shape), FAMILIES["colour"].index(t.colour))
     )
     names = [f"a {thing.colour} {thing.shape}" for thing in order]
     text = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-    return Asked(CAPTION_QUESTION, text, "caption")
+    return QAPair(CAPTION_QUESTION, text, "caption")
 
 
 def question_words() -> set[str]:
@@ -152,7 +152,7 @@ def _naming_of(
     return "the " + phrase(kept, _general_noun(rng))
 
 
-def _yes_no(thing: SceneObject, rng: np.random.Generator, coloured: bool = True) -> Asked:
+def _yes_no(thing: SceneObject, rng: np.random.Generator, coloured: bool = True) -> QAPair:
     """``is the cube red?``, right half of the time."""
     family = str(rng.choice([name for name in FAMILIES if coloured or name != "colour"]))
     truth = attributes(thing)[family]
@@ -166,10 +166,10 @@ def _yes_no(thing: SceneObject, rng: np.random.Generator, coloured: bool = True)
         question = f"is {name} a {word}?"
     else:
         question = _pick(YES_NO_QUESTIONS, rng).format(this=name, word=word)
-    return Asked(question, "yes" if yes else "no", "yes_no")
+    return QAPair(question, "yes" if yes else "no", "yes_no")
 
 
-def _exists(things: Sequence[SceneObject], rng: np.random.Generator) -> Asked:
+def _exists(things: Sequence[SceneObject], rng: np.random.Generator) -> QAPair:
     """``is there a red cube?``, right half of the time as far as chance allows."""
     named = some_attributes(things[int(rng.integers(len(things)))], rng)
     if rng.random() < 0.5:
@@ -183,10 +183,10 @@ def _exists(things: Sequence[SceneObject], rng: np.random.Generator) -> Asked:
     form = forms[int(rng.integers(len(forms)))]
     if len(things) > 1 and form == "is this a {}?":
         form = "is there a {}?"
-    return Asked(form.format(name), "yes" if there else "no", "exists")
+    return QAPair(form.format(name), "yes" if there else "no", "exists")
 
 
-def _count(things: Sequence[SceneObject], rng: np.random.Generator) -> Asked:
+def _count(things: Sequence[SceneObject], rng: np.random.Generator) -> QAPair:
     named = some_attributes(things[int(rng.integers(len(things)))], rng)
     if rng.random() < 0.4:
         named = {"shape": str(rng.choice(FAMILIES["shape"]))}
@@ -195,7 +195,7 @@ def _count(things: Sequence[SceneObject], rng: np.random.Generator) -> Asked:
     number = sum(_fits(thing, named) for thing in things)
     name = phrase(named, _general_noun(rng)) + "s"
     forms = ("how many {} are there?", "how many {} are in the picture?", "how many {} do you see?")
-    return Asked(_pick(forms, rng).format(name), str(number), "count")
+    return QAPair(_pick(forms, rng).format(name), str(number), "count")
 
 
 def _held_out(thing: SceneObject, family: str, word: str) -> bool:

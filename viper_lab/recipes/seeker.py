@@ -21,16 +21,24 @@ from viper.strategies.seek.decisions import NoDecisions
 from viper.strategies.seek.graph import EVERY, load_graph
 from viper.strategies.seek.search import Seeker
 from viper.strategies.settings import RunSettings
-from viper_lab.recipes.adapters import WRITER, AdapterShape, Course, learn
+from viper_lab.recipes.adapters import WRITER, AdapterShape, AdapterTraining, learn
 from viper_lab.recipes.optim import TrainOptions
 from viper_lab.recipes.writer_documents import Piece
 from viper_lab.recipes.writer_score import opened
 from viper_lab.world.knowledge.catalogue import catalogue
 from viper_lab.world.knowledge.questions import questions
 from viper_lab.world.knowledge.reading import readings
-from viper_lab.world.knowledge.simulate import STYLE, Asked, Expert, Library, decisions
+from viper_lab.world.knowledge.simulate import (
+    STYLE,
+    Expert,
+    ExpertReply,
+    Library,
+    decisions,
+)
 
-COURSE = Course("seeker", steps=1400, step_tokens=6000, longest=600, shape=AdapterShape(rank=64))
+COURSE = AdapterTraining(
+    "seeker", steps=1400, step_tokens=6000, longest=600, shape=AdapterShape(rank=64)
+)
 
 _DESIGNS = (20, 60)
 _QUESTIONS = 16
@@ -58,7 +66,7 @@ def seeker_documents(random: Random) -> Iterator[list[Piece]]:
             yield [Piece(one.prompt, False), Piece(one.reply, True)]
 
 
-def seeker_texts(random: Random) -> Iterator[Asked]:
+def seeker_texts(random: Random) -> Iterator[ExpertReply]:
     """Prompts with their replies, without end, from one catalogue after the other."""
     graphs = [load_graph("avis"), load_graph(EVERY)]
     while True:

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from viper.models.vision.roles import Segment, Segmenter
 from viper.models.vision.segmenter_maskformer import MaskFormerSegmenter
-from viper_lab.recipes.optim import Plan, TrainOptions, fit, summed
+from viper_lab.recipes.optim import FitOptions, TrainOptions, fit, summed
 from viper_lab.recipes.segmenter_model import (
     BACKGROUND,
     LABELS,
@@ -52,7 +52,7 @@ def train(options: TrainOptions) -> dict[str, float]:
         parts = trainer.losses(segmenter_batch(chosen, rng).to(options.device))
         return summed(parts)
 
-    plan = Plan(steps, 8e-4, warmup=min(200, steps // 10), weight_decay=0.03)
+    plan = FitOptions(steps, 8e-4, warmup=min(200, steps // 10), weight_decay=0.03)
     trained: Any = fit(trainer, loss_at, plan, options.work / "segmenter" / "checkpoint.pt")
     export(trained.model, options.out)
     segmenter = MaskFormerSegmenter.from_pretrained(options.out, device=options.device)

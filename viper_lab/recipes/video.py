@@ -26,9 +26,9 @@ from viper.models.vision.video_events_model import (
     VideoEventsConfig,
     VideoEventsModel,
 )
-from viper_lab.recipes.optim import Plan, TrainOptions, fit, save_half
+from viper_lab.recipes.optim import FitOptions, TrainOptions, fit, save_half
 from viper_lab.recipes.video_looks import learn_looks
-from viper_lab.recipes.video_texts import NOWHERE, Claim, claims, words
+from viper_lab.recipes.video_texts import NOWHERE, ClipText, claims, words
 from viper_lab.recipes.wordpieces import CLIP_MARKS, word_tokenizer
 from viper_lab.world.clips import Clip, ClipStore, render_clip, sample_clip
 from viper_lab.world.events import TEMPLATES, event_phrase
@@ -68,7 +68,7 @@ def learn(options: TrainOptions) -> tuple[Any, Any]:
         clips = [varied(store[int(i)], rng) for i in order[where : where + BATCH]]
         return batch_loss(model, tokenizer, clips, rng, options.device)
 
-    plan = Plan(
+    plan = FitOptions(
         steps=options.steps or STEPS, learning_rate=2e-3, warmup=60, ema=0.995, log_every=20
     )
     trained = fit(model, loss_at, plan, options.work / "video" / "checkpoint.pt")
@@ -178,7 +178,7 @@ def batch_loss(
     return loss, figures
 
 
-def _window_loss(output: EventOutput, texts: Sequence[Sequence[Claim]]) -> Tensor:
+def _window_loss(output: EventOutput, texts: Sequence[Sequence[ClipText]]) -> Tensor:
     """First and last frame by cross-entropy where the event happens; its frames everywhere."""
     found = [(b, m, c.window) for b, g in enumerate(texts) for m, c in enumerate(g) if c.window]
     rows = ([b for b, _, _ in found], [m for _, m, _ in found])
@@ -197,7 +197,7 @@ def _window_loss(output: EventOutput, texts: Sequence[Sequence[Claim]]) -> Tenso
 
 
 def _attention_loss(
-    output: EventOutput, texts: Sequence[Sequence[Claim]], covers: Sequence[Floats]
+    output: EventOutput, texts: Sequence[Sequence[ClipText]], covers: Sequence[Floats]
 ) -> Tensor:
     """Cross-entropy of where each role looks against its object's box, or "not in view"."""
     shape = output.attention.shape  # [B, M, 2, T, S + 1]
@@ -217,7 +217,7 @@ def _attention_loss(
     return (surprise * scale).sum() / scale.sum()
 
 
-def _noun_loss(model: VideoEventsModel, about: TextFeatures, flat: Sequence[Claim]) -> Tensor:
+def _noun_loss(model: VideoEventsModel, about: TextFeatures, flat: Sequence[ClipText]) -> Tensor:
     """The words that a role reads must tell the colour and the shape it names."""
     names = torch.tensor([claim.nouns for claim in flat], device=about.nouns.device)  # [N, 2, 2]
     nouns = about.nouns.flatten(0, 1)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from viper.models.vision.video_events_model import CROP
-from viper_lab.recipes.optim import Plan, fit
+from viper_lab.recipes.optim import FitOptions, fit
 from viper_lab.world.clips import render_frames, sample_clip
 from viper_lab.world.scene import CLIP_FRAMES, CLIP_HEIGHT, CLIP_WIDTH
 from viper_lab.world.vocabulary import COLOURS, SHAPES
@@ -69,7 +69,7 @@ def learn_looks(model: Any, work: Path, seed: int) -> Any:
         right = [float((g.argmax(-1) == t)[t != UNKNOWN].float().mean()) for g, t in pairs]
         return losses[0] + losses[1], {"colour": right[0], "shape": right[1]}
 
-    plan = Plan(steps=STEPS, learning_rate=2e-3, warmup=40, ema=None, log_every=100)
+    plan = FitOptions(steps=STEPS, learning_rate=2e-3, warmup=40, ema=None, log_every=100)
     return fit(model, loss_at, plan, work / "looks.pt")
 
 

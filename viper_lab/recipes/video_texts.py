@@ -16,7 +16,7 @@ NOWHERE = -1
 
 
 @dataclass(frozen=True)
-class Claim:
+class ClipText:
     """A text about a clip and what is true of it.
 
     Attributes:
@@ -55,7 +55,7 @@ def words() -> list[str]:
     return [*plain, *COLOURS, *SHAPES, *MATERIALS, *SIZES, "thing", "object", "the", "a", "an"]
 
 
-def claims(clip: RenderedClip, rng: np.random.Generator, count: int) -> list[Claim]:
+def claims(clip: RenderedClip, rng: np.random.Generator, count: int) -> list[ClipText]:
     """``count`` texts: every event of the clip, and things that do not happen in it."""
     happened = {_fact(event): event for event in clip.events}
     chosen = [_claim(clip, fact, rng, event) for fact, event in happened.items()][:count]
@@ -91,7 +91,7 @@ def _untrue(
 
 def _claim(
     clip: RenderedClip, fact: Fact, rng: np.random.Generator, event: ClipEvent | None
-) -> Claim:
+) -> ClipText:
     kind, actor, target = fact
     window = None if event is None else (event.start, event.end)
     second = _NOBODY if target == NOWHERE else _mention(clip.objects, target, rng)
@@ -104,14 +104,14 @@ def _compose(
     second: _Mention,
     window: tuple[int, int] | None,
     rng: np.random.Generator,
-) -> Claim:
+) -> ClipText:
     templates = TEMPLATES[kind]
     which = 0 if rng.random() < 0.4 else int(rng.integers(len(templates)))
     text = templates[which].format(a=first.text, b=second.text)
-    return Claim(text, (first.index, second.index), (first.noun, second.noun), window)
+    return ClipText(text, (first.index, second.index), (first.noun, second.noun), window)
 
 
-def _about_strangers(clip: RenderedClip, rng: np.random.Generator) -> Claim:
+def _about_strangers(clip: RenderedClip, rng: np.random.Generator) -> ClipText:
     """A text about an object that is not there, often like one that is."""
     present = {object_name(thing) for thing in clip.objects}
     pairs = [

@@ -23,10 +23,10 @@ from viper.models.vision.vqa_blip import BlipAnswerer
 from viper.tools.crops import DEFAULT_MARGIN, object_crop
 from viper_lab.recipes.object_views import ObjectViews, recoloured, resized, to_input, training_crop
 from viper_lab.recipes.object_words import FAMILIES, attribute_ids, attributes
-from viper_lab.recipes.optim import Plan, TrainOptions, fit, save_half
+from viper_lab.recipes.optim import FitOptions, TrainOptions, fit, save_half
 from viper_lab.recipes.questions import (
     CAPTION_QUESTION,
-    Asked,
+    QAPair,
     about_object,
     about_picture,
     judgements,
@@ -85,7 +85,7 @@ def train(options: TrainOptions) -> dict[str, float]:
         loss = answer + 0.5 * attribute
         return loss, {"answer": float(answer.detach()), "attribute": float(attribute.detach())}
 
-    plan = Plan(steps=steps, learning_rate=1e-3, weight_decay=0.05, ema=0.995)
+    plan = FitOptions(steps=steps, learning_rate=1e-3, weight_decay=0.05, ema=0.995)
     trained: Any = fit(model, loss_at, plan, options.work / "vqa" / "checkpoint.pt")
     _learn_to_judge(trained["blip"], tokenizer, views, options, steps * JUDGING_STEPS // STEPS)
     save(trained["blip"], tokenizer, options.out)
@@ -110,13 +110,13 @@ def _learn_to_judge(
         loss = _answers_loss(blip, tokenizer, seen.last_hidden_state, asked)
         return loss, {"answer": float(loss.detach())}
 
-    plan = Plan(steps=steps, learning_rate=1e-3, weight_decay=0.05, ema=None)
+    plan = FitOptions(steps=steps, learning_rate=1e-3, weight_decay=0.05, ema=None)
     fit(text, loss_at, plan, options.work / "vqa" / "judging.pt")
     blip.eval()
 
 
 def _answers_loss(
-    blip: Any, tokenizer: Any, seen: Tensor, asked: Sequence[Sequence[Asked]]
+    blip: Any, tokenizer: Any, seen: Tensor, asked: Sequence[Sequence[QAPair]]
 ) -> Tensor:
     """Loss of the answers to ``asked[i]`` about the image seen as ``seen[i]``."""
     pairs = [(index, each) for index, group in enumerate(asked) for each in group]
@@ -194,7 +194,7 @@ def grid_positions(rows: int, columns: int, width: int) -> Tensor:
     return torch.cat([by_row, by_column], dim=2).reshape(rows * columns, width)
 
 
-def answer_loss(model: Any, tokenizer: Any, seen: Tensor, asked: Sequence[Asked]) -> Tensor:
+def answer_loss(model: Any, tokenizer: Any, seen: Tensor, asked: Sequence[QAPair]) -> Tensor:
     """Mean loss of the answers' tokens.
 
     Args:
@@ -242,7 +242,7 @@ def save(model: Any, tokenizer: Any, folder: Path) -> None:
 
 def _batch(
     views: ObjectViews, rng: np.random.Generator, questions: int, judged: int = 0
-) -> tuple[Pixels, list[list[Asked]], list[list[int]]]:
+) -> tuple[Pixels, list[list[QAPair]], list[list[int]]]:
     """Images ``[B, S, S, 3]`` (crops first), questions for each, attribute ids of the crops.
 
     ``judged`` yes/no questions about each crop come on top of ``questions`` of any kind.
@@ -265,25 +265,25 @@ def _batch(
     return np.stack(images), asked, [attribute_ids(view.thing) for view in chosen]
 
 
-def _by_length(pairs: list[tuple[int, Asked]]) -> list[list[tuple[int, Asked]]]:
+def _by_length(pairs: list[tuple[int, QAPair]]) -> list[list[tuple[int, QAPair]]]:
     """Captions apart from short answers, which padding would make many times as costly."""
     captions = [pair for pair in pairs if pair[1].about == "caption"]
     short = [pair for pair in pairs if pair[1].about != "caption"]
     return [part for part in (short, captions) if part]
 
 
-def _some(asked: Sequence[Asked], count: int, rng: np.random.Generator) -> list[Asked]:
+def _some(asked: Sequence[QAPair], count: int, rng: np.random.Generator) -> list[QAPair]:
     """A few of the questions at random."""
     kept = rng.permutation(len(asked))[:count]
     return [asked[int(index)] for index in kept]
 
 
-def _another_round(thing: Any, rng: np.random.Generator) -> list[Asked]:
+def _another_round(thing: Any, rng: np.random.Generator) -> list[QAPair]:
     return [word_question(thing, family, rng) for family in attributes(thing)]
 
 
 def _score(
-    answerer: VisualAnswerer, images: Sequence[Pixels], asked: Sequence[Sequence[Asked]]
+    answerer: VisualAnswerer, images: Sequence[Pixels], asked: Sequence[Sequence[QAPair]]
 ) -> dict[str, float]:
     encodings = answerer.encode(images)
     pairs = [(code, each) for code, group in zip(encodings, asked, strict=True) for each in group]

@@ -17,7 +17,7 @@ PAD, UNKNOWN = "[PAD]", "[UNK]"
 
 
 @dataclass(frozen=True)
-class Marks:
+class SpecialPieces:
     """The special pieces of a model family.
 
     Attributes:
@@ -33,11 +33,11 @@ class Marks:
     end_is_last: bool = False
 
 
-CLIP_MARKS = Marks(begin="[BOS]", end="[EOS]", end_is_last=True)
-BLIP_MARKS = Marks(begin="[CLS]", end="[SEP]", decode="[DEC]")
+CLIP_MARKS = SpecialPieces(begin="[BOS]", end="[EOS]", end_is_last=True)
+BLIP_MARKS = SpecialPieces(begin="[CLS]", end="[SEP]", decode="[DEC]")
 
 
-def word_tokenizer(words: Iterable[str], marks: Marks) -> Any:
+def word_tokenizer(words: Iterable[str], marks: SpecialPieces) -> Any:
     """A ``transformers`` fast tokenizer: lower-cased words, punctuation split off; PAD is 0."""
     from transformers import PreTrainedTokenizerFast
 
@@ -59,7 +59,7 @@ def word_tokenizer(words: Iterable[str], marks: Marks) -> Any:
     )
 
 
-def _pieces(words: Iterable[str], marks: Marks) -> Sequence[str]:
+def _pieces(words: Iterable[str], marks: SpecialPieces) -> Sequence[str]:
     """Pieces in order of id."""
     special = [PAD, UNKNOWN, marks.begin, *([marks.decode] if marks.decode else [])]
     signs = [*string.ascii_lowercase, *string.digits, *".,;:?!'\"-_()"]

@@ -20,9 +20,9 @@ import torch
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from viper_lab.recipes.optim import Plan, TrainOptions, fit
+from viper_lab.recipes.optim import FitOptions, TrainOptions, fit
 from viper_lab.recipes.writer_documents import DocumentOptions, Piece, document
-from viper_lab.recipes.writer_init import Marks, WriterShape, build_writer
+from viper_lab.recipes.writer_init import LineTokens, WriterShape, build_writer
 from viper_lab.recipes.writer_score import evaluate
 from viper_lab.recipes.writer_tokenizer import (
     BOS,
@@ -51,7 +51,7 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class Part:
+class Phase:
     """A training of its own that starts from the averaged weights of the part before.
 
     Attributes:
@@ -80,7 +80,7 @@ def _stage(until: float, max_tokens: int, documents: dict[str, Any]) -> Stage:
 
 
 GROUND_PART, FURTHER_PART, LAST_PART = (
-    Part(**{**part, "stages": tuple(_stage(**stage) for stage in part["stages"])})
+    Phase(**{**part, "stages": tuple(_stage(**stage) for stage in part["stages"])})
     for part in tomllib.loads(Path(__file__).with_name("writer.toml").read_text("utf-8")).values()
 )
 
@@ -107,7 +107,7 @@ def train_small(options: TrainOptions) -> Mapping[str, float]:
 
 
 def _train(
-    options: TrainOptions, shape: WriterShape, last: Part = LAST_PART
+    options: TrainOptions, shape: WriterShape, last: Phase = LAST_PART
 ) -> Mapping[str, float]:
     compiled = shutil.which("g++") is not None
     model, tokenizer = train_writer(options, shape=shape, compiled=compiled)
@@ -122,7 +122,7 @@ def _train(
 def train_writer(
     options: TrainOptions,
     *,
-    part: Part = GROUND_PART,
+    part: Phase = GROUND_PART,
     shape: WriterShape | None = None,
     compiled: bool = False,
 ) -> tuple[Any, Tokenizer]:
@@ -134,7 +134,12 @@ def train_writer(
 
 
 def train_part(
-    model: Any, tokenizer: Tokenizer, options: TrainOptions, part: Part, *, compiled: bool = False
+    model: Any,
+    tokenizer: Tokenizer,
+    options: TrainOptions,
+    part: Phase,
+    *,
+    compiled: bool = False,
 ) -> Any:
     """The model after one more part of training; resumes from ``options.work``.
 
@@ -144,7 +149,7 @@ def train_part(
     """
     model.to(options.device).requires_grad_(True)
     hidden_states = torch.compile(model.model, dynamic=True) if compiled else model.model
-    plan = Plan(
+    plan = FitOptions(
         steps=part.steps,
         learning_rate=part.learning_rate,
         warmup=part.warmup,
@@ -167,7 +172,7 @@ def train_part(
 def initial_writer(tokenizer: Tokenizer, seed: int = 0, shape: WriterShape | None = None) -> Any:
     """The untrained model for a tokenizer."""
     starts = [tokenizer.token_to_id(token) for token in LINE_STARTS]
-    marks = Marks(tuple(i for i in starts if i is not None), tokenizer.token_to_id("▁query"))
+    marks = LineTokens(tuple(i for i in starts if i is not None), tokenizer.token_to_id("▁query"))
     special = [token_id(tokenizer, token) for token in (PAD, BOS, EOS)]
     size = tokenizer.get_vocab_size()
     return build_writer(size, *special, marks=marks, seed=seed, shape=shape)

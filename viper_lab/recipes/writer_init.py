@@ -41,7 +41,7 @@ class WriterShape:
 
 
 @dataclass(frozen=True)
-class Marks:
+class LineTokens:
     """Ids of the tokens that start lines, and of the word that opens a query."""
 
     line_starts: tuple[int, ...] = ()
@@ -70,7 +70,7 @@ def build_writer(
     bos: int,
     eos: int,
     *,
-    marks: Marks | None = None,
+    marks: LineTokens | None = None,
     seed: int = 0,
     shape: WriterShape | None = None,
 ) -> LlamaForCausalLM:
@@ -96,7 +96,7 @@ def build_writer(
     model = LlamaForCausalLM(config)
     with torch.no_grad():
         generator = torch.Generator().manual_seed(seed)
-        _Builder(model, shape, marks or Marks(), generator).build()
+        _Builder(model, shape, marks or LineTokens(), generator).build()
     return model
 
 
@@ -107,7 +107,7 @@ class _Builder:
         self,
         model: LlamaForCausalLM,
         shape: WriterShape,
-        marks: Marks,
+        marks: LineTokens,
         generator: torch.Generator,
     ) -> None:
         self.model, self.shape, self.marks, self.generator = model, shape, marks, generator

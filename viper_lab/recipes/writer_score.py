@@ -46,7 +46,7 @@ GREEDY = Sampling(max_tokens=400, stop=(END_OF_PROGRAM,))
 
 
 @dataclass(frozen=True)
-class Trial:
+class WriterTrial:
     """One prompt and what a right program holds.
 
     Attributes:
@@ -163,7 +163,7 @@ def score_selection(llm: LLM, queries: int, seed: int) -> float:
     return right / queries
 
 
-def draw_trials(condition: Condition, count: int, seed: int) -> Iterator[Trial]:
+def draw_trials(condition: Condition, count: int, seed: int) -> Iterator[WriterTrial]:
     """Prompts of a condition; the same seed draws the same ones."""
     random = Random(f"writer score {condition} {seed}")
     for _ in range(count):
@@ -209,7 +209,7 @@ def _found(wanted: Sequence[str], there: Counter[str]) -> Iterator[bool]:
         left[name] -= 1
 
 
-def _trial(condition: Condition, random: Random) -> Trial:
+def _trial(condition: Condition, random: Random) -> WriterTrial:
     family = random.choices(tuple(FAMILY_WEIGHTS), tuple(FAMILY_WEIGHTS.values()))[0]
     entries = listed_entries(condition.api, TASK_OF_FAMILY[family])
     lexicon = made_up_lexicon(random, test=True) if condition.made_up_nouns else WORLD
@@ -244,7 +244,7 @@ def _trial(condition: Condition, random: Random) -> Trial:
     called = identifiers(program)
     routines = names_called(sample.program, entries)
     used = [name for name in called.elements() if name in {mapping.get(r, r) for r in routines}]
-    return Trial(prompt, program, tuple(nouns), tuple(used))
+    return WriterTrial(prompt, program, tuple(nouns), tuple(used))
 
 
 def _slot_words(sample: TextSample) -> set[str]:
@@ -320,7 +320,7 @@ def _example(sample: TextSample, program: str) -> Example:
     )
 
 
-def _written(llm: LLM, trials: Sequence[Trial]) -> Iterator[str]:
+def _written(llm: LLM, trials: Sequence[WriterTrial]) -> Iterator[str]:
     # One by one: a lone text is decoded several tokens a pass, which beats a batch on a CPU.
     for trial in trials:
         yield llm.generate([trial.prompt], GREEDY)[0][0].text

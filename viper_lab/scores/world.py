@@ -30,7 +30,7 @@ from viper_lab.world.queries.sample import WorldSample
 
 
 @dataclass(frozen=True)
-class Scored:
+class ScoredSample:
     """One sample with its result; ``error`` is set where the run itself broke."""
 
     sample: WorldSample
@@ -76,15 +76,15 @@ def score_samples(
     reasoner: Reasoner,
     samples: Sequence[WorldSample],
     request: ScoreRequest,
-    on_done: Callable[[Scored], None] | None = None,
-) -> list[Scored]:
+    on_done: Callable[[ScoredSample], None] | None = None,
+) -> list[ScoredSample]:
     """Answers every sample; one that breaks counts as wrong and keeps its error."""
     prior = {}
     if request.with_baselines and "question" in request.families:
         prior = dict(answer_prior(generate("question", "train", 0, PRIOR_SAMPLES)))
     lock = threading.Lock()
 
-    def one(sample: WorldSample) -> Scored:
+    def one(sample: WorldSample) -> ScoredSample:
         scored = _score_one(reasoner, sample, prior if request.with_baselines else None)
         if on_done is not None:
             with lock:
@@ -101,7 +101,7 @@ def score_samples(
             raise
 
 
-def _score_one(reasoner: Reasoner, sample: WorldSample, prior: Any) -> Scored:
+def _score_one(reasoner: Reasoner, sample: WorldSample, prior: Any) -> ScoredSample:
     pixels = world_media(sample)()
     query = sample.query
     found: dict[str, bool] = {}
@@ -111,11 +111,11 @@ def _score_one(reasoner: Reasoner, sample: WorldSample, prior: Any) -> Scored:
         if prior is not None:
             found = baselines(reasoner.components, sample, pixels, prior)
     except Exception as error:  # noqa: BLE001  (boundary: one sample must not end the set)
-        return Scored(sample, False, None, found, f"{type(error).__name__}: {error}")
-    return Scored(sample, is_right(sample, result.answer), result, found)
+        return ScoredSample(sample, False, None, found, f"{type(error).__name__}: {error}")
+    return ScoredSample(sample, is_right(sample, result.answer), result, found)
 
 
-def report(scored: Sequence[Scored], request: ScoreRequest) -> dict[str, Any]:
+def report(scored: Sequence[ScoredSample], request: ScoreRequest) -> dict[str, Any]:
     """The figures: ``overall``, ``families``, ``query_types``, ``failures``, ``baselines``."""
     found: dict[str, Any] = {
         "overall": _share(item.right for item in scored),
@@ -148,7 +148,7 @@ def report(scored: Sequence[Scored], request: ScoreRequest) -> dict[str, Any]:
     return found
 
 
-def _baselines(scored: Sequence[Scored], family: str) -> dict[str, Any]:
+def _baselines(scored: Sequence[ScoredSample], family: str) -> dict[str, Any]:
     mine = [item for item in scored if item.sample.family == family]
     names = list(dict.fromkeys(name for item in mine for name in item.baselines))
     rows: dict[str, Any] = {

@@ -22,7 +22,7 @@ from viper.errors import ViperError
 from viper.strategies.seek.names import ACTIONS
 from viper.web.behind_token import behind_token, form_of
 from viper.web.embedded_media import embedded
-from viper_lab.study.desk import Place, StudyDesk, is_participant, new_participant
+from viper_lab.study.desk import ParticipantState, StudyDesk, is_participant, new_participant
 
 _HERE = Path(__file__).parent
 
@@ -41,14 +41,14 @@ _POLICY = (
 
 
 @dataclass(frozen=True)
-class Study:
+class StudyConfig:
     """What the application serves, and the token of its address."""
 
     desk: StudyDesk
     token: str
 
 
-def create_study(study: Study) -> Starlette:
+def create_study(study: StudyConfig) -> Starlette:
     """The application: everything lies below ``/TOKEN/``."""
     forms = [
         Route(f"/{name}", partial(_sent, study.desk, name), methods=["POST"], name=name)
@@ -98,7 +98,7 @@ def _html(desk: StudyDesk, participant: str) -> str:
         )
 
 
-def _box(place: Place) -> tuple[float, ...] | None:
+def _box(place: ParticipantState) -> tuple[float, ...] | None:
     """The box of the object that is looked at, pixels from the top-left corner."""
     if place.search is None or place.search.now.focus is None:
         return None

@@ -13,7 +13,7 @@ from viper.errors import UsageError
 from viper.strategies.seek.actions import Observation, Scene, carry_out, is_possible, settled
 from viper.strategies.seek.memory import MemoryState, WorkingMemory
 from viper.strategies.seek.names import ACTIONS
-from viper_lab.study.records import Session, Step
+from viper_lab.study.records import SearchStep, Session
 
 Worth = Literal["informative", "uninformative", "answer"]
 
@@ -33,7 +33,7 @@ class HandSearch:
     participant: str
     question: str
     scene: Scene
-    steps: list[Step] = field(default_factory=list)
+    steps: list[SearchStep] = field(default_factory=list)
     seen: Observation | None = None
 
     def __post_init__(self) -> None:
@@ -64,7 +64,9 @@ class HandSearch:
             raise UsageError(f"{action} needs words: {ACTIONS[action].takes}")
         words = settled(action, words, self.now)
         self.seen = carry_out(action, words, self.now, self.scene)
-        self.steps.append(Step(self.now.state, action, self.question, self.now.context, words, ""))
+        self.steps.append(
+            SearchStep(self.now.state, action, self.question, self.now.context, words, "")
+        )
         return self.seen
 
     def judge(self, worth: str, told: str = "") -> None:

@@ -39,7 +39,7 @@ def is_participant(text: str) -> bool:
 
 
 @dataclass
-class Place:
+class ParticipantState:
     """A participant's.
 
     Attributes:
@@ -77,18 +77,18 @@ class StudyDesk:
                 )
         self.samples, self.records = samples, records
         self._reasoner = reasoner
-        self._places: OrderedDict[str, Place] = OrderedDict()
+        self._places: OrderedDict[str, ParticipantState] = OrderedDict()
         self._lock = threading.Lock()
         self.kept = 0
 
-    def place(self, participant: str) -> Place:
+    def place(self, participant: str) -> ParticipantState:
         """The place of a participant, with a question where one is left."""
         with self._lock:
             place = self._places.pop(participant, None)
             if place is None:
                 order = list(range(len(self.samples)))
                 Random(participant).shuffle(order)
-                place = Place(participant, order)
+                place = ParticipantState(participant, order)
             self._places[participant] = place
             while len(self._places) > MOST_PARTICIPANTS:
                 self._places.popitem(last=False)
@@ -97,7 +97,7 @@ class StudyDesk:
                 self._sit_down(place)
         return place
 
-    def end(self, place: Place, found: bool, answer: str) -> None:
+    def end(self, place: ParticipantState, found: bool, answer: str) -> None:
         """Records a question and goes on to the next.
 
         Raises:
@@ -112,7 +112,7 @@ class StudyDesk:
             place.search, place.media = None, None
             place.done += 1
 
-    def _sit_down(self, place: Place) -> None:
+    def _sit_down(self, place: ParticipantState) -> None:
         sample = self.samples[place.order[place.done]]
         media = media_from(sample.load())
         components = self._reasoner.components

@@ -34,7 +34,7 @@ _MAX_LINE = 1 << 20
 
 
 @dataclass(frozen=True)
-class Step:
+class SearchStep:
     """One action that was taken.
 
     Attributes:
@@ -62,7 +62,7 @@ class Session:
 
     participant: str
     question: str
-    steps: tuple[Step, ...]
+    steps: tuple[SearchStep, ...]
     found: bool
     answer: str = ""
 
@@ -116,7 +116,7 @@ def of_path(path: Sequence[Mapping[str, Any]], participant: str, question: str) 
         if "action" not in one:
             continue
         steps.append(
-            Step(
+            SearchStep(
                 str(one["state"]),
                 str(one["action"]),
                 str(one.get("query", "")),
@@ -244,13 +244,13 @@ def _session(line: bytes, where: str) -> Session:
         raise DataError(f"{where}: {why}; see viper lab seek record") from None
 
 
-def _step(value: Mapping[str, Any]) -> Step:
+def _step(value: Mapping[str, Any]) -> SearchStep:
     state, action, verdict = value["state"], value["action"], value.get("verdict", "")
     if state != START and state not in ACTIONS or action not in ACTIONS:
         raise ValueError(f"unknown state or action {state!r}, {action!r}")
     if verdict not in ("", *VERDICTS):
         raise ValueError(f"unknown verdict {verdict!r}")
-    return Step(
+    return SearchStep(
         state,
         action,
         plain(value.get("query")),

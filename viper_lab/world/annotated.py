@@ -64,7 +64,7 @@ _KNOWN_FIRST = 4 * 10**8
 
 
 @dataclass(frozen=True)
-class Meaning:
+class ConceptMeaning:
     """What the words of a concept say of an object.
 
     Attributes:
@@ -82,7 +82,7 @@ class Meaning:
         return all(getattr(thing, name) == value for name, value in self.values.items())
 
 
-def meaning_of(concept: str) -> Meaning | None:
+def meaning_of(concept: str) -> ConceptMeaning | None:
     """What a concept means here; None if a word is unknown, two contradict, or two are reserved.
 
     No scene holds two reserved concepts in one object.
@@ -94,7 +94,7 @@ def meaning_of(concept: str) -> Meaning | None:
         if words and len(values) == len(words) and len(reserved) < 2:
             order = ("size", "pattern", "colour", "material", "shape")
             label = " ".join(values[name] for name in order if name in values)
-            return Meaning(label, values, reserved[0] if reserved else None)
+            return ConceptMeaning(label, values, reserved[0] if reserved else None)
     return None
 
 
@@ -109,14 +109,16 @@ def first_scene(seed: int) -> int:
     return seed * SCENES
 
 
-def scene_about(meaning: Meaning, index: int, *, present: bool = True) -> Scene:
+def scene_about(meaning: ConceptMeaning, index: int, *, present: bool = True) -> Scene:
     """Scene ``index`` that may show a concept; with ``present`` a reserved one is surely there."""
     if meaning.reserved is None:
         return sample_scene(SPLIT, _KNOWN_FIRST + index)
     return reserved_scene(SPLIT, index, meaning.reserved, present=present)
 
 
-def scenes_with(meaning: Meaning, first: int) -> Iterator[tuple[int, Scene, tuple[int, ...]]]:
+def scenes_with(
+    meaning: ConceptMeaning, first: int
+) -> Iterator[tuple[int, Scene, tuple[int, ...]]]:
     """Index, scene and which objects show the concept, where any does, from ``first`` on.
 
     None for a pair of colour and shape that is held out for the test split.
@@ -174,7 +176,7 @@ class WorldStore:
 
 
 def _picture(
-    meaning: Meaning, index: int, scene: Scene, shown: tuple[int, ...]
+    meaning: ConceptMeaning, index: int, scene: Scene, shown: tuple[int, ...]
 ) -> AnnotatedPicture:
     still = render_scene(scene)
     things = tuple(_annotation(still, i) for i in range(len(scene.objects)))

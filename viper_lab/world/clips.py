@@ -26,7 +26,7 @@ from viper_lab.world.motion import (
     perform,
 )
 from viper_lab.world.render_camera import Camera
-from viper_lab.world.render_props import Table
+from viper_lab.world.render_props import TableTop
 from viper_lab.world.render_shading import Light
 from viper_lab.world.render_shapes import RADIUS, half_height
 from viper_lab.world.render_stage import Stage
@@ -147,9 +147,9 @@ def render_frames(
     return np.stack(frames), np.stack(boxes)
 
 
-def _table(seed: int) -> Table:
+def _table(seed: int) -> TableTop:
     tone, warmth = np.random.default_rng([seed, 7]).uniform((0.46, 0.97), (0.6, 1.03))
-    return Table(
+    return TableTop(
         -TABLE_HALF_X,
         -TABLE_HALF_Y,
         TABLE_HALF_X,

@@ -17,7 +17,7 @@ from viper.tuning.collect import FoundPicture, checked_limit
 from viper_lab.world.annotated import (
     SCENES,
     SEARCH_FIRST,
-    Meaning,
+    ConceptMeaning,
     first_scene,
     meaning_of,
     scene_about,
@@ -30,7 +30,7 @@ _BLOCK = 10
 """Of so many pictures in a row the share of wrong ones is exact."""
 
 
-class WorldSearch:
+class WorldPictureSearch:
     """Crops around objects of the embedded world as a :class:`~viper.tuning.collect.PictureSearch`.
 
     Args:
@@ -76,7 +76,7 @@ class WorldSearch:
         meaning = meaning_of(label)
         return meaning is not None and self._is_wrong(meaning, int(place))
 
-    def _is_wrong(self, meaning: Meaning, place: int) -> bool:
+    def _is_wrong(self, meaning: ConceptMeaning, place: int) -> bool:
         block, within = divmod(place, _BLOCK)
         drawn = random.Random(f"wrong:{self._seed}:{meaning.label}:{block}")
         return within in drawn.sample(range(_BLOCK), self._wrong)
@@ -84,7 +84,7 @@ class WorldSearch:
     def _found(
         self,
         text: str,
-        meaning: Meaning,
+        meaning: ConceptMeaning,
         place: int,
         index: int,
         scene: Scene,
@@ -99,7 +99,7 @@ class WorldSearch:
         return FoundPicture(name, text, origin, load)
 
 
-def _without(meaning: Meaning, index: int) -> tuple[Scene, tuple[int, ...]]:
+def _without(meaning: ConceptMeaning, index: int) -> tuple[Scene, tuple[int, ...]]:
     """The next scene of which no object shows the concept, and all of its objects."""
     for each in range(index, index + SCENES):
         scene = scene_about(meaning, each, present=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from viper.tuning.collect import AnnotatedStore, PictureSearch
 from viper_lab.world.annotated import WorldStore
-from viper_lab.world.found import WorldSearch
+from viper_lab.world.found import WorldPictureSearch
 
 
 def annotated() -> AnnotatedStore:
@@ -13,5 +13,5 @@ def annotated() -> AnnotatedStore:
 
 
 def pictures(wrong: float, seed: int) -> PictureSearch:
-    """Return the search; arguments as :class:`~viper_lab.world.found.WorldSearch`'s."""
-    return WorldSearch(wrong, seed)
+    """Return the search; arguments as :class:`~viper_lab.world.found.WorldPictureSearch`'s."""
+    return WorldPictureSearch(wrong, seed)

@@ -1,6 +1,6 @@
 """How the objects of a clip move: a random script of events, made into trajectories.
 
-A script is a list of :class:`Step`, one every few frames. :func:`perform` finds
+A script is a list of :class:`Motion`, one every few frames. :func:`perform` finds
 directions and speeds with which it can happen (a motion that must end in a hit
 leads to its target on time) and gives up where it cannot; the caller then draws
 another script. Motion is straight and of constant speed between events, so
@@ -42,7 +42,7 @@ class ScriptImpossibleError(Exception):
 
 
 @dataclass(frozen=True)
-class Step:
+class Motion:
     """``actor`` does ``kind`` at ``frame`` (its anchor: see :func:`window_of`)."""
 
     kind: str
@@ -89,7 +89,7 @@ def apparent_speed(velocity: Vector) -> float:
     return math.hypot(velocity[0], DEPTH_FORESHORTENING * velocity[1])
 
 
-def draw_script(random: Random, count: int) -> tuple[list[Step], set[int]]:
+def draw_script(random: Random, count: int) -> tuple[list[Motion], set[int]]:
     """A random script for ``count`` objects, and which of them move from the first frame on.
 
     No object does the same kind twice, and at least one does two kinds. Starts
@@ -104,7 +104,7 @@ def draw_script(random: Random, count: int) -> tuple[list[Step], set[int]]:
         absent.pop()
     resting = set(range(count)) - moving - absent
     used: set[tuple[str, int]] = set()
-    steps: list[Step] = []
+    steps: list[Motion] = []
     slots = random.choice((2, 3, 3, 4, 4))
     spare = CLIP_FRAMES - 6 - SLOT_FRAMES * (slots - 1)
     offsets = sorted(random.randint(0, spare - 1) for _ in range(slots))
@@ -124,7 +124,7 @@ def draw_script(random: Random, count: int) -> tuple[list[Step], set[int]]:
             resting.discard(step.target)
             moving.add(step.target)
             used.add(("start", step.target))
-            steps.append(Step("start", frame + 1, step.target))
+            steps.append(Motion("start", frame + 1, step.target))
     if absent or max(sum(step.actor == i for step in steps) for i in range(count)) < 2:
         raise ScriptImpossibleError
     first_moving = {i for i in range(count) if _first_kind(steps, i) in ("stop", "hit", "fall")}
@@ -135,7 +135,7 @@ def _can_be_knocked(random: Random, target: int, used: set[tuple[str, int]]) -> 
     return ("start", target) not in used and random.random() < 0.75
 
 
-def _first_kind(steps: Sequence[Step], actor: int) -> str | None:
+def _first_kind(steps: Sequence[Motion], actor: int) -> str | None:
     return next((step.kind for step in steps if step.actor == actor), None)
 
 
@@ -146,12 +146,14 @@ def _draw_step(
     absent: set[int],
     resting: set[int],
     used: set[tuple[str, int]],
-) -> Step:
-    choices: list[tuple[float, Step]] = [(2.0, Step("appear", frame, i)) for i in sorted(absent)]
-    choices += [(1.0, Step("start", frame, i)) for i in sorted(resting)]
+) -> Motion:
+    choices: list[tuple[float, Motion]] = [
+        (2.0, Motion("appear", frame, i)) for i in sorted(absent)
+    ]
+    choices += [(1.0, Motion("start", frame, i)) for i in sorted(resting)]
     for i in sorted(moving):
-        choices += [(1.0, Step("stop", frame, i)), (1.6, Step("fall", frame, i))]
-        choices += [(2.0, Step("hit", frame, i, j)) for j in sorted(resting)]
+        choices += [(1.0, Motion("stop", frame, i)), (1.6, Motion("fall", frame, i))]
+        choices += [(2.0, Motion("hit", frame, i, j)) for j in sorted(resting)]
     choices = [(w, step) for w, step in choices if (step.kind, step.actor) not in used]
     if not choices:
         raise ScriptImpossibleError
@@ -160,7 +162,7 @@ def _draw_step(
 
 def perform(
     random: Random,
-    steps: Sequence[Step],
+    steps: Sequence[Motion],
     first_moving: set[int],
     radii: Sequence[float],
     rest_heights: Sequence[float],
@@ -204,7 +206,7 @@ def perform(
     return positions, tuple(events)
 
 
-def _causes(steps: Sequence[Step], start: Step) -> bool:
+def _causes(steps: Sequence[Motion], start: Motion) -> bool:
     return start.kind == "start" and any(
         s.kind == "hit" and s.target == start.actor and s.frame == start.frame - 1 for s in steps
     )
@@ -221,7 +223,7 @@ def _layout(random: Random, radii: Sequence[float]) -> list[_Track]:
     return tracks
 
 
-def _end_of_motion(actor: int, frame: int, steps: Sequence[Step]) -> Step | None:
+def _end_of_motion(actor: int, frame: int, steps: Sequence[Motion]) -> Motion | None:
     return next((s for s in steps if s.actor == actor and s.frame > frame + 1), None)
 
 
@@ -229,7 +231,7 @@ def _set_off(
     random: Random,
     actor: int,
     frame: int,
-    steps: Sequence[Step],
+    steps: Sequence[Motion],
     tracks: Sequence[_Track],
     radii: Sequence[float],
 ) -> None:
@@ -260,7 +262,11 @@ def _towards_edge(random: Random, here: Vector) -> Vector:
 
 
 def _collide(
-    random: Random, step: Step, steps: Sequence[Step], tracks: Sequence[_Track], knocked: set[int]
+    random: Random,
+    step: Motion,
+    steps: Sequence[Motion],
+    tracks: Sequence[_Track],
+    knocked: set[int],
 ) -> None:
     """The target is knocked on and the actor follows slowly, or the actor bounces off it."""
     assert step.target is not None
@@ -311,7 +317,7 @@ def _positions(tracks: Sequence[_Track], rest_heights: Sequence[float]) -> NDArr
 
 def _check_tracks(
     positions: NDArray[np.float32],
-    steps: Sequence[Step],
+    steps: Sequence[Motion],
     tracks: Sequence[_Track],
     radii: Sequence[float],
 ) -> None:
@@ -331,7 +337,7 @@ def _check_tracks(
 
 
 def _check_gaps(
-    positions: NDArray[np.float32], steps: Sequence[Step], radii: Sequence[float]
+    positions: NDArray[np.float32], steps: Sequence[Motion], radii: Sequence[float]
 ) -> None:
     """Objects keep clear of each other, and touch where and when a hit is scripted."""
     contacts = {frozenset((s.actor, s.target)): s.frame for s in steps if s.kind == "hit"}

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from viper_lab.world.render_camera import Camera
-from viper_lab.world.render_props import Table
+from viper_lab.world.render_props import TableTop
 from viper_lab.world.render_shading import Light
 from viper_lab.world.render_stage import Stage
 from viper_lab.world.scene import IMAGE_HEIGHT, IMAGE_WIDTH, RenderedScene, Scene
@@ -32,7 +32,7 @@ def render_scene(scene: Scene) -> RenderedScene:
         IMAGE_HEIGHT,
         SAMPLES,
         Light.for_seed(scene.seed),
-        Table.for_seed(scene.seed),
+        TableTop.for_seed(scene.seed),
     )
     picture = stage.render(scene.objects, stands=True)
     depths = [

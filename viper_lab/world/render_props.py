@@ -14,7 +14,7 @@ _POLE_RADIUS = 0.06
 
 
 @dataclass(frozen=True)
-class Table:
+class TableTop:
     """The table top at z = 0: a rectangle in table units, and the floor ``drop`` below it."""
 
     left: float = -60.0
@@ -25,7 +25,7 @@ class Table:
     colour: tuple[float, float, float] = (0.56, 0.55, 0.53)
 
     @classmethod
-    def for_seed(cls, seed: int) -> Table:
+    def for_seed(cls, seed: int) -> TableTop:
         """A table that varies in size and tone from scene to scene."""
         rng = np.random.default_rng([seed, 7])
         side, back = rng.uniform(4.6, 8.0), rng.uniform(4.2, 8.0)

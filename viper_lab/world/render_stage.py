@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from viper_lab.world.render_camera import Camera
-from viper_lab.world.render_props import Table, stands_under
+from viper_lab.world.render_props import TableTop, stands_under
 from viper_lab.world.render_shading import Light, Surface, albedo, shade, to_pixels
 from viper_lab.world.render_shapes import RADIUS, Solid, half_height, solid_of
 from viper_lab.world.scene import SceneObject
@@ -72,10 +72,10 @@ class Stage:
         height: int,
         samples: int = 1,
         light: Light | None = None,
-        table: Table | None = None,
+        table: TableTop | None = None,
     ) -> None:
         self.camera, self.width, self.height, self.samples = camera, width, height, samples
-        self.light, self.table = light or Light(), table or Table()
+        self.light, self.table = light or Light(), table or TableTop()
         self._eye = np.array(camera.position, np.float32)
         self._rays = camera.rays(width, height, samples)
         self._set_table()

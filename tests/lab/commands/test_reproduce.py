@@ -11,11 +11,11 @@ import pytest
 
 from tests.commands.test_ace import ROOT
 from tests.commands.test_bad_input import viper
-from viper_lab.papers.lab import Step
+from viper_lab.papers.lab import StoredRun
 from viper_lab.papers.plan import Plan, Progress, watching
 
 STEPS = tuple(
-    Step(name, "video", seed, 4, Path(name), mines=name.startswith("mining"))
+    StoredRun(name, "video", seed, 4, Path(name), mines=name.startswith("mining"))
     for seed in (0, 1)
     for name in ("mining abstract, main", "+ ACE")
 )

@@ -14,7 +14,7 @@ from viper.evaluate.evaluation import Evaluation
 from viper.profiles import load_profile
 from viper.schema import to_json
 from viper.strategies.base import Components
-from viper_lab.papers.lab import Lab, Scale, Step
+from viper_lab.papers.lab import Lab, Scale, StoredRun
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,8 @@ class Noted:
     """
 
     def __init__(self) -> None:
-        self._answers: Counter[Step] = Counter()
-        self.steps: list[Step] = []
+        self._answers: Counter[StoredRun] = Counter()
+        self.steps: list[StoredRun] = []
 
     @property
     def answers(self) -> int:
@@ -55,7 +55,7 @@ class Noted:
     def counts(self) -> list[int]:
         return [self._answers[step] for step in self.steps]
 
-    def __call__(self, step: Step, mean: float | None) -> None:
+    def __call__(self, step: StoredRun, mean: float | None) -> None:
         if mean is None:
             self._answers[step] += 1
         else:

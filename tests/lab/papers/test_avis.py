@@ -18,8 +18,8 @@ from viper_lab.papers.avis import (
     QUESTION_ONLY,
     UNGUIDED,
     WITHOUT,
+    AvisStudy,
     Columns,
-    Study,
     columns,
     judged,
     main_table,
@@ -70,13 +70,13 @@ def test_gains_are_paired_with_seeking() -> None:
 
 
 def test_claims_name_the_best_sequence() -> None:
-    study = Study([PART], quick=False)
+    study = AvisStudy([PART], quick=False)
     lab = fake({"seek": 0.5, FIXED[0].name: 0.45, EVERYTHING.name: 0.5, UNGUIDED.name: 0.3})
     above, everything, graph, world = judged(lab, study)
     assert everything.holds is False and "+0.0" in everything.reason
     assert above.holds is False and "fixed: seeing, 45.0: +5.0" in above.reason
     assert graph.holds is True and world.holds is None
-    above, _, graph, _ = judged(fake({"seek": 0.5}), Study([PART], quick=True))
+    above, _, graph, _ = judged(fake({"seek": 0.5}), AvisStudy([PART], quick=True))
     assert above.holds is True and graph.holds is None and "--quick" in graph.reason
 
 

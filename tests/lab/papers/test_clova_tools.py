@@ -12,23 +12,31 @@ from viper.tools.settings import ToolSettings
 from viper.tools.toolbox import Toolbox
 from viper_lab.papers import clova_tools
 from viper_lab.papers.clova_claims import _noise, _same_without, _seconds, _tools
-from viper_lab.papers.clova_tools import Outcome, ToolCourse, Tools, tool_outcome, tool_rows
-from viper_lab.scores.concepts.asked import Asked, rows
+from viper_lab.papers.clova_tools import (
+    ToolCourse,
+    ToolOutcome,
+    ToolResults,
+    tool_outcome,
+    tool_rows,
+)
+from viper_lab.scores.concepts.measurement import ToolAnswer, rows
 
 
-def asked(kind: str, rights: Sequence[float]) -> list[Asked]:
-    return [Asked(kind, "pyramid", f"scene {i // 2}", right) for i, right in enumerate(rights)]
+def asked(kind: str, rights: Sequence[float]) -> list[ToolAnswer]:
+    return [ToolAnswer(kind, "pyramid", f"scene {i // 2}", right) for i, right in enumerate(rights)]
 
 
-def outcome(kind: str, before: Sequence[float], after: Sequence[float], **more: object) -> Outcome:
+def outcome(
+    kind: str, before: Sequence[float], after: Sequence[float], **more: object
+) -> ToolOutcome:
     old = asked(kind, [1.0] * 20)
     given = {"old": (old, old), "seconds": [10.0], **more}
-    return Outcome((asked(kind, before), asked(kind, after)), **given)  # type: ignore[arg-type]
+    return ToolOutcome((asked(kind, before), asked(kind, after)), **given)  # type: ignore[arg-type]
 
 
-def tools(found: dict[str, list[Outcome]], noisy: object = None) -> Tools:
+def tools(found: dict[str, list[ToolOutcome]], noisy: object = None) -> ToolResults:
     entries, gains = tool_rows(list(found.values()))
-    return Tools(found, noisy, entries, gains)  # type: ignore[arg-type]
+    return ToolResults(found, noisy, entries, gains)  # type: ignore[arg-type]
 
 
 LEARNT = outcome("loc", [0.0] * 18 + [1.0] * 2, [1.0] * 19 + [0.0])
@@ -99,7 +107,7 @@ def test_what_was_measured_is_not_measured_again(
 ) -> None:
     counted = []
 
-    def measured(*_: object) -> Outcome:
+    def measured(*_: object) -> ToolOutcome:
         counted.append(1)
         return LEARNT
 

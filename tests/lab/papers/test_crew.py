@@ -11,7 +11,7 @@ import pytest
 from tests.lab.papers.fake_lab import FAMILIES, QUESTION, REFERRING
 from tests.lab.papers.fake_study import Questions
 from viper_lab.papers.crew import Claims, Group, groups_of, share
-from viper_lab.papers.lab import Cell, Lab, Step
+from viper_lab.papers.lab import Cell, Lab, StoredRun
 from viper_lab.papers.parts import Part
 from viper_lab.papers.zero_shot import ABLATION, cells_asked, self_tuning
 
@@ -23,8 +23,8 @@ class Noting:
         self.scale = type("Scale", (), {"seeds": seeds})
         self.asked: list[tuple[str, str, int]] = []
 
-    def step(self, cell: Cell, part: Part, seed: int) -> Step:
-        return Step(cell.name, part.name, seed, cell.times, Path(cell.name))
+    def step(self, cell: Cell, part: Part, seed: int) -> StoredRun:
+        return StoredRun(cell.name, part.name, seed, cell.times, Path(cell.name))
 
     def rows(self, cell: Cell, part: Part, seed: int) -> list[object]:
         self.asked.append((cell.name, part.name, seed))

@@ -27,7 +27,7 @@ from viper_lab.papers.dwim import (
     tool_rows,
     utilisation,
 )
-from viper_lab.papers.dwim_study import MASKED, SFT, UNTUNED, Agent, DwimStudy, Scale
+from viper_lab.papers.dwim_study import MASKED, SFT, UNTUNED, AgentVariant, DwimScale, DwimStudy
 from viper_lab.papers.report import as_text, page
 from viper_lab.papers.result import Reproduction
 from viper_lab.papers.tables import entries, gain
@@ -42,7 +42,9 @@ class Fake:
     made_right: dict[str, float]
     right: dict[str, float]
     copied: float = 0.0
-    scale: Scale = field(default_factory=lambda: Scale(COUNT_OF, COUNT_OF, (0, 1), TuneSettings()))
+    scale: DwimScale = field(
+        default_factory=lambda: DwimScale(COUNT_OF, COUNT_OF, (0, 1), TuneSettings())
+    )
 
     def made(self, seed: int, manner: str) -> list[Workflow]:
         found = some(self.made_right.get(manner, 0.0), manner)
@@ -50,7 +52,7 @@ class Fake:
         return [replace(one, outcome="copied") if n < copies else one
                 for n, one in enumerate(reversed(found))]  # fmt: skip
 
-    def answers(self, agent: Agent, seed: int) -> list[Workflow]:
+    def answers(self, agent: AgentVariant, seed: int) -> list[Workflow]:
         return some(self.right.get(agent.name, 0.0), "standard")
 
 

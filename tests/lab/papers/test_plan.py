@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.lab.papers.fake_study import Noted, Questions
-from viper_lab.papers.lab import Lab, Step
+from viper_lab.papers.lab import Lab, StoredRun
 from viper_lab.papers.plan import Plan, plan_of
 from viper_lab.papers.zero_shot import ABLATION, ACE, API_BY_EXAMPLES, cells_asked
 from viper_lab.papers.zero_shot_run import study_of
@@ -74,7 +74,7 @@ def test_the_plan_is_what_is_answered(questions: Questions, quick: bool) -> None
 
 
 def test_a_run_that_was_never_begun_has_nothing_stored(tmp_path: Path) -> None:
-    assert Step("a", "b", 0, 3, tmp_path / "none").stored() == 0
+    assert StoredRun("a", "b", 0, 3, tmp_path / "none").stored() == 0
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "run.json").write_text("{")
-    assert Step("a", "b", 0, 3, tmp_path / "broken").stored() == 0
+    assert StoredRun("a", "b", 0, 3, tmp_path / "broken").stored() == 0

@@ -10,18 +10,18 @@ import pytest
 
 from viper.evaluate.intervals import Estimate, OverSeeds
 from viper_lab.papers import zero_shot
-from viper_lab.papers.plots import Place, apart, curves_of, gain_plot, place_of, score_plot
+from viper_lab.papers.plots import CurvePoint, apart, curves_of, gain_plot, place_of, score_plot
 from viper_lab.papers.report import page
-from viper_lab.papers.result import Entry, Gain, Reproduction
+from viper_lab.papers.result import Gain, Reproduction, TableCell
 
 FAMILIES = ("referring", "question", "video")
 
 
 def rows_of(
     names: Sequence[str], families: Sequence[str] = FAMILIES, table: str = "t"
-) -> list[Entry]:
+) -> list[TableCell]:
     return [
-        Entry(table, name, family, OverSeeds(0.05 * index, 0.02, 3), 60)
+        TableCell(table, name, family, OverSeeds(0.05 * index, 0.02, 3), 60)
         for index, name in enumerate(names)
         for family in families
     ]
@@ -51,7 +51,7 @@ def texts(svg: str) -> list[str]:
     ],
 )  # fmt: skip
 def test_a_number_in_a_name(name: str, place: tuple[str, float, str] | None) -> None:
-    assert place_of(name) == (None if place is None else Place(*place))
+    assert place_of(name) == (None if place is None else CurvePoint(*place))
 
 
 def test_which_tables_are_curves() -> None:

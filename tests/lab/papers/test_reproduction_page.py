@@ -10,13 +10,13 @@ from pathlib import Path
 import viper
 from viper.evaluate.intervals import Estimate, OverSeeds
 from viper_lab.papers.report import as_text, cells_of, gains_of, page, write_reports
-from viper_lab.papers.result import Claim, Entry, Gain, Reproduction
+from viper_lab.papers.result import Claim, Gain, Reproduction, TableCell
 
 ODD = "<script>alert('1')</script> & $x_1$ \x1b[31m"
 
 
-def an_entry(name: str, family: str, mean: float = 0.5, deviation: float | None = 0.1) -> Entry:
-    return Entry("table 2", name, family, OverSeeds(mean, deviation, 3), 600)
+def an_entry(name: str, family: str, mean: float = 0.5, deviation: float | None = 0.1) -> TableCell:
+    return TableCell("table 2", name, family, OverSeeds(mean, deviation, 3), 600)
 
 
 def a_reproduction() -> Reproduction:
@@ -25,7 +25,9 @@ def a_reproduction() -> Reproduction:
         [
             an_entry("zero-shot", "referring", 0.123456789, 0.0123456789),
             an_entry("zero-shot", "video"),
-            Entry("table 2", ODD, "referring", OverSeeds(1.0, None, 1), 200, "0 examples mined"),
+            TableCell(
+                "table 2", ODD, "referring", OverSeeds(1.0, None, 1), 200, "0 examples mined"
+            ),
         ],
         [
             Gain("table 2", f"zero-shot -> {ODD}", "referring", Estimate(0.25, 600, 0.2, 0.3)),

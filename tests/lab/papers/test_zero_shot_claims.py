@@ -12,7 +12,7 @@ from viper_lab.papers.lab import Cell, Lab
 from viper_lab.papers.renamed_api import RenamedApi
 from viper_lab.papers.result import Claim, Gain
 from viper_lab.papers.tables import Table
-from viper_lab.papers.zero_shot_claims import Measured, judged
+from viper_lab.papers.zero_shot_claims import ZeroShotParts, judged
 
 ALL = frozenset({"table 2", "kept", "self-tuning", "tables 5 and 6", "figure 4", "second model"})
 
@@ -56,7 +56,7 @@ def claims(changes: dict[str, float] | None = None, **measured: Any) -> dict[str
     }
     tables = [Table[Cell](name, {}) for name in given.pop("tables")]
     tried = given.pop("renamed")
-    found = judged(cast(Lab, lab), Measured(tables=tables, **given), tried)
+    found = judged(cast(Lab, lab), ZeroShotParts(tables=tables, **given), tried)
     return {claim.claim: claim for claim in found}
 
 

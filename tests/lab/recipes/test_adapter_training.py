@@ -13,7 +13,7 @@ import torch
 from tests.lab.recipes.tiny_writer import tiny_writer
 from viper_lab.recipes.adapters import (
     AdapterShape,
-    Course,
+    AdapterTraining,
     Row,
     encoded,
     fresh_adapter,
@@ -25,7 +25,7 @@ from viper_lab.recipes.planner_documents import PlanDocuments, plan_document
 from viper_lab.recipes.writer_tokenizer import load_tokenizer
 
 SHAPE = AdapterShape(rank=4, strength=8)
-COURSE = Course("test", steps=12, learning_rate=1e-2, warmup=2, step_tokens=400)
+COURSE = AdapterTraining("test", steps=12, learning_rate=1e-2, warmup=2, step_tokens=400)
 PLANS = PlanDocuments(programs=0.0, plans=2, made_up_nouns=0.0)
 
 

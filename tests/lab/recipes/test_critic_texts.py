@@ -17,7 +17,7 @@ from viper.tuning.critique import parse_fault
 from viper_lab.faults import cases as fault_cases
 from viper_lab.faults.cases import FaultCase, read_cases, target_of, write_cases
 from viper_lab.recipes.critic import (
-    Named,
+    FaultLine,
     critic_documents,
     evaluate,
     exchanged,
@@ -93,9 +93,9 @@ def test_targets_are_what_the_reflector_reads(truth: Critique, line: str) -> Non
 
 
 def test_what_a_line_names() -> None:
-    assert named(" 1 simple_query: blue\n") == Named("simple_query", "1")
-    assert named(" program\n") == Named("program", "")
-    assert named("") == Named("", "") and named("a b c") == Named("a b c", "")
+    assert named(" 1 simple_query: blue\n") == FaultLine("simple_query", "1")
+    assert named(" program\n") == FaultLine("program", "")
+    assert named("") == FaultLine("", "") and named("a b c") == FaultLine("a b c", "")
 
 
 def test_scores_count_place_and_call() -> None:

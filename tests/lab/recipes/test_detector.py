@@ -35,7 +35,7 @@ from viper_lab.recipes.detector_phrases import (
     phrase_text,
 )
 from viper_lab.recipes.detector_score import (
-    Answers,
+    PhraseMatches,
     Ranking,
     average_precision,
     best_threshold,
@@ -190,8 +190,8 @@ def test_only_the_first_box_on_an_object_is_right() -> None:
 
 def test_average_precision_of_a_known_ranking() -> None:
     answers = [
-        Answers(np.array([0.9, 0.5]), np.array([True, False]), 1),
-        Answers(np.array([0.7, 0.3]), np.array([False, True]), 1),
+        PhraseMatches(np.array([0.9, 0.5]), np.array([True, False]), 1),
+        PhraseMatches(np.array([0.7, 0.3]), np.array([False, True]), 1),
     ]
     # Ranked: hit, miss, miss, hit, of two objects: (1 + 1/2) / 2.
     ranking = Ranking.of(answers)

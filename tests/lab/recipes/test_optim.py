@@ -9,12 +9,12 @@ from torch import Tensor, nn
 
 from viper.errors import UnknownNameError
 from viper_lab.recipes import RECIPES, recipe
-from viper_lab.recipes.optim import Plan, fit, rate_at
+from viper_lab.recipes.optim import FitOptions, fit, rate_at
 
 
 def test_rates_rise_then_fall() -> None:
-    cosine = Plan(steps=100, learning_rate=1.0, warmup=10)
-    tail = Plan(steps=100, learning_rate=1.0, warmup=10, decay="tail")
+    cosine = FitOptions(steps=100, learning_rate=1.0, warmup=10)
+    tail = FitOptions(steps=100, learning_rate=1.0, warmup=10, decay="tail")
     assert rate_at(cosine, 0) == pytest.approx(0.1)
     assert rate_at(cosine, 10) == rate_at(tail, 10) == rate_at(tail, 50) == pytest.approx(1.0)
     assert rate_at(cosine, 55) == pytest.approx(0.51)
@@ -37,7 +37,7 @@ def loss_of(model: nn.Module) -> Callable[[int], tuple[Tensor, Mapping[str, floa
     return loss_at
 
 
-PLAN = Plan(steps=60, learning_rate=0.1, warmup=5, ema=0.9, log_every=20)
+PLAN = FitOptions(steps=60, learning_rate=0.1, warmup=5, ema=0.9, log_every=20)
 
 
 def test_it_fits_and_reports(tmp_path: Path) -> None:
@@ -58,7 +58,7 @@ def test_a_resumed_training_ends_where_an_unbroken_one_does(tmp_path: Path) -> N
             raise KeyboardInterrupt
         return loss_of(broken)(step)
 
-    every_step = Plan(**{**vars(PLAN), "checkpoint_every_s": -1.0})
+    every_step = FitOptions(**{**vars(PLAN), "checkpoint_every_s": -1.0})
     with pytest.raises(KeyboardInterrupt):
         fit(broken, until_step_30, every_step, tmp_path / "broken.pt", lambda _: None)
     resumed = line(seed=1)

@@ -8,7 +8,7 @@ from viper_lab.recipes.writer import (
     FURTHER_PART,
     GROUND_PART,
     LAST_PART,
-    Part,
+    Phase,
     Stage,
     batches_at,
     encode_pieces,
@@ -69,7 +69,9 @@ def test_batches_depend_on_their_seed_alone_and_fit_the_stage(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("part", [GROUND_PART, FURTHER_PART, LAST_PART])
-def test_a_part_goes_through_its_stages_in_order_and_ends_with_the_longest(part: Part) -> None:
+def test_a_part_goes_through_its_stages_in_order_and_ends_with_the_longest(
+    part: Phase,
+) -> None:
     passed = [part.stage(step) for step in range(part.steps)]
     assert list(dict.fromkeys(passed)) == list(part.stages)
     assert part.stages[-1].until == 1.0
@@ -82,7 +84,7 @@ def test_a_training_resumes_and_saves_a_loadable_folder(tmp_path: Path) -> None:
     from viper.models.llm.transformers_llm import TransformersLLM
 
     shape = WriterShape(width=40, layers=2, heads=4, head_dim=16, inner=32)
-    part = Part("writer", (SMALL,), 2, 3e-3, step_tokens=300)
+    part = Phase("writer", (SMALL,), 2, 3e-3, step_tokens=300)
     writer_tokenizer(tmp_path / "work", 0, documents=20, words=50)
     for steps in (1, 2):
         options = TrainOptions(out=tmp_path / "out", work=tmp_path / "work", steps=steps)

@@ -10,7 +10,7 @@ from viper.tools.models import ModelSet
 from viper.tools.settings import Sensitivity, ToolSettings
 from viper.tools.toolbox import Toolbox
 from viper_lab.scores.concepts import loc as questions
-from viper_lab.scores.concepts.asked import rows
+from viper_lab.scores.concepts.measurement import rows
 from viper_lab.world.reserved import CONCEPTS, reserved_still
 
 

@@ -12,7 +12,7 @@ from viper.tools.models import ModelSet
 from viper.tools.settings import ToolSettings
 from viper.tools.toolbox import Toolbox
 from viper_lab.scores.concepts import match as questions
-from viper_lab.scores.concepts.asked import rows
+from viper_lab.scores.concepts.measurement import rows
 from viper_lab.world.reserved import CONCEPTS
 from viper_lab.world.vocabulary import COLOURS, SHAPES
 

@@ -11,7 +11,7 @@ from viper.tools.models import ModelSet
 from viper.tools.settings import ToolSettings
 from viper.tools.toolbox import Toolbox
 from viper_lab.scores.concepts import replace as questions
-from viper_lab.scores.concepts.asked import rows
+from viper_lab.scores.concepts.measurement import rows
 from viper_lab.scores.concepts.replace_judge import PLAIN, accuracy, trained_judge
 from viper_lab.world.reserved import CONCEPTS, reserved_still
 

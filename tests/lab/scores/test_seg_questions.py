@@ -9,7 +9,7 @@ from viper.models.vision.roles import Segment
 from viper.tools.models import ModelSet
 from viper.tools.settings import ToolSettings
 from viper.tools.toolbox import Toolbox
-from viper_lab.scores.concepts import asked
+from viper_lab.scores.concepts import measurement
 from viper_lab.scores.concepts import seg as questions
 from viper_lab.world.render import render_scene
 from viper_lab.world.reserved import CONCEPTS, reserved_still
@@ -54,9 +54,9 @@ def _remembered(monkeypatch):
         STILLS.append(render_scene(scene))
         return STILLS[-1]
 
-    for module in (questions, asked):
+    for module in (questions, measurement):
         monkeypatch.setattr(module, "reserved_still", reserved)
-    monkeypatch.setattr(asked, "render_scene", drawn)
+    monkeypatch.setattr(measurement, "render_scene", drawn)
 
 
 def toolbox(segmenter):

@@ -10,7 +10,7 @@ import pytest
 from tests.strategies.bench import Bench, picture
 from viper_lab.scores import world as world_score
 from viper_lab.scores.world import (
-    Scored,
+    ScoredSample,
     ScoreRequest,
     answer_chance,
     answer_prior,
@@ -106,6 +106,6 @@ def test_baselines_of_every_family() -> None:
 
 
 def test_every_family_of_the_request_is_reported_even_if_empty() -> None:
-    figures = report([Scored(SAMPLE, True, None, {})], ScoreRequest())
+    figures = report([ScoredSample(SAMPLE, True, None, {})], ScoreRequest())
     assert figures["families"]["video"].n == 0
     assert figures["families"]["referring"].value == 1.0

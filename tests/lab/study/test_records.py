@@ -8,8 +8,8 @@ import pytest
 from viper.errors import DataError, UsageError
 from viper.strategies.seek.graph import START, load_graph, read_graph
 from viper_lab.study.records import (
+    SearchStep,
     Session,
-    Step,
     examples_of,
     induce,
     of_path,
@@ -26,7 +26,9 @@ def walk(graph, random, length=9):
         action = random.choice(graph.states[state])
         useful = random.random() < 0.7
         steps.append(
-            Step(state, action, "q?", ("k",), "w", "informative" if useful else "uninformative")
+            SearchStep(
+                state, action, "q?", ("k",), "w", "informative" if useful else "uninformative"
+            )
         )
         state = action if useful else state
     return Session(f"p{random.randrange(10)}", "q?", tuple(steps), random.random() < 0.5)
@@ -55,21 +57,23 @@ def test_the_graph_of_simulated_users_is_the_one_that_they_followed(seed, tmp_pa
 
 def test_slips_are_left_out():
     graph = load_graph("avis")
-    slips = [Session("p", "q", (Step(START, "llm_qa"),), False)] * 3
+    slips = [Session("p", "q", (SearchStep(START, "llm_qa"),), False)] * 3
     assert as_sets(induce([*studied(graph), *slips], least=0.02)) == as_sets(graph)
     assert "llm_qa" in induce([*studied(graph), *slips]).states[START]
 
 
 def test_actions_are_in_the_order_of_their_frequency():
-    steps = [Step(START, one) for one in ("vqa", "caption", "vqa")]
-    sessions = [Session("p", "q", (step, Step(step.action, "vqa")), True) for step in steps]
+    steps = [SearchStep(START, one) for one in ("vqa", "caption", "vqa")]
+    sessions = [Session("p", "q", (step, SearchStep(step.action, "vqa")), True) for step in steps]
     found = induce(sessions)
     assert found.states[START] == ("vqa", "caption")
     assert found.counts[START] == {"vqa": 2, "caption": 1}
 
 
 def test_where_everybody_stopped_what_was_done_before_is_allowed():
-    sessions = [Session("p", "q", (Step(START, "detect"), Step("detect", "select")), True)]
+    sessions = [
+        Session("p", "q", (SearchStep(START, "detect"), SearchStep("detect", "select")), True)
+    ]
     assert induce(sessions).states["select"] == ("select",)
 
 
@@ -77,18 +81,18 @@ def test_records_that_make_no_graph_say_so():
     with pytest.raises(UsageError, match="nobody began"):
         induce([])
     with pytest.raises(UsageError, match="nobody began"):
-        induce([Session("p", "q", (Step("detect", "select"),), False)])
+        induce([Session("p", "q", (SearchStep("detect", "select"),), False)])
 
 
 def test_statistics_are_shares():
     sessions = [
-        Session("a", "q", (Step(START, "detect", verdict="informative"),), True),
+        Session("a", "q", (SearchStep(START, "detect", verdict="informative"),), True),
         Session(
             "b",
             "q",
             (
-                Step(START, "caption", verdict="uninformative"),
-                Step(START, "detect", verdict="answer"),
+                SearchStep(START, "caption", verdict="uninformative"),
+                SearchStep(START, "detect", verdict="answer"),
             ),
             False,
         ),
@@ -109,7 +113,7 @@ def test_examples_are_of_those_who_found_something():
     counts = Counter(one.action for one in examples)
     assert max(counts.values()) == 3 and len(counts) > 8
     assert all(one.query == "q?" and one.known == ("k",) for one in examples)
-    assert not list(examples_of([Session("p", "q", (Step(START, "ocr"),), False)]))
+    assert not list(examples_of([Session("p", "q", (SearchStep(START, "ocr"),), False)]))
 
 
 def test_records_are_read_as_they_were_written(tmp_path):
@@ -141,7 +145,7 @@ def test_a_line_that_is_no_record_is_named(tmp_path, line):
 
 def test_hostile_words_in_records_become_plain(tmp_path):
     path = tmp_path / "r.jsonl"
-    step = Step(START, "ocr", "a\x1b[31m\u202eb", ("k\x00",), "w\n# actions: x")
+    step = SearchStep(START, "ocr", "a\x1b[31m\u202eb", ("k\x00",), "w\n# actions: x")
     path.write_text(session_line(Session("p\x07", "q", (step,), True)))
     (found,) = read_sessions(path)
     assert found.participant == "p" and found.steps[0].query == "a [31m b"

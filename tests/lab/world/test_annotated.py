@@ -18,7 +18,7 @@ from viper_lab.world.annotated import (
     meaning_of,
     scenes_with,
 )
-from viper_lab.world.found import WorldSearch
+from viper_lab.world.found import WorldPictureSearch
 from viper_lab.world.render_stage import mask_box
 from viper_lab.world.reserved import CONCEPTS, SCENES_PER_CONCEPT
 from viper_lab.world.scene import SceneObject
@@ -98,7 +98,7 @@ def test_concepts_are_read_as_words_of_the_world(concept, label):
 )
 def test_what_the_world_has_no_scene_of_gives_nothing(concept):
     assert STORE.names_of(concept) == () and STORE.samples(concept, 3) == []
-    assert WorldSearch().search(concept, 3) == []
+    assert WorldPictureSearch().search(concept, 3) == []
 
 
 def test_held_out_pairs_stay_held_out():
@@ -118,7 +118,7 @@ def test_labels_name_shape_colour_and_what_is_reserved():
 
 
 def test_the_world_is_collected_from_like_any_store():
-    assert isinstance(STORE, AnnotatedStore) and isinstance(WorldSearch(), PictureSearch)
+    assert isinstance(STORE, AnnotatedStore) and isinstance(WorldPictureSearch(), PictureSearch)
     query = ConceptQuery("pyramid", ("cone", "dome"))
     got = collect_annotated(query, STORE, limit=3, negatives=4)
     assert len(got.positives) == 3 and len(got.negatives) == 4
@@ -130,7 +130,7 @@ def test_the_world_is_collected_from_like_any_store():
 def test_positives_and_negatives_from_the_search():
     got = collect_pictures(
         ConceptQuery("pyramid"),
-        WorldSearch(),
+        WorldPictureSearch(),
         limit=3,
         negatives=2,
         vocabulary=LABELS,
@@ -145,11 +145,11 @@ def test_positives_and_negatives_from_the_search():
 
 @pytest.mark.parametrize("wrong", [0.0, 0.3, 1.0])
 def test_the_share_of_wrong_pictures_is_exact_and_hidden(wrong):
-    search = WorldSearch(wrong=wrong, seed=2)
+    search = WorldPictureSearch(wrong=wrong, seed=2)
     found = search.search("checkered", 20)
     flags = [search.is_wrong(each) for each in found]
     assert sum(flags) == round(wrong * 20)
-    right = WorldSearch(seed=2).search("checkered", 20)
+    right = WorldPictureSearch(seed=2).search("checkered", 20)
     for each, good, flag in zip(found, right, flags, strict=True):
         assert each.picture_id == good.picture_id and each.origin == good.origin
         assert (each.load.args == good.load.args) != flag
@@ -157,7 +157,7 @@ def test_the_share_of_wrong_pictures_is_exact_and_hidden(wrong):
 
 
 def test_a_wrong_picture_shows_no_such_object():
-    search = WorldSearch(wrong=1.0)
+    search = WorldPictureSearch(wrong=1.0)
     for each in search.search("white", 5):
         scene, index = each.load.args
         assert scene.objects[index].colour != "white"
@@ -165,7 +165,7 @@ def test_a_wrong_picture_shows_no_such_object():
 
 
 def test_a_greater_limit_only_adds_more():
-    search = WorldSearch(wrong=0.3, seed=5)
+    search = WorldPictureSearch(wrong=0.3, seed=5)
     few, many = search.search("disc", 4), search.search("disc", 9)
     assert [each.picture_id for each in few] == [each.picture_id for each in many[:4]]
     assert [each.load.args for each in few] == [each.load.args for each in many[:4]]
@@ -174,4 +174,4 @@ def test_a_greater_limit_only_adds_more():
 @pytest.mark.parametrize("wrong", [-0.1, 1.1, 0.25, float("nan")])
 def test_shares_are_tenths(wrong):
     with pytest.raises(UsageError, match="expected 0, 0.1"):
-        WorldSearch(wrong=wrong)
+        WorldPictureSearch(wrong=wrong)

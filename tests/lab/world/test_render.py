@@ -6,7 +6,7 @@ import pytest
 from viper_lab.world.layout import sample_scene
 from viper_lab.world.render import render_scene
 from viper_lab.world.render_camera import Camera
-from viper_lab.world.render_props import Table
+from viper_lab.world.render_props import TableTop
 from viper_lab.world.render_shapes import RADIUS, half_height, solid_of
 from viper_lab.world.render_stage import Stage, mask_box
 from viper_lab.world.scene import IMAGE_HEIGHT, IMAGE_WIDTH, SceneObject
@@ -156,7 +156,7 @@ def test_an_object_out_of_view_has_no_box():
 
 
 def test_objects_below_the_table_are_hidden_by_it():
-    table = Table(-2, -2, 2, 2)
+    table = TableTop(-2, -2, 2, 2)
     under = Stage(CAMERA, 160, 120, table=table).render([thing(position=(0, 0, -1.2))])
     beside = Stage(CAMERA, 160, 120, table=table).render([thing(position=(3.2, 0, -1.2))])
     assert under.visible[0] < 0.3

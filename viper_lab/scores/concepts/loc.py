@@ -19,7 +19,13 @@ from viper.models.media import Media
 from viper.schema import PixelBox
 from viper.tools.tool_functions import detections
 from viper.tools.toolbox import Toolbox
-from viper_lab.scores.concepts.asked import SEED_STRIDE, Asked, is_reserved, old_scenes, whole
+from viper_lab.scores.concepts.measurement import (
+    SEED_STRIDE,
+    ToolAnswer,
+    is_reserved,
+    old_scenes,
+    whole,
+)
 from viper_lab.world.reserved import CONCEPTS, reserved_still
 from viper_lab.world.scene import RenderedScene, SceneObject
 
@@ -54,7 +60,7 @@ def matches(found: Sequence[PixelBox], wanted: Sequence[Sequence[float]]) -> boo
     return not free
 
 
-def about(toolbox: Toolbox, concept: str, *, split: str, count: int, seed: int) -> list[Asked]:
+def about(toolbox: Toolbox, concept: str, *, split: str, count: int, seed: int) -> list[ToolAnswer]:
     """The three kinds about a reserved concept in so many scenes; see :class:`Questions`."""
     asked = []
     for number in range(seed * SEED_STRIDE, seed * SEED_STRIDE + count):
@@ -64,16 +70,16 @@ def about(toolbox: Toolbox, concept: str, *, split: str, count: int, seed: int) 
         things = scene.scene.objects
         phrase, named = _phrase(concept, things, int(np.flatnonzero(still.shown)[0]))
         asked += [
-            Asked("loc", concept, sample, right),
-            Asked("loc first", concept, sample, first),
-            Asked("loc phrase", concept, sample, _answers(toolbox, scene, phrase, named)[0]),
+            ToolAnswer("loc", concept, sample, right),
+            ToolAnswer("loc first", concept, sample, first),
+            ToolAnswer("loc phrase", concept, sample, _answers(toolbox, scene, phrase, named)[0]),
         ]
     return asked
 
 
 def about_old(
     toolbox: Toolbox, concepts: Sequence[str], *, split: str, count: int, seed: int
-) -> list[Asked]:
+) -> list[ToolAnswer]:
     """So many old phrases, a shape or a coloured shape; see :class:`Questions`.
 
     Every other one in a scene where a reserved concept is shown by another object.
@@ -91,7 +97,7 @@ def about_old(
         named = np.array([set(words) <= {one.colour, one.shape} for one in things])
         right, _ = _answers(toolbox, still, " ".join(words), named)
         kind = "old with new" if together else "old alone"
-        asked.append(Asked(kind, thing.shape, sample, right))
+        asked.append(ToolAnswer(kind, thing.shape, sample, right))
     return asked
 
 

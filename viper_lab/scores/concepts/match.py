@@ -17,7 +17,7 @@ import numpy as np
 from viper.models.media import media_from
 from viper.tools.session import ToolSession
 from viper.tools.toolbox import Toolbox
-from viper_lab.scores.concepts.asked import Asked
+from viper_lab.scores.concepts.measurement import ToolAnswer
 from viper_lab.world.layout import sample_scene
 from viper_lab.world.render import render_scene
 from viper_lab.world.reserved import CONCEPTS, reserved_still
@@ -35,7 +35,7 @@ _VERIFY_EVERY = 4
 
 
 @dataclass(frozen=True, eq=False)
-class Question:
+class MatchQuestion:
     """What is asked about one picture.
 
     Attributes:
@@ -57,7 +57,7 @@ class Question:
     right: Sequence[int]
 
 
-def about(toolbox: Toolbox, concept: str, *, split: str, count: int, seed: int) -> list[Asked]:
+def about(toolbox: Toolbox, concept: str, *, split: str, count: int, seed: int) -> list[ToolAnswer]:
     """Questions about a reserved concept: half ``select``, half ``classify``.
 
     A quarter of the latter ask ``verify_property`` of an object that shows the concept and of
@@ -68,7 +68,7 @@ def about(toolbox: Toolbox, concept: str, *, split: str, count: int, seed: int) 
 
 def about_old(
     toolbox: Toolbox, concepts: Sequence[str], *, split: str, count: int, seed: int
-) -> list[Asked]:
+) -> list[ToolAnswer]:
     """Questions about old words, half of them (``+new``) where reserved concepts stand too.
 
     A ``classify+new`` question is the ``classify`` question about the same object with all of
@@ -79,7 +79,7 @@ def about_old(
     ]
 
 
-def questions_about(concept: str, split: str, seed: int) -> Iterator[Question]:
+def questions_about(concept: str, split: str, seed: int) -> Iterator[MatchQuestion]:
     """The questions of :func:`about`, two a scene, without an end."""
     for place in counted():
         index, rng = _drawn(concept, seed, place)
@@ -88,20 +88,20 @@ def questions_about(concept: str, split: str, seed: int) -> Iterator[Question]:
         shown = [int(i) for i in np.flatnonzero(still.shown)]
         others = [int(i) for i in np.flatnonzero(~still.shown)]
         sample, scene = f"{split}:{concept}:{index}", still.rendered
-        yield Question("select", concept, sample, scene, range(len(objects)), [concept], shown)
+        yield MatchQuestion("select", concept, sample, scene, range(len(objects)), [concept], shown)
         thing = shown[int(rng.integers(len(shown)))]
         if place % _VERIFY_EVERY == _VERIFY_EVERY - 1 and others:
             pair = (thing, others[int(rng.integers(len(others)))])
             texts = [concept, *(_name(concept, objects[i]) for i in pair)]
-            yield Question("verify", concept, sample, scene, pair, texts, [0])
+            yield MatchQuestion("verify", concept, sample, scene, pair, texts, [0])
         else:
             texts = [*_old_words(concept, objects[thing]), concept]
             rng.shuffle(texts)
             right = [texts.index(concept)]
-            yield Question("classify", concept, sample, scene, [thing], texts, right)
+            yield MatchQuestion("classify", concept, sample, scene, [thing], texts, right)
 
 
-def questions_about_old(concepts: Sequence[str], split: str, seed: int) -> Iterator[Question]:
+def questions_about_old(concepts: Sequence[str], split: str, seed: int) -> Iterator[MatchQuestion]:
     """The questions of :func:`about_old`, four a scene or pair of scenes, without an end."""
     for place in counted():
         yield from _old_four(concepts[place % len(concepts)], concepts, split, seed, place)
@@ -109,7 +109,7 @@ def questions_about_old(concepts: Sequence[str], split: str, seed: int) -> Itera
 
 def _old_four(
     concept: str, concepts: Sequence[str], split: str, seed: int, place: int
-) -> Iterator[Question]:
+) -> Iterator[MatchQuestion]:
     index, rng = _drawn(concept, seed, SCENES // 2 + place)
     number = _OLD_FIRST + seed * SCENES + place
     plain = render_scene(sample_scene(split, number))
@@ -133,12 +133,14 @@ def _old_four(
     for kind, texts in (("classify", words), ("classify+new", [*words, *new])):
         order = [texts[int(i)] for i in rng.permutation(len(texts))]
         right = [order.index(word)]
-        yield Question(kind, word, sample, scene, [thing], order, right)
+        yield MatchQuestion(kind, word, sample, scene, [thing], order, right)
 
 
-def _select_old(kind: str, scene: RenderedScene, sample: str, thing: int, phrase: str) -> Question:
+def _select_old(
+    kind: str, scene: RenderedScene, sample: str, thing: int, phrase: str
+) -> MatchQuestion:
     whole = range(len(scene.scene.objects))
-    return Question(kind, phrase, sample, scene, whole, [phrase], [thing])
+    return MatchQuestion(kind, phrase, sample, scene, whole, [phrase], [thing])
 
 
 def _unique(
@@ -174,14 +176,14 @@ def _drawn(concept: str, seed: int, place: int) -> tuple[int, np.random.Generato
     return seed * SCENES + place, np.random.default_rng([29, seed, number, place])
 
 
-def _asked(toolbox: Toolbox, question: Question) -> Asked:
+def _asked(toolbox: Toolbox, question: MatchQuestion) -> ToolAnswer:
     session = toolbox.session(media_from(question.scene.image))
     kind = question.kind.replace("verify", "classify")
     right = float(_is_right(session, question))
-    return Asked(kind, question.concept, question.sample, right)
+    return ToolAnswer(kind, question.concept, question.sample, right)
 
 
-def _is_right(session: ToolSession, question: Question) -> bool:
+def _is_right(session: ToolSession, question: MatchQuestion) -> bool:
     patches = [session.patch_ref("image0", question.scene.box(i)) for i in question.things]
     texts = list(question.texts)
     if question.kind == "verify":

@@ -18,9 +18,9 @@ from viper.models.vision.roles import Pixels
 from viper.schema import PixelBox
 from viper.tools.crops import object_crop
 from viper.tools.toolbox import Toolbox
-from viper_lab.scores.concepts.asked import (
+from viper_lab.scores.concepts.measurement import (
     SEED_STRIDE,
-    Asked,
+    ToolAnswer,
     is_reserved,
     seen,
     whole,
@@ -56,7 +56,7 @@ class _Edit:
     rng: np.random.Generator
 
 
-def about(toolbox: Toolbox, concept: str, *, split: str, count: int, seed: int) -> list[Asked]:
+def about(toolbox: Toolbox, concept: str, *, split: str, count: int, seed: int) -> list[ToolAnswer]:
     """Questions on a reserved concept, two of which make one kind.
 
     ``replace``: whether the concept was painted; ``beside``: whether the old word that half of the
@@ -74,12 +74,12 @@ def about(toolbox: Toolbox, concept: str, *, split: str, count: int, seed: int) 
     ]
     said = shipped_judge().words(_crops(edits, pictures))
     found = [
-        Asked("replace", concept, edit.sample, float(word == concept))
+        ToolAnswer("replace", concept, edit.sample, float(word == concept))
         for edit, word in zip(edits, said[family], strict=True)
     ]
     beside = "colour" if family == "shape" else "shape"
     return found + [
-        Asked("beside", concept, edit.sample, float(word == old))
+        ToolAnswer("beside", concept, edit.sample, float(word == old))
         for edit, old, word in zip(edits, olds, said[beside], strict=True)
         if old
     ]
@@ -87,7 +87,7 @@ def about(toolbox: Toolbox, concept: str, *, split: str, count: int, seed: int) 
 
 def about_old(
     toolbox: Toolbox, concepts: Sequence[str], *, split: str, count: int, seed: int
-) -> list[Asked]:
+) -> list[ToolAnswer]:
     """Objects replaced by old phrases, half of them where one of the concepts stands too."""
     edits = _edits(_scenes(concepts, split, seed), count)
     pairs = list(combinations(split))
@@ -102,7 +102,7 @@ def about_old(
         seen = matcher.encode_images(_crops(edits, pictures))
     best = (seen @ texts.T).argmax(axis=1)
     return [
-        Asked("replace", f"{pair[0]} {pair[1]}", edit.sample, float(every[chosen] == pair))
+        ToolAnswer("replace", f"{pair[0]} {pair[1]}", edit.sample, float(every[chosen] == pair))
         for edit, pair, chosen in zip(edits, wanted, best, strict=True)
     ]
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from viper.models.vision.roles import Floats, Pixels
 from viper.tools.crops import object_crop
-from viper_lab.scores.concepts.asked import seen
+from viper_lab.scores.concepts.measurement import seen
 from viper_lab.world.reserved import CONCEPTS, reserved_still
 from viper_lab.world.scene import SceneObject
 

@@ -19,9 +19,9 @@ from viper.models.vision.roles import Mask
 from viper.sandbox import Ref
 from viper.tools.toolbox import Toolbox
 from viper.tuning.soft_prompts.seg import f1
-from viper_lab.scores.concepts.asked import (
+from viper_lab.scores.concepts.measurement import (
     SEED_STRIDE,
-    Asked,
+    ToolAnswer,
     is_reserved,
     old_scenes,
     seen,
@@ -37,7 +37,7 @@ _OLD_FIRST = 8 * 10**8 + 5 * 10**7
 """Where the scenes without reserved concepts begin in a split, beyond all that others draw."""
 
 
-def about(toolbox: Toolbox, concept: str, *, split: str, count: int, seed: int) -> list[Asked]:
+def about(toolbox: Toolbox, concept: str, *, split: str, count: int, seed: int) -> list[ToolAnswer]:
     """``seg`` and ``seg absent`` about a reserved concept, one scene a question."""
     asked = []
     for place in range(count):
@@ -45,15 +45,15 @@ def about(toolbox: Toolbox, concept: str, *, split: str, count: int, seed: int) 
         still = reserved_still(split, index, concept, present=present)
         kind = "seg" if present else "seg absent"
         right = _right(toolbox, still.rendered, concept, still.shown)
-        asked.append(Asked(kind, concept, f"{split}:{concept}:{present}:{index}", right))
+        asked.append(ToolAnswer(kind, concept, f"{split}:{concept}:{present}:{index}", right))
     return asked
 
 
 def about_old(
     toolbox: Toolbox, concepts: Sequence[str], *, split: str, count: int, seed: int
-) -> list[Asked]:
+) -> list[ToolAnswer]:
     """So many old shapes, one a scene; a reserved concept stands in every other one."""
-    asked: list[Asked] = []
+    asked: list[ToolAnswer] = []
     for place, (sample, still, together) in enumerate(
         old_scenes(concepts, split, seed, _OLD_FIRST)
     ):
@@ -68,7 +68,7 @@ def about_old(
         named = np.array([one.shape == shape and not is_reserved(one) for one in things])
         spared = np.array([one.shape == shape and is_reserved(one) for one in things])
         right = _right(toolbox, still, shape, named, spared)
-        asked.append(Asked("old+new" if together else "old", shape, sample, right))
+        asked.append(ToolAnswer("old+new" if together else "old", shape, sample, right))
     return asked
 
 

@@ -25,7 +25,7 @@ from viper_lab.recipes.questions import (
     about_object,
     about_picture,
 )
-from viper_lab.scores.concepts.asked import Asked, seen
+from viper_lab.scores.concepts.measurement import ToolAnswer, seen
 from viper_lab.world.layout import sample_scene
 from viper_lab.world.render import render_scene
 from viper_lab.world.reserved import CONCEPTS, reserved_still, shows
@@ -57,7 +57,7 @@ _OLD_FIRST = 3 * 10**8 + 5 * 10**7
 
 
 @dataclass(frozen=True, eq=False)
-class Question:
+class VqaQuestion:
     """A question about a picture with the true answer.
 
     Attributes:
@@ -75,14 +75,14 @@ class Question:
     answer: str
 
 
-def about(toolbox: Toolbox, concept: str, *, split: str, count: int, seed: int) -> list[Asked]:
+def about(toolbox: Toolbox, concept: str, *, split: str, count: int, seed: int) -> list[ToolAnswer]:
     """Questions about a reserved concept, by turns ``name``, and ``judge`` of those and others."""
     return [_asked(toolbox, one) for one in islice(questions_about(concept, split, seed), count)]
 
 
 def about_old(
     toolbox: Toolbox, concepts: Sequence[str], *, split: str, count: int, seed: int
-) -> list[Asked]:
+) -> list[ToolAnswer]:
     """Questions of the kinds that the model was trained on, about old words.
 
     Half of them (``old+new``) in scenes where one of ``concepts`` stands: on objects that do not
@@ -115,7 +115,7 @@ def lesson(toolbox: Toolbox, concept: str, count: int, seed: int) -> list[Answer
     return [*wrong, *right[: RIGHT_PER_WRONG * len(wrong)]]
 
 
-def questions_about(concept: str, split: str, seed: int) -> Iterator[Question]:
+def questions_about(concept: str, split: str, seed: int) -> Iterator[VqaQuestion]:
     """The questions of :func:`about`, two a scene, without an end."""
     for place in range(SCENES):
         index, rng = _drawn(concept, seed, place)
@@ -134,7 +134,7 @@ def questions_about(concept: str, split: str, seed: int) -> Iterator[Question]:
         yield _about(scene, judged, sample, "judge", concept, _judging(concept, rng), answer)
 
 
-def questions_about_old(concepts: Sequence[str], split: str, seed: int) -> Iterator[Question]:
+def questions_about_old(concepts: Sequence[str], split: str, seed: int) -> Iterator[VqaQuestion]:
     """The questions of :func:`about_old`, without an end."""
     for place in range(SCENES):
         concept = concepts[place % len(concepts)]
@@ -148,7 +148,7 @@ def questions_about_old(concepts: Sequence[str], split: str, seed: int) -> Itera
 
 def _old(
     scene: RenderedScene, sample: str, kind: str, rng: np.random.Generator
-) -> Iterator[Question]:
+) -> Iterator[VqaQuestion]:
     """Two questions about an object each, and where all is old one about the picture."""
     seen = _seen(scene)
     for thing in rng.permutation(seen)[:2] if seen else ():
@@ -156,12 +156,12 @@ def _old(
     if kind == "old":
         asked = [one for one in about_picture(scene.scene.objects, rng) if one.about != "caption"]
         one = asked[int(rng.integers(len(asked)))]
-        yield Question(kind, one.about, sample, scene.image, None, one.question, one.answer)
+        yield VqaQuestion(kind, one.about, sample, scene.image, None, one.question, one.answer)
 
 
 def _old_question(
     scene: RenderedScene, thing: int, sample: str, kind: str, rng: np.random.Generator
-) -> Question:
+) -> VqaQuestion:
     """Any question that the model was trained on; of a new thing only what is old about it."""
     truth = scene.scene.objects[thing]
     new = [concept for concept in CONCEPTS if shows(truth, concept)]
@@ -195,7 +195,9 @@ def _worded(templates: Sequence[str], rng: np.random.Generator) -> str:
     return template.format(this=("this", "it", "the object")[int(rng.integers(3))])
 
 
-def _beside(one: Question, concept: str, seed: int, rng: np.random.Generator) -> Iterator[Question]:
+def _beside(
+    one: VqaQuestion, concept: str, seed: int, rng: np.random.Generator
+) -> Iterator[VqaQuestion]:
     """Cases like one that failed, which the tool may well have right, all of the same scene."""
     still = reserved_still("train", int(one.sample.rsplit(":", 1)[1]), concept)
     scene = still.rendered
@@ -218,23 +220,23 @@ def _about(
     concept: str,
     question: str,
     answer: str,
-) -> Question:
+) -> VqaQuestion:
     box = scene.box(thing)
-    return Question(kind, concept, sample, scene.image, box, question, answer)
+    return VqaQuestion(kind, concept, sample, scene.image, box, question, answer)
 
 
-def _asked(toolbox: Toolbox, one: Question) -> Asked:
+def _asked(toolbox: Toolbox, one: VqaQuestion) -> ToolAnswer:
     answer, _ = _ask(toolbox, one)
-    return Asked(one.kind, one.concept, one.sample, float(answer == one.answer))
+    return ToolAnswer(one.kind, one.concept, one.sample, float(answer == one.answer))
 
 
-def _answered(toolbox: Toolbox, one: Question, name: str) -> AnsweredQuestion:
+def _answered(toolbox: Toolbox, one: VqaQuestion, name: str) -> AnsweredQuestion:
     """The question with the pixels that the model is shown, and whether it has it right."""
     answer, pixels = _ask(toolbox, one)
     return AnsweredQuestion(name, pixels, one.question, one.answer, answer == one.answer)
 
 
-def _ask(toolbox: Toolbox, one: Question) -> tuple[str, Pixels]:
+def _ask(toolbox: Toolbox, one: VqaQuestion) -> tuple[str, Pixels]:
     session = toolbox.session(media_from([one.image]))
     height, width = one.image.shape[:2]
     ref = session.patch_ref("image0", one.box or (0, 0, width, height))

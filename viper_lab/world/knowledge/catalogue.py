@@ -50,7 +50,7 @@ class Look:
 
 
 @dataclass(frozen=True)
-class Place:
+class Town:
     """A town. ``river``, ``region`` and ``mayor`` are names."""
 
     name: str
@@ -110,12 +110,12 @@ class Catalogue:
     seed: int
     designs: tuple[Design, ...]
     makers: tuple[Maker, ...]
-    places: tuple[Place, ...]
+    places: tuple[Town, ...]
     works: tuple[Work, ...]
     colour_words: Mapping[tuple[str, str], str]
 
     @property
-    def entries(self) -> Mapping[str, Sequence[Design | Maker | Place | Work]]:
+    def entries(self) -> Mapping[str, Sequence[Design | Maker | Town | Work]]:
         """Everything that there are facts of, by its kind."""
         return {
             "design": self.designs,
@@ -158,7 +158,7 @@ def catalogue(split: str, seed: int = 0, designs: int = DESIGNS) -> Catalogue:
     spoken = min(places, COLOUR_PLACES)
     count = 2 * designs + 2 * makers + 4 * places + 2 * WORKS + spoken * len(COLOURS)
     names = iter(made_up_words(random, count, test=split != "train"))
-    towns = tuple(Place(next(names), next(names), next(names), next(names)) for _ in range(places))
+    towns = tuple(Town(next(names), next(names), next(names), next(names)) for _ in range(places))
     firms = tuple(
         Maker(next(names), random.randint(1800, 1990), next(names), random.choice(towns).name)
         for _ in range(makers)

@@ -16,7 +16,7 @@ from viper.prompting.seeking import Decision, judge_prompt, parts_of
 from viper.strategies.seek.actions import MAX_PASSAGES
 from viper_lab.world.knowledge.catalogue import Look
 from viper_lab.world.knowledge.facts import CHAINS, RELATIONS, followed, question_of, told
-from viper_lab.world.knowledge.simulate import END, STYLE, Asked, Library, lines_of_note
+from viper_lab.world.knowledge.simulate import END, STYLE, ExpertReply, Library, lines_of_note
 
 _PICTURES, _LABELLED = 0.25, 0.4
 _TELLING, _BESIDE = 0.5, 0.3
@@ -41,7 +41,7 @@ class _Fact:
     verdict: str
 
 
-def readings(library: Library, count: int, random: Random) -> Iterator[Asked]:
+def readings(library: Library, count: int, random: Random) -> Iterator[ExpertReply]:
     """So many verdicts about texts of a catalogue."""
     written = " ".join(one.text for one in library.texts)
     for _ in range(count):
@@ -96,12 +96,12 @@ def _fact(library: Library, random: Random) -> _Fact:
     )
 
 
-def _reading(library: Library, fact: _Fact, random: Random) -> Asked:
+def _reading(library: Library, fact: _Fact, random: Random) -> ExpertReply:
     line = _shown(library.search(fact.words, MAX_PASSAGES), fact.sentences, random)
     tells = any(sentence in line for sentence in fact.sentences)
     decision = Decision("text_search", fact.words)
     prompt = judge_prompt(fact.query, fact.known, decision, [line], STYLE)
-    return Asked("read", prompt, f" {fact.verdict if tells else 'no'}{END}")
+    return ExpertReply("read", prompt, f" {fact.verdict if tells else 'no'}{END}")
 
 
 def _shown(lines: list[str], sentences: frozenset[str], random: Random) -> str:
@@ -116,7 +116,7 @@ def _shown(lines: list[str], sentences: frozenset[str], random: Random) -> str:
     return random.choice(tells if fate < _TELLING or not others else others)
 
 
-def _naming(library: Library, random: Random) -> Asked:
+def _naming(library: Library, random: Random) -> ExpertReply:
     """A verdict about what is written under a picture that image search finds."""
     marked = [one for one in library.catalogue.designs if one.mark]
     has_label = bool(marked) and random.random() < _LABELLED
@@ -135,7 +135,7 @@ def _naming(library: Library, random: Random) -> Asked:
     told_by = next((word for word in lines[0].replace(":", " ").split() if word in names), "")
     is_it = told_by and (not has_label or f"marked {wanted.mark}" in lines[0])
     prompt = judge_prompt(f"what is the {phrase} called?", known, Decision(about), lines[:1], STYLE)
-    return Asked("read", prompt, f" {f'answer: {told_by}' if is_it else 'no'}{END}")
+    return ExpertReply("read", prompt, f" {f'answer: {told_by}' if is_it else 'no'}{END}")
 
 
 def _phrase(look: Look, random: Random) -> str:

@@ -63,7 +63,7 @@ _WORD = re.compile(r"[^\W_]+")
 
 
 @dataclass(frozen=True)
-class Asked:
+class ExpertReply:
     """A prompt with the expert's reply. ``sort``: split, plan, judge, answer, or read."""
 
     sort: str
@@ -101,10 +101,14 @@ class Expert(Seeker):
     """A search whose decisions and verdicts are those of somebody who knows the answer."""
 
     def __init__(
-        self, library: Library, question: KnowledgeQuestion, graph: TransitionGraph, random: Random
+        self,
+        library: Library,
+        question: KnowledgeQuestion,
+        graph: TransitionGraph,
+        random: Random,
     ) -> None:
         self.library, self.question, self.random = library, question, random
-        self.asked: list[Asked] = []
+        self.asked: list[ExpertReply] = []
         self.hop = 0
         tools = SimpleNamespace(call=self._tool, ask=self._short_answer)
         tools.session, tools.picture = SimpleNamespace(calls=[]), Ref("image", ("image0", 192, 144))
@@ -258,7 +262,7 @@ class Expert(Seeker):
         return answer
 
     def _keep(self, sort: str, prompt: str, reply: str) -> None:
-        self.asked.append(Asked(sort, prompt, f" {reply}{END}"))
+        self.asked.append(ExpertReply(sort, prompt, f" {reply}{END}"))
 
     def _tool(self, tool: str, *args: Any) -> Any:
         answer: Any = getattr(self, f"_tool_{tool}")(*args)
@@ -323,7 +327,7 @@ class Expert(Seeker):
 
 def decisions(
     library: Library, question: KnowledgeQuestion, graph: TransitionGraph, random: Random
-) -> tuple[list[Asked], Any]:
+) -> tuple[list[ExpertReply], Any]:
     """All that a model would have been asked on the way, and the expert's answer."""
     expert = Expert(library, question, graph, random)
     outcome = expert.seek(question.text)

@@ -18,7 +18,7 @@ from viper_lab.world.queries.meaning import RESERVED_SHARES, SELECTIONS, Meaning
 from viper_lab.world.queries.plans import gold_plan
 from viper_lab.world.queries.programs import gold_program
 from viper_lab.world.queries.scene_nouns import ReservedNouns
-from viper_lab.world.queries.task_sample import TaskSample, Wanted, wanted
+from viper_lab.world.queries.task_sample import TaskSample, TaskSpec, wanted
 from viper_lab.world.queries.truth import SceneTruth, UnanswerableError
 from viper_lab.world.render import render_scene
 from viper_lab.world.reserved import CONCEPTS
@@ -59,7 +59,7 @@ def generate_about_reserved(
     ]
 
 
-def _drawn(each: Wanted, about: About, random: Random) -> TaskSample:
+def _drawn(each: TaskSpec, about: About, random: Random) -> TaskSample:
     assert each.concept is not None
     family = "referring" if random.random() < 0.5 else "question"
     weights = RESERVED_SHARES[family]
@@ -132,7 +132,7 @@ def said(meaning: Meaning) -> set[str]:
 
 
 def _sample(
-    each: Wanted,
+    each: TaskSpec,
     family: str,
     meaning: Meaning,
     answer: int | str,

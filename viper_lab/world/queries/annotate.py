@@ -27,7 +27,7 @@ _PLAIN_COMMENTS = (
 )
 
 
-class Entry(Protocol):
+class Signature(Protocol):
     """One listed name; ``viper.api.sets.ApiEntry`` is one."""
 
     @property
@@ -40,7 +40,7 @@ class Entry(Protocol):
     def summary(self) -> str: ...
 
 
-def annotate(program: str, entries: Iterable[Entry]) -> str:
+def annotate(program: str, entries: Iterable[Signature]) -> str:
     """The program with ``# {summary}: {name}`` before each line, one a call of a listed name.
 
     Comments have the indentation of their line and stand in the order in which
@@ -49,10 +49,10 @@ def annotate(program: str, entries: Iterable[Entry]) -> str:
     Raises:
         SyntaxError: when the program does not parse.
     """
-    listed: dict[str, list[Entry]] = {}
+    listed: dict[str, list[Signature]] = {}
     for entry in entries:
         listed.setdefault(entry.name, []).append(entry)
-    calls: dict[int, list[tuple[int, Entry]]] = {}
+    calls: dict[int, list[tuple[int, Signature]]] = {}
     for node in ast.walk(ast.parse(program)):
         if isinstance(node, ast.Call) and (found := _listed_call(node.func, listed)):
             number, column, entry = found
@@ -99,8 +99,8 @@ def _renamed_line(line: str, swap: Callable[[re.Match[str]], str]) -> str:
 
 
 def _listed_call(
-    function: ast.expr, listed: Mapping[str, list[Entry]]
-) -> tuple[int, int, Entry] | None:
+    function: ast.expr, listed: Mapping[str, list[Signature]]
+) -> tuple[int, int, Signature] | None:
     """Line, column and entry of a call's name, if it is listed."""
     if isinstance(function, ast.Name):
         for entry in listed.get(function.id, ()):

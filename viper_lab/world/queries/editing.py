@@ -19,7 +19,7 @@ from viper_lab.world.edited_scene import looks_of, with_looks
 from viper_lab.world.places import ScenePlace, random_place
 from viper_lab.world.queries.lexicon import GENERAL_NOUNS, NoSuchNounError
 from viper_lab.world.queries.scene_nouns import ReservedNouns, SceneNouns, SceneWords
-from viper_lab.world.queries.task_sample import LINE_PROGRAMS, TaskSample, Wanted, wanted
+from viper_lab.world.queries.task_sample import LINE_PROGRAMS, TaskSample, TaskSpec, wanted
 from viper_lab.world.queries.wording import a, plural, read_templates
 from viper_lab.world.render import render_scene
 from viper_lab.world.reserved import CONCEPTS
@@ -63,7 +63,7 @@ def generate_editing(
     return [_drawn(each, random) for each in wanted("edit", split, seed, count, concepts)]
 
 
-def _drawn(each: Wanted, random: Random) -> TaskSample:
+def _drawn(each: TaskSpec, random: Random) -> TaskSample:
     operation = random.choices(tuple(WEIGHTS), tuple(WEIGHTS.values()))[0]
     asked = each.concept is not None and operation == "replace" and random.random() < 0.5
     while True:
@@ -81,7 +81,7 @@ def _drawn(each: Wanted, random: Random) -> TaskSample:
                 return _sample(each, place, target, asked, random)
 
 
-def _kind(scene: Scene, each: Wanted, operation: Operation, asked: bool, random: Random) -> str:
+def _kind(scene: Scene, each: TaskSpec, operation: Operation, asked: bool, random: Random) -> str:
     """What is edited: one object, or several but not all."""
     words, held_out = SceneWords(scene), each.split == "test"
     nouns = SceneNouns(words, random, held_out=held_out)
@@ -105,7 +105,7 @@ def _new(
     kind: str,
     scene: Scene,
     index: int,
-    each: Wanted,
+    each: TaskSpec,
     asked: bool,
     operation: Operation,
     random: Random,
@@ -180,7 +180,7 @@ def _painted(target: EditTarget) -> str:
 
 
 def _sample(
-    each: Wanted, place: ScenePlace, target: EditTarget, asked: bool, random: Random
+    each: TaskSpec, place: ScenePlace, target: EditTarget, asked: bool, random: Random
 ) -> TaskSample:
     name, template = TEMPLATES[target.operation].pick(random, each.split)
     several = len(target.boxes) > 1

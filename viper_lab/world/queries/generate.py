@@ -83,7 +83,7 @@ class Pool(Generic[Medium]):
 
 
 @dataclass(frozen=True)
-class Asked:
+class QueryRequest:
     """Whose queries are generated.
 
     Attributes:
@@ -129,7 +129,7 @@ def generate(
     check_split(split)
     draw = _draw_clip_samples if family == "video" else _draw_scene_samples
     name = f"{edition} {split}" if edition else split
-    asked = Asked(family, split, name, conventions, ambiguous_share if conventions else 0.0)
+    asked = QueryRequest(family, split, name, conventions, ambiguous_share if conventions else 0.0)
     return draw(asked, seed, count)
 
 
@@ -137,7 +137,7 @@ VAGUE = "vague "
 """Begins the sort of an ambiguous query among the types of a family."""
 
 
-def _sorts(asked: Asked, random: Random) -> Iterator[str]:
+def _sorts(asked: QueryRequest, random: Random) -> Iterator[str]:
     """Query types and sorts of ambiguous queries in their proportions, also in short runs."""
     weights = {
         type_: (1 - asked.ambiguous_share) * weight
@@ -155,7 +155,7 @@ def _sorts(asked: Asked, random: Random) -> Iterator[str]:
         yield chosen
 
 
-def _draw_scene_samples(asked: Asked, seed: int, count: int) -> list[WorldSample]:
+def _draw_scene_samples(asked: QueryRequest, seed: int, count: int) -> list[WorldSample]:
     family, split = asked.family, asked.split
     random = Random(f"{family} {asked.name} {seed}")
     balance = Balance()
@@ -241,12 +241,12 @@ def _expressions(split: str, index: int, random: Random) -> list[WorldSample]:
     return list(found.values())
 
 
-def _sample_id(asked: Asked, seed: int, number: int) -> str:
+def _sample_id(asked: QueryRequest, seed: int, number: int) -> str:
     return f"{asked.name.replace(' ', '-')}-{seed}-{asked.family}-{number}"
 
 
 def _propose(
-    asked: Asked, sort: str, random: Random, balance: Balance, truth: SceneTruth
+    asked: QueryRequest, sort: str, random: Random, balance: Balance, truth: SceneTruth
 ) -> tuple[Meaning, int | str] | None:
     """A query of a sort about one scene with its answer, or None if it yields none."""
     nouns = SceneNouns(truth, random, held_out=asked.split == "test")
@@ -264,7 +264,7 @@ def _propose(
     return None
 
 
-def _drawn(asked: Asked, sort: str, nouns: SceneNouns, random: Random) -> Meaning:
+def _drawn(asked: QueryRequest, sort: str, nouns: SceneNouns, random: Random) -> Meaning:
     if asked.conventions is not None and sort.startswith(VAGUE):
         return ambiguous.draw_ambiguous(
             asked.family, sort.removeprefix(VAGUE), nouns, random, asked.conventions
@@ -302,7 +302,7 @@ def answer_space(
     return key, answer, tuple(str(n) for n in range(largest + 1))
 
 
-def _draw_clip_samples(asked: Asked, seed: int, count: int) -> list[WorldSample]:
+def _draw_clip_samples(asked: QueryRequest, seed: int, count: int) -> list[WorldSample]:
     split = asked.split
     random = Random(f"{asked.family} {asked.name} {seed}")
     balance = Balance()

@@ -56,7 +56,7 @@ def is_general(kind: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Wish:
+class NounOptions:
     """What a drawn noun phrase shall be like.
 
     Attributes:
@@ -72,8 +72,8 @@ class Wish:
     only: Collection[str] | None = None
 
 
-class Wished(TypedDict, total=False):
-    """The keywords of :class:`Wish` that every way of drawing takes."""
+class NounKeywords(TypedDict, total=False):
+    """The keywords of :class:`NounOptions` that every way of drawing takes."""
 
     avoid: str | None
     without: Collection[str]
@@ -83,25 +83,25 @@ class Wished(TypedDict, total=False):
 class Nouns(ABC):
     """Where a meaning takes its noun phrases from: any words, or those true of one scene.
 
-    Keywords of the three methods are the attributes of :class:`Wish`.
+    Keywords of the three methods are the attributes of :class:`NounOptions`.
     """
 
     lexicon: Lexicon
 
-    def one(self, *, general: bool | None = False, **wished: Unpack[Wished]) -> str:
+    def one(self, *, general: bool | None = False, **wished: Unpack[NounKeywords]) -> str:
         """A kind with exactly one object."""
-        return self.draw("one", Wish(general=general, **wished))
+        return self.draw("one", NounOptions(general=general, **wished))
 
-    def many(self, *, general: bool | None = None, **wished: Unpack[Wished]) -> str:
+    def many(self, *, general: bool | None = None, **wished: Unpack[NounKeywords]) -> str:
         """A kind with two or more objects."""
-        return self.draw("many", Wish(general=general, **wished))
+        return self.draw("many", NounOptions(general=general, **wished))
 
-    def some(self, *, general: bool | None = None, **wished: Unpack[Wished]) -> str:
+    def some(self, *, general: bool | None = None, **wished: Unpack[NounKeywords]) -> str:
         """A kind with any number of objects, none included."""
-        return self.draw("some", Wish(general=general, **wished))
+        return self.draw("some", NounOptions(general=general, **wished))
 
     @abstractmethod
-    def draw(self, number: Number, wish: Wish) -> str:
+    def draw(self, number: Number, wish: NounOptions) -> str:
         """A phrase for that number of objects.
 
         Raises:
@@ -115,7 +115,7 @@ class FreeNouns(Nouns):
     def __init__(self, random: Random, lexicon: Lexicon = WORLD, *, held_out: bool = False) -> None:
         self._random, self.lexicon, self._held_out = random, lexicon, held_out
 
-    def draw(self, number: Number, wish: Wish) -> str:
+    def draw(self, number: Number, wish: NounOptions) -> str:
         """A phrase; the fewer objects it shall have, the more attributes it names."""
         share = _NAMED_SHARE[number]
         random, words, general = self._random, self.lexicon, wish.general

@@ -16,7 +16,7 @@ from viper_lab.world.places import ScenePlace, random_place
 from viper_lab.world.queries.lexicon import NoSuchNounError
 from viper_lab.world.queries.meaning import SHARES
 from viper_lab.world.queries.scene_nouns import SceneNouns, SceneWords, concept_kind
-from viper_lab.world.queries.task_sample import LINE_PROGRAMS, TaskSample, Wanted, wanted
+from viper_lab.world.queries.task_sample import LINE_PROGRAMS, TaskSample, TaskSpec, wanted
 from viper_lab.world.queries.wording import a, plural, read_templates
 
 TEMPLATES = read_templates("pairs")
@@ -65,7 +65,7 @@ def generate_pairs(
     return [_drawn(each, random) for each in wanted("pairs", split, seed, count, concepts)]
 
 
-def _drawn(each: Wanted, random: Random) -> TaskSample:
+def _drawn(each: TaskSpec, random: Random) -> TaskSample:
     type_ = random.choices(tuple(WEIGHTS), tuple(WEIGHTS.values()))[0]
     is_true = random.random() < 0.5
     while True:
@@ -80,7 +80,7 @@ def _drawn(each: Wanted, random: Random) -> TaskSample:
 
 
 def _pair(
-    each: Wanted, random: Random
+    each: TaskSpec, random: Random
 ) -> tuple[tuple[ScenePlace, ScenePlace], tuple[SceneWords, SceneWords]]:
     shown = [random.random() < _PRESENT for _ in range(2)]
     (first, one), (second, two) = (
@@ -90,7 +90,9 @@ def _pair(
     return (first, second), (SceneWords(one), SceneWords(two))
 
 
-def _stated(type_: str, truths: Sequence[SceneWords], each: Wanted, random: Random) -> PairMeaning:
+def _stated(
+    type_: str, truths: Sequence[SceneWords], each: TaskSpec, random: Random
+) -> PairMeaning:
     """A statement of a type whose kinds and numbers are, mostly, those of the pictures."""
     kind = _kind(truths, each, random)
     left, right = (len(truth.matching(kind)) for truth in truths)
@@ -116,7 +118,7 @@ def _near(count: int, random: Random) -> int:
     return min(max(count + random.choice((-1, 0, 0, 1)), 1), len(NUMBERS) - 1)
 
 
-def _kind(truths: Sequence[SceneWords], each: Wanted, random: Random) -> str:
+def _kind(truths: Sequence[SceneWords], each: TaskSpec, random: Random) -> str:
     """A kind of object with one attribute at most; one that names the concept if there is one."""
     if each.concept is None:
         nouns = SceneNouns(random.choice(truths), random, held_out=each.split == "test")
@@ -180,7 +182,7 @@ def _counted(number: int, kind: str) -> str:
 
 
 def _sample(
-    each: Wanted,
+    each: TaskSpec,
     meaning: PairMeaning,
     places: tuple[ScenePlace, ...],
     is_true: bool,

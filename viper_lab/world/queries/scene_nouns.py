@@ -13,9 +13,9 @@ from viper_lab.world.queries.lexicon import (
     FreeNouns,
     Lexicon,
     NoSuchNounError,
+    NounOptions,
     Nouns,
     Number,
-    Wish,
     head,
 )
 from viper_lab.world.reserved import CONCEPTS
@@ -57,7 +57,7 @@ class SceneNouns(Nouns):
         for phrase in self._families:
             self._counts[phrase] = len(truth.matching(phrase))
 
-    def draw(self, number: Number, wish: Wish) -> str:
+    def draw(self, number: Number, wish: NounOptions) -> str:
         """A phrase that so many objects of the scene fit."""
         if number == "some" and self._random.random() < _ABSENT_SHARE:
             return self._free.draw(number, wish)
@@ -71,7 +71,7 @@ class SceneNouns(Nouns):
         weights = [0.45 ** len(self._families[phrase]) for phrase in fitting]
         return self._random.choices(fitting, weights)[0]
 
-    def _fitting(self, number: Number, wish: Wish, noun: str | None) -> list[str]:
+    def _fitting(self, number: Number, wish: NounOptions, noun: str | None) -> list[str]:
         """The scene's phrases that so many objects fit; ``noun`` is the general one, if any."""
         excluded = (wish.avoid, *GENERAL_NOUNS)
         return [
@@ -152,7 +152,7 @@ class ReservedNouns(SceneNouns):
                     self._families[phrase] = (*families, "pattern")
                     self._counts[phrase] = len(truth.matching(phrase))
 
-    def _fitting(self, number: Number, wish: Wish, noun: str | None) -> list[str]:
+    def _fitting(self, number: Number, wish: NounOptions, noun: str | None) -> list[str]:
         fitting = super()._fitting(number, wish, noun)
         named = [phrase for phrase in fitting if self._concept in phrase.split()]
         if self._share == 0:

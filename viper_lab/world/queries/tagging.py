@@ -16,7 +16,7 @@ from viper.prompting.plans import numbered
 from viper.schema import PixelBox
 from viper_lab.world.places import ScenePlace, random_place
 from viper_lab.world.queries.facts import PLAIN, Fact, facts_about, words_of
-from viper_lab.world.queries.task_sample import TaskSample, Wanted, wanted
+from viper_lab.world.queries.task_sample import TaskSample, TaskSpec, wanted
 from viper_lab.world.queries.wording import read_templates
 from viper_lab.world.render import render_scene
 from viper_lab.world.scene import RenderedScene, Scene
@@ -53,7 +53,7 @@ def generate_tagging(
     return [_drawn(each, random, listed) for each in wanted("tag", split, seed, count, concepts)]
 
 
-def _drawn(each: Wanted, random: Random, listed: bool) -> TaskSample:
+def _drawn(each: TaskSpec, random: Random, listed: bool) -> TaskSample:
     facts = facts_about(each.concept)
     fact = facts[random.randrange(len(facts))]
     if each.concept is not None and random.random() < 0.5:
@@ -120,7 +120,7 @@ def tagging_plan(fact: Fact, concept: str | None = None, *, listed: bool = False
 
 
 def _sample(
-    each: Wanted,
+    each: TaskSpec,
     fact: Fact,
     place: ScenePlace,
     tags: tuple[tuple[str, PixelBox], ...],

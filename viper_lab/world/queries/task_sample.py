@@ -60,7 +60,7 @@ class TaskSample:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class TaskSpec:
     """One sample to draw.
 
     Attributes:
@@ -74,7 +74,7 @@ class Wanted:
 
 def wanted(
     name: str, split: str, seed: int, count: int, concepts: Sequence[str] = (), part: str = ""
-) -> Iterator[Wanted]:
+) -> Iterator[TaskSpec]:
     """What to draw: ``count`` samples, about the concepts by turns.
 
     Args:
@@ -92,4 +92,4 @@ def wanted(
         part = "known" if not concepts else concepts[0] if len(concepts) == 1 else "reserved"
     for number in range(count):
         about = concepts[number % len(concepts)] if concepts else None
-        yield Wanted(f"{name}-{split}-{seed}-{part}-{number}", split, about)
+        yield TaskSpec(f"{name}-{split}-{seed}-{part}-{number}", split, about)

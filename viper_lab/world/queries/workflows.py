@@ -57,7 +57,7 @@ class Route:
 
 
 @dataclass(frozen=True)
-class Workflow:
+class WorkflowText:
     """A workflow as text: what opens it, and its steps; of each whether the agent wrote it."""
 
     opening: str
@@ -106,7 +106,7 @@ def _steps_of(program: str) -> tuple[str, str, str]:
     return text, f"answer = {ast.unparse(value)}", tools[0] if tools else "find"
 
 
-def workflow(sample: TextSample, random: Random) -> Workflow:
+def workflow(sample: TextSample, random: Random) -> WorkflowText:
     """A workflow of a question; its caption and results are made up."""
     told = _answer(sample.meaning, random)
     hint = told if random.random() < HINTED else ""
@@ -145,7 +145,7 @@ def workflow(sample: TextSample, random: Random) -> Workflow:
             chance /= 2
     add(Action("done"))
     opening = compact_opening(sample.text, (), [_caption(random)], hint)
-    return Workflow(opening, tuple(steps), tuple(own))
+    return WorkflowText(opening, tuple(steps), tuple(own))
 
 
 def _caption(random: Random) -> str:

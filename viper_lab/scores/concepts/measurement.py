@@ -34,7 +34,7 @@ SEED_STRIDE = 10_000
 
 
 @dataclass(frozen=True)
-class Asked:
+class ToolAnswer:
     """One question to a tool and whether its answer was right.
 
     Attributes:
@@ -55,13 +55,13 @@ class Questions(Protocol):
 
     def about(
         self, toolbox: Toolbox, concept: str, *, split: str, count: int, seed: int
-    ) -> list[Asked]:
+    ) -> list[ToolAnswer]:
         """So many questions about a reserved concept, in scenes of that split."""
         ...
 
     def about_old(
         self, toolbox: Toolbox, concepts: Sequence[str], *, split: str, count: int, seed: int
-    ) -> list[Asked]:
+    ) -> list[ToolAnswer]:
         """So many questions about old concepts.
 
         Half of them in scenes where one of ``concepts`` stands too, or with one of them in the
@@ -71,7 +71,7 @@ class Questions(Protocol):
 
 
 @dataclass(frozen=True)
-class Learnt:
+class ConceptGain:
     """One row: what was asked before and after, question by question."""
 
     kind: str
@@ -80,7 +80,7 @@ class Learnt:
     gain: Paired
 
 
-def rows(before: Sequence[Asked], after: Sequence[Asked]) -> list[Learnt]:
+def rows(before: Sequence[ToolAnswer], after: Sequence[ToolAnswer]) -> list[ConceptGain]:
     """A row for each kind, with intervals over scenes.
 
     Raises:
@@ -94,7 +94,7 @@ def rows(before: Sequence[Asked], after: Sequence[Asked]) -> list[Learnt]:
         olds, news = [pair[0].right for pair in pairs], [pair[1].right for pair in pairs]
         groups = [pair[0].sample for pair in pairs]
         shares = [mean(values, clusters=groups) for values in (olds, news)]
-        found.append(Learnt(kind, shares[0], shares[1], paired(olds, news, groups)))
+        found.append(ConceptGain(kind, shares[0], shares[1], paired(olds, news, groups)))
     return found
 
 

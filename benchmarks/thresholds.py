@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from viper.profiles import load_profile
 from viper.reasoner import Reasoner
 from viper.strategies.base import Components
-from viper.tools.settings import Sensitivity
+from viper.tools.settings import ThresholdSchedule
 from viper_lab.datasets.world import EDITIONS, world_media
 from viper_lab.scores.world import is_right
 from viper_lab.world.queries.conventions import conventions_of
@@ -98,7 +98,7 @@ def main() -> None:
     print(f"best fixed value {best:.2f}")
     toolbox = components.toolbox
     for start, step in TUNED:
-        tried = {**toolbox.settings.sensitivities, NAME: Sensitivity(start, step, FLOOR)}
+        tried = {**toolbox.settings.sensitivities, NAME: ThresholdSchedule(start, step, FLOOR)}
         other = toolbox.with_settings(replace(toolbox.settings, sensitivities=tried))
         found = answers(replace(components, toolbox=other), samples, tune=True)
         pairs = list(zip(kept[best].right, found.right, strict=True))

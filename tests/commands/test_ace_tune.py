@@ -19,7 +19,7 @@ from viper_lab.papers.lab import StoredRun
 
 TUNING = "tuned.toml.tuning"
 
-SENSITIVITIES = """
+THRESHOLD_NAMES = """
 # measured by hand
 [sensitivities]
 "detector.threshold" = { start = 0.40, step = 0.10, floor = 0.10, fixed = 0.20 }
@@ -31,7 +31,7 @@ class Tune(Mine):
 
     def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         super().__init__(folder, capsys)
-        self.profile.write_text(self.profile.read_text() + SENSITIVITIES)
+        self.profile.write_text(self.profile.read_text() + THRESHOLD_NAMES)
         self.out = folder / "tuned.toml"
 
     def arguments(self, *more: str | Path) -> list[str]:
@@ -152,7 +152,7 @@ def test_a_wrong_call_is_one_line(bench: Tune, more: list[str], said: str) -> No
 
 
 def test_nothing_to_try_is_told(bench: Tune) -> None:
-    bench.profile.write_text(bench.profile.read_text().replace(SENSITIVITIES, ""))
+    bench.profile.write_text(bench.profile.read_text().replace(THRESHOLD_NAMES, ""))
     code, _, err = bench.tune("--temperatures", "")
     assert code == 2 and "nothing to try; give --temperatures" in err
 

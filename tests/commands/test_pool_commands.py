@@ -9,7 +9,7 @@ import pytest
 
 from tests.ace.demonstrated import an_example, demonstrated
 from tests.commands.test_bad_input import refused, viper
-from tests.tuning.learned import MODEL, learned
+from tests.tuning.prompt_fakes import MODEL, learned
 from viper.ace.bank import read_bank, write_bank
 from viper.ace.pool import DemonstrationPool
 from viper.tuning.prompt_pool import PromptPool

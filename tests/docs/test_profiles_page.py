@@ -14,7 +14,7 @@ import viper
 from tests.docs.settings_table import table
 from viper.profiles.document import ProfileDocument
 from viper.sandbox import Limits
-from viper.tools.settings import SENSITIVITIES, ToolSettings
+from viper.tools.settings import THRESHOLD_NAMES, ToolSettings
 
 PAGE = (Path(viper.__file__).parent.parent / "docs" / "profiles.md").read_text(encoding="utf-8")
 
@@ -55,4 +55,4 @@ def test_the_table_of_settings_is_that_of_the_declarations() -> None:
 
 
 def test_the_page_names_every_threshold() -> None:
-    assert all(f"`{name}`" in PAGE for name in SENSITIVITIES)
+    assert all(f"`{name}`" in PAGE for name in THRESHOLD_NAMES)

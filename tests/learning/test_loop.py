@@ -13,7 +13,7 @@ import pytest
 
 from tests.evaluate.engine_doubles import a_sample
 from tests.evaluate.run_samples import a_manifest
-from tests.models.vision.taught_fakes import TaughtAnswerer, TaughtDetector, prompt
+from tests.models.vision.adapter_fakes import AdaptedAnswerer, AdaptedDetector, prompt
 from tests.strategies.bench import Bench
 from tests.tuning.fake_tuner import FakeTuner
 from tests.tuning.stores import TableStore
@@ -90,8 +90,8 @@ class Stand:
     def __enter__(self) -> Stand:
         models = ModelSet(
             {
-                "detector": lambda: TaughtDetector({"cube": [((10, 40, 20, 50), 0.9)]}),
-                "vqa": lambda: TaughtAnswerer({"what color is it?": "red"}),
+                "detector": lambda: AdaptedDetector({"cube": [((10, 40, 20, 50), 0.9)]}),
+                "vqa": lambda: AdaptedAnswerer({"what color is it?": "red"}),
             }
         )
         self.bench = Bench([])
@@ -281,7 +281,7 @@ def test_a_concept_that_cannot_be_learned_is_not_tried_for_ever(
         standing = stand.learn(questions(4))
         problems = [u.problem for one in stand.journal.lessons() for u in one.updates]
     assert tuners["loc"].lessons == 2 and standing.score_after == 0
-    assert problems == ["the model cannot be taught"] * 2
+    assert problems == ["the model takes no soft prompts"] * 2
     with Stand(tmp_path, tries=2) as stand:  # another process remembers it
         stand.learn(questions(6))
     assert tuners["loc"].lessons == 2

@@ -10,7 +10,7 @@ import pytest
 
 from viper.profiles.document import ProfileDocument, known_profiles, read_profile
 from viper.profiles.edit import whole_api, with_values
-from viper.tools.settings import Sensitivity
+from viper.tools.settings import ThresholdSchedule
 
 OLD = """# what it is for
 description = "d"  # said in lists
@@ -51,8 +51,8 @@ def read(tmp_path: Path, text: str) -> ProfileDocument:
 
 
 def test_values_change_and_comments_stay(old: Path, tmp_path: Path) -> None:
-    detector = Sensitivity(0.4, 0.1, 0.05, fixed=0.05)
-    video = Sensitivity(0.3, 0.1, 0.05, fixed=0.2)
+    detector = ThresholdSchedule(0.4, 0.1, 0.05, fixed=0.05)
+    video = ThresholdSchedule(0.3, 0.1, 0.05, fixed=0.2)
     text = with_values(
         old,
         "new",

@@ -16,7 +16,7 @@ from viper.reasoner import RunOptions
 from viper.strategies.explore import ExploreSettings
 from viper.strategies.seek.settings import SeekSettings
 from viper.strategies.settings import RunSettings
-from viper.tools.settings import SENSITIVITIES, ToolSettings
+from viper.tools.settings import THRESHOLD_NAMES, ToolSettings
 
 BASE = """\
 # trials = 1, batch = 1: not these lines
@@ -188,7 +188,7 @@ def test_the_thresholds_are_those_that_the_tools_ask_for() -> None:
         and isinstance(node.value, str)
         and node.value.endswith(".threshold")
     }
-    assert asked == set(SENSITIVITIES)
+    assert asked == set(THRESHOLD_NAMES)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.tuning.learned import MODEL, learned
+from tests.tuning.prompt_fakes import MODEL, learned
 from viper.ace.bank import read_bank
 from viper.ace.pool import DemonstrationPool
 from viper.evaluate.runs.manifest import differences

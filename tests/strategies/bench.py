@@ -22,7 +22,7 @@ from viper.testing.fake_models import (
     FakeVideoModel,
 )
 from viper.tools.models import ModelSet
-from viper.tools.settings import Sensitivity, ToolSettings
+from viper.tools.settings import ThresholdSchedule, ToolSettings
 from viper.tools.toolbox import Toolbox
 
 HEIGHT, WIDTH = 60, 100
@@ -67,8 +67,8 @@ class Bench:
         )
         tools = ToolSettings(
             sensitivities={
-                "detector.threshold": Sensitivity(0.4, 0.1, 0.1),
-                "video.threshold": Sensitivity(0.3, 0.1, 0.1),
+                "detector.threshold": ThresholdSchedule(0.4, 0.1, 0.1),
+                "video.threshold": ThresholdSchedule(0.3, 0.1, 0.1),
             }
         )
         self.sandbox = Sandbox(limits=Limits(time_s=5.0), prelude=library.prelude())

@@ -12,7 +12,7 @@ from viper.sandbox import Ref
 from viper.search.findings import Entity, Passage, SimilarPicture, TextFindings
 from viper.tools.models import ModelSet
 from viper.tools.session import ToolSession
-from viper.tools.settings import Sensitivity, ToolSettings
+from viper.tools.settings import ThresholdSchedule, ToolSettings
 from viper.tools.toolbox import Toolbox
 
 WIDTH, HEIGHT = 100, 60
@@ -62,7 +62,7 @@ class Texts:
 
 def session(thresholds=None, **backends) -> ToolSession:
     models = ModelSet({role: (lambda one=one: one) for role, one in backends.items()})
-    known = {name: Sensitivity(value, 0.1, 0.1) for name, value in (thresholds or {}).items()}
+    known = {name: ThresholdSchedule(value, 0.1, 0.1) for name, value in (thresholds or {}).items()}
     return Toolbox(models, ToolSettings(sensitivities=known)).session(media_from(picture()))
 
 

@@ -11,7 +11,7 @@ from viper.sandbox import Ref
 from viper.testing.fake_models import FakeDetector, FakeFaces, FakeInpainter, FakeSegmenter
 from viper.tools.models import ModelSet
 from viper.tools.session import ToolSession
-from viper.tools.settings import Sensitivity, ToolSettings
+from viper.tools.settings import ThresholdSchedule, ToolSettings
 from viper.tools.toolbox import Toolbox
 
 WIDTH, HEIGHT = 100, 60
@@ -44,7 +44,7 @@ class Bench:
                 "faces": lambda: FakeFaces([((2, 3, 12, 13), 0.8)]),
             }
         )
-        thresholds = {"segmenter.threshold": Sensitivity(0.5, 0.1, 0.1)}
+        thresholds = {"segmenter.threshold": ThresholdSchedule(0.5, 0.1, 0.1)}
         self.toolbox = Toolbox(models, ToolSettings(sensitivities=thresholds, **settings))  # type: ignore[arg-type]
 
     def session(self, media: object = None) -> ToolSession:

@@ -18,7 +18,7 @@ from viper.testing.fake_models import (
 )
 from viper.tools.models import ModelSet
 from viper.tools.session import ToolSession
-from viper.tools.settings import Sensitivity, ToolSettings
+from viper.tools.settings import ThresholdSchedule, ToolSettings
 from viper.tools.toolbox import Toolbox
 
 WIDTH, HEIGHT = 100, 60
@@ -56,9 +56,9 @@ class Bench:
             "text": FakeLanguage,
         }
         sensitivities = {
-            "detector.threshold": Sensitivity(0.4, 0.1, 0.1),
-            "matcher.threshold": Sensitivity(0.5, 0.1, 0.1),
-            "video.threshold": Sensitivity(0.3, 0.1, 0.1),
+            "detector.threshold": ThresholdSchedule(0.4, 0.1, 0.1),
+            "matcher.threshold": ThresholdSchedule(0.5, 0.1, 0.1),
+            "video.threshold": ThresholdSchedule(0.3, 0.1, 0.1),
         }
         families = (("red", "green", "blue"),)
         values = {

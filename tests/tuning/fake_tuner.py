@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tests.models.vision.taught_fakes import prompt
+from tests.models.vision.adapter_fakes import prompt
 from viper.errors import ModelError
 from viper.tuning.kept_prompts import Evidence
 from viper.tuning.soft_prompts.base import Trained
@@ -29,7 +29,7 @@ class FakeTuner:
         if on_progress is not None:
             on_progress(1, 1)
         if self.fails:
-            raise ModelError("the model cannot be taught")
+            raise ModelError("the model takes no soft prompts")
         with using() as backend:
             evidence = Evidence(backend.model_id, ("a",), ("b",), self.before, 1.0, "annotated")
         if self.tool == "vqa":

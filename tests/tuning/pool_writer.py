@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from tests.ace.demonstrated import demonstrated
-from tests.tuning.learned import learned
+from tests.tuning.prompt_fakes import learned
 from viper.ace.pool import DemonstrationPool
 from viper.tuning.prompt_pool import PromptPool
 

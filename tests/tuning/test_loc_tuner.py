@@ -12,7 +12,7 @@ import pytest
 from tests.models.vision.tiny_owl import SIDE, tiny_owl
 from viper.errors import CancelledError, UsageError
 from viper.models.vision.detector_owlv2 import Owlv2Detector
-from viper.models.vision.soft_prompts import Learned
+from viper.models.vision.soft_prompts import LearnedPrompt
 from viper.tuning.collect import AnnotatedPicture, Annotation, Collected
 from viper.tuning.soft_prompts import loc as tuner
 from viper.tuning.soft_prompts.base import TunerOptions, tuner_for
@@ -113,7 +113,7 @@ def test_what_was_learned_finds_the_concept_in_new_pictures(detector) -> None:
     for number in range(100, 112):
         asked = picture(number)
         (encoding,) = detector.encode([asked.pixels()])
-        found = detector.detect_taught(encoding, "zebra", [Learned("zebra", vectors)])
+        found = detector.detect_adapted(encoding, "zebra", [LearnedPrompt("zebra", vectors)])
         plain = detector.detect(encoding, ["zebra"])[0]
         x0, y0, x1, y1 = asked.things[0].box
         centre = ((x0 + x1) / 2, (y0 + y1) / 2)
@@ -208,7 +208,7 @@ def test_boxes_are_judged_by_their_f1() -> None:
 def test_too_few_pictures_and_another_backend_are_refused(detector) -> None:
     with pytest.raises(UsageError, match="1 picture of 'zebra'; the detector needs two"):
         learn(detector, lesson(1))
-    with pytest.raises(UsageError, match="object cannot be taught; use an OWLv2"):
+    with pytest.raises(UsageError, match="object takes no soft prompts; use an OWLv2"):
         learn(object())
 
 

@@ -12,7 +12,7 @@ import torch
 from tests.models.vision.tiny_open_clip import digest, tiny_matcher
 from viper.errors import CancelledError, MediaError, UsageError
 from viper.models.vision.matcher_open_clip import OpenClipMatcher
-from viper.models.vision.soft_prompts import Learned, mixed
+from viper.models.vision.soft_prompts import LearnedPrompt, mixed
 from viper.profiles.wiring import WEIGHTS
 from viper.testing.fake_models import FakeMatcher
 from viper.tuning.collect import Collected, FoundPicture
@@ -92,7 +92,7 @@ def quick(monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def taught(shipped):
+def training(shipped):
     """What the shipped matcher learns of pink from five pictures and one that is wrong."""
     before = digest(shipped)
     told = []
@@ -104,8 +104,8 @@ def taught(shipped):
     return trained, told
 
 
-def test_prompts_of_wrong_pictures_are_discarded(taught) -> None:
-    trained, _ = taught
+def test_prompts_of_wrong_pictures_are_discarded(training) -> None:
+    trained, _ = training
     names = [one.evidence.trained_on[0] for one in trained]
     assert names == [f"good:{i}" for i in range(5)] + ["bad:0"]
     kept = [one.kept for one in trained]
@@ -116,8 +116,8 @@ def test_prompts_of_wrong_pictures_are_discarded(taught) -> None:
         assert not any(name.startswith("bad") for name in one.evidence.validated_on)
 
 
-def test_the_concept_is_told_from_others_afterwards(shipped, taught) -> None:
-    kept = [one.prompt for one in taught[0] if one.kept]
+def test_the_concept_is_told_from_others_afterwards(shipped, training) -> None:
+    kept = [one.prompt for one in training[0] if one.kept]
     pictures = [shown("pink", place) for place in range(5, 8)]
     others = [shown(text, 2) for text in OTHERS[:3]]
     words = ["red", "green", "blue", "gray", "purple", "brown", "cyan", "yellow"]
@@ -128,9 +128,9 @@ def test_the_concept_is_told_from_others_afterwards(shipped, taught) -> None:
         scores = texts @ plain
         if learned:
             vectors = mixed(kept, plain)
-            prompts = [Learned("pink", vectors)]
-            scores[-1] = shipped.encode_image_taught(pixels, prompts) @ (
-                shipped.encode_text_taught("pink", prompts)
+            prompts = [LearnedPrompt("pink", vectors)]
+            scores[-1] = shipped.encode_image_adapted(pixels, prompts) @ (
+                shipped.encode_text_adapted("pink", prompts)
             )
         return (scores.argmax() == len(words)) == is_pink
 
@@ -139,8 +139,8 @@ def test_the_concept_is_told_from_others_afterwards(shipped, taught) -> None:
     assert sum(right(pixels, False, True) for pixels in others) >= 2
 
 
-def test_evidence_says_what_a_prompt_was_trained_and_judged_on(shipped, taught) -> None:
-    trained, told = taught
+def test_evidence_says_what_a_prompt_was_trained_and_judged_on(shipped, training) -> None:
+    trained, told = training
     for one in (one for one in trained if one.kept):
         evidence = one.evidence
         assert len(evidence.validated_on) == 2
@@ -155,8 +155,8 @@ def test_evidence_says_what_a_prompt_was_trained_and_judged_on(shipped, taught) 
     assert told == [(i + 1, total) for i in range(total)]
 
 
-def test_features_are_embeddings_without_prompts(shipped, taught) -> None:
-    one = taught[0][0].prompt
+def test_features_are_embeddings_without_prompts(shipped, training) -> None:
+    one = training[0][0].prompt
     plain = shipped.encode_images([shown("pink", 0)])[0]
     np.testing.assert_allclose(one.feature, plain, atol=1e-5)
 
@@ -240,9 +240,9 @@ def test_what_cannot_be_learned_says_so(quick) -> None:
         learn(matcher, plain_lesson(1))
     with pytest.raises(UsageError, match="no pictures of anything but 'Egg'"):
         learn(matcher, plain_lesson(3, 0))
-    with pytest.raises(UsageError, match="matcher FakeMatcher cannot be taught; use .* open_clip"):
+    with pytest.raises(UsageError, match="FakeMatcher takes no soft prompts; use .* open_clip"):
         learn(FakeMatcher(), plain_lesson())
-    with pytest.raises(UsageError, match="ConvNeXt cannot be taught"):
+    with pytest.raises(UsageError, match="ConvNeXt takes no soft prompts"):
         learn(made("timm-convnext"), plain_lesson())
 
 

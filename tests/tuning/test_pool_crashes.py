@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.tuning.learned import MODEL
+from tests.tuning.prompt_fakes import MODEL
 from viper.ace.pool import DemonstrationPool
 from viper.schema import Query
 from viper.strategies.examples import ExampleRequest

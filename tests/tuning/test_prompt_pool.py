@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save
 
-from tests.tuning.learned import MODEL, learned
+from tests.tuning.prompt_fakes import MODEL, learned
 from viper.errors import StoreError, UsageError
 from viper.models.vision.soft_prompts import SoftPrompt, SoftPromptSource, mixed
 from viper.storage.versioned import FILES, INDEX

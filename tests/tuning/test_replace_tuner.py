@@ -11,7 +11,7 @@ import pytest
 from tests.models.vision.tiny_diffusion import picture, tiny_pipeline
 from viper.errors import CancelledError, UsageError
 from viper.models.vision.inpainter_diffusers import DiffusersInpainter
-from viper.models.vision.soft_prompts import Learned
+from viper.models.vision.soft_prompts import LearnedPrompt
 from viper.tuning.collect import Collected, FoundPicture
 from viper.tuning.soft_prompts import replace as tuner
 from viper.tuning.soft_prompts.base import TunerOptions, tuner_for
@@ -104,7 +104,7 @@ def test_training_lowers_the_error_and_the_word_is_painted_otherwise(inpainter) 
 
     with torch.no_grad():
         shown = examples(lessons, gallery, [1, 2, 3] * 8, (9,))
-        plain, taught = (
+        plain, adapted = (
             float(
                 lessons.errors(
                     shown.masked, shown.times, shown.noise, ["a zebra"] * 24, words
@@ -112,16 +112,16 @@ def test_training_lowers_the_error_and_the_word_is_painted_otherwise(inpainter) 
             )
             for words in ({}, {"zebra": torch.from_numpy(vector)})
         )
-    assert taught < plain
+    assert adapted < plain
     mask = np.zeros((40, 70), bool)
     mask[10:25, 20:45] = True
     asked = (picture(), mask, "a zebra", 0)
-    changed = inpainter.inpaint_taught(*asked, [Learned("zebra", vector)])
+    changed = inpainter.inpaint_adapted(*asked, [LearnedPrompt("zebra", vector)])
     assert (changed != inpainter.inpaint(*asked)).any()
 
 
 @pytest.mark.parametrize(
-    ("taught", "plain", "others", "why"),
+    ("adapted", "plain", "others", "why"),
     [
         (0.2, 0.3, (0.4, 0.5), ""),
         (0.3, 0.2, (0.4, 0.5), "not restored better with it: error 0.3000, 0.2000 without"),
@@ -129,17 +129,17 @@ def test_training_lowers_the_error_and_the_word_is_painted_otherwise(inpainter) 
     ],
 )
 def test_what_does_not_help_on_held_out_pictures_is_discarded(
-    inpainter, monkeypatch, taught, plain, others, why
+    inpainter, monkeypatch, adapted, plain, others, why
 ) -> None:
     def compared(self, which, kinds, count, salt):
         values = {"zebra": plain, "red": others[0], "cube": others[1], "blue": 0.9, "ball": 0.9}
-        row = [taught if vector is not None else values[word] for word, vector in kinds]
+        row = [adapted if vector is not None else values[word] for word, vector in kinds]
         return np.array([row] * len(which))
 
     monkeypatch.setattr(tuner._Learning, "_compared", compared)
     (trained,) = learn(inpainter, options=TunerOptions(steps=1))
     assert why in trained.why and trained.kept == (not why)
-    assert trained.evidence.after == float(taught < min(others))
+    assert trained.evidence.after == float(adapted < min(others))
     (kept,) = learn(inpainter, options=TunerOptions(steps=1, validate=False))
     assert kept.kept
 
@@ -152,7 +152,7 @@ def test_without_related_words_it_is_compared_with_itself_alone(inpainter) -> No
 def test_too_few_pictures_and_another_backend_are_refused(inpainter) -> None:
     with pytest.raises(UsageError, match="1 picture of 'Zebra'; .* 2 or more: one is held out"):
         learn(inpainter, lesson(1))
-    with pytest.raises(UsageError, match="object cannot be taught; expected .* diffusers"):
+    with pytest.raises(UsageError, match="object takes no soft prompts; expected .* diffusers"):
         learn(object())
 
 

@@ -10,10 +10,10 @@ import pytest
 
 from tests.models.vision.tiny_segmenters import maskformer, save
 from viper.errors import CancelledError, UsageError
+from viper.models.vision.adapter_segmenter import CUT, ROW, Descriptions, sureness
 from viper.models.vision.roles import Segment
 from viper.models.vision.segmenter_maskformer import MaskFormerSegmenter
-from viper.models.vision.soft_prompts import Learned
-from viper.models.vision.taught_segmenter import CUT, ROW, Descriptions, sureness
+from viper.models.vision.soft_prompts import LearnedPrompt
 from viper.tuning.collect import AnnotatedPicture, Annotation, Collected
 from viper.tuning.soft_prompts import seg as tuner
 from viper.tuning.soft_prompts.annotated import STEPS
@@ -49,7 +49,7 @@ class ColourSegmenter:
     def segments(self, encoding, names):
         return self.described(encoding)[0]
 
-    def segments_taught(self, encoding, prompts):
+    def segments_adapted(self, encoding, prompts):
         found, known = self.described(encoding)
         (one,) = prompts
         sure = sureness(known.features, one.vectors)
@@ -128,7 +128,7 @@ def test_a_prompt_for_each_positive_that_holds_on_what_it_has_not_seen(learned):
 def test_their_mean_names_new_objects_and_no_others(learned):
     mean = np.mean([one.prompt.vectors for one in learned[0]], axis=0, dtype=np.float32)
     backend, new = ColourSegmenter(), picture(99, ("blue", "red", "green"), "blue")
-    found = backend.segments_taught(new.pixels(), [Learned("blue", mean)])
+    found = backend.segments_adapted(new.pixels(), [LearnedPrompt("blue", mean)])
     (named,) = [one for one in found if one.label == "blue"]
     assert (named.mask == new.things[0].mask()).all() and len(found) == 3
 
@@ -218,7 +218,7 @@ def test_too_little_and_the_wrong_model_are_said_in_one_line():
     class Other:
         model_id = "other@1"
 
-    with pytest.raises(UsageError, match="other@1 cannot be taught; use a MaskFormer"):
+    with pytest.raises(UsageError, match="other@1 takes no soft prompts; use a MaskFormer"):
         learn(Other(), lesson())
 
     class Blind(ColourSegmenter):

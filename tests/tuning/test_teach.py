@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.models.vision.taught_fakes import TaughtAnswerer, TaughtDetector
+from tests.models.vision.adapter_fakes import AdaptedAnswerer, AdaptedDetector
 from tests.tuning.fake_tuner import FakeTuner
 from tests.tuning.stores import TableStore
 from viper.tools.models import ModelSet
@@ -23,7 +23,7 @@ def tuner(monkeypatch):
 
 @pytest.fixture
 def models():
-    return ModelSet({"detector": lambda: TaughtDetector({}), "vqa": lambda: TaughtAnswerer({})})
+    return ModelSet({"detector": lambda: AdaptedDetector({}), "vqa": lambda: AdaptedAnswerer({})})
 
 
 STORE = TableStore({1: ("pyramid",), 2: ("cube",), 3: ("dome",)})

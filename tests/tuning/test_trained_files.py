@@ -7,7 +7,7 @@ import errno
 import numpy as np
 import pytest
 
-from tests.models.vision.taught_fakes import prompt
+from tests.models.vision.adapter_fakes import prompt
 from viper.errors import StoreError
 from viper.tuning.kept_prompts import Evidence
 from viper.tuning.soft_prompts.base import Trained, TunerOptions

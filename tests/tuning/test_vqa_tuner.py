@@ -10,8 +10,8 @@ import pytest
 
 from tests.models.vision.tiny_blip import tiny_blip
 from viper.errors import CancelledError, UsageError
-from viper.models.vision.soft_prompts import Learned
-from viper.models.vision.taught_vqa import VECTORS
+from viper.models.vision.adapter_vqa import VECTORS
+from viper.models.vision.soft_prompts import LearnedPrompt
 from viper.models.vision.vqa_blip import BlipAnswerer
 from viper.tuning.soft_prompts import vqa as tuner
 from viper.tuning.soft_prompts.base import AnsweredQuestion, TunerOptions, tuner_for
@@ -85,7 +85,7 @@ def test_each_question_that_failed_has_a_prompt_that_answers_it(answerer, lesson
         assert one.prompt.vectors.shape == (VECTORS + 1, 16)
         (encoding,) = answerer.encode([asked.pixels])
         assert answerer.answer([encoding], [QUESTION])[0][0] != NEW
-        said = answerer.answer_taught(encoding, QUESTION, Learned("", one.prompt.vectors))
+        said = answerer.answer_adapted(encoding, QUESTION, LearnedPrompt("", one.prompt.vectors))
         assert said == NEW and one.evidence.steps == 300
         assert one.evidence.trained_on == (asked.name,)
         assert one.evidence.validated_on == (asked.name, "case:3", "case:4")
@@ -97,7 +97,7 @@ def test_each_question_that_failed_has_a_prompt_that_answers_it(answerer, lesson
 def test_prompts_of_one_answer_mix(answerer, lesson, learned):
     mean = np.mean([one.prompt.vectors for one in learned[0][:2]], axis=0, dtype=np.float32)
     (encoding,) = answerer.encode([lesson[0].pixels])
-    assert answerer.answer_taught(encoding, QUESTION, Learned("", mean)) == NEW
+    assert answerer.answer_adapted(encoding, QUESTION, LearnedPrompt("", mean)) == NEW
 
 
 def test_what_was_right_already_is_kept_with_zeros(learned):
@@ -153,7 +153,7 @@ def test_too_little_and_the_wrong_model_are_said_in_one_line(answerer, lesson):
     class Other:
         model_id = "other@1"
 
-    with pytest.raises(UsageError, match="other@1 cannot be taught to answer; only BLIP's"):
+    with pytest.raises(UsageError, match="other@1 takes no soft prompts; only BLIP's"):
         learn(Other(), lesson, LONG)
 
 

@@ -25,7 +25,7 @@ from viper.schema import PromptStyle
 from viper.strategies import model_roles
 from viper.strategies.settings import RunSettings, all_settings, declared, strategy_settings
 from viper.tools.models import ROLES
-from viper.tools.settings import SENSITIVITIES, Sensitivity, ToolSettings
+from viper.tools.settings import THRESHOLD_NAMES, ThresholdSchedule, ToolSettings
 
 SHIPPED = Path(__file__).parent
 
@@ -169,7 +169,7 @@ def _document(path: Path, values: Mapping[str, Any]) -> ProfileDocument:
     roles, thresholds, run = tables["roles"], tables["sensitivities"], tables["run"]
     _table(roles, ("roles",), ROLES)
     own = _asked_by_routines(thresholds, run.get("api"), path.parent)
-    _table(thresholds, ("sensitivities",), (*SENSITIVITIES, *own))
+    _table(thresholds, ("sensitivities",), (*THRESHOLD_NAMES, *own))
     _table(run, ("run",), (*all_settings(), *strategy_settings(), *resources))
     _record(LoadOptions, tables["load"], "load")
     header_values = {name: values[name] for name in header if name in values}
@@ -193,7 +193,7 @@ def _document(path: Path, values: Mapping[str, Any]) -> ProfileDocument:
             tables["tools"],
             "tools",
             sensitivities={
-                name: _record(Sensitivity, value, "sensitivities", name)
+                name: _record(ThresholdSchedule, value, "sensitivities", name)
                 for name, value in thresholds.items()
             },
         ),

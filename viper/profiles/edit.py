@@ -14,7 +14,7 @@ from viper.models.loading import split_options
 from viper.profiles.document import WRITER, BackendChoice, language_models
 from viper.profiles.wiring import Profile
 from viper.strategies.settings import all_settings
-from viper.tools.settings import Sensitivity
+from viper.tools.settings import ThresholdSchedule
 from viper.tuning.agent.training import Tuned
 
 EXPLORER = "explorer"
@@ -25,7 +25,7 @@ def with_values(
     path: Path,
     name: str,
     run: Mapping[str, Any] | None = None,
-    sensitivities: Mapping[str, Sensitivity] | None = None,
+    sensitivities: Mapping[str, ThresholdSchedule] | None = None,
 ) -> str:
     """The text of the profile in ``path`` under another name and with these values.
 
@@ -82,7 +82,7 @@ def _write_whole(table: Any, key: str, base: Path) -> None:
         table[key] = str((base / table[key]).resolve())
 
 
-def _update(table: Any, value: Sensitivity) -> None:
+def _update(table: Any, value: ThresholdSchedule) -> None:
     """Changes what is another number now; the rest is left as it was written."""
     for part in ("start", "step", "floor", "fixed"):
         number = getattr(value, part)

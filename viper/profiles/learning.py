@@ -210,7 +210,7 @@ def every_tool(only: Sequence[str]) -> frozenset[str] | None:
     """Tools by the pool's names; none given: all.
 
     Raises:
-        UnknownNameError: one of them cannot be taught.
+        UnknownNameError: one of them takes no soft prompts.
     """
     from viper.tuning.soft_prompts.base import TOOLS
 

@@ -23,7 +23,7 @@ from viper.testing.fake_models import (
 )
 from viper.tools.models import ModelSet
 from viper.tools.session import media_arguments
-from viper.tools.settings import Sensitivity, ToolSettings
+from viper.tools.settings import ThresholdSchedule, ToolSettings
 from viper.tools.toolbox import Toolbox
 
 WIDTH, HEIGHT, FRAMES = 200, 100, 16
@@ -99,7 +99,8 @@ def toolbox_of_tables(
         }
     )
     thresholds = {
-        f"{role}.threshold": Sensitivity(0.2, 0.1, 0.1) for role in ("detector", "matcher", "video")
+        f"{role}.threshold": ThresholdSchedule(0.2, 0.1, 0.1)
+        for role in ("detector", "matcher", "video")
     }
     return Toolbox(models, ToolSettings(sensitivities=thresholds), library.tool_routines)
 

@@ -18,7 +18,7 @@ from viper.models.edited import Origin, Tag, outline_of
 from viper.models.vision.roles import Detection, Mask, Pixels
 from viper.sandbox import Ref
 from viper.schema import Box
-from viper.tools import learned
+from viper.tools import soft_prompt_tools
 from viper.tools.edits import (
     blurred_background,
     box_mask,
@@ -55,7 +55,7 @@ def segment(session: ToolSession, patch: Any) -> list[Ref]:
     content = session.media.content_hash(region.image_id)
     pixels = _cut(session.media.pixels(region.image_id), box)
     encoding = session.encoded("segmenter", (region.image_id, box), "encode", lambda: pixels)
-    found = learned.segments(session, (content, box), encoding)
+    found = soft_prompt_tools.segments(session, (content, box), encoding)
     if found is None:
         found = session.computed("segmenter", (content, box), "segments", encoding, None)
     threshold = session.threshold("segmenter.threshold")
@@ -125,10 +125,10 @@ def replace(session: ToolSession, image: Any, objects: Any, prompt: str, seed: i
     where = (content, canvas.region.box, canvas.keys())
     asked = (canvas.pixels, mask, wanted, seed)
     key: tuple[Any, ...] = (*where, wanted, seed)
-    prompts = learned.painted_prompts(session, wanted)
+    prompts = soft_prompt_tools.inpainter_prompts(session, wanted)
     if prompts:
-        key = (*key, *learned.keys(prompts))
-        painting = session.computed("inpainter", key, "inpaint_taught", *asked, prompts)
+        key = (*key, *soft_prompt_tools.prompt_keys(prompts))
+        painting = session.computed("inpainter", key, "inpaint_adapted", *asked, prompts)
     else:
         painting = session.computed("inpainter", key, "inpaint", *asked)
     return canvas.made(painted(canvas.pixels, mask, painting))

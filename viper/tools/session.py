@@ -100,7 +100,7 @@ class ToolSession:
         self._judged_by: str | None = None
         self._scores: tuple[float, ...] = ()
         self._kept = self._fresh = False
-        self._taught: dict[str, None] = {}
+        self._soft_prompts: dict[str, None] = {}
 
     def call(
         self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], line: int | None
@@ -117,7 +117,7 @@ class ToolSession:
         self._rejected_by, self._shortened_by = None, None
         self._judged_by, self._scores = None, ()
         self._kept = self._fresh = False
-        self._taught = {}
+        self._soft_prompts = {}
         forced = self._overrides.get(index, _NO_OVERRIDE)
         error: str | None = None
         result: Any = None
@@ -146,7 +146,7 @@ class ToolSession:
                     scores=self._scores,
                     error=error,
                     line=line,
-                    taught=tuple(self._taught),
+                    taught=tuple(self._soft_prompts),
                 )
             )
 
@@ -187,9 +187,9 @@ class ToolSession:
             if any(score >= sensitivity.floor for score in refused):
                 self._shortened_by = threshold_name
 
-    def note_taught(self, what: str) -> None:
+    def note_soft_prompt(self, what: str) -> None:
         """Notes that something learned has a part in what is being answered."""
-        self._taught[what] = None
+        self._soft_prompts[what] = None
 
     def region(self, ref: Any) -> Region:
         """The pixel region a patch or image reference names, clipped to its picture."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from viper.errors import UnknownNameError, UsageError
 
-SENSITIVITIES = (
+THRESHOLD_NAMES = (
     "detector.threshold",
     "matcher.threshold",
     "video.threshold",
@@ -23,7 +23,7 @@ EXISTS_CHECKS = ("detector", "detector+vqa")
 
 
 @dataclass(frozen=True)
-class Sensitivity:
+class ThresholdSchedule:
     """A threshold that self-tuning may move: where it starts, by how much, how far down.
 
     ``fixed`` is its value where nothing tunes it; None takes ``start``.
@@ -59,7 +59,7 @@ class ToolSettings:
     """How the toolbox turns model outputs into answers.
 
     Attributes:
-        sensitivities: by name, of :data:`SENSITIVITIES` or of a routine's own; one that is not
+        sensitivities: by name, of :data:`THRESHOLD_NAMES` or of a routine's own; one that is not
             declared is 0.
         find_scope: ``whole`` runs the detector on the whole picture and keeps what lies
             in the patch (one image forward serves every patch); ``crop`` runs it on the crop.
@@ -75,7 +75,7 @@ class ToolSettings:
         UsageError: a number out of range.
     """
 
-    sensitivities: Mapping[str, Sensitivity] = field(default_factory=dict)
+    sensitivities: Mapping[str, ThresholdSchedule] = field(default_factory=dict)
     find_scope: str = "whole"
     exists_check: str = "detector"
     crop_margin: float = 0.1

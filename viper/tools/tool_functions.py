@@ -16,7 +16,7 @@ import numpy as np
 from viper.errors import ToolError
 from viper.models.vision.roles import Detection, Floats, Pixels
 from viper.sandbox import Ref
-from viper.tools import learned
+from viper.tools import soft_prompt_tools
 from viper.tools.crops import box_depth, object_crop
 from viper.tools.session import Region, ToolSession
 
@@ -50,7 +50,7 @@ def detections(session: ToolSession, region: Region, name: str) -> list[Detectio
     content = session.media.content_hash(region.image_id)
     pixels = _cut(session.media.pixels(region.image_id), box)
     encoding = session.encoded("detector", (region.image_id, box), "encode", lambda: pixels)
-    found = learned.detect(session, (content, box), encoding, name)
+    found = soft_prompt_tools.detect(session, (content, box), encoding, name)
     if found is None:
         found = session.computed("detector", (content, box, name), "detect", encoding, name)
     moved = [_shifted(item, box[0], box[1]) for item in found]
@@ -128,7 +128,7 @@ def simple_query(session: ToolSession, patch: Any, question: str | None = None) 
     asked = "what is this?" if question is None else _text(question, "question")
     encoding = vqa_encoding(session, region)
     where = (session.media.content_hash(region.image_id), region.box)
-    answer = learned.answer(session, where, encoding, asked)
+    answer = soft_prompt_tools.answer(session, where, encoding, asked)
     if answer is None:
         answer = session.computed("vqa", (*where, asked), "answer", encoding, asked)
     return answer
@@ -250,11 +250,11 @@ def similarities(
     scale = float(session.toolbox.models.trait("matcher", "logit_scale"))
     found: np.ndarray[Any, Any] = scale * images @ np.stack(text_rows).T
     for column, text in enumerate(texts):
-        if not learned.named(session, "matcher", "match", text):
+        if not soft_prompt_tools.concepts_named_in(session, "matcher", "match", text):
             continue
         for row, region in enumerate(regions):
             look = partial(looked_at, session, region)
-            cosine = learned.match(session, region, text, images[row], look)
+            cosine = soft_prompt_tools.match(session, region, text, images[row], look)
             if cosine is not None:
                 found[row, column] = scale * cosine
     return found

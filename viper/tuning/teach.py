@@ -116,7 +116,7 @@ class Teacher:
 
         Raises:
             UsageError: no source of data for the tool, nothing found there, or a model that
-                cannot be taught.
+                takes no soft prompts.
             StoreError: the pool cannot be written.
             CancelledError: raised by ``on_progress``; the pool stays as it was.
         """

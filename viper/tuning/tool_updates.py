@@ -123,7 +123,7 @@ class ToolUpdates:
 
         Raises:
             StoreError: the pool cannot be written.
-            ViperError: a model that cannot be taught.
+            ViperError: a model that takes no soft prompts.
         """
         if not self.teaches("vqa") or len(self.teacher.pool.kept("vqa")) >= MOST_RIGHT_ANSWERS:
             return

@@ -18,8 +18,8 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
+from viper.models.vision.adapter_inpainter import NO_PROMPT, encode_prompts
 from viper.models.vision.inpainter_diffusers import DiffusersInpainter
-from viper.models.vision.taught_inpainter import NO_PROMPT, encode_prompts
 from viper.profiles.wiring import WEIGHTS
 from viper_lab.recipes.inpainter_batches import draw_example, tensors
 from viper_lab.recipes.inpainter_model import (

@@ -7,7 +7,7 @@ import pytest
 
 from viper.models.vision.roles import Detection
 from viper.tools.models import ModelSet
-from viper.tools.settings import Sensitivity, ToolSettings
+from viper.tools.settings import ThresholdSchedule, ToolSettings
 from viper.tools.toolbox import Toolbox
 from viper_lab.scores.concepts import loc as questions
 from viper_lab.scores.concepts.measurement import rows
@@ -46,7 +46,7 @@ class Knowing:
 
 
 def toolbox(detector):
-    settings = ToolSettings({"detector.threshold": Sensitivity(0.3, 0.1, 0.1)})
+    settings = ToolSettings({"detector.threshold": ThresholdSchedule(0.3, 0.1, 0.1)})
     return Toolbox(ModelSet({"detector": lambda: detector}), settings)
 
 

@@ -12,8 +12,8 @@ import torch
 from tests.models.vision.tiny_diffusion import picture, tiny_pipeline
 from viper.errors import ModelError, ProfileError
 from viper.models.loading import model_id
+from viper.models.vision.adapter_inpainter import encode_prompts
 from viper.models.vision.inpainter_diffusers import DiffusersInpainter
-from viper.models.vision.taught_inpainter import encode_prompts
 from viper.profiles.backends import check_options, load_backend
 from viper.testing.conformance import check_inpainter
 

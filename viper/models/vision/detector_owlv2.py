@@ -13,11 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from viper.models.loading import Checkpoint, processed
-from viper.models.vision.boxes import pixel_boxes, suppressed
-from viper.models.vision.roles import Detection, Floats, Pixels
-from viper.models.vision.second_look import KEPT_SIDES, cut_out, described, likely_objects, shrunk
-from viper.models.vision.soft_prompts import Learned
-from viper.models.vision.taught_detector import (
+from viper.models.vision.adapter_detector import (
     GENERAL_NOUN,
     Proposals,
     moved,
@@ -25,6 +21,10 @@ from viper.models.vision.taught_detector import (
     rest_of,
     sureness,
 )
+from viper.models.vision.boxes import pixel_boxes, suppressed
+from viper.models.vision.roles import Detection, Floats, Pixels
+from viper.models.vision.second_look import KEPT_SIDES, cut_out, described, likely_objects, shrunk
+from viper.models.vision.soft_prompts import LearnedPrompt
 from viper.storage.cache import RecentTexts
 
 if TYPE_CHECKING:
@@ -132,8 +132,8 @@ class Owlv2Detector(Checkpoint):
         """The picture as prompts are found again by, float32 [D]: the mean of its patches."""
         return picture_feature(encoding.features)
 
-    def detect_taught(
-        self, encoding: Owlv2Encoding, phrase: str, prompts: Sequence[Learned]
+    def detect_adapted(
+        self, encoding: Owlv2Encoding, phrase: str, prompts: Sequence[LearnedPrompt]
     ) -> list[Detection]:
         """As :meth:`detect` for one phrase, which names the concepts of all the prompts.
 
@@ -148,8 +148,10 @@ class Owlv2Detector(Checkpoint):
         sure = self._sure(encoding, found, phrase, known, prompts)
         return suppressed(self._drawn(encoding, found, known, prompts), sure)
 
-    def surest(self, encoding: Owlv2Encoding, phrase: str, prompts: Sequence[Learned]) -> float:
-        """Score of the best box of :meth:`detect_taught`, whose boxes need not be drawn for it."""
+    def surest(
+        self, encoding: Owlv2Encoding, phrase: str, prompts: Sequence[LearnedPrompt]
+    ) -> float:
+        """Score of the best box of :meth:`detect_adapted`, whose boxes need not be drawn for it."""
         found = self.proposals(encoding)
         sure = self._sure(encoding, found, phrase, _known(found, prompts), prompts)
         return float(sure.max(initial=0.0))
@@ -160,7 +162,7 @@ class Owlv2Detector(Checkpoint):
         found: Proposals,
         phrase: str,
         known: Floats,
-        prompts: Sequence[Learned],
+        prompts: Sequence[LearnedPrompt],
     ) -> Floats:
         """float32 [N]: how sure each box is to be what the phrase says."""
         rest = rest_of(phrase, {prompt.concept for prompt in prompts})
@@ -171,7 +173,11 @@ class Owlv2Detector(Checkpoint):
         return sure
 
     def _drawn(
-        self, encoding: Owlv2Encoding, found: Proposals, known: Floats, prompts: Sequence[Learned]
+        self,
+        encoding: Owlv2Encoding,
+        found: Proposals,
+        known: Floats,
+        prompts: Sequence[LearnedPrompt],
     ) -> Floats:
         """float32 [N, 4]: the boxes as prompts move them, twice where they may show the concepts.
 
@@ -250,13 +256,13 @@ class Owlv2Detector(Checkpoint):
         return [row.clone() for row in rows]
 
 
-def _known(found: Proposals, prompts: Sequence[Learned]) -> Floats:
+def _known(found: Proposals, prompts: Sequence[LearnedPrompt]) -> Floats:
     """float32 [N]: how sure the least sure prompt is of each box."""
     known: Floats = np.min([sureness(found, prompt.vectors) for prompt in prompts], axis=0)
     return known
 
 
-def _moved(found: Proposals, prompts: Sequence[Learned], size: tuple[int, int]) -> Floats:
+def _moved(found: Proposals, prompts: Sequence[LearnedPrompt], size: tuple[int, int]) -> Floats:
     """float32 [N, 4]: the boxes as the prompts move them in the mean."""
     every = [moved(found, prompt.vectors, size) for prompt in prompts]
     boxes: Floats = np.mean(every, axis=0, dtype=np.float32)

@@ -11,15 +11,15 @@ import numpy as np
 
 from viper.errors import ModelError, ProfileError
 from viper.models.loading import LoadOptions, LocalModel, load_errors, model_id
+from viper.models.vision.adapter_inpainter import (
+    NO_PROMPT,
+    InpainterTraining,
+    encode_adapted,
+    encode_prompts,
+)
 from viper.models.vision.inpaint_window import PADDING, resized, resized_mask, window_around
 from viper.models.vision.roles import Mask, Pixels
-from viper.models.vision.soft_prompts import Learned
-from viper.models.vision.taught_inpainter import (
-    NO_PROMPT,
-    InpainterLessons,
-    encode_prompts,
-    encode_taught,
-)
+from viper.models.vision.soft_prompts import LearnedPrompt
 
 STEPS, GUIDANCE = 50, 7.5
 """What published checkpoints are used with."""
@@ -28,7 +28,7 @@ STEPS, GUIDANCE = 50, 7.5
 class DiffusersInpainter(LocalModel):
     """An :class:`~viper.models.vision.roles.Inpainter` on ``StableDiffusionInpaintPipeline``.
 
-    It can be taught words (:mod:`~viper.models.vision.taught_inpainter`).
+    It can be taught words (:mod:`~viper.models.vision.adapter_inpainter`).
 
     The model sees one square around all that is masked (:mod:`viper.models.vision.inpaint_window`)
     at its own resolution. Noise is drawn on the processor, whatever the model runs on. Not
@@ -103,8 +103,8 @@ class DiffusersInpainter(LocalModel):
         """
         return self._inpaint(pixels, mask, prompt, seed, ())
 
-    def inpaint_taught(
-        self, pixels: Pixels, mask: Mask, prompt: str, seed: int, prompts: Sequence[Learned]
+    def inpaint_adapted(
+        self, pixels: Pixels, mask: Mask, prompt: str, seed: int, prompts: Sequence[LearnedPrompt]
     ) -> Pixels:
         """As :meth:`inpaint`, with learned vectors in place of the concepts that are named.
 
@@ -124,16 +124,16 @@ class DiffusersInpainter(LocalModel):
                 )
         return self._inpaint(pixels, mask, prompt, seed, prompts)
 
-    def lessons(self) -> InpainterLessons:
+    def lessons(self) -> InpainterTraining:
         """What a tuner trains with.
 
         Raises:
-            UsageError: a pipeline of a kind that cannot be taught.
+            UsageError: a pipeline of a kind that takes no soft prompts.
         """
-        return InpainterLessons(self._pipeline, self._side)
+        return InpainterTraining(self._pipeline, self._side)
 
     def _inpaint(
-        self, pixels: Pixels, mask: Mask, prompt: str, seed: int, taught: Sequence[Learned]
+        self, pixels: Pixels, mask: Mask, prompt: str, seed: int, taught: Sequence[LearnedPrompt]
     ) -> Pixels:
         if mask.dtype != np.bool_ or mask.shape != pixels.shape[:2]:
             raise ValueError(
@@ -148,7 +148,7 @@ class DiffusersInpainter(LocalModel):
         return window.paste(pixels, mask, resized(painted, window.side))
 
     def _paint(
-        self, square: Pixels, mask: Mask, prompt: str, seed: int, taught: Sequence[Learned]
+        self, square: Pixels, mask: Mask, prompt: str, seed: int, taught: Sequence[LearnedPrompt]
     ) -> Pixels:
         """Runs the pipeline on a square at the model's resolution."""
         import torch
@@ -176,7 +176,7 @@ class DiffusersInpainter(LocalModel):
         painted: Pixels = (output.images[0] * 255).round().astype(np.uint8)
         return painted
 
-    def _encoded(self, prompt: str, taught: Sequence[Learned]) -> Any:
+    def _encoded(self, prompt: str, taught: Sequence[LearnedPrompt]) -> Any:
         """States [1, L, D] of the prompt and of none."""
         import torch
 
@@ -184,7 +184,7 @@ class DiffusersInpainter(LocalModel):
         if not taught:
             return encode_prompts(*parts, [prompt, NO_PROMPT]).split(1)
         vectors = {each.concept: torch.from_numpy(each.vectors) for each in taught}
-        return encode_taught(*parts, [prompt, NO_PROMPT], vectors).split(1)
+        return encode_adapted(*parts, [prompt, NO_PROMPT], vectors).split(1)
 
 
 def _loaded(source: str | Path, safety_checker: bool, options: LoadOptions) -> Any:

@@ -11,9 +11,7 @@ import numpy as np
 
 from viper.errors import ProfileError
 from viper.models.loading import LoadOptions, LocalModel, in_batches, load_errors, model_id
-from viper.models.vision.roles import Floats, Pixels
-from viper.models.vision.soft_prompts import Learned
-from viper.models.vision.taught_matcher import (
+from viper.models.vision.adapter_matcher import (
     Places,
     begun,
     embedded,
@@ -22,6 +20,8 @@ from viper.models.vision.taught_matcher import (
     text_row,
     together,
 )
+from viper.models.vision.roles import Floats, Pixels
+from viper.models.vision.soft_prompts import LearnedPrompt
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -33,8 +33,8 @@ class OpenClipMatcher(LocalModel):
     Attributes:
         model_id: what tells its answers from another model's.
         logit_scale: factor on a cosine before a softmax, as the model learned it.
-        places: where soft prompts enter it; asking for them of a model that cannot be taught
-            raises UsageError.
+        places: where soft prompts enter it; asking a model for them that takes none raises
+            UsageError.
     """
 
     def __init__(
@@ -124,20 +124,20 @@ class OpenClipMatcher(LocalModel):
         """
         return embedded(self._model, self.places, begun, vectors)
 
-    def encode_image_taught(self, pixels: Pixels, prompts: Sequence[Learned]) -> Floats:
+    def encode_image_adapted(self, pixels: Pixels, prompts: Sequence[LearnedPrompt]) -> Floats:
         """L2-normalised embedding [D] of a picture that is compared with the prompts' concepts."""
         with entered(self.places, self._vectors(prompts)):
             row: Floats = self.encode_images([pixels])[0]
         return row
 
-    def encode_text_taught(self, text: str, prompts: Sequence[Learned]) -> Floats:
+    def encode_text_adapted(self, text: str, prompts: Sequence[LearnedPrompt]) -> Floats:
         """L2-normalised embedding [D] of a text that names the concepts of all the prompts."""
         added = text_row(self.places, self._vectors(prompts)).cpu().numpy()
         moved = self.encode_texts([text])[0] + added
         row: Floats = (moved / np.linalg.norm(moved)).astype(np.float32)
         return row
 
-    def _vectors(self, prompts: Sequence[Learned]) -> Tensor:
+    def _vectors(self, prompts: Sequence[LearnedPrompt]) -> Tensor:
         """The prompts as one, on the model's device."""
         import torch
 

@@ -13,16 +13,16 @@ import numpy as np
 
 from viper.errors import ModelError, ProfileError, UsageError
 from viper.models.loading import Checkpoint, load_errors, processed
-from viper.models.vision.roles import Floats, Mask, Pixels, Segment
-from viper.models.vision.second_look import KEPT_SIDES, cut_out, shrunk
-from viper.models.vision.soft_prompts import Learned
-from viper.models.vision.taught_segmenter import (
+from viper.models.vision.adapter_segmenter import (
     CUT,
     Descriptions,
     described,
     picture_feature,
     sureness,
 )
+from viper.models.vision.roles import Floats, Mask, Pixels, Segment
+from viper.models.vision.second_look import KEPT_SIDES, cut_out, shrunk
+from viper.models.vision.soft_prompts import LearnedPrompt
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -162,7 +162,7 @@ class MaskFormerSegmenter(Checkpoint):
         """The picture as prompts are found again by, float32 [C].
 
         Raises:
-            UsageError: a network that cannot be taught.
+            UsageError: a network that takes no soft prompts.
         """
         return picture_feature(self._maps(encoding)[-1])
 
@@ -170,7 +170,7 @@ class MaskFormerSegmenter(Checkpoint):
         """The segments as without prompts, and what a second look says of each.
 
         Raises:
-            UsageError: a network that cannot be taught.
+            UsageError: a network that takes no soft prompts.
         """
         import torch
 
@@ -195,8 +195,8 @@ class MaskFormerSegmenter(Checkpoint):
         features = np.concatenate([one.features for one in parts])[: len(found)]
         return found, Descriptions(features, parts[0].widths)
 
-    def segments_taught(
-        self, encoding: SegmenterEncoding, prompts: Sequence[Learned]
+    def segments_adapted(
+        self, encoding: SegmenterEncoding, prompts: Sequence[LearnedPrompt]
     ) -> list[Segment]:
         """All segments; those that a concept is sure of have its name, and its sureness as score.
 
@@ -220,7 +220,9 @@ class MaskFormerSegmenter(Checkpoint):
         if self._halves.maps is None:
             family = self._model.config.model_type
             able = ", ".join(name for name, halves in FAMILIES.items() if halves.maps is not None)
-            raise UsageError(f"{self.model_id}: a {family} model cannot be taught; known: {able}")
+            raise UsageError(
+                f"{self.model_id}: a {family} model takes no soft prompts; known: {able}"
+            )
         return self._halves.maps(encoding.kept)
 
     def _regions(self, said: QueryLogits, size: tuple[int, int]) -> list[Segment]:
@@ -308,7 +310,7 @@ class Halves:
         look: (network, pixels float [B, 3, H, W]) to what is kept of a picture.
         ask: (network, what was kept) to what the queries say.
         maps: what was kept to the pixels as the network takes them and the backbone's feature
-            maps, float [B, C, h, w] each, the finest first; None: the family cannot be taught.
+            maps, float [B, C, h, w] each, the finest first; None if the family takes no prompts.
     """
 
     look: Callable[[Any, Tensor], Any]

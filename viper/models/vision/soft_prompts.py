@@ -43,7 +43,7 @@ class SoftPrompt:
 
 
 @dataclass(frozen=True, eq=False)
-class Learned:
+class LearnedPrompt:
     """One soft prompt as a backend gets it.
 
     Attributes:
@@ -187,7 +187,7 @@ def _unit(feature: Floats) -> Floats:
 
 
 @runtime_checkable
-class TeachableDetector(Protocol):
+class AdaptableDetector(Protocol):
     """LOC.
 
     A backend that offers none of these methods beside its role's is used as it came, whatever the
@@ -199,26 +199,26 @@ class TeachableDetector(Protocol):
         """The picture as prompts are found again by, float32 [D]."""
         ...
 
-    def detect_taught(
-        self, encoding: Any, phrase: str, prompts: Sequence[Learned]
+    def detect_adapted(
+        self, encoding: Any, phrase: str, prompts: Sequence[LearnedPrompt]
     ) -> list[Detection]:
         """As ``detect`` for one phrase, which names the concepts of all the prompts."""
         ...
 
-    def surest(self, encoding: Any, phrase: str, prompts: Sequence[Learned]) -> float:
-        """Score of the best box that ``detect_taught`` would find; 0 where it would find none."""
+    def surest(self, encoding: Any, phrase: str, prompts: Sequence[LearnedPrompt]) -> float:
+        """Score of the best box that ``detect_adapted`` would find; 0 where it would find none."""
         ...
 
 
 @runtime_checkable
-class TeachableSegmenter(Protocol):
+class AdaptableSegmenter(Protocol):
     """SEG."""
 
     def feature(self, encoding: Any) -> Floats:
         """The picture as prompts are found again by, float32 [D]."""
         ...
 
-    def segments_taught(self, encoding: Any, prompts: Sequence[Learned]) -> list[Segment]:
+    def segments_adapted(self, encoding: Any, prompts: Sequence[LearnedPrompt]) -> list[Segment]:
         """All segments as ``segments`` gives them, those of the prompts' concepts among them.
 
         A segment of a concept has its name as label; masks do not overlap.

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from viper.models.loading import PictureTextCheckpoint, in_batches, in_equal_groups, processed
+from viper.models.vision.adapter_vqa import SURE, BlipAdapter, question_states, vectors_of
 from viper.models.vision.roles import Floats, Pixels
-from viper.models.vision.soft_prompts import Learned
-from viper.models.vision.taught_vqa import SURE, TaughtBlip, question_states, vectors_of
+from viper.models.vision.soft_prompts import LearnedPrompt
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -59,10 +59,10 @@ class BlipAnswerer(PictureTextCheckpoint):
         return [text for text, _ in self._ask(encodings, questions, CAPTION_TOKENS)]
 
     @cached_property
-    def taught(self) -> TaughtBlip:
-        """The network as it is taught."""
+    def adapter(self) -> BlipAdapter:
+        """The network as it is adapter."""
         grey = np.full((32, 32, 3), 128, np.uint8)
-        return TaughtBlip(self._model, self.encode([grey])[0], self.tokens(""))
+        return BlipAdapter(self._model, self.encode([grey])[0], self.tokens(""))
 
     def tokens(self, text: str) -> list[int]:
         """Of a question or an answer, its marks included."""
@@ -71,13 +71,13 @@ class BlipAnswerer(PictureTextCheckpoint):
 
     def feature(self, encoding: Any, question: str) -> Floats:
         """A picture and a question as prompts are found again by; of length 1."""
-        return self.taught.feature(self.taught.states(encoding, self.tokens(question)))
+        return self.adapter.feature(self.adapter.states(encoding, self.tokens(question)))
 
-    def answer_taught(self, encoding: Any, question: str, prompt: Learned) -> str:
-        """The answer with a prompt, see :mod:`viper.models.vision.taught_vqa`; else the plain one.
+    def answer_adapted(self, encoding: Any, question: str, prompt: LearnedPrompt) -> str:
+        """The answer with a prompt, see :mod:`viper.models.vision.adapter_vqa`; else the plain one.
 
         Plain where most cases like this one were right already, and where the model is surer of
-        it than :data:`~viper.models.vision.taught_vqa.SURE`.
+        it than :data:`~viper.models.vision.adapter_vqa.SURE`.
         """
         import torch
 
@@ -85,7 +85,7 @@ class BlipAnswerer(PictureTextCheckpoint):
         vectors = vectors_of(prompt.vectors)
         if vectors is None or probability > SURE:
             return text
-        before = self.taught.before(torch.from_numpy(vectors).to(encoding.device)[None])
+        before = self.adapter.before(torch.from_numpy(vectors).to(encoding.device)[None])
         return self._generate([encoding], [self.tokens(question)], ANSWER_TOKENS, before)[0][0]
 
     def score_answers(self, encoding: Any, question: str, answers: Sequence[str]) -> list[float]:

@@ -223,8 +223,8 @@ class AnnotatedTuner:
         """As :meth:`viper.tuning.soft_prompts.base.Tuner.learn`.
 
         Raises:
-            UsageError: a backend that cannot be taught, fewer than two positive pictures, or none
-                of the concept's objects found.
+            UsageError: a backend that takes no soft prompts, fewer than two positive pictures, or
+                pictures without any object of the concept.
             MediaError, DataError: a picture of the lesson cannot be read.
         """
         if len(lesson.positives) < 2:
@@ -235,5 +235,5 @@ class AnnotatedTuner:
         with using() as backend:
             if not self.can_learn(backend):
                 name = getattr(backend, "model_id", type(backend).__name__)
-                raise UsageError(f"the {self.role} {name} cannot be taught; use {self.needs}")
+                raise UsageError(f"the {self.role} {name} takes no soft prompts; use {self.needs}")
         return self.course(using, lesson, options, on_progress).trained()

@@ -126,7 +126,7 @@ class Tuner(Protocol[LessonT]):
                 ``Collected[FoundPicture]``), or of ``vqa`` a list of :class:`AnsweredQuestion`.
 
         Raises:
-            UsageError: a backend that cannot be taught, or too little to learn from.
+            UsageError: a backend that takes no soft prompts, or too little to learn from.
             CancelledError: raised by ``on_progress``; nothing is half kept.
         """
         ...
@@ -158,7 +158,7 @@ ABILITY_TOOLS: Mapping[str, str] = MappingProxyType(
         "replace": "replace",
     }
 )
-"""Which tool stands behind what programs call; others cannot be taught."""
+"""Which tool stands behind what programs call; others take no soft prompts."""
 
 
 def tuner_for(tool: str) -> Tuner[Any]:

@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 
 from viper.agreement import box_iou
+from viper.models.vision.adapter_detector import ProposalDetector, Proposals, moves_to, prompt_of
 from viper.models.vision.boxes import overlaps
 from viper.models.vision.roles import Detection, Floats
 from viper.models.vision.second_look import BLOCKS, PLACES
-from viper.models.vision.soft_prompts import Learned
-from viper.models.vision.taught_detector import LookingDetector, Proposals, moves_to, prompt_of
+from viper.models.vision.soft_prompts import LearnedPrompt
 from viper.tuning.soft_prompts.annotated import AnnotatedTuner, Course, f1
 from viper.tuning.soft_prompts.fitting import Fitting, Query, Regions
 from viper.tuning.soft_prompts.pasting import Scene
@@ -110,10 +110,10 @@ class _Course(Course[Proposed]):
         self, backend: Any, encodings: Sequence[Any], vectors: Floats
     ) -> tuple[list[Any], list[Any]]:
         concept = self.lesson.concept
-        taught = [Learned(concept, vectors)]
+        taught = [LearnedPrompt(concept, vectors)]
         return (
             [backend.detect(one, [concept])[0] for one in encodings],
-            [backend.detect_taught(one, concept, taught) for one in encodings],
+            [backend.detect_adapted(one, concept, taught) for one in encodings],
         )
 
     def share(self, found: Sequence[Detection], scene: Scene) -> float:
@@ -149,4 +149,4 @@ class LocTuner(AnnotatedTuner):
 
     @staticmethod
     def can_learn(backend: Any) -> bool:
-        return isinstance(backend, LookingDetector)
+        return isinstance(backend, ProposalDetector)

@@ -10,7 +10,7 @@ as negatives, 100 steps of Adam at 1e-2. Differs, as measured on the reserved co
 them, one at a time, validation scenes, mean share of right answers with all prompts kept; .31
 before):
 
-- a text has a row of its own (``vision.taught_matcher``), which carries the learning of the
+- a text has a row of its own (``vision.adapter_matcher``), which carries the learning of the
   embedded matcher: .88 with it alone;
 - a ResNet's rows learn at a third of the rate: at the full one they gain nothing, cost old words;
 - the other positives keep a prompt company: .77 where each was trained on its picture alone, .87;
@@ -83,17 +83,17 @@ class MatchTuner:
         """One prompt for each positive, kept or not.
 
         Raises:
-            UsageError: a matcher that cannot be taught, no negatives, or a single positive where
-                prompts are to be validated.
+            UsageError: a matcher that takes no soft prompts, no negatives, or a single positive
+                when prompts must be validated.
             MediaError: a picture that cannot be read.
             CancelledError: raised by ``on_progress``.
         """
         count = len(lesson.positives)
         _check(lesson, options)
         with using() as backend:
-            if not hasattr(type(backend), "encode_image_taught"):
+            if not hasattr(type(backend), "encode_image_adapted"):
                 raise UsageError(
-                    f"the matcher {type(backend).__name__} cannot be taught; use backend open_clip"
+                    f"{type(backend).__name__} takes no soft prompts; use backend open_clip"
                 )
             places, model_id = backend.places, str(backend.model_id)
         steps, rate = options.steps or STEPS, options.rate or RATE

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from viper.models.vision.taught_matcher import Places, text_row
+from viper.models.vision.adapter_matcher import Places, text_row
 from viper.tuning.soft_prompts.base import Using
 from viper.tuning.soft_prompts.match_lesson import Lesson, Views, Words
 

@@ -26,7 +26,7 @@ from viper.tuning.soft_prompts.base import USUAL, Progress, Trained, TunerOption
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from viper.models.vision.taught_inpainter import InpainterLessons, Masked
+    from viper.models.vision.adapter_inpainter import InpainterTraining, Masked
 
 STEPS, RATE = 150, 3e-2
 """Of Adam."""
@@ -75,7 +75,7 @@ class ReplaceTuner:
         """One prompt, trained on all pictures but those held out.
 
         Raises:
-            UsageError: a backend that cannot be taught, or fewer than two pictures.
+            UsageError: a backend that takes no soft prompts, or fewer than two pictures.
             CancelledError: raised by ``on_progress``.
         """
         learning = _Learning(using, lesson, options, on_progress)
@@ -222,12 +222,12 @@ def _lessons(backend: Any) -> Any:
     """What the backend is trained with.
 
     Raises:
-        UsageError: it cannot be taught.
+        UsageError: it takes no soft prompts.
     """
     make = getattr(backend, "lessons", None)
     if make is None:
         raise UsageError(
-            f"an inpainter of the kind {type(backend).__name__} cannot be taught; expected one of "
+            f"an inpainter {type(backend).__name__} takes no soft prompts; expected one of "
             "the backend diffusers"
         )
     return make()
@@ -297,7 +297,7 @@ class Examples:
 
 
 def examples(
-    lessons: InpainterLessons, gallery: Gallery, which: Sequence[int], seed: tuple[int, ...]
+    lessons: InpainterTraining, gallery: Gallery, which: Sequence[int], seed: tuple[int, ...]
 ) -> Examples:
     """One example of each picture named, mirrored half the time, with evenly spread times."""
     import torch

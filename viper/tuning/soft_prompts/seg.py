@@ -4,7 +4,7 @@ What the queries say of the objects of pictures that they were not fitted to dec
 must be so as to leave other objects alone, and whether they are kept.
 
 Source: CLOVA (Gao et al. 2024), supplement, sec. 8.3. Differs: what is learned is a query and not
-100 vectors, for the reason that ``vision.taught_segmenter`` gives, by the logistic loss
+100 vectors, for the reason that ``vision.adapter_segmenter`` gives, by the logistic loss
 over segments instead of the loss of masks, which nothing changes. What is shared with the detector:
 :mod:`viper.tuning.soft_prompts.annotated`.
 """
@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from viper.errors import UsageError
+from viper.models.vision.adapter_segmenter import prompt_of
 from viper.models.vision.roles import Floats, Mask, Segment
-from viper.models.vision.soft_prompts import Learned, TeachableSegmenter
-from viper.models.vision.taught_segmenter import prompt_of
+from viper.models.vision.soft_prompts import AdaptableSegmenter, LearnedPrompt
 from viper.tuning.kept_prompts import concept_key
 from viper.tuning.soft_prompts import annotated
 from viper.tuning.soft_prompts.annotated import AnnotatedTuner, Course
@@ -144,10 +144,10 @@ class _Course(Course[Regions]):
     def answers(
         self, backend: Any, encodings: Sequence[Any], vectors: Floats
     ) -> tuple[list[Any], list[Any]]:
-        taught = [Learned(self._name, vectors)]
+        taught = [LearnedPrompt(self._name, vectors)]
         return (
             [backend.segments(one, None) for one in encodings],
-            [backend.segments_taught(one, taught) for one in encodings],
+            [backend.segments_adapted(one, taught) for one in encodings],
         )
 
     def share(self, found: Sequence[Segment], scene: Scene) -> float:
@@ -186,4 +186,4 @@ class SegTuner(AnnotatedTuner):
 
     @staticmethod
     def can_learn(backend: Any) -> bool:
-        return isinstance(backend, TeachableSegmenter) and hasattr(backend, "described")
+        return isinstance(backend, AdaptableSegmenter) and hasattr(backend, "described")

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from viper.errors import UsageError
+from viper.models.vision.adapter_vqa import VECTORS, BlipAdapter, prompt_of
 from viper.models.vision.roles import Floats
-from viper.models.vision.soft_prompts import LEAST_ALIKE, NEAREST, Learned, SoftPrompt, mixed
-from viper.models.vision.taught_vqa import VECTORS, TaughtBlip, prompt_of
+from viper.models.vision.soft_prompts import LEAST_ALIKE, NEAREST, LearnedPrompt, SoftPrompt, mixed
 from viper.tuning.kept_prompts import Evidence
 from viper.tuning.soft_prompts.base import (
     USUAL,
@@ -80,7 +80,7 @@ class VqaTuner:
         on_step = Steps(on_progress, len(groups) * (first + steps))
         for group in groups.values():
             with using() as backend:
-                start = _taught(backend).start[None]
+                start = _adapter(backend).start[None]
             start = _train(using, group[:1], start, first, options, on_step, until_said=True)
             each = np.repeat(start, len(group), axis=0)
             each = _train(using, group, each, steps, options, on_step)
@@ -105,23 +105,23 @@ class _Case:
 
 def _case(using: Using, asked: AnsweredQuestion) -> _Case:
     with using() as backend:
-        taught = _taught(backend)
+        adapter = _adapter(backend)
         encoding = backend.encode([asked.pixels])[0]
-        states = taught.states(encoding, backend.tokens(asked.question))
+        states = adapter.states(encoding, backend.tokens(asked.question))
         answer = tuple(backend.tokens(asked.answer)[1:])
-        zeros = np.zeros((VECTORS + 1, taught.width), np.float32)
-        feature = taught.feature(states)
+        zeros = np.zeros((VECTORS + 1, adapter.width), np.float32)
+        feature = adapter.feature(states)
         return _Case(asked, backend.model_id, encoding, states, answer, feature, zeros)
 
 
-def _taught(backend: Any) -> TaughtBlip:
-    taught = getattr(backend, "taught", None)
-    if not isinstance(taught, TaughtBlip):
+def _adapter(backend: Any) -> BlipAdapter:
+    adapter = getattr(backend, "adapter", None)
+    if not isinstance(adapter, BlipAdapter):
         raise UsageError(
-            f"{backend.model_id} cannot be taught to answer; only BLIP's question answering models "
+            f"{backend.model_id} takes no soft prompts; only BLIP's question answering models "
             "can: give the role vqa a backend of kind blip"
         )
-    return taught
+    return adapter
 
 
 def _train(
@@ -144,9 +144,9 @@ def _train(
     adam = torch.optim.Adam([vectors], lr=2 * rate if until_said else rate, betas=(0.9, 0.99))
     for step in range(steps):
         with using() as backend, torch.enable_grad():
-            bos = backend.taught.first_token
+            bos = backend.adapter.first_token
             given = torch.cat([torch.full_like(answer[:, :1], bos), answer[:, :-1]], dim=1)
-            logits = backend.taught.answer_logits(vectors, states, seen, given)
+            logits = backend.adapter.answer_logits(vectors, states, seen, given)
             losses, said = _losses(logits, answer)
             if until_said and bool(said.all()):
                 on_step(steps - step)
@@ -194,7 +194,9 @@ def _judged(
         right = Evidence(case.model_id, name, name, 1.0, 1.0, "inferred", seed=options.seed)
         return Trained(prompt, right)
     with using() as backend:
-        answer = backend.answer_taught(case.encoding, case.asked.question, Learned("", case.prompt))
+        answer = backend.answer_adapted(
+            case.encoding, case.asked.question, LearnedPrompt("", case.prompt)
+        )
     own = answer == case.asked.answer.strip().lower()
     others = [other for other in cases if other is not case and other.asked.right_already]
     harmed = sum(_harms(using, prompt, other, others) for other in others)
@@ -224,7 +226,7 @@ def _harms(using: Using, prompt: SoftPrompt, case: _Case, zeros: Sequence[_Case]
     if vectors is None:
         return False
     with using() as backend:
-        answer: str = backend.answer_taught(
-            case.encoding, case.asked.question, Learned("", vectors)
+        answer: str = backend.answer_adapted(
+            case.encoding, case.asked.question, LearnedPrompt("", vectors)
         )
     return answer != case.asked.answer

@@ -8,9 +8,18 @@ import hashlib
 import numpy as np
 import pytest
 
-from tests.models.vision.taught_fakes import Taught
+from tests.models.vision.adapter_fakes import PromptsInMemory
 from tests.models.vision.tiny_owl import WIDTH, tiny_owl
 from viper.models.media import Media
+from viper.models.vision.adapter_detector import (
+    MOST_MOVED,
+    Proposals,
+    moved,
+    moves_to,
+    prompt_of,
+    rest_of,
+    sureness,
+)
 from viper.models.vision.detector_owlv2 import MAYBE, Owlv2Detector
 from viper.models.vision.second_look import (
     EDGE,
@@ -20,19 +29,10 @@ from viper.models.vision.second_look import (
     likely_objects,
     overlaps,
 )
-from viper.models.vision.soft_prompts import Learned, SoftPrompt, TeachableDetector
-from viper.models.vision.taught_detector import (
-    MOST_MOVED,
-    Proposals,
-    moved,
-    moves_to,
-    prompt_of,
-    rest_of,
-    sureness,
-)
+from viper.models.vision.soft_prompts import AdaptableDetector, LearnedPrompt, SoftPrompt
 from viper.sandbox import Ref
 from viper.tools.models import ModelSet
-from viper.tools.settings import Sensitivity, ToolSettings
+from viper.tools.settings import ThresholdSchedule, ToolSettings
 from viper.tools.tool_functions import detections
 from viper.tools.toolbox import Toolbox
 
@@ -63,14 +63,14 @@ def learned(shift, concept="zebra", seed=None):
     query = np.zeros(WIDTH_OF_QUERY, np.float32)
     if seed is not None:
         query = np.random.default_rng(seed).normal(size=WIDTH_OF_QUERY).astype(np.float32)
-    return Learned(concept, prompt_of(query, shift))
+    return LearnedPrompt(concept, prompt_of(query, shift))
 
 
 WIDTH_OF_QUERY = WIDTH * PLACES
 
 
 def test_it_can_be_taught(detector, encoding) -> None:
-    assert isinstance(detector, TeachableDetector)
+    assert isinstance(detector, AdaptableDetector)
     feature = detector.feature(encoding)
     assert feature.shape == (WIDTH,) and feature.dtype == np.float32
     assert np.allclose(feature, encoding.features.numpy().mean(0), atol=1e-6)
@@ -78,17 +78,19 @@ def test_it_can_be_taught(detector, encoding) -> None:
 
 def test_a_prompt_changes_neither_weights_nor_what_others_are_answered(detector, encoding) -> None:
     before, plain = digest(detector), detector.detect(encoding, ["zebra", "red cube"])
-    found = detector.detect_taught(encoding, "red zebra", [learned(4.0)])
+    found = detector.detect_adapted(encoding, "red zebra", [learned(4.0)])
     assert found and [one.score for one in found] == sorted(one.score for one in found)[::-1]
     assert digest(detector) == before
     assert detector.detect(encoding, ["zebra", "red cube"]) == plain
 
 
 def test_without_a_prompt_of_the_phrase_the_answers_are_the_same_bits(detector, picture) -> None:
-    settings = ToolSettings({"detector.threshold": Sensitivity(0.3, 0.1, 0.1)})
-    pool = Taught({("loc", "zebra"): [SoftPrompt(np.ones(WIDTH, np.float32), np.zeros(0))]})
+    settings = ToolSettings({"detector.threshold": ThresholdSchedule(0.3, 0.1, 0.1)})
+    pool = PromptsInMemory(
+        {("loc", "zebra"): [SoftPrompt(np.ones(WIDTH, np.float32), np.zeros(0))]}
+    )
     answers = []
-    for prompts in (None, Taught({}), pool):
+    for prompts in (None, PromptsInMemory({}), pool):
         toolbox = Toolbox(ModelSet({"detector": lambda: detector}), settings)
         toolbox = toolbox if prompts is None else toolbox.with_soft_prompts(prompts)
         session = toolbox.session(Media((picture,)))
@@ -99,7 +101,7 @@ def test_without_a_prompt_of_the_phrase_the_answers_are_the_same_bits(detector, 
 
 def test_of_a_phrase_every_part_must_be_sure(detector, encoding, monkeypatch) -> None:
     def scores(phrase, *prompts):
-        return {one.box: one.score for one in detector.detect_taught(encoding, phrase, prompts)}
+        return {one.box: one.score for one in detector.detect_adapted(encoding, phrase, prompts)}
 
     # As sure as each word is what differs, not its embedding of an untrained tower.
     plain = {"object": 0.9, "red object": 0.4}
@@ -166,15 +168,15 @@ def test_a_large_picture_is_kept_small_and_boxes_stay_where_they_are(detector) -
     assert other.kept.shape == (107, 128, 3) and other.size == (400, 480)
     found = detector.proposals(other)
     assert found.boxes[:, 2].max() > 300 and len(found.features) == len(found.boxes)
-    seen = detector.detect_taught(other, "zebra", [learned(40.0)])
+    seen = detector.detect_adapted(other, "zebra", [learned(40.0)])
     assert max(item.box[2] for item in seen) > 300
 
 
-def shifting(to: float, seed: int) -> Learned:
+def shifting(to: float, seed: int) -> LearnedPrompt:
     """A prompt as sure everywhere, which moves boxes by what it sees in them."""
     rng = np.random.default_rng(seed)
     moves = rng.normal(size=(4, WIDTH_OF_QUERY + 1)).astype(np.float32) / 100
-    return Learned("zebra", prompt_of(np.zeros(WIDTH_OF_QUERY, np.float32), to, moves))
+    return LearnedPrompt("zebra", prompt_of(np.zeros(WIDTH_OF_QUERY, np.float32), to, moves))
 
 
 def test_promising_boxes_move_again_by_what_they_show(detector, encoding, monkeypatch) -> None:
@@ -185,7 +187,7 @@ def test_promising_boxes_move_again_by_what_they_show(detector, encoding, monkey
     seen = detector._looked(encoding.kept, once * encoding.kept.shape[1] / encoding.size[1])
     twice = moved(Proposals(once, seen, found.members), prompt.vectors, encoding.size)
     assert not np.allclose(once, twice, atol=0.01)
-    drawn = [one.box for one in detector.detect_taught(encoding, "zebra", [prompt])]
+    drawn = [one.box for one in detector.detect_adapted(encoding, "zebra", [prompt])]
     assert drawn and all(np.isclose(twice, box, atol=1e-3).all(axis=1).any() for box in drawn)
 
 
@@ -198,13 +200,13 @@ def test_only_boxes_that_may_show_the_concept_are_looked_at_again(
     )
     found = detector.proposals(encoding)
     del looks[:]
-    detector.detect_taught(encoding, "zebra", [learned(-40.0)])
+    detector.detect_adapted(encoding, "zebra", [learned(-40.0)])
     assert looks == [], "no box is sure enough"
     query = np.random.default_rng(2).normal(size=WIDTH_OF_QUERY).astype(np.float32) / 10
-    some = Learned("zebra", prompt_of(query, -2.0))
+    some = LearnedPrompt("zebra", prompt_of(query, -2.0))
     maybe = int((sureness(found, some.vectors) >= MAYBE).sum())
     assert 0 < maybe < len(found.boxes)
-    detector.detect_taught(encoding, "zebra", [some])
+    detector.detect_adapted(encoding, "zebra", [some])
     assert looks == [maybe]
 
 
@@ -213,7 +215,7 @@ def test_the_surest_is_the_score_of_the_best_box_and_draws_none(
     detector, encoding, monkeypatch, phrase
 ) -> None:
     prompts = [learned(1.0, seed=8), learned(0.5, seed=9)]
-    best = max(one.score for one in detector.detect_taught(encoding, phrase, prompts))
+    best = max(one.score for one in detector.detect_adapted(encoding, phrase, prompts))
     looks = []
     monkeypatch.setattr(detector, "_looked", lambda *asked: looks.append(asked))
     assert detector.surest(encoding, phrase, prompts) == pytest.approx(best)
@@ -265,7 +267,7 @@ def test_a_picture_of_nothing_has_no_proposals(detector, encoding) -> None:
     nothing = dataclasses.replace(encoding, objectness=np.full_like(encoding.objectness, -9))
     found = detector.proposals(nothing)
     assert found.boxes.shape == (0, 4) and found.features.shape == (0, WIDTH_OF_QUERY)
-    assert detector.detect_taught(nothing, "zebra", [learned(40.0)]) == []
+    assert detector.detect_adapted(nothing, "zebra", [learned(40.0)]) == []
 
 
 def test_a_cut_out_shows_the_box_and_a_little_around_it() -> None:

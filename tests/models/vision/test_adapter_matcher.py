@@ -10,8 +10,8 @@ import torch
 
 from tests.models.vision.tiny_open_clip import RESNETS, TRANSFORMERS, WIDTH, digest, tiny_matcher
 from viper.errors import UsageError
-from viper.models.vision.soft_prompts import Learned
-from viper.models.vision.taught_matcher import TOKENS, places_in, text_row, together
+from viper.models.vision.adapter_matcher import TOKENS, places_in, text_row, together
+from viper.models.vision.soft_prompts import LearnedPrompt
 
 KINDS = RESNETS + TRANSFORMERS
 made = cache(tiny_matcher)
@@ -66,22 +66,22 @@ def test_a_zero_prompt_changes_no_bit_where_rows_are_added(kind) -> None:
     plain = matcher.encode_images(pictures())
     zero = np.zeros(matcher.places.shape, np.float32)
     assert np.array_equal(seen(matcher, torch.from_numpy(zero)), plain)
-    taught = matcher.encode_image_taught(pictures()[0], [Learned("egg", zero)])
-    assert np.array_equal(taught, matcher.encode_images(pictures(1))[0])
-    text = matcher.encode_text_taught("an egg", [Learned("egg", zero)])
+    adapted = matcher.encode_image_adapted(pictures()[0], [LearnedPrompt("egg", zero)])
+    assert np.array_equal(adapted, matcher.encode_images(pictures(1))[0])
+    text = matcher.encode_text_adapted("an egg", [LearnedPrompt("egg", zero)])
     np.testing.assert_allclose(text, matcher.encode_texts(["an egg"])[0], atol=1e-6)
 
 
 def test_what_was_taught_is_seen_and_nothing_stays_behind(matcher) -> None:
     before, images, texts = digest(matcher), pictures(), ["an egg", "a cube"]
     plain = matcher.encode_images(images), matcher.encode_texts(texts)
-    learned = [Learned("egg", prompt(matcher))]
-    image = matcher.encode_image_taught(images[0], learned)
-    text = matcher.encode_text_taught("an egg", learned)
-    for taught, row in ((image, plain[0][0]), (text, plain[1][0])):
-        assert taught.shape == (WIDTH,) and taught.dtype == np.float32
-        assert np.linalg.norm(taught) == pytest.approx(1, abs=1e-5)
-        assert np.abs(taught - row).max() > 1e-3
+    learned = [LearnedPrompt("egg", prompt(matcher))]
+    image = matcher.encode_image_adapted(images[0], learned)
+    text = matcher.encode_text_adapted("an egg", learned)
+    for adapted, row in ((image, plain[0][0]), (text, plain[1][0])):
+        assert adapted.shape == (WIDTH,) and adapted.dtype == np.float32
+        assert np.linalg.norm(adapted) == pytest.approx(1, abs=1e-5)
+        assert np.abs(adapted - row).max() > 1e-3
     assert np.array_equal(matcher.encode_images(images), plain[0])
     assert np.array_equal(matcher.encode_texts(texts), plain[1])
     assert digest(matcher) == before
@@ -92,8 +92,8 @@ def test_training_sees_what_inference_sees(matcher) -> None:
     vectors = prompt(matcher)
     trained = seen(matcher, torch.from_numpy(vectors))
     for image, row in zip(pictures(), trained, strict=True):
-        taught = matcher.encode_image_taught(image, [Learned("egg", vectors)])
-        np.testing.assert_allclose(taught, row, atol=1e-5)
+        adapted = matcher.encode_image_adapted(image, [LearnedPrompt("egg", vectors)])
+        np.testing.assert_allclose(adapted, row, atol=1e-5)
 
 
 def test_each_picture_may_have_a_prompt_of_its_own(matcher) -> None:
@@ -115,14 +115,14 @@ def test_gradients_reach_what_is_looked_at_and_no_weight(matcher) -> None:
 
 
 def test_prompts_of_several_concepts_work_together(matcher) -> None:
-    one, other = (Learned(name, prompt(matcher, i)) for i, name in enumerate(("egg", "pink")))
+    one, other = (LearnedPrompt(name, prompt(matcher, i)) for i, name in enumerate(("egg", "pink")))
     image = pictures()[0]
-    both = [matcher.encode_image_taught(image, pair) for pair in ((one, other), (other, one))]
+    both = [matcher.encode_image_adapted(image, pair) for pair in ((one, other), (other, one))]
     np.testing.assert_allclose(*both, atol=1e-4)
-    assert np.abs(both[0] - matcher.encode_image_taught(image, [one])).max() > 1e-3
+    assert np.abs(both[0] - matcher.encode_image_adapted(image, [one])).max() > 1e-3
     text = matcher.encode_texts(["a pink egg"])[0] + one.vectors[-1, :WIDTH]
     text += other.vectors[-1, :WIDTH]
-    found = matcher.encode_text_taught("a pink egg", [one, other])
+    found = matcher.encode_text_adapted("a pink egg", [one, other])
     np.testing.assert_allclose(found, text / np.linalg.norm(text), atol=1e-5)
 
 
@@ -138,19 +138,21 @@ def test_tokens_of_several_concepts_stand_in_their_layers() -> None:
 @pytest.mark.parametrize("kind", ["timm-resnet", "clip-vit"])
 def test_half_precision_is_taught_too(kind) -> None:
     matcher = tiny_matcher(kind)
-    learned = [Learned("egg", prompt(matcher))]
-    full = matcher.encode_image_taught(pictures()[0], learned)
+    learned = [LearnedPrompt("egg", prompt(matcher))]
+    full = matcher.encode_image_adapted(pictures()[0], learned)
     matcher._model.bfloat16()
-    half = matcher.encode_image_taught(pictures()[0], learned)
+    half = matcher.encode_image_adapted(pictures()[0], learned)
     assert half.dtype == np.float32
     np.testing.assert_allclose(half, full, atol=5e-2)
 
 
 def test_other_towers_and_other_shapes_are_named() -> None:
-    with pytest.raises(UsageError, match="tower is a ConvNeXt cannot be taught; use .* a ResNet"):
+    with pytest.raises(
+        UsageError, match="tower is a ConvNeXt takes no soft prompts; use .* a ResNet"
+    ):
         places_in(tiny_matcher("timm-convnext")._model, WIDTH)
-    odd = Learned("egg", np.zeros((2, 5), np.float32))
+    odd = LearnedPrompt("egg", np.zeros((2, 5), np.float32))
     with pytest.raises(
         ValueError, match=r"shape \(2, 5\) for 'egg'; this matcher's are \(4, 192\)"
     ):
-        made("timm-resnet").encode_image_taught(pictures()[0], [odd])
+        made("timm-resnet").encode_image_adapted(pictures()[0], [odd])

@@ -91,7 +91,7 @@ def places_in(model: Any, text_width: int) -> Places:
         widths = tuple(_channels_of(stage) for stage in stages[:LAYERS])
         return Places(tuple(stages[:LAYERS]), widths, 1, False, text_width)
     raise UsageError(
-        f"a matcher whose image tower is a {type(tower).__name__} cannot be taught; "
+        f"a matcher whose image tower is a {type(tower).__name__} takes no soft prompts; "
         "use one with a Vision Transformer or a ResNet"
     )
 

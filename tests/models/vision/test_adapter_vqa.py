@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from tests.models.vision.tiny_blip import tiny_blip
-from viper.models.vision.soft_prompts import Learned, NoSoftPrompts
-from viper.models.vision.taught_vqa import VECTORS, prompt_of, vectors_of
+from viper.models.vision.adapter_vqa import VECTORS, prompt_of, vectors_of
+from viper.models.vision.soft_prompts import LearnedPrompt, NoSoftPrompts
 from viper.models.vision.vqa_blip import BlipAnswerer
 
 WIDTH = 16
@@ -14,7 +14,7 @@ QUESTION = "what is this?"
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    return tiny_blip(tmp_path_factory.mktemp("taught-vqa"))
+    return tiny_blip(tmp_path_factory.mktemp("adapted-vqa"))
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def test_being_looked_at_as_taught_changes_no_bit(folder):
     before = answerer.answer([encoding], [QUESTION])
     state = {name: each.clone() for name, each in answerer._model.state_dict().items()}
     answerer.feature(encoding, QUESTION)
-    answerer.answer_taught(encoding, QUESTION, Learned("", prompt_of(strange())))
+    answerer.answer_adapted(encoding, QUESTION, LearnedPrompt("", prompt_of(strange())))
     assert answerer.answer([encoding], [QUESTION]) == before
     now = answerer._model.state_dict()
     assert state.keys() == now.keys() and all((now[name] == state[name]).all() for name in state)
@@ -52,12 +52,12 @@ def test_being_looked_at_as_taught_changes_no_bit(folder):
 def test_without_vectors_the_decoder_says_what_it_said(answerer, encoding):
     import torch
 
-    taught, ids = answerer.taught, answerer.tokens(QUESTION)
-    states = taught.states(encoding, ids)
-    told = torch.tensor([[taught.first_token, 8]])
+    adapter, ids = answerer.adapter, answerer.tokens(QUESTION)
+    states = adapter.states(encoding, ids)
+    told = torch.tensor([[adapter.first_token, 8]])
     seen = torch.ones(states.shape[:2], dtype=torch.long)
     with torch.no_grad():
-        found = taught.answer_logits(torch.zeros(1, 0, WIDTH), states, seen, told)
+        found = adapter.answer_logits(torch.zeros(1, 0, WIDTH), states, seen, told)
         plain = answerer._model.text_decoder(
             input_ids=told, encoder_hidden_states=states, encoder_attention_mask=seen
         ).logits
@@ -67,13 +67,15 @@ def test_without_vectors_the_decoder_says_what_it_said(answerer, encoding):
 def test_training_and_answering_see_the_same_network(answerer, encoding):
     import torch
 
-    taught, vectors = answerer.taught, torch.from_numpy(strange())[None]
-    states = taught.states(encoding, answerer.tokens(QUESTION))
+    adapter, vectors = answerer.adapter, torch.from_numpy(strange())[None]
+    states = adapter.states(encoding, answerer.tokens(QUESTION))
     seen = torch.ones(states.shape[:2], dtype=torch.long)
     with torch.no_grad():
-        logits = taught.answer_logits(vectors, states, seen, torch.full((1, 1), taught.first_token))
+        logits = adapter.answer_logits(
+            vectors, states, seen, torch.full((1, 1), adapter.first_token)
+        )
         tokens = [answerer.tokens(QUESTION)]
-        text, probability = answerer._generate([encoding], tokens, 1, taught.before(vectors))[0]
+        text, probability = answerer._generate([encoding], tokens, 1, adapter.before(vectors))[0]
     best = int(logits[0, 0].argmax())
     assert text == answerer._tokenizer.decode([best], skip_special_tokens=True)
     assert probability == pytest.approx(float(logits[0, 0].softmax(-1).max()), abs=1e-4)
@@ -84,27 +86,27 @@ def test_training_and_answering_see_the_same_network(answerer, encoding):
 def test_padding_is_not_seen(answerer, encoding):
     import torch
 
-    taught, vectors = answerer.taught, torch.from_numpy(strange())[None]
-    states = taught.states(encoding, answerer.tokens(QUESTION))
-    told = torch.full((1, 1), taught.first_token)
+    adapter, vectors = answerer.adapter, torch.from_numpy(strange())[None]
+    states = adapter.states(encoding, answerer.tokens(QUESTION))
+    told = torch.full((1, 1), adapter.first_token)
     seen = torch.ones(states.shape[:2], dtype=torch.long)
     padded = torch.cat([states, torch.full((1, 3, WIDTH), 7.0)], dim=1)
     mask = torch.cat([seen, torch.zeros(1, 3, dtype=torch.long)], dim=1)
     with torch.no_grad():
-        alone = taught.answer_logits(vectors, states, seen, told)
-        beside = taught.answer_logits(vectors, padded, mask, told)
+        alone = adapter.answer_logits(vectors, states, seen, told)
+        beside = adapter.answer_logits(vectors, padded, mask, told)
     assert torch.allclose(alone, beside, atol=1e-4)
 
 
 def test_vectors_get_gradients_and_weights_none(answerer, encoding):
     import torch
 
-    taught = answerer.taught
-    states = taught.states(encoding, answerer.tokens(QUESTION))
+    adapter = answerer.adapter
+    states = adapter.states(encoding, answerer.tokens(QUESTION))
     seen = torch.ones(states.shape[:2], dtype=torch.long)
-    vectors = torch.from_numpy(taught.start.copy())[None].requires_grad_()
-    told = torch.full((1, 1), taught.first_token)
-    taught.answer_logits(vectors, states, seen, told)[0, 0, 8].backward()
+    vectors = torch.from_numpy(adapter.start.copy())[None].requires_grad_()
+    told = torch.full((1, 1), adapter.first_token)
+    adapter.answer_logits(vectors, states, seen, told)[0, 0, 8].backward()
     assert vectors.grad is not None and float(vectors.grad.abs().sum()) > 0
     assert not any(p.requires_grad or p.grad is not None for p in answerer._model.parameters())
 
@@ -124,16 +126,16 @@ def test_zeros_hold_back_by_a_vote(answerer, encoding):
     assert vectors_of(0.5 * prompt_of(one)) is None
     assert np.allclose(vectors_of(0.6 * prompt_of(one)), one, atol=1e-5)
     plain = answerer.answer([encoding], [QUESTION])[0][0]
-    held = Learned("", 0.4 * prompt_of(one))
-    assert answerer.answer_taught(encoding, QUESTION, held) == plain
+    held = LearnedPrompt("", 0.4 * prompt_of(one))
+    assert answerer.answer_adapted(encoding, QUESTION, held) == plain
 
 
 def test_a_sure_answer_stands(answerer, encoding, monkeypatch):
     from viper.models.vision import vqa_blip
 
-    asked = (encoding, QUESTION, Learned("", prompt_of(strange())))
+    asked = (encoding, QUESTION, LearnedPrompt("", prompt_of(strange())))
     monkeypatch.setattr(vqa_blip, "SURE", 0.0)
-    assert answerer.answer_taught(*asked) == answerer.answer([encoding], [QUESTION])[0][0]
+    assert answerer.answer_adapted(*asked) == answerer.answer([encoding], [QUESTION])[0][0]
 
 
 def test_a_prompt_of_another_size_is_refused():
@@ -146,7 +148,7 @@ def test_half_precision_is_taught_too(folder):
     (encoding,) = half.encode([picture()])
     assert np.isfinite(half.feature(encoding, QUESTION)).all()
     assert isinstance(
-        half.answer_taught(encoding, QUESTION, Learned("", prompt_of(strange()))), str
+        half.answer_adapted(encoding, QUESTION, LearnedPrompt("", prompt_of(strange()))), str
     )
 
 
@@ -156,7 +158,7 @@ def test_a_hub_that_was_taught_nothing_asks_for_no_feature(answerer, monkeypatch
     from viper.tools.settings import ToolSettings
     from viper.tools.toolbox import Toolbox
 
-    for name in ("feature", "answer_taught"):
+    for name in ("feature", "answer_adapted"):
         monkeypatch.setattr(answerer, name, None)
     toolbox = Toolbox(ModelSet({"vqa": lambda: answerer}), ToolSettings())
     said = []

@@ -6,9 +6,9 @@ import pytest
 from tests.models.vision.tiny_segmenters import eomt, mask2former, maskformer, pictures, save
 from viper.errors import UsageError
 from viper.models.media import media_from
+from viper.models.vision.adapter_segmenter import ROW, described, prompt_of, sureness
 from viper.models.vision.segmenter_maskformer import MaskFormerSegmenter
-from viper.models.vision.soft_prompts import Learned, NoSoftPrompts, TeachableSegmenter
-from viper.models.vision.taught_segmenter import ROW, described, prompt_of, sureness
+from viper.models.vision.soft_prompts import AdaptableSegmenter, LearnedPrompt, NoSoftPrompts
 from viper.tools.models import ModelSet
 from viper.tools.settings import ToolSettings
 from viper.tools.toolbox import Toolbox
@@ -42,7 +42,7 @@ def finding(features, place, by=50.0):
 
 
 def test_it_can_be_taught(segmenter):
-    assert isinstance(segmenter, TeachableSegmenter)
+    assert isinstance(segmenter, AdaptableSegmenter)
 
 
 def test_what_is_described_is_what_is_found_without(segmenter, encoding):
@@ -59,9 +59,9 @@ def test_what_is_described_is_what_is_found_without(segmenter, encoding):
 def test_no_sure_concept_leaves_all_as_it_was(segmenter, encoding):
     plain = segmenter.segments(encoding, None)
     width = sum(segmenter.described(encoding)[1].widths)
-    unsure = Learned("egg", prompt_of(np.zeros(width, np.float32), -3.0))
+    unsure = LearnedPrompt("egg", prompt_of(np.zeros(width, np.float32), -3.0))
     for prompts in ([unsure], []):
-        assert all(map(same, plain, segmenter.segments_taught(encoding, prompts)))
+        assert all(map(same, plain, segmenter.segments_adapted(encoding, prompts)))
 
 
 def test_a_sure_concept_names_its_segment_and_leaves_the_others(segmenter, encoding):
@@ -70,21 +70,24 @@ def test_a_sure_concept_names_its_segment_and_leaves_the_others(segmenter, encod
     place = next(
         i for i in range(len(plain)) if (features @ (features[i] - features.mean(0))).argmax() == i
     )
-    taught = segmenter.segments_taught(encoding, [Learned("egg", finding(features, place))])
-    (egg,) = [one for one in taught if one.label == "egg"]
+    adapted = segmenter.segments_adapted(encoding, [LearnedPrompt("egg", finding(features, place))])
+    (egg,) = [one for one in adapted if one.label == "egg"]
     assert (egg.mask == plain[place].mask).all() and 0.5 < egg.score <= 1
-    others = [one for one in taught if one is not egg]
+    others = [one for one in adapted if one is not egg]
     assert all(map(same, others, [one for i, one in enumerate(plain) if i != place]))
-    assert [one.score for one in taught] == sorted((one.score for one in taught), reverse=True)
-    assert (np.stack([one.mask for one in taught]).sum(0) <= 1).all()
+    assert [one.score for one in adapted] == sorted((one.score for one in adapted), reverse=True)
+    assert (np.stack([one.mask for one in adapted]).sum(0) <= 1).all()
 
 
 def test_the_surest_of_several_concepts_counts(segmenter, encoding):
     width = sum(segmenter.described(encoding)[1].widths)
     zeros = np.zeros(width, np.float32)
-    prompts = [Learned("egg", prompt_of(zeros, 1.0)), Learned("disc", prompt_of(zeros, 2.0))]
+    prompts = [
+        LearnedPrompt("egg", prompt_of(zeros, 1.0)),
+        LearnedPrompt("disc", prompt_of(zeros, 2.0)),
+    ]
     for order in (prompts, prompts[::-1]):
-        assert {one.label for one in segmenter.segments_taught(encoding, order)} == {"disc"}
+        assert {one.label for one in segmenter.segments_adapted(encoding, order)} == {"disc"}
 
 
 def test_being_taught_changes_no_bit(segmenter):
@@ -94,8 +97,8 @@ def test_being_taught_changes_no_bit(segmenter):
     encoding = segmenter.encode(picture)
     segmenter.feature(encoding)
     width = sum(segmenter.described(encoding)[1].widths)
-    segmenter.segments_taught(
-        encoding, [Learned("egg", prompt_of(np.zeros(width, np.float32), 2.0))]
+    segmenter.segments_adapted(
+        encoding, [LearnedPrompt("egg", prompt_of(np.zeros(width, np.float32), 2.0))]
     )
     assert all(map(same, before, segmenter.segments(encoding, None)))
     now = segmenter._model.state_dict()
@@ -171,9 +174,11 @@ def test_colours_behind_the_edge_of_an_outline_do_not_count():
 def test_a_network_that_keeps_its_states_in_says_that_it_cannot_be_taught(tmp_path):
     whole = loaded(save(eomt, tmp_path / "eomt"))
     encoding = whole.encode(pictures()[0])
-    with pytest.raises(UsageError, match="an? eomt model cannot be taught; known: maskformer, ma"):
+    with pytest.raises(
+        UsageError, match="an? eomt model takes no soft prompts; known: maskformer, ma"
+    ):
         whole.described(encoding)
-    with pytest.raises(UsageError, match="cannot be taught"):
+    with pytest.raises(UsageError, match="takes no soft prompts"):
         whole.feature(encoding)
 
 
@@ -187,7 +192,7 @@ def test_half_precision_is_taught_too(tmp_path):
 
 
 def test_a_hub_that_was_taught_nothing_asks_for_no_feature(segmenter, monkeypatch):
-    for name in ("feature", "described", "segments_taught"):
+    for name in ("feature", "described", "segments_adapted"):
         monkeypatch.setattr(segmenter, name, None)
     toolbox = Toolbox(ModelSet({"segmenter": lambda: segmenter}), ToolSettings())
     said = []

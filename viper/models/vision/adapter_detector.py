@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from viper.models.vision.roles import Floats
 from viper.models.vision.second_look import PLACES
-from viper.models.vision.soft_prompts import TeachableDetector
+from viper.models.vision.soft_prompts import AdaptableDetector
 
 GENERAL_NOUN = "object"
 """Stands for a concept that ended a phrase, where the rest of it is asked for alone."""
@@ -96,7 +96,7 @@ class Proposals:
 
 
 @runtime_checkable
-class LookingDetector(TeachableDetector, Protocol):
+class ProposalDetector(AdaptableDetector, Protocol):
     """What a tuner needs of a detector beside what the tool functions need."""
 
     def proposals(self, encoding: Any) -> Proposals:

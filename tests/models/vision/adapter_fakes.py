@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from viper.models.vision.roles import Detection, Floats, Mask, Pixels, Segment
-from viper.models.vision.soft_prompts import Learned, SoftPrompt, mixed
+from viper.models.vision.soft_prompts import LearnedPrompt, SoftPrompt, mixed
 from viper.testing.fake_models import (
     FakeAnswerer,
     FakeDetector,
@@ -18,69 +18,69 @@ from viper.testing.fake_models import (
 )
 
 
-class TaughtDetector(FakeDetector):
+class AdaptedDetector(FakeDetector):
     """Finds one box more for a taught phrase; the prompt's first number is its score."""
 
     def feature(self, encoding: Any) -> Floats:
         return np.array([1.0, 0.0], np.float32)
 
-    def detect_taught(
-        self, encoding: Any, phrase: str, prompts: Sequence[Learned]
+    def detect_adapted(
+        self, encoding: Any, phrase: str, prompts: Sequence[LearnedPrompt]
     ) -> list[Detection]:
         more = [Detection((30.0, 30.0, 40.0, 40.0), float(one.vectors[0, 0])) for one in prompts]
         return sorted([*self.detect(encoding, [phrase])[0], *more], key=lambda one: -one.score)
 
-    def surest(self, encoding: Any, phrase: str, prompts: Sequence[Learned]) -> float:
-        found = self.detect_taught(encoding, phrase, prompts)
+    def surest(self, encoding: Any, phrase: str, prompts: Sequence[LearnedPrompt]) -> float:
+        found = self.detect_adapted(encoding, phrase, prompts)
         return max((one.score for one in found), default=0.0)
 
 
-class TaughtMatcher(FakeMatcher):
+class AdaptedMatcher(FakeMatcher):
     """A taught concept is green, and every picture as green as the prompt's first number."""
 
-    def encode_image_taught(self, pixels: Pixels, prompts: Sequence[Learned]) -> Floats:
+    def encode_image_adapted(self, pixels: Pixels, prompts: Sequence[LearnedPrompt]) -> Floats:
         return np.array([0.0, float(prompts[0].vectors[0, 0]), 0.0], np.float32)
 
-    def encode_text_taught(self, text: str, prompts: Sequence[Learned]) -> Floats:
+    def encode_text_adapted(self, text: str, prompts: Sequence[LearnedPrompt]) -> Floats:
         return np.array([0.0, 1.0, 0.0], np.float32)
 
 
-class TaughtAnswerer(FakeAnswerer):
+class AdaptedAnswerer(FakeAnswerer):
     """Questions about colours are one direction, all others another; answers ``taught``."""
 
     def feature(self, encoding: Any, question: str) -> Floats:
         about = float("color" in question)
         return np.array([about, 1 - about], np.float32)
 
-    def answer_taught(self, encoding: Any, question: str, prompt: Learned) -> str:
+    def answer_adapted(self, encoding: Any, question: str, prompt: LearnedPrompt) -> str:
         return "taught"
 
 
-class TaughtSegmenter(FakeSegmenter):
+class AdaptedSegmenter(FakeSegmenter):
     """A segment more for each taught concept."""
 
     def feature(self, encoding: Any) -> Floats:
         return np.array([1.0, 0.0], np.float32)
 
-    def segments_taught(self, encoding: Any, prompts: Sequence[Learned]) -> list[Segment]:
+    def segments_adapted(self, encoding: Any, prompts: Sequence[LearnedPrompt]) -> list[Segment]:
         mask = np.zeros(encoding, np.bool_)
         mask[:5, :5] = True
         more = [Segment(mask, one.concept, 0.9) for one in prompts]
         return [*self.segments(encoding, None), *more]
 
 
-class TaughtInpainter(FakeInpainter):
+class AdaptedInpainter(FakeInpainter):
     """Paints taught concepts white."""
 
-    def inpaint_taught(
-        self, pixels: Pixels, mask: Mask, prompt: str, seed: int, prompts: Sequence[Learned]
+    def inpaint_adapted(
+        self, pixels: Pixels, mask: Mask, prompt: str, seed: int, prompts: Sequence[LearnedPrompt]
     ) -> Pixels:
         painting = pixels.copy()
         painting[mask] = 255
         return painting
 
 
-class Taught:
+class PromptsInMemory:
     """A source of prompts in memory: tool and concept to prompts, for one model each."""
 
     def __init__(self, prompts: dict[tuple[str, str], list[SoftPrompt]]) -> None:

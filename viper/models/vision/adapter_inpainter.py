@@ -2,8 +2,8 @@
 
 Where a prompt names a taught concept, the learned vector stands in place of the embeddings of the
 concept's tokens, before the text encoder runs; nothing else of the model changes. Use
-(``DiffusersInpainter.inpaint_taught``) and training go through
-:func:`encode_taught`; :class:`InpainterLessons` is what training needs beside it.
+(``DiffusersInpainter.inpaint_adapted``) and training go through
+:func:`encode_adapted`; :class:`InpainterTraining` is what training needs beside it.
 
 Source: CLOVA (Gao et al. 2024), supplement, sec. 8.5; Gal et al. 2023, An Image is Worth One Word.
 """
@@ -47,7 +47,7 @@ _PLAIN = -1
 """Where a token's own embedding stays."""
 
 
-def encode_taught(
+def encode_adapted(
     text_encoder: Any, tokenizer: Any, prompts: Sequence[str], taught: Mapping[str, Tensor]
 ) -> Tensor:
     """As :func:`encode_prompts`, with vectors in place of concepts.
@@ -148,7 +148,7 @@ class Masked:
         return Masked(self.latents[index], self.cells[index], self.left[index])
 
 
-class InpainterLessons:
+class InpainterTraining:
     """What a Stable Diffusion inpainting pipeline is trained with, its weights held still.
 
     Args:
@@ -159,7 +159,7 @@ class InpainterLessons:
         moments: steps of noise that it was trained with.
 
     Raises:
-        UsageError: its text encoder, scheduler or UNet is of a kind that cannot be taught.
+        UsageError: its text encoder, scheduler or UNet is of a kind that takes no soft prompts.
     """
 
     def __init__(self, pipeline: Any, side: int) -> None:
@@ -236,7 +236,7 @@ class InpainterLessons:
             "v_prediction": lambda: scheduler.get_velocity(place, noise, times),
             "sample": lambda: place,
         }[scheduler.config.prediction_type]()
-        states = encode_taught(
+        states = encode_adapted(
             self._pipeline.text_encoder, self._pipeline.tokenizer, prompts, taught
         )
         said = unet(
@@ -256,12 +256,12 @@ def _check(pipeline: Any) -> None:
     encoder, tokenizer = pipeline.text_encoder, pipeline.tokenizer
     if not isinstance(encoder, CLIPTextModel) or tokenizer.pad_token_id is None:
         raise UsageError(
-            f"an inpainter that reads prompts by {type(encoder).__name__} cannot be taught; "
+            f"an inpainter that reads prompts by {type(encoder).__name__} takes no soft prompts; "
             "expected Stable Diffusion with one CLIPTextModel"
         )
     kind = pipeline.scheduler.config.prediction_type
     if kind not in ("epsilon", "v_prediction", "sample"):
         raise UsageError(
-            f"an inpainter that predicts {kind!r} cannot be taught; expected epsilon, "
+            f"an inpainter that predicts {kind!r} takes no soft prompts; expected epsilon, "
             "v_prediction or sample"
         )

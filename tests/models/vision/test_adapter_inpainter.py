@@ -11,16 +11,16 @@ import torch
 
 from tests.models.vision.tiny_diffusion import SIDE, picture, tiny_pipeline
 from viper.errors import UsageError
+from viper.models.vision.adapter_inpainter import InpainterTraining, encode_adapted, encode_prompts
 from viper.models.vision.inpainter_diffusers import DiffusersInpainter
-from viper.models.vision.soft_prompts import Learned
-from viper.models.vision.taught_inpainter import InpainterLessons, encode_prompts, encode_taught
+from viper.models.vision.soft_prompts import LearnedPrompt
 
 WIDTH = 16
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    return tiny_pipeline(tmp_path_factory.mktemp("tiny-taught"))
+    return tiny_pipeline(tmp_path_factory.mktemp("tiny-adapted"))
 
 
 @pytest.fixture(scope="module")
@@ -56,10 +56,10 @@ def own(text, word):
 @torch.no_grad()
 def test_a_words_own_embeddings_in_its_place_change_nothing(text) -> None:
     prompts = ["a red metal cube", "METAL", "two metals", "red"]
-    taught = encode_taught(*text, prompts[:2] + prompts[3:], {"metal": own(text, "metal")})
+    adapted = encode_adapted(*text, prompts[:2] + prompts[3:], {"metal": own(text, "metal")})
     plain = encode_prompts(*text, ["a red metal cube", "metal", "red"])
-    assert torch.equal(taught, plain)
-    plural = encode_taught(*text, [prompts[2]], {"metal": own(text, "metal")})
+    assert torch.equal(adapted, plain)
+    plural = encode_adapted(*text, [prompts[2]], {"metal": own(text, "metal")})
     assert torch.equal(plural, encode_prompts(*text, ["two metal"]))
 
 
@@ -67,14 +67,14 @@ def test_a_words_own_embeddings_in_its_place_change_nothing(text) -> None:
 def test_a_word_of_many_tokens_takes_the_place_of_one(text) -> None:
     encoder, tokenizer = text
     assert len(tokenizer("zebra", add_special_tokens=False)["input_ids"]) > 1
-    found = encode_taught(*text, ["a zebra cube"], {"zebra": own(text, "metal")})
+    found = encode_adapted(*text, ["a zebra cube"], {"zebra": own(text, "metal")})
     assert torch.equal(found, encode_prompts(*text, ["a metal cube"]))
 
 
 @torch.no_grad()
 def test_of_names_that_overlap_the_longer_one_is_meant(text) -> None:
-    taught = {"red": own(text, "blue"), "red ball": own(text, "cube")}
-    found = encode_taught(*text, ["a red ball", "a red cube", "a redball"], taught)
+    vectors_by_concept = {"red": own(text, "blue"), "red ball": own(text, "cube")}
+    found = encode_adapted(*text, ["a red ball", "a red cube", "a redball"], vectors_by_concept)
     assert torch.equal(found[0], encode_prompts(*text, ["a cube"])[0])
     assert torch.equal(found[1], encode_prompts(*text, ["a blue cube"])[0])
     assert torch.equal(found[2], encode_prompts(*text, ["a redball"])[0])
@@ -83,22 +83,24 @@ def test_of_names_that_overlap_the_longer_one_is_meant(text) -> None:
 @torch.no_grad()
 def test_prompts_that_name_no_concept_are_encoded_as_always(text) -> None:
     prompts = ["a Red metal cube", "", "blue ball " * 20]
-    taught = {"zebra": torch.from_numpy(vectors())}
-    assert torch.equal(encode_taught(*text, prompts, taught), encode_prompts(*text, prompts))
-    beside = encode_taught(*text, [*prompts, "a zebra"], taught)
+    vectors_by_concept = {"zebra": torch.from_numpy(vectors())}
+    assert torch.equal(
+        encode_adapted(*text, prompts, vectors_by_concept), encode_prompts(*text, prompts)
+    )
+    beside = encode_adapted(*text, [*prompts, "a zebra"], vectors_by_concept)
     assert torch.equal(beside[:3], encode_prompts(*text, [*prompts, "a cube"])[:3])
 
 
 @torch.no_grad()
 def test_a_long_prompt_is_cut(text) -> None:
-    taught = {"zebra": own(text, "metal").repeat(3, 1)}
-    found = encode_taught(*text, ["zebra " * 20], taught)
+    vectors_by_concept = {"zebra": own(text, "metal").repeat(3, 1)}
+    found = encode_adapted(*text, ["zebra " * 20], vectors_by_concept)
     assert torch.equal(found, encode_prompts(*text, ["metal " * 20]))
 
 
 def test_gradients_reach_the_vectors_and_nothing_else(inpainter, text) -> None:
     vector = torch.zeros(1, WIDTH, requires_grad=True)
-    encode_taught(*text, ["a zebra"], {"zebra": vector}).square().sum().backward()
+    encode_adapted(*text, ["a zebra"], {"zebra": vector}).square().sum().backward()
     assert vector.grad is not None and vector.grad.abs().sum() > 0
     assert all(p.grad is None and not p.requires_grad for p in inpainter._model.parameters())
 
@@ -119,11 +121,11 @@ def test_another_thread_meanwhile_sees_no_vectors(text) -> None:
     handle = encoder.encoder.register_forward_hook(hook)
     try:
         with torch.no_grad():
-            taught = encode_taught(*text, ["a zebra"], {"zebra": torch.from_numpy(vectors())})
+            adapted = encode_adapted(*text, ["a zebra"], {"zebra": torch.from_numpy(vectors())})
     finally:
         handle.remove()
     assert torch.equal(seen[0], expected)
-    assert taught.shape == expected.shape and not torch.equal(taught, expected)
+    assert adapted.shape == expected.shape and not torch.equal(adapted, expected)
     assert torch.equal(_encoded(text, "a zebra"), expected)
 
 
@@ -135,12 +137,12 @@ def _encoded(text, prompt):
 def test_what_was_taught_changes_the_painting_of_its_name_alone(inpainter) -> None:
     before = _digest(inpainter)
     plain = inpainter.inpaint(picture(), box(), "a zebra", 1)
-    taught = inpainter.inpaint_taught(
-        picture(), box(), "a zebra", 1, [Learned("zebra", 5 * vectors())]
+    adapted = inpainter.inpaint_adapted(
+        picture(), box(), "a zebra", 1, [LearnedPrompt("zebra", 5 * vectors())]
     )
-    assert (taught != plain).any() and (taught[~box()] == picture()[~box()]).all()
-    other = inpainter.inpaint_taught(
-        picture(), box(), "a cube", 1, [Learned("zebra", 5 * vectors())]
+    assert (adapted != plain).any() and (adapted[~box()] == picture()[~box()]).all()
+    other = inpainter.inpaint_adapted(
+        picture(), box(), "a cube", 1, [LearnedPrompt("zebra", 5 * vectors())]
     )
     assert np.array_equal(other, inpainter.inpaint(picture(), box(), "a cube", 1))
     assert np.array_equal(inpainter.inpaint(picture(), box(), "a zebra", 1), plain)
@@ -155,9 +157,9 @@ def _digest(inpainter):
 
 
 def test_vectors_of_another_width_are_named(inpainter) -> None:
-    wide = Learned("zebra", np.zeros((1, 5), np.float32))
+    wide = LearnedPrompt("zebra", np.zeros((1, 5), np.float32))
     with pytest.raises(ValueError, match=r"shape \(1, 5\) for 'zebra'; .* width 16"):
-        inpainter.inpaint_taught(picture(), box(), "a zebra", 1, [wide])
+        inpainter.inpaint_adapted(picture(), box(), "a zebra", 1, [wide])
 
 
 def test_what_it_is_trained_with_is_what_the_pipeline_shows(inpainter) -> None:
@@ -184,7 +186,7 @@ def test_the_error_is_that_of_what_the_model_was_trained_to_tell(inpainter, kind
     pipeline = inpainter._pipeline
     scheduler = pipeline.scheduler
     other = type(scheduler).from_config(scheduler.config, prediction_type=kind)
-    lessons = InpainterLessons(_with(pipeline, scheduler=other), SIDE)
+    lessons = InpainterTraining(_with(pipeline, scheduler=other), SIDE)
     masks = torch.ones(2, 1, SIDE, SIDE)
     masked = lessons.masked(torch.zeros(2, 3, SIDE, SIDE), masks, torch.Generator().manual_seed(0))
     noise = torch.randn(masked.latents.shape, generator=torch.Generator().manual_seed(1))
@@ -221,9 +223,11 @@ class _with:
 
 def test_pipelines_of_a_kind_that_cannot_be_taught_say_so(inpainter) -> None:
     pipeline = inpainter._pipeline
-    with pytest.raises(UsageError, match="by Linear cannot be taught; expected Stable Diffusion"):
-        InpainterLessons(_with(pipeline, text_encoder=torch.nn.Linear(1, 1)), SIDE)
+    with pytest.raises(
+        UsageError, match="by Linear takes no soft prompts; expected Stable Diffusion"
+    ):
+        InpainterTraining(_with(pipeline, text_encoder=torch.nn.Linear(1, 1)), SIDE)
     odd = type(pipeline.scheduler).from_config(pipeline.scheduler.config)
     odd.register_to_config(prediction_type="flow")
-    with pytest.raises(UsageError, match="predicts 'flow' cannot be taught"):
-        InpainterLessons(_with(pipeline, scheduler=odd), SIDE)
+    with pytest.raises(UsageError, match="predicts 'flow' takes no soft prompts"):
+        InpainterTraining(_with(pipeline, scheduler=odd), SIDE)

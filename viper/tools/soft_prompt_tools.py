@@ -2,7 +2,8 @@
 
 A tool that was taught nothing about a call never comes here: its results, and the keys under which
 they are kept, are those of the tool as it came. Soft prompts are mixed for the input by the
-source (:mod:`viper.models.vision.soft_prompts`); the backend gets the mixture, as :class:`Learned`.
+source (:mod:`viper.models.vision.soft_prompts`). The backend gets the mixture as a
+:class:`LearnedPrompt`.
 
 Source: CLOVA (Gao et al. 2024), sec. 3.4.1 and its supplement, sec. 8, "Inference".
 """
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from viper.models.vision.roles import Detection, Floats, Segment
-from viper.models.vision.soft_prompts import NEAREST, Learned, mixed, named_in
+from viper.models.vision.soft_prompts import NEAREST, LearnedPrompt, mixed, named_in
 from viper.tools.session import Region, ToolSession
 
 LEAST_CONFIDENCE = 0.1
@@ -25,7 +26,7 @@ _ALIKE = np.ones(1, np.float32)
 """The feature of every input of the inpainter: what it paints is not there yet to be compared."""
 
 
-def taught(session: ToolSession, role: str, tool: str) -> Collection[str]:
+def learned_concepts(session: ToolSession, role: str, tool: str) -> Collection[str]:
     """The concepts that the tool was taught, for the model that plays the role now."""
     models = session.toolbox.models
     if role not in models.roles:
@@ -33,13 +34,13 @@ def taught(session: ToolSession, role: str, tool: str) -> Collection[str]:
     return session.toolbox.soft_prompts.concepts(tool, models.trait(role, "model_id"))
 
 
-def named(session: ToolSession, role: str, tool: str, text: str) -> tuple[str, ...]:
+def concepts_named_in(session: ToolSession, role: str, tool: str, text: str) -> tuple[str, ...]:
     """Those of them that a text names."""
-    known = taught(session, role, tool)
+    known = learned_concepts(session, role, tool)
     return named_in(text, known) if known else ()
 
 
-def keys(prompts: Sequence[Learned]) -> tuple[str, ...]:
+def prompt_keys(prompts: Sequence[LearnedPrompt]) -> tuple[str, ...]:
     """What a result depends on beside its input: part of the key under which it is kept."""
     return ("taught", *(prompt.digest for prompt in prompts))
 
@@ -55,28 +56,28 @@ def detect(
         where: content and box of the picture, as in the keys of its other results.
     """
     prompts = []
-    for concept in named(session, "detector", "loc", phrase):
+    for concept in concepts_named_in(session, "detector", "loc", phrase):
         feature = session.computed("detector", (*where, "feature"), "feature", encoding)
         fit = [
             one
             for one in _candidates(session, "detector", "loc", concept)
-            if _surest(session, where, encoding, phrase, Learned(concept, one.vectors))
+            if _surest(session, where, encoding, phrase, LearnedPrompt(concept, one.vectors))
             > LEAST_CONFIDENCE
         ]
         prompts += _mixture(session, "loc", concept, mixed(fit, feature, NEAREST.get("loc")))
     if not prompts:
         return None
-    key = (*where, phrase, *keys(prompts))
+    key = (*where, phrase, *prompt_keys(prompts))
     found: list[Detection] = session.computed(
-        "detector", key, "detect_taught", encoding, phrase, prompts
+        "detector", key, "detect_adapted", encoding, phrase, prompts
     )
     return found
 
 
 def _surest(
-    session: ToolSession, where: tuple[Any, ...], encoding: Any, phrase: str, one: Learned
+    session: ToolSession, where: tuple[Any, ...], encoding: Any, phrase: str, one: LearnedPrompt
 ) -> float:
-    key = (*where, phrase, "surest", *keys([one]))
+    key = (*where, phrase, "surest", *prompt_keys([one]))
     found: float = session.computed("detector", key, "surest", encoding, phrase, [one])
     return found
 
@@ -95,19 +96,19 @@ def match(
         look: gives the pixels that the matcher sees of the region.
     """
     prompts = []
-    for concept in named(session, "matcher", "match", text):
+    for concept in concepts_named_in(session, "matcher", "match", text):
         prompts += _ensemble(session, "matcher", "match", concept, plain)
     if not prompts:
         return None
     content = session.media.content_hash(region.image_id)
     image: Floats = session.computed_late(
         "matcher",
-        ("image", content, region.box, *keys(prompts)),
-        "encode_image_taught",
+        ("image", content, region.box, *prompt_keys(prompts)),
+        "encode_image_adapted",
         lambda: (look(), prompts),
     )
     words: Floats = session.computed(
-        "matcher", ("text", text, *keys(prompts)), "encode_text_taught", text, prompts
+        "matcher", ("text", text, *prompt_keys(prompts)), "encode_text_adapted", text, prompts
     )
     return float(image @ words)
 
@@ -120,14 +121,14 @@ def answer(
     Args:
         where: content and box of the picture, as in the keys of its other results.
     """
-    if not taught(session, "vqa", "vqa"):
+    if not learned_concepts(session, "vqa", "vqa"):
         return None
     feature = session.computed("vqa", (*where, question, "feature"), "feature", encoding, question)
     prompts = _ensemble(session, "vqa", "vqa", "", feature)
     if not prompts:
         return None
-    key = (*where, question, *keys(prompts))
-    found: str = session.computed("vqa", key, "answer_taught", encoding, question, prompts[0])
+    key = (*where, question, *prompt_keys(prompts))
+    found: str = session.computed("vqa", key, "answer_adapted", encoding, question, prompts[0])
     return found
 
 
@@ -138,20 +139,20 @@ def segments(session: ToolSession, where: tuple[Any, ...], encoding: Any) -> lis
         where: content and box of the picture, as in the keys of its other results.
     """
     prompts = []
-    for concept in sorted(taught(session, "segmenter", "seg")):
+    for concept in sorted(learned_concepts(session, "segmenter", "seg")):
         feature = session.computed("segmenter", (*where, "feature"), "feature", encoding)
         prompts += _ensemble(session, "segmenter", "seg", concept, feature)
     if not prompts:
         return None
-    key = (*where, *keys(prompts))
-    found: list[Segment] = session.computed("segmenter", key, "segments_taught", encoding, prompts)
+    key = (*where, *prompt_keys(prompts))
+    found: list[Segment] = session.computed("segmenter", key, "segments_adapted", encoding, prompts)
     return found
 
 
-def painted_prompts(session: ToolSession, text: str) -> list[Learned]:
+def inpainter_prompts(session: ToolSession, text: str) -> list[LearnedPrompt]:
     """What the inpainter was taught of a text; nothing where it names no taught concept."""
     prompts = []
-    for concept in named(session, "inpainter", "replace", text):
+    for concept in concepts_named_in(session, "inpainter", "replace", text):
         prompts += _ensemble(session, "inpainter", "replace", concept, _ALIKE)
     return prompts
 
@@ -163,7 +164,7 @@ def _candidates(session: ToolSession, role: str, tool: str, concept: str) -> Seq
 
 def _ensemble(
     session: ToolSession, role: str, tool: str, concept: str, feature: Floats
-) -> list[Learned]:
+) -> list[LearnedPrompt]:
     model_id = session.toolbox.models.trait(role, "model_id")
     found = session.toolbox.soft_prompts.ensemble(tool, concept, feature, model_id=model_id)
     return _mixture(session, tool, concept, found)
@@ -171,8 +172,8 @@ def _ensemble(
 
 def _mixture(
     session: ToolSession, tool: str, concept: str, vectors: Floats | None
-) -> list[Learned]:
+) -> list[LearnedPrompt]:
     if vectors is None:
         return []
-    session.note_taught(f"{tool}: {concept}" if concept else tool)
-    return [Learned(concept, vectors)]
+    session.note_soft_prompt(f"{tool}: {concept}" if concept else tool)
+    return [LearnedPrompt(concept, vectors)]

@@ -46,7 +46,7 @@ _FLOOR = 0.03
 """Added to the strengths by which directions are evened out, as a share of their mean."""
 
 
-class TaughtBlip:
+class BlipAdapter:
     """The parts of a ``BlipForQuestionAnswering`` that a prompt goes through, differentiable.
 
     Weights are frozen once and for all.

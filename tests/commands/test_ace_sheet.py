@@ -70,7 +70,7 @@ def bench(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Sheet:
 def test_what_programs_agree_on_is_kept_and_the_rest_explained(bench: Sheet) -> None:
     code, out, err = bench.make("--agree", "4")
     assert (code, out) == (0, f"{bench.bank}: 3 examples\n")
-    assert "queries: 5 of 5 wanted, in 1 replies" in err and "programs: 75 of 75, 60 gave" in err
+    assert "queries: 5 of 5 requested, in 1 replies" in err and "programs: 75 of 75, 60 gave" in err
     assert "kept: 3 of 5 queries; 1 no program gave an answer, 1 fewer than 4 agreed" in err
     assert bench.asked() == {"queries": 1, "program": 75}
     by_query = {one.query: one for one in bench.kept}
@@ -129,7 +129,7 @@ def test_a_budget_that_ends_among_the_queries_begins_no_run(bench: Sheet) -> Non
     assert (code, out) == (1, "") and "the budget of 2 calls leaves no more" in err
     assert bench.asked() == {"queries": 2} and not (bench.work / "abstract").exists()
     code, _, err = bench.make(*more, "--budget", "99")
-    assert code == 0 and "queries: 5 of 8 wanted, in 4 replies" in err
+    assert code == 0 and "queries: 5 of 8 requested, in 4 replies" in err
     assert bench.asked() == {"queries": 4, "program": 25} and len(bench.kept) == 3
 
 
@@ -186,13 +186,15 @@ def test_where_nothing_was_agreed_on_an_earlier_bank_stays(bench: Sheet) -> None
     (bench.folder / "reply").write_text("what breaks?\nwhich thing is odd?\n")
     code, out, err = bench.make("--media", "1")
     assert (code, out) == (1, "") and "no program to keep; the bank is not written" in err
-    assert "queries: 2 of 5 wanted, in 4 replies" in err and bench.bank.read_text() == "earlier\n"
+    assert (
+        "queries: 2 of 5 requested, in 4 replies" in err and bench.bank.read_text() == "earlier\n"
+    )
 
 
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ([], "no data sheet; name its file"),
+        ([], "no SHEET.txt; name a description"),
         (["absent.txt"], "absent.txt: cannot be read as text"),
         (["--queries-from", "absent.txt"], "absent.txt: cannot be read as text"),
         (["sheet.txt", "--agree", "6"], "--agree 6 of --programs 5: no query can reach it"),

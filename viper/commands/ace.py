@@ -1,4 +1,4 @@
-"""``viper ace``: banks of in-context examples: mine, sheet, show, check, merge, tune."""
+"""``viper ace``: banks of in-context examples, and settings tuned on labelled samples."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _QUERY_CHARACTERS = 60
 _COMMANDS = {
     "mine": (
         "viper.commands.ace_mine:mine",
-        "Answer a few labelled samples without examples and keep the best programs as BANK.",
+        "Mine a bank: answer labelled samples and keep the best programs.",
     ),
     "describe": (
         "viper.commands.ace_sheet:sheet",
@@ -47,99 +47,102 @@ _COMMANDS = {
     ),
     "tune": (
         "viper.commands.ace_tune:tune",
-        "Try temperatures and thresholds on a few labelled samples; write the best as a profile.",
+        "Tune temperature and thresholds on labelled samples; write a profile.",
     ),
 }
 
 
 @click.group(cls=LazyGroup, paths=_COMMANDS, old_names={"sheet": "describe"})
 def ace() -> None:
-    """Automatically made in-context examples (ACEs).
+    """Build and check in-context examples; tune temperature and thresholds.
 
-    Programs that a model wrote without examples, and that were right on labelled samples, are
-    shown to it before the next query. Source: Stanić et al. 2024, sec. 2.3.
+    Automatic in-context examples (ACEs) are programs that a model wrote without examples and that
+    answered labelled samples correctly. The prompt of the next query shows them.
+    Source: Stanić et al. 2024, sec. 2.3.
 
     \b
-    viper ace mine --data world --shots 16 --out bank.jsonl     make a bank
-    viper ace describe sheet.txt --task ground --out bank.jsonl    make one without labels
-    viper ace show bank.jsonl --programs                        look at it
-    viper ace check bank.jsonl                                  does it still hold?
-    viper ace merge one.jsonl other.jsonl --out both.jsonl
-    viper ace tune --bank bank.jsonl --out tuned.toml           temperature, thresholds
+    viper ace mine --data world --shots 16 --out bank.jsonl        make a bank
+    viper ace describe sheet.txt --task ground --out bank.jsonl    make a bank without labels
+    viper ace show bank.jsonl --programs                           look at a bank
+    viper ace check bank.jsonl                                     run its examples again
+    viper ace merge first.jsonl second.jsonl --out both.jsonl
+    viper ace tune --bank bank.jsonl --out tuned.toml              temperature, thresholds
 
     A profile names its bank in [run]: bank = "bank.jsonl".
     """
 
 
-@ace.command()
+@ace.command(short_help="Show the examples of a bank.")
 @click.argument("bank", type=_BANK)
-@click.option("--programs", is_flag=True, help="Print the programs, too.")
+@click.option("--programs", is_flag=True, help="Print the programs in full.")
 @click.option("--json", "as_json", is_flag=True, help="Print the examples as one JSON list.")
 def show(bank: Path, programs: bool, as_json: bool) -> int:
-    """Show the examples of BANK in their order of merit.
+    """Show the examples of BANK, best first.
 
-    The number of an example is its line; `lines` is the length of its program.
+    The number of an example is its line in the file; `lines` is the length of its program.
     """
     items = read_bank(bank).items
     if as_json:
-        click.echo(json.dumps([to_json(one) for one in items], ensure_ascii=False))
+        click.echo(json.dumps([to_json(example) for example in items], ensure_ascii=False))
         return EXIT_OK
     if not programs:
         header = ("n", "task", "api", "kind", "score", "lines", "query")
-        echo_table(header, [_line(number, one) for number, one in enumerate(items, start=1)])
+        echo_table(header, [_line(number, item) for number, item in enumerate(items, start=1)])
         return EXIT_OK
-    for number, one in enumerate(items, start=1):
-        click.echo(_in_full(number, one))
+    for number, example in enumerate(items, start=1):
+        click.echo(_in_full(number, example))
     return EXIT_OK
 
 
-@ace.command()
+@ace.command(short_help="Merge several banks into one.")
 @click.argument("banks", type=_BANK, nargs=-1, required=True)
-@click.option("--out", type=OutPath(), required=True, help="The bank to write; may be one of them.")
-@click.option("--keep", type=click.IntRange(1), help="Examples of each task and API at most.")
+@click.option("--out", type=OutPath(), required=True, help="Bank to write; may be one of BANKS.")
+@click.option(
+    "--keep", type=click.IntRange(1), help="Maximum number of examples for each task and API."
+)
 def merge(banks: tuple[Path, ...], out: Path, keep: int | None) -> int:
-    """Write the examples of several BANKS as one, the best first, each once.
+    """Merge the examples of several BANKS into one, best first and without duplicates.
 
-    Merit is score, then length; types of query take turns, and examples that differ by words only
-    come last. Two examples are the same where task, API, sample, query and program are.
+    A higher score comes first, then a shorter program. Kinds of query take turns, and examples
+    that differ from an earlier one only in words come last. Two examples are duplicates if task,
+    API, sample, query and program are equal.
     """
-    read = [read_bank(path) for path in banks]
-    found = merged(read, keep)
-    write_bank(out, found)
-    given = sum(len(one.items) for one in read)
-    click.echo(f"{out}: {len(found)} of {given} examples")
+    input_banks = [read_bank(path) for path in banks]
+    examples = merged(input_banks, keep)
+    write_bank(out, examples)
+    total = sum(len(bank.items) for bank in input_banks)
+    click.echo(f"{out}: {len(examples)} of {total} examples")
     return EXIT_OK
 
 
 @dataclass(frozen=True, kw_only=True)
 class CheckOptions(ProfileChoice):
-    """The options of ``viper ace check``."""
+    """Options of ``viper ace check``."""
 
     # fmt: off
     set_name: str | None = option("--data", metavar="SET",
-        help="Where the samples are; by default the set that an example names.")
+        help="Data set that holds the samples. By default the set that each example names.")
     split: str | None = option("--split", metavar="NAME",
-        help="By default the one that an example names.")
+        help="Split that holds the samples. By default the split that each example names.")
     root: Path | None = given_by(root_option)
     api: str | None = option("--api", metavar="NAME[+FILE.py]",
-        help="Judge all of them by this API instead of their own: what would break if their "
-             "programs had to do with what it offers?")
+        help="Check all examples against this API instead of their own, to see what would break.")
     out: Path | None = option("--out", type=OutPath(), metavar="FIXED",
-        help="Write the examples that hold as a bank of their own.")
+        help="Write the examples that pass to a new bank.")
     as_json: bool = option("--json", help="Print one JSON list.")
     # fmt: on
 
 
-@ace.command()
-@click.argument("bank", type=click.Path(path_type=Path))
+@ace.command(short_help="Run the examples of a bank again and list the broken ones.")
+@click.argument("bank", type=_BANK)
 @options_as(CheckOptions)
-def check(wanted: CheckOptions, bank: Path) -> int:
-    """Run every example of BANK again under today's API and models, and name the broken ones.
+def check(options: CheckOptions, bank: Path) -> int:
+    """Run every example of BANK again with the current API and models, and list the broken ones.
 
-    No program is written: first each text is read (does it parse, is it allowed, does the API
-    have what it calls?), then it runs on its own sample and the set's metric judges it. It holds
-    if its score is above 0.5, or no lower than when it was mined. Where the sample is not there,
-    only the text was read: `not run`. Exit code 1 where an example is broken.
+    No model writes a program. Each program is first parsed and checked: it may call only what the
+    API offers. Then it runs on its own sample, and the metric of the data set scores it. It passes
+    if the score is above 0.5 or not below the score of mining. If the sample is missing, only the
+    text is checked (`not run`). The exit code is 1 if an example is broken.
 
     \b
     viper ace check bank.jsonl
@@ -147,20 +150,20 @@ def check(wanted: CheckOptions, bank: Path) -> int:
     viper ace check bank.jsonl --data refcoco --split train --root refer --out fixed.jsonl
     """
     examples = read_bank(bank).items
-    if wanted.api is not None:
-        examples = tuple(replace(one, api=wanted.api) for one in examples)
-    checked = _checked(examples, wanted)
-    holding = [one.example for one in checked if one.state != "broken"]
-    if wanted.out is not None:
-        write_bank(wanted.out, holding)
-        click.echo(f"{wanted.out}: {len(holding)} examples", err=True)
-    _echo(checked, wanted.as_json)
+    if options.api is not None:
+        examples = tuple(replace(example, api=options.api) for example in examples)
+    checked = _checked(examples, options)
+    holding = [result.example for result in checked if result.state != "broken"]
+    if options.out is not None:
+        write_bank(options.out, holding)
+        click.echo(f"{options.out}: {len(holding)} examples", err=True)
+    _echo(checked, options.as_json)
     return EXIT_OK if len(holding) == len(checked) else EXIT_FAILED
 
 
-def _checked(examples: Sequence[Example], wanted: CheckOptions) -> list[Checked]:
+def _checked(examples: Sequence[Example], options: CheckOptions) -> list[Checked]:
     libraries: dict[str, Library | str] = {}
-    found = []
+    checks = []
     for number, example in enumerate(examples, start=1):
         if example.api not in libraries:
             try:
@@ -169,19 +172,19 @@ def _checked(examples: Sequence[Example], wanted: CheckOptions) -> list[Checked]
                 libraries[example.api] = str(error)
         library = libraries[example.api]
         if isinstance(library, str):
-            found.append(Checked(number, example, "broken", library))
+            checks.append(Checked(number, example, "broken", library))
         else:
-            found.append(read(number, example, library, listed=wanted.api is not None))
-    return _run(found, libraries, wanted)
+            checks.append(read(number, example, library, listed=options.api is not None))
+    return _run(checks, libraries, options)
 
 
 def _run(
-    checked: list[Checked], libraries: dict[str, Library | str], wanted: CheckOptions
+    checked: list[Checked], libraries: dict[str, Library | str], options: CheckOptions
 ) -> list[Checked]:
-    """Runs what reads well, with one reasoner for all APIs of one library."""
-    open_profile(wanted)  # a wrong name shows before anything is read
-    places = [place for place, one in enumerate(checked) if one.state != "broken"]
-    data = Data(wanted.set_name, DatasetSpec(wanted.root, wanted.split))
+    """Run the programs that parse, with one reasoner for all APIs of one library."""
+    open_profile(options)  # report a wrong name before reading samples
+    places = [place for place, result in enumerate(checked) if result.state != "broken"]
+    data = Data(options.set_name, DatasetSpec(options.root, options.split))
     samples = find([checked[place].example for place in places], data)
     of_library: dict[Any, list[int]] = {}
     for index, place in enumerate(places):
@@ -193,7 +196,7 @@ def _run(
     with counter("checking", sum(map(len, of_library.values()))) as advance:
         for indices in of_library.values():
             api = checked[places[indices[0]]].example.api
-            profile = open_profile(replace(wanted, api=api)).without_examples()
+            profile = open_profile(replace(options, api=api)).without_examples()
             with Reasoner(profile, preload=False) as reasoner:
                 for index in indices:
                     place = places[index]
@@ -204,38 +207,44 @@ def _run(
 
 def _echo(checked: Sequence[Checked], as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps([_record(one) for one in checked], ensure_ascii=False))
+        click.echo(json.dumps([_record(result) for result in checked], ensure_ascii=False))
         return
     rows = [
-        (str(one.number), one.state, one.example.task, one.example.api, one.example.sample_id,
-         "; ".join(filter(None, (one.why, one.note))) or "-")
-        for one in checked
+        (str(row.number), row.state, row.example.task, row.example.api, row.example.sample_id,
+         "; ".join(filter(None, (row.why, row.note))) or "-")
+        for row in checked
     ]  # fmt: skip
     echo_table(("n", "state", "task", "api", "sample", "why"), rows)
-    counts = Counter(one.state for one in checked)
+    counts = Counter(result.state for result in checked)
     click.echo(", ".join(f"{counts[state]} {state}" for state in ("ok", "broken", "not run")))
 
 
-def _record(one: Checked) -> dict[str, Any]:
-    found = {name: getattr(one, name) for name in ("number", "state", "why", "note", "score")}
+def _record(result: Checked) -> dict[str, Any]:
+    record = {name: getattr(result, name) for name in ("number", "state", "why", "note", "score")}
     named = ("task", "api", "sample_id", "query")
-    found["mined_score"] = one.example.score
-    return found | {name: getattr(one.example, name) for name in named}
+    record["mined_score"] = result.example.score
+    return record | {name: getattr(result.example, name) for name in named}
 
 
-def _line(number: int, one: Example) -> tuple[str, ...]:
-    query = " ".join(one.query.split())
+def _line(number: int, example: Example) -> tuple[str, ...]:
+    query = " ".join(example.query.split())
     cut = query if len(query) <= _QUERY_CHARACTERS else query[: _QUERY_CHARACTERS - 1] + "…"
-    lines: Any = (str(number), one.task, one.api, one.kind or "-", f"{one.score:.2f}")
-    return (*lines, str(one.program.strip("\n").count("\n") + 1), cut)
+    lines: Any = (
+        str(number),
+        example.task,
+        example.api,
+        example.kind or "-",
+        f"{example.score:.2f}",
+    )
+    return (*lines, str(example.program.strip("\n").count("\n") + 1), cut)
 
 
-def _in_full(number: int, one: Example) -> str:
-    source = " ".join(filter(None, (one.set, one.split, one.sample_id)))
-    options = f"\noptions: {'; '.join(one.options)}" if one.options else ""
+def _in_full(number: int, example: Example) -> str:
+    source = " ".join(filter(None, (example.set, example.split, example.sample_id)))
+    options = f"\noptions: {'; '.join(example.options)}" if example.options else ""
     return (
-        f"{number}. {one.task}, {one.api}, {one.kind or 'no kind'}, score {one.score:.2f}, "
-        f"from {source or 'nowhere'}, seed {one.seed}, by {one.llm}\n"
-        f"query: {one.query}{options}\n"
-        + "".join(f"    {line}\n" for line in one.program.strip("\n").split("\n"))
+        f"{number}. {example.task}, {example.api}, {example.kind or 'no kind'}, "
+        f"score {example.score:.2f}, from {source or 'nowhere'}, seed {example.seed}, "
+        f"by {example.llm}\nquery: {example.query}{options}\n"
+        + "".join(f"    {line}\n" for line in example.program.strip("\n").split("\n"))
     )

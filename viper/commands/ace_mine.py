@@ -1,4 +1,4 @@
-"""``viper ace mine``: examples from labelled samples, answered zero-shot."""
+"""``viper ace mine``: in-context examples from labelled samples, answered zero-shot."""
 
 from __future__ import annotations
 
@@ -40,102 +40,104 @@ from viper.schema import to_json
 
 @dataclass(frozen=True, kw_only=True)
 class MineOptions(ProfileChoice):
-    """The options of ``viper ace mine``."""
+    """Options of ``viper ace mine``."""
 
     # fmt: off
     data: str = option("--data", default="world", metavar="SET",
-        help="See viper data list; or a FILE.csv, FILE.jsonl of your own.")
+        help="Data set (see viper data list), or your FILE.csv or FILE.jsonl.")
     root: Path | None = given_by(root_option)
-    split: str | None = option("--split", metavar="NAME", help="By default train.")
+    split: str | None = option("--split", metavar="NAME",
+        help="Split of the labelled samples. By default train.")
     shots: int = option("--shots", type=click.IntRange(1, 10_000), default=100,
-        help="Labelled samples tried, at random; of the embedded world, of each family.")
+        help="Number of labelled samples to answer, drawn at random; in the embedded world, for "
+             "each family of queries.")
     ids: str | None = option("--ids", metavar="FILE|ID,ID",
-        help="These samples instead; a file names one a line.")
+        help="Answer these samples instead; a file holds one id on each line.")
     spread: bool = option("--spread",
-        help="Take each kind of query in turn instead of whatever chance brings; kinds are those "
-             "of the set's report.")
+        help="Draw the kinds of query in turn, so that each has the same share; the kinds are "
+             "those of the report of the data set.")
     seed: int = given_by(seed_option())
     programs: int = option("--programs", type=click.IntRange(1, 100), default=1,
-        help="Programs drawn for each sample.")
+        help="Number of programs for each sample.")
     temperature: float | None = option("--temperature", type=click.FloatRange(0, 2),
-        help="By default 0 for one program, else 0.4.")
+        help="Temperature of the programs. By default 0 for one program, else 0.4.")
     keep: int = option("--keep", type=click.IntRange(1, 10_000), default=16,
-        help="Examples kept for each task and API.")
+        help="Number of examples to keep for each task and API.")
     agree: bool = option("--agree",
-        help="Leave out what may be luck: keep a right program only if one of the same shape was "
-             "right on another sample of the same type, or if most programs drawn for the sample "
-             "gave its answer.")
+        help="Leave out lucky hits: keep a correct program only if a program of the same shape was "
+             "correct on another sample of the same kind, or if most programs of the sample gave "
+             "its answer.")
     random_keep: bool = option("--random-keep",
-        help="Keep any programs that gave an answer, whatever they scored: the ablation of "
-             "choosing the best.")
+        help="Keep random programs that gave an answer, whatever their score. This is the ablation "
+             "of the choice of the best.")
     out: Path = option("--out", type=OutPath(), required=True, metavar="BANK",
-        help="The bank to write.")
+        help="Bank to write.")
     apis: tuple[str, ...] = option("--api", default=("abstract", "vipergpt"),
         metavar="NAME[+FILE.py]",
-        help="Give it again for several; the bank holds the examples of all.")
+        help="API to write programs for; repeatable. The bank holds the examples of all APIs.")
     budget: int | None = option("--budget", type=click.IntRange(1), metavar="N",
-        help="Ask for N programs at most, for all APIs and sessions together.")
+        help="Maximum number of requests to the language model, over all APIs and sessions.")
     workers: int = given_by(workers_option())
     work: Path | None = option("--work", type=OutPath(), metavar="DIR",
-        help="Where the answers are kept; by default BANK.mining.")
+        help="Folder for the answers. By default BANK.mining.")
     # fmt: on
 
 
 @click.command()
 @options_as(MineOptions)
-def mine(wanted: MineOptions) -> int:
-    """Answer a few labelled samples without examples and keep the best programs as BANK.
+def mine(options: MineOptions) -> int:
+    """Answer labelled samples without examples and keep the best programs as BANK.
 
-    Each program is judged by the set's own metric; above 0.5 it is right. Every answer is stored
-    at once in BANK.mining: after Ctrl-C or a crash the same line goes on where it stopped, and
-    with another --keep, --agree or --random-keep it chooses anew without asking any model. The
-    bank is written in one step at the end. Exit code 1 where no program was right.
+    The metric of the data set scores each program; a score above 0.5 counts as correct. Every
+    answer is stored at once in BANK.mining. After Ctrl-C or a crash, the same command continues.
+    With another --keep, --agree or --random-keep it selects again without asking a model. The
+    bank is written in one step at the end. The exit code is 1 if no program is correct.
 
     \b
     viper ace mine --data world --shots 16 --out bank.jsonl
     viper ace mine --data refcoco --root refer --profile local --keep 16 --out bank.jsonl
     viper ace mine --data nextqa --root nextqa --ids chosen.txt --programs 4 --out bank.jsonl
     """
-    if wanted.agree and wanted.random_keep:
-        raise UsageError("--agree keeps what is right, --random-keep anything; choose one")
-    if wanted.ids and wanted.spread:
+    if options.agree and options.random_keep:
+        raise UsageError("--agree keeps correct programs, --random-keep any program; choose one")
+    if options.ids and options.spread:
         raise UsageError("--ids names the samples, --spread draws them; choose one")
-    quiet_libraries(wanted.offline)
+    quiet_libraries(options.offline)
 
-    where = DatasetSpec(wanted.root, wanted.split, wanted.seed)
-    ids = read_ids(wanted.ids) if wanted.ids else ()
-    drawn = (wanted.programs, wanted.temperature)
-    shots = Shots(wanted.data, where, wanted.shots, ids, *drawn, spread=wanted.spread)
+    where = DatasetSpec(options.root, options.split, options.seed)
+    ids = read_ids(options.ids) if options.ids else ()
+    sampling = (options.programs, options.temperature)
+    shots = Shots(options.data, where, options.shots, ids, *sampling, spread=options.spread)
     with status("reading samples"):
         samples = shots.samples()
-    selection = Selection(wanted.keep, wanted.agree, wanted.random_keep, wanted.seed)
-    kept, asked = [], 0
-    for api in dict.fromkeys(wanted.apis):
-        found, ended = _mined(wanted, api, asked, shots, samples)
-        asked += ended.running.llm_calls
-        _tell(wanted.budget, api, ended)
-        kept += select(found, selection)
-    if not kept:
+    selection = Selection(options.keep, options.agree, options.random_keep, options.seed)
+    examples, llm_calls = [], 0
+    for api in dict.fromkeys(options.apis):
+        candidates_of_api, ended = _mined(options, api, llm_calls, shots, samples)
+        llm_calls += ended.running.llm_calls
+        _tell(options.budget, api, ended)
+        examples += select(candidates_of_api, selection)
+    if not examples:
         click.echo("viper: no program to keep; the bank is not written", err=True)
         return EXIT_FAILED
-    write_bank(wanted.out, kept)
-    click.echo(f"{wanted.out}: {len(kept)} examples")
+    write_bank(options.out, examples)
+    click.echo(f"{options.out}: {len(examples)} examples")
     return EXIT_OK
 
 
 def _mined(
-    wanted: MineOptions, api: str, asked: int, shots: Shots, samples: list[Sample]
+    options: MineOptions, api: str, llm_calls: int, shots: Shots, samples: list[Sample]
 ) -> tuple[list[Candidate], Ended]:
-    """Answers what the API's store lacks and gives all that it holds."""
+    """Answer what the store of the API lacks, and return all candidates and how the run ended."""
     bound_arenas()
     evaluation = shots.evaluation()
-    budget = None if wanted.budget is None else wanted.budget - asked
+    budget = None if options.budget is None else options.budget - llm_calls
     todo = items(samples, evaluation.seeds)
-    profile = open_profile(replace(wanted, api=api)).without_examples()
-    folder = work_folder(wanted.out, api, wanted.work)
+    profile = open_profile(replace(options, api=api)).without_examples()
+    folder = work_folder(options.out, api, options.work)
     with Reasoner(profile, preload=False) as reasoner:
         with status(f"{api}: loading models"):
-            document, execution = to_json(profile.document), {"workers": wanted.workers}
+            document, execution = to_json(profile.document), {"workers": options.workers}
             manifest = manifest_of(evaluation, samples, reasoner, document, execution)
         with hint_to_go_on():
             rows, ended = rows_of(reasoner, evaluation.options, manifest, todo, folder, budget)
@@ -152,11 +154,11 @@ def rows_of(
     folder: Path,
     budget: int | None,
 ) -> tuple[list[SampleResult], Ended]:
-    """Answer what the folder's store lacks of ``todo``, and return all the rows that it holds.
+    """Answer the items of `todo` that the store lacks, and return all its rows.
 
     Args:
-        manifest: of the run; names the metric that judges, and the workers.
-        budget: requests to the language model at most, over all sessions.
+        manifest: manifest of the run, with the metric and the number of workers.
+        budget: maximum number of requests to the language model, over all sessions.
     """
     workers = manifest.execution["workers"]
     answering = SampleRunner.with_cache(reasoner, metric(manifest.metric), options, workers + 8)

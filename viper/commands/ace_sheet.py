@@ -1,4 +1,4 @@
-"""``viper ace describe``: examples without labels, from a few sentences about a data set."""
+"""``viper ace describe``: examples without labels, from a description of a data set."""
 
 from __future__ import annotations
 
@@ -42,169 +42,177 @@ TASKS = ("ground", "question", "choice")
 
 @dataclass(frozen=True)
 class _Plan:
-    """What is drawn, on which media, with what.
+    """The queries to answer, the media and the profile.
 
     Attributes:
-        told: the data sheet, or the queries that were given.
+        source: text of the data set description, or the queries of ``--queries-from``.
     """
 
     drawing: Drawing
     pool: list[Sample]
     profile: Profile
-    told: str | list[Query]
-    wanted: SheetOptions
+    source: str | list[Query]
+    options: SheetOptions
 
     @property
     def work(self) -> Path:
-        out: Path = self.wanted.out
-        return self.wanted.work or out.with_name(out.name + ".sheet")
+        out: Path = self.options.out
+        return self.options.work or out.with_name(out.name + ".sheet")
 
 
 @dataclass(frozen=True, kw_only=True)
 class SheetOptions(ProfileChoice):
-    """The data sheet and the options of ``viper ace describe``."""
+    """Argument and options of ``viper ace describe``."""
 
     # fmt: off
     sheet: Path | None = given_by(click.argument("sheet", type=click.Path(path_type=Path),
         required=False, metavar="[SHEET.txt]"))
     task: str = option("--task", type=click.Choice(TASKS), required=True,
-        help="What the queries ask for.")
+
+        help="Task of the queries.")
     queries: int | None = option("--queries", type=click.IntRange(1, 10_000), metavar="N",
-        help=f"Queries to ask for; by default {QUERIES}, or all of --queries-from.")
+
+        help=f"Number of queries to write. By default {QUERIES}, or all of --queries-from.")
     queries_from: Path | None = option("--queries-from", metavar="FILE",
-        help="Queries of your own, one a line, options after vertical bars; or JSON lines with "
-             "query and options. No query is asked for then: the way for language models that only "
-             "write programs, as that of the profile embedded.")
+        help="File with your own queries, one on each line, options after vertical bars; or JSON "
+             "lines with query and options. Use it if the language model only writes programs, as "
+             "in profile embedded.")
     data: str = option("--data", default="world", metavar="SET",
-        help="Whose media are asked about; its labels are not used.")
-    split: str | None = option("--split", metavar="NAME", help="By default train.")
+        help="Data set that provides the media; its labels are not used.")
+    split: str | None = option("--split", metavar="NAME",
+        help="Split that provides the media. By default train.")
     root: Path | None = given_by(root_option)
     media: int = option("--media", type=click.IntRange(1, 100), default=3,
-        help="Pictures or clips that each query is tried on, at random.")
-    seed: int = given_by(seed_option("Chooses media, and is the first seed of sampling."))
+        help="Number of images or videos to answer each query on, drawn at random.")
+    seed: int = given_by(seed_option(
+        "First random seed; it chooses the media and seeds the sampling."))
     programs: int = option("--programs", type=click.IntRange(2, 100), default=5,
-        help="Programs drawn for each query and medium.")
+
+        help="Number of programs for each query and image or video.")
     temperature: float = option("--temperature", type=click.FloatRange(0, 2, min_open=True),
-        default=0.4, help="Of the programs.")
+        default=0.4, help="Temperature of the programs.")
     agree: int = option("--agree", type=click.IntRange(2, 100), default=3,
-        help="A program is kept if it is one of so many that gave the same answer.")
-    keep: int = option("--keep", type=click.IntRange(1, 10_000), default=16, help="Examples kept.")
+        help="Number of programs that must give the same answer for one of them to be kept.")
+    keep: int = option("--keep", type=click.IntRange(1, 10_000), default=16,
+        help="Number of examples to keep.")
     budget: int | None = option("--budget", type=click.IntRange(1), metavar="LLM_CALLS",
-        help="Requests to the language model at most, over all sessions.")
-    workers: int = given_by(workers_option("Programs on their way at once."))
+        help="Maximum number of requests to the language model, over all sessions.")
+    workers: int = given_by(workers_option("Number of programs to run at the same time."))
     out: Path = option("--out", type=OutPath(), required=True, metavar="BANK",
-        help="The bank to write.")
+        help="Bank to write.")
     work: Path | None = option("--work", type=OutPath(), metavar="DIR",
-        help="Where queries and answers are kept; by default BANK.sheet.")
+        help="Folder for queries and answers. By default BANK.sheet.")
     api: str | None = given_by(api_option)
     # fmt: on
 
 
 @click.command()
 @options_as(SheetOptions)
-def sheet(wanted: SheetOptions) -> int:
-    """Make a bank without any label, from what SHEET.txt tells about a data set.
+def sheet(options: SheetOptions) -> int:
+    """Make a bank without labels, from the description of a data set in SHEET.txt.
 
-    The profile's language model thinks up queries that would suit the set, and answers each
-    several times, zero-shot, about a few of the set's media. Where enough programs give the same
-    answer, one of them is kept: agreement takes the place of a label. What the model gets wrong
-    again and again it also agrees on, so look at the bank before you trust it.
+    The language model of the profile writes queries that suit the data set. It answers each query
+    several times, zero-shot, on a few images or videos of the set. If enough programs give the same
+    answer, one of them is kept: agreement replaces the label. A model also agrees with itself on
+    its systematic errors, so look at the bank before you trust it.
 
-    Queries and answers are stored at once in BANK.sheet: after Ctrl-C or a crash the same line
-    goes on where it stopped, and with another --agree or --keep it chooses anew without asking
-    any model. Exit code 1 where nothing was kept.
+    Queries and answers are stored at once in BANK.sheet. After Ctrl-C or a crash, the same command
+    continues. With another --agree or --keep it selects again without asking a model. The exit
+    code is 1 if no program is kept.
 
     \b
     viper ace describe sheet.txt --data gqa --root gqa --task question --out bank.jsonl
     viper ace describe --queries-from queries.txt --data world --task ground --out bank.jsonl
     """
-    _check(wanted)
+    _check(options)
 
-    told, drawing = _told(wanted), _drawing(wanted)
-    profile = open_profile(wanted).without_examples()
+    source, drawing = _source(options), _drawing(options)
+    profile = open_profile(options).without_examples()
     with status("reading the set"):
-        plan = _Plan(drawing, drawing.pool(), profile, told, wanted)
+        plan = _Plan(drawing, drawing.pool(), profile, source, options)
 
     with Reasoner(plan.profile, preload=False) as reasoner, hint_to_go_on():
-        queries, asked = _queries(plan, reasoner)
-        if asked and asked == wanted.budget:  # more queries may come: no run begins with these
-            _tell_spent(asked)
+        queries, llm_calls = _queries(plan, reasoner)
+        if llm_calls and llm_calls == options.budget:  # queries are incomplete: start no run
+            _tell_spent(llm_calls)
             return EXIT_FAILED
-        found = _drawn(plan, reasoner, queries, asked)
-    return _chosen(wanted, found)
+        programs = _drawn(plan, reasoner, queries, llm_calls)
+    return _chosen(options, programs)
 
 
-def _check(wanted: SheetOptions) -> None:
-    if wanted.sheet is None and wanted.queries_from is None:
-        raise UsageError("no data sheet; name its file, or give queries with --queries-from FILE")
-    if wanted.agree > wanted.programs:
+def _check(options: SheetOptions) -> None:
+    if options.sheet is None and options.queries_from is None:
         raise UsageError(
-            f"--agree {wanted.agree} of --programs {wanted.programs}: no query can reach it"
+            "no SHEET.txt; name a description, or your queries with --queries-from FILE"
+        )
+    if options.agree > options.programs:
+        raise UsageError(
+            f"--agree {options.agree} of --programs {options.programs}: no query can reach it"
         )
 
 
-def _drawing(wanted: SheetOptions) -> Drawing:
-    where = DatasetSpec(wanted.root, wanted.split, wanted.seed)
-    drawn = (wanted.media, wanted.programs, wanted.temperature)
-    return Drawing(wanted.data, wanted.task, where, *drawn)
+def _drawing(options: SheetOptions) -> Drawing:
+    where = DatasetSpec(options.root, options.split, options.seed)
+    sampling = (options.media, options.programs, options.temperature)
+    return Drawing(options.data, options.task, where, *sampling)
 
 
-def _told(wanted: SheetOptions) -> str | list[Query]:
-    path = wanted.queries_from
+def _source(options: SheetOptions) -> str | list[Query]:
+    path = options.queries_from
     if path is None:
-        assert wanted.sheet is not None
-        return read_sheet(wanted.sheet)
-    queries = read_query_file(path, wanted.task)[: wanted.queries]
+        assert options.sheet is not None
+        return read_sheet(options.sheet)
+    queries = read_query_file(path, options.task)[: options.queries]
     click.echo(f"queries: {len(queries)} of {path}", err=True)
     return queries
 
 
 def _queries(plan: _Plan, reasoner: Reasoner) -> tuple[list[Query], int]:
-    """The queries, and how many requests they took."""
-    if not isinstance(plan.told, str):
-        return plan.told, 0
-    wanted, llm = plan.wanted, reasoner.components.llm
+    """Return the queries and the number of requests that they took."""
+    if not isinstance(plan.source, str):
+        return plan.source, 0
+    options, llm = plan.options, reasoner.components.llm
     only_videos = {sample.media for sample in plan.pool} == {"video"}
     request = Request(
-        plan.told,
-        wanted.task,
-        wanted.queries or QUERIES,
-        wanted.seed,
+        plan.source,
+        options.task,
+        options.queries or QUERIES,
+        options.seed,
         "videos" if only_videos else "pictures",
     )
     with status("asking for queries"):
         store = QueryStore(plan.work, request, llm.model_id)
-        found = generate(llm, request, store.load(), most=wanted.budget, on_reply=store.save)
-    if not found.queries:
+        generated = generate(llm, request, store.load(), most=options.budget, on_reply=store.save)
+    if not generated.queries:
         raise UsageError(
-            f"{llm.model_id} wrote no usable query in {found.replies} replies; a model that only "
-            "writes programs needs queries of your own: --queries-from FILE"
+            f"{llm.model_id} wrote no usable query in {generated.replies} replies; a model that "
+            "only writes programs needs queries of your own: --queries-from FILE"
         )
-    count = f"{len(found.queries)} of {request.count} wanted"
-    click.echo(f"queries: {count}, in {found.replies} replies", err=True)
-    return list(found.queries), found.replies
+    count = f"{len(generated.queries)} of {request.count} requested"
+    click.echo(f"queries: {count}, in {generated.replies} replies", err=True)
+    return list(generated.queries), generated.replies
 
 
 def _drawn(
-    plan: _Plan, reasoner: Reasoner, queries: Sequence[Query], asked: int
+    plan: _Plan, reasoner: Reasoner, queries: Sequence[Query], llm_calls: int
 ) -> list[list[list[Candidate]]]:
-    """Draws the programs that the store lacks and gives all that it holds."""
+    """Answer what the store lacks, and return all programs by query and medium."""
     bound_arenas()
-    wanted, components = plan.wanted, reasoner.components
+    options, components = plan.options, reasoner.components
     evaluation = plan.drawing.evaluation()
-    tried = tried_on(queries, plan.pool, plan.drawing)
-    todo, samples = items(tried, plan.drawing), [one.sample for one in tried]
+    attempts = tried_on(queries, plan.pool, plan.drawing)
+    todo, samples = items(attempts, plan.drawing), [attempt.sample for attempt in attempts]
     api = components.settings.api
     with status("loading models"):
-        document, execution = to_json(plan.profile.document), {"workers": wanted.workers}
+        document, execution = to_json(plan.profile.document), {"workers": options.workers}
         manifest = manifest_of(evaluation, samples, reasoner, document, execution)
-    budget = None if wanted.budget is None else wanted.budget - asked
-    folder = work_folder(wanted.out, api, plan.work)
+    budget = None if options.budget is None else options.budget - llm_calls
+    folder = work_folder(options.out, api, plan.work)
     judged = replace(manifest, metric=METRIC)
     rows, ended = rows_of(reasoner, evaluation.options, judged, todo, folder, budget)
-    _tell_ended(ended, wanted.budget)
+    _tell_ended(ended, options.budget)
     source = Source(evaluation, api, components.library, components.llm.model_id)
-    return drawn(rows, tried, source)
+    return drawn(rows, attempts, source)
 
 
 def _tell_ended(ended: Ended, budget: int | None) -> None:
@@ -223,27 +231,27 @@ def _tell_spent(budget: int | None) -> None:
     )
 
 
-def _chosen(wanted: SheetOptions, found: Sequence[Sequence[Sequence[Candidate]]]) -> int:
-    """Keeps what programs agree on, and says why the rest was left out."""
-    verdicts = [agreed(media, wanted.agree) for media in found]
-    examples = [one.example for one in verdicts if one.example is not None]
-    bank = kept(best_first(examples), wanted.keep)
-    _tell(wanted, verdicts, bank)
+def _chosen(options: SheetOptions, programs: Sequence[Sequence[Sequence[Candidate]]]) -> int:
+    """Write the programs that agree to the bank, and print why the others are left out."""
+    verdicts = [agreed(media, options.agree) for media in programs]
+    examples = [verdict.example for verdict in verdicts if verdict.example is not None]
+    bank = kept(best_first(examples), options.keep)
+    _tell(options, verdicts, bank)
     if not bank:
         click.echo("viper: no program to keep; the bank is not written", err=True)
         return EXIT_FAILED
-    write_bank(wanted.out, bank)
-    click.echo(f"{wanted.out}: {len(bank)} examples")
+    write_bank(options.out, bank)
+    click.echo(f"{options.out}: {len(bank)} examples")
     return EXIT_OK
 
 
-def _tell(wanted: SheetOptions, verdicts: Sequence[Verdict], bank: Sequence[Example]) -> None:
+def _tell(options: SheetOptions, verdicts: Sequence[Verdict], bank: Sequence[Example]) -> None:
     counts = Counter(verdict.why for verdict in verdicts)
     left_out = {
         "no program gave an answer": counts["unanswered"],
-        f"fewer than {wanted.agree} agreed": counts["disagreed"],
+        f"fewer than {options.agree} agreed": counts["disagreed"],
         "not asked any more": counts["unasked"],
-        f"beyond --keep {wanted.keep}": counts["agreed"] - len(bank),
+        f"beyond --keep {options.keep}": counts["agreed"] - len(bank),
     }
     why = ", ".join(f"{count} {reason}" for reason, count in left_out.items() if count)
     click.echo(f"kept: {len(bank)} of {len(verdicts)} queries" + (f"; {why}" if why else ""),

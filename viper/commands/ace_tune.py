@@ -1,4 +1,4 @@
-"""``viper ace tune``: temperature and thresholds chosen on a few labelled samples."""
+"""``viper ace tune``: tune temperature and thresholds on a few labelled samples."""
 
 from __future__ import annotations
 
@@ -46,32 +46,33 @@ TEMPERATURES = "0, 0.4, 0.8, 1.0"
 
 @dataclass(frozen=True, kw_only=True)
 class TuneOptions(ProfileChoice):
-    """The options of ``viper ace tune``."""
+    """Options of ``viper ace tune``."""
 
     # fmt: off
     set_name: str = option("--data", default="world-a", metavar="SET",
-        help="See viper data list; or a FILE.csv, FILE.jsonl of your own.")
+        help="Data set (see viper data list), or your FILE.csv or FILE.jsonl.")
     root: Path | None = given_by(root_option)
     split: str = option("--split", default="train", metavar="NAME",
-        help="Where the few labelled samples are from.")
+        help="Split of the labelled samples.")
     shots: int = option("--shots", type=click.IntRange(2, 10_000), default=48,
-        help="Labelled samples to choose on.")
+        help="Number of labelled samples to tune on.")
     validate: str | None = option("--validate", metavar="SPLIT",
-        help="Also answer this split, and say how well the shots foretold it.")
+        help="Answer this split as well, and print how well the labelled samples predict it.")
     limit: int = option("--limit", type=click.IntRange(2), default=300,
-        help="Samples of --validate at most.")
-    seed: int = given_by(seed_option("Chooses samples, and is the seed of sampling."))
+        help="Maximum number of samples of --validate.")
+    seed: int = given_by(seed_option(
+        "Random seed for the choice of samples and for sampling."))
     temperatures: str = option("--temperatures", default=TEMPERATURES, metavar="A, B, …",
-        help='Of the language model; "" leaves it alone.')
+        help='Temperatures to try for the language model; "" keeps its temperature.')
     values: tuple[str, ...] = option("--threshold", metavar="NAME=A, B, …",
-        help="Values of a sensitivity; by default four of detector.threshold between the profile's "
-             "floor and start.")
+        help="Values to try for a threshold; repeatable. By default four values of "
+             "detector.threshold between floor and start of the profile.")
     examples_bank: str | None = option("--bank", metavar="FILE",
-        help="Examples to show instead of the profile's.")
+        help="Bank of in-context examples that replaces the bank of the profile.")
     out: Path = option("--out", type=OutPath(), required=True, metavar="FILE.toml",
-        help="The profile to write.")
+        help="Profile to write.")
     work: Path | None = option("--work", type=OutPath(), metavar="DIR",
-        help="Where the answers are kept; by default FILE.toml.tuning.")
+        help="Folder for the answers. By default FILE.toml.tuning.")
     as_json: bool = option("--json", help="Print one JSON list.")
     api: str | None = given_by(api_option)
     # fmt: on
@@ -79,37 +80,39 @@ class TuneOptions(ProfileChoice):
 
 @click.command()
 @options_as(TuneOptions)
-def tune(wanted: TuneOptions) -> int:
-    """Try temperatures and thresholds on a few labelled samples; write the best as a profile.
+def tune(options: TuneOptions) -> int:
+    """Tune temperature and thresholds on a few labelled samples, and write the best as a profile.
 
-    Settings are tried one after another, each with everything else as the profile has it and
-    without self-tuning. A threshold that is chosen becomes the profile's `fixed` value, and the
-    start of self-tuning moves in proportion. Every answer is stored at once: after Ctrl-C
-    the same line goes on. Source: Stanić et al. 2024, sec. 3.2 and tables 3 and 4.
+    Each setting is varied alone, without self-tuning; the others keep the values of the profile.
+    The best threshold becomes the `fixed` value of the new profile, and the start of self-tuning
+    moves in proportion. Every answer is stored at once; after Ctrl-C the same command continues.
+    Source: Stanić et al. 2024, sec. 3.2 and tables 3 and 4.
 
     \b
     viper ace tune --data world-a --validate val --out tuned.toml
     viper ace tune --data refcoco --root refer --profile local --shots 16 \\
         --threshold "detector.threshold=0.05, 0.10, 0.15, 0.20" --out tuned.toml
     """
-    out = _free(wanted.out)
-    profile = open_profile(wanted)
+    out = _free(options.out)
+    profile = open_profile(options)
     with closing(profile.components()) as components, hint_to_go_on():
-        plan = _plan(components, wanted)
-        work = wanted.work or out.with_name(out.name + ".tuning")
-        swept = Swept(*_drawn(wanted), work, to_json(profile.document))
-        found = [sweep(components, name, values, swept, _say) for name, values in plan.items()]
-    run = {"bank": profile.document.bank} if wanted.examples_bank else {}
-    if wanted.api:
-        run["api"] = whole_api(wanted.api, Path())
-    _write(profile.document, found, run, out)
-    click.echo(json.dumps([one.to_json() for one in found]) if wanted.as_json else _table(found))
+        plan = _plan(components, options)
+        work = options.work or out.with_name(out.name + ".tuning")
+        swept = Swept(*_drawn(options), work, to_json(profile.document))
+        sweeps = [sweep(components, name, values, swept, _say) for name, values in plan.items()]
+    run = {"bank": profile.document.bank} if options.examples_bank else {}
+    if options.api:
+        run["api"] = whole_api(options.api, Path())
+    _write(profile.document, sweeps, run, out)
+    click.echo(
+        json.dumps([setting.to_json() for setting in sweeps]) if options.as_json else _table(sweeps)
+    )
     click.echo(out, err=True)
     return EXIT_OK
 
 
 def _free(out: Path) -> Path:
-    """The file to write, if one may: told before anything is answered."""
+    """Return the file to write, or raise an error before any sample is answered."""
     if out.suffix != ".toml":
         raise UsageError(f"--out {out}: the name of a profile's file ends in .toml")
     if out.exists():
@@ -117,20 +120,20 @@ def _free(out: Path) -> Path:
     return out
 
 
-def _plan(components: Components, wanted: TuneOptions) -> dict[str, Sequence[float]]:
-    """Each setting with the values to try, temperatures first."""
+def _plan(components: Components, options: TuneOptions) -> dict[str, Sequence[float]]:
+    """Return the values to try for each setting, temperatures first."""
     plan: dict[str, Sequence[float]] = {}
-    if wanted.temperatures.strip():
-        plan[TEMPERATURE] = _numbers("--temperatures", wanted.temperatures)
-    for text in wanted.values:
+    if options.temperatures.strip():
+        plan[TEMPERATURE] = _numbers("--temperatures", options.temperatures)
+    for text in options.values:
         name, equals, values = text.partition("=")
         if not equals:
             raise UsageError(f"--threshold {text!r}: expected NAME=A, B, …")
         current_value(components, name.strip())
         plan[name.strip()] = [*plan.get(name.strip(), ()), *_numbers("--threshold", values)]
-    known = components.toolbox.settings.sensitivities.get("detector.threshold")
-    if not wanted.values and known is not None:
-        plan["detector.threshold"] = values_between(known.floor, known.start)
+    threshold = components.toolbox.settings.sensitivities.get("detector.threshold")
+    if not options.values and threshold is not None:
+        plan["detector.threshold"] = values_between(threshold.floor, threshold.start)
     if not plan:
         raise UsageError("nothing to try; give --temperatures or --threshold NAME=A, B, …")
     return plan
@@ -138,23 +141,23 @@ def _plan(components: Components, wanted: TuneOptions) -> dict[str, Sequence[flo
 
 def _numbers(option: str, text: str) -> list[float]:
     try:
-        found = [float(part) for part in text.split(",")]
+        numbers = [float(part) for part in text.split(",")]
     except ValueError:
         raise UsageError(f"{option} {text!r}: expected numbers with commas between") from None
-    if not all(0 <= value <= 2 for value in found):
+    if not all(0 <= value <= 2 for value in numbers):
         raise UsageError(f"{option} {text!r}: expected numbers from 0 to 2")
-    return found
+    return numbers
 
 
-def _drawn(wanted: TuneOptions) -> tuple[Drawn, Drawn | None]:
-    def asked(split: str, limit: int) -> Drawn:
-        where = DatasetSpec(wanted.root, split, wanted.seed)
-        return Drawn.of(Evaluation(wanted.set_name, where, limit, (wanted.seed,)))
+def _drawn(options: TuneOptions) -> tuple[Drawn, Drawn | None]:
+    def draw(split: str, limit: int) -> Drawn:
+        where = DatasetSpec(options.root, split, options.seed)
+        return Drawn.of(Evaluation(options.set_name, where, limit, (options.seed,)))
 
-    split, validate = wanted.split, wanted.validate
+    split, validate = options.split, options.validate
     if validate == split:
         raise UsageError(f"--validate {validate}: the shots are from there; choose another split")
-    return asked(split, wanted.shots), asked(validate, wanted.limit) if validate else None
+    return draw(split, options.shots), draw(validate, options.limit) if validate else None
 
 
 def _say(name: str, running: Any) -> None:
@@ -163,38 +166,40 @@ def _say(name: str, running: Any) -> None:
 
 
 def _write(
-    document: ProfileDocument, found: Sequence[Sweep], run: dict[str, Any], out: Path
+    document: ProfileDocument, sweeps: Sequence[Sweep], run: dict[str, Any], out: Path
 ) -> None:
-    """The profile's own file with the chosen values in it, comments kept.
+    """Write a copy of the profile with the best values in it; comments stay.
 
     Args:
-        run: what else of ``[run]`` is new: the values were chosen with it.
+        run: further new keys of ``[run]`` that held during the tuning.
     """
     assert document.path is not None
-    chosen = {one.name: one.chosen.value for one in found}
+    chosen = {setting.name: setting.chosen.value for setting in sweeps}
     if TEMPERATURE in chosen:
         run = {**run, "temperature": chosen.pop(TEMPERATURE)}
     sensitivities = {}
     for name, value in chosen.items():
-        known = document.tools.sensitivities[name]
-        before = known.start if known.fixed is None else known.fixed
-        start = max(value, round(value * known.start / before, 3)) if before else value
-        floor = min(value, known.floor)
-        sensitivities[name] = replace(known, fixed=value, start=start, floor=floor)
+        threshold = document.tools.sensitivities[name]
+        before = threshold.start if threshold.fixed is None else threshold.fixed
+        start = max(value, round(value * threshold.start / before, 3)) if before else value
+        floor = min(value, threshold.floor)
+        sensitivities[name] = replace(threshold, fixed=value, start=start, floor=floor)
     out.parent.mkdir(parents=True, exist_ok=True)
     write_file(out, with_values(document.path, out.stem, run, sensitivities))
 
 
-def _table(found: Sequence[Sweep]) -> str:
+def _table(sweeps: Sequence[Sweep]) -> str:
     lines = []
-    for one in found:
-        lines.append(f"{one.name} (was {one.current:g}): {one.chosen.value:g} is chosen")
-        for tried in one.tried:
-            full = "" if tried.full is None else f"   full {tried.full:.3f}"
-            mark = "  <-" if tried is one.chosen else ""
-            lines.append(f"  {tried.value:<6g} shots {tried.shots:.3f}{full}{mark}")
-        if one.agreement is not None:
-            lines.append(f"  agreement of the two orders: Kendall's tau {one.agreement:+.2f}")
-        if one.regret is not None:
-            lines.append(f"  given away by choosing on the shots: {one.regret:.3f}")
+    for setting in sweeps:
+        lines.append(
+            f"{setting.name} (was {setting.current:g}): {setting.chosen.value:g} is chosen"
+        )
+        for candidate in setting.tried:
+            full = "" if candidate.full is None else f"   full {candidate.full:.3f}"
+            mark = "  <-" if candidate is setting.chosen else ""
+            lines.append(f"  {candidate.value:<6g} shots {candidate.shots:.3f}{full}{mark}")
+        if setting.agreement is not None:
+            lines.append(f"  agreement of the two orders: Kendall's tau {setting.agreement:+.2f}")
+        if setting.regret is not None:
+            lines.append(f"  given away by choosing on the shots: {setting.regret:.3f}")
     return "\n".join(lines)

@@ -51,8 +51,8 @@ def list_sets(as_json: bool) -> int:
     sets = [data_set(name) for name in names()]
     if as_json:
         keys = ("name", "metric", "summary")
-        found = [{**{k: getattr(s, k) for k in keys}, "splits": list(s.splits)} for s in sets]
-        click.echo(json.dumps(found, ensure_ascii=False))
+        records = [{**{k: getattr(s, k) for k in keys}, "splits": list(s.splits)} for s in sets]
+        click.echo(json.dumps(records, ensure_ascii=False))
         return EXIT_OK
     rows = [(s.name, s.metric, s.splits[0], str(len(s.splits)), s.summary) for s in sets]
     echo_table(("name", "metric", "default split", "splits", "what"), rows)

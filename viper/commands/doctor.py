@@ -35,7 +35,7 @@ def doctor(as_json: bool, state: Path | None) -> int:
 
     Exits with 1 where the embedded profile or the strict sandbox cannot run.
     """
-    found: dict[str, Any] = {
+    findings: dict[str, Any] = {
         "python": {"version": platform.python_version(), "executable": sys.executable},
         "torch": _torch(),
         "extras": {name: _extra(*about, name) for name, about in EXTRAS.items()},
@@ -43,11 +43,11 @@ def doctor(as_json: bool, state: Path | None) -> int:
         "profiles": _profiles(state),
     }
     if as_json:
-        click.echo(json.dumps(found, ensure_ascii=False))
+        click.echo(json.dumps(findings, ensure_ascii=False))
     else:
-        _print(found)
-    usable = found["profiles"].get("embedded", {}).get("runs") and all(
-        layer["holds"] for layer in found["sandbox"] if layer["required"]
+        _print(findings)
+    usable = findings["profiles"].get("embedded", {}).get("runs") and all(
+        layer["holds"] for layer in findings["sandbox"] if layer["required"]
     )
     return EXIT_OK if usable else EXIT_FAILED
 
@@ -76,7 +76,7 @@ def _extra(package: str, purpose: str, extra: str) -> dict[str, Any]:
 
 def _sandbox() -> list[dict[str, Any]]:
     with Sandbox(mode="weak") as sandbox:
-        found = sandbox.layers()
+        layers = sandbox.layers()
     return [
         {
             "layer": layer.name,
@@ -85,7 +85,7 @@ def _sandbox() -> list[dict[str, Any]]:
             "detail": layer.detail,
             "without": layer.without,
         }
-        for layer in found
+        for layer in layers
     ]
 
 
@@ -95,7 +95,7 @@ def strict_holds() -> bool:
 
 
 def _profiles(state: Path | None) -> dict[str, Any]:
-    found = {}
+    profiles = {}
     for name in known_profiles(state):
         try:
             profile = load_profile(name, state=state)
@@ -103,30 +103,30 @@ def _profiles(state: Path | None) -> dict[str, Any]:
             description = profile.document.description
         except ViperError as error:
             ready, why, description = "cannot run", str(error), ""
-        found[name] = {
+        profiles[name] = {
             "runs": ready == "runs here",
             "state": ready,
             "why_not": why,
             "description": description,
         }
-    return found
+    return profiles
 
 
-def _print(found: dict[str, Any]) -> None:
-    torch = found["torch"]
-    click.echo(f"Python   {found['python']['version']}")
+def _print(findings: dict[str, Any]) -> None:
+    torch = findings["torch"]
+    click.echo(f"Python   {findings['python']['version']}")
     click.echo(f"torch    {torch['version'] or torch['problem']}")
     click.echo(f"devices  {', '.join(torch['devices']) or 'none'}")
     click.echo("extras")
-    for name, extra in found["extras"].items():
+    for name, extra in findings["extras"].items():
         state = "installed" if extra["installed"] else f"missing; {extra['install']}"
         click.echo(f"  {name:10} {state} ({extra['purpose']})")
     click.echo("sandbox layers")
-    for layer in found["sandbox"]:
+    for layer in findings["sandbox"]:
         state = "holds" if layer["holds"] else "MISSING"
         click.echo(f"  {layer['layer']:14} {state:8} {layer['detail']}")
         click.echo(f"{'':26}without it: {layer['without']}")
     click.echo("profiles")
-    for name, profile in found["profiles"].items():
+    for name, profile in findings["profiles"].items():
         why = f": {profile['why_not']}" if profile["state"] == "cannot run" else ""
         click.echo(f"  {name:18} {profile['state']}{why} ({profile['description']})")

@@ -39,26 +39,26 @@ from viper.reasoner import Reasoner
 from viper.schema import to_json
 
 
-def evaluate_set(evaluation: Evaluation, wanted: EvalOptions) -> int:
-    folder = wanted.out or default_folder(evaluation, datetime.now(UTC).strftime("%Y%m%d-%H%M%S"))
-    if not wanted.resume:
+def evaluate_set(evaluation: Evaluation, options: EvalOptions) -> int:
+    folder = options.out or default_folder(evaluation, datetime.now(UTC).strftime("%Y%m%d-%H%M%S"))
+    if not options.resume:
         check_free(folder)
-    tracker = open_tracker(wanted.track) if wanted.track else None
+    tracker = open_tracker(options.track) if options.track else None
     with status("reading samples"):
         samples = evaluation.samples()
     _first_media(samples)
-    opened = on_ray if wanted.engine == "ray" else _on_threads
-    with opened(evaluation, samples, wanted) as (engine, manifest):
-        begin = RunStore.resume if wanted.resume else RunStore.create
+    opened = on_ray if options.engine == "ray" else _on_threads
+    with opened(evaluation, samples, options) as (engine, manifest):
+        begin = RunStore.resume if options.resume else RunStore.create
         with begin(folder, manifest) as store:
             click.echo(f"run: {folder}", err=True)
             todo = items(samples, evaluation.seeds)
-            ended = _drive(engine, todo, store, Budget(wanted.budget_usd), tracker)
-            made = report(store)
-            exit_code = _finish(store, made, ended, wanted)
-            if wanted.html:
-                known = {sample.sample_id: sample for sample in samples}
-                write_report_page(store, made, known, wanted.sandbox)
+            ended = _drive(engine, todo, store, Budget(options.budget_usd), tracker)
+            report_data = report(store)
+            exit_code = _finish(store, report_data, ended, options)
+            if options.html:
+                samples_by_id = {sample.sample_id: sample for sample in samples}
+                write_report_page(store, report_data, samples_by_id, options.sandbox)
             return exit_code
 
 
@@ -70,17 +70,17 @@ def _first_media(samples: Sequence[Sample]) -> None:
 
 @contextmanager
 def _on_threads(
-    evaluation: Evaluation, samples: list[Sample], wanted: EvalOptions
+    evaluation: Evaluation, samples: list[Sample], options: EvalOptions
 ) -> Iterator[tuple[Engine, Manifest]]:
     bound_arenas()
-    profile, workers = profile_of(wanted, wanted.examples), wanted.workers
+    profile, workers = profile_of(options, options.examples), options.workers
     with Reasoner(profile, preload=False) as reasoner:
         with status("loading models"):
             document = to_json(profile.document)
-            manifest = manifest_of(evaluation, samples, reasoner, document, wanted.execution)
+            manifest = manifest_of(evaluation, samples, reasoner, document, options.execution)
         judge = metric(evaluation.metric)
-        if wanted.judgements is not None:
-            judge = Kept(judge, JudgementSheet(wanted.judgements))
+        if options.judgements is not None:
+            judge = Kept(judge, JudgementSheet(options.judgements))
         answering = SampleRunner.with_cache(reasoner, judge, evaluation.options, workers + 8)
         yield LocalEngine(answering, Bounds(workers, evaluation.deadline_s)), manifest
 
@@ -112,18 +112,20 @@ def _drive(
     return ended
 
 
-def _finish(store: RunStore, made: dict[str, Any], ended: Ended, wanted: EvalOptions) -> int:
-    store.write_report(made)
-    if wanted.judgements is not None:
-        count = JudgementSheet(wanted.judgements).write(store.rows())
-        click.echo(f"viper: {count} edits to judge: {wanted.judgements}", err=True)
-    if wanted.as_json:
-        click.echo(json.dumps(made, allow_nan=False, ensure_ascii=False))
+def _finish(
+    store: RunStore, report_data: dict[str, Any], ended: Ended, options: EvalOptions
+) -> int:
+    store.write_report(report_data)
+    if options.judgements is not None:
+        count = JudgementSheet(options.judgements).write(store.rows())
+        click.echo(f"viper: {count} edits to judge: {options.judgements}", err=True)
+    if options.as_json:
+        click.echo(json.dumps(report_data, allow_nan=False, ensure_ascii=False))
     else:
-        click.echo(rendered([NamedReport(str(store.folder), made)], "table"))
+        click.echo(rendered([NamedReport(str(store.folder), report_data)], "table"))
     if ended.reason == "budget":
         click.echo(
-            f"viper: the budget of ${wanted.budget_usd:g} is spent after "
+            f"viper: the budget of ${options.budget_usd:g} is spent after "
             f"{ended.running.done} of {ended.running.total} samples; to go on: a larger "
             f"--budget-usd with --resume --out {store.folder}",
             err=True,
@@ -132,19 +134,19 @@ def _finish(store: RunStore, made: dict[str, Any], ended: Ended, wanted: EvalOpt
     return EXIT_OK
 
 
-def tell_cost(evaluation: Evaluation, wanted: EvalOptions) -> int:
+def tell_cost(evaluation: Evaluation, options: EvalOptions) -> int:
     """Print what the evaluation would cost; load no model."""
     samples = evaluation.samples()
     _first_media(samples)
     runs = len(samples) * len(evaluation.seeds)
     click.echo(f"{evaluation.set_name} {evaluation.located().split}: {len(samples)} samples, "
                f"metric {evaluation.metric}")  # fmt: skip
-    profile = profile_of(wanted, wanted.examples)
-    states = echo_weights(profile, wanted.offline)
+    profile = profile_of(options, options.examples)
+    states = echo_weights(profile, options.offline)
     run = evaluation.options.settings(profile.document.run)
     fewest, most = (run.votes + 1) // 2, run.votes * run.trials
     seeds = f"{len(evaluation.seeds)} seed{'s' if len(evaluation.seeds) > 1 else ''}"
-    click.echo(f"{runs} runs under {seeds}, {wanted.workers} at once; "
+    click.echo(f"{runs} runs under {seeds}, {options.workers} at once; "
                f"{runs * fewest} to {runs * most} programs")  # fmt: skip
     return EXIT_FAILED if any(state.problem for state in states) else EXIT_OK
 
@@ -176,7 +178,7 @@ def _told(which: str) -> None:
 
 @contextmanager
 def on_ray(
-    evaluation: Evaluation, samples: list[Sample], wanted: EvalOptions
+    evaluation: Evaluation, samples: list[Sample], options: EvalOptions
 ) -> Iterator[tuple[RayEngine, Manifest]]:
     """An engine of Ray actors, one of which has told what stands in the manifest.
 
@@ -184,16 +186,16 @@ def on_ray(
         MissingExtraError: the package ``ray`` is not installed.
         UsageError, ModelError: no Ray, no room, or an actor that cannot begin.
     """
-    profile_of(wanted, wanted.examples)  # a wrong name or file shows before Ray is started
-    actors, cpus = wanted.actors, wanted.cpus_per_actor
-    with connected(wanted.ray_address, local_cpus(actors, cpus)) as nodes:
-        share = share_of(nodes, actors, cpus, wanted.gpus_per_actor)
-        recipe = ProfileRecipe(ProfileChoice.of(wanted), wanted.examples)
+    profile_of(options, options.examples)  # a wrong name or file shows before Ray is started
+    actors, cpus = options.actors, options.cpus_per_actor
+    with connected(options.ray_address, local_cpus(actors, cpus)) as nodes:
+        share = share_of(nodes, actors, cpus, options.gpus_per_actor)
+        recipe = ProfileRecipe(ProfileChoice.of(options), options.examples)
         orders = Orders(
             recipe,
             evaluation,
             str(Path.cwd()),
-            wanted.workers,
+            options.workers,
             max(1, int(share.cpus)),
             bool(share.gpus),
         )
@@ -201,10 +203,10 @@ def on_ray(
         try:
             with status("starting actors"):
                 shared = {"cpus_per_actor": share.cpus, "gpus_per_actor": share.gpus}
-                execution = {**wanted.execution, "actors": actors, **shared}
+                execution = {**options.execution, "actors": actors, **shared}
                 manifest = run_manifest(crew.manifest(), evaluation, samples, execution)
                 crew.expect(manifest)
-            yield RayEngine(crew, wanted.workers, _told), manifest
+            yield RayEngine(crew, options.workers, _told), manifest
         except BaseException:
             crew.kill()
             raise

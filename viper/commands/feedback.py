@@ -58,7 +58,7 @@ def feedback(options: FeedbackOptions, run: Path, sample: str | None) -> int:
         if options.answer is None and options.comment is None:
             row = None if sample is None else _row(store, sample, options.seed)
             _show(
-                [one for one in read_feedback(run) if row is None or _is_of(one, row)],
+                [remark for remark in read_feedback(run) if row is None or _is_of(remark, row)],
                 options.as_json,
             )
             return EXIT_OK
@@ -77,28 +77,28 @@ def feedback(options: FeedbackOptions, run: Path, sample: str | None) -> int:
 def _row(store: RunStore, sample: str, seed: int) -> SampleResult:
     row = store.row(sample, seed)
     if row is None:
-        known = [name for name, under in store.done() if under == seed]
-        near = difflib.get_close_matches(sample, known, 1)
+        sample_ids = [name for name, under in store.done() if under == seed]
+        near = difflib.get_close_matches(sample, sample_ids, 1)
         hint = f"; did you mean {near[0]}?" if near else ""
         raise UsageError(f"{store.folder}: no sample {sample!r} under seed {seed}{hint}")
     return row
 
 
-def _is_of(one: Feedback, row: SampleResult) -> bool:
-    return (one.sample_id, one.seed) == (row.sample_id, row.seed)
+def _is_of(remark: Feedback, row: SampleResult) -> bool:
+    return (remark.sample_id, remark.seed) == (row.sample_id, row.seed)
 
 
-def _show(found: list[Feedback], as_json: bool) -> None:
+def _show(remarks: list[Feedback], as_json: bool) -> None:
     if as_json:
-        for one in found:
-            click.echo(json.dumps(dataclasses.asdict(one), ensure_ascii=False))
+        for remark in remarks:
+            click.echo(json.dumps(dataclasses.asdict(remark), ensure_ascii=False))
         return
-    if not found:
+    if not remarks:
         click.echo("no feedback yet", err=True)
         return
     rows = [
-        (one.given, one.sample_id, str(one.seed),
-         "-" if one.answer is None else str(one.answer), one.comment or "-")
-        for one in found
+        (remark.given, remark.sample_id, str(remark.seed),
+         "-" if remark.answer is None else str(remark.answer), remark.comment or "-")
+        for remark in remarks
     ]  # fmt: skip
     echo_table(("given", "sample", "seed", "right is", "comment"), rows)

@@ -65,11 +65,11 @@ def images(choice: ProfileChoice, folder: Path, name: str) -> int:
         raise UsageError(f"{folder}: no such folder; expected one with pictures")
     pictures.name_folder(folder)
     with _Bar("pictures") as read, _Bar("graph") as added:
-        refused = pictures.index().update(read, added)
-    for one in refused[:_SHOWN]:
-        click.echo(f"passed over: {for_terminal(one.why)}", err=True)
-    if len(refused) > _SHOWN:
-        click.echo(f"… and {len(refused) - _SHOWN} more", err=True)
+        rejections = pictures.index().update(read, added)
+    for rejection in rejections[:_SHOWN]:
+        click.echo(f"passed over: {for_terminal(rejection.why)}", err=True)
+    if len(rejections) > _SHOWN:
+        click.echo(f"… and {len(rejections) - _SHOWN} more", err=True)
     click.echo(f"{len(pictures.index()):,} pictures indexed as {name!r}")
     return EXIT_OK
 
@@ -82,17 +82,17 @@ def images(choice: ProfileChoice, folder: Path, name: str) -> int:
 def text(paths: tuple[Path, ...], name: str, prune: bool, state: Path | None) -> int:
     """Index texts: JSON lines, Markdown, a Wikipedia dump; files, and folders in any depth.
 
-    A line of a .jsonl file is an object with "text" and, as wanted, "title", "url", "direct" (a
+    A line of a .jsonl file is an object with "text" and, optionally, "title", "url", "direct" (a
     short answer that stands for the whole) and "related" (questions that it answers). Files may
     be packed (.gz, .bz2). Files that did not change are not read again.
     """
     texts = NamedTexts(state_dir(state), name)
     with _Bar("bytes") as bar:
         done = texts.update(paths, lambda _, read, total: bar(read, total), prune=prune)
-    gone = f", {done.gone} files taken out" if done.gone else ""
+    removed = f", {done.gone} files taken out" if done.gone else ""
     click.echo(
         f"{done.passages:,} passages indexed as {name!r}: {done.read} files read, "
-        f"{done.kept} as before{gone}"
+        f"{done.kept} as before{removed}"
     )
     return EXIT_OK
 
@@ -106,18 +106,18 @@ def text(paths: tuple[Path, ...], name: str, prune: bool, state: Path | None) ->
 def like(choice: ProfileChoice, picture: Path, limit: int, name: str, as_json: bool) -> int:
     """Show the indexed pictures that are most like PICTURE."""
     pixels = read_picture(picture)
-    found = _pictures(name, choice).similar(pixels, limit)
+    matches = _pictures(name, choice).similar(pixels, limit)
     if as_json:
-        for one in found:
-            click.echo(json.dumps(asdict(one), ensure_ascii=False))
+        for match in matches:
+            click.echo(json.dumps(asdict(match), ensure_ascii=False))
         return EXIT_OK
-    if not found:
+    if not matches:
         click.echo("no picture is indexed there", err=True)
-    for one in found:
-        same = ", the same picture" if one.identical else ""
-        click.echo(f"{one.score:.3f} {for_terminal(one.picture_id)}{same}")
-        names = "; ".join(each.name for each in one.entities)
-        for what in (one.title, one.caption, names):
+    for match in matches:
+        same = ", the same picture" if match.identical else ""
+        click.echo(f"{match.score:.3f} {for_terminal(match.picture_id)}{same}")
+        names = "; ".join(entity.name for entity in match.entities)
+        for what in (match.title, match.caption, names):
             if what:
                 click.echo(f"      {for_terminal(what)}")
     return EXIT_OK
@@ -131,19 +131,21 @@ def like(choice: ProfileChoice, picture: Path, limit: int, name: str, as_json: b
 @state_option
 def search(query: str, limit: int, name: str, as_json: bool, state: Path | None) -> int:
     """Show the indexed passages that fit QUERY best."""
-    found = NamedTexts(state_dir(state), name).search(query, limit)
+    results = NamedTexts(state_dir(state), name).search(query, limit)
     if as_json:
-        click.echo(json.dumps(asdict(found), ensure_ascii=False))
+        click.echo(json.dumps(asdict(results), ensure_ascii=False))
         return EXIT_OK
-    if found.is_empty:
+    if results.is_empty:
         click.echo("nothing is found", err=True)
-    if found.direct:
-        click.echo(f"answer: {for_terminal(found.direct)}")
-    for one in found.passages:
-        click.echo(f"{one.score:6.2f} {for_terminal(one.title)} ({for_terminal(one.source)})")
-        click.echo(f"       {for_terminal(one.text)}")
-    for asked in found.related:
-        click.echo(f"related: {for_terminal(asked)}")
+    if results.direct:
+        click.echo(f"answer: {for_terminal(results.direct)}")
+    for passage in results.passages:
+        click.echo(
+            f"{passage.score:6.2f} {for_terminal(passage.title)} ({for_terminal(passage.source)})"
+        )
+        click.echo(f"       {for_terminal(passage.text)}")
+    for question in results.related:
+        click.echo(f"related: {for_terminal(question)}")
     return EXIT_OK
 
 

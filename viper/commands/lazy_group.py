@@ -122,7 +122,7 @@ class LazyGroup(click.Group):
         rows = [(entry.section, name, entry.help) for name, entry in lazy if entry.section]
         if self.commands:
             added = self.commands.items()
-            rows += [(COMMANDS, name, one.get_short_help_str(90)) for name, one in added]
+            rows += [(COMMANDS, name, command.get_short_help_str(90)) for name, command in added]
             rows.sort(key=lambda row: row[1])
         installed = (_installed_row(name, point) for name, point in self._installed().items())
         fallback = INSTALLED if "" in self._below else COMMANDS

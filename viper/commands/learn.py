@@ -46,7 +46,7 @@ from viper.tuning.trained_files import TrainedFiles
 )
 @click.argument("name", metavar="[SET]", required=False)
 @options_as(LearnOptions)
-def learn(wanted: LearnOptions, name: str | None) -> int:
+def learn(options: LearnOptions, name: str | None) -> int:
     """Answer labelled samples of SET and learn from each: which tool was wrong, what it lacks.
 
     A wrong answer is reflected on; the tool at fault is taught the concept that it does not know,
@@ -68,48 +68,48 @@ def learn(wanted: LearnOptions, name: str | None) -> int:
     viper learn gqa --root gqa --annotated lvis --annotated-root lvis --pictures photos
     viper learn --from runs/demo --follow
     """
-    if (name is None) == (wanted.said_of is None):
+    if (name is None) == (options.said_of is None):
         raise UsageError("expected one of SET and --from RUN: what is there to learn from?")
-    if wanted.said_of is not None:
-        return _learn_from_feedback(wanted.said_of, wanted)
+    if options.said_of is not None:
+        return _learn_from_feedback(options.said_of, options)
     assert name is not None
-    if wanted.follow:
+    if options.follow:
         raise UsageError("--follow goes with --from RUN")
-    evaluation = _evaluation(name, wanted)
+    evaluation = _evaluation(name, options)
 
     with status("reading samples"):
         samples = evaluation.samples()
-    return _learn(evaluation, samples, wanted)
+    return _learn(evaluation, samples, options)
 
 
-def _evaluation(name: str, wanted: LearnOptions) -> Evaluation:
-    quiet_libraries(wanted.offline)
+def _evaluation(name: str, options: LearnOptions) -> Evaluation:
+    quiet_libraries(options.offline)
 
-    strategy(wanted.strategy)
-    split = wanted.split or training_split(name)
+    strategy(options.strategy)
+    split = options.split or training_split(name)
     return Evaluation(
         set_name=name,
-        where=DatasetSpec(wanted.root, split, wanted.seed),
-        limit=wanted.limit,
-        ids=read_ids(wanted.ids) if wanted.ids else (),
-        seeds=(wanted.seed,),
-        options=RunOptions(strategy=wanted.strategy, api=wanted.api),
+        where=DatasetSpec(options.root, split, options.seed),
+        limit=options.limit,
+        ids=read_ids(options.ids) if options.ids else (),
+        seeds=(options.seed,),
+        options=RunOptions(strategy=options.strategy, api=options.api),
     )
 
 
-def _learn(evaluation: Evaluation, samples: list[Sample], wanted: LearnOptions) -> int:
-    profile = replace(open_profile(wanted), learned=True)
-    folder = wanted.out or _folder(evaluation)
+def _learn(evaluation: Evaluation, samples: list[Sample], options: LearnOptions) -> int:
+    profile = replace(open_profile(options), learned=True)
+    folder = options.out or _folder(evaluation)
     trained = TrainedFiles(folder / "trained")
     cancel = threading.Event()
     with Reasoner(profile, preload=False) as reasoner:
         with status("loading models"):
-            settings = {name: getattr(wanted, name) for name in _SETTINGS}
+            settings = {name: getattr(options, name) for name in _SETTINGS}
             manifest = manifest_of(
                 evaluation, samples, _as_came(reasoner), to_json(profile.document), settings
             )
         of = (evaluation.set_name, evaluation.located().split or "")
-        learner = learner_of(profile, reasoner, of, wanted, cancel, trained)
+        learner = learner_of(profile, reasoner, of, options, cancel, trained)
         judge = metric(evaluation.metric)
         answering = SampleRunner.with_cache(reasoner, judge, evaluation.options, 8)
         todo = items(samples, evaluation.seeds)
@@ -120,53 +120,53 @@ def _learn(evaluation: Evaluation, samples: list[Sample], wanted: LearnOptions) 
             tell.follow(learner)
             learning = Learning(answering, learner, store, journal, tell.standing, trained.forget)
             try:
-                standing = learning.run(todo, cancel, background=wanted.background)
+                standing = learning.run(todo, cancel, background=options.background)
             except (KeyboardInterrupt, CancelledError):
                 cancel.set()
                 click.echo(f"\nstopped; to go on: the same line with --out {folder}", err=True)
                 raise
-            return _finish(standing, journal, folder, wanted)
+            return _finish(standing, journal, folder, options)
 
 
-def _learn_from_feedback(run: Path, wanted: LearnOptions) -> int:
+def _learn_from_feedback(run: Path, options: LearnOptions) -> int:
     for name in ("out", "ids", "split", "online", "background"):
-        if getattr(wanted, name):
+        if getattr(options, name):
             raise UsageError(f"--{name} goes with SET, not with --from RUN")
-    quiet_libraries(wanted.offline)
-    strategy(wanted.strategy)
+    quiet_libraries(options.offline)
+    strategy(options.strategy)
     with RunStore.read(run) as store:
         manifest = store.manifest
-    profile = replace(open_profile(wanted), learned=True)
+    profile = replace(open_profile(options), learned=True)
     cancel, tell = threading.Event(), _Teller()
 
-    def unreadable(one: Unreadable) -> None:
-        click.echo(f"{one.sample_id}: nothing to learn from: {one.why}", err=True)
+    def unreadable(remark: Unreadable) -> None:
+        click.echo(f"{remark.sample_id}: nothing to learn from: {remark.why}", err=True)
 
     with Reasoner(profile, preload=False) as reasoner:
         with status("loading models"):
             of = (manifest.set.name, manifest.set.split or "")
-            learner = learner_of(profile, reasoner, of, wanted, cancel)
+            learner = learner_of(profile, reasoner, of, options, cancel)
         tell.follow(learner)
         learning = FeedbackLearning(
             run,
             reasoner,
-            RunOptions(strategy=wanted.strategy, api=wanted.api),
+            RunOptions(strategy=options.strategy, api=options.api),
             learner,
             LearnedRemarks(state_dir(profile.state) / LEARNED),
-            wanted.root,
+            options.root,
             tell.standing,
             unreadable,
         )
-        if wanted.follow:
+        if options.follow:
             click.echo("waiting for remarks; Ctrl-C ends it", err=True)
         try:
-            learning.run(cancel, follow=wanted.follow)
+            learning.run(cancel, follow=options.follow)
         except (KeyboardInterrupt, CancelledError):
             cancel.set()
             click.echo("\nstopped; the same line goes on", err=True)
-            if not wanted.follow:
+            if not options.follow:
                 raise
-        return _finish(learning.standing, Journal(run), run, wanted)
+        return _finish(learning.standing, Journal(run), run, options)
 
 
 _SETTINGS = (
@@ -186,8 +186,8 @@ def _as_came(reasoner: Reasoner) -> Reasoner:
 
 
 def _folder(evaluation: Evaluation) -> Path:
-    found = default_folder(evaluation, datetime.now(UTC).strftime("%Y%m%d-%H%M%S"))
-    return found.with_name(f"learn-{found.name}")
+    folder = default_folder(evaluation, datetime.now(UTC).strftime("%Y%m%d-%H%M%S"))
+    return folder.with_name(f"learn-{folder.name}")
 
 
 class _Teller:
@@ -221,17 +221,17 @@ class _Teller:
         self._told = line
 
 
-def _finish(standing: Standing, journal: Journal, folder: Path, wanted: LearnOptions) -> int:
+def _finish(standing: Standing, journal: Journal, folder: Path, options: LearnOptions) -> int:
     """Prints what came of it."""
     count = max(1, standing.answered)
     lessons = journal.lessons()
-    problems = [one.problem for one in lessons if one.problem] + [
+    problems = [lesson.problem for lesson in lessons if lesson.problem] + [
         f"{update.tool} {update.concept}: {update.problem}"
-        for one in lessons
-        for update in one.updates
+        for lesson in lessons
+        for update in lesson.updates
         if update.problem
     ]
-    made = {
+    outcome = {
         "run": str(folder),
         "samples": standing.answered,
         "score": standing.score / count,
@@ -241,13 +241,13 @@ def _finish(standing: Standing, journal: Journal, folder: Path, wanted: LearnOpt
         "learned": standing.concepts,
         "problems": problems,
     }
-    if wanted.as_json:
-        click.echo(json.dumps(made, ensure_ascii=False))
+    if options.as_json:
+        click.echo(json.dumps(outcome, ensure_ascii=False))
         return EXIT_OK
-    name = "first answers" if wanted.online else "before its lesson"
+    name = "first answers" if options.online else "before its lesson"
     echo_table(
         ("samples", name, "after its lesson", "updates", "demonstrations"),
-        [(str(standing.answered), f"{made['score']:.3f}", f"{made['score_after']:.3f}",
+        [(str(standing.answered), f"{outcome['score']:.3f}", f"{outcome['score_after']:.3f}",
           str(standing.updates), str(standing.demonstrations))],
     )  # fmt: skip
     if standing.concepts:

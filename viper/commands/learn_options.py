@@ -90,7 +90,7 @@ def learner_of(
     profile: Profile,
     reasoner: Reasoner,
     of: tuple[str, str],
-    wanted: LearnOptions,
+    options: LearnOptions,
     cancel: threading.Event,
     memory: Memory | None = None,
 ) -> Learner:
@@ -106,30 +106,30 @@ def learner_of(
         if cancel.is_set():
             raise CancelledError("learning was cancelled")
 
-    kept, tools = wanted.demonstrations, None
-    if wanted.tools != "none":
-        only = [one.strip() for one in (wanted.tools or "").split(",") if one.strip()]
+    polarity, tools = options.demonstrations, None
+    if options.tools != "none":
+        only = [name.strip() for name in (options.tools or "").split(",") if name.strip()]
         tools = ToolSettings(
             every_tool(only),
-            wanted.updates,
-            wanted.tries,
-            wanted.probe,
-            wanted.validate,
-            wanted.seed if wanted.seed >= 0 else 0,
+            options.updates,
+            options.tries,
+            options.probe,
+            options.validate,
+            options.seed if options.seed >= 0 else 0,
         )
     return learner_for(
         reasoner.components,
         state_dir(profile.state),
         Data(
-            wanted.annotated,
-            wanted.annotated_root,
-            wanted.pictures,
-            wanted.positives,
-            max(0, wanted.seed),
+            options.annotated,
+            options.annotated_root,
+            options.pictures,
+            options.positives,
+            max(0, options.seed),
         ),
-        reflection=wanted.reflection,
+        reflection=options.reflection,
         settings=LearnSettings(
-            kept in ("all", "correct"), kept in ("all", "incorrect"), wanted.validate
+            polarity in ("all", "correct"), polarity in ("all", "incorrect"), options.validate
         ),
         tools=tools,
         origin=origin_of(reasoner.components, *of),

@@ -121,34 +121,36 @@ def options_as(kind: type[Any]) -> Decorator:
 
     def decorated(command: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(command)
-        def call(*objects: Any, **given: Any) -> Any:
-            taken = {name: _popped(given, added) for name, added in parameters.items()}
-            return command(*objects, kind(**taken), **given)
+        def call(*objects: Any, **values: Any) -> Any:
+            fields_of_kind = {name: _popped(values, added) for name, added in parameters.items()}
+            return command(*objects, kind(**fields_of_kind), **values)
 
         parameters: dict[str, list[str]] = {}
         for name, decorator in reversed(_declared(kind)):
             before = len(getattr(call, "__click_params__", ()))
             decorator(call)
-            parameters[name] = [one.name for one in call.__click_params__[before:]]  # type: ignore[attr-defined]
+            parameters[name] = [param.name for param in call.__click_params__[before:]]  # type: ignore[attr-defined]
         return call
 
     return decorated
 
 
-def _popped(given: dict[str, Any], names: list[str]) -> Any:
+def _popped(values: dict[str, Any], names: list[str]) -> Any:
     """The value of an option, or those of several by name."""
     if len(names) == 1:
-        return given.pop(names[0])
-    return {name: given.pop(name) for name in names}
+        return values.pop(names[0])
+    return {name: values.pop(name) for name in names}
 
 
 def _declared(kind: type[Any]) -> list[tuple[str, Decorator]]:
     """The options of a dataclass, its own first."""
-    known = {one.name: one.metadata["option"] for one in fields(kind) if "option" in one.metadata}
+    decorators = {each.name: each.metadata.get("option") for each in fields(kind)}
     types = get_type_hints(kind)
     names = [name for each in kind.__mro__ for name in inspect.get_annotations(each)]
     return [
-        (name, known[name](name, types[name])) for name in dict.fromkeys(names) if name in known
+        (name, decorator(name, types[name]))
+        for name in dict.fromkeys(names)
+        if (decorator := decorators.get(name))
     ]
 
 
@@ -254,9 +256,9 @@ class ProfileChoice:
     thresholds: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, given: ProfileChoice) -> ProfileChoice:
+    def of(cls, choice: ProfileChoice) -> ProfileChoice:
         """Return the choice alone, without the fields that a subclass adds."""
-        return ProfileChoice(**{one.name: getattr(given, one.name) for one in fields(cls)})
+        return ProfileChoice(**{field.name: getattr(choice, field.name) for field in fields(cls)})
 
 
 def need_packages(packages: Collection[str], extra: str, needed_for: str) -> None:
@@ -346,15 +348,15 @@ def command_line(context: click.Context, leave_out: Collection[str] = ()) -> str
     arguments: list[str] = []
     for parameter in context.command.params:
         name = parameter.name or ""
-        given = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
-        if not given or name in leave_out:
+        is_on_command_line = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        if not is_on_command_line or name in leave_out:
             continue
         if isinstance(parameter, click.Option):
             options += _option(parameter, context.params[name])
         else:
             arguments += _values(context.params[name])
     words = [*context.command_path.split(), *options]
-    if any(one.startswith("-") for one in arguments):
+    if any(argument.startswith("-") for argument in arguments):
         words.append("--")
     return shlex.join([*words, *arguments])
 
@@ -363,8 +365,8 @@ def _option(option: click.Option, value: Any) -> Iterator[str]:
     if option.is_flag:
         yield _longest(option.opts if value else option.secondary_opts or option.opts)
         return
-    for one in _values(value):
-        yield from (_longest(option.opts), one)
+    for text in _values(value):
+        yield from (_longest(option.opts), text)
 
 
 def _longest(spellings: list[str]) -> str:
@@ -372,4 +374,4 @@ def _longest(spellings: list[str]) -> str:
 
 
 def _values(value: Any) -> list[str]:
-    return [str(one) for one in value] if isinstance(value, list | tuple) else [str(value)]
+    return [str(item) for item in value] if isinstance(value, list | tuple) else [str(value)]

@@ -47,13 +47,13 @@ def write_run_page(result: RunResult, reasoner: Reasoner, path: Path, command: s
 def depth_maps(trace: Trace, media: Media, reasoner: Reasoner) -> dict[str, np.ndarray]:
     """The depth of every picture that the trace's programs asked it of; kept from the run."""
     session = reasoner.components.toolbox.session(media)
-    asked: dict[str, Any] = {
+    image_names: dict[str, Any] = {
         call.args[0]["fields"][0]: None
         for trial in trace.trials
         for call in trial.tool_calls
         if call.tool == DEPTH_TOOL and call.error is None and call.args
     }
-    return {name: depth_map(session, name) for name in asked}
+    return {name: depth_map(session, name) for name in image_names}
 
 
 def write_report_page(

@@ -44,11 +44,11 @@ class Which:
 
     def of(self, items: Iterable[Pooled]) -> list[Pooled]:
         """Return those of the items that are meant."""
-        wanted = {name: value for name, value in vars(self).items() if value}
+        filters = {name: value for name, value in vars(self).items() if value}
         return [
-            one
-            for one in items
-            if all(getattr(one.example, name) == value for name, value in wanted.items())
+            item
+            for item in items
+            if all(getattr(item.example, name) == value for name, value in filters.items())
         ]
 
 
@@ -82,22 +82,22 @@ def show(
 
     `outcomes` are tasks solved and not solved with it in a prompt; the score is what they say.
     """
-    found = _pool(state)
+    pool_store = _pool(state)
     if versions:
-        echo_versions(found.store)
+        echo_versions(pool_store.store)
         return EXIT_OK
-    items = _named(found, ids) if ids else which.of(found.items())
+    items = _named(pool_store, ids) if ids else which.of(pool_store.items())
     if as_json:
-        for one in items:
-            click.echo(json.dumps(_record(one), ensure_ascii=False))
+        for item in items:
+            click.echo(json.dumps(_record(item), ensure_ascii=False))
     elif ids:
-        for one in items:
-            click.echo(_in_full(one))
+        for item in items:
+            click.echo(_in_full(item))
     elif not items:
-        click.echo(f"{found.store.folder}: no such demonstrations", err=True)
+        click.echo(f"{pool_store.store.folder}: no such demonstrations", err=True)
     else:
         header = ("id", "part", "polarity", "score", "outcomes", "validated", "task", "query")
-        echo_table(header, [_line(one) for one in items])
+        echo_table(header, [_line(item) for item in items])
     return EXIT_OK
 
 
@@ -114,18 +114,18 @@ def show(
 @state_option
 def prune(below: float | None, ids: tuple[str, ...], dry_run: bool, state: Path | None) -> int:
     """Take out demonstrations that mislead; earlier versions keep them."""  # fmt: skip
-    found = _pool(state)
+    pool_store = _pool(state)
     if ids:
-        gone = _named(found, ids)
+        removed = _named(pool_store, ids)
     else:
-        gone = found.below(LOWEST_SCORE if below is None else below)
-    for one in gone:
-        click.echo("  ".join(_line(one)))
-    before = len(found.items())
-    if gone and not dry_run:
-        found.remove([one.id for one in gone], f"pruned {len(gone)}")
+        removed = pool_store.below(LOWEST_SCORE if below is None else below)
+    for item in removed:
+        click.echo("  ".join(_line(item)))
+    before = len(pool_store.items())
+    if removed and not dry_run:
+        pool_store.remove([item.id for item in removed], f"pruned {len(removed)}")
     verb = "would go" if dry_run else "went"
-    click.echo(f"{len(gone)} of {before} {verb}", err=True)
+    click.echo(f"{len(removed)} of {before} {verb}", err=True)
     return EXIT_OK
 
 
@@ -139,10 +139,10 @@ def export(which: Which, out: Path, validated: bool, state: Path | None) -> int:
 
     A bank shows those that are correct programs; scores and outcomes stay in the pool.
     """
-    items = [one for one in which.of(_pool(state).items()) if one.validated or not validated]
+    items = [item for item in which.of(_pool(state).items()) if item.validated or not validated]
     if not items:
         raise UsageError("no such demonstrations, so nothing was written; see: viper ace pool show")
-    write_bank(out, [one.example for one in items])
+    write_bank(out, [item.example for item in items])
     click.echo(f"{out}: {len(items)} demonstrations")
     return EXIT_OK
 
@@ -155,12 +155,15 @@ def add(bank: Path, state: Path | None) -> int:
 
     An example without a part, as viper ace mine makes it, is taken as one of programs.
     """
-    examples = (one if one.part else replace(one, part="program") for one in read_bank(bank).items)
-    found = _pool(state)
-    before = len(found.items())
-    given_ids = found.add([pooled(one) for one in examples], f"added from {bank.name}")
-    new = len(found.items()) - before
-    click.echo(f"{found.store.folder}: {new} new of {len(given_ids)} demonstrations")
+    examples = (
+        example if example.part else replace(example, part="program")
+        for example in read_bank(bank).items
+    )
+    pool_store = _pool(state)
+    before = len(pool_store.items())
+    ids = pool_store.add([pooled(example) for example in examples], f"added from {bank.name}")
+    new = len(pool_store.items()) - before
+    click.echo(f"{pool_store.store.folder}: {new} new of {len(ids)} demonstrations")
     return EXIT_OK
 
 
@@ -177,32 +180,32 @@ def _pool(state: Path | None) -> DemonstrationPool:
     return DemonstrationPool(state_dir(state) / FOLDER)
 
 
-def _named(found: DemonstrationPool, ids: tuple[str, ...]) -> list[Pooled]:
-    known = {one.id: one for one in found.items()}
-    missing = [one for one in ids if one not in known]
+def _named(pool_store: DemonstrationPool, ids: tuple[str, ...]) -> list[Pooled]:
+    by_id = {item.id: item for item in pool_store.items()}
+    missing = [name for name in ids if name not in by_id]
     if missing:
         raise UsageError(f"no demonstration {missing[0]!r}; viper ace pool show lists the ids")
-    return [known[one] for one in dict.fromkeys(ids)]
+    return [by_id[name] for name in dict.fromkeys(ids)]
 
 
-def _line(one: Pooled) -> tuple[str, ...]:
-    example = one.example
-    outcomes = f"{one.helped}:{one.misled}"
-    validated = "yes" if one.validated else "no"
-    kinds = (example.part, example.polarity, f"{one.score:.2f}", outcomes, validated)
-    return (one.id, *kinds, example.task, for_terminal(example.query, _QUERY_CHARACTERS))
+def _line(item: Pooled) -> tuple[str, ...]:
+    example = item.example
+    outcomes = f"{item.helped}:{item.misled}"
+    validated = "yes" if item.validated else "no"
+    kinds = (example.part, example.polarity, f"{item.score:.2f}", outcomes, validated)
+    return (item.id, *kinds, example.task, for_terminal(example.query, _QUERY_CHARACTERS))
 
 
-def _record(one: Pooled) -> dict[str, object]:
-    return {"id": one.id, "score": round(one.score, 4), **to_json(one)}
+def _record(item: Pooled) -> dict[str, object]:
+    return {"id": item.id, "score": round(item.score, 4), **to_json(item)}
 
 
-def _in_full(one: Pooled) -> str:
-    example = one.example
+def _in_full(item: Pooled) -> str:
+    example = item.example
     lines = [
-        f"{one.id}: {example.polarity} {example.part}, {example.task}, {for_terminal(example.api)}"
-        f", score {one.score:.2f}, solved {one.helped}, not solved {one.misled}",
-        f"validated on: {for_terminal(one.validated_on) or 'nothing'}",
+        f"{item.id}: {example.polarity} {example.part}, {example.task}, {for_terminal(example.api)}"
+        f", score {item.score:.2f}, solved {item.helped}, not solved {item.misled}",
+        f"validated on: {for_terminal(item.validated_on) or 'nothing'}",
         f"query: {for_terminal(example.query)}",
     ]
     if example.options:
@@ -211,14 +214,17 @@ def _in_full(one: Pooled) -> str:
         text = getattr(example, name)
         if text:
             lines += [f"{name}:", *indented(text)]
-    if one.fault is not None and isinstance(one.fault.desired, str):
-        lines += [f"the {one.fault.location} should be:", *indented(one.fault.desired)]
+    if item.fault is not None and isinstance(item.fault.desired, str):
+        lines += [f"the {item.fault.location} should be:", *indented(item.fault.desired)]
     return "\n".join(lines) + "\n"
 
 
 def echo_versions(store: VersionedStore) -> None:
     """The versions that can be rolled back to, the newest last."""
-    rows = [(str(one.number), one.made, for_terminal(one.note)) for one in store.versions()]
+    rows = [
+        (str(version.number), version.made, for_terminal(version.note))
+        for version in store.versions()
+    ]
     if not rows:
         click.echo(f"{store.folder}: nothing was kept yet", err=True)
         return

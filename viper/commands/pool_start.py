@@ -58,7 +58,7 @@ class _Plan:
     drawn: Drawn
     profile: Profile
     work: Path
-    wanted: StartOptions
+    options: StartOptions
 
     @property
     def run(self) -> Path:
@@ -99,7 +99,7 @@ class StartOptions(ProfileChoice):
 
 @click.command()
 @options_as(StartOptions)
-def start(wanted: StartOptions) -> int:
+def start(options: StartOptions) -> int:
     """Fill the pool with first demonstrations: solved samples of SET, and planted faults.
 
     Nobody writes them. The profile's models answer labelled samples without any demonstration; what
@@ -116,72 +116,73 @@ def start(wanted: StartOptions) -> int:
     viper ace pool start world --split train:question --correct 4 --incorrect 4
     viper ace pool start questions.csv --strategy program --budget 200
     """
-    if wanted.budget is not None and wanted.budget < 2:
+    if options.budget is not None and options.budget < 2:
         raise UsageError("--budget 1: a sample that is answered right is asked about again; give 2")
-    found = _found(wanted)
-    if not any(one.correct for one in found):
+    demonstrations = _found(options)
+    if not any(first.correct for first in demonstrations):
         click.echo(
             "viper: nothing that was right is right when it is shown, so the pool stays as it was; "
             "try more --samples, or another --profile",
             err=True,
         )
         return EXIT_FAILED
-    pool = DemonstrationPool(state_dir(wanted.state) / FOLDER)
+    pool = DemonstrationPool(state_dir(options.state) / FOLDER)
     before = len(pool.items())
-    kept = [one for first in found for one in (*first.correct, *first.incorrect)]
-    pool.add(kept, f"first demonstrations of {wanted.set_name}")
-    for first in found:
-        _tell(first, wanted)
+    items = [item for first in demonstrations for item in (*first.correct, *first.incorrect)]
+    pool.add(items, f"first demonstrations of {options.set_name}")
+    for first in demonstrations:
+        _tell(first, options)
     new = len(pool.items()) - before
     click.echo(f"{pool.store.folder}: {new} new demonstrations, version {pool.store.version}")
     return EXIT_OK
 
 
-def _found(wanted: StartOptions) -> list[First]:
+def _found(options: StartOptions) -> list[First]:
     """Answers, tries and plants; gives what is to be kept."""
     bound_arenas()
-    profile = open_profile(wanted).without_examples()
+    profile = open_profile(options).without_examples()
     with closing(profile.components()) as components, hint_to_go_on():
-        plan = _plan(wanted, profile, components)
+        plan = _plan(options, profile, components)
         rows, solved = _mined(plan, components)
         families = components.toolbox.settings.attribute_families or COMMON_FAMILIES
-        wish = Wish(wanted.correct, wanted.incorrect, wanted.seed, families)
+        targets = Wish(options.correct, options.incorrect, options.seed, families)
         tryout = Tryout(
             components,
             metric(plan.drawn.evaluation.metric),
-            plan.drawn.evaluation.options.changed(seed=wanted.seed),
+            plan.drawn.evaluation.options.changed(seed=options.seed),
             plan.work / "tried.jsonl",
-            wanted.budget,
+            options.budget,
             sum(row.usage.llm_calls for row in rows),
         )
-        tasks = {one.example.task for one in solved}
-        with counter("demonstrations", len(tasks) * (wish.correct + wish.incorrect)) as advance:
-            found = first_demonstrations(solved, wish, tryout, advance)
-    if len(rows) < len(plan.drawn.samples) or any(one.stopped for one in found):
+        tasks = {sample.example.task for sample in solved}
+        total = len(tasks) * (targets.correct + targets.incorrect)
+        with counter("demonstrations", total) as advance:
+            demonstrations = first_demonstrations(solved, targets, tryout, advance)
+    if len(rows) < len(plan.drawn.samples) or any(first.stopped for first in demonstrations):
         click.echo(
-            f"viper: the budget of {wanted.budget} requests ended it; to go on: the same line "
+            f"viper: the budget of {options.budget} requests ended it; to go on: the same line "
             "with a larger --budget",
             err=True,
         )
-    return found
+    return demonstrations
 
 
-def _plan(wanted: StartOptions, profile: Profile, components: Components) -> _Plan:
-    ids = read_ids(wanted.ids) if wanted.ids else ()
-    where = DatasetSpec(wanted.root, wanted.split, wanted.seed)
-    shots = Shots(wanted.set_name, where, wanted.samples, ids, spread=not ids)
-    options = _options(wanted, components)
+def _plan(options: StartOptions, profile: Profile, components: Components) -> _Plan:
+    ids = read_ids(options.ids) if options.ids else ()
+    where = DatasetSpec(options.root, options.split, options.seed)
+    shots = Shots(options.set_name, where, options.samples, ids, spread=not ids)
+    run_options = _options(options, components)
     with status("reading samples"):
-        evaluation = replace(shots.evaluation(), options=options)
+        evaluation = replace(shots.evaluation(), options=run_options)
         drawn = Drawn(evaluation, shots.samples())
-    folder = wanted.work or state_dir(wanted.state) / "demonstrations.start"
+    folder = options.work or state_dir(options.state) / "demonstrations.start"
     name = (
-        *(wanted.set_name, evaluation.where.split or "", components.settings.api),
-        *(profile.name, options.strategy, _short(ids) or wanted.samples, wanted.seed),
+        *(options.set_name, evaluation.where.split or "", components.settings.api),
+        *(profile.name, run_options.strategy, _short(ids) or options.samples, options.seed),
     )
-    readable = "-".join(str(one) for one in name).replace("/", "-")
-    kept = "".join(letter if letter.isalnum() or letter in "-_.+" else "-" for letter in readable)
-    return _Plan(drawn, profile, folder / kept[-150:].lstrip(".-"), wanted)
+    readable = "-".join(str(part) for part in name).replace("/", "-")
+    safe = "".join(letter if letter.isalnum() or letter in "-_.+" else "-" for letter in readable)
+    return _Plan(drawn, profile, folder / safe[-150:].lstrip(".-"), options)
 
 
 def _short(ids: tuple[str, ...]) -> str:
@@ -189,9 +190,9 @@ def _short(ids: tuple[str, ...]) -> str:
     return hashlib.sha256(repr(ids).encode()).hexdigest()[:8] if ids else ""
 
 
-def _options(wanted: StartOptions, components: Components) -> RunOptions:
+def _options(options: StartOptions, components: Components) -> RunOptions:
     """One program a sample, nothing shown, nothing corrected; with a plan, if somebody can plan."""
-    strategy = wanted.strategy
+    strategy = options.strategy
     if strategy != "program":
         try:
             planner_of(components, components.settings)
@@ -208,7 +209,7 @@ def _options(wanted: StartOptions, components: Components) -> RunOptions:
 
 def _mined(plan: _Plan, components: Components) -> tuple[list[SampleResult], list[Solved]]:
     """Answers what the run's folder lacks."""
-    drawn, budget = plan.drawn, plan.wanted.budget
+    drawn, budget = plan.drawn, plan.options.budget
     each = 2 + REDRAWS if drawn.evaluation.options.strategy == "plan" else 1
     document = to_json(plan.profile.document)
     done = 0
@@ -225,18 +226,18 @@ def _mined(plan: _Plan, components: Components) -> tuple[list[SampleResult], lis
     return rows, solved
 
 
-def _tell(first: First, wanted: StartOptions) -> None:
+def _tell(first: First, options: StartOptions) -> None:
     """How many there are of each part; what is missing goes to stderr."""
-    told, lacking = [], []
-    for name, count, most, its in (
-        ("correct", first.samples, wanted.correct, first.correct),
-        ("incorrect", len(first.incorrect), wanted.incorrect, first.incorrect),
+    counts, lacking = [], []
+    for name, count, most, items in (
+        ("correct", first.samples, options.correct, first.correct),
+        ("incorrect", len(first.incorrect), options.incorrect, first.incorrect),
     ):
-        parts = Counter(one.example.part for one in its)
-        shown = ", ".join(f"{parts[part]} {part}s" for part in sorted(parts))
-        told.append(f"{count} {name} ({shown or 'none'})")
+        parts = Counter(item.example.part for item in items)
+        parts_text = ", ".join(f"{parts[part]} {part}s" for part in sorted(parts))
+        counts.append(f"{count} {name} ({parts_text or 'none'})")
         if count < most:
             lacking.append(f"{count} of {most} {name}")
-    click.echo(f"{first.task}: {'; '.join(told)}")
+    click.echo(f"{first.task}: {'; '.join(counts)}")
     if lacking and not first.stopped:
         click.echo(f"{first.task}: {', '.join(lacking)}; more --samples may give more", err=True)

@@ -43,10 +43,10 @@ def tell_cost(
     with Reasoner(parts, preload=False) as reasoner:
         prompt = reasoner.prompt(media, query, options)
         settings = options.settings(parts.settings)
-    written = "plans and as many programs" if options.strategy == "plan" else "programs"
+    texts = "plans and as many programs" if options.strategy == "plan" else "programs"
     fewest, most = (settings.votes + 1) // 2, settings.trials * settings.votes
     click.echo(
-        f"language model: {fewest} to {most} {written}, a prompt of {len(prompt):,} characters "
+        f"language model: {fewest} to {most} {texts}, a prompt of {len(prompt):,} characters "
         f"(roughly {len(prompt) // 4:,} tokens), at most {settings.max_tokens} tokens each"
     )
     most = profile.document.limits.calls
@@ -88,8 +88,8 @@ def answer_line(result: RunResult) -> str:
     """The answer in one line, or why there is none; says so where it is a fallback's."""
     if result.answer is None:
         return f"no answer: {failure_line(result.failure)}"
-    noted = f" [fallback: {result.trace.fallback}]" if result.trace.fallback else ""
-    return f"{_answer_text(result.answer)}{noted}"
+    fallback = f" [fallback: {result.trace.fallback}]" if result.trace.fallback else ""
+    return f"{_answer_text(result.answer)}{fallback}"
 
 
 def _answer_text(answer: Answer) -> str:
@@ -165,10 +165,10 @@ def step_line(step: Mapping[str, Any]) -> str:
     if "back" in step:
         return f"back from {step['back']} to {step['state']}"
     words = f"({_short(step['words'])})" if step["words"] else ""
-    told = step.get("extracted") or step.get("reason") or ""
+    detail = step.get("extracted") or step.get("reason") or ""
     failed = f"; failed: {step['failure']}" if "failure" in step else ""
     verdict = step.get("verdict", "no verdict")
-    return f"{step['state']} > {step['action']}{words}: {verdict} {_short(told)}{failed}"
+    return f"{step['state']} > {step['action']}{words}: {verdict} {_short(detail)}{failed}"
 
 
 def turn_lines(turn: Turn) -> Iterator[str]:
@@ -183,14 +183,12 @@ def turn_lines(turn: Turn) -> Iterator[str]:
 
 def call_line(call: ToolCall) -> str:
     """One tool call: arguments, result, time."""
-    given = [_short(value) for value in call.args]
-    given += [f"{key}={_short(value)}" for key, value in call.kwargs.items()]
+    arguments = [_short(value) for value in call.args]
+    arguments += [f"{key}={_short(value)}" for key, value in call.kwargs.items()]
     outcome = f"error: {call.error}" if call.error else _short(call.result)
-    noted = f" (below {call.rejected_by})" if call.rejected_by else ""
-    kept = ", cached" if call.cached else ""
-    return (
-        f"{call.tool}({', '.join(given)}) -> {outcome}{noted} [{call.seconds * 1000:.0f} ms{kept}]"
-    )
+    rejection = f" (below {call.rejected_by})" if call.rejected_by else ""
+    time = f"{call.seconds * 1000:.0f} ms{', cached' if call.cached else ''}"
+    return f"{call.tool}({', '.join(arguments)}) -> {outcome}{rejection} [{time}]"
 
 
 def _outcome(trial: Trial) -> str:
@@ -199,12 +197,12 @@ def _outcome(trial: Trial) -> str:
 
 def _short(value: Any) -> str:
     if isinstance(value, dict) and {"kind", "fields"} <= set(value):
-        known = [field for field in value["fields"] if not _is_outline(field)]
-        fields = [f"{item:g}" if isinstance(item, float) else str(item) for item in known]
+        visible_fields = [field for field in value["fields"] if not _is_outline(field)]
+        fields = [f"{item:g}" if isinstance(item, float) else str(item) for item in visible_fields]
         return f"{value['kind']}({', '.join(fields)})"
     if isinstance(value, list):
-        shown = ", ".join(_short(item) for item in value[:4])
-        return f"[{shown}{', …' if len(value) > 4 else ''}]"
+        items = ", ".join(_short(item) for item in value[:4])
+        return f"[{items}{', …' if len(value) > 4 else ''}]"
     if isinstance(value, float):
         return f"{value:.3g}"
     text = repr(value)

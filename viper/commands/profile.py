@@ -35,8 +35,8 @@ def list_profiles(state: Path | None) -> int:
     rows = []
     for name in known_profiles(state):
         try:
-            found = load_profile(name, state=state)
-            rows.append((name, readiness(found)[0], found.document.description))
+            loaded = load_profile(name, state=state)
+            rows.append((name, readiness(loaded)[0], loaded.document.description))
         except ViperError as error:
             rows.append((name, "cannot run", str(error)))
     echo_table(("name", "state", "description"), rows)
@@ -53,7 +53,7 @@ def show(name: str, as_json: bool, state: Path | None) -> int:
     document = loaded.document
     states = list(inventory(loaded))
     if as_json:
-        found = {
+        record = {
             "name": document.name,
             "description": document.description,
             "path": str(document.path),
@@ -61,7 +61,7 @@ def show(name: str, as_json: bool, state: Path | None) -> int:
             "run": dataclasses.asdict(document.run),
             "thresholds": to_json(document.tools.sensitivities),
         }
-        click.echo(json.dumps(found, ensure_ascii=False))
+        click.echo(json.dumps(record, ensure_ascii=False))
         return EXIT_OK
     click.echo(f"{document.name}: {document.description}\n{document.path}\n")
     _echo_models(states)

@@ -41,21 +41,22 @@ def prompts() -> None:
 @state_option
 def list_prompts(versions: bool, as_json: bool, state: Path | None) -> int:
     """List the tools and concepts that something was learned for."""
-    found = _pool(state)
+    prompt_pool = _pool(state)
     if versions:
-        echo_versions(found.store)
+        echo_versions(prompt_pool.store)
         return EXIT_OK
     concepts: dict[tuple[str, str], list[StoredPrompt]] = {}
-    for one in found.kept():
-        concepts.setdefault((one.tool, one.concept), []).append(one)
+    for prompt in prompt_pool.kept():
+        concepts.setdefault((prompt.tool, prompt.concept), []).append(prompt)
     rows = [
-        _summary(found, tool, concept, kept) for (tool, concept), kept in sorted(concepts.items())
+        _summary(prompt_pool, tool, concept, prompts_of_concept)
+        for (tool, concept), prompts_of_concept in sorted(concepts.items())
     ]
     if as_json:
         for row in rows:
             click.echo(json.dumps(row, ensure_ascii=False))
     elif not rows:
-        click.echo(f"{found.store.folder}: nothing was learned yet", err=True)
+        click.echo(f"{prompt_pool.store.folder}: nothing was learned yet", err=True)
     else:
         header = ("tool", "concept", "prompts", "version", "before", "after", "model")
         echo_table(header, [_cells(row) for row in rows])
@@ -69,8 +70,8 @@ def list_prompts(versions: bool, as_json: bool, state: Path | None) -> int:
 @state_option
 def show(tool: str, concept: str | None, as_json: bool, state: Path | None) -> int:
     """Show the evidence of TOOL's prompts, or of those for CONCEPT."""
-    for one in _there(_pool(state), tool, concept):
-        click.echo(json.dumps(to_json(one), ensure_ascii=False) if as_json else _in_full(one))
+    for prompt in _there(_pool(state), tool, concept):
+        click.echo(json.dumps(to_json(prompt), ensure_ascii=False) if as_json else _in_full(prompt))
     return EXIT_OK
 
 
@@ -86,13 +87,13 @@ def remove(
     """Let TOOL forget CONCEPT, some prompts, or all; earlier versions keep them."""
     if concept is None and not ids and not everything:
         raise UsageError(f"which of {tool}'s prompts? give a concept, --id ID, or --all")
-    found = _pool(state)
-    known = {one.id for one in _there(found, tool, concept)}
-    missing = [one for one in ids if one not in known]
+    prompt_pool = _pool(state)
+    stored_ids = {prompt.id for prompt in _there(prompt_pool, tool, concept)}
+    missing = [name for name in ids if name not in stored_ids]
     if missing:
         raise UsageError(f"no prompt {missing[0]!r} there; see: viper learn prompts show {tool}")
-    gone = found.remove(tool, concept, ids or None)
-    click.echo(f"{gone} removed; version {found.store.version}")
+    count = prompt_pool.remove(tool, concept, ids or None)
+    click.echo(f"{count} removed; version {prompt_pool.store.version}")
     return EXIT_OK
 
 
@@ -109,34 +110,36 @@ def _pool(state: Path | None) -> PromptPool:
     return PromptPool(state_dir(state) / FOLDER)
 
 
-def _there(found: PromptPool, tool: str, concept: str | None) -> list[StoredPrompt]:
-    kept = found.kept(tool, concept)
-    if not kept:
+def _there(prompt_pool: PromptPool, tool: str, concept: str | None) -> list[StoredPrompt]:
+    stored = prompt_pool.kept(tool, concept)
+    if not stored:
         about = tool if concept is None else f"{tool} and {concept!r}"
-        known = ", ".join(sorted({f"{one.tool} {one.concept}".strip() for one in found.kept()}))
-        raise UsageError(
-            f"nothing was learned for {about}; known: {for_terminal(known) or 'nothing'}"
+        concepts = ", ".join(
+            sorted({f"{prompt.tool} {prompt.concept}".strip() for prompt in prompt_pool.kept()})
         )
-    return kept
+        raise UsageError(
+            f"nothing was learned for {about}; known: {for_terminal(concepts) or 'nothing'}"
+        )
+    return stored
 
 
 def _summary(
-    found: PromptPool, tool: str, concept: str, kept: Sequence[StoredPrompt]
+    prompt_pool: PromptPool, tool: str, concept: str, stored: Sequence[StoredPrompt]
 ) -> dict[str, Any]:
     return {
         "tool": tool,
         "concept": concept,
-        "prompts": len(kept),
-        "version": found.version(tool, concept or None),
-        "before": _mean([one.evidence.before for one in kept]),
-        "after": _mean([one.evidence.after for one in kept]),
-        "models": sorted({one.evidence.model_id for one in kept}),
+        "prompts": len(stored),
+        "version": prompt_pool.version(tool, concept or None),
+        "before": _mean([prompt.evidence.before for prompt in stored]),
+        "after": _mean([prompt.evidence.after for prompt in stored]),
+        "models": sorted({prompt.evidence.model_id for prompt in stored}),
     }
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return round(sum(known) / len(known), 4) if known else None
+    figures = [value for value in values if value is not None]
+    return round(sum(figures) / len(figures), 4) if figures else None
 
 
 def _cells(row: dict[str, Any]) -> list[str]:
@@ -150,13 +153,13 @@ def _figure(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}"
 
 
-def _in_full(one: StoredPrompt) -> str:
-    evidence = one.evidence
+def _in_full(prompt: StoredPrompt) -> str:
+    evidence = prompt.evidence
     before, after = map(_figure, (evidence.before, evidence.after))
     lines = [
-        f"{one.id}: {one.tool} {for_terminal(one.concept)}".rstrip()
-        + f", since version {one.born}",
-        f"  prompt {one.shape[0]} x {one.shape[1]}, feature {one.feature_size}, "
+        f"{prompt.id}: {prompt.tool} {for_terminal(prompt.concept)}".rstrip()
+        + f", since version {prompt.born}",
+        f"  prompt {prompt.shape[0]} x {prompt.shape[1]}, feature {prompt.feature_size}, "
         f"for {for_terminal(evidence.model_id)}",
         f"  trained on {for_terminal(', '.join(evidence.trained_on)) or 'nothing'} "
         f"({for_terminal(evidence.manner) or 'unknown manner'}, {evidence.steps} steps, "

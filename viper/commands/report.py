@@ -1,4 +1,4 @@
-"""``viper report``: what evaluation runs came to, side by side or one against the other."""
+"""``viper report``: tables and pages of evaluation runs, and comparisons of two runs."""
 
 from __future__ import annotations
 
@@ -34,21 +34,25 @@ _TEXT_WIDTH = 70
 
 @dataclass(frozen=True, kw_only=True)
 class ReportOptions:
-    """The options of ``viper report``."""
+    """Options of ``viper report``."""
 
     # fmt: off
-    form: Format | None = option("--format", help="Of the text; a table unless told.")
-    as_json: bool = option("--json", help="The same as --format json.")
+    form: Format | None = option("--format",
+        help="Format of the text. By default table.")
+    as_json: bool = option("--json", help="Print JSON, like --format json.")
     html: bool = option("--html",
-        help="Write a page with plots and samples, and a page for every sample that it lists, into "
-             "the run's folder; with --out only the first.")
+        help="Write a page with plots into the folder of the run, and a page for each sample that "
+             "it lists; with --out, write only the first page.")
     root: Path | None = given_by(root_option)
     sandbox: Mode = option("--sandbox", default="strict",
-        help="Of programs that run once more for the pages of samples.")
-    out: Path | None = option("--out", type=OutPath(), help="File to write; else stdout.")
-    compare: bool = option("--compare", help="Compare two runs sample by sample: BEFORE AFTER.")
-    common: bool = option("--common", help="With --compare: only the samples that both hold.")
-    errors: bool = option("--errors", help="Where answers go wrong, in shares of all.")
+        help="Sandbox mode for programs that run again for the pages of samples.")
+    out: Path | None = option("--out", type=OutPath(),
+        help="Write to this file instead of stdout.")
+    compare: bool = option("--compare", help="Compare two runs, BEFORE AFTER, sample by sample.")
+    common: bool = option("--common",
+        help="With --compare: use only the samples that both runs hold.")
+    errors: bool = option("--errors",
+        help="Show where answers go wrong, as shares of all answers.")
     # fmt: on
 
 
@@ -56,9 +60,9 @@ class ReportOptions:
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...", type=click.Path(path_type=Path))
 @options_as(ReportOptions)
 def report(options: ReportOptions, runs: tuple[Path, ...]) -> int:
-    """Tables and pages of evaluation runs (folders that viper eval wrote).
+    """Write tables and pages of evaluation runs (folders that viper eval wrote).
 
-    Runs that are still being written, or were cut off, can be read, too.
+    Runs that are unfinished can be read, too.
 
     \b
     viper report runs/a runs/b
@@ -84,40 +88,42 @@ def report(options: ReportOptions, runs: tuple[Path, ...]) -> int:
 
 
 def _tables(runs: Sequence[Path], form: Format, out: Path | None) -> int:
-    found = []
+    reports = []
     for run in runs:
         with RunStore.read(run) as store:
-            found.append(NamedReport(str(run), report_of(store)))
-    _deliver(rendered(found, form), out)
+            reports.append(NamedReport(str(run), report_of(store)))
+    _deliver(rendered(reports, form), out)
     return EXIT_OK
 
 
 def _pages(runs: Sequence[Path], out: Path | None, root: Path | None, mode: Mode) -> int:
-    """Pages with trace pages in the runs' folders; one that is written elsewhere stands alone."""
+    """Write the page of each run into its folder, with trace pages, or one page alone to `out`."""
     if out is not None and len(runs) > 1:
         raise UsageError(f"--html --out writes one page, and {len(runs)} runs were named")
     for run in runs:
         with RunStore.read(run) as store:
-            made = report_of(store)
+            report_data = report_of(store)
             if out is not None:
-                write_file(out, report_page(store, made))
+                write_file(out, report_page(store, report_data))
                 click.echo(out)
             else:
-                click.echo(write_report_page(store, made, samples_of(store, root), mode))
+                click.echo(write_report_page(store, report_data, samples_of(store, root), mode))
     return EXIT_OK
 
 
 def _errors(runs: Sequence[Path], form: Format, out: Path | None, *, html: bool) -> int:
     if html and out is None:
-        raise UsageError("--errors --html writes one page for all runs; say where with --out FILE")
-    found = []
+        raise UsageError(
+            "--errors --html writes one page for all runs; name its file with --out FILE"
+        )
+    diagrams = []
     for run in runs:
         with RunStore.read(run) as store:
-            found.append(NamedErrors(str(run), error_diagram(store.rows()).to_json()))
+            diagrams.append(NamedErrors(str(run), error_diagram(store.rows()).to_json()))
     if html:
-        _deliver(errors_page(found), out)
+        _deliver(errors_page(diagrams), out)
     else:
-        _deliver(rendered_errors(found, form), out)
+        _deliver(rendered_errors(diagrams, form), out)
     return EXIT_OK
 
 
@@ -129,41 +135,39 @@ def _compare(
     if html or form not in ("table", "json"):
         raise UsageError("--compare prints text or, with --json, JSON")
     with RunStore.read(runs[0]) as before, RunStore.read(runs[1]) as after:
-        found = compare(before, after, common=common)
+        comparison = compare(before, after, common=common)
     if form == "json":
-        text = json.dumps(found.to_json(), indent=2, allow_nan=False) + "\n"
+        text = json.dumps(comparison.to_json(), indent=2, allow_nan=False) + "\n"
     else:
-        text = "\n".join(_lines(found)) + "\n"
+        text = "\n".join(_lines(comparison)) + "\n"
     _deliver(text, out)
     return EXIT_OK
 
 
-def _lines(found: Comparison) -> list[str]:
-    gain = found.gain.difference
-    left_out = ""
-    if found.only_before or found.only_after:
-        left_out = (
-            f" that both hold ({found.only_before:,} only before, {found.only_after:,} only after)"
-        )
+def _lines(comparison: Comparison) -> list[str]:
+    gain, p_value = comparison.gain.difference, comparison.gain.p_value
+    before, after, left_out = comparison.only_before, comparison.only_after, ""
+    if before or after:
+        left_out = f" that both hold ({before:,} only before, {after:,} only after)"
     lines = [
-        f"{found.n:,} answers{left_out}",
-        f"mean score {found.score_before:.3f} before, {found.score_after:.3f} after; "
-        f"gain {gain.value:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}], p = {found.gain.p_value:.3g}",
+        f"{comparison.n:,} answers{left_out}",
+        f"mean score {comparison.score_before:.3f} before, {comparison.score_after:.3f} after; "
+        f"gain {gain.value:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}], p = {p_value:.3g}",
     ]
-    lines += _listed("to right", found.to_right)
-    lines += _listed("to wrong", found.to_wrong)
-    lines += _listed("another failure", found.changed_failure, values=True)
-    lines += _listed("another program", found.changed_program)
+    lines += _listed("to right", comparison.to_right)
+    lines += _listed("to wrong", comparison.to_wrong)
+    lines += _listed("another failure", comparison.changed_failure, values=True)
+    lines += _listed("another program", comparison.changed_program)
     return lines
 
 
 def _listed(title: str, changes: Sequence[Change], *, values: bool = False) -> list[str]:
     lines = ["", f"{title}: {len(changes):,}"]
-    for one in changes[:_LISTED]:
-        name = one.sample_id if not one.seed else f"{one.sample_id} (seed {one.seed})"
-        parts = [for_terminal(name), for_terminal(one.text, _TEXT_WIDTH)]
+    for change in changes[:_LISTED]:
+        name = change.sample_id if not change.seed else f"{change.sample_id} (seed {change.seed})"
+        parts = [for_terminal(name), for_terminal(change.text, _TEXT_WIDTH)]
         if values:
-            parts.append(for_terminal(f"{one.before or 'none'} -> {one.after or 'none'}"))
+            parts.append(for_terminal(f"{change.before or 'none'} -> {change.after or 'none'}"))
         lines.append("  " + "  ".join(parts))
     if len(changes) > _LISTED:
         lines.append(f"  and {len(changes) - _LISTED:,} more (--json lists all)")

@@ -104,9 +104,9 @@ def list_routines(api: str | None, task: str | None) -> int:
     rows = []
     for (owner, entry_name), of_tasks in listed.items():
         where = "parent" if entry_name in library.tool_routines else "child"
-        shown = f"{owner}.{entry_name}" if owner else entry_name
+        full_name = f"{owner}.{entry_name}" if owner else entry_name
         tasks_text = "every task" if len(of_tasks) == len(TASKS) - 1 else ", ".join(of_tasks)
-        rows.append((shown, where, tasks_text, summaries[owner, entry_name]))
+        rows.append((full_name, where, tasks_text, summaries[owner, entry_name]))
     echo_table(("name", "runs in", "listed for", "what it does"), rows)
     return EXIT_OK
 
@@ -121,23 +121,23 @@ class ShowOptions(ProfileChoice):
 @routine.command()
 @click.argument("name")
 @options_as(ShowOptions)
-def show(wanted: ShowOptions, name: str) -> int:
+def show(options: ShowOptions, name: str) -> int:
     """Show what the language model will read of NAME, and how many tokens that costs."""
-    api = wanted.api or "abstract"
-    components = open_profile(replace(wanted, api=api)).components()
-    found: dict[str, ApiEntry] = {}
+    api = options.api or "abstract"
+    components = open_profile(replace(options, api=api)).components()
+    entries_by_name: dict[str, ApiEntry] = {}
     for task in TASKS:
         if task != "auto":
             entries = components.library.api_set(api).entries(task)
-            found |= {entry.name: entry for entry in entries}
-    if name not in found:
+            entries_by_name |= {entry.name: entry for entry in entries}
+    if name not in entries_by_name:
         if api == "abstract":
             raise UsageError(
                 f"no routine {name!r} in abstract; is it in a file? give --api FILE.py"
             )
-        raise UnknownNameError("routine", name, found)
+        raise UnknownNameError("routine", name, entries_by_name)
     for detail in ("compact", "full"):
-        text = entry_text(found[name], detail)  # type: ignore[arg-type]
+        text = entry_text(entries_by_name[name], detail)  # type: ignore[arg-type]
         tokens = components.llm.count_tokens(text)
         click.echo(f"{detail}: {tokens} tokens of {components.llm.model_id}")
         click.echo("\n".join(f"    {line}".rstrip() for line in text.splitlines()) + "\n")
@@ -155,11 +155,11 @@ def check(file: Path, api: str | None) -> int:
     Exits with 1 where a routine is at fault.
     """
     findings = check_routines(file, api or "abstract")
-    for found in findings:
-        state = "FAILS" if found.problem else "good"
-        note = found.problem or found.advice
-        click.echo(f"{state:6} {found.routine}" + (f": {note}" if note else ""))
-    return EXIT_FAILED if any(found.problem for found in findings) else EXIT_OK
+    for finding in findings:
+        state = "FAILS" if finding.problem else "good"
+        note = finding.problem or finding.advice
+        click.echo(f"{state:6} {finding.routine}" + (f": {note}" if note else ""))
+    return EXIT_FAILED if any(finding.problem for finding in findings) else EXIT_OK
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,32 +178,32 @@ class TryOptions(ProfileChoice):
 @routine.command("try")
 @click.argument("file", type=click.Path(path_type=Path))
 @options_as(TryOptions)
-def try_it(wanted: TryOptions, file: Path) -> int:
+def try_it(options: TryOptions, file: Path) -> int:
     """Ask whether FILE helps: the same samples and seeds with it and without it.
 
     Prints both scores, the gain with its 95% interval, and how often programs used it.
     """
-    where = DatasetSpec(wanted.root, wanted.split, wanted.seed)
-    evaluation = Evaluation(wanted.data, where, wanted.limit, (wanted.seed,))
+    where = DatasetSpec(options.root, options.split, options.seed)
+    evaluation = Evaluation(options.data, where, options.limit, (options.seed,))
     items = evaluation.items()
-    base = wanted.api or open_profile(wanted).document.run.api
-    names = [found.name for found in library_for(str(file)).files[0].routines]
-    without = _rows(replace(wanted, api=base), evaluation, items, "without")
-    with_it = _rows(replace(wanted, api=f"{base}+{file}"), evaluation, items, "with")
-    found = routine_effect(without, with_it, names)
-    if wanted.as_json:
-        click.echo(json.dumps({**to_json(found), "n": len(items), "api": base}))
+    base = options.api or open_profile(options).document.run.api
+    names = [routine.name for routine in library_for(str(file)).files[0].routines]
+    without = _rows(replace(options, api=base), evaluation, items, "without")
+    with_it = _rows(replace(options, api=f"{base}+{file}"), evaluation, items, "with")
+    effect = routine_effect(without, with_it, names)
+    if options.as_json:
+        click.echo(json.dumps({**to_json(effect), "n": len(items), "api": base}))
         return EXIT_OK
     split = evaluation.located().split
-    click.echo(f"{len(items)} samples of {wanted.data}, {split}, api {base}")
-    for label, value in (("without", found.without), ("with", found.with_it)):
+    click.echo(f"{len(items)} samples of {options.data}, {split}, api {base}")
+    for label, value in (("without", effect.without), ("with", effect.with_it)):
         click.echo(f"{label:8} {value.value:.3f} [{value.low:.3f}, {value.high:.3f}]")
-    gain = found.gain.difference
+    gain = effect.gain.difference
     click.echo(
         f"gain     {gain.value:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}]"
-        f"  ({found.gain.better} better, {found.gain.worse} worse)"
+        f"  ({effect.gain.better} better, {effect.gain.worse} worse)"
     )
-    click.echo(f"used in  {found.used.value:.1%} of programs")
+    click.echo(f"used in  {effect.used.value:.1%} of programs")
     return EXIT_OK
 
 

@@ -74,19 +74,19 @@ def score(options: ScoreOptions, name: str) -> int:
         assert options.judgements is not None
         return _judged(options.judgements, options.missing, as_json=options.as_json)
 
-    found = data_set(name)
-    split = options.split or found.splits[0]
+    dataset = data_set(name)
+    split = options.split or dataset.splits[0]
     where = DatasetSpec(options.root, split, options.seed, options.limit)
-    samples = chosen(found.samples(where), options.limit, options.seed)
-    scored = score_predictions(samples, found.metric, options.predictions, options.missing)
+    samples = chosen(dataset.samples(where), options.limit, options.seed)
+    scored = score_predictions(samples, dataset.metric, options.predictions, options.missing)
     _warn(scored)
     if options.rows is not None:
         _write_rows(options.rows, scored)
-    about = {"set": found.name, "split": split, "metric": found.metric}
+    about = {"set": dataset.name, "split": split, "metric": dataset.metric}
     if options.as_json:
         click.echo(json.dumps({**about, **summary(scored)}, allow_nan=False, ensure_ascii=False))
     else:
-        click.echo(f"{found.name} {split}, {scored.figures.n} samples, metric {found.metric}")
+        click.echo(f"{dataset.name} {split}, {scored.figures.n} samples, metric {dataset.metric}")
         _print(scored, options.by_group)
     return EXIT_OK
 

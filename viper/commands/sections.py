@@ -33,7 +33,9 @@ class SectionedCommand(click.Command):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write a heading and a table for each section."""
         first = {name: place for place, name in enumerate(self._first)}
-        params = sorted(self.get_params(ctx), key=lambda one: first.get(one.name or "", len(first)))
+        params = sorted(
+            self.get_params(ctx), key=lambda option: first.get(option.name or "", len(first))
+        )
         sections: dict[str, list[tuple[str, str]]] = {"Options": []}
         for param in params:
             record = param.get_help_record(ctx)

@@ -38,17 +38,17 @@ def seek() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def graph(graph: str, as_json: bool) -> int:
     """Check GRAPH, a shipped one or a .toml file, and show it; or a fixed sequence."""
-    found = load_route(graph)
+    route = load_route(graph)
     if as_json:
-        click.echo(json.dumps(asdict(found)))
+        click.echo(json.dumps(asdict(route)))
         return EXIT_OK
-    if isinstance(found, FixedSequence):
-        for number, action in enumerate(found.actions, 1):
+    if isinstance(route, FixedSequence):
+        for number, action in enumerate(route.actions, 1):
             click.echo(f"{number}. {action}: {ACTIONS[action].instruction}")
         return EXIT_OK
-    for state, allowed in found.states.items():
+    for state, allowed in route.states.items():
         click.echo(f"{state}: {', '.join(allowed)}")
     click.echo("")
     for action in ACTIONS:
-        click.echo(f"{action}: {found.instruction(action)}")
+        click.echo(f"{action}: {route.instruction(action)}")
     return EXIT_OK

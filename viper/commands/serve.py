@@ -84,7 +84,7 @@ def serve(serving: ServeOptions) -> int:
 
 
 def _settings(serving: ServeOptions) -> ServeSettings:
-    names = {one.name for one in fields(ServeSettings)} & vars(serving).keys()
+    names = {field.name for field in fields(ServeSettings)} & vars(serving).keys()
     settings = ServeSettings(
         token=_token(serving.token_env), **{name: getattr(serving, name) for name in names}
     )

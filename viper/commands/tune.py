@@ -105,7 +105,7 @@ class WorkflowOptions(ProfileChoice):
 @tune.command()
 @click.argument("name", metavar="SET")
 @options_as(WorkflowOptions)
-def workflows(wanted: WorkflowOptions, name: str) -> int:
+def workflows(options: WorkflowOptions, name: str) -> int:
     """Explore labelled samples of SET and keep what can be learned from.
 
     Of each manner it says the data utilisation: the share of samples whose workflow ends right by
@@ -117,75 +117,75 @@ def workflows(wanted: WorkflowOptions, name: str) -> int:
     viper learn workflows gqa --root gqa --profile openai --checks-by llm --out runs/gqa \\
         --manner standard --manner given --manner discrepancy
     """
-    quiet_libraries(wanted.offline)
+    quiet_libraries(options.offline)
 
-    split = wanted.split or training_split(name, alike=True)
+    split = options.split or training_split(name, alike=True)
     run_options = RunOptions(
         strategy="explore",
-        api=wanted.api,
-        temperature=wanted.temperature,
-        max_turns=wanted.max_turns,
+        api=options.api,
+        temperature=options.temperature,
+        max_turns=options.max_turns,
     )
     evaluation = Evaluation(
         name,
-        DatasetSpec(wanted.root, split, wanted.seed),
-        wanted.limit,
-        ids=read_ids(wanted.ids) if wanted.ids else (),
+        DatasetSpec(options.root, split, options.seed),
+        options.limit,
+        ids=read_ids(options.ids) if options.ids else (),
     )
     with status("reading samples"):
         samples = evaluation.samples()
     cancel = threading.Event()
-    told: dict[str, Any] = {}
-    with Reasoner(open_profile(wanted), preload=False) as reasoner:
+    report: dict[str, Any] = {}
+    with Reasoner(open_profile(options), preload=False) as reasoner:
         settings = reasoner.components.settings
-        most = wanted.max_turns or settings.of(ExploreSettings).max_turns
-        if wanted.checks_by == "llm":
+        most = options.max_turns or settings.of(ExploreSettings).max_turns
+        if options.checks_by == "llm":
             most *= 2
-        budget = Budget(llm_calls=wanted.budget, calls_an_item=most)
-        for manner in wanted.manners or ("discrepancy",):
-            making = Making(name, manner, run_options, wanted.seed, wanted.checks_by, budget)
+        budget = Budget(llm_calls=options.budget, calls_an_item=most)
+        for manner in options.manners or ("discrepancy",):
+            making = Making(name, manner, run_options, options.seed, options.checks_by, budget)
             with counter(manner, len(samples)) as advance:
                 tell = partial(_tell, advance, Counter())
-                made = make_workflows(
+                episodes = make_workflows(
                     reasoner,
                     samples,
                     making,
-                    wanted.out,
-                    workers=wanted.workers,
+                    options.out,
+                    workers=options.workers,
                     cancel=cancel,
                     on_made=tell,
                     on_kept=tell,
                 )
-            share, copied = utilisation(made)
-            told[manner] = {
-                "samples": len(made),
+            share, copied = utilisation(episodes)
+            report[manner] = {
+                "samples": len(episodes),
                 "utilisation": round(share.value, 4),
                 "low": round(share.low, 4),
                 "high": round(share.high, 4),
                 "copied": round(copied, 4),
-                "outcomes": dict(Counter(one.outcome for one in made)),
+                "outcomes": dict(Counter(episode.outcome for episode in episodes)),
             }
-            if not wanted.as_json:
+            if not options.as_json:
                 click.echo(
-                    f"{manner}: {100 * share.value:.1f} % of {len(made)} can be learned "
+                    f"{manner}: {100 * share.value:.1f} % of {len(episodes)} can be learned "
                     f"from [{100 * share.low:.1f}, {100 * share.high:.1f}], "
                     f"{100 * copied:.1f} % copied"
                 )
-            broken = [one for one in made if one.error]
+            broken = [episode for episode in episodes if episode.error]
             if broken:
                 click.echo(
-                    f"{len(broken)} of {len(made)} samples could not be explored, as "
+                    f"{len(broken)} of {len(episodes)} samples could not be explored, as "
                     f"{broken[0].id}: {broken[0].error}",
                     err=True,
                 )
-            if len(made) < len(samples):
+            if len(episodes) < len(samples):
                 click.echo(
-                    f"the budget of {wanted.budget} requests is used up after {len(made)} of "
+                    f"the budget of {options.budget} requests is used up after {len(episodes)} of "
                     f"{len(samples)} samples; the same line with a higher --budget goes on",
                     err=True,
                 )
-    if wanted.as_json:
-        click.echo(json.dumps(told))
+    if options.as_json:
+        click.echo(json.dumps(report))
     return EXIT_OK
 
 
@@ -213,7 +213,7 @@ class FlagOptions(ProfileChoice):
 @tune.command()
 @click.argument("source", type=click.Path(path_type=Path))
 @options_as(FlagOptions)
-def flags(wanted: FlagOptions, source: Path) -> int:
+def flags(options: FlagOptions, source: Path) -> int:
     """Say which actions of the workflows in SOURCE were of use, and why the others were not.
 
     \b
@@ -221,17 +221,17 @@ def flags(wanted: FlagOptions, source: Path) -> int:
     viper learn flags runs/made --by llm --profile openai --out flags.jsonl
     viper learn agent runs/made --flags flags.jsonl --out runs/tuned
     """
-    out = wanted.out
+    out = options.out
     if out is not None and out.exists():
         raise UsageError(f"{out}: is there already; give another file, or delete that one")
-    found = read_workflows(source)
+    episodes = read_workflows(source)
     llm = None
-    if wanted.by == "llm":
-        llm = open_profile(wanted).components().llm
-    report = flag_report(found, llm, wanted.labels)
+    if options.by == "llm":
+        llm = open_profile(options).components().llm
+    report = flag_report(episodes, llm, options.labels)
     if out is not None:
         write_labels(out, report.labels)
-    click.echo(json.dumps(report.to_json()) if wanted.as_json else report.text())
+    click.echo(json.dumps(report.to_json()) if options.as_json else report.text())
     return EXIT_OK
 
 
@@ -254,7 +254,7 @@ class LabelOptions:
 @tune.command()
 @click.argument("source", type=click.Path(path_type=Path))
 @options_as(LabelOptions)
-def label(wanted: LabelOptions, source: Path) -> int:
+def label(options: LabelOptions, source: Path) -> int:
     """Read workflows of SOURCE and say of each action: e, effective, or i, ineffective.
 
     Effective is what ran, could be trusted and led to the answer. Ineffective is what failed, what
@@ -265,17 +265,17 @@ def label(wanted: LabelOptions, source: Path) -> int:
     viper learn label runs/made --limit 100 --out labels.jsonl --pass 1
     viper learn flags runs/made --labels labels.jsonl
     """
-    out, number, seed = wanted.out, wanted.number, wanted.seed
-    found = read_workflows(source)
-    Random(seed).shuffle(found)
-    found = found[: wanted.limit]
-    Random(f"{seed} {number}").shuffle(found)
-    done = {one.action for one in read_labels(out) if one.number == number}
-    for place, workflow in enumerate(found, start=1):
-        asked = [one for one in workflow.turns if one.kind in KINDS]
-        if all(action_key(workflow, one.index) in done for one in asked):
+    out, number, seed = options.out, options.number, options.seed
+    episodes = read_workflows(source)
+    Random(seed).shuffle(episodes)
+    episodes = episodes[: options.limit]
+    Random(f"{seed} {number}").shuffle(episodes)
+    done = {entry.action for entry in read_labels(out) if entry.number == number}
+    for place, workflow in enumerate(episodes, start=1):
+        turns = [turn for turn in workflow.turns if turn.kind in KINDS]
+        if all(action_key(workflow, turn.index) in done for turn in turns):
             continue
-        click.echo(f"\n{place} of {len(found)}: {for_terminal(workflow.query.text)}")
+        click.echo(f"\n{place} of {len(episodes)}: {for_terminal(workflow.query.text)}")
         click.echo(
             f"it answered {for_terminal(str(workflow.answer))}, which is {workflow.outcome}\n"
         )
@@ -284,18 +284,18 @@ def label(wanted: LabelOptions, source: Path) -> int:
                 click.echo(f"[{turn.index}]")
                 for line in indented(step_text(step_of(turn))):
                     click.echo(line)
-        for turn in asked:
+        for turn in turns:
             if action_key(workflow, turn.index) in done:
                 continue
-            said = click.prompt(
+            reply = click.prompt(
                 f"  action {turn.index}, {turn.kind}",
                 type=click.Choice([*_LABELS, "q"]),
                 default="e",
                 show_choices=True,
             )
-            if said == "q":
+            if reply == "q":
                 return EXIT_OK
             name, manner, of_seed, index = action_key(workflow, turn.index)
-            add_label(out, Label(name, index, _LABELS[said], number, manner, of_seed))
+            add_label(out, Label(name, index, _LABELS[reply], number, manner, of_seed))
     click.echo(f"pass {number} is over: {out}")
     return EXIT_OK

@@ -75,7 +75,7 @@ class AgentOptions(ProfileChoice):
 @click.command()
 @click.argument("source", type=click.Path(path_type=Path))
 @options_as(AgentOptions)
-def agent(wanted: AgentOptions, source: Path) -> int:
+def agent(options: AgentOptions, source: Path) -> int:
     """Tune the profile's agent on the workflows in SOURCE that ended right.
 
     The agent is the profile's [explorer], else its [llm]; it has to be loaded by transformers. An
@@ -87,28 +87,30 @@ def agent(wanted: AgentOptions, source: Path) -> int:
     viper learn agent runs/made --out runs/tuned
     viper run photo.png "…" --strategy explore --profile runs/tuned/profile.toml
     """
-    out = wanted.out
+    out = options.out
     if out.exists():
         raise UsageError(f"{out}: is there already; give another folder, or delete that one")
-    found = read_workflows(source)
-    manners = wanted.manners or {one.manner for one in found}
-    right = [one for one in found if one.outcome == "right" and one.manner in manners]
-    if not right:
+    episodes = read_workflows(source)
+    modes = options.manners or {episode.manner for episode in episodes}
+    successes = [
+        episode for episode in episodes if episode.outcome == "right" and episode.manner in modes
+    ]
+    if not successes:
         raise UsageError(
-            f"{source}: none of {len(found)} workflows ended right in the manner that is wanted; "
+            f"{source}: none of {len(episodes)} workflows ended right in these modes; "
             "there is nothing to learn from"
         )
-    profile = open_profile(wanted)
+    profile = open_profile(options)
     tuned, style = tuned_of(profile)
     library = profile.library()
-    api = library.api_set(wanted.api or profile.document.run.api)
-    said = majority(read_labels(wanted.flag_file)) if wanted.flag_file else {}
-    if said and not any(said_of(one, said) for one in right):
+    api = library.api_set(options.api or profile.document.run.api)
+    flags = majority(read_labels(options.flag_file)) if options.flag_file else {}
+    if flags and not any(said_of(episode, flags) for episode in successes):
         raise UsageError(
-            f"{wanted.flag_file}: speaks of no action of the {len(right)} workflows that are "
+            f"{options.flag_file}: speaks of no action of the {len(successes)} workflows that are "
             "learned from; give the flags of these, by viper learn flags --out"
         )
-    learned, kept_out = split(right, wanted.held_out, wanted.seed)
+    learned, kept_out = split(successes, options.held_out, options.seed)
 
     def texts_of(workflows: Sequence[Workflow], variant: str) -> list[Masked]:
         return [
@@ -119,18 +121,18 @@ def agent(wanted: AgentOptions, source: Path) -> int:
                 api.entries(one.query.task),
                 style=style,
                 variant=variant,
-                rest=wanted.rest,
-                seed=wanted.seed,
-                said=said_of(one, said),
+                rest=options.rest,
+                seed=options.seed,
+                said=said_of(one, flags),
             )
         ]
 
-    texts = texts_of(learned, wanted.variant)
-    names = {one.name for one in fields(TuneSettings)} & vars(wanted).keys()
-    settings = TuneSettings(**{name: getattr(wanted, name) for name in names})
-    if wanted.full:
+    texts = texts_of(learned, options.variant)
+    names = {episode.name for episode in fields(TuneSettings)} & vars(options).keys()
+    settings = TuneSettings(**{name: getattr(options, name) for name in names})
+    if options.full:
         settings = replace(settings, rank=0)
-    work = wanted.work or out.with_name(f"{out.name}.work")
+    work = options.work or out.with_name(f"{out.name}.work")
     click.echo(
         f"{len(texts)} actions of {len(learned)} workflows, {len(kept_out)} more held out", err=True
     )
@@ -154,11 +156,11 @@ def agent(wanted: AgentOptions, source: Path) -> int:
             err=True,
         )
     data = {
-        "variant": wanted.variant,
-        "rest": wanted.rest,
+        "variant": options.variant,
+        "rest": options.rest,
         "actions": len(texts) - sum(too_long),
         "too long": sum(too_long),
-        "flagged by": str(wanted.flag_file) if wanted.flag_file else "rules",
+        "flagged by": str(options.flag_file) if options.flag_file else "rules",
     }
     card = model_card(
         out.name,
@@ -172,7 +174,7 @@ def agent(wanted: AgentOptions, source: Path) -> int:
     )
     (part / "README.md").write_text(card, encoding="utf-8")
     is_adapter = (part / "model" / "adapter_config.json").is_file()
-    text = tuned_profile(profile, out.name, out / "model", is_adapter, wanted.api)
+    text = tuned_profile(profile, out.name, out / "model", is_adapter, options.api)
     (part / "profile.toml").write_text(text, encoding="utf-8")
     part.replace(out)
     click.echo(f"{out / 'profile.toml'}")

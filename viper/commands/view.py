@@ -93,5 +93,5 @@ def view(options: ViewOptions, runs: tuple[Path, ...]) -> int:
 
 def _name(run: Path, runs: tuple[Path, ...]) -> str:
     """The folder's name; the whole path where that would not tell two runs apart."""
-    names = [one.resolve().name for one in runs]
+    names = [path.resolve().name for path in runs]
     return run.resolve().name if len(set(names)) == len(names) else str(run)

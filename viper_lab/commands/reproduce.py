@@ -31,9 +31,9 @@ def sized(
     def chosen(ctx: click.Context, _: click.Parameter, value: int | None) -> int:
         return (quick if ctx.params["quick"] else full) if value is None else value
 
-    said = f"{help_text} {full}." if full == quick else f"{help_text} {full}, quick {quick}."
+    text = f"{help_text} {full}." if full == quick else f"{help_text} {full}, quick {quick}."
     kind = click.IntRange(least, most)
-    return click.option(flag, type=kind, metavar="N", callback=chosen, help=said)
+    return click.option(flag, type=kind, metavar="N", callback=chosen, help=text)
 
 
 def _out(ctx: click.Context, _: click.Parameter, value: Path | None) -> Path:

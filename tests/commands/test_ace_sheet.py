@@ -253,4 +253,4 @@ def test_the_embedded_writer_answers_queries_that_are_given(
 
 def test_help_says_what_to_do_with_writers_of_programs(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = viper(capsys, "ace", "describe", "--help")
-    assert code == 0 and "that only write programs" in " ".join(out.split())
+    assert code == 0 and "if the language model only writes programs" in " ".join(out.split())

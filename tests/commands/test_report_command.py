@@ -101,7 +101,7 @@ def test_where_answers_go_wrong(runs: tuple[Path, Path], tmp_path: Path) -> None
         (("{0}", "--json", "--format", "csv"), "different things"),
         (("{0}", "{1}", "--html", "--out", "x.html"), "one page"),
         (("{0}", "{1}", "--compare", "--html"), "text or"),
-        (("{0}", "--errors", "--html"), "say where with --out FILE"),
+        (("{0}", "--errors", "--html"), "name its file with --out FILE"),
         (("{0}", "{1}", "--errors", "--compare"), "different things"),
         (("nowhere", "--errors"), "not the folder of a run"),
         (("nowhere",), "not the folder of a run"),

@@ -26,7 +26,7 @@ import numpy as np
 
 from viper.data.sample import DatasetSpec, Sample
 from viper.evaluate.engines.local import Bounds, LocalEngine
-from viper.evaluate.engines.runner import Running, bound_arenas, items, run
+from viper.evaluate.engines.runner import RunProgress, bound_arenas, items, run
 from viper.evaluate.engines.sample_runner import SampleRunner
 from viper.evaluate.evaluation import Evaluation, manifest_of
 from viper.evaluate.metrics import metric
@@ -60,7 +60,7 @@ class Watch:
     every: int
     seen: dict[str, list[float]] = dataclasses.field(default_factory=dict)
 
-    def look(self, row: SampleResult | None, running: Running) -> None:
+    def look(self, row: SampleResult | None, running: RunProgress) -> None:
         if running.done % self.every or running.done > running.total - 100:
             return  # towards the end threads leave, and take their memory along
         toolbox = self.reasoner.components.toolbox

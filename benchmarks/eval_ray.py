@@ -52,7 +52,7 @@ def kill_midway(out: Path, after: int, killed: list[int], over: threading.Event)
     """Kills an actor once ``after`` samples are stored."""
     while not over.wait(0.05):
         if stored(out) >= after:
-            actors = [pid for pid in below(os.getpid()) if "ray::Shard" in title(pid)]
+            actors = [pid for pid in below(os.getpid()) if "ray::ReasonerActor" in title(pid)]
             if actors:
                 os.kill(actors[0], signal.SIGKILL)
                 killed.append(stored(out))

@@ -31,7 +31,7 @@ from viper.reasoner import RunOptions, RunResult
 from viper.schema import Trace
 from viper.strategies.replay import Replayer
 from viper.web.trace_page import Extras, replay_all, trace_page
-from viper.web.viewer.app import Shelf, Viewer, create_atlas
+from viper.web.viewer.app import ViewedRun, Viewer, create_viewer
 from viper.web.viewer.gallery import Gallery
 from viper.web.viewer.index import ViewerIndex
 
@@ -88,8 +88,10 @@ def filters(rows: int, like: Trace) -> None:
             made: list[ViewerIndex] = []
             took = milliseconds(lambda: made.append(ViewerIndex([store])))
             print(f"{rows:,} rows read into the table: {took:.0f} ms")
-            viewer = Viewer((Shelf("run", store, Gallery(store, None)),), made[0], replayer, "t")
-            client = TestClient(create_atlas(viewer), base_url="http://127.0.0.1")
+            viewer = Viewer(
+                (ViewedRun("run", store, Gallery(store, None)),), made[0], replayer, "t"
+            )
+            client = TestClient(create_viewer(viewer), base_url="http://127.0.0.1")
             client.get("/t/")
             for query in FILTERS:
                 times = [milliseconds(lambda q=query: client.get(f"/t/{q}")) for _ in range(7)]

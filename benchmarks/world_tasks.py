@@ -23,7 +23,7 @@ from viper.data.registry import data_set
 from viper.data.sample import DatasetSpec, Sample
 from viper.evaluate.intervals import mean
 from viper.evaluate.metrics import metric
-from viper.evaluate.metrics.editing import LooksAtPictures
+from viper.evaluate.metrics.editing import NeedsEditJudge
 from viper.evaluate.sample_result import Prediction
 from viper.models.media import Media
 from viper.reasoner import RunOptions
@@ -61,8 +61,8 @@ class Bench:
 
     def measure(self, name: str) -> None:
         judge: Any = metric(data_set(name.partition(":")[0]).metric)
-        if isinstance(judge, LooksAtPictures):
-            judge = judge.judged_by(SceneJudge.of)
+        if isinstance(judge, NeedsEditJudge):
+            judge = judge.with_judge(SceneJudge.of)
         scores: dict[str, list[float]] = defaultdict(list)
         for sample, asked in self.samples(name):
             scenes = [place.rendered() for place in sample.places]

@@ -195,7 +195,7 @@ class Box:
 
 
 @dataclass(frozen=True)
-class Shelf:
+class ViewedRun:
     __pydantic_config__ = {"extra": "forbid"}
 
     name: str
@@ -206,8 +206,8 @@ class Shelf:
 def test_a_file_of_toml_is_a_record(tmp_path: Path) -> None:
     path = tmp_path / "shelf.toml"
     path.write_text('count = 2\n[boxes.small]\nside = 1\ntags = ["a"]\n')
-    shelf = record_from_toml(Shelf, path, name="shelf")
-    assert shelf == Shelf("shelf", {"small": Box(1.0, ("a",))}, 2)
+    shelf = record_from_toml(ViewedRun, path, name="shelf")
+    assert shelf == ViewedRun("shelf", {"small": Box(1.0, ("a",))}, 2)
 
 
 @pytest.mark.parametrize(
@@ -226,5 +226,5 @@ def test_what_is_wrong_in_a_file_of_toml_is_one_line(tmp_path: Path, text: str, 
     path = tmp_path / "shelf.toml"
     path.write_text(text)
     with pytest.raises(UsageError, match=f"shelf.toml.*{said}") as caught:
-        record_from_toml(Shelf, path, name="shelf")
+        record_from_toml(ViewedRun, path, name="shelf")
     assert "\n" not in str(caught.value)

@@ -193,14 +193,14 @@ def test_ray_is_given_every_option_that_changes_the_profile(
     def connected(*_: Any) -> Any:
         yield None
 
-    def crew(orders: Any, *_: Any) -> Any:
-        seen.append(orders.recipe)
+    def pool(settings: Any, *_: Any) -> Any:
+        seen.append(settings.recipe)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(evaluating, "connected", connected)
     share = type("Share", (), {"cpus": 1.0, "gpus": 0.0})
     monkeypatch.setattr(evaluating, "share_of", lambda *_: share)
-    monkeypatch.setattr(evaluating, "Crew", crew)
+    monkeypatch.setattr(evaluating, "WorkerPool", pool)
     bank = bench.bank("mine.jsonl")
     bench.eval("--engine", "ray", "--bank", bank, "--threshold", "matcher.threshold=0.4")
     (recipe,) = seen

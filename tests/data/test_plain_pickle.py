@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from tests.data import miniature
 from viper.data import plain_pickle
 from viper.data.plain_pickle import load_plain
-from viper.data.source import Source
+from viper.data.source import SourceFile
 from viper.errors import DataError
 
 MARKER = "viper_pickle_was_here"
@@ -33,7 +33,7 @@ TOUCH = f"open('{MARKER}', 'w')".encode()
 def loads_plain(data: bytes) -> Any:
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "refs.p").write_bytes(data)
-        return load_plain(Source(Path(folder), "refs.p", "the authors"))
+        return load_plain(SourceFile(Path(folder), "refs.p", "the authors"))
 
 
 class Reduces:
@@ -267,7 +267,7 @@ def test_a_file_is_named_in_the_refusal(tmp_path: Path) -> None:
     path = tmp_path / "refs(unc).p"
     path.write_bytes(HOSTILE["INST"])
     with pytest.raises(DataError, match=r"refs\(unc\)\.p: holds the opcode INST, .*; get it again"):
-        load_plain(Source(tmp_path, path.name, "the authors"))
+        load_plain(SourceFile(tmp_path, path.name, "the authors"))
     path.unlink()
     with pytest.raises(DataError, match="no such file; it comes from the authors"):
-        load_plain(Source(tmp_path, path.name, "the authors"))
+        load_plain(SourceFile(tmp_path, path.name, "the authors"))

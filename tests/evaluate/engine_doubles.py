@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 from viper.data.sample import Sample
 from viper.evaluate.engines.local import Bounds, LocalEngine
-from viper.evaluate.engines.sample_runner import Done, Item
+from viper.evaluate.engines.sample_runner import Item, ItemOutcome
 from viper.evaluate.sample_result import SampleResult
 from viper.schema import Usage
 from viper.strategies.base import UsageMeter
@@ -15,7 +15,7 @@ from viper.strategies.base import UsageMeter
 GIVE_UP_S = 30.0
 """How long a double waits for its test; only ever used up by a test that fails."""
 
-Act = Callable[[Item, threading.Event], Done | None]
+Act = Callable[[Item, threading.Event], ItemOutcome | None]
 
 
 def a_sample(number: int, **changes: object) -> Sample:
@@ -35,9 +35,11 @@ def some_items(count: int) -> list[Item]:
     return [Item(number, a_sample(number), 0) for number in range(count)]
 
 
-def answered(item: Item, cost_usd: float | None = None, score: float = 1.0) -> Done:
+def answered(item: Item, cost_usd: float | None = None, score: float = 1.0) -> ItemOutcome:
     usage = Usage(1, 10, 5, 2, cost_usd)
-    return Done(item.position, SampleResult(item.sample.sample_id, item.seed, score, usage=usage))
+    return ItemOutcome(
+        item.position, SampleResult(item.sample.sample_id, item.seed, score, usage=usage)
+    )
 
 
 class Answers:
@@ -49,7 +51,7 @@ class Answers:
 
     def answer(
         self, item: Item, cancel: threading.Event, usage: UsageMeter | None = None
-    ) -> Done | None:
+    ) -> ItemOutcome | None:
         self.asked.append(item.position)
         return self._act(item, cancel)
 
@@ -60,5 +62,5 @@ def an_engine(
     return LocalEngine(Answers(act), Bounds(in_flight, deadline_s))  # type: ignore[arg-type]
 
 
-def outcomes(engine: LocalEngine, items: Iterable[Item]) -> list[Done]:
+def outcomes(engine: LocalEngine, items: Iterable[Item]) -> list[ItemOutcome]:
     return list(engine.run(items, threading.Event()))

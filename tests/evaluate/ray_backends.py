@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.evaluate.fake_backends import Writer
 from viper.errors import ProfileError
-from viper.evaluate.engines.ray_actor import Built
+from viper.evaluate.engines.ray_actor import BuiltReasoner
 from viper.models.llm.protocol import Completion, Sampling
 
 
@@ -42,7 +42,7 @@ class BrokenRecipe:
 
     deadly: bool
 
-    def __call__(self) -> Built:
+    def __call__(self) -> BuiltReasoner:
         if self.deadly:
             os.kill(os.getpid(), signal.SIGKILL)
         raise ProfileError("fake.toml: line 3: no such role")

@@ -14,7 +14,7 @@ from engine_doubles import GIVE_UP_S, a_sample
 
 from viper.data.sample import Sample
 from viper.errors import CancelledError, MediaError, ModelError
-from viper.evaluate.engines.sample_runner import Done, Item, SampleRunner
+from viper.evaluate.engines.sample_runner import Item, ItemOutcome, SampleRunner
 from viper.evaluate.metrics import Figures
 from viper.evaluate.sample_result import Prediction, Score
 from viper.models.llm.protocol import Completion
@@ -106,7 +106,7 @@ def an_answering(reasoner: Reasons, metric: Any = None) -> SampleRunner:
 
 def answered(
     reasoner: Reasons | None = None, sample: Sample | None = None, metric: Any = None
-) -> Done:
+) -> ItemOutcome:
     sample = sample or a_sample(0, load=lambda: PICTURE)
     item = Item(5, sample, 3)
     done = an_answering(reasoner or Reasons(), metric).answer(item, threading.Event())

@@ -12,7 +12,7 @@ from viper.data.edit_target import EditTarget, reach
 from viper.data.sample import Sample
 from viper.errors import UsageError
 from viper.evaluate.metrics import metric
-from viper.evaluate.metrics.editing import Editing, RolesJudge, by_roles, edit_verdict
+from viper.evaluate.metrics.editing import Editing, RolesJudge, edit_verdict, judge_by_roles
 from viper.evaluate.reports.tables import target_words
 from viper.evaluate.sample_result import Prediction, SampleResult
 from viper.models.vision.roles import Detection, Pixels
@@ -197,6 +197,6 @@ def test_roles_have_to_agree(
     models = ModelSet({"detector": lambda: Finds(found, box), "matcher": lambda: Likes(liked)})
     toolbox = Toolbox(models, ToolSettings())
     assert RolesJudge(toolbox).shows(before(), BOX, "blue ball", "red cube") is is_shown
-    assert isinstance(by_roles(toolbox)(sample()), RolesJudge)
+    assert isinstance(judge_by_roles(toolbox)(sample()), RolesJudge)
     given = Editing(lambda sample: Eyes(set()))
-    assert given.judged_by(by_roles(toolbox)) is given
+    assert given.with_judge(judge_by_roles(toolbox)) is given

@@ -12,7 +12,7 @@ import pytest
 from viper.cli import main
 from viper.data.sample import Sample
 from viper.errors import DataError
-from viper.evaluate.judgements import JudgementSheet, Kept, read_judgements
+from viper.evaluate.judgements import JudgementSheet, RecordingMetric, read_judgements
 from viper.evaluate.metrics import metric
 from viper.evaluate.sample_result import Prediction, SampleResult
 from viper.models.media import read_picture
@@ -29,8 +29,8 @@ def sample(sample_id: str, text: str = "blur the cube") -> Sample:
 
 def test_a_sheet_is_written_filled_and_read(tmp_path: Path) -> None:
     sheet = JudgementSheet(tmp_path / "judge.csv")
-    kept = Kept(metric("mixed"), sheet)
-    assert kept.name == "mixed" and kept.judged_by(lambda sample: None) is kept
+    kept = RecordingMetric(metric("mixed"), sheet)
+    assert kept.name == "mixed" and kept.with_judge(lambda sample: None) is kept
     edits = [sample("a/../1"), sample("b", "=cmd()"), sample("c")]
     for one, value in zip(edits, (10, 20, None), strict=True):
         said = None if value is None else Prediction({}, picture=picture(value))

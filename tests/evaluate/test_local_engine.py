@@ -10,7 +10,7 @@ from engine_doubles import GIVE_UP_S, an_engine, answered, outcomes, some_items
 
 from viper.evaluate.engines import local as local_engine
 from viper.evaluate.engines.local import Bounds, LocalEngine
-from viper.evaluate.engines.sample_runner import Done, Item
+from viper.evaluate.engines.sample_runner import Item, ItemOutcome
 from viper.models.llm.protocol import Completion
 from viper.strategies.base import UsageMeter
 
@@ -34,7 +34,7 @@ def test_each_item_once_whatever_the_order() -> None:
 def test_as_many_at_once_as_allowed_and_no_more() -> None:
     together, lock, most = threading.Barrier(3), threading.Lock(), [0, 0]
 
-    def act(item: Item, cancel: threading.Event) -> Done:
+    def act(item: Item, cancel: threading.Event) -> ItemOutcome:
         with lock:
             most[0] += 1
             most[1] = max(most)
@@ -56,7 +56,7 @@ def test_items_are_taken_one_by_one_as_there_is_room() -> None:
             taken.append(item.position)
             yield item
 
-    def act(item: Item, cancel: threading.Event) -> Done:
+    def act(item: Item, cancel: threading.Event) -> ItemOutcome:
         go.wait(GIVE_UP_S)
         return answered(item)
 
@@ -70,7 +70,7 @@ def test_items_are_taken_one_by_one_as_there_is_room() -> None:
 def test_a_run_that_hangs_fails_at_its_deadline_and_the_others_go_on(impatient: None) -> None:
     let_go, came_back = threading.Event(), threading.Event()
 
-    def act(item: Item, cancel: threading.Event) -> Done:
+    def act(item: Item, cancel: threading.Event) -> ItemOutcome:
         if item.position == 3:
             let_go.wait(GIVE_UP_S)
             came_back.set()
@@ -86,7 +86,7 @@ def test_a_run_that_hangs_fails_at_its_deadline_and_the_others_go_on(impatient: 
 
 
 def test_the_answer_of_a_run_past_its_deadline_is_dropped() -> None:
-    def act(item: Item, cancel: threading.Event) -> Done:
+    def act(item: Item, cancel: threading.Event) -> ItemOutcome:
         if item.position == 0:
             cancel.wait(GIVE_UP_S)  # set at the deadline
         return answered(item)
@@ -99,7 +99,7 @@ def test_the_answer_of_a_run_past_its_deadline_is_dropped() -> None:
 def test_a_thread_that_hangs_is_replaced(impatient: None) -> None:
     hanging, let_go = [0], threading.Event()
 
-    def act(item: Item, cancel: threading.Event) -> Done:
+    def act(item: Item, cancel: threading.Event) -> ItemOutcome:
         if item.position < 4:
             hanging[0] += 1
             let_go.wait(GIVE_UP_S)
@@ -128,7 +128,7 @@ def test_what_a_run_past_its_deadline_used_is_kept() -> None:
 def test_stopping_cancels_what_is_under_way_and_yields_no_more() -> None:
     stop, cancelled = threading.Event(), []
 
-    def act(item: Item, cancel: threading.Event) -> Done | None:
+    def act(item: Item, cancel: threading.Event) -> ItemOutcome | None:
         if item.position == 0:
             return answered(item)
         cancelled.append(cancel.wait(GIVE_UP_S))
@@ -142,7 +142,7 @@ def test_stopping_cancels_what_is_under_way_and_yields_no_more() -> None:
 
 
 def test_closing_the_run_early_leaves_no_thread() -> None:
-    def act(item: Item, cancel: threading.Event) -> Done | None:
+    def act(item: Item, cancel: threading.Event) -> ItemOutcome | None:
         if item.position:
             cancel.wait(GIVE_UP_S)
         return answered(item)
@@ -167,7 +167,7 @@ def test_a_feed_that_raises_ends_the_run_with_its_error() -> None:
 def test_an_exception_nobody_expects_fails_its_item_alone(error: BaseException) -> None:
     """Panics of compiled extensions are no ``Exception``."""
 
-    def act(item: Item, cancel: threading.Event) -> Done:
+    def act(item: Item, cancel: threading.Event) -> ItemOutcome:
         if item.position == 2:
             raise error
         return answered(item)
@@ -187,8 +187,8 @@ def test_threads_that_ended_are_forgotten() -> None:
     run = engine.run(some_items(12), threading.Event())
     for _ in range(11):
         next(run)
-    crew = run.gi_frame.f_locals["crew"]
-    assert len(crew._threads) < 10
+    pool = run.gi_frame.f_locals["pool"]
+    assert len(pool._threads) < 10
     run.close()
 
 
@@ -196,7 +196,7 @@ def test_no_more_outcomes_wait_than_a_few_for_each_thread() -> None:
     """Where storing is slower than answering, answering waits."""
     started = []
 
-    def act(item: Item, cancel: threading.Event) -> Done:
+    def act(item: Item, cancel: threading.Event) -> ItemOutcome:
         started.append(item.position)
         return answered(item)
 

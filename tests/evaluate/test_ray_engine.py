@@ -22,9 +22,9 @@ from viper.commands.options import ProfileChoice
 from viper.errors import ModelError, UsageError
 from viper.evaluate.engines.local import Bounds, LocalEngine
 from viper.evaluate.engines.ray import RayEngine
-from viper.evaluate.engines.ray_actor import Orders, Recipe
+from viper.evaluate.engines.ray_actor import ActorSettings, Recipe
 from viper.evaluate.engines.ray_cluster import Share, connected
-from viper.evaluate.engines.ray_crew import Crew, run_manifest
+from viper.evaluate.engines.ray_workers import WorkerPool, run_manifest
 from viper.evaluate.engines.runner import items, run
 from viper.evaluate.engines.sample_runner import SampleRunner
 from viper.evaluate.evaluation import Evaluation, manifest_of
@@ -70,24 +70,24 @@ class Bench:
         return ProfileRecipe(ProfileChoice(profile=profile, sandbox="weak", offline=True))
 
     @contextmanager
-    def crew(self, recipe: Recipe | None = None, actors: int = 2) -> Iterator[Crew]:
-        orders = Orders(
+    def pool(self, recipe: Recipe | None = None, actors: int = 2) -> Iterator[WorkerPool]:
+        settings = ActorSettings(
             recipe or self.recipe(), self.evaluation, str(REPOSITORY), IN_FLIGHT, 1, False
         )
-        crew = Crew(orders, Share(1.0, 0.0), actors)
+        pool = WorkerPool(settings, Share(1.0, 0.0), actors)
         try:
-            yield crew
+            yield pool
         finally:
-            crew.kill()
+            pool.kill()
 
-    def manifest(self, crew: Crew) -> Manifest:
-        manifest = run_manifest(crew.manifest(), self.evaluation, self.evaluation.samples(), {})
-        crew.expect(manifest)
+    def manifest(self, pool: WorkerPool) -> Manifest:
+        manifest = run_manifest(pool.manifest(), self.evaluation, self.evaluation.samples(), {})
+        pool.expect(manifest)
         return manifest
 
     def on_ray(self, name: str, actors: int = 2) -> dict[str, Any]:
-        with self.crew(actors=actors) as crew:
-            return self._report(name, RayEngine(crew, IN_FLIGHT), self.manifest(crew))
+        with self.pool(actors=actors) as pool:
+            return self._report(name, RayEngine(pool, IN_FLIGHT), self.manifest(pool))
 
     def on_threads(self, name: str) -> dict[str, Any]:
         built = self.recipe()()
@@ -135,15 +135,15 @@ def test_a_sample_that_kills_its_actor_fails_alone(
 def test_a_stopped_run_ends_its_actors_and_threads_go_on_with_it(tmp_path: Path) -> None:
     bench = Bench.of(tmp_path, 48)
     stop = threading.Event()
-    with bench.crew() as crew:
-        manifest = bench.manifest(crew)
+    with bench.pool() as pool:
+        manifest = bench.manifest(pool)
         with RunStore.create(tmp_path / "run", manifest) as store:
             todo = items(bench.evaluation.samples(), (0,))
-            for done in RayEngine(crew, IN_FLIGHT).run(todo, stop):
+            for done in RayEngine(pool, IN_FLIGHT).run(todo, stop):
                 store.add(done.position, done.row, done.trace)
                 stop.set()
             assert 0 < len(store.done()) < 48
-        assert crew.seats == []
+        assert pool.workers == []
     assert bench.on_threads("run") == bench.on_threads("whole")
 
 
@@ -162,30 +162,30 @@ def test_actors_go_on_with_what_threads_began(tmp_path: Path) -> None:
 def test_an_actor_that_cannot_begin_says_why_in_one_line(tmp_path: Path) -> None:
     bench = Bench.of(tmp_path, 4)
     with (
-        bench.crew(BrokenRecipe(deadly=False)) as crew,
+        bench.pool(BrokenRecipe(deadly=False)) as pool,
         pytest.raises(UsageError, match=r"an actor on \S+ cannot begin: fake.toml: line 3") as told,
     ):
-        crew.manifest()
+        pool.manifest()
     assert "\n" not in str(told.value)
 
 
 def test_actors_that_die_at_the_start_end_the_run(tmp_path: Path) -> None:
     bench = Bench.of(tmp_path, 4)
     with (
-        bench.crew(BrokenRecipe(deadly=True), actors=1) as crew,
+        bench.pool(BrokenRecipe(deadly=True), actors=1) as pool,
         pytest.raises(ModelError, match="all actors died over and over") as told,
     ):
-        crew.manifest()
+        pool.manifest()
     assert "\n" not in str(told.value)
 
 
 def test_an_actor_that_sees_other_samples_is_refused(tmp_path: Path) -> None:
     bench = Bench.of(tmp_path, 8)
     other = replace(bench.evaluation, limit=5)
-    with bench.crew(actors=1) as crew:
-        manifest = run_manifest(crew.manifest(), other, other.samples(), {})
+    with bench.pool(actors=1) as pool:
+        manifest = run_manifest(pool.manifest(), other, other.samples(), {})
         with pytest.raises(UsageError, match="another configuration.*set limit.*set sha256"):
-            crew.expect(manifest)
+            pool.expect(manifest)
 
 
 def test_the_command_loses_an_actor_behind_a_proxy_that_leads_nowhere(tmp_path: Path) -> None:

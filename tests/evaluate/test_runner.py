@@ -13,8 +13,8 @@ from run_samples import a_manifest, failed_row
 
 from viper.data.sample import Sample
 from viper.errors import StoreError
-from viper.evaluate.engines.runner import Budget, Running, items, run
-from viper.evaluate.engines.sample_runner import Done, Item
+from viper.evaluate.engines.runner import Budget, RunProgress, items, run
+from viper.evaluate.engines.sample_runner import Item, ItemOutcome
 from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sample_result import SampleResult
 
@@ -33,7 +33,9 @@ class InTurn:
         self.asked: list[int] = []
         self.stopped = threading.Event()
 
-    def run(self, items: Iterable[Item], stop: threading.Event) -> Generator[Done, None, None]:
+    def run(
+        self, items: Iterable[Item], stop: threading.Event
+    ) -> Generator[ItemOutcome, None, None]:
         self.stopped = stop
         for item in items:
             self.asked.append(item.position)
@@ -135,7 +137,7 @@ def test_an_exception_stops_the_engine_and_keeps_what_is_stored(
 ) -> None:
     engine = InTurn()
 
-    def on_done(row: SampleResult, running: Running) -> None:
+    def on_done(row: SampleResult, running: RunProgress) -> None:
         if running.done == 3:
             raise error
 
@@ -150,9 +152,13 @@ def test_a_full_disk_ends_the_run_and_is_gone_on_from(store: RunStore) -> None:
     big = [Item(n, a_sample(n, text="x" * 900), 0) for n in range(60)]
 
     class Wordy(InTurn):
-        def run(self, items: Iterable[Item], stop: threading.Event) -> Generator[Done, None, None]:
+        def run(
+            self, items: Iterable[Item], stop: threading.Event
+        ) -> Generator[ItemOutcome, None, None]:
             for done in super().run(items, stop):
-                yield Done(done.position, SampleResult(done.row.sample_id, 0, 1.0, text="x" * 900))
+                yield ItemOutcome(
+                    done.position, SampleResult(done.row.sample_id, 0, 1.0, text="x" * 900)
+                )
 
     with pytest.raises(StoreError, match="disk is full .*continue with --resume"):
         run(Wordy(), big, store)
@@ -163,8 +169,8 @@ def test_a_full_disk_ends_the_run_and_is_gone_on_from(store: RunStore) -> None:
 
 
 def test_failures_are_counted_by_kind() -> None:
-    running = Running(4)
+    running = RunProgress(4)
     for number, kind in enumerate(["runtime", "media", "runtime"]):
         running.add(failed_row(number, kind))
     assert running.failures == {"runtime": 2, "media": 1} and running.mean == 0.0
-    assert Running(4).mean == 0.0
+    assert RunProgress(4).mean == 0.0

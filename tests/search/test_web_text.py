@@ -10,7 +10,7 @@ from tests.search.site import Site
 from viper.errors import ModelError, UsageError
 from viper.models.llm.retry import Backoff
 from viper.search.findings import MAX_TEXT, Passage, TextSearch
-from viper.search.web_text import Pace, TextService, WebTexts, searxng
+from viper.search.web_text import RateLimiter, TextService, WebTexts, searxng
 from viper.storage.responses import MemoryStore
 
 ONCE = Backoff(max_retries=1)
@@ -152,14 +152,14 @@ def test_the_pace_is_even():
     def sleep(seconds):
         waits.append(seconds)
 
-    pace = Pace(30, lambda: now[0], sleep)
+    pace = RateLimiter(30, lambda: now[0], sleep)
     for _ in range(3):
         pace.wait()
     assert waits == [2.0, 4.0]
     now[0] = 100.0
     pace.wait()
     assert waits == [2.0, 4.0]
-    Pace(0, lambda: 0.0, sleep).wait()
+    RateLimiter(0, lambda: 0.0, sleep).wait()
 
 
 @pytest.mark.parametrize(

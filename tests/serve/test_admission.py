@@ -7,7 +7,7 @@ import contextlib
 
 import pytest
 
-from viper.serve.admission import Admission, Place
+from viper.serve.admission import Admission, Slot
 from viper.serve.refusals import QueueFullError
 
 
@@ -21,7 +21,7 @@ def test_turns_come_in_the_order_of_asking() -> None:
     async def scenario() -> list[int]:
         admission, order = Admission(1, 3), []
 
-        async def visit(number: int, place: Place) -> None:
+        async def visit(number: int, place: Slot) -> None:
             await place.turn()
             order.append(number)
             await asyncio.sleep(0)

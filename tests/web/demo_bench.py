@@ -14,8 +14,8 @@ from viper.models.llm.protocol import Completion, Sampling
 from viper.models.llm.scripted import ScriptedLLM
 from viper.serve.settings import listening_at
 from viper.strategies.replay import Replayer
-from viper.web.demo.asked_run import Opening
-from viper.web.demo.asking import Desk
+from viper.web.demo.demo_run import RunOpener
+from viper.web.demo.session_manager import SessionManager
 
 COUNT = "def execute_command(image):\n    return len(ImagePatch(image).find('cube'))\n"
 FAINT = "def execute_command(image):\n    return ImagePatch(image).find('faint ball')[0]\n"
@@ -50,9 +50,9 @@ def program_for(prompt: str) -> str:
 
 @dataclass(frozen=True)
 class Desked:
-    """A desk with what stands behind it."""
+    """A manager with what stands behind it."""
 
-    desk: Desk
+    manager: SessionManager
     llm: HeldLLM
     folder: Path
 
@@ -61,21 +61,21 @@ class Desked:
 def desked(
     folder: Path, write: Callable[[str], str] = program_for, *, opened: bool = True
 ) -> Iterator[Desked]:
-    """A desk over fake models; models are loaded at once unless ``opened`` is False."""
+    """A manager over fake models; models are loaded at once unless ``opened`` is False."""
     llm = HeldLLM(write)
     with Bench([], trials=3) as bench:
         bench.reasoner.components = bench.reasoner.components.with_models(llm=llm)
-        opening = Opening(bench.reasoner, folder, {})
-        desk = Desk(bench.reasoner, opening)
+        opener = RunOpener(bench.reasoner, folder, {})
+        manager = SessionManager(bench.reasoner, opener)
         if opened:
-            opening.start()
-            assert opening.wait(WAIT_S) is not None
+            opener.start()
+            assert opener.wait(WAIT_S) is not None
         try:
-            yield Desked(desk, llm, folder)
+            yield Desked(manager, llm, folder)
         finally:
             llm.released.set()
-            desk.stop_all()
-            opening.close()
+            manager.stop_all()
+            opener.close()
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class ServedDemo:
     """A demo that runs."""
 
     address: str
-    desk: Desk
+    manager: SessionManager
     llm: HeldLLM
     folder: Path
 
@@ -91,21 +91,21 @@ class ServedDemo:
 @contextmanager
 def served_demo(folder: Path, host: str = "127.0.0.1") -> Iterator[ServedDemo]:
     """Runs a demo while the block does."""
-    from viper.web.demo.serving import Place, make_server, private_folder
+    from viper.web.demo.serving import DemoAddress, make_server, private_folder
 
-    with private_folder() as visits, desked(folder, opened=False) as bench:
-        place = Place.at(host)
+    with private_folder() as uploads, desked(folder, opened=False) as bench:
+        place = DemoAddress.at(host)
         with (
             listening_at("127.0.0.1", 0) as listening,
-            Replayer(bench.desk.reasoner.components.library) as replayer,
+            Replayer(bench.manager.reasoner.components.library) as replayer,
         ):
-            server: Any = make_server(bench.desk, place, replayer, visits)
+            server: Any = make_server(bench.manager, place, replayer, uploads)
             thread = threading.Thread(target=server.run, args=([listening],))
             thread.start()
             try:
                 port = listening.getsockname()[1]
                 yield ServedDemo(
-                    f"http://127.0.0.1:{port}{place.prefix}/", bench.desk, bench.llm, folder
+                    f"http://127.0.0.1:{port}{place.prefix}/", bench.manager, bench.llm, folder
                 )
             finally:
                 bench.llm.released.set()

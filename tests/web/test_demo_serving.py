@@ -24,9 +24,9 @@ from tests.web.demo_bench import WAIT_S, ServedDemo, served_demo
 from tests.web.test_trace_page import HOSTILE
 from viper.commands.demo import demo
 from viper.errors import MissingExtraError
-from viper.web.demo.asked_run import Question
-from viper.web.demo.asking import Answered
-from viper.web.demo.visit import Visit
+from viper.web.demo.demo_run import DemoQuestion
+from viper.web.demo.session import DemoSession
+from viper.web.demo.session_manager import AnswerEvent
 
 
 @pytest.fixture(scope="module")
@@ -128,12 +128,12 @@ def test_no_file_or_address_is_read_on_behalf_of_a_visitor(
 def test_a_trace_page_is_for_who_asked(server: ServedDemo, tmp_path: Path) -> None:
     file = tmp_path / "grey.png"
     Image.fromarray(np.full((60, 100, 3), 128, np.uint8)).save(file)
-    chosen = Visit().upload(file, tmp_path)
-    last = list(server.desk.ask("me", Question(chosen, f"how many {HOSTILE}?")))[-1]
-    assert isinstance(last, Answered)
-    from viper.web.demo.serving import Place
+    chosen = DemoSession().upload(file, tmp_path)
+    last = list(server.manager.ask("me", DemoQuestion(chosen, f"how many {HOSTILE}?")))[-1]
+    assert isinstance(last, AnswerEvent)
+    from viper.web.demo.serving import DemoAddress
 
-    guessed = Place.at("127.0.0.1").trace_address(last.row.sample_id)
+    guessed = DemoAddress.at("127.0.0.1").trace_address(last.row.sample_id)
     assert httpx.get(server.address + guessed[1:]).status_code == 404
 
 

@@ -23,7 +23,7 @@ from viper.evaluate.sample_result import Prediction, SampleResult
 from viper.learning.awareness import run_awareness
 from viper.schema import ToolCall, Trace, Turn
 from viper.strategies.replay import Replayer
-from viper.web.viewer.app import Shelf, Viewer, create_atlas
+from viper.web.viewer.app import ViewedRun, Viewer, create_viewer
 from viper.web.viewer.gallery import Gallery
 from viper.web.viewer.index import ViewerIndex
 
@@ -122,14 +122,14 @@ def two(tmp_path: Path) -> Iterator[TestClient]:
             stack.enter_context(write(tmp_path / "after", stepped(0), stepped(1))),
         ]
         shelves = tuple(
-            Shelf(name, store, Gallery(store, None))
+            ViewedRun(name, store, Gallery(store, None))
             for name, store in zip(("before", "after"), stores, strict=True)
         )
         for shelf in shelves:
             shelf.gallery.wait(10)
         replayer = stack.enter_context(Replayer(Library()))
         viewer = Viewer(shelves, ViewerIndex(stores), replayer, "token")
-        yield TestClient(create_atlas(viewer), base_url="http://127.0.0.1")
+        yield TestClient(create_viewer(viewer), base_url="http://127.0.0.1")
 
 
 def test_the_page_shows_both_runs(two: TestClient) -> None:

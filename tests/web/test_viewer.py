@@ -24,9 +24,9 @@ from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sample_result import Prediction, SampleResult
 from viper.schema import ToolCall
 from viper.strategies.replay import Replayer
-from viper.web.viewer.app import Shelf, Viewer, create_atlas, wanted_from
+from viper.web.viewer.app import ViewedRun, Viewer, create_viewer, filter_from
 from viper.web.viewer.gallery import Gallery
-from viper.web.viewer.index import PAGE_ROWS, SORTS, ViewerIndex, Wanted
+from viper.web.viewer.index import PAGE_ROWS, SORTS, RowFilter, ViewerIndex
 
 TOKEN = "the-token"
 
@@ -61,9 +61,9 @@ def index(tmp_path: Path) -> Iterator[ViewerIndex]:
 
 def numbers(index: ViewerIndex, **wanted: Any) -> list[int]:
     found: list[int] = []
-    pages = index.find(Wanted(**wanted)).pages
+    pages = index.find(RowFilter(**wanted)).pages
     for page in range(pages):
-        found += [int(name[1:]) for name, _ in index.find(Wanted(**wanted, page=page)).keys]
+        found += [int(name[1:]) for name, _ in index.find(RowFilter(**wanted, page=page)).keys]
     return found
 
 
@@ -85,10 +85,10 @@ def test_filters_find_what_they_say(index: ViewerIndex) -> None:
 
 
 def test_sorting_and_pages(index: ViewerIndex) -> None:
-    first, second = index.find(Wanted()), index.find(Wanted(page=1))
+    first, second = index.find(RowFilter()), index.find(RowFilter(page=1))
     assert first.total == 40 and first.pages == 2
     assert (len(first.keys), len(second.keys)) == (PAGE_ROWS, 40 - PAGE_ROWS)
-    assert index.find(Wanted(page=99)).keys == ()
+    assert index.find(RowFilter(page=99)).keys == ()
     worst = numbers(index, sort="worst")
     assert worst[:11] == [*range(0, 39, 4), 39]
     assert numbers(index, sort="best")[:2] == [2, 6]
@@ -113,9 +113,9 @@ def test_a_run_that_grows_is_read_again(tmp_path: Path) -> None:
         with RunStore.read(tmp_path / "run") as store:
             index = ViewerIndex([store])
             writer.add(1, a_row(1))
-            assert index.find(Wanted()).total == 1
+            assert index.find(RowFilter()).total == 1
             index.refresh()
-            assert index.find(Wanted()).total == index.facets.rows == 2
+            assert index.find(RowFilter()).total == index.facets.rows == 2
 
 
 def test_changes_from_one_run_to_another(tmp_path: Path) -> None:
@@ -162,14 +162,14 @@ class Site:
             stack.enter_context(write(folder / name, judged, str(self.file))) for name in names
         ]
         shelves = tuple(
-            Shelf(name, store, Gallery(store, None))
+            ViewedRun(name, store, Gallery(store, None))
             for name, store in zip(names, stores, strict=True)
         )
         for shelf in shelves:
             assert shelf.gallery.wait(10)
         replayer = stack.enter_context(Replayer(Library()))
         self.viewer = Viewer(shelves, ViewerIndex(stores), replayer, TOKEN)
-        self.client = TestClient(create_atlas(self.viewer), base_url="http://127.0.0.1")
+        self.client = TestClient(create_viewer(self.viewer), base_url="http://127.0.0.1")
 
     def get(self, path: str) -> Any:
         return self.client.get(f"/{TOKEN}/{path}")
@@ -255,10 +255,10 @@ def test_nothing_that_a_run_holds_is_markup(tmp_path: Path) -> None:
     ]  # fmt: skip
     with ExitStack() as stack:
         stores = [stack.enter_context(write(tmp_path / name, hostile)) for name in "ab"]
-        shelves = tuple(Shelf(HOSTILE, store, Gallery(store, None)) for store in stores)
+        shelves = tuple(ViewedRun(HOSTILE, store, Gallery(store, None)) for store in stores)
         replayer = stack.enter_context(Replayer(Library()))
         viewer = Viewer(shelves, ViewerIndex(stores), replayer, TOKEN)
-        client = TestClient(create_atlas(viewer), base_url="http://127.0.0.1")
+        client = TestClient(create_viewer(viewer), base_url="http://127.0.0.1")
         grid = client.get(f"/{TOKEN}/", params={"text": "script", "kind": f"a={HOSTILE}"}).text
         key = {"id": hostile[0].sample_id, "seed": "0"}
         compared = client.get(f"/{TOKEN}/sample", params=key).text
@@ -273,9 +273,9 @@ def test_nothing_that_a_run_holds_is_markup(tmp_path: Path) -> None:
 
 
 def test_an_address_is_read_without_trust() -> None:
-    wanted = wanted_from({"text": "x" * 9_999, "low": "inf", "page": "-4", "seed_is": "1e9"})
+    wanted = filter_from({"text": "x" * 9_999, "low": "inf", "page": "-4", "seed_is": "1e9"})
     assert len(wanted.text) == 500 and wanted.low is None and wanted.page == 0
-    assert wanted.seed is None and wanted_from({"kind": "a=b=c"}).kind == ("a", "b=c")
+    assert wanted.seed is None and filter_from({"kind": "a=b=c"}).kind == ("a", "b=c")
 
 
 def test_bad_input_of_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

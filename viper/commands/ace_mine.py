@@ -26,7 +26,7 @@ from viper.commands.terminal import evaluation_progress, hint_to_go_on, status
 from viper.data.sample import DatasetSpec, Sample
 from viper.errors import EXIT_FAILED, EXIT_OK, UsageError
 from viper.evaluate.engines.local import Bounds, LocalEngine
-from viper.evaluate.engines.runner import Budget, Ended, bound_arenas, items, run
+from viper.evaluate.engines.runner import Budget, RunEnd, bound_arenas, items, run
 from viper.evaluate.engines.sample_runner import Item, SampleRunner
 from viper.evaluate.evaluation import manifest_of, read_ids
 from viper.evaluate.metrics import metric
@@ -127,7 +127,7 @@ def mine(options: MineOptions) -> int:
 
 def _mined(
     options: MineOptions, api: str, llm_calls: int, shots: Shots, samples: list[Sample]
-) -> tuple[list[Candidate], Ended]:
+) -> tuple[list[Candidate], RunEnd]:
     """Answer what the store of the API lacks, and return all candidates and how the run ended."""
     bound_arenas()
     evaluation = shots.evaluation()
@@ -153,7 +153,7 @@ def rows_of(
     todo: Sequence[Item],
     folder: Path,
     budget: int | None,
-) -> tuple[list[SampleResult], Ended]:
+) -> tuple[list[SampleResult], RunEnd]:
     """Answer the items of `todo` that the store lacks, and return all its rows.
 
     Args:
@@ -170,7 +170,7 @@ def rows_of(
         return list(store.rows()), ended
 
 
-def _tell(budget: int | None, api: str, ended: Ended) -> None:
+def _tell(budget: int | None, api: str, ended: RunEnd) -> None:
     running = ended.running
     programs = f"{running.done} of {running.total} programs"
     click.echo(f"{api}: {programs}, mean score {running.mean:.3f}", err=True)

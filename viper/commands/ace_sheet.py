@@ -28,7 +28,7 @@ from viper.commands.options import (
 from viper.commands.terminal import hint_to_go_on, status
 from viper.data.sample import DatasetSpec, Sample
 from viper.errors import EXIT_FAILED, EXIT_OK, UsageError
-from viper.evaluate.engines.runner import Ended, bound_arenas
+from viper.evaluate.engines.runner import RunEnd, bound_arenas
 from viper.evaluate.evaluation import manifest_of
 from viper.learning.mining import Source, work_folder
 from viper.learning.sheet import METRIC, Drawing, drawn, items, tried_on
@@ -215,7 +215,7 @@ def _drawn(
     return drawn(rows, attempts, source)
 
 
-def _tell_ended(ended: Ended, budget: int | None) -> None:
+def _tell_ended(ended: RunEnd, budget: int | None) -> None:
     running = ended.running
     answered = running.done - running.failed
     click.echo(f"programs: {running.done} of {running.total}, {answered} gave an answer", err=True)

@@ -25,16 +25,16 @@ from viper.commands.options import (
 from viper.commands.terminal import hint_to_go_on
 from viper.data.sample import DatasetSpec
 from viper.errors import EXIT_OK, UsageError
-from viper.evaluate.answered import (
+from viper.evaluate.evaluation import Evaluation
+from viper.evaluate.sweep import (
     TEMPERATURE,
-    Drawn,
-    Sweep,
-    Swept,
+    SampledEvaluation,
+    SweepResult,
+    SweepSetup,
     current_value,
     sweep,
     values_between,
 )
-from viper.evaluate.evaluation import Evaluation
 from viper.profiles.document import ProfileDocument
 from viper.profiles.edit import whole_api, with_values
 from viper.schema import to_json
@@ -98,7 +98,7 @@ def tune(options: TuneOptions) -> int:
     with closing(profile.components()) as components, hint_to_go_on():
         plan = _plan(components, options)
         work = options.work or out.with_name(out.name + ".tuning")
-        swept = Swept(*_drawn(options), work, to_json(profile.document))
+        swept = SweepSetup(*_drawn(options), work, to_json(profile.document))
         sweeps = [sweep(components, name, values, swept, _say) for name, values in plan.items()]
     run = {"bank": profile.document.bank} if options.examples_bank else {}
     if options.api:
@@ -149,10 +149,10 @@ def _numbers(option: str, text: str) -> list[float]:
     return numbers
 
 
-def _drawn(options: TuneOptions) -> tuple[Drawn, Drawn | None]:
-    def draw(split: str, limit: int) -> Drawn:
+def _drawn(options: TuneOptions) -> tuple[SampledEvaluation, SampledEvaluation | None]:
+    def draw(split: str, limit: int) -> SampledEvaluation:
         where = DatasetSpec(options.root, split, options.seed)
-        return Drawn.of(Evaluation(options.set_name, where, limit, (options.seed,)))
+        return SampledEvaluation.of(Evaluation(options.set_name, where, limit, (options.seed,)))
 
     split, validate = options.split, options.validate
     if validate == split:
@@ -166,7 +166,7 @@ def _say(name: str, running: Any) -> None:
 
 
 def _write(
-    document: ProfileDocument, sweeps: Sequence[Sweep], run: dict[str, Any], out: Path
+    document: ProfileDocument, sweeps: Sequence[SweepResult], run: dict[str, Any], out: Path
 ) -> None:
     """Write a copy of the profile with the best values in it; comments stay.
 
@@ -188,7 +188,7 @@ def _write(
     write_file(out, with_values(document.path, out.stem, run, sensitivities))
 
 
-def _table(sweeps: Sequence[Sweep]) -> str:
+def _table(sweeps: Sequence[SweepResult]) -> str:
     lines = []
     for setting in sweeps:
         lines.append(

@@ -36,8 +36,8 @@ from viper.sandbox.sandbox import Mode
 from viper.schema import to_json
 from viper.serve.settings import address_of, listening_at
 from viper.strategies.replay import Replayer
-from viper.web.demo.asked_run import Opening, check_folder
-from viper.web.demo.asking import Desk
+from viper.web.demo.demo_run import RunOpener, check_folder
+from viper.web.demo.session_manager import SessionManager
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,23 +79,23 @@ def demo(options: DemoOptions) -> int:
     with ExitStack() as stack:
         listening = stack.enter_context(listening_at(options.host, options.port))
         with status("starting"):
-            from viper.web.demo.serving import Place, make_server, private_folder
+            from viper.web.demo.serving import DemoAddress, make_server, private_folder
 
-            visits = stack.enter_context(private_folder())
+            uploads = stack.enter_context(private_folder())
             reasoner = stack.enter_context(Reasoner(profile, preload=False))
-            opening = Opening(reasoner, folder, to_json(profile.document))
-            stack.callback(opening.close)
+            opener = RunOpener(reasoner, folder, to_json(profile.document))
+            stack.callback(opener.close)
             library = reasoner.components.library
             replayer = stack.enter_context(Replayer(library, options.sandbox))
-            place = Place.at(options.host)
-            server = make_server(Desk(reasoner, opening), place, replayer, visits)
+            place = DemoAddress.at(options.host)
+            server = make_server(SessionManager(reasoner, opener), place, replayer, uploads)
         address = address_of(listening, f"{place.prefix}/")
         click.echo(address)
         click.echo(f"questions are kept in {folder}; Ctrl-C ends it", err=True)
         if options.open_browser:
             webbrowser.open(address)
         server.run(sockets=[listening])
-        opening.wait(0)
+        opener.wait(0)
     return EXIT_OK
 
 

@@ -21,13 +21,13 @@ from viper.data.sample import Sample
 from viper.errors import EXIT_FAILED, EXIT_OK
 from viper.evaluate.engines.local import Bounds, LocalEngine
 from viper.evaluate.engines.ray import RayEngine
-from viper.evaluate.engines.ray_actor import Built, Orders
+from viper.evaluate.engines.ray_actor import ActorSettings, BuiltReasoner
 from viper.evaluate.engines.ray_cluster import connected, local_cpus, share_of
-from viper.evaluate.engines.ray_crew import Crew, run_manifest
-from viper.evaluate.engines.runner import Budget, Ended, bound_arenas, items, run
+from viper.evaluate.engines.ray_workers import WorkerPool, run_manifest
+from viper.evaluate.engines.runner import Budget, RunEnd, bound_arenas, items, run
 from viper.evaluate.engines.sample_runner import Engine, Item, SampleRunner
 from viper.evaluate.evaluation import Evaluation, default_folder, manifest_of, missing_media
-from viper.evaluate.judgements import JudgementSheet, Kept
+from viper.evaluate.judgements import JudgementSheet, RecordingMetric
 from viper.evaluate.metrics import metric
 from viper.evaluate.reports.report import report
 from viper.evaluate.reports.tables import NamedReport, rendered
@@ -80,7 +80,7 @@ def _on_threads(
             manifest = manifest_of(evaluation, samples, reasoner, document, options.execution)
         judge = metric(evaluation.metric)
         if options.judgements is not None:
-            judge = Kept(judge, JudgementSheet(options.judgements))
+            judge = RecordingMetric(judge, JudgementSheet(options.judgements))
         answering = SampleRunner.with_cache(reasoner, judge, evaluation.options, workers + 8)
         yield LocalEngine(answering, Bounds(workers, evaluation.deadline_s)), manifest
 
@@ -91,7 +91,7 @@ def _drive(
     store: RunStore,
     budget: Budget,
     tracker: Tracker | None,
-) -> Ended:
+) -> RunEnd:
     if tracker is not None:
         tracker.start(store.manifest)
     with evaluation_progress(len(todo), len(store.done())) as progress:
@@ -113,7 +113,7 @@ def _drive(
 
 
 def _finish(
-    store: RunStore, report_data: dict[str, Any], ended: Ended, options: EvalOptions
+    store: RunStore, report_data: dict[str, Any], ended: RunEnd, options: EvalOptions
 ) -> int:
     store.write_report(report_data)
     if options.judgements is not None:
@@ -164,10 +164,10 @@ class ProfileRecipe:
     choice: ProfileChoice
     examples: bool = True
 
-    def __call__(self) -> Built:
+    def __call__(self) -> BuiltReasoner:
         profile = profile_of(self.choice, self.examples)
 
-        return Built(Reasoner(profile, preload=False), to_json(profile.document))
+        return BuiltReasoner(Reasoner(profile, preload=False), to_json(profile.document))
 
 
 def _told(which: str) -> None:
@@ -191,7 +191,7 @@ def on_ray(
     with connected(options.ray_address, local_cpus(actors, cpus)) as nodes:
         share = share_of(nodes, actors, cpus, options.gpus_per_actor)
         recipe = ProfileRecipe(ProfileChoice.of(options), options.examples)
-        orders = Orders(
+        settings = ActorSettings(
             recipe,
             evaluation,
             str(Path.cwd()),
@@ -199,15 +199,15 @@ def on_ray(
             max(1, int(share.cpus)),
             bool(share.gpus),
         )
-        crew = Crew(orders, share, actors)
+        pool = WorkerPool(settings, share, actors)
         try:
             with status("starting actors"):
                 shared = {"cpus_per_actor": share.cpus, "gpus_per_actor": share.gpus}
                 execution = {**options.execution, "actors": actors, **shared}
-                manifest = run_manifest(crew.manifest(), evaluation, samples, execution)
-                crew.expect(manifest)
-            yield RayEngine(crew, options.workers, _told), manifest
+                manifest = run_manifest(pool.manifest(), evaluation, samples, execution)
+                pool.expect(manifest)
+            yield RayEngine(pool, options.workers, _told), manifest
         except BaseException:
-            crew.kill()
+            pool.kill()
             raise
-        crew.close()
+        pool.close()

@@ -26,12 +26,12 @@ from viper.commands.options import (
 from viper.commands.terminal import counter, evaluation_progress, hint_to_go_on, status
 from viper.data.sample import DatasetSpec
 from viper.errors import EXIT_FAILED, EXIT_OK, UsageError
-from viper.evaluate.answered import Drawn, answered
 from viper.evaluate.engines.runner import Budget, bound_arenas
 from viper.evaluate.evaluation import read_ids
 from viper.evaluate.metrics import metric
 from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sample_result import SampleResult
+from viper.evaluate.sweep import SampledEvaluation, answer_all
 from viper.learning.first_demonstrations import (
     First,
     Solved,
@@ -55,7 +55,7 @@ from viper.tuning.plan_edits import COMMON_FAMILIES
 class _Plan:
     """What is asked, with what, and where it is kept."""
 
-    drawn: Drawn
+    drawn: SampledEvaluation
     profile: Profile
     work: Path
     options: StartOptions
@@ -174,7 +174,7 @@ def _plan(options: StartOptions, profile: Profile, components: Components) -> _P
     run_options = _options(options, components)
     with status("reading samples"):
         evaluation = replace(shots.evaluation(), options=run_options)
-        drawn = Drawn(evaluation, shots.samples())
+        drawn = SampledEvaluation(evaluation, shots.samples())
     folder = options.work or state_dir(options.state) / "demonstrations.start"
     name = (
         *(options.set_name, evaluation.where.split or "", components.settings.api),
@@ -217,7 +217,9 @@ def _mined(plan: _Plan, components: Components) -> tuple[list[SampleResult], lis
         with RunStore.read(plan.run) as store:
             done = len(store.done())
     with evaluation_progress(len(drawn.samples), done) as progress:
-        rows = answered(components, drawn, plan.run, document, progress, Budget(None, budget, each))
+        rows = answer_all(
+            components, drawn, plan.run, document, progress, Budget(None, budget, each)
+        )
     api, library = components.settings.api, components.library
     source = Source(drawn.evaluation, api, library, components.llm.model_id)
     with RunStore.read(plan.run) as store:

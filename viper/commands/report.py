@@ -12,7 +12,7 @@ import click
 from viper.commands.options import OutPath, given_by, option, options_as, root_option
 from viper.commands.pages import samples_of, write_report_page
 from viper.errors import EXIT_OK, UsageError
-from viper.evaluate.reports.comparison import Change, Comparison, compare
+from viper.evaluate.reports.comparison import Comparison, ScoreChange, compare
 from viper.evaluate.reports.error_diagram import error_diagram
 from viper.evaluate.reports.escape import for_terminal
 from viper.evaluate.reports.page import errors_page, report_page
@@ -161,7 +161,7 @@ def _lines(comparison: Comparison) -> list[str]:
     return lines
 
 
-def _listed(title: str, changes: Sequence[Change], *, values: bool = False) -> list[str]:
+def _listed(title: str, changes: Sequence[ScoreChange], *, values: bool = False) -> list[str]:
     lines = ["", f"{title}: {len(changes):,}"]
     for change in changes[:_LISTED]:
         name = change.sample_id if not change.seed else f"{change.sample_id} (seed {change.seed})"

@@ -16,7 +16,7 @@ from viper.data.registry import chosen, data_set
 from viper.data.sample import DatasetSpec
 from viper.errors import EXIT_OK, UsageError
 from viper.evaluate.judgements import read_judgements
-from viper.evaluate.predictions import Scored, score_predictions
+from viper.evaluate.predictions import ScoredPredictions, score_predictions
 from viper.evaluate.predictions.score import (
     HEADER,
     figure_rows,
@@ -103,7 +103,7 @@ def _judged(sheet: Path, missing: Literal["error", "wrong"], *, as_json: bool) -
     return EXIT_OK
 
 
-def _warn(scored: Scored) -> None:
+def _warn(scored: ScoredPredictions) -> None:
     if scored.duplicates:
         click.echo(
             f"viper: warning: {scored.duplicates} duplicate predictions; the last of each counts",
@@ -117,7 +117,7 @@ def _warn(scored: Scored) -> None:
         )
 
 
-def _print(scored: Scored, by_group: bool) -> None:
+def _print(scored: ScoredPredictions, by_group: bool) -> None:
     overall = scored.figures.overall
     if len(overall) > 4:
         echo_table(list(overall), [[percent(estimate) for estimate in overall.values()]])
@@ -125,7 +125,7 @@ def _print(scored: Scored, by_group: bool) -> None:
     echo_table(HEADER, list(figure_rows(scored.figures, by_group)))
 
 
-def _write_rows(path: Path, scored: Scored) -> None:
+def _write_rows(path: Path, scored: ScoredPredictions) -> None:
     try:
         replace_file(path, rows_csv(scored.rows).encode(errors="backslashreplace"))
     except OSError as error:

@@ -16,12 +16,12 @@ import click
 from viper.evaluate.reports.escape import for_terminal
 
 if TYPE_CHECKING:
-    from viper.evaluate.engines.runner import Running
+    from viper.evaluate.engines.runner import RunProgress
 
 _LINE_EVERY_S = 30.0
 """Where there is no terminal, a line this often, and one for every tenth part."""
 
-Progress = Callable[["Running"], None]
+Progress = Callable[["RunProgress"], None]
 
 
 def echo_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -108,7 +108,7 @@ def hint_to_go_on() -> Iterator[None]:
         raise
 
 
-def describe(running: Running, seconds: float) -> str:
+def describe(running: RunProgress, seconds: float) -> str:
     """One line: ``120/600  score .853  2.1/s  3:48 left  failed 4 (timeout 3, model 1)``."""
     rate = running.fresh / seconds if seconds > 0 else 0.0
     parts = [f"{running.done}/{running.total}", f"score {running.mean:.3f}", f"{rate:.2f}/s"]
@@ -134,7 +134,7 @@ def evaluation_progress(total: int, done: int) -> Iterator[Progress]:
         return
     last = {"time": started, "tenth": done * 10 // max(1, total)}
 
-    def line(running: Running) -> None:
+    def line(running: RunProgress) -> None:
         now, tenth = time.monotonic(), running.done * 10 // running.total
         if tenth > last["tenth"] or now - last["time"] >= _LINE_EVERY_S:
             last.update(time=now, tenth=tenth)
@@ -152,7 +152,7 @@ def _bar(total: int, done: int, started: float) -> Iterator[Progress]:
     with Progress(*columns, console=Console(stderr=True)) as bar:
         task = bar.add_task("", total=total, completed=done)
 
-        def update(running: Running) -> None:
+        def update(running: RunProgress) -> None:
             text = describe(running, time.monotonic() - started)
             bar.update(task, completed=running.done, description=text.replace("[", r"\["))
 

@@ -63,7 +63,7 @@ def view(options: ViewOptions, runs: tuple[Path, ...]) -> int:
     import uvicorn
 
     from viper.web.behind_token import new_token
-    from viper.web.viewer.app import Shelf, Viewer, create_atlas
+    from viper.web.viewer.app import ViewedRun, Viewer, create_viewer
 
     with ExitStack() as stack:
         stores = [stack.enter_context(RunStore.read(run)) for run in runs]
@@ -75,7 +75,7 @@ def view(options: ViewOptions, runs: tuple[Path, ...]) -> int:
             Replayer(library_for(stores[0].manifest.api), options.sandbox)
         )
         shelves = tuple(
-            Shelf(_name(run, runs), store, Gallery(store, options.root))
+            ViewedRun(_name(run, runs), store, Gallery(store, options.root))
             for run, store in zip(runs, stores, strict=True)
         )
         viewer = Viewer(shelves, index, replayer, new_token())
@@ -85,7 +85,7 @@ def view(options: ViewOptions, runs: tuple[Path, ...]) -> int:
         if options.open_browser:
             webbrowser.open(address)
         config = uvicorn.Config(
-            create_atlas(viewer), log_level="warning", access_log=False, lifespan="off"
+            create_viewer(viewer), log_level="warning", access_log=False, lifespan="off"
         )
         uvicorn.Server(config).run(sockets=[listening])
     return EXIT_OK

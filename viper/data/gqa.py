@@ -18,7 +18,7 @@ from typing import Any
 from viper.data.layout import check_official, first_there, root_of, split_of, unique
 from viper.data.record import Record, check_name
 from viper.data.sample import DatasetSpec, Finding, MediaFiles, Sample
-from viper.data.source import Source, shown
+from viper.data.source import SourceFile, shown
 
 ORIGIN = "https://cs.stanford.edu/people/dorarad/gqa/download.html (questions1.2.zip)"
 PICTURES = "https://cs.stanford.edu/people/dorarad/gqa/download.html (images.zip)"
@@ -64,16 +64,16 @@ def gqa_groups(record: Record) -> dict[str, str]:
     return {name: types.text(name) for name in TYPES if types.values.get(name) is not None}
 
 
-def _sources(root: Path, split: str) -> list[Source]:
+def _sources(root: Path, split: str) -> list[SourceFile]:
     name = f"{split}_questions"
     folder = first_there(root, (name, f"questions/{name}"))
     parts = sorted((root / folder).glob(f"{name}_*.json")) if (root / folder).is_dir() else []
     if parts:
-        return [Source(root, f"{folder}/{part.name}", ORIGIN) for part in parts]
-    return [Source(root, first_there(root, (f"{name}.json", f"questions/{name}.json")), ORIGIN)]
+        return [SourceFile(root, f"{folder}/{part.name}", ORIGIN) for part in parts]
+    return [SourceFile(root, first_there(root, (f"{name}.json", f"questions/{name}.json")), ORIGIN)]
 
 
-def _of_file(source: Source) -> Iterator[Sample]:
+def _of_file(source: SourceFile) -> Iterator[Sample]:
     questions = Record.of(source.read_json(_kept), source, "")
     for question_id, value in questions.values.items():
         yield _sample(question_id, Record.of(value, source, f" question {shown(question_id)}"))

@@ -26,7 +26,7 @@ from viper.data.nextqa import nextqa_sample
 from viper.data.packed_pictures import decoded
 from viper.data.record import Record
 from viper.data.sample import DatasetSpec, Finding, Sample
-from viper.data.source import Source
+from viper.data.source import SourceFile
 from viper.errors import DataError, MissingExtraError
 from viper.models.vision.roles import Pixels
 
@@ -101,7 +101,7 @@ class HubSet:
     repository: str
     metric: str
     summary: str
-    read: Callable[[Tables, Source], Iterator[Sample]]
+    read: Callable[[Tables, SourceFile], Iterator[Sample]]
     tables: Mapping[str, tuple[str | None, str]]
 
     @property
@@ -117,7 +117,7 @@ class HubSet:
         config, split = self.tables[split_of(self, where)]
         tables = Tables(self.repository, config, split, where.root)
         named = Path(self.name) if where.root is None else where.root
-        source = Source(named, f"{self.repository} {config or ''}".strip(), "the hub")
+        source = SourceFile(named, f"{self.repository} {config or ''}".strip(), "the hub")
         return unique(self.read(tables, source), source)
 
     def check(self, where: DatasetSpec) -> Sequence[Finding]:
@@ -128,13 +128,13 @@ class HubSet:
             return [Finding(False, self.name, str(error))]
 
 
-def _rows(table: Any, source: Source) -> Iterator[tuple[int, Record]]:
+def _rows(table: Any, source: SourceFile) -> Iterator[tuple[int, Record]]:
     slim = table.remove_columns([name for name in table.column_names if name == "image"])
     for number, row in enumerate(slim):
         yield number, Record.of(row, source, f" row {number}")
 
 
-def _expressions(tables: Tables, source: Source) -> Iterator[Sample]:
+def _expressions(tables: Tables, source: SourceFile) -> Iterator[Sample]:
     table = tables.open(tables.config)
     for number, row in _rows(table, source):
         box, file = row.coco_box("bbox"), row.text("file_name")
@@ -151,7 +151,7 @@ def _expressions(tables: Tables, source: Source) -> Iterator[Sample]:
             )
 
 
-def _gqa(tables: Tables, source: Source) -> Iterator[Sample]:
+def _gqa(tables: Tables, source: SourceFile) -> Iterator[Sample]:
     pictures = tables.open(f"{tables.config}_images")
     row_of = {str(name): row for row, name in enumerate(pictures["id"])}
     for _, row in _rows(tables.open(f"{tables.config}_instructions"), source):
@@ -171,7 +171,7 @@ def _gqa(tables: Tables, source: Source) -> Iterator[Sample]:
         )
 
 
-def _nextqa(tables: Tables, source: Source) -> Iterator[Sample]:
+def _nextqa(tables: Tables, source: SourceFile) -> Iterator[Sample]:
     if tables.root is None:
         raise DataError("hub:lmms-lab/NExTQA has no videos; give --root DIR with videos/ID.mp4")
     for _, row in _rows(tables.open(tables.config), source):
@@ -179,7 +179,7 @@ def _nextqa(tables: Tables, source: Source) -> Iterator[Sample]:
         yield nextqa_sample(Record(texts, source, row.at), {})
 
 
-def _okvqa(tables: Tables, source: Source) -> Iterator[Sample]:
+def _okvqa(tables: Tables, source: SourceFile) -> Iterator[Sample]:
     table = tables.open(tables.config)
     for number, row in _rows(table, source):
         answers = Record(dict(enumerate(row.items("answers"))), source, f"{row.at} answer")

@@ -24,7 +24,7 @@ from typing import Any
 from viper.data.layout import check_official, first_there, root_of, split_of, unique
 from viper.data.record import Record
 from viper.data.sample import DatasetSpec, Finding, MediaFiles, Sample
-from viper.data.source import Source
+from viper.data.source import SourceFile
 
 ORIGIN = "https://github.com/open-vision-language/infoseek"
 PICTURES = "https://github.com/edchengg/oven_eval (OVEN's images)"
@@ -47,7 +47,7 @@ class InfoSeek:
     def samples(self, where: DatasetSpec) -> Sequence[Sample]:
         """One sample a line, in the order of the file."""
         root, split = root_of(self, where), split_of(self, where)
-        source = Source(root, f"infoseek_{split}.jsonl", ORIGIN)
+        source = SourceFile(root, f"infoseek_{split}.jsonl", ORIGIN)
         kinds = _kinds(root, split)
         records = (Record.of(value, source, at) for at, value in source.json_lines())
         return unique((_sample(record, kinds) for record in records), source)
@@ -55,14 +55,14 @@ class InfoSeek:
     def check(self, where: DatasetSpec) -> Sequence[Finding]:
         """Questions, their types, samples and pictures."""
         root, split = root_of(self, where), split_of(self, where)
-        sources = [Source(root, f"infoseek_{split}.jsonl", ORIGIN)]
+        sources = [SourceFile(root, f"infoseek_{split}.jsonl", ORIGIN)]
         if split == "val":
             sources.append(_typed(root, split))
         return check_official(sources, lambda: self.samples(where), PICTURES)
 
 
-def _typed(root: Path, split: str) -> Source:
-    return Source(root, f"infoseek_{split}_qtype.jsonl", ORIGIN)
+def _typed(root: Path, split: str) -> SourceFile:
+    return SourceFile(root, f"infoseek_{split}_qtype.jsonl", ORIGIN)
 
 
 def _kinds(root: Path, split: str) -> Mapping[str, str]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from viper.data.sample import DataSet, DatasetSpec, Finding, Sample
-from viper.data.source import Source, shown
+from viper.data.source import SourceFile, shown
 from viper.errors import DataError, UnknownNameError
 
 NAMED_MISSING = 3
@@ -45,7 +45,7 @@ def first_there(root: Path, names: Sequence[str]) -> str:
     return next((name for name in names if (root / name).exists()), names[0])
 
 
-def unique(samples: Iterable[Sample], source: Source) -> list[Sample]:
+def unique(samples: Iterable[Sample], source: SourceFile) -> list[Sample]:
     """The samples as a list.
 
     Raises:
@@ -63,7 +63,7 @@ def unique(samples: Iterable[Sample], source: Source) -> list[Sample]:
 
 
 def check_official(
-    sources: Sequence[Source],
+    sources: Sequence[SourceFile],
     samples: Callable[[], Sequence[Sample]],
     media_origin: str,
     there: Callable[[str], bool] | None = None,
@@ -100,7 +100,7 @@ def media_finding(samples: Sequence[Sample], origin: str, there: Callable[[str],
     return Finding(False, "media", f"{says}; they come from {origin}" if origin else says)
 
 
-def _file(source: Source) -> Finding:
+def _file(source: SourceFile) -> Finding:
     if not source.path.is_file():
         return Finding(False, source.name, f"missing; it comes from {source.origin}")
     return Finding(True, source.name, f"{source.path.stat().st_size:,} bytes")

@@ -29,7 +29,7 @@ from urllib.parse import unquote, urlsplit
 
 from viper.data.coco_masks import OutlineError, mask_of
 from viper.data.record import Record, check_name
-from viper.data.source import Source
+from viper.data.source import SourceFile
 from viper.errors import DataError, UnknownNameError, UsageError
 from viper.models.media import MAX_IMAGE_PIXELS, read_picture
 from viper.models.vision.roles import Pixels
@@ -142,7 +142,7 @@ class Lvis:
         self.name = f"lvis:{split}"
         name = f"lvis_v1_{split}.json"
         folder = "annotations/" if not (root / name).is_file() else ""
-        self._source = Source(root, folder + name, ORIGIN)
+        self._source = SourceFile(root, folder + name, ORIGIN)
         document = Record.of(self._source.read_json(_with_packed_polygons), self._source, "")
         categories = [_category(number, each) for number, each in _by_id(document, "categories")]
         self._names = CategoryNames(sorted(categories, key=lambda each: each.category_id))

@@ -23,7 +23,7 @@ from pathlib import Path
 from viper.data.layout import check_official, first_there, root_of, split_of, unique
 from viper.data.record import Record, check_name
 from viper.data.sample import DatasetSpec, Finding, MediaFiles, Sample
-from viper.data.source import Source, shown
+from viper.data.source import SourceFile, shown
 
 ORIGIN = "https://github.com/doc-doc/NExT-QA (dataset/nextqa)"
 VIDEOS = "https://github.com/doc-doc/NExT-QA (NExTVideo.zip)"
@@ -46,8 +46,8 @@ class NextQa:
     def samples(self, where: DatasetSpec) -> Sequence[Sample]:
         """One sample a row, in the file's order."""
         root, split = root_of(self, where), split_of(self, where)
-        stems = _stems(Source(root, "map_vid_vidorID.json", ORIGIN))
-        source = Source(root, f"{split.split(':')[0]}.csv", ORIGIN)
+        stems = _stems(SourceFile(root, "map_vid_vidorID.json", ORIGIN))
+        source = SourceFile(root, f"{split.split(':')[0]}.csv", ORIGIN)
         rows = source.csv_rows(COLUMNS)
         found = unique((nextqa_sample(Record(row, source, at), stems) for at, row in rows), source)
         return found if split != "val:hard" else _listed(found, _hard_list(root))
@@ -55,7 +55,7 @@ class NextQa:
     def check(self, where: DatasetSpec) -> Sequence[Finding]:
         """Annotations, samples and videos."""
         root, split = root_of(self, where), split_of(self, where)
-        sources = [Source(root, f"{split.split(':')[0]}.csv", ORIGIN)]
+        sources = [SourceFile(root, f"{split.split(':')[0]}.csv", ORIGIN)]
         if split == "val:hard":
             sources.append(_hard_list(root))
         mapped = (root / "map_vid_vidorID.json").is_file()
@@ -95,7 +95,7 @@ def nextqa_sample(record: Record, stems: Mapping[str, str]) -> Sample:
     )
 
 
-def _stems(source: Source) -> dict[str, str]:
+def _stems(source: SourceFile) -> dict[str, str]:
     """Video id to the stem of its file; empty without the map."""
     if not source.path.is_file():
         return {}
@@ -103,12 +103,12 @@ def _stems(source: Source) -> dict[str, str]:
     return {str(video): record.text(video) for video in record.values}
 
 
-def _hard_list(root: Path) -> Source:
+def _hard_list(root: Path) -> SourceFile:
     listed = sorted(path.name for path in root.glob("atp-hard*.txt"))
-    return Source(root, listed[0] if listed else "atp-hard-ct4.txt", HARD)
+    return SourceFile(root, listed[0] if listed else "atp-hard-ct4.txt", HARD)
 
 
-def _listed(samples: Sequence[Sample], source: Source) -> list[Sample]:
+def _listed(samples: Sequence[Sample], source: SourceFile) -> list[Sample]:
     """The samples that the list names, in the order of the samples."""
     ids = {sample.sample_id for sample in samples}
     wanted = set()

@@ -21,7 +21,7 @@ from viper.data.layout import check_official, root_of, split_of, unique
 from viper.data.packed_pictures import PngArchive, PngInArchive
 from viper.data.record import Record
 from viper.data.sample import DatasetSpec, Finding, MediaFiles, Sample
-from viper.data.source import Source
+from viper.data.source import SourceFile
 
 ORIGIN = "https://github.com/lil-lab/nlvr (folder nlvr)"
 
@@ -67,8 +67,8 @@ class Nlvr:
         return check_official(sources, lambda: self.samples(where), ORIGIN, there)
 
 
-def _annotations(root: Path, split: str) -> Source:
-    return Source(root, f"{split}/{split}.json", ORIGIN)
+def _annotations(root: Path, split: str) -> SourceFile:
+    return SourceFile(root, f"{split}/{split}.json", ORIGIN)
 
 
 def _archive(root: Path, split: str) -> PngArchive | None:

@@ -20,7 +20,7 @@ from pathlib import Path
 from viper.data.layout import check_official, first_there, root_of, split_of, unique
 from viper.data.record import Record
 from viper.data.sample import DatasetSpec, Finding, MediaFiles, Sample
-from viper.data.source import Source
+from viper.data.source import SourceFile
 
 ORIGIN = "https://github.com/lil-lab/nlvr (folder nlvr2/data)"
 PICTURES = "the form at https://github.com/lil-lab/nlvr (nlvr2/README.md), or its util/ scripts"
@@ -53,8 +53,8 @@ class Nlvr2:
         return check_official(sources, lambda: self.samples(where), PICTURES)
 
 
-def _annotations(root: Path, split: str) -> Source:
-    return Source(root, first_there(root, (f"data/{split}.json", f"{split}.json")), ORIGIN)
+def _annotations(root: Path, split: str) -> SourceFile:
+    return SourceFile(root, first_there(root, (f"data/{split}.json", f"{split}.json")), ORIGIN)
 
 
 def _sample(record: Record, folder: str) -> Sample:

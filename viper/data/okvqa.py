@@ -18,7 +18,7 @@ from pathlib import Path
 from viper.data.layout import check_official, root_of, split_of, unique
 from viper.data.record import Record
 from viper.data.sample import DatasetSpec, Finding, MediaFiles, Sample
-from viper.data.source import Source
+from viper.data.source import SourceFile
 
 ORIGIN = "https://okvqa.allenai.org/download.html"
 PICTURES = "https://cocodataset.org/#download (2014 Val images, 2014 Train images)"
@@ -61,10 +61,10 @@ class OkVqa:
         return check_official(sources, lambda: self.samples(where), PICTURES)
 
 
-def _sources(root: Path, split: str) -> tuple[Source, Source]:
+def _sources(root: Path, split: str) -> tuple[SourceFile, SourceFile]:
     return (
-        Source(root, f"OpenEnded_mscoco_{split}_questions.json", ORIGIN),
-        Source(root, f"mscoco_{split}_annotations.json", ORIGIN),
+        SourceFile(root, f"OpenEnded_mscoco_{split}_questions.json", ORIGIN),
+        SourceFile(root, f"mscoco_{split}_annotations.json", ORIGIN),
     )
 
 

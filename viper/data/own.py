@@ -27,7 +27,7 @@ from typing import Any
 from viper.data.layout import media_finding, unique
 from viper.data.record import Record, check_name
 from viper.data.sample import DatasetSpec, Finding, MediaFiles, Sample
-from viper.data.source import Source, shown
+from viper.data.source import SourceFile, shown
 from viper.errors import DataError, UnknownNameError
 
 SUFFIXES = (".csv", ".jsonl")
@@ -87,8 +87,8 @@ class OwnFile:
         ]
 
     @property
-    def _source(self) -> Source:
-        return Source(self.path.parent, self.path.name)
+    def _source(self) -> SourceFile:
+        return SourceFile(self.path.parent, self.path.name)
 
     def _read(self, where: DatasetSpec) -> tuple[list[Sample], list[DataError]]:
         """The samples of good lines, and what is wrong with the others."""
@@ -111,11 +111,11 @@ class OwnFile:
         return self._source.lines()
 
 
-def _record(line: Any, source: Source, at: str) -> Record:
+def _record(line: Any, source: SourceFile, at: str) -> Record:
     return _from_json(line, source, at) if isinstance(line, str) else _from_csv(line, source, at)
 
 
-def _from_csv(row: dict[str, Any], source: Source, at: str) -> Record:
+def _from_csv(row: dict[str, Any], source: SourceFile, at: str) -> Record:
     """A row as a JSON line would have it: no empty fields; lists and objects read."""
     if None in row:
         raise source.wrong(at, "has more fields than the header", "quotes around commas in a field")
@@ -132,7 +132,7 @@ def _from_csv(row: dict[str, Any], source: Source, at: str) -> Record:
     return Record(values, source, at)
 
 
-def _from_json(line: str, source: Source, at: str) -> Record:
+def _from_json(line: str, source: SourceFile, at: str) -> Record:
     try:
         value = json.loads(line)
     except (ValueError, RecursionError):

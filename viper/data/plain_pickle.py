@@ -20,7 +20,7 @@ from io import BytesIO
 from itertools import chain, islice
 from typing import Any
 
-from viper.data.source import Source
+from viper.data.source import SourceFile
 
 MAX_BYTES = 256 * 2**20
 """Longest file; the refs of RefCOCO have tens of megabytes at most."""
@@ -41,7 +41,7 @@ EMPTY_DICT DICT SETITEM SETITEMS PUT BINPUT LONG_BINPUT MEMOIZE GET BINGET LONG_
 """
 
 
-def load_plain(source: Source) -> Any:
+def load_plain(source: SourceFile) -> Any:
     """Return the plain data in a pickle file.
 
     Raises:

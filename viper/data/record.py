@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any
 
-from viper.data.source import Source, shown
+from viper.data.source import SourceFile, shown
 from viper.errors import DataError
 from viper.schema import PixelBox
 
@@ -25,11 +25,11 @@ class Record:
     """
 
     values: Mapping[Any, Any]
-    source: Source
+    source: SourceFile
     at: str
 
     @classmethod
-    def of(cls, value: Any, source: Source, at: str) -> Record:
+    def of(cls, value: Any, source: SourceFile, at: str) -> Record:
         """The record that a value of the file is.
 
         Raises:

@@ -25,7 +25,7 @@ from viper.data.layout import check_official, root_of, split_of, unique
 from viper.data.plain_pickle import load_plain
 from viper.data.record import Record
 from viper.data.sample import DatasetSpec, Finding, MediaFiles, Sample
-from viper.data.source import Source
+from viper.data.source import SourceFile
 from viper.schema import PixelBox
 
 ORIGIN = "https://github.com/lichengunc/refer (the set's zip: refs and instances.json)"
@@ -65,15 +65,15 @@ class RefCoco:
         sources = self._sources(root_of(self, where), split_of(self, where))
         return check_official(sources, lambda: self.samples(where), PICTURES)
 
-    def _sources(self, root: Path, split: str) -> tuple[Source, Source]:
+    def _sources(self, root: Path, split: str) -> tuple[SourceFile, SourceFile]:
         """The refs and the instances, under the root of the sets."""
         split_by = split.split(":")[0] if ":" in split else self.split_by
         folder = f"{self.name}/"
         if not (root / folder).is_dir() and (root / "instances.json").is_file():
             is_named = root.absolute().name == self.name
             root, folder = (root.absolute().parent, folder) if is_named else (root, "")
-        refs = Source(root, f"{folder}refs({split_by}).p", ORIGIN)
-        return refs, Source(root, f"{folder}instances.json", ORIGIN)
+        refs = SourceFile(root, f"{folder}refs({split_by}).p", ORIGIN)
+        return refs, SourceFile(root, f"{folder}instances.json", ORIGIN)
 
 
 REFCOCO = RefCoco(
@@ -96,7 +96,7 @@ class _Instances:
     categories: Mapping[int, str]
 
     @classmethod
-    def read(cls, source: Source) -> _Instances:
+    def read(cls, source: SourceFile) -> _Instances:
         record = Record.of(source.read_json(_without_outline), source, "")
         return cls(
             {each.whole("id"): each.coco_box("bbox") for each in record.records("annotations")},

@@ -28,7 +28,7 @@ def shown(value: Any) -> str:
 
 
 @dataclass(frozen=True)
-class Source:
+class SourceFile:
     """One file of a data set.
 
     Attributes:

@@ -31,7 +31,7 @@ class Estimate:
 
 
 @dataclass(frozen=True)
-class Paired:
+class PairedTest:
     """Two runs on the same samples.
 
     Attributes:
@@ -110,7 +110,7 @@ def share(hits: Sequence[bool], clusters: Sequence[str] | None = None) -> Estima
 
 def paired(
     before: Sequence[float], after: Sequence[float], clusters: Sequence[str] | None = None
-) -> Paired:
+) -> PairedTest:
     """Compares two runs; both lists are of the same samples in the same order.
 
     The p-value is the exact sign test, which for right-or-wrong scores is McNemar's exact
@@ -129,7 +129,7 @@ def paired(
         totals = sums_of(gains, [1.0] * len(gains), clusters).numerators
         rises, falls = int((totals > 1e-12).sum()), int((totals < -1e-12).sum())
     decided = rises + falls
-    return Paired(
+    return PairedTest(
         difference=mean(gains, clusters=clusters),
         better=sum(ups),
         worse=sum(downs),

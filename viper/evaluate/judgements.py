@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Literal
 
 from viper.data.sample import Sample
-from viper.data.source import Source, shown
+from viper.data.source import SourceFile, shown
 from viper.errors import DataError, UsageError
 from viper.evaluate.intervals import Estimate, proportion
 from viper.evaluate.metrics import Figures, Metric
-from viper.evaluate.metrics.editing import JudgeOf, LooksAtPictures
+from viper.evaluate.metrics.editing import JudgeOf, NeedsEditJudge
 from viper.evaluate.predictions.score import first_few
 from viper.evaluate.reports.escape import for_csv
 from viper.evaluate.sample_result import Prediction, SampleResult, Score
@@ -91,7 +91,7 @@ class JudgementSheet:
 
 
 @dataclass(frozen=True)
-class Kept:
+class RecordingMetric:
     """A metric that keeps the pictures it is shown on a sheet, and judges as another one does."""
 
     metric: Metric
@@ -102,11 +102,11 @@ class Kept:
         """The other one's."""
         return self.metric.name
 
-    def judged_by(self, judge_of: JudgeOf) -> Kept:
+    def with_judge(self, judge_of: JudgeOf) -> RecordingMetric:
         """With a judge for the other one, where it needs one."""
-        if not isinstance(self.metric, LooksAtPictures):
+        if not isinstance(self.metric, NeedsEditJudge):
             return self
-        return Kept(self.metric.judged_by(judge_of), self.sheet)
+        return RecordingMetric(self.metric.with_judge(judge_of), self.sheet)
 
     def score(self, sample: Sample, prediction: Prediction | None) -> Score:
         """The other one's score; writes the pictures of an edit.
@@ -124,7 +124,7 @@ class Kept:
 
 
 @dataclass(frozen=True)
-class Judged:
+class SheetFigures:
     """What people said.
 
     Attributes:
@@ -138,7 +138,7 @@ class Judged:
     unfilled: tuple[str, ...]
 
 
-def read_judgements(path: Path, missing: Literal["error", "wrong"] = "error") -> Judged:
+def read_judgements(path: Path, missing: Literal["error", "wrong"] = "error") -> SheetFigures:
     """The figures of a filled sheet: ``correct`` holds yes or no, true or false, 1 or 0.
 
     Args:
@@ -147,7 +147,7 @@ def read_judgements(path: Path, missing: Literal["error", "wrong"] = "error") ->
     Raises:
         DataError: no such file, no such sheet, a word that is neither, or rows without one.
     """
-    source = Source(path.parent, path.name)
+    source = SourceFile(path.parent, path.name)
     hits: list[bool] = []
     unfilled: list[str] = []
     without = 0
@@ -165,7 +165,7 @@ def read_judgements(path: Path, missing: Literal["error", "wrong"] = "error") ->
         raise source.wrong("", "holds no rows", "a row a sample")
     if unfilled and missing == "error":
         raise DataError(_unfilled(path, unfilled, len(hits)))
-    return Judged(proportion(sum(hits), len(hits)), without, tuple(unfilled))
+    return SheetFigures(proportion(sum(hits), len(hits)), without, tuple(unfilled))
 
 
 def _unfilled(path: Path, ids: Sequence[str], total: int) -> str:

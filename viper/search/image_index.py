@@ -26,7 +26,7 @@ from viper.search.picture_index import (
     THUMBNAIL,
     PictureIndex,
     Progress,
-    Refused,
+    RejectedFile,
     read_note,
     thumbnail,
 )
@@ -80,7 +80,7 @@ class ImageIndex:
         self,
         progress: Progress | None = None,
         on_graph: Progress | None = None,
-    ) -> tuple[Refused, ...]:
+    ) -> tuple[RejectedFile, ...]:
         """Brings vectors and graph up to date with the folder; returns the files that were refused.
 
         What is done is kept: an interrupted update goes on.

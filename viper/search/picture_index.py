@@ -65,7 +65,7 @@ Progress = Callable[[int, int], None]
 """Is told files seen to and files in all."""
 
 
-class Indexed(NamedTuple):
+class IndexedPicture(NamedTuple):
     """What an index holds: names in order, the files' checksums, unit vectors float32 [N, D]."""
 
     names: tuple[str, ...]
@@ -73,7 +73,7 @@ class Indexed(NamedTuple):
     vectors: Floats
 
 
-class Refused(NamedTuple):
+class RejectedFile(NamedTuple):
     """A file that is no picture or cannot be read, and why."""
 
     name: str
@@ -103,7 +103,7 @@ class PictureIndex:
         key = f"{self.folder}\0{matcher.model_id}".encode("utf-8", "surrogateescape")
         self.path = state / "pictures" / f"{hashlib.blake2b(key, digest_size=8).hexdigest()}.db"
 
-    def update(self, progress: Progress | None = None) -> tuple[Refused, ...]:
+    def update(self, progress: Progress | None = None) -> tuple[RejectedFile, ...]:
         """Brings the index up to date with the folder; returns the files that were refused.
 
         What is done is kept at every :data:`_BATCH` files: an interrupted update goes on.
@@ -133,9 +133,9 @@ class PictureIndex:
                 index.executemany("INSERT OR REPLACE INTO notes VALUES (?, ?)", notes)
             query = "SELECT name, refused FROM files JOIN contents USING (content) "
             rows = index.execute(query + "WHERE refused IS NOT NULL ORDER BY name")
-            return tuple(Refused(*row) for row in rows)
+            return tuple(RejectedFile(*row) for row in rows)
 
-    def read(self) -> Indexed:
+    def read(self) -> IndexedPicture:
         """Everything that is indexed, in the order of the names.
 
         Raises:
@@ -145,12 +145,12 @@ class PictureIndex:
             query = "SELECT name, content, vector FROM files JOIN contents USING (content) "
             rows = index.execute(query + "WHERE vector IS NOT NULL ORDER BY name").fetchall()
         if not rows:
-            return Indexed((), (), np.zeros((0, 0), np.float32))
+            return IndexedPicture((), (), np.zeros((0, 0), np.float32))
         names, contents, vectors = zip(*rows, strict=True)
         if len(set(map(len, vectors))) > 1 or len(vectors[0]) % 4:
             raise StoreError(f"{self.path}: vectors of several lengths; delete it to index anew")
         matrix = np.frombuffer(b"".join(vectors), "<f4").reshape(len(rows), -1)
-        return Indexed(names, contents, matrix)
+        return IndexedPicture(names, contents, matrix)
 
     def numbered(self, index: sqlite3.Connection) -> Iterator[tuple[int, bytes]]:
         """Number and vector of each content that has one; a number is never given twice."""

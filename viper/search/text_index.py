@@ -52,7 +52,7 @@ class IndexedFile:
 
 
 @dataclass(frozen=True)
-class Updated:
+class UpdateResult:
     """What an update did: files that were read, that were as before, that went; passages now."""
 
     read: int
@@ -100,7 +100,7 @@ class TextIndex:
 
     def update(
         self, paths: Sequence[Path], progress: Progress | None = None, *, prune: bool = False
-    ) -> Updated:
+    ) -> UpdateResult:
         """Indexes files, and folders in any depth; what is indexed and unchanged is not read.
 
         What is done is kept at every :data:`_COMMIT_EVERY` passages; an interrupted update goes on
@@ -148,7 +148,7 @@ class TextIndex:
                 before += sizes[name]
             writer.wait_merging_threads()
             self._opened = None
-            return Updated(read, len(files) - read, len(gone), self._searcher()[1].num_docs)
+            return UpdateResult(read, len(files) - read, len(gone), self._searcher()[1].num_docs)
 
     def search(self, query: str, limit: int) -> TextFindings:
         """As :meth:`viper.search.findings.TextSearch.search`.

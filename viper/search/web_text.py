@@ -83,7 +83,7 @@ def searxng(address: str, **given: Any) -> TextService:
     return TextService(asked, **(fields | given))
 
 
-class Pace:
+class RateLimiter:
     """Lets so many through in a minute, evenly; for several threads.
 
     Args:
@@ -156,7 +156,7 @@ class WebTexts:
         self.name = self.model_id = f"web:{service.host}"
         self._service, self._store = service, store if store is not None else MemoryStore()
         self._fetch = Fetcher(service, sleep)
-        self._pace = Pace(service.per_minute, sleep=sleep)
+        self._pace = RateLimiter(service.per_minute, sleep=sleep)
 
     def search(self, query: str, limit: int) -> TextFindings:
         """As :meth:`viper.search.findings.TextSearch.search`.

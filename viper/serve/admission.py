@@ -35,7 +35,7 @@ class Admission:
         """Places taken whose turn has not come: still sending, or queued."""
         return self._taken - self.running
 
-    def enter(self) -> Place:
+    def enter(self) -> Slot:
         """A place, to be left whatever happens.
 
         Raises:
@@ -44,7 +44,7 @@ class Admission:
         if self._taken >= self.places:
             raise QueueFullError(self.places, self._retry_after_s())
         self._taken += 1
-        return Place(self)
+        return Slot(self)
 
     def _retry_after_s(self) -> int:
         """When a place will be free, by how long recent runs took."""
@@ -60,7 +60,7 @@ class Admission:
         self._turns.release()
 
 
-class Place:
+class Slot:
     """What one request holds; see :meth:`Admission.enter`."""
 
     def __init__(self, admission: Admission) -> None:

@@ -34,7 +34,7 @@ from viper.serve.records import Health, Readiness, errors
 from viper.serve.refusals import DeadlineError, RouteError
 from viper.serve.service import Service
 from viper.serve.settings import ServeSettings
-from viper.serve.uploads import Intake, read_form
+from viper.serve.uploads import RequestMedia, read_form
 
 _GATE = errors(401, 403, 500, 503)
 _FORM = {**_GATE, **errors(400, 413, 415, 422, 429, 504)}
@@ -155,7 +155,7 @@ async def submitted(
     request: Request,
     service: Service,
     model: type[Form],
-    work_of: Callable[[Reasoner, Form, Intake], Work],
+    work_of: Callable[[Reasoner, Form, RequestMedia], Work],
 ) -> Job:
     """The run that a request asks for.
 
@@ -183,7 +183,7 @@ async def submitted(
         return service.start_job(place, work_of(service.reasoner, fields, intake), cleanup)
 
 
-def run_work(reasoner: Reasoner, form: RunForm, intake: Intake) -> Work:
+def run_work(reasoner: Reasoner, form: RunForm, intake: RequestMedia) -> Work:
     """Answers the form's query."""
     options = form.run_options()
 
@@ -193,7 +193,7 @@ def run_work(reasoner: Reasoner, form: RunForm, intake: Intake) -> Work:
     return work
 
 
-def exec_work(reasoner: Reasoner, form: ExecForm, intake: Intake) -> Work:
+def exec_work(reasoner: Reasoner, form: ExecForm, intake: RequestMedia) -> Work:
     """Runs the form's program."""
     options = form.run_options()
 

@@ -11,7 +11,7 @@ from viper.errors import UsageError
 from viper.reasoner import MAX_QUERY_CHARACTERS, RunOptions
 from viper.schema import Task
 from viper.serve.settings import ServeSettings
-from viper.serve.uploads import Intake, under_roots
+from viper.serve.uploads import RequestMedia, under_roots
 from viper.strategies.settings import Setting, all_settings
 
 MAX_OPTIONS = 64
@@ -126,7 +126,7 @@ def checked_form(model: type[Form], form: FormData) -> Form:
         raise UsageError(_in_one_line(error)) from None
 
 
-def media_of(form: FormData, paths: list[str], settings: ServeSettings) -> Intake:
+def media_of(form: FormData, paths: list[str], settings: ServeSettings) -> RequestMedia:
     """The media of a form, uploads or paths.
 
     Raises:
@@ -145,7 +145,7 @@ def media_of(form: FormData, paths: list[str], settings: ServeSettings) -> Intak
     if len(files) < len(uploads):
         raise UsageError("media: text; expected a file (a part with a filename)")
     found = [under_roots(path, settings.media_roots) for path in paths]
-    return Intake(tuple(files), tuple(found), tuple(paths))
+    return RequestMedia(tuple(files), tuple(found), tuple(paths))
 
 
 def request_body(model: type[_Form], settings: ServeSettings) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from queue import SimpleQueue
 
 from viper.reasoner import RunResult
 from viper.schema import Trial
-from viper.serve.admission import Place
+from viper.serve.admission import Slot
 
 Work = Callable[[threading.Event], Iterator[Trial | RunResult]]
 """What runs in the thread; the event asks it to stop."""
@@ -72,7 +72,7 @@ class Job:
     """
 
     def __init__(
-        self, place: Place, workers: WorkerThreads, work: Work, cleanup: contextlib.ExitStack
+        self, place: Slot, workers: WorkerThreads, work: Work, cleanup: contextlib.ExitStack
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._place, self._workers, self._work = place, workers, work

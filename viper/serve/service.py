@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from typing import Literal
 
 from viper.reasoner import Reasoner
-from viper.serve.admission import Admission, Place
+from viper.serve.admission import Admission, Slot
 from viper.serve.auth import Gatekeeper
 from viper.serve.jobs import Job, Work, WorkerThreads
 from viper.serve.metrics import Metrics
@@ -85,7 +85,7 @@ class Service:
         self.closing = False
         self.jobs: set[Job] = set()
 
-    def start_job(self, place: Place, work: Work, cleanup: ExitStack) -> Job:
+    def start_job(self, place: Slot, work: Work, cleanup: ExitStack) -> Job:
         """Puts a run on its way.
 
         Raises:

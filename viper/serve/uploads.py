@@ -74,7 +74,7 @@ def _too_large(settings: ServeSettings) -> TooLargeError:
 
 
 @dataclass(frozen=True)
-class Intake:
+class RequestMedia:
     """The media of one request, not decoded yet.
 
     Attributes:

@@ -82,7 +82,7 @@ def similar_pictures(session: ToolSession, patch: Any) -> Sequence[SimilarPictur
         "image_search", key, "similar", lambda: [_square(session, patch), RESULTS]
     )
     name = "image_search.threshold"
-    session.judge(name, (one.score for one in found), all_kept=True)
+    session.record_scores(name, (one.score for one in found), keeps_all=True)
     least = session.threshold(name)
     return [one for one in found if one.identical or one.score >= least]
 

@@ -68,7 +68,7 @@ def segment(session: ToolSession, patch: Any) -> list[Ref]:
         if item.score >= threshold:
             name, label = session.media.edits.add_outline(outline), item.label[:MAX_LABEL]
             refs.append(session.patch_ref(region.image_id, outline.box, name, label))
-    session.judge("segmenter.threshold", scores, all_kept=True)
+    session.record_scores("segmenter.threshold", scores, keeps_all=True)
     return refs
 
 
@@ -86,7 +86,7 @@ def find_faces(session: ToolSession, patch: Any) -> list[Ref]:
     content = session.media.content_hash(region.image_id)
     pixels = _cut(session.media.pixels(region.image_id), region.box)
     found: list[Detection] = session.computed("faces", (content, region.box), "faces", pixels)
-    session.judge("faces.threshold", (face.score for face in found), all_kept=True)
+    session.record_scores("faces.threshold", (face.score for face in found), keeps_all=True)
     left, top = region.box[:2]
     return [
         session.patch_ref(

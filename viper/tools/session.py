@@ -168,13 +168,13 @@ class ToolSession:
         """The value in force of a declared sensitivity; 0 where the profile declares none."""
         return self.thresholds.get(name, 0.0)
 
-    def judge(
-        self, threshold_name: str, scores: Iterable[float], *, all_kept: bool = False
+    def record_scores(
+        self, threshold_name: str, scores: Iterable[float], *, keeps_all: bool = False
     ) -> None:
-        """Notes the scores of candidates that a threshold decided on, and what it did to them.
+        """Record the scores of candidates that a threshold decided on, and its effect on them.
 
-        One that refuses all has emptied the result. Where all that pass are kept (``all_kept``),
-        it has shortened the result if it refuses scores that self-tuning could still reach.
+        A threshold that refuses all scores has emptied the result. With ``keeps_all``, every candidate that passes is kept:
+        the threshold has shortened the result if it refuses scores that self-tuning could still reach.
         """
         found, value = sorted(scores, reverse=True), self.threshold(threshold_name)
         self._judged_by = threshold_name
@@ -182,7 +182,7 @@ class ToolSession:
         if found and found[0] < value:
             self._rejected_by = threshold_name
         sensitivity = self.toolbox.settings.sensitivities.get(threshold_name)
-        if all_kept and found and found[0] >= value and sensitivity is not None:
+        if keeps_all and found and found[0] >= value and sensitivity is not None:
             refused = (score for score in found if score < value)
             if any(score >= sensitivity.floor for score in refused):
                 self._shortened_by = threshold_name

@@ -37,7 +37,7 @@ def find(session: ToolSession, patch: Any, object_name: str) -> list[Ref]:
         singular = detections(session, region, name[:-1])
         kept = [item for item in singular if item.score >= threshold]
         boxes = singular if kept or not boxes else boxes
-    session.judge("detector.threshold", (item.score for item in boxes), all_kept=True)
+    session.record_scores("detector.threshold", (item.score for item in boxes), keeps_all=True)
     return [session.patch_ref(region.image_id, item.box) for item in kept]
 
 
@@ -86,7 +86,7 @@ def verify_property(
     texts = [f"{word} {name}".strip() for word in family]
     chance = _softmax(similarities(session, [session.region(patch)], texts)[0])
     score = float(chance[list(family).index(wanted)])
-    session.judge("matcher.threshold", [score])
+    session.record_scores("matcher.threshold", [score])
     return score >= session.threshold("matcher.threshold")
 
 
@@ -175,7 +175,7 @@ def locate_event(session: ToolSession, segment: Any, event: str) -> list[int]:
     key = (session.media.content_hash("video0"), phrase)
     windows = session.computed("video", key, "locate", encoding, phrase)
     inside = [item for item in windows if min(item.end, end) > max(item.start, start)]
-    session.judge("video.threshold", (item.score for item in inside))
+    session.record_scores("video.threshold", (item.score for item in inside))
     kept = [item for item in inside if item.score >= session.threshold("video.threshold")]
     if not kept:
         return [start, start]

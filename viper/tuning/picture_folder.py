@@ -17,7 +17,13 @@ import numpy as np
 from viper.errors import MediaError
 from viper.models.media import read_picture
 from viper.models.vision.roles import Matcher, Pixels
-from viper.search.picture_index import Indexed, PictureIndex, Progress, Refused, file_digest
+from viper.search.picture_index import (
+    IndexedPicture,
+    PictureIndex,
+    Progress,
+    RejectedFile,
+    file_digest,
+)
 from viper.tuning.collect import FoundPicture, checked_limit
 from viper.tuning.concept_names import spellings
 
@@ -54,9 +60,9 @@ class FolderSearch:
     ) -> None:
         index = PictureIndex(folder, matcher, state)
         self.name = f"folder:{index.folder.name}"
-        self.refused: tuple[Refused, ...] = index.update(progress)
+        self.refused: tuple[RejectedFile, ...] = index.update(progress)
         self._folder, self._matcher, self._least = index.folder, matcher, least
-        self._indexed: Indexed = index.read()
+        self._indexed: IndexedPicture = index.read()
         self._words = [_words(name) for name in self._indexed.names]
 
     def __len__(self) -> int:

@@ -21,7 +21,7 @@ MOST_EDITS = 24
 
 
 @dataclass(frozen=True)
-class Embedded:
+class PageImage:
     """A picture of a page.
 
     Attributes:
@@ -46,7 +46,7 @@ class Embedded:
         return f"picture-{self.name.replace('#', '-')}"
 
 
-def embedded(media: Media, most_bytes: int) -> dict[str, Embedded]:
+def embedded(media: Media, most_bytes: int) -> dict[str, PageImage]:
     """Every picture or frame, and the latest edited ones, scaled down together until they fit.
 
     Args:
@@ -59,12 +59,12 @@ def embedded(media: Media, most_bytes: int) -> dict[str, Embedded]:
         if sum(len(data) for _, data in packed.values()) <= most_bytes:
             break
     return {
-        name: Embedded(name, pictures[name].shape[1], pictures[name].shape[0], _address(*found))
+        name: PageImage(name, pictures[name].shape[1], pictures[name].shape[0], _address(*found))
         for name, found in packed.items()
     }
 
 
-def shades(depth: Mapping[str, np.ndarray]) -> dict[str, Embedded]:
+def shades(depth: Mapping[str, np.ndarray]) -> dict[str, PageImage]:
     """Depth maps ``[H, W]`` by picture as grey pictures: dark is near, light is far."""
     found = {}
     for name, values in depth.items():
@@ -72,7 +72,7 @@ def shades(depth: Mapping[str, np.ndarray]) -> dict[str, Embedded]:
         grey = (values - low) * (255 / max(high - low, 1e-9))
         pixels = np.repeat(grey.astype(np.uint8)[..., None], 3, axis=2)
         address = _address(*_packed(pixels, 320, 75))
-        found[name] = Embedded(f"depth-{name}", values.shape[1], values.shape[0], address)
+        found[name] = PageImage(f"depth-{name}", values.shape[1], values.shape[0], address)
     return found
 
 

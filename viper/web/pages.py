@@ -11,7 +11,7 @@ import jinja2
 
 from viper.evaluate.reports.error_diagram import PARTS
 from viper.evaluate.reports.tables import answer_words, target_words
-from viper.web.values import Shown
+from viper.web.values import DisplayValue
 
 _HERE = Path(__file__).parent
 _KINDS = {".css": "text/css", ".js": "text/javascript"}
@@ -37,7 +37,7 @@ def static_file(name: str) -> tuple[str, str] | None:
     return (asset(name), _KINDS[Path(name).suffix]) if name in known else None
 
 
-def crop_size(crop: Shown) -> tuple[int, int]:
+def crop_size(crop: DisplayValue) -> tuple[int, int]:
     """Width and height of a crop on the page."""
     assert crop.box is not None
     width, height = (max(1.0, crop.box[i + 2] - crop.box[i]) for i in (0, 1))

@@ -73,7 +73,7 @@ class SamplePages:
             score=row.score,
             back=f"../{PAGE}",
             most_bytes=MOST_BYTES,
-            lesson=lesson_of(self._store.folder, row),
+            lesson=record_of(self._store.folder, row),
         )
         return trace_page(trace, media, replay_all(trace, media, self._replayer), extras)
 
@@ -85,7 +85,7 @@ def page_name(row: SampleResult) -> str:
     return f"{readable or 'sample'}-{row.seed}-{digest}.html"
 
 
-def lesson_of(folder: Path, row: SampleResult) -> LearningRecord | None:
+def record_of(folder: Path, row: SampleResult) -> LearningRecord | None:
     """What a run that learned took from an answer; None where it did not.
 
     Raises:

@@ -20,7 +20,7 @@ MOST_STEPS = 200
 
 
 @dataclass(frozen=True)
-class Choice:
+class ActionChoice:
     """An action at a step: ``taken``, ``allowed`` or ``excluded``."""
 
     action: str
@@ -36,7 +36,7 @@ class StepView:
     query: str
     action: str
     words: str
-    choices: tuple[Choice, ...]
+    choices: tuple[ActionChoice, ...]
     found: tuple[str, ...]
     verdict: str
     extracted: str
@@ -47,7 +47,7 @@ class StepView:
 
 
 @dataclass(frozen=True)
-class Line:
+class PathLine:
     """From the state to what was done; ``kind`` is the verdict."""
 
     x0: int
@@ -58,7 +58,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Mark:
+class PathMark:
     """An action at a step, as drawn."""
 
     x: int
@@ -67,14 +67,14 @@ class Mark:
 
 
 @dataclass(frozen=True)
-class Drawing:
+class PathDrawing:
     """States from top to bottom, steps from left to right."""
 
     width: int
     height: int
     labels: tuple[tuple[str, int], ...]
-    lines: tuple[Line, ...]
-    marks: tuple[Mark, ...]
+    lines: tuple[PathLine, ...]
+    marks: tuple[PathMark, ...]
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class PathView:
 
     split: tuple[str, str]
     steps: tuple[StepView, ...]
-    drawing: Drawing
+    drawing: PathDrawing
 
     @property
     def said(self) -> str:
@@ -110,7 +110,7 @@ def path_view(path: Sequence[Any]) -> PathView | None:
             back = []
     if not steps and not any(split):
         return None
-    return PathView(split, tuple(steps), _drawn(steps))
+    return PathView(split, tuple(steps), _drawing(steps))
 
 
 def _step(one: Mapping[str, Any], number: int, back: tuple[str, ...]) -> StepView:
@@ -123,7 +123,7 @@ def _step(one: Mapping[str, Any], number: int, back: tuple[str, ...]) -> StepVie
     return StepView(
         number=number,
         action=action,
-        choices=tuple(Choice(name, was) for name, was in choices.items()),
+        choices=tuple(ActionChoice(name, was) for name, was in choices.items()),
         found=tuple(map(str, _items(one, "found"))),
         planned=one.get("planned") is not False,
         back=back,
@@ -131,7 +131,7 @@ def _step(one: Mapping[str, Any], number: int, back: tuple[str, ...]) -> StepVie
     )
 
 
-def _drawn(steps: Sequence[StepView]) -> Drawing:
+def _drawing(steps: Sequence[StepView]) -> PathDrawing:
     there = {name for one in steps for name in (one.state, *(each.action for each in one.choices))}
     names = [name for name in (START, *ACTIONS) if name in there or name == START]
     names += sorted(there - set(names))
@@ -141,11 +141,11 @@ def _drawn(steps: Sequence[StepView]) -> Drawing:
     for one in steps:
         x = LABEL + COLUMN * one.number
         begin = entered.get(one.state, LABEL)
-        lines.append(Line(begin, rows[one.state], x, rows[one.action], one.verdict))
-        marks += [Mark(x, rows[each.action], each.was) for each in one.choices]
+        lines.append(PathLine(begin, rows[one.state], x, rows[one.action], one.verdict))
+        marks += [PathMark(x, rows[each.action], each.was) for each in one.choices]
         if one.verdict in ("informative", "answer"):
             entered[one.action] = x
-    return Drawing(
+    return PathDrawing(
         LABEL + COLUMN * (len(steps) + 1),
         ROW * len(names),
         tuple(rows.items()),

@@ -39,7 +39,7 @@ class Truth:
 
 
 @dataclass(frozen=True)
-class Saying:
+class FeedbackForm:
     """A form for feedback, with what was said before.
 
     Attributes:
@@ -79,7 +79,7 @@ class Extras:
     back: str = ""
     lesson: LearningRecord | None = None
     most_bytes: int = MOST_BYTES
-    saying: Saying | None = None
+    saying: FeedbackForm | None = None
 
 
 def trace_page(trace: Trace, media: Media, replays: Sequence[Replay], extras: Extras) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from viper.schema import Failure, ToolCall, Trace, Trial, Turn, Usage
 from viper.strategies.replay import Event, Replay
 from viper.tuning.agent.flagging import flagged
-from viper.web.values import Shown, Sizes, shown
+from viper.web.values import DisplayValue, Sizes, display_value
 
 DEPTH_TOOL = "compute_depth"
 
@@ -22,7 +22,7 @@ INLINE = 3
 
 
 @dataclass(frozen=True)
-class Score:
+class CandidateScore:
     """Of a candidate, and whether it passed the threshold."""
 
     value: float
@@ -39,18 +39,18 @@ class CallView:
     """
 
     call: ToolCall
-    given: tuple[tuple[str, Shown], ...]
-    result: Shown | None
+    given: tuple[tuple[str, DisplayValue], ...]
+    result: DisplayValue | None
     threshold: float | None
-    scores: tuple[Score, ...]
+    scores: tuple[CandidateScore, ...]
 
 
 @dataclass(frozen=True)
-class Told:
+class LineOutput:
     """What a line produced once: a value with its name, a call, or a call whose result it is."""
 
     what: str
-    value: Shown | None = None
+    value: DisplayValue | None = None
     call: CallView | None = None
 
 
@@ -60,16 +60,16 @@ class LineView:
 
     number: int
     source: str
-    told: tuple[Told, ...]
+    told: tuple[LineOutput, ...]
     failed: bool = False
 
     @property
-    def inline(self) -> tuple[Told, ...]:
+    def inline(self) -> tuple[LineOutput, ...]:
         """What is shown at once."""
         return self.told if len(self.told) <= INLINE else self.told[:1]
 
     @property
-    def folded(self) -> tuple[Told, ...]:
+    def folded(self) -> tuple[LineOutput, ...]:
         """All of it, where there is too much."""
         return () if len(self.told) <= INLINE else self.told
 
@@ -121,7 +121,7 @@ def trial_views(
         views.append(
             TrialView(
                 trial,
-                came_about(trial, before),
+                reason_of_trial(trial, before),
                 tuple(_lines(trial, replay, calls, sizes)),
                 tuple(one for one in calls.values() if one.call.line is None),
                 tuple(calls.values()),
@@ -142,7 +142,7 @@ def _place(prompt: str | None, prompts: list[str]) -> int | None:
     return prompts.index(prompt)
 
 
-def came_about(trial: Trial, before: Trial | None) -> str:
+def reason_of_trial(trial: Trial, before: Trial | None) -> str:
     """Why a trial was run, with the threshold that moved."""
     if trial.correction == "self_tune" and before is not None:
         moved = [
@@ -162,8 +162,8 @@ def came_about(trial: Trial, before: Trial | None) -> str:
 def _lines(
     trial: Trial, replay: Replay, calls: Mapping[int, CallView], sizes: Sizes
 ) -> Iterator[LineView]:
-    told: dict[int, list[Told]] = {}
-    for line, one in _told(_all_events(trial, replay), calls, sizes):
+    told: dict[int, list[LineOutput]] = {}
+    for line, one in _line_outputs(_all_events(trial, replay), calls, sizes):
         told.setdefault(line, []).append(one)
     failed = trial.failure.line if trial.failure else None
     for number, source in enumerate(trial.program.splitlines(), start=1):
@@ -177,17 +177,17 @@ def _all_events(trial: Trial, replay: Replay) -> Iterable[Event]:
     return [*replay.events, *(Event(call.line, call=call.index) for call in rest)]
 
 
-def _told(
+def _line_outputs(
     events: Iterable[Event], calls: Mapping[int, CallView], sizes: Sizes
-) -> Iterator[tuple[int, Told]]:
+) -> Iterator[tuple[int, LineOutput]]:
     """What lines produced; a call whose result is assigned as it is becomes one with its name."""
-    last: tuple[int, Told] | None = None
+    last: tuple[int, LineOutput] | None = None
     for event in events:
         if event.call is not None:
             if last is not None:
                 yield last
             known = calls.get(event.call)
-            last = (event.line, Told("", call=known)) if known and event.line else None
+            last = (event.line, LineOutput("", call=known)) if known and event.line else None
             continue
         if event.line is None or (event.what == "" and event.value is None):
             continue
@@ -198,12 +198,12 @@ def _told(
         if last is not None:
             yield last
             last = None
-        yield event.line, Told(event.what, shown(event.value, sizes))
+        yield event.line, LineOutput(event.what, display_value(event.value, sizes))
     if last is not None:
         yield last
 
 
-def _is_result(last: tuple[int, Told], event: Event) -> bool:
+def _is_result(last: tuple[int, LineOutput], event: Event) -> bool:
     line, told = last
     return line == event.line and told.call is not None and told.call.call.result == event.value
 
@@ -213,12 +213,12 @@ def _call(call: ToolCall, thresholds: Mapping[str, float], sizes: Sizes) -> Call
     return CallView(
         call,
         (
-            *(("", shown(value, sizes)) for value in call.args),
-            *((name, shown(value, sizes)) for name, value in call.kwargs.items()),
+            *(("", display_value(value, sizes)) for value in call.args),
+            *((name, display_value(value, sizes)) for name, value in call.kwargs.items()),
         ),
-        None if call.error is not None else shown(call.result, sizes),
+        None if call.error is not None else display_value(call.result, sizes),
         threshold,
-        tuple(Score(one, threshold is None or one >= threshold) for one in call.scores),
+        tuple(CandidateScore(one, threshold is None or one >= threshold) for one in call.scores),
     )
 
 

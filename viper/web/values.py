@@ -17,7 +17,7 @@ Kind = Literal["text", "crop", "span", "items", "pairs"]
 
 
 @dataclass(frozen=True)
-class Shown:
+class DisplayValue:
     """A value.
 
     Attributes:
@@ -26,7 +26,7 @@ class Shown:
         box: of the crop, in pixels from the top-left corner.
         span: of a ``span`` of frames, the end exclusive.
         items: of a list, or of ``pairs`` with their names in ``names``.
-        more: items that are not shown.
+        more: items that are not display_value.
     """
 
     kind: Kind
@@ -34,7 +34,7 @@ class Shown:
     picture: str = ""
     box: PixelBox | None = None
     span: tuple[int, int] = (0, 0)
-    items: tuple[Shown, ...] = ()
+    items: tuple[DisplayValue, ...] = ()
     names: tuple[str, ...] = ()
     more: int = 0
 
@@ -52,29 +52,29 @@ class Sizes:
     frames: int = 0
 
 
-def shown(value: Any, sizes: Sizes) -> Shown:
+def display_value(value: Any, sizes: Sizes) -> DisplayValue:
     """A JSON value of a trace, see :func:`viper.tools.session.plain`."""
     if isinstance(value, Mapping):
         reference = _reference(value, sizes)
         if reference is not None:
             return reference
         pairs = list(value.items())[:MOST_ITEMS]
-        return Shown(
+        return DisplayValue(
             "pairs",
             names=tuple(str(name) for name, _ in pairs),
-            items=tuple(shown(item, sizes) for _, item in pairs),
+            items=tuple(display_value(item, sizes) for _, item in pairs),
             more=len(value) - len(pairs),
         )
     if isinstance(value, list | tuple):
-        items = tuple(shown(item, sizes) for item in value[:MOST_ITEMS])
-        return Shown("items", items=items, more=len(value) - len(items))
-    return Shown("text", _text(value))
+        items = tuple(display_value(item, sizes) for item in value[:MOST_ITEMS])
+        return DisplayValue("items", items=items, more=len(value) - len(items))
+    return DisplayValue("text", _text(value))
 
 
-def _reference(value: Mapping[str, Any], sizes: Sizes) -> Shown | None:
+def _reference(value: Mapping[str, Any], sizes: Sizes) -> DisplayValue | None:
     kind = value.get("kind")
     if kind == "array" and set(value) == {"kind", "shape", "dtype"}:
-        return Shown("text", f"array of {value['dtype']}, shape {value['shape']}")
+        return DisplayValue("text", f"array of {value['dtype']}, shape {value['shape']}")
     if set(value) != {"kind", "fields"} or not isinstance(value["fields"], list | tuple):
         return None
     fields = value["fields"]
@@ -91,7 +91,7 @@ def _reference(value: Mapping[str, Any], sizes: Sizes) -> Shown | None:
     return None
 
 
-def _crop(picture: str, sides: Any, sizes: Sizes, label: str) -> Shown | None:
+def _crop(picture: str, sides: Any, sizes: Sizes, label: str) -> DisplayValue | None:
     if picture not in sizes.pictures:
         return None
     width, height = sizes.pictures[picture]
@@ -101,12 +101,12 @@ def _crop(picture: str, sides: Any, sizes: Sizes, label: str) -> Shown | None:
     numbers = ", ".join(f"{side:.0f}" for side in box)
     name = "edited picture" if EDIT_ID.fullmatch(picture) else picture
     said = f"{label} in {name}" if label else name
-    return Shown("crop", f"{said} [{numbers}]", picture, box)
+    return DisplayValue("crop", f"{said} [{numbers}]", picture, box)
 
 
-def _span(start: int, end: int) -> Shown:
+def _span(start: int, end: int) -> DisplayValue:
     text = f"frames {start} to {end - 1}" if end > start else "no frames"
-    return Shown("span", text, span=(start, end))
+    return DisplayValue("span", text, span=(start, end))
 
 
 def _text(value: Any) -> str:
@@ -116,7 +116,7 @@ def _text(value: Any) -> str:
     return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}…"
 
 
-def crops(value: Shown) -> Iterator[Shown]:
+def crops(value: DisplayValue) -> Iterator[DisplayValue]:
     """The crops in a value, the value itself among them."""
     if value.kind == "crop":
         yield value

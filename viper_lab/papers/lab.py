@@ -13,11 +13,11 @@ from viper.ace.select import Selection, select
 from viper.data.registry import chosen
 from viper.data.sample import DatasetSpec, Sample
 from viper.errors import StoreError, UsageError
-from viper.evaluate.answered import Drawn, answered
-from viper.evaluate.engines.runner import Running
+from viper.evaluate.engines.runner import RunProgress
 from viper.evaluate.evaluation import Evaluation, model_ids
 from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sample_result import SampleResult, mean_score
+from viper.evaluate.sweep import SampledEvaluation, answer_all
 from viper.learning.mining import WARM, Source, candidates, of_each_kind, zero_shot
 from viper.models.llm.cache import CachedLLM
 from viper.reasoner import Reasoner, RunOptions
@@ -179,7 +179,7 @@ class Stored:
             )
             for name, parts in writers.items()
         }
-        self._drawn: dict[tuple[str, DatasetSpec, int | None], Drawn] = {}
+        self._drawn: dict[tuple[str, DatasetSpec, int | None], SampledEvaluation] = {}
 
     def close(self) -> None:
         """Close the models and the file of the language model's answers."""
@@ -193,15 +193,15 @@ class Stored:
             name: model_ids(Reasoner(parts, preload=False)) for name, parts in self.writers.items()
         }
 
-    def drawn(self, evaluation: Evaluation) -> Drawn:
+    def drawn(self, evaluation: Evaluation) -> SampledEvaluation:
         """Return the evaluation with its samples, which many cells share: drawn or read once."""
         key = (evaluation.set_name, evaluation.where, evaluation.limit)
         if key not in self._drawn:
             self._drawn[key] = self._read(evaluation)
         return replace(self._drawn[key], evaluation=evaluation)
 
-    def _read(self, evaluation: Evaluation) -> Drawn:
-        return Drawn.of(evaluation)
+    def _read(self, evaluation: Evaluation) -> SampledEvaluation:
+        return SampledEvaluation.of(evaluation)
 
 
 class Lab(Stored):
@@ -225,7 +225,7 @@ class Lab(Stored):
         self._rows: dict[tuple[str, str, int], list[SampleResult]] = {}
         self._banks: dict[tuple[Mining, str, int, str], Bank] = {}
 
-    def _read(self, evaluation: Evaluation) -> Drawn:
+    def _read(self, evaluation: Evaluation) -> SampledEvaluation:
         """Draw the samples, with media that are read once for all cells while there is room."""
 
         def kept(sample: Sample) -> Sample:
@@ -235,11 +235,11 @@ class Lab(Stored):
         drawn = super()._read(evaluation)
         return replace(drawn, samples=[kept(sample) for sample in drawn.samples])
 
-    def asked(self, part: Part, seed: int, times: int = 1) -> Drawn:
+    def asked(self, part: Part, seed: int, times: int = 1) -> SampledEvaluation:
         """What is answered of a part under a seed; ``times``: see :class:`Cell`."""
         return self.drawn(part.asked(seed, self.scale.samples * times))
 
-    def pool(self, part: Part, seed: int) -> Drawn:
+    def pool(self, part: Part, seed: int) -> SampledEvaluation:
         """The labelled samples that banks are mined from."""
         return self.drawn(part.shots(seed, self.scale.pool))
 
@@ -281,16 +281,16 @@ class Lab(Stored):
         return RunStore.read(self.step(cell, part, seed).folder)
 
     def _answered(
-        self, step: StoredRun, components: Components, drawn: Drawn
+        self, step: StoredRun, components: Components, drawn: SampledEvaluation
     ) -> list[SampleResult]:
         has_new = False
 
-        def told(running: Running) -> None:
+        def told(running: RunProgress) -> None:
             nonlocal has_new
             has_new = True
             self.tell(step, None)
 
-        rows = answered(components, drawn, step.folder, self.document, told)
+        rows = answer_all(components, drawn, step.folder, self.document, told)
         if has_new:
             self.tell(step, mean_score(rows))
         return rows
@@ -342,7 +342,7 @@ def mined_from(samples: Sequence[Sample], mining: Mining, seed: int) -> list[Sam
     return of_each_kind(samples, mining.shots)
 
 
-def _mined_as(pool: Drawn, mining: Mining) -> Drawn:
+def _mined_as(pool: SampledEvaluation, mining: Mining) -> SampledEvaluation:
     """The pool, answered once without examples, or several times warm."""
     warmth = WARM if mining.programs > 1 else 0.0
     drawn = pool.under(zero_shot(warmth).changed(api=mining.api))
@@ -351,7 +351,7 @@ def _mined_as(pool: Drawn, mining: Mining) -> Drawn:
     return replace(drawn, evaluation=replace(drawn.evaluation, seeds=seeds))
 
 
-def _check_apart(part: Part, asked: Drawn, pool: Drawn) -> None:
+def _check_apart(part: Part, asked: SampledEvaluation, pool: SampledEvaluation) -> None:
     if asked.evaluation.set_name != pool.evaluation.set_name:
         return
     ids = {sample.sample_id for sample in asked.samples}

@@ -16,13 +16,13 @@ from typing import Any
 from viper.ace.pool import FOLDER as DEMONSTRATIONS
 from viper.ace.pool import DemonstrationPool, LearnedExamples
 from viper.data.sample import DatasetSpec
-from viper.evaluate.answered import answered
 from viper.evaluate.engines.runner import items
 from viper.evaluate.engines.sample_runner import SampleRunner
 from viper.evaluate.evaluation import Evaluation, manifest_of
 from viper.evaluate.metrics import metric
 from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sample_result import SampleResult
+from viper.evaluate.sweep import answer_all
 from viper.learning.loop import Learning, Standing
 from viper.profiles.learning import Data, Reflection, learner_for, origin_of
 from viper.reasoner import Reasoner, RunOptions
@@ -195,7 +195,7 @@ class School(Stored):
         (seed,) = evaluation.seeds
         drawn = self.drawn(evaluation).under(course.options)
         folder = self._place(what, course, subject, seed)
-        return answered(self.components(course, seed), drawn, folder, self.document)
+        return answer_all(self.components(course, seed), drawn, folder, self.document)
 
     def _learn(self, course: Method, subject: Subject, seed: int) -> Standing:
         parts = self.components(course, seed)

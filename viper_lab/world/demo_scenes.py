@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from random import Random
 
-from viper.web.demo.visit import Example, Scene
+from viper.web.demo.session import DemoExample, DemoScene
 from viper_lab.world.clips import render_clip, sample_clip
 from viper_lab.world.layout import sample_scene
 from viper_lab.world.queries import compositional, temporal
@@ -28,14 +28,14 @@ EACH = 3
 """Queries of a family about one scene."""
 
 
-def draw_picture(index: int) -> Scene:
+def draw_picture(index: int) -> DemoScene:
     """Return scene number ``index`` (``viper lab world render --index``) and queries about it."""
     rendered = render_scene(sample_scene(SPLIT, index))
     truth, random = SceneTruth(rendered), Random(f"demo scene {index}")
     nouns = SceneNouns(truth, random, held_out=False)
 
-    def examples(family: str) -> list[Example]:
-        found: dict[str, Example] = {}
+    def examples(family: str) -> list[DemoExample]:
+        found: dict[str, DemoExample] = {}
         for type_ in _types(SHARES[family], random):
             try:
                 meaning = compositional.draw_about_scene(family, type_, nouns, random)
@@ -43,30 +43,30 @@ def draw_picture(index: int) -> Scene:
             except (NoSuchNounError, UnanswerableError):
                 continue
             _, text = compositional.say_about_scene(family, meaning, random, SPLIT)
-            found[text] = Example(text)
+            found[text] = DemoExample(text)
             if len(found) == EACH:
                 break
         return list(found.values())
 
     asked = (*examples("referring"), *examples("question"))
-    return Scene(rendered.image, f"scene {index}", asked)
+    return DemoScene(rendered.image, f"scene {index}", asked)
 
 
-def draw_clip(index: int) -> Scene:
+def draw_clip(index: int) -> DemoScene:
     """The clip of that number, with questions and what could be their answers."""
     clip = sample_clip(SPLIT, index)
     truth, random = ClipTruth(clip.objects, clip.events), Random(f"demo clip {index}")
-    found: dict[str, Example] = {}
+    found: dict[str, DemoExample] = {}
     for type_ in _types(temporal.WEIGHTS, random):
         example = _about_clip(truth, type_, random)
         if example is not None:
             found.setdefault(example.text, example)
         if len(found) == EACH:
             break
-    return Scene(render_clip(clip).frames, f"clip {index}", tuple(found.values()))
+    return DemoScene(render_clip(clip).frames, f"clip {index}", tuple(found.values()))
 
 
-def _about_clip(truth: ClipTruth, type_: str, random: Random) -> Example | None:
+def _about_clip(truth: ClipTruth, type_: str, random: Random) -> DemoExample | None:
     """A query of a type that the clip has an answer to."""
     meanings = truth.meanings(type_)
     random.shuffle(meanings)
@@ -76,7 +76,7 @@ def _about_clip(truth: ClipTruth, type_: str, random: Random) -> Example | None:
         except UnanswerableError:
             continue
         _, text = temporal.say_temporal(meaning, random, SPLIT)
-        return Example(text, tuple(truth.options(meaning, event, random, held_out=False)))
+        return DemoExample(text, tuple(truth.options(meaning, event, random, held_out=False)))
     return None
 
 

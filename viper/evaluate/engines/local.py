@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from queue import Empty, Full, Queue
 from typing import Any
 
-from viper.evaluate.engines.sample_runner import Done, Item, SampleRunner, gave_up
+from viper.evaluate.engines.sample_runner import Item, ItemOutcome, SampleRunner, gave_up
 from viper.schema import Failure
 from viper.strategies.base import UsageMeter
 
@@ -41,7 +41,7 @@ class Bounds:
 
 
 @dataclass(eq=False)
-class _Flight:
+class InFlight:
     item: Item
     started: float = field(default_factory=time.monotonic)
     cancel: threading.Event = field(default_factory=threading.Event)
@@ -64,57 +64,59 @@ class LocalEngine:
         """``{"engine": "local", "in_flight": …}``."""
         return {"engine": "local", "in_flight": self._bounds.in_flight}
 
-    def run(self, items: Iterable[Item], stop: threading.Event) -> Generator[Done, None, None]:
+    def run(
+        self, items: Iterable[Item], stop: threading.Event
+    ) -> Generator[ItemOutcome, None, None]:
         """See :class:`viper.evaluate.engines.sample_runner.Engine`.
 
         A sample past its deadline is yielded as failed (kind ``deadline``) at once, and its
         run is cancelled; a thread that does not come back from it holds nobody up.
         """
-        crew = _Crew(self._answering, iter(items), self._bounds.in_flight)
+        pool = _ThreadPool(self._answering, iter(items), self._bounds.in_flight)
         try:
             for _ in range(self._bounds.in_flight):
-                crew.hire()
-            while crew.working:
+                pool.start()
+            while pool.working:
                 if stop.is_set():
                     return
-                arrived = crew.arrived(_LOOK_EVERY_S)
+                arrived = pool.arrived(_LOOK_EVERY_S)
                 if arrived is not None:
                     yield arrived
-                yield from self._overdue(crew)
+                yield from self._overdue(pool)
         finally:
-            crew.dismiss()
+            pool.stop()
 
-    def _overdue(self, crew: _Crew) -> Iterator[Done]:
+    def _overdue(self, pool: _ThreadPool) -> Iterator[ItemOutcome]:
         limit = self._bounds.deadline_s
         if limit is None:
             return
-        for flight in crew.older_than(limit):
+        for flight in pool.older_than(limit):
             failure = Failure("deadline", f"no answer within {limit:g} s")
             seconds = round(time.monotonic() - flight.started, 4)
             yield gave_up(flight.item, failure, seconds, flight.usage.snapshot())
 
 
-class _Crew:
+class _ThreadPool:
     """The threads of one run, each taking the next item when it is free."""
 
     def __init__(self, answering: SampleRunner, feed: Iterator[Item], size: int) -> None:
         self._answering, self._feed = answering, feed
         self._lock = threading.Lock()
         self._feeding = threading.Lock()
-        self._flying: set[_Flight] = set()
-        self._done: Queue[Done | BaseException | None] = Queue(_WAITING * size)
+        self._flying: set[InFlight] = set()
+        self._done: Queue[ItemOutcome | BaseException | None] = Queue(_WAITING * size)
         self._threads: list[threading.Thread] = []
         self._leaving = threading.Event()
         self.working = 0
 
-    def hire(self) -> None:
+    def start(self) -> None:
         """One more thread."""
         thread = threading.Thread(target=self._work, name="viper-sample", daemon=True)
         self._threads = [*(one for one in self._threads if one.is_alive()), thread]
         self.working += 1
         thread.start()
 
-    def arrived(self, wait_s: float) -> Done | None:
+    def arrived(self, wait_s: float) -> ItemOutcome | None:
         """The next outcome, or None if none comes in time.
 
         Raises:
@@ -130,7 +132,7 @@ class _Crew:
             self.working -= 1
         return found
 
-    def older_than(self, seconds: float) -> list[_Flight]:
+    def older_than(self, seconds: float) -> list[InFlight]:
         """Takes out the flights that began longer ago; a new thread steps in for each."""
         now = time.monotonic()
         with self._lock:
@@ -141,10 +143,10 @@ class _Crew:
         for flight in late:
             flight.cancel.set()
             self.working -= 1
-            self.hire()
+            self.start()
         return late
 
-    def dismiss(self) -> None:
+    def stop(self) -> None:
         """Cancels what is under way; threads that do not notice are left behind."""
         self._leaving.set()
         with self._lock:
@@ -164,7 +166,7 @@ class _Crew:
                 return
             if item is None:
                 break
-            flight = _Flight(item)
+            flight = InFlight(item)
             with self._lock:
                 self._flying.add(flight)
             done = self._outcome(flight)
@@ -176,7 +178,7 @@ class _Crew:
                 self._report(done)
         self._report(None)
 
-    def _outcome(self, flight: _Flight) -> Done | None:
+    def _outcome(self, flight: InFlight) -> ItemOutcome | None:
         try:
             return self._answering.answer(flight.item, flight.cancel, flight.usage)
         except BaseException as error:  # noqa: BLE001 (boundary: panics are no Exception)
@@ -184,7 +186,7 @@ class _Crew:
             seconds = round(time.monotonic() - flight.started, 4)
             return gave_up(flight.item, failure, seconds, flight.usage.snapshot())
 
-    def _report(self, what: Done | BaseException | None) -> None:
+    def _report(self, what: ItemOutcome | BaseException | None) -> None:
         """Hands it to who stores; waits while too much waits there, until the run is over."""
         while not self._leaving.is_set():
             try:

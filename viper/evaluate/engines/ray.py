@@ -1,7 +1,7 @@
 """Answers samples on actors of Ray, on this machine or a cluster.
 
 The driver hands out positions and gets judged rows; it loads no model and alone writes the
-store. Who has which items, and what becomes of them when an actor dies, is the ledger's.
+store. Who has which items, and what becomes of them when an actor dies, is the queue's.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections import Counter, deque
 from collections.abc import Callable, Generator, Hashable, Iterable, Iterator
 from typing import Any
 
-from viper.evaluate.engines.ray_crew import Crew
-from viper.evaluate.engines.sample_runner import Done, Item, gave_up
+from viper.evaluate.engines.ray_workers import WorkerPool
+from viper.evaluate.engines.sample_runner import Item, ItemOutcome, gave_up
 from viper.schema import Failure
 
 _LOOK_EVERY_S = 0.2
@@ -20,25 +20,27 @@ _LOOK_EVERY_S = 0.2
 
 
 class RayEngine:
-    """The engine of a crew of actors; good for one run.
+    """The engine of a pool of actors; good for one run.
 
     Args:
-        crew: of actors that know the run's samples. Killed where the run ends early.
+        pool: of actors that know the run's samples. Killed where the run ends early.
         in_flight: samples at once in each actor.
         on_death: is told which actor died, in words.
     """
 
     def __init__(
-        self, crew: Crew, in_flight: int, on_death: Callable[[str], None] | None = None
+        self, pool: WorkerPool, in_flight: int, on_death: Callable[[str], None] | None = None
     ) -> None:
-        self._crew, self._in_flight, self._on_death = crew, in_flight, on_death
-        self._actors = len(crew.seats)
+        self._crew, self._in_flight, self._on_death = pool, in_flight, on_death
+        self._actors = len(pool.workers)
 
     def describe(self) -> dict[str, Any]:
         """``{"engine": "ray", "actors": …, "in_flight": …}``, the latter in each actor."""
         return {"engine": "ray", "actors": self._actors, "in_flight": self._in_flight}
 
-    def run(self, items: Iterable[Item], stop: threading.Event) -> Generator[Done, None, None]:
+    def run(
+        self, items: Iterable[Item], stop: threading.Event
+    ) -> Generator[ItemOutcome, None, None]:
         """See :class:`viper.evaluate.engines.sample_runner.Engine`.
 
         Each actor has half as many items again as it answers at once, so that it never waits
@@ -48,35 +50,35 @@ class RayEngine:
             UsageError, ModelError: an actor cannot begin, has another configuration, or all
                 have died.
         """
-        ledger = Ledger(items, self._in_flight + (self._in_flight + 1) // 2)
+        queue = WorkQueue(items, self._in_flight + (self._in_flight + 1) // 2)
         try:
-            while not ledger.finished:
-                self._hand_out(ledger)
-                for news in self._crew.news(_LOOK_EVERY_S):
-                    yield from ledger.done(news.seat, news.outcomes)
-                    if news.died is not None:
+            while not queue.finished:
+                self._hand_out(queue)
+                for reports in self._crew.reports(_LOOK_EVERY_S):
+                    yield from queue.done(reports.worker, reports.outcomes)
+                    if reports.died is not None:
                         if self._on_death is not None:
-                            self._on_death(news.died)
-                        yield from ledger.lost(news.seat)
+                            self._on_death(reports.died)
+                        yield from queue.lost(reports.worker)
                 if stop.is_set():
                     return
         finally:
-            if not ledger.finished:
+            if not queue.finished:
                 self._crew.kill()
 
-    def _hand_out(self, ledger: Ledger) -> None:
-        for seat in self._crew.seats:
-            if seat.idle:
-                positions = ledger.hand_out(seat)
-                if positions or ledger.busy(seat):
-                    self._crew.ask(seat, positions)
+    def _hand_out(self, queue: WorkQueue) -> None:
+        for worker in self._crew.workers:
+            if worker.idle:
+                positions = queue.hand_out(worker)
+                if positions or queue.busy(worker):
+                    self._crew.ask(worker, positions)
 
 
 _KILLS = 2
 """An item that was under way this often when its actor died is given up."""
 
 
-class Ledger:
+class WorkQueue:
     """Every item is with one actor at most and leaves once: judged, or given up.
 
     Which of the items under way killed an actor cannot be told, so they are under suspicion
@@ -134,7 +136,7 @@ class Ledger:
             self._next = next(self._feed, None)
             yield item
 
-    def done(self, actor: Hashable, outcomes: Iterable[Done]) -> Iterator[Done]:
+    def done(self, actor: Hashable, outcomes: Iterable[ItemOutcome]) -> Iterator[ItemOutcome]:
         """The outcomes of items that the actor has; others are left out."""
         mine = self._open.get(actor, {})
         for outcome in outcomes:
@@ -142,7 +144,7 @@ class Ledger:
                 self._kills.pop(outcome.position, None)
                 yield outcome
 
-    def lost(self, actor: Hashable) -> Iterator[Done]:
+    def lost(self, actor: Hashable) -> Iterator[ItemOutcome]:
         """The actor is dead: the outcomes of items that are given up for it."""
         for item in self._open.pop(actor, {}).values():
             self._kills[item.position] += 1

@@ -2,7 +2,7 @@
 
 Positions and judged rows are all that travels. The actor reads the data set itself and says
 what it would write into ``run.json``, so that the driver sees whether both mean the same.
-Nothing here imports Ray: the driver makes an actor of :class:`Shard`.
+Nothing here imports Ray: the driver makes an actor of :class:`ReasonerActor`.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ from typing import TYPE_CHECKING, Any
 from viper.errors import ViperError
 
 if TYPE_CHECKING:
-    from viper.evaluate.engines.sample_runner import Done, Item
+    from viper.evaluate.engines.sample_runner import Item, ItemOutcome
     from viper.evaluate.evaluation import Evaluation
     from viper.reasoner import Reasoner
 
 _ANSWER_WITHIN_S = 1.0
-"""How long :meth:`Shard.exchange` waits for a first outcome."""
+"""How long :meth:`ReasonerActor.exchange` waits for a first outcome."""
 
 _MORE_PICTURES = 8
 """Media kept beyond one for every sample under way."""
 
 
 @dataclass(frozen=True)
-class Built:
+class BuiltReasoner:
     """A reasoner, and the resolved profile as JSON values for the manifest."""
 
     reasoner: Reasoner
     document: Mapping[str, Any]
 
 
-Recipe = Callable[[], Built]
+Recipe = Callable[[], BuiltReasoner]
 """Makes a reasoner in the actor's process. It pickles: it holds names and paths, no model."""
 
 
 @dataclass(frozen=True)
-class Orders:
+class ActorSettings:
     """What every actor is told when it is made.
 
     Attributes:
@@ -73,7 +73,7 @@ class Ready:
 
 
 @dataclass(frozen=True)
-class Refused:
+class StartFailure:
     """An actor cannot begin, for a reason that another attempt would not change."""
 
     node: str
@@ -81,24 +81,24 @@ class Refused:
     exit_code: int
 
 
-class Shard:
+class ReasonerActor:
     """One reasoner; the driver calls :meth:`begin`, then :meth:`exchange` over and over."""
 
-    def __init__(self, orders: Orders) -> None:
-        self._orders = orders
+    def __init__(self, settings: ActorSettings) -> None:
+        self._settings = settings
         self._todo: SimpleQueue[Item | None] = SimpleQueue()
-        self._done: SimpleQueue[Done | BaseException] = SimpleQueue()
+        self._done: SimpleQueue[ItemOutcome | BaseException] = SimpleQueue()
         self._stop = threading.Event()
         self._open = 0
         self._items: list[Item] = []
         self._reasoner: Reasoner | None = None
 
-    def begin(self) -> Ready | Refused:
+    def begin(self) -> Ready | StartFailure:
         """Reads the samples, loads the models and starts to wait for positions."""
         try:
             return Ready(platform.node(), os.getpid(), self._begin())
         except ViperError as error:
-            return Refused(platform.node(), str(error), error.exit_code)
+            return StartFailure(platform.node(), str(error), error.exit_code)
 
     def exchange(self, positions: Sequence[int]) -> list[bytes]:
         """Takes on further items and gives what is done meanwhile, each outcome pickled.
@@ -123,16 +123,16 @@ class Shard:
         from viper.evaluate.engines.runner import bound_arenas
 
         bound_arenas()
-        orders = self._orders
-        _settle(orders)
-        built = orders.recipe()
+        settings = self._settings
+        _settle(settings)
+        built = settings.recipe()
         from viper.evaluate.engines.local import Bounds, LocalEngine
         from viper.evaluate.engines.runner import items
         from viper.evaluate.engines.sample_runner import SampleRunner
         from viper.evaluate.evaluation import manifest_of
         from viper.evaluate.metrics import metric
 
-        evaluation, self._reasoner = orders.evaluation, built.reasoner
+        evaluation, self._reasoner = settings.evaluation, built.reasoner
         samples = evaluation.samples()
         self._items = items(samples, evaluation.seeds)
         manifest = manifest_of(evaluation, samples, built.reasoner, built.document, {})
@@ -140,9 +140,9 @@ class Shard:
             built.reasoner,
             metric(evaluation.metric),
             evaluation.options,
-            orders.in_flight + _MORE_PICTURES,
+            settings.in_flight + _MORE_PICTURES,
         )
-        engine = LocalEngine(answering, Bounds(orders.in_flight, evaluation.deadline_s))
+        engine = LocalEngine(answering, Bounds(settings.in_flight, evaluation.deadline_s))
         threading.Thread(target=self._pump, args=(engine,), daemon=True).start()
         return manifest.to_json()
 
@@ -153,7 +153,7 @@ class Shard:
         except BaseException as error:  # noqa: BLE001 - raised again in exchange
             self._done.put(error)
 
-    def _arrived(self) -> Iterator[Done]:
+    def _arrived(self) -> Iterator[ItemOutcome]:
         wait_s = _ANSWER_WITHIN_S
         while True:
             try:
@@ -165,7 +165,7 @@ class Shard:
             yield found
             wait_s = 0.0
 
-    def _packed(self, done: Done) -> bytes:
+    def _packed(self, done: ItemOutcome) -> bytes:
         try:
             return pickle.dumps(done)
         except Exception as error:  # noqa: BLE001 (boundary: one outcome must not end the others)
@@ -176,11 +176,11 @@ class Shard:
             return pickle.dumps(gave_up(self._items[done.position], failure, done.row.seconds))
 
 
-def _settle(orders: Orders) -> None:
+def _settle(settings: ActorSettings) -> None:
     """Working folder, threads and devices; before anything that computes is imported."""
-    if Path(orders.folder).is_dir():
-        os.chdir(orders.folder)
+    if Path(settings.folder).is_dir():
+        os.chdir(settings.folder)
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ[name] = str(orders.threads)
-    if not orders.sees_gpus:
+        os.environ[name] = str(settings.threads)
+    if not settings.sees_gpus:
         os.environ["CUDA_VISIBLE_DEVICES"] = ""

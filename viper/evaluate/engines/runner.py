@@ -48,7 +48,7 @@ UNBOUNDED = Budget()
 
 
 @dataclass
-class Running:
+class RunProgress:
     """How far a run is; counts what earlier sessions of the run did too.
 
     Attributes:
@@ -88,11 +88,11 @@ class Running:
 
 
 @dataclass(frozen=True)
-class Ended:
+class RunEnd:
     """How a session of a run ended."""
 
     reason: Literal["complete", "budget"]
-    running: Running
+    running: RunProgress
 
 
 def items(samples: Sequence[Sample], seeds: Sequence[int]) -> list[Item]:
@@ -119,8 +119,8 @@ def run(
     store: RunStore,
     *,
     budget: Budget = UNBOUNDED,
-    on_done: Callable[[SampleResult, Running], None] | None = None,
-) -> Ended:
+    on_done: Callable[[SampleResult, RunProgress], None] | None = None,
+) -> RunEnd:
     """Answers what the store lacks of ``todo``; each row is stored before the next is waited for.
 
     An exception, Ctrl-C among them, cancels what is under way and passes on; what was
@@ -136,7 +136,7 @@ def run(
     Raises:
         StoreError: a row cannot be stored, as on a full disk.
     """
-    running = Running(len(todo))
+    running = RunProgress(len(todo))
     for row in store.rows():
         running.add(row)
     stop, exhausted = threading.Event(), threading.Event()
@@ -168,7 +168,7 @@ def run(
                     on_done(done.row, running)
         finally:
             stop.set()
-    return Ended("budget" if exhausted.is_set() else "complete", running)
+    return RunEnd("budget" if exhausted.is_set() else "complete", running)
 
 
 ARENAS = 2

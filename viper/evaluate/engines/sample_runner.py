@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from viper.data.sample import Sample
 from viper.errors import CancelledError, ViperError
 from viper.evaluate.metrics import Metric
-from viper.evaluate.metrics.editing import LooksAtPictures, by_roles
+from viper.evaluate.metrics.editing import NeedsEditJudge, judge_by_roles
 from viper.evaluate.sample_result import Prediction, SampleResult, Score
 from viper.models.media import Media, media_from
 from viper.models.vision.roles import Pixels
@@ -37,7 +37,7 @@ class Item:
 
 
 @dataclass(frozen=True)
-class Done:
+class ItemOutcome:
     """One thing done. ``trace`` is None where the media could not even be read."""
 
     position: int
@@ -48,7 +48,9 @@ class Done:
 class Engine(Protocol):
     """Answers items, many at once, in whatever order they are done."""
 
-    def run(self, items: Iterable[Item], stop: threading.Event) -> Generator[Done, None, None]:
+    def run(
+        self, items: Iterable[Item], stop: threading.Event
+    ) -> Generator[ItemOutcome, None, None]:
         """Each item's outcome as soon as it is there; never raises for a single item.
 
         Args:
@@ -92,13 +94,13 @@ class SampleRunner:
         A metric that looks at edited pictures does so with the reasoner's models, unless it was
         given others.
         """
-        if isinstance(metric, LooksAtPictures):
-            metric = metric.judged_by(by_roles(reasoner.components.toolbox))
+        if isinstance(metric, NeedsEditJudge):
+            metric = metric.with_judge(judge_by_roles(reasoner.components.toolbox))
         return cls(reasoner, metric, options, ComputeCache(kept, SHARED_MEDIA_BYTES))
 
     def answer(
         self, item: Item, cancel: threading.Event, usage: UsageMeter | None = None
-    ) -> Done | None:
+    ) -> ItemOutcome | None:
         """The item's judged row; None where ``cancel`` was set before it was there.
 
         Args:
@@ -107,13 +109,13 @@ class SampleRunner:
             usage: counts what it costs while it goes on, for who gives up on it.
         """
         for event in self.stream(item, cancel, usage):
-            if isinstance(event, Done):
+            if isinstance(event, ItemOutcome):
                 return event
         return None
 
     def stream(
         self, item: Item, cancel: threading.Event, usage: UsageMeter | None = None
-    ) -> Iterator[Trial | Done]:
+    ) -> Iterator[Trial | ItemOutcome]:
         """Each Trial as it ends, and last the judged row; arguments as :meth:`answer`.
 
         Without a row at the end where ``cancel`` was set before it was there.
@@ -188,7 +190,7 @@ class SampleRunner:
 
     def _judged(
         self, item: Item, trace: Trace, seconds: float, picture: Pixels | None = None
-    ) -> Done:
+    ) -> ItemOutcome:
         prediction = None if trace.answer is None else Prediction.of(trace.answer)
         seen = (
             prediction
@@ -199,10 +201,10 @@ class SampleRunner:
             score = _checked(self.metric.score(item.sample, seen))
         except Exception as error:  # noqa: BLE001 (boundary: a metric must not end the set)
             failure = Failure("internal", f"metric: {type(error).__name__}: {error}")
-            return Done(item.position, _row(item, trace, failure, seconds), trace)
+            return ItemOutcome(item.position, _row(item, trace, failure, seconds), trace)
         row = _row(item, trace, trace.failure if prediction is None else None, seconds)
         judged = replace(row, score=score.value, details=dict(score.details), prediction=prediction)
-        return Done(item.position, judged, trace)
+        return ItemOutcome(item.position, judged, trace)
 
 
 def _with_reason(trace: Trace) -> Trace:
@@ -222,10 +224,12 @@ def _checked(score: Score) -> Score:
     return score
 
 
-def gave_up(item: Item, failure: Failure, seconds: float, usage: Usage | None = None) -> Done:
+def gave_up(
+    item: Item, failure: Failure, seconds: float, usage: Usage | None = None
+) -> ItemOutcome:
     """The outcome of an item that nobody waits for any longer."""
     row = _row(item, None, failure, seconds)
-    return Done(item.position, replace(row, usage=usage or row.usage))
+    return ItemOutcome(item.position, replace(row, usage=usage or row.usage))
 
 
 def _row(item: Item, trace: Trace | None, failure: Failure | None, seconds: float) -> SampleResult:

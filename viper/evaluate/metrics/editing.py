@@ -152,17 +152,17 @@ class RolesJudge:
         return bool(found and fits > fits_other)
 
 
-def by_roles(toolbox: Toolbox) -> JudgeOf:
+def judge_by_roles(toolbox: Toolbox) -> JudgeOf:
     """The models of a profile judge every sample."""
     judge = RolesJudge(toolbox)
     return lambda sample: judge
 
 
 @runtime_checkable
-class LooksAtPictures(Protocol):
+class NeedsEditJudge(Protocol):
     """A metric that has somebody look at edited pictures."""
 
-    def judged_by(self, judge_of: JudgeOf) -> Metric:
+    def with_judge(self, judge_of: JudgeOf) -> Metric:
         """The same metric with a judge, unless it has one."""
         ...
 
@@ -184,7 +184,7 @@ class Editing:
     judge_of: JudgeOf | None = None
     name: str = "editing"
 
-    def judged_by(self, judge_of: JudgeOf) -> Editing:
+    def with_judge(self, judge_of: JudgeOf) -> Editing:
         """The same metric with a judge, unless it has one."""
         return self if self.judge_of is not None else replace(self, judge_of=judge_of)
 

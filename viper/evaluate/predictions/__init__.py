@@ -1,5 +1,5 @@
 """Scoring predictions that somebody else made: reading their files, joining them with a set."""
 
-from viper.evaluate.predictions.score import Scored, score_predictions
+from viper.evaluate.predictions.score import ScoredPredictions, score_predictions
 
-__all__ = ["Scored", "score_predictions"]
+__all__ = ["ScoredPredictions", "score_predictions"]

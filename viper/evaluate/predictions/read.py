@@ -11,7 +11,7 @@ from typing import Any
 
 from viper.agreement import normalised
 from viper.data.sample import Sample
-from viper.data.source import Source, shown
+from viper.data.source import SourceFile, shown
 from viper.errors import DataError
 from viper.evaluate.metrics.accuracy import truth_of
 from viper.evaluate.sample_result import Prediction
@@ -21,7 +21,7 @@ MAX_BYTES = 2**30
 
 
 @dataclass(frozen=True)
-class Given:
+class PredictionRecord:
     """One prediction as the file has it.
 
     Attributes:
@@ -31,7 +31,7 @@ class Given:
             ``box`` and ``answer`` (JSON lines).
     """
 
-    source: Source
+    source: SourceFile
     at: str
     fields: Mapping[str, Any]
 
@@ -46,7 +46,7 @@ class PredictionsFile:
         duplicates: predictions that a later one of the same key replaced.
     """
 
-    given: Mapping[str, Given]
+    given: Mapping[str, PredictionRecord]
     names: Mapping[str, str]
     duplicates: int
 
@@ -61,7 +61,7 @@ def read_predictions(path: Path, metric: str) -> PredictionsFile:
     Raises:
         DataError: no such file, or something in it that does not parse; names the line.
     """
-    source = Source(path.parent, path.name)
+    source = SourceFile(path.parent, path.name)
     reader = {"nlvr": _words, "nlvr2": _words, "nextqa": _indices}.get(metric, _records)
     return _kept(reader(source), key_of(metric))
 
@@ -81,8 +81,10 @@ def _png_identifier(name: str) -> str:
     return "-".join(parts if whole else parts[1:])
 
 
-def _kept(found: Iterable[tuple[str, Given]], key: Callable[[str], str]) -> PredictionsFile:
-    given: dict[str, Given] = {}
+def _kept(
+    found: Iterable[tuple[str, PredictionRecord]], key: Callable[[str], str]
+) -> PredictionsFile:
+    given: dict[str, PredictionRecord] = {}
     names: dict[str, str] = {}
     total = 0
     for name, prediction in found:
@@ -91,25 +93,25 @@ def _kept(found: Iterable[tuple[str, Given]], key: Callable[[str], str]) -> Pred
     return PredictionsFile(given, names, total - len(given))
 
 
-def _words(source: Source) -> Iterator[tuple[str, Given]]:
+def _words(source: SourceFile) -> Iterator[tuple[str, PredictionRecord]]:
     for at, line in source.lines():
         name, comma, rest = line.partition(",")
         if not comma:
             raise source.wrong(at, shown(line), "a name, a comma, and true or false")
-        yield name, Given(source, at, {"word": rest.split(",")[0]})
+        yield name, PredictionRecord(source, at, {"word": rest.split(",")[0]})
 
 
-def _indices(source: Source) -> Iterator[tuple[str, Given]]:
+def _indices(source: SourceFile) -> Iterator[tuple[str, PredictionRecord]]:
     for name, entry in _pairs(source):
         at = f": {shown(name)}"
         if not isinstance(entry, list):
             raise source.wrong(at, f"is {shown(entry)}", '{"prediction": INDEX}')
         fields = dict(entry)
         if "prediction" in fields:
-            yield name, Given(source, at, {"index": fields["prediction"]})
+            yield name, PredictionRecord(source, at, {"index": fields["prediction"]})
 
 
-def _pairs(source: Source) -> list[tuple[str, Any]]:
+def _pairs(source: SourceFile) -> list[tuple[str, Any]]:
     """Keys and values of the file's object with duplicates, which a dict would lose."""
 
     class Pairs(list[tuple[str, Any]]):
@@ -130,7 +132,7 @@ def _pairs(source: Source) -> list[tuple[str, Any]]:
     return found
 
 
-def _records(source: Source) -> Iterator[tuple[str, Given]]:
+def _records(source: SourceFile) -> Iterator[tuple[str, PredictionRecord]]:
     for at, record in source.json_lines():
         if not isinstance(record, dict):
             raise source.wrong(at, shown(record), '{"id": …, "box": …} or {"id": …, "answer": …}')
@@ -139,10 +141,10 @@ def _records(source: Source) -> Iterator[tuple[str, Given]]:
             raise source.wrong(at, f"'id' is {shown(name)}", "the id of a sample")
         if not {"box", "answer"} & record.keys():
             raise source.wrong(at, "neither 'box' nor 'answer'", "one of them")
-        yield str(name), Given(source, at, record)
+        yield str(name), PredictionRecord(source, at, record)
 
 
-def prediction_of(sample: Sample, given: Given) -> Prediction | None:
+def prediction_of(sample: Sample, given: PredictionRecord) -> Prediction | None:
     """The prediction; None where the value is no valid one.
 
     A valid one is: ``ground`` four finite numbers; ``choice`` the index of one of the options, or
@@ -161,7 +163,7 @@ def prediction_of(sample: Sample, given: Given) -> Prediction | None:
     return _READERS.get(sample.task, _edit)(sample, value)
 
 
-def value_of(sample: Sample, given: Given) -> Any:
+def value_of(sample: Sample, given: PredictionRecord) -> Any:
     """The value that stands for the sample's prediction, whatever it is.
 
     Raises:

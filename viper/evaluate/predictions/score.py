@@ -15,7 +15,13 @@ from viper.data.source import shown
 from viper.errors import DataError
 from viper.evaluate.intervals import Estimate
 from viper.evaluate.metrics import Figures, Metric, metric
-from viper.evaluate.predictions.read import Given, key_of, prediction_of, read_predictions, value_of
+from viper.evaluate.predictions.read import (
+    PredictionRecord,
+    key_of,
+    prediction_of,
+    read_predictions,
+    value_of,
+)
 from viper.evaluate.reports.escape import for_csv, for_terminal
 from viper.evaluate.sample_result import SampleResult
 from viper.schema import to_json
@@ -27,7 +33,7 @@ HEADER = ("figure", "%", "95% interval", "n")
 
 
 @dataclass(frozen=True)
-class Scored:
+class ScoredPredictions:
     """What came of it.
 
     Attributes:
@@ -52,7 +58,7 @@ def score_predictions(
     metric_name: str,
     path: Path,
     missing: Literal["error", "wrong"] = "error",
-) -> Scored:
+) -> ScoredPredictions:
     """Scores every sample of the set; loads no picture.
 
     Args:
@@ -84,7 +90,7 @@ def score_predictions(
         _row(sample, file.given.get(name), judge)
         for sample, name in zip(samples, keys, strict=True)
     )
-    return Scored(rows, judge.figures(rows), file.duplicates, unknown)
+    return ScoredPredictions(rows, judge.figures(rows), file.duplicates, unknown)
 
 
 def first_few(names: Sequence[str]) -> str:
@@ -101,7 +107,7 @@ def _absent(path: Path, absent: Sequence[str], total: int, unknown: Sequence[str
     )
 
 
-def _row(sample: Sample, given: Given | None, judge: Metric) -> SampleResult:
+def _row(sample: Sample, given: PredictionRecord | None, judge: Metric) -> SampleResult:
     prediction = prediction_of(sample, given) if given is not None else None
     failure = message = None
     if given is None:
@@ -121,7 +127,7 @@ def _row(sample: Sample, given: Given | None, judge: Metric) -> SampleResult:
     )
 
 
-def summary(scored: Scored) -> dict[str, Any]:
+def summary(scored: ScoredPredictions) -> dict[str, Any]:
     """Figures, groups, failures and oddities as JSON values, in full precision."""
     figures = scored.figures
     found: dict[str, Any] = {

@@ -8,7 +8,7 @@ from typing import Any
 
 from viper.api.library import called_names
 from viper.errors import UsageError
-from viper.evaluate.intervals import Estimate, Paired, mean, paired
+from viper.evaluate.intervals import Estimate, PairedTest, mean, paired
 from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sample_result import SampleResult
 from viper.schema import to_json
@@ -23,7 +23,7 @@ Key = tuple[str, int]
 
 
 @dataclass(frozen=True)
-class Change:
+class ScoreChange:
     """One sample that went another way; ``before`` and ``after`` are what changed."""
 
     sample_id: str
@@ -52,11 +52,11 @@ class Comparison:
     only_after: int
     score_before: float
     score_after: float
-    gain: Paired
-    to_right: tuple[Change, ...]
-    to_wrong: tuple[Change, ...]
-    changed_program: tuple[Change, ...]
-    changed_failure: tuple[Change, ...]
+    gain: PairedTest
+    to_right: tuple[ScoreChange, ...]
+    to_wrong: tuple[ScoreChange, ...]
+    changed_program: tuple[ScoreChange, ...]
+    changed_failure: tuple[ScoreChange, ...]
 
     def to_json(self) -> dict[str, Any]:
         """As JSON values."""
@@ -117,9 +117,9 @@ def _differing(
 
 def _changes(
     pairs: Iterable[tuple[SampleResult, SampleResult]], name: str = "score"
-) -> tuple[Change, ...]:
+) -> tuple[ScoreChange, ...]:
     return tuple(
-        Change(old.sample_id, old.seed, old.text, getattr(old, name), getattr(new, name))
+        ScoreChange(old.sample_id, old.seed, old.text, getattr(old, name), getattr(new, name))
         for old, new in pairs
     )
 
@@ -149,7 +149,7 @@ class RoutineEffect:
 
     without: Estimate
     with_it: Estimate
-    gain: Paired
+    gain: PairedTest
     used: Estimate
 
 

@@ -1,8 +1,8 @@
 """The demo's page, built with gradio.
 
-What a visitor has chosen is a :class:`~viper.web.demo.visit.Visit` in gradio's state of the
-session; questions go to the :class:`~viper.web.demo.asking.Desk` under the session's name. Both
-end with the session. Pictures go to the page as data addresses, so gradio serves no file at all.
+Each visitor has a :class:`~viper.web.demo.session.DemoSession` in gradio's state. Questions
+go to the :class:`~viper.web.demo.session_manager.SessionManager` under the session's name. Both end
+with the session. Pictures go to the page as data URLs, so gradio serves no files.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import gradio as gr
 
 from viper.learning.feedback import LONGEST
 from viper.reasoner import MAX_QUERY_CHARACTERS
-from viper.web.demo.handlers import HIDDEN, Demo, Handlers, Shown
-from viper.web.demo.showing import line_html, media_html
-from viper.web.demo.visit import Visit
+from viper.web.demo.handlers import HIDDEN, Demo, Handlers, PageParts
+from viper.web.demo.rendering import line_html, media_html
+from viper.web.demo.session import DemoSession
 from viper.web.pages import asset
 
 AT_ONCE = 4
@@ -26,7 +26,7 @@ OTHER_AT_ONCE = 8
 """Of every other thing that a visitor can do: choosing, drawing, giving feedback."""
 
 UPLOAD_S = 600
-"""How long gradio keeps an upload; the visit has a copy by then."""
+"""How long gradio keeps an upload; the session has a copy by then."""
 
 _SPOKEN = "element.setAttribute('role', 'status'); element.setAttribute('aria-live', 'polite');"
 """Makes what changes in an element be read out; the element stays while its content changes."""
@@ -66,7 +66,7 @@ def build(demo: Demo) -> gr.Blocks:
     with gr.Blocks(
         title="viper demo", analytics_enabled=False, delete_cache=(UPLOAD_S, UPLOAD_S)
     ) as blocks:
-        visit = gr.State(Visit(), delete_callback=Visit.end)
+        session = gr.State(DemoSession(), delete_callback=DemoSession.end)
         gr.HTML(_INTRO, js_on_load=None)
         with gr.Row():
             with gr.Column(min_width=280):
@@ -102,27 +102,27 @@ def build(demo: Demo) -> gr.Blocks:
                     noted = gr.HTML("", js_on_load=_SPOKEN)
 
         _take_uploads_only(upload)
-        shown = Shown(
-            visit, media, query, options, examples, status, answer, trials, trace, stop,
+        shown = PageParts(
+            session, media, query, options, examples, status, answer, trials, trace, stop,
             right, comment, noted,
         )  # fmt: skip
         handlers.shown = shown
         hidden: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
-        choosing: dict[str, Any] = {"outputs": [visit, *shown.choosing], **hidden}
-        upload.upload(handlers.upload, [visit, upload], **choosing)
-        picture.click(handlers.draw_picture, visit, **choosing)
-        clip.click(handlers.draw_clip, visit, **choosing)
-        examples.input(handlers.example, [visit, examples], [query, options], **hidden)
+        choosing: dict[str, Any] = {"outputs": [session, *shown.choosing], **hidden}
+        upload.upload(handlers.upload, [session, upload], **choosing)
+        picture.click(handlers.draw_picture, session, **choosing)
+        clip.click(handlers.draw_clip, session, **choosing)
+        examples.input(handlers.example, [session, examples], [query, options], **hidden)
         gr.on(
             [ask.click, query.submit],
             handlers.ask,
-            [visit, query, options],
+            [session, query, options],
             shown.asking,
             concurrency_limit=AT_ONCE,
             **hidden,
         )
         stop.click(handlers.stop, None, status, concurrency_limit=None, **hidden)
-        note.click(handlers.note, [visit, right, comment], [noted, right, comment], **hidden)
+        note.click(handlers.note, [session, right, comment], [noted, right, comment], **hidden)
         blocks.unload(handlers.leave)
     blocks.queue(api_open=False, default_concurrency_limit=OTHER_AT_ONCE)
     return blocks

@@ -13,9 +13,8 @@ import gradio as gr
 
 from viper.errors import ViperError
 from viper.learning.feedback import RIGHT_IS
-from viper.web.demo.asked_run import Question
-from viper.web.demo.asking import Answered, Desk, Refused, Status, TrialTold
-from viper.web.demo.showing import (
+from viper.web.demo.demo_run import DemoQuestion
+from viper.web.demo.rendering import (
     answer_html,
     line_html,
     media_html,
@@ -23,7 +22,14 @@ from viper.web.demo.showing import (
     trace_html,
     trials_html,
 )
-from viper.web.demo.visit import Chosen, SceneSource, Visit, some_number
+from viper.web.demo.session import DemoMedia, DemoSession, SceneSource, some_number
+from viper.web.demo.session_manager import (
+    AnswerEvent,
+    RejectEvent,
+    SessionManager,
+    Status,
+    TrialEvent,
+)
 
 LOG = logging.getLogger("viper.demo")
 
@@ -37,22 +43,22 @@ class Demo:
     """What the page's handlers share.
 
     Attributes:
-        visits: folder for visitors' files.
+        uploads: folder for visitors' files.
         trace_address: address of an answer's trace page, by sample id.
         scenes: draws pictures and clips to ask about; None where no package offers any.
     """
 
-    desk: Desk
-    visits: Path
+    manager: SessionManager
+    uploads: Path
     trace_address: Callable[[str], str]
     scenes: SceneSource | None = None
 
 
 @dataclass(frozen=True)
-class Shown:
+class PageParts:
     """The parts of the page that handlers change."""
 
-    visit: gr.State
+    session: gr.State
     media: gr.HTML
     query: gr.Textbox
     options: gr.Textbox
@@ -87,93 +93,93 @@ class Handlers:
         shown: what they change; set once the page is built.
     """
 
-    shown: Shown
+    shown: PageParts
 
     def __init__(self, demo: Demo) -> None:
         self._demo = demo
 
-    def upload(self, visit: Visit, uploaded: str | None) -> dict[Any, Any]:
+    def upload(self, session: DemoSession, uploaded: str | None) -> dict[Any, Any]:
         """Takes an uploaded file."""
         if uploaded is None:
-            return {self.shown.visit: visit}
+            return {self.shown.session: session}
         path = Path(uploaded)
-        return self._choose(visit, lambda: visit.upload(path, self._demo.visits))
+        return self._choose(session, lambda: session.upload(path, self._demo.uploads))
 
-    def draw_picture(self, visit: Visit) -> dict[Any, Any]:
+    def draw_picture(self, session: DemoSession) -> dict[Any, Any]:
         """Draws a scene."""
         draw = self._scenes().draw_picture
-        return self._choose(visit, lambda: visit.draw(draw(some_number()), self._demo.visits))
+        return self._choose(session, lambda: session.draw(draw(some_number()), self._demo.uploads))
 
-    def draw_clip(self, visit: Visit) -> dict[Any, Any]:
+    def draw_clip(self, session: DemoSession) -> dict[Any, Any]:
         """Draws a clip."""
         draw = self._scenes().draw_clip
-        return self._choose(visit, lambda: visit.draw(draw(some_number()), self._demo.visits))
+        return self._choose(session, lambda: session.draw(draw(some_number()), self._demo.uploads))
 
     def _scenes(self) -> SceneSource:
         """The source of scenes; without one the page shows no button that comes here."""
         assert self._demo.scenes is not None
         return self._demo.scenes
 
-    def example(self, visit: Visit, number: int) -> tuple[str, str]:
+    def example(self, session: DemoSession, number: int) -> tuple[str, str]:
         """Text and options of an example."""
-        known = visit.asked_about().examples[number]
+        known = session.asked_about().examples[number]
         return known.text, "\n".join(known.options)
 
     def ask(
-        self, visit: Visit, query: str, options: str, request: gr.Request
+        self, session: DemoSession, query: str, options: str, request: gr.Request
     ) -> Iterator[dict[Any, Any]]:
         """Tells what becomes of a question."""
-        shown, told_trials = self.shown, list[TrialTold]()
+        shown, told_trials = self.shown, list[TrialEvent]()
         yield {**self._cleared(), shown.stop: gr.update(interactive=True)}
         try:
-            question = Question(visit.asked_about(), query, split_options(options))
-            visit.answered = ""
-            for told in self._demo.desk.ask(_visitor(request), question):
+            question = DemoQuestion(session.asked_about(), query, split_options(options))
+            session.answered = ""
+            for told in self._demo.manager.ask(_visitor(request), question):
                 changed: dict[Any, Any] = {shown.status: status_html(told)}
-                if isinstance(told, TrialTold):
+                if isinstance(told, TrialEvent):
                     told_trials.append(told)
                     changed[shown.trials] = trials_html(told_trials)
-                elif isinstance(told, Answered):
-                    visit.answered = told.row.sample_id
+                elif isinstance(told, AnswerEvent):
+                    session.answered = told.row.sample_id
                     address = self._demo.trace_address(told.row.sample_id)
                     changed[shown.answer] = answer_html(told)
                     changed[shown.trace] = trace_html(address)
                     changed[shown.right] = gr.update(info=RIGHT_IS.get(told.row.task, "in words"))
                 yield changed
         except Exception as error:  # noqa: BLE001 - boundary: one question
-            yield {shown.status: status_html(Refused(_said(error)))}
+            yield {shown.status: status_html(RejectEvent(_said(error)))}
         yield {shown.stop: gr.update(interactive=False)}
 
     def stop(self, request: gr.Request) -> str:
         """Stops the visitor's question."""
-        stopping = self._demo.desk.stop(_visitor(request))
+        stopping = self._demo.manager.stop(_visitor(request))
         text = "stopping; a model that is at work comes to its end first"
         return status_html(Status(text)) if stopping else line_html("nothing is being answered")
 
-    def note(self, visit: Visit, right: str, comment: str) -> tuple[str, Any, Any]:
+    def note(self, session: DemoSession, right: str, comment: str) -> tuple[str, Any, Any]:
         """Keeps feedback about the last answer."""
         try:
-            self._demo.desk.run().note(visit.answered, right or "", comment or "")
+            self._demo.manager.run().note(session.answered, right or "", comment or "")
         except Exception as error:  # noqa: BLE001 - boundary: one remark
             return line_html(_said(error), wrong=True), gr.skip(), gr.skip()
-        return line_html(f"kept for {visit.answered}; thank you"), "", ""
+        return line_html(f"kept for {session.answered}; thank you"), "", ""
 
     def leave(self, request: gr.Request) -> None:
         """Stops what nobody waits for any longer."""
-        self._demo.desk.stop(_visitor(request))
+        self._demo.manager.stop(_visitor(request))
 
-    def _choose(self, visit: Visit, choose: Callable[[], Chosen]) -> dict[Any, Any]:
+    def _choose(self, session: DemoSession, choose: Callable[[], DemoMedia]) -> dict[Any, Any]:
         """What the page shows of something newly chosen; of what it was where that fails."""
         shown = self.shown
         try:
             chosen = choose()
             html = media_html(chosen)
         except Exception as error:  # noqa: BLE001 - boundary: one file
-            return {shown.visit: visit, shown.status: line_html(_said(error), wrong=True)}
+            return {shown.session: session, shown.status: line_html(_said(error), wrong=True)}
         known = [(example.text, number) for number, example in enumerate(chosen.examples)]
         return {
             **self._cleared(),
-            shown.visit: visit,
+            shown.session: session,
             shown.media: html,
             shown.query: "",
             shown.options: "",

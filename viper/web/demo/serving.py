@@ -28,7 +28,7 @@ from viper.serve.auth import check_local
 from viper.serve.refusals import ForbiddenError
 from viper.serve.settings import is_loopback
 from viper.strategies.replay import Replayer
-from viper.web.demo.asking import Desk
+from viper.web.demo.session_manager import SessionManager
 from viper.web.trace_page import Extras, replay_all, trace_page
 
 MAX_UPLOAD_MB = 64
@@ -63,7 +63,7 @@ _TRACE_POLICY = "sandbox allow-scripts; frame-ancestors 'self'"
 
 
 @dataclass(frozen=True)
-class Place:
+class DemoAddress:
     """Where the demo is served.
 
     Attributes:
@@ -77,7 +77,7 @@ class Place:
     secret: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
 
     @classmethod
-    def at(cls, host: str) -> Place:
+    def at(cls, host: str) -> DemoAddress:
         """The place of an address."""
         return cls(host, "" if is_loopback(host) else f"/{secrets.token_urlsafe(18)}")
 
@@ -96,7 +96,7 @@ class Place:
 class Gate:
     """ASGI middleware: refuses what the page never asks for, and says what browsers may do."""
 
-    def __init__(self, app: ASGIApp, place: Place) -> None:
+    def __init__(self, app: ASGIApp, place: DemoAddress) -> None:
         self._app, self._place = app, place
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -136,13 +136,13 @@ class Gate:
 class DemoServer(uvicorn.Server):
     """uvicorn, which ends questions that go on when it is told to end."""
 
-    def __init__(self, config: uvicorn.Config, desk: Desk) -> None:
+    def __init__(self, config: uvicorn.Config, manager: SessionManager) -> None:
         super().__init__(config)
-        self._desk = desk
-        desk.opening.on_failure = self._end
+        self._manager = manager
+        manager.opener.on_failure = self._end
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        self._desk.stop_all()
+        self._manager.stop_all()
         super().handle_exit(sig, frame)
 
     def _end(self) -> None:
@@ -159,14 +159,16 @@ def private_folder() -> Iterator[Path]:
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     with tempfile.TemporaryDirectory(prefix="viper-demo-") as folder:
         os.environ["GRADIO_TEMP_DIR"] = str(Path(folder) / "uploads")
-        visits = Path(folder) / "visits"
-        visits.mkdir()
-        yield visits
+        uploads = Path(folder) / "sessions"
+        uploads.mkdir()
+        yield uploads
 
 
-def make_server(desk: Desk, place: Place, replayer: Replayer, visits: Path) -> DemoServer:
+def make_server(
+    manager: SessionManager, place: DemoAddress, replayer: Replayer, uploads: Path
+) -> DemoServer:
     """The server; its ``run`` takes a listening socket. Models begin to load."""
-    app = create_app(desk, place, replayer, visits)
+    app = create_app(manager, place, replayer, uploads)
     config = uvicorn.Config(
         app,
         log_level="critical",
@@ -177,12 +179,14 @@ def make_server(desk: Desk, place: Place, replayer: Replayer, visits: Path) -> D
         proxy_headers=False,
         timeout_graceful_shutdown=CLOSE_S,
     )
-    server = DemoServer(config, desk)
-    desk.opening.start()
+    server = DemoServer(config, manager)
+    manager.opener.start()
     return server
 
 
-def create_app(desk: Desk, place: Place, replayer: Replayer, visits: Path) -> ASGIApp:
+def create_app(
+    manager: SessionManager, place: DemoAddress, replayer: Replayer, uploads: Path
+) -> ASGIApp:
     """The application: the page, the trace pages, the gate before all."""
     import gradio as gr
     from fastapi import FastAPI
@@ -191,7 +195,7 @@ def create_app(desk: Desk, place: Place, replayer: Replayer, visits: Path) -> AS
     from viper.errors import ViperError
     from viper.web.demo.app import build, css, theme
     from viper.web.demo.handlers import Demo
-    from viper.web.demo.visit import scene_source
+    from viper.web.demo.session import scene_source
 
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
 
@@ -200,13 +204,13 @@ def create_app(desk: Desk, place: Place, replayer: Replayer, visits: Path) -> AS
         if not place.signed(sample_id, signature):
             return PlainTextResponse("not found\n", 404)
         try:
-            found, media = desk.run().trace(sample_id)
+            found, media = manager.run().trace(sample_id)
         except ViperError as error:
             return PlainTextResponse(f"{error}\n", 404)
         html = trace_page(found, media, replay_all(found, media, replayer), Extras())
         return HTMLResponse(html, headers={"Content-Security-Policy": _TRACE_POLICY})
 
-    blocks = build(Demo(desk, visits, place.trace_address, scene_source()))
+    blocks = build(Demo(manager, uploads, place.trace_address, scene_source()))
     gr.mount_gradio_app(
         app,
         blocks,

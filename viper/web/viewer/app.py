@@ -35,10 +35,10 @@ from viper.schema import Trace
 from viper.strategies.replay import Replayer
 from viper.web.behind_token import behind_token, form_of
 from viper.web.pages import line_changes, rendered
-from viper.web.sample_pages import again, lesson_of, truth_of
-from viper.web.trace_page import Extras, Saying, replay_all, trace_page
+from viper.web.sample_pages import again, record_of, truth_of
+from viper.web.trace_page import Extras, FeedbackForm, replay_all, trace_page
 from viper.web.viewer.gallery import Gallery
-from viper.web.viewer.index import SORTS, ViewerIndex, Wanted
+from viper.web.viewer.index import SORTS, RowFilter, ViewerIndex
 from viper.web.viewer.tools import tools_page
 
 _POLICY = (
@@ -62,7 +62,7 @@ _REMARKS_SHOWN = 20
 
 
 @dataclass(frozen=True)
-class Shelf:
+class ViewedRun:
     """A run with what the application keeps of it."""
 
     name: str
@@ -80,13 +80,13 @@ class Viewer:
         token: of the address; who does not know it gets nothing.
     """
 
-    shelves: tuple[Shelf, ...]
+    shelves: tuple[ViewedRun, ...]
     index: ViewerIndex
     replayer: Replayer
     token: str
 
 
-def create_atlas(viewer: Viewer) -> Starlette:
+def create_viewer(viewer: Viewer) -> Starlette:
     """The application: everything lies below ``/TOKEN/``."""
     routes = [
         Route("/", partial(_grid, viewer), name="grid"),
@@ -102,7 +102,7 @@ def create_atlas(viewer: Viewer) -> Starlette:
 def _grid(viewer: Viewer, request: Request) -> Response:
     given = dict(request.query_params)
     viewer.index.refresh()
-    wanted = wanted_from(given)
+    wanted = filter_from(given)
     found = viewer.index.find(wanted)
     if wanted.page >= found.pages:
         wanted = replace(wanted, page=found.pages - 1)
@@ -128,7 +128,7 @@ def _tools(viewer: Viewer, request: Request) -> Response:
 
 
 @dataclass(frozen=True)
-class Card:
+class SampleCard:
     """A sample with its row in each run; None where a run lacks it."""
 
     rows: tuple[SampleResult | None, ...]
@@ -140,10 +140,10 @@ class Card:
         return self.rows[0]
 
 
-def _card(viewer: Viewer, key: tuple[str, int]) -> Card:
+def _card(viewer: Viewer, key: tuple[str, int]) -> SampleCard:
     sample_id, seed = key
     rows = tuple(shelf.store.row(sample_id, seed) for shelf in viewer.shelves)
-    return Card(rows, urlencode({"id": sample_id, "seed": seed}))
+    return SampleCard(rows, urlencode({"id": sample_id, "seed": seed}))
 
 
 def _sample(viewer: Viewer, request: Request) -> Response:
@@ -165,17 +165,19 @@ def _trace(viewer: Viewer, request: Request) -> Response:
 
 
 async def _feedback(viewer: Viewer, request: Request) -> Response:
-    said = await read_said(request)
+    said = await read_feedback_form(request)
     shelf = _shelf(viewer, request)
     row = _row(shelf, request)
-    refused = await anyio.to_thread.run_sync(keep_said, shelf.store.folder, row, said)
+    refused = await anyio.to_thread.run_sync(save_feedback, shelf.store.folder, row, said)
     if refused:
         page = await anyio.to_thread.run_sync(_trace_page, viewer, request, (said, refused))
         return HTMLResponse(page, 400, headers=_IN_OUR_FRAMES)
     return RedirectResponse(f"trace?{request.url.query}#feedback", 303)
 
 
-def _trace_page(viewer: Viewer, request: Request, refused: tuple[Said, str] | None = None) -> str:
+def _trace_page(
+    viewer: Viewer, request: Request, refused: tuple[FeedbackInput, str] | None = None
+) -> str:
     shelf = _shelf(viewer, request)
     row = _row(shelf, request)
     values = shelf.store.trace(row.sample_id, row.seed)
@@ -193,8 +195,8 @@ def _trace_page(viewer: Viewer, request: Request, refused: tuple[Said, str] | No
         truth=truth_of(row),
         score=row.score,
         back="./",
-        lesson=lesson_of(shelf.store.folder, row),
-        saying=saying(shelf.store.folder, row, f"feedback?{request.url.query}", refused),
+        lesson=record_of(shelf.store.folder, row),
+        saying=feedback_form(shelf.store.folder, row, f"feedback?{request.url.query}", refused),
     )
     return trace_page(trace, media, replay_all(trace, media, viewer.replayer), extras)
 
@@ -218,14 +220,14 @@ def _key(request: Request) -> dict[str, str | int]:
     return {"id": sample_id, "seed": seed or 0}
 
 
-def _shelf(viewer: Viewer, request: Request) -> Shelf:
+def _shelf(viewer: Viewer, request: Request) -> ViewedRun:
     number = whole(request.query_params.get("run", "0")) or 0
     if not 0 <= number < len(viewer.shelves):
         raise HTTPException(404, "no such run")
     return viewer.shelves[number]
 
 
-def _row(shelf: Shelf, request: Request) -> SampleResult:
+def _row(shelf: ViewedRun, request: Request) -> SampleResult:
     sample_id, seed = _key(request).values()
     row = shelf.store.row(str(sample_id), int(seed))
     if row is None:
@@ -233,14 +235,14 @@ def _row(shelf: Shelf, request: Request) -> SampleResult:
     return row
 
 
-def wanted_from(given: Mapping[str, str]) -> Wanted:
+def filter_from(given: Mapping[str, str]) -> RowFilter:
     """The filter of an address; what makes no sense in it is passed over."""
 
     def text(name: str) -> str:
         return given.get(name, "")[:_LONGEST_FIELD]
 
     name, equals, value = text("kind").partition("=")
-    return Wanted(
+    return RowFilter(
         text=text("text").strip(),
         failure=text("failure"),
         tool=text("tool"),
@@ -283,14 +285,14 @@ def _share(text: str) -> float | None:
 
 
 @dataclass(frozen=True)
-class Said:
+class FeedbackInput:
     """A form as it was sent: the right answer, a comment in words, or both."""
 
     answer: str = ""
     comment: str = ""
 
 
-async def read_said(request: Request) -> Said:
+async def read_feedback_form(request: Request) -> FeedbackInput:
     """The form of a request.
 
     Raises:
@@ -298,10 +300,10 @@ async def read_said(request: Request) -> Said:
     """
     fields = await form_of(request, _MOST_BYTES)
     answer, comment = (fields.get(name, "").strip() for name in ("answer", "comment"))
-    return Said(answer, comment.replace("\r\n", "\n"))
+    return FeedbackInput(answer, comment.replace("\r\n", "\n"))
 
 
-def keep_said(run: Path, row: SampleResult, said: Said) -> str:
+def save_feedback(run: Path, row: SampleResult, said: FeedbackInput) -> str:
     """Keeps what was said of a row; why it was not kept, empty where it was."""
     try:
         right = answer_from(said.answer, row) if said.answer else None
@@ -311,18 +313,18 @@ def keep_said(run: Path, row: SampleResult, said: Said) -> str:
     return ""
 
 
-def saying(
-    run: Path, row: SampleResult, address: str, refused: tuple[Said, str] | None = None
-) -> Saying:
+def feedback_form(
+    run: Path, row: SampleResult, address: str, refused: tuple[FeedbackInput, str] | None = None
+) -> FeedbackForm:
     """The form of a row's page.
 
     Args:
         address: that takes the form.
         refused: what was not kept, and why.
     """
-    said, why = refused or (Said(), "")
+    said, why = refused or (FeedbackInput(), "")
     right_is = RIGHT_IS.get(row.task, "in words")
-    return Saying(address, right_is, _known(run, row), why, said.answer, said.comment)
+    return FeedbackForm(address, right_is, _known(run, row), why, said.answer, said.comment)
 
 
 def _known(run: Path, row: SampleResult) -> list[tuple[str, str, str]]:

@@ -60,7 +60,7 @@ Key = tuple[str, int]
 
 
 @dataclass(frozen=True)
-class Wanted:
+class RowFilter:
     """A filter; empty fields let everything pass.
 
     Attributes:
@@ -87,7 +87,7 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Found:
+class ResultsPage:
     """The rows of a page, and how many there are on all pages."""
 
     keys: tuple[Key, ...]
@@ -149,7 +149,7 @@ class ViewerIndex:
         """What there is to filter by."""
         return self._facets
 
-    def find(self, wanted: Wanted) -> Found:
+    def find(self, wanted: RowFilter) -> ResultsPage:
         """A page of the rows that pass the filter."""
         tables, conditions, values = _conditions(wanted, len(self._stores) > 1)
         where = " AND ".join(conditions)
@@ -163,7 +163,7 @@ class ViewerIndex:
                 "LIMIT ? OFFSET ?",
                 (*values, PAGE_ROWS, max(0, wanted.page) * PAGE_ROWS),
             ).fetchall()
-        return Found(tuple((sample_id, seed) for sample_id, seed in found), total)
+        return ResultsPage(tuple((sample_id, seed) for sample_id, seed in found), total)
 
     def _counted(self) -> Facets:
         def count(sql: str) -> tuple[Any, ...]:
@@ -204,7 +204,7 @@ class ViewerIndex:
 _BOTH = "rows a JOIN rows b ON b.run = 1 AND b.sample_id = a.sample_id AND b.seed = a.seed"
 
 
-def _conditions(wanted: Wanted, two: bool) -> tuple[str, list[str], list[object]]:
+def _conditions(wanted: RowFilter, two: bool) -> tuple[str, list[str], list[object]]:
     conditions: list[str] = ["a.run = 0"]
     values: list[object] = []
 

@@ -12,7 +12,7 @@ from viper.learning.awareness import CAUSES, Awareness, OfTool, run_awareness
 
 
 @dataclass(frozen=True)
-class Line:
+class TableLine:
     """A line of a table: what it is about, and a cell for each run."""
 
     name: tuple[str, ...]
@@ -23,8 +23,8 @@ class Line:
 class ToolsPage:
     """Tables of what agents did and of what their tools' answers were worth."""
 
-    costs: tuple[Line, ...]
-    tools: tuple[Line, ...]
+    costs: tuple[TableLine, ...]
+    tools: tuple[TableLine, ...]
     is_explored: bool
 
 
@@ -35,7 +35,7 @@ def tools_page(stores: Sequence[RunStore]) -> ToolsPage:
     return ToolsPage(
         tuple(_costs(found)),
         tuple(
-            Line((tool, kind), tuple(_tool(each, tool, kind) for each in found))
+            TableLine((tool, kind), tuple(_tool(each, tool, kind) for each in found))
             for tool, kind in names
         ),
         any(one is not None for one in found),
@@ -48,9 +48,9 @@ def _awareness(store: RunStore, rows: int) -> Awareness | None:
     return run_awareness(store)
 
 
-def _costs(found: Sequence[Awareness | None]) -> list[Line]:
-    def line(name: str, told: Sequence[str]) -> Line:
-        return Line((name,), tuple(told))
+def _costs(found: Sequence[Awareness | None]) -> list[TableLine]:
+    def line(name: str, told: Sequence[str]) -> TableLine:
+        return TableLine((name,), tuple(told))
 
     lines = [
         line("questions", [f"{one.samples:,}" if one else "" for one in found]),

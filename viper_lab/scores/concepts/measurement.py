@@ -17,7 +17,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from viper.evaluate.intervals import Estimate, Paired, mean, paired
+from viper.evaluate.intervals import Estimate, PairedTest, mean, paired
 from viper.models.vision.roles import Pixels
 from viper.sandbox import Ref
 from viper.tools.toolbox import Toolbox
@@ -77,7 +77,7 @@ class ConceptGain:
     kind: str
     before: Estimate
     after: Estimate
-    gain: Paired
+    gain: PairedTest
 
 
 def rows(before: Sequence[ToolAnswer], after: Sequence[ToolAnswer]) -> list[ConceptGain]:

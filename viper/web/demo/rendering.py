@@ -11,8 +11,15 @@ import numpy as np
 
 from viper.models.media import Media, write_mp4
 from viper.models.vision.roles import Pixels
-from viper.web.demo.asking import Answered, Refused, Status, Stopped, Told, TrialTold
-from viper.web.demo.visit import Chosen
+from viper.web.demo.session import DemoMedia
+from viper.web.demo.session_manager import (
+    AnswerEvent,
+    AskEvent,
+    RejectEvent,
+    Status,
+    StopEvent,
+    TrialEvent,
+)
 from viper.web.embedded_media import embedded
 from viper.web.pages import rendered
 
@@ -21,7 +28,7 @@ CLIP_SIDE = 480
 """Of a shown clip's frames, in pixels at most."""
 
 
-def media_html(chosen: Chosen | None) -> str:
+def media_html(chosen: DemoMedia | None) -> str:
     """What is asked about, with its name and size."""
     if chosen is None:
         return rendered("demo_media.html", chosen=None)
@@ -41,12 +48,12 @@ def media_html(chosen: Chosen | None) -> str:
     )
 
 
-def trials_html(trials: Sequence[TrialTold]) -> str:
+def trials_html(trials: Sequence[TrialEvent]) -> str:
     """The trials so far, the last one unfolded."""
     return rendered("demo_trials.html", trials=trials) if trials else ""
 
 
-def answer_html(told: Answered) -> str:
+def answer_html(told: AnswerEvent) -> str:
     """The answer, or why there is none."""
     return rendered("demo_answer.html", row=told.row)
 
@@ -61,21 +68,21 @@ def trace_html(address: str) -> str:
     return rendered("demo_trace.html", trace=address)
 
 
-def status_html(told: Told) -> str:
+def status_html(told: AskEvent) -> str:
     """One line about how things stand."""
     match told:
         case Status():
             return line_html(told.text, busy=True)
-        case TrialTold():
+        case TrialEvent():
             ended = "answered" if told.failure is None else "failed"
             text = f"trial {told.number} {ended} after {told.seconds:.1f} s"
             return line_html(text, busy=True)
-        case Answered():
+        case AnswerEvent():
             found = "answered" if told.row.prediction is not None else "no answer"
             return line_html(f"{found} after {told.seconds:.1f} s; kept as {told.row.sample_id}")
-        case Stopped():
+        case StopEvent():
             return line_html(f"stopped after {told.seconds:.1f} s")
-        case Refused():
+        case RejectEvent():
             return line_html(told.message, wrong=True)
 
 

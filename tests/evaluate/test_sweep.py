@@ -12,25 +12,25 @@ from engine_doubles import a_sample
 
 from tests.strategies.bench import Bench
 from viper.errors import UnknownNameError
-from viper.evaluate.answered import (
-    Drawn,
-    Sweep,
-    Swept,
-    Tried,
+from viper.evaluate.engines.runner import RunProgress
+from viper.evaluate.evaluation import Evaluation
+from viper.evaluate.sample_result import SampleResult
+from viper.evaluate.sweep import (
+    SampledEvaluation,
+    SweepPoint,
+    SweepResult,
+    SweepSetup,
     current_value,
     in_order,
     sweep,
     values_between,
 )
-from viper.evaluate.engines.runner import Running
-from viper.evaluate.evaluation import Evaluation
-from viper.evaluate.sample_result import SampleResult
 from viper.reasoner import RunOptions
 from viper.strategies.base import Components
 
 
 class Asked:
-    """Stands for ``answered``: scores as told, and notes what was asked."""
+    """Stands for ``answer_all``: scores as told, and notes what was asked."""
 
     def __init__(self, score: Callable[[RunOptions, Mapping[str, float]], float]) -> None:
         self._score = score
@@ -41,32 +41,32 @@ class Asked:
     def __call__(
         self,
         components: Components,
-        drawn: Drawn,
+        drawn: SampledEvaluation,
         folder: Path,
         document: Any,
-        on_done: Callable[[Running], None],
+        on_done: Callable[[RunProgress], None],
     ) -> list[SampleResult]:
         options = drawn.evaluation.options
         self.folders.append(folder.name)
         self.documents.append(document)
         self.tuned.append(options.self_tune)
-        on_done(Running(len(drawn.samples), len(drawn.samples)))
+        on_done(RunProgress(len(drawn.samples), len(drawn.samples)))
         score = self._score(options, components.toolbox.settings.start_thresholds(self_tune=False))
         return [SampleResult(s.sample_id, 0, score * (n % 2)) for n, s in enumerate(drawn.samples)]
 
 
 @pytest.fixture
-def swept(tmp_path: Path) -> Swept:
-    shots = Drawn(Evaluation("shots"), [a_sample(n) for n in range(4)])
-    full = Drawn(Evaluation("full"), [a_sample(n) for n in range(10, 18)])
-    return Swept(shots, full, tmp_path, {"name": "bench"})
+def swept(tmp_path: Path) -> SweepSetup:
+    shots = SampledEvaluation(Evaluation("shots"), [a_sample(n) for n in range(4)])
+    full = SampledEvaluation(Evaluation("full"), [a_sample(n) for n in range(10, 18)])
+    return SweepSetup(shots, full, tmp_path, {"name": "bench"})
 
 
 def test_temperatures_are_tried_with_the_profiles_own_among_them(
-    monkeypatch: pytest.MonkeyPatch, swept: Swept
+    monkeypatch: pytest.MonkeyPatch, swept: SweepSetup
 ) -> None:
     asked = Asked(lambda options, _: 1 - abs((options.temperature or 0.0) - 0.4))
-    monkeypatch.setattr("viper.evaluate.answered.answered", asked)
+    monkeypatch.setattr("viper.evaluate.sweep.answer_all", asked)
     said = []
     with Bench([], temperature=0.0) as bench:
         components = bench.reasoner.components
@@ -86,11 +86,11 @@ def test_temperatures_are_tried_with_the_profiles_own_among_them(
 
 
 def test_a_threshold_is_tried_as_it_is_where_nothing_tunes_it(
-    monkeypatch: pytest.MonkeyPatch, swept: Swept
+    monkeypatch: pytest.MonkeyPatch, swept: SweepSetup
 ) -> None:
     asked = Asked(lambda _, thresholds: thresholds["detector.threshold"])
-    monkeypatch.setattr("viper.evaluate.answered.answered", asked)
-    alone = Swept(swept.shots, None, swept.folder, {})
+    monkeypatch.setattr("viper.evaluate.sweep.answer_all", asked)
+    alone = SweepSetup(swept.shots, None, swept.folder, {})
     with Bench([]) as bench:
         components = bench.reasoner.components
         found = sweep(components, "detector.threshold", [0.05, 0.1234561, 0.1234562], alone)
@@ -112,8 +112,8 @@ def test_current_values() -> None:
             current_value(components, "nope")
 
 
-def a_sweep(current: float, *tried: tuple[float, ...]) -> Sweep:
-    return Sweep("detector.threshold", current, tuple(Tried(*one) for one in tried))
+def a_sweep(current: float, *tried: tuple[float, ...]) -> SweepResult:
+    return SweepResult("detector.threshold", current, tuple(SweepPoint(*one) for one in tried))
 
 
 def test_the_best_on_the_shots_is_chosen_whatever_the_full_set_says() -> None:

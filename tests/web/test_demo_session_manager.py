@@ -17,10 +17,17 @@ from viper.evaluate.runs.samples import samples_of_run
 from viper.evaluate.runs.store import RunStore
 from viper.learning.feedback import read_feedback
 from viper.models.media import media_from
-from viper.web.demo.asked_run import Question, check_folder
-from viper.web.demo.asking import Answered, Refused, Status, Stopped, Told, TrialTold
-from viper.web.demo.showing import answer_html, status_html, trials_html
-from viper.web.demo.visit import Chosen, Visit
+from viper.web.demo.demo_run import DemoQuestion, check_folder
+from viper.web.demo.rendering import answer_html, status_html, trials_html
+from viper.web.demo.session import DemoMedia, DemoSession
+from viper.web.demo.session_manager import (
+    AnswerEvent,
+    AskEvent,
+    RejectEvent,
+    Status,
+    StopEvent,
+    TrialEvent,
+)
 from viper.web.sample_pages import truth_of
 from viper.web.viewer.gallery import Gallery
 
@@ -32,20 +39,20 @@ def bench(tmp_path: Path) -> Iterator[Desked]:
 
 
 @pytest.fixture
-def chosen(tmp_path: Path) -> Chosen:
+def chosen(tmp_path: Path) -> DemoMedia:
     file = tmp_path / "grey.png"
     Image.fromarray(np.full((60, 100, 3), 128, np.uint8)).save(file)
-    return Visit().upload(file, tmp_path)
+    return DemoSession().upload(file, tmp_path)
 
 
-def kinds(told: list[Told]) -> list[str]:
+def kinds(told: list[AskEvent]) -> list[str]:
     return [type(one).__name__ for one in told]
 
 
-def test_every_trial_is_told_as_it_ends(bench: Desked, chosen: Chosen) -> None:
-    told = list(bench.desk.ask("me", Question(chosen, "the faint ball")))
-    trials = [one for one in told if isinstance(one, TrialTold)]
-    assert kinds(told) == ["Status", *["TrialTold"] * len(trials), "Answered"]
+def test_every_trial_is_told_as_it_ends(bench: Desked, chosen: DemoMedia) -> None:
+    told = list(bench.manager.ask("me", DemoQuestion(chosen, "the faint ball")))
+    trials = [one for one in told if isinstance(one, TrialEvent)]
+    assert kinds(told) == ["Status", *["TrialEvent"] * len(trials), "AnswerEvent"]
     assert told[0] == Status("writing a program")
     assert len(trials) > 1 and [one.number for one in trials] == [*range(1, len(trials) + 1)]
     assert trials[0].failure is not None and trials[0].failure.kind == "below_threshold"
@@ -56,10 +63,10 @@ def test_every_trial_is_told_as_it_ends(bench: Desked, chosen: Chosen) -> None:
     assert html.count("<details") == len(trials) and html.count("<details open") == 1
 
 
-def test_what_was_asked_is_a_run(bench: Desked, chosen: Chosen) -> None:
-    first = list(bench.desk.ask("me", Question(chosen, "how many cubes?")))[-1]
-    second = list(bench.desk.ask("me", Question(chosen, "broken, how many?")))[-1]
-    assert isinstance(first, Answered) and isinstance(second, Answered)
+def test_what_was_asked_is_a_run(bench: Desked, chosen: DemoMedia) -> None:
+    first = list(bench.manager.ask("me", DemoQuestion(chosen, "how many cubes?")))[-1]
+    second = list(bench.manager.ask("me", DemoQuestion(chosen, "broken, how many?")))[-1]
+    assert isinstance(first, AnswerEvent) and isinstance(second, AnswerEvent)
     assert (first.row.task, first.row.score) == ("question", 1.0)
     assert (second.row.prediction, second.row.failure) == (None, "runtime")
     with RunStore.read(bench.folder) as store:
@@ -69,16 +76,16 @@ def test_what_was_asked_is_a_run(bench: Desked, chosen: Chosen) -> None:
         media = media_from(samples["asked-1"].load())
         assert np.array_equal(media.images[0], chosen.media.images[0])
     assert len(list((bench.folder / "media").iterdir())) == 1
-    trace, shown = bench.desk.run().trace("asked-2")
+    trace, shown = bench.manager.run().trace("asked-2")
     assert len(trace.trials) == 1 and shown.images[0].shape == (60, 100, 3)
 
 
-def test_viper_view_shows_what_is_asked_while_it_looks(bench: Desked, chosen: Chosen) -> None:
-    list(bench.desk.ask("me", Question(chosen, "how many cubes?")))
+def test_viper_view_shows_what_is_asked_while_it_looks(bench: Desked, chosen: DemoMedia) -> None:
+    list(bench.manager.ask("me", DemoQuestion(chosen, "how many cubes?")))
     with RunStore.read(bench.folder) as store:
         gallery = Gallery(store, None)
         assert gallery.wait(WAIT_S) and gallery.problem == ""
-        list(bench.desk.ask("me", Question(chosen, "broken?")))
+        list(bench.manager.ask("me", DemoQuestion(chosen, "broken?")))
         for sample_id in ("asked-1", "asked-2"):
             assert gallery.small(sample_id, 0) is not None
         assert gallery.media("asked-3") is None
@@ -87,20 +94,20 @@ def test_viper_view_shows_what_is_asked_while_it_looks(bench: Desked, chosen: Ch
         assert gallery.media("asked-1") is None
 
 
-def test_it_goes_on_where_an_earlier_demo_ended(tmp_path: Path, chosen: Chosen) -> None:
+def test_it_goes_on_where_an_earlier_demo_ended(tmp_path: Path, chosen: DemoMedia) -> None:
     for expected in ("asked-1", "asked-2"):
         with desked(tmp_path / "run") as bench:
             check_folder(bench.folder)
-            last = list(bench.desk.ask("me", Question(chosen, "how many cubes?")))[-1]
-            assert isinstance(last, Answered) and last.row.sample_id == expected
+            last = list(bench.manager.ask("me", DemoQuestion(chosen, "how many cubes?")))[-1]
+            assert isinstance(last, AnswerEvent) and last.row.sample_id == expected
 
 
-def test_a_choice_has_options(bench: Desked, chosen: Chosen) -> None:
-    question = Question(chosen, "how many?", ("2", "3"))
-    last = list(bench.desk.ask("me", question))[-1]
-    assert isinstance(last, Answered) and last.row.task == "choice"
+def test_a_choice_has_options(bench: Desked, chosen: DemoMedia) -> None:
+    question = DemoQuestion(chosen, "how many?", ("2", "3"))
+    last = list(bench.manager.ask("me", question))[-1]
+    assert isinstance(last, AnswerEvent) and last.row.task == "choice"
     assert "<strong>2</strong>" in answer_html(last)
-    bench.desk.run().note(last.row.sample_id, "3", "")
+    bench.manager.run().note(last.row.sample_id, "3", "")
     assert [one.answer for one in read_feedback(bench.folder)] == [1]
 
 
@@ -113,64 +120,64 @@ def test_a_choice_has_options(bench: Desked, chosen: Chosen) -> None:
     ],
 )
 def test_what_cannot_be_asked_is_refused_and_not_stored(
-    bench: Desked, chosen: Chosen, text: str, options: tuple[str, ...], says: str
+    bench: Desked, chosen: DemoMedia, text: str, options: tuple[str, ...], says: str
 ) -> None:
-    told = list(bench.desk.ask("me", Question(chosen, text, options)))[-1]
-    assert isinstance(told, Refused) and says in told.message
-    assert bench.desk.run().store.count() == 0 and not (bench.folder / "media").exists()
+    told = list(bench.manager.ask("me", DemoQuestion(chosen, text, options)))[-1]
+    assert isinstance(told, RejectEvent) and says in told.message
+    assert bench.manager.run().store.count() == 0 and not (bench.folder / "media").exists()
 
 
-def test_stopping_stores_nothing(bench: Desked, chosen: Chosen) -> None:
-    asking = bench.desk.ask("me", Question(chosen, "slow: how many?"))
+def test_stopping_stores_nothing(bench: Desked, chosen: DemoMedia) -> None:
+    asking = bench.manager.ask("me", DemoQuestion(chosen, "slow: how many?"))
     thread = threading.Thread(target=lambda: told.extend(asking))
-    told: list[Told] = []
+    told: list[AskEvent] = []
     thread.start()
     assert bench.llm.asked.wait(WAIT_S)
-    assert not bench.desk.stop("somebody else")
-    assert bench.desk.stop("me")
+    assert not bench.manager.stop("somebody else")
+    assert bench.manager.stop("me")
     bench.llm.released.set()
     thread.join(WAIT_S)
-    assert isinstance(told[-1], Stopped) and "TrialTold" not in kinds(told)
-    assert bench.desk.run().store.count() == 0
-    assert not bench.desk.stop("me")
+    assert isinstance(told[-1], StopEvent) and "TrialEvent" not in kinds(told)
+    assert bench.manager.run().store.count() == 0
+    assert not bench.manager.stop("me")
 
 
-def test_visitors_ask_side_by_side_each_one_question(bench: Desked, chosen: Chosen) -> None:
-    slow = bench.desk.ask("first", Question(chosen, "slow: how many?"))
-    told: list[Told] = []
+def test_visitors_ask_side_by_side_each_one_question(bench: Desked, chosen: DemoMedia) -> None:
+    slow = bench.manager.ask("first", DemoQuestion(chosen, "slow: how many?"))
+    told: list[AskEvent] = []
     thread = threading.Thread(target=lambda: told.extend(slow))
     thread.start()
     assert bench.llm.asked.wait(WAIT_S)
-    again = list(bench.desk.ask("first", Question(chosen, "how many?")))
-    assert kinds(again) == ["Refused"] and "stop it first" in status_html(again[0])
-    other = list(bench.desk.ask("second", Question(chosen, "how many?")))
-    assert isinstance(other[-1], Answered) and thread.is_alive()
+    again = list(bench.manager.ask("first", DemoQuestion(chosen, "how many?")))
+    assert kinds(again) == ["RejectEvent"] and "stop it first" in status_html(again[0])
+    other = list(bench.manager.ask("second", DemoQuestion(chosen, "how many?")))
+    assert isinstance(other[-1], AnswerEvent) and thread.is_alive()
     bench.llm.released.set()
     thread.join(WAIT_S)
-    assert isinstance(told[-1], Answered)
+    assert isinstance(told[-1], AnswerEvent)
     assert told[-1].row.sample_id != other[-1].row.sample_id
 
 
-def test_a_question_waits_for_the_models(tmp_path: Path, chosen: Chosen) -> None:
+def test_a_question_waits_for_the_models(tmp_path: Path, chosen: DemoMedia) -> None:
     with desked(tmp_path / "run", opened=False) as bench:
-        asking = bench.desk.ask("me", Question(chosen, "how many?"))
+        asking = bench.manager.ask("me", DemoQuestion(chosen, "how many?"))
         assert next(asking) == Status("loading models")
         with pytest.raises(UsageError, match="still being loaded"):
-            bench.desk.run()
-        bench.desk.opening.start()
-        assert kinds(list(asking))[-1] == "Answered"
+            bench.manager.run()
+        bench.manager.opener.start()
+        assert kinds(list(asking))[-1] == "AnswerEvent"
 
 
-def test_a_question_is_stopped_while_models_load(tmp_path: Path, chosen: Chosen) -> None:
+def test_a_question_is_stopped_while_models_load(tmp_path: Path, chosen: DemoMedia) -> None:
     with desked(tmp_path / "run", opened=False) as bench:
-        asking = bench.desk.ask("me", Question(chosen, "how many?"))
+        asking = bench.manager.ask("me", DemoQuestion(chosen, "how many?"))
         next(asking)
-        bench.desk.stop_all()
-        assert kinds(list(asking)) == ["Stopped"]
+        bench.manager.stop_all()
+        assert kinds(list(asking)) == ["StopEvent"]
 
 
 def test_models_that_cannot_be_loaded_are_told(
-    tmp_path: Path, chosen: Chosen, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, chosen: DemoMedia, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from viper.tools.models import ModelSet
 
@@ -180,16 +187,16 @@ def test_models_that_cannot_be_loaded_are_told(
     monkeypatch.setattr(ModelSet, "load_all", broken)
     with desked(tmp_path / "run", opened=False) as bench:
         ended = threading.Event()
-        bench.desk.opening.on_failure = ended.set
-        bench.desk.opening.start()
+        bench.manager.opener.on_failure = ended.set
+        bench.manager.opener.start()
         assert ended.wait(WAIT_S)
-        last = list(bench.desk.ask("me", Question(chosen, "how many?")))[-1]
-        assert last == Refused("a model cannot be loaded: LookupError: no weights")
+        last = list(bench.manager.ask("me", DemoQuestion(chosen, "how many?")))[-1]
+        assert last == RejectEvent("a model cannot be loaded: LookupError: no weights")
 
 
-def test_feedback_is_that_of_the_command(bench: Desked, chosen: Chosen) -> None:
-    list(bench.desk.ask("me", Question(chosen, "how many cubes?")))
-    run = bench.desk.run()
+def test_feedback_is_that_of_the_command(bench: Desked, chosen: DemoMedia) -> None:
+    list(bench.manager.ask("me", DemoQuestion(chosen, "how many cubes?")))
+    run = bench.manager.run()
     run.note("asked-1", " 3 ", "it missed one")
     (said,) = read_feedback(bench.folder)
     assert (said.sample_id, said.seed, said.answer, said.comment) == (
@@ -215,13 +222,13 @@ def test_a_folder_of_something_else_is_refused(
     assert "holds other files (thesis.txt)" in said
 
 
-def test_a_row_names_no_file_outside_its_run(bench: Desked, chosen: Chosen) -> None:
+def test_a_row_names_no_file_outside_its_run(bench: Desked, chosen: DemoMedia) -> None:
     from dataclasses import replace
 
     from viper.evaluate.runs.samples import kept_sample
 
-    list(bench.desk.ask("me", Question(chosen, "how many cubes?")))
-    row = replace(bench.desk.run().row("asked-1"), files=("../../secret.png", "/etc/hostname"))
+    list(bench.manager.ask("me", DemoQuestion(chosen, "how many cubes?")))
+    row = replace(bench.manager.run().row("asked-1"), files=("../../secret.png", "/etc/hostname"))
     assert kept_sample(bench.folder, row).load() == [
         bench.folder / "media" / "secret.png",
         bench.folder / "media" / "hostname",
@@ -230,7 +237,7 @@ def test_a_row_names_no_file_outside_its_run(bench: Desked, chosen: Chosen) -> N
 
 
 def test_uploads_that_cannot_be_read(tmp_path: Path) -> None:
-    visit = Visit()
+    session = DemoSession()
     for name, content in (
         ("hostile.png", b"\x89PNG\r\n\x1a\n" + b"\0" * 50),
         ("list.m3u8", b"#EXTM3U\n#EXTINF:1,\nfile:///etc/hostname\n"),
@@ -240,10 +247,10 @@ def test_uploads_that_cannot_be_read(tmp_path: Path) -> None:
         file = tmp_path / name
         file.write_bytes(content)
         with pytest.raises(MediaError) as caught:
-            visit.upload(file, tmp_path)
+            session.upload(file, tmp_path)
         said = str(caught.value)
         assert name in said and str(tmp_path) not in said and "\n" not in said
-    assert visit.chosen is None and visit.folder is not None
-    assert list(visit.folder.iterdir()) == []
-    visit.end()
-    assert not visit.folder.exists()
+    assert session.chosen is None and session.folder is not None
+    assert list(session.folder.iterdir()) == []
+    session.end()
+    assert not session.folder.exists()

@@ -12,7 +12,7 @@ from typing import Any
 
 from viper.data.sample import Sample
 from viper.errors import ModelError, UsageError, ViperError
-from viper.evaluate.engines.sample_runner import Done
+from viper.evaluate.engines.sample_runner import ItemOutcome
 from viper.evaluate.evaluation import model_ids
 from viper.evaluate.runs.manifest import Manifest, SetDescription, samples_hash
 from viper.evaluate.runs.samples import KEPT_SET, MEDIA, kept_sample
@@ -26,7 +26,7 @@ from viper.schema import Query, Trace
 from viper.storage.files import file_errors
 from viper.strategies.answers import resolve_task
 from viper.strategies.settings import RunSettings
-from viper.web.demo.visit import Chosen
+from viper.web.demo.session import DemoMedia
 
 METRIC = "answered"
 """Nobody said what is right: a score tells whether there was an answer, and no more."""
@@ -35,15 +35,15 @@ SEED = 0
 
 
 @dataclass(frozen=True)
-class Question:
+class DemoQuestion:
     """Something asked: what about, the query, and its options where it is a choice."""
 
-    about: Chosen
+    about: DemoMedia
     text: str
     options: tuple[str, ...] = ()
 
 
-class AskedRun:
+class DemoRun:
     """Stores what was asked and answered; threads may share it.
 
     Attributes:
@@ -57,7 +57,7 @@ class AskedRun:
         self._turn = threading.Lock()
 
     @classmethod
-    def open(cls, folder: Path, reasoner: Reasoner, document: Mapping[str, Any]) -> AskedRun:
+    def open(cls, folder: Path, reasoner: Reasoner, document: Mapping[str, Any]) -> DemoRun:
         """The run of a folder, new or gone on with; loads the models for their ids.
 
         Args:
@@ -70,7 +70,7 @@ class AskedRun:
         check_folder(folder)
         return cls(RunStore.resume(folder, _manifest(reasoner, document)))
 
-    def numbered(self, question: Question) -> tuple[int, Sample]:
+    def numbered(self, question: DemoQuestion) -> tuple[int, Sample]:
         """A question with a number of its own, and as a sample that names its files."""
         with self._turn:
             self._last += 1
@@ -89,7 +89,7 @@ class AskedRun:
             files=(f"{MEDIA}/{digest}{about.path.suffix}",),
         )
 
-    def keep(self, done: Done, sample: Sample, question: Question) -> SampleResult:
+    def keep(self, done: ItemOutcome, sample: Sample, question: DemoQuestion) -> SampleResult:
         """Stores an answered question and a copy of its picture; gives its row.
 
         Raises:
@@ -186,7 +186,7 @@ def _manifest(reasoner: Reasoner, document: Mapping[str, Any]) -> Manifest:
     )
 
 
-class Opening:
+class RunOpener:
     """Does both in a thread of its own.
 
     Attributes:
@@ -197,14 +197,14 @@ class Opening:
         self.on_failure: Callable[[], None] | None = None
         self._reasoner, self._folder, self._document = reasoner, folder, document
         self._ended = threading.Event()
-        self._run: AskedRun | None = None
+        self._run: DemoRun | None = None
         self._error: ViperError | None = None
 
     def start(self) -> None:
         """Begins; returns at once."""
         threading.Thread(target=self._open, name="viper-demo-opening", daemon=True).start()
 
-    def wait(self, timeout_s: float) -> AskedRun | None:
+    def wait(self, timeout_s: float) -> DemoRun | None:
         """The run once models are loaded; None where they still are not after that time.
 
         Raises:
@@ -226,7 +226,7 @@ class Opening:
             parts.sandbox.start()
             parts.toolbox.models.load_all()
             _ = parts.llm.max_context  # a model that loads itself on first use does it here
-            self._run = AskedRun.open(self._folder, self._reasoner, self._document)
+            self._run = DemoRun.open(self._folder, self._reasoner, self._document)
         except ViperError as error:
             self._error = error
         except Exception as error:  # noqa: BLE001 - whatever a model library raises

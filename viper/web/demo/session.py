@@ -26,7 +26,7 @@ ENTRY_POINTS = "viper.demo_scenes"
 
 
 @dataclass(frozen=True)
-class Example:
+class DemoExample:
     """A query that can be asked; options where it is a choice."""
 
     text: str
@@ -34,7 +34,7 @@ class Example:
 
 
 @dataclass(frozen=True)
-class Scene:
+class DemoScene:
     """A picture or clip that was drawn, with what can be asked about it.
 
     Attributes:
@@ -45,15 +45,15 @@ class Scene:
 
     pixels: NDArray[np.uint8]
     name: str
-    examples: tuple[Example, ...]
+    examples: tuple[DemoExample, ...]
 
 
 class SceneSource(Protocol):
     """Draws scenes for the demo; the same number gives the same scene."""
 
-    def draw_picture(self, index: int) -> Scene: ...
+    def draw_picture(self, index: int) -> DemoScene: ...
 
-    def draw_clip(self, index: int) -> Scene: ...
+    def draw_clip(self, index: int) -> DemoScene: ...
 
 
 def scene_source() -> SceneSource | None:
@@ -65,11 +65,11 @@ def scene_source() -> SceneSource | None:
 
 
 @dataclass(frozen=True)
-class Chosen:
+class DemoMedia:
     """What is asked about.
 
     Attributes:
-        path: of the file, private to the visit; of it ``viper view`` gets a copy once it is asked.
+        path: the file, private to the session; ``viper view`` gets a copy once it is asked about.
         name: as it is shown.
         media: the file's content, decoded.
         examples: queries about it; none for an upload.
@@ -78,11 +78,11 @@ class Chosen:
     path: Path
     name: str
     media: Media
-    examples: tuple[Example, ...] = ()
+    examples: tuple[DemoExample, ...] = ()
 
 
 @dataclass
-class Visit:
+class DemoSession:
     """One visitor's state; nobody else's.
 
     Attributes:
@@ -91,11 +91,11 @@ class Visit:
     """
 
     folder: Path | None = None
-    chosen: Chosen | None = None
+    chosen: DemoMedia | None = None
     answered: str = ""
     _files: int = 0
 
-    def upload(self, uploaded: Path, below: Path) -> Chosen:
+    def upload(self, uploaded: Path, below: Path) -> DemoMedia:
         """Takes a copy of an uploaded file as what is asked about.
 
         Args:
@@ -114,9 +114,9 @@ class Visit:
         except MediaError as error:
             path.unlink(missing_ok=True)
             raise MediaError(str(error).replace(str(path), name)) from None
-        return self._choose(Chosen(path, name, media))
+        return self._choose(DemoMedia(path, name, media))
 
-    def draw(self, scene: Scene, below: Path) -> Chosen:
+    def draw(self, scene: DemoScene, below: Path) -> DemoMedia:
         """Takes a drawn scene or clip as what is asked about; arguments as :meth:`upload`."""
         from PIL import Image
 
@@ -127,9 +127,9 @@ class Visit:
         else:
             Image.fromarray(scene.pixels).save(path)
         # Read back, so that what is asked now is what viper view shows later, to the pixel.
-        return self._choose(Chosen(path, scene.name, media_from([path]), scene.examples))
+        return self._choose(DemoMedia(path, scene.name, media_from([path]), scene.examples))
 
-    def asked_about(self) -> Chosen:
+    def asked_about(self) -> DemoMedia:
         """What is chosen.
 
         Raises:
@@ -146,11 +146,11 @@ class Visit:
 
     def _new_file(self, below: Path, suffix: str) -> Path:
         if self.folder is None:
-            self.folder = Path(tempfile.mkdtemp(prefix="visit-", dir=below))
+            self.folder = Path(tempfile.mkdtemp(prefix="session-", dir=below))
         self._files += 1
         return self.folder / f"{self._files}{suffix}"
 
-    def _choose(self, chosen: Chosen) -> Chosen:
+    def _choose(self, chosen: DemoMedia) -> DemoMedia:
         self.chosen, self.answered = chosen, ""
         return chosen
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from viper.data.sample import Sample
 from viper.evaluate.engines.local import Bounds, LocalEngine
-from viper.evaluate.engines.runner import UNBOUNDED, Budget, Running, items, run
+from viper.evaluate.engines.runner import UNBOUNDED, Budget, RunProgress, items, run
 from viper.evaluate.engines.sample_runner import SampleRunner
 from viper.evaluate.evaluation import Evaluation, manifest_of
 from viper.evaluate.metrics import metric
@@ -28,14 +28,14 @@ IN_FLIGHT = 16
 
 
 @dataclass(frozen=True)
-class Drawn:
+class SampledEvaluation:
     """An evaluation with its samples, so that they are drawn or read once for many runs."""
 
     evaluation: Evaluation
     samples: Sequence[Sample]
 
     @classmethod
-    def of(cls, evaluation: Evaluation) -> Drawn:
+    def of(cls, evaluation: Evaluation) -> SampledEvaluation:
         """The evaluation, its samples drawn now.
 
         Raises:
@@ -43,17 +43,17 @@ class Drawn:
         """
         return cls(evaluation, evaluation.samples())
 
-    def under(self, options: RunOptions) -> Drawn:
+    def under(self, options: RunOptions) -> SampledEvaluation:
         """The same samples, answered under other settings."""
         return replace(self, evaluation=replace(self.evaluation, options=options))
 
 
-def answered(
+def answer_all(
     components: Components,
-    drawn: Drawn,
+    drawn: SampledEvaluation,
     folder: Path,
     document: Mapping[str, Any],
-    on_done: Callable[[Running], None] = lambda running: None,
+    on_done: Callable[[RunProgress], None] = lambda running: None,
     budget: Budget = UNBOUNDED,
 ) -> list[SampleResult]:
     """One judged row for each sample and seed, in the evaluation's order.
@@ -84,11 +84,11 @@ def answered(
 
 TEMPERATURE = "temperature"
 
-Report = Callable[[str, Running], None]
+Report = Callable[[str, RunProgress], None]
 
 
 @dataclass(frozen=True)
-class Tried:
+class SweepPoint:
     """One value of a setting.
 
     Attributes:
@@ -102,7 +102,7 @@ class Tried:
 
 
 @dataclass(frozen=True)
-class Sweep:
+class SweepResult:
     """All tried values of one setting, in rising order.
 
     Attributes:
@@ -112,13 +112,13 @@ class Sweep:
 
     name: str
     current: float
-    tried: tuple[Tried, ...]
+    tried: tuple[SweepPoint, ...]
 
     @property
-    def chosen(self) -> Tried:
+    def chosen(self) -> SweepPoint:
         """The best on the shots; of equals the one nearest to the current value, then the lower."""
 
-        def merit(one: Tried) -> tuple[float, float, float]:
+        def merit(one: SweepPoint) -> tuple[float, float, float]:
             return one.shots, -round(abs(one.value - self.current), 9), -one.value
 
         return max(self.tried, key=merit)
@@ -157,7 +157,7 @@ class Sweep:
 
 
 @dataclass(frozen=True)
-class Swept:
+class SweepSetup:
     """What is tried on.
 
     Attributes:
@@ -167,8 +167,8 @@ class Swept:
         document: the profile as JSON values, for their manifests.
     """
 
-    shots: Drawn
-    full: Drawn | None
+    shots: SampledEvaluation
+    full: SampledEvaluation | None
     folder: Path
     document: Mapping[str, Any]
 
@@ -177,9 +177,9 @@ def sweep(
     components: Components,
     name: str,
     values: Sequence[float],
-    swept: Swept,
+    swept: SweepSetup,
     report: Report = lambda name, running: None,
-) -> Sweep:
+) -> SweepResult:
     """Every value, tried with everything else as it is and no self-tuning.
 
     Args:
@@ -196,10 +196,10 @@ def sweep(
             parts, asked = _changed(components, drawn, name, value)
             folder = swept.folder / f"{name}-{float(value)}-{kind}"
             say = partial(report, f"{name} {value:g}, {kind}")
-            rows = answered(parts, asked, folder, swept.document, say)
+            rows = answer_all(parts, asked, folder, swept.document, say)
             scores[kind] = sum(row.score for row in rows) / len(rows)
-        tried.append(Tried(value, scores["shots"], scores.get("full")))
-    return Sweep(name, current, tuple(tried))
+        tried.append(SweepPoint(value, scores["shots"], scores.get("full")))
+    return SweepResult(name, current, tuple(tried))
 
 
 def current_value(components: Components, name: str) -> float:
@@ -215,8 +215,8 @@ def current_value(components: Components, name: str) -> float:
 
 
 def _changed(
-    components: Components, drawn: Drawn, name: str, value: float
-) -> tuple[Components, Drawn]:
+    components: Components, drawn: SampledEvaluation, name: str, value: float
+) -> tuple[Components, SampledEvaluation]:
     options = drawn.evaluation.options.changed(self_tune=False)
     if name == TEMPERATURE:
         return components, drawn.under(options.changed(temperature=value))

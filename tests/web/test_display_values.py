@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from viper.web.values import LONGEST_TEXT, Shown, Sizes, shown
+from viper.web.values import LONGEST_TEXT, DisplayValue, Sizes, display_value
 
 
 @pytest.mark.parametrize(
@@ -21,4 +21,4 @@ from viper.web.values import LONGEST_TEXT, Shown, Sizes, shown
     ],
 )
 def test_plain_values(value: object, text: str) -> None:
-    assert shown(value, Sizes()) == Shown("text", text)
+    assert display_value(value, Sizes()) == DisplayValue("text", text)

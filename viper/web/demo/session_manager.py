@@ -14,13 +14,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from viper.errors import UsageError, ViperError
-from viper.evaluate.engines.sample_runner import Done, Item, SampleRunner
+from viper.evaluate.engines.sample_runner import Item, ItemOutcome, SampleRunner
 from viper.evaluate.metrics import metric
 from viper.evaluate.sample_result import SampleResult
 from viper.reasoner import Reasoner, RunOptions
 from viper.schema import Failure, Trial
-from viper.web.demo.asked_run import METRIC, SEED, AskedRun, Opening, Question
-from viper.web.trace_view import came_about
+from viper.web.demo.demo_run import METRIC, SEED, DemoQuestion, DemoRun, RunOpener
+from viper.web.trace_view import reason_of_trial
 
 KEPT_MEDIA = 16
 """Pictures and clips that stay decoded."""
@@ -37,7 +37,7 @@ class Status:
 
 
 @dataclass(frozen=True)
-class TrialTold:
+class TrialEvent:
     """A trial that has ended.
 
     Attributes:
@@ -56,7 +56,7 @@ class TrialTold:
 
 
 @dataclass(frozen=True)
-class Answered:
+class AnswerEvent:
     """The end: an answer, or that there is none; stored either way."""
 
     row: SampleResult
@@ -64,39 +64,39 @@ class Answered:
 
 
 @dataclass(frozen=True)
-class Stopped:
+class StopEvent:
     """The visitor stopped it; nothing is stored."""
 
     seconds: float
 
 
 @dataclass(frozen=True)
-class Refused:
+class RejectEvent:
     """Nothing was asked, for this reason."""
 
     message: str
 
 
-Told = Status | TrialTold | Answered | Stopped | Refused
+AskEvent = Status | TrialEvent | AnswerEvent | StopEvent | RejectEvent
 
 
-class Desk:
+class SessionManager:
     """Where the questions of all visitors are answered.
 
     Args:
-        opening: of models and run; may still go on.
+        opener: of models and run; may still go on.
     """
 
-    def __init__(self, reasoner: Reasoner, opening: Opening) -> None:
-        self.reasoner, self.opening = reasoner, opening
+    def __init__(self, reasoner: Reasoner, opener: RunOpener) -> None:
+        self.reasoner, self.opener = reasoner, opener
         self._answering = SampleRunner.with_cache(
             reasoner, metric(METRIC), RunOptions(), kept=KEPT_MEDIA
         )
         self._running: dict[str, threading.Event] = {}
         self._turn = threading.Lock()
 
-    def ask(self, visitor: str, question: Question) -> Iterator[Told]:
-        """What happens, as it happens; the last one is Answered, Stopped or Refused.
+    def ask(self, visitor: str, question: DemoQuestion) -> Iterator[AskEvent]:
+        """What happens, as it happens; the last one is AnswerEvent, StopEvent or RejectEvent.
 
         Args:
             visitor: whose question it is; each may have one at a time.
@@ -104,7 +104,7 @@ class Desk:
         started = time.monotonic()
         try:
             with self._one_at_a_time(visitor) as cancel:
-                run = self.opening.wait(0)
+                run = self.opener.wait(0)
                 if run is None:
                     yield Status("loading models")
                     run = self._opened(cancel)
@@ -112,9 +112,9 @@ class Desk:
                     yield Status("writing a program")
                     yield from self._answer(run, question, cancel, started)
                 if cancel.is_set():
-                    yield Stopped(time.monotonic() - started)
+                    yield StopEvent(time.monotonic() - started)
         except ViperError as error:
-            yield Refused(str(error))
+            yield RejectEvent(str(error))
 
     def stop(self, visitor: str) -> bool:
         """Stops the visitor's question; False where none is being answered."""
@@ -131,37 +131,37 @@ class Desk:
         for cancel in running:
             cancel.set()
 
-    def run(self) -> AskedRun:
+    def run(self) -> DemoRun:
         """Where questions are stored.
 
         Raises:
             UsageError: it is not open yet.
         """
-        run = self.opening.wait(0)
+        run = self.opener.wait(0)
         if run is None:
             raise UsageError("models are still being loaded; nothing was answered yet")
         return run
 
-    def _opened(self, cancel: threading.Event) -> AskedRun | None:
+    def _opened(self, cancel: threading.Event) -> DemoRun | None:
         """The run once there is one; None where the question is stopped before."""
         while not cancel.is_set():
-            run = self.opening.wait(_LOOK_S)
+            run = self.opener.wait(_LOOK_S)
             if run is not None:
                 return run
         return None
 
     def _answer(
-        self, run: AskedRun, question: Question, cancel: threading.Event, started: float
-    ) -> Iterator[Told]:
+        self, run: DemoRun, question: DemoQuestion, cancel: threading.Event, started: float
+    ) -> Iterator[AskEvent]:
         number, sample = run.numbered(question)
         before: Trial | None = None
         for event in self._answering.stream(Item(number, sample, SEED), cancel):
             seconds = time.monotonic() - started
-            if isinstance(event, Done):
+            if isinstance(event, ItemOutcome):
                 if event.row.failure == UsageError.code:
-                    yield Refused(event.row.message or "the question cannot be asked")
+                    yield RejectEvent(event.row.message or "the question cannot be asked")
                 elif not cancel.is_set():
-                    yield Answered(run.keep(event, sample, question), seconds)
+                    yield AnswerEvent(run.keep(event, sample, question), seconds)
                 return
             yield _told(event, before, seconds)
             before = event
@@ -180,10 +180,10 @@ class Desk:
                 del self._running[visitor]
 
 
-def _told(trial: Trial, before: Trial | None, seconds: float) -> TrialTold:
-    return TrialTold(
+def _told(trial: Trial, before: Trial | None, seconds: float) -> TrialEvent:
+    return TrialEvent(
         trial.index + 1,
-        came_about(trial, before),
+        reason_of_trial(trial, before),
         trial.program,
         trial.failure if not trial.ok else None,
         len(trial.tool_calls),

@@ -10,9 +10,9 @@ from typing import Any
 
 from viper.data.sample import Sample
 from viper.errors import EXIT_USAGE, ModelError, UsageError, ViperError
-from viper.evaluate.engines.ray_actor import Orders, Ready, Refused, Shard
+from viper.evaluate.engines.ray_actor import ActorSettings, Ready, ReasonerActor, StartFailure
 from viper.evaluate.engines.ray_cluster import Share
-from viper.evaluate.engines.sample_runner import Done
+from viper.evaluate.engines.sample_runner import ItemOutcome
 from viper.evaluate.evaluation import Evaluation
 from viper.evaluate.runs.manifest import Environment, Manifest, SetDescription, differences
 
@@ -26,7 +26,7 @@ _CLOSE_S = 5.0
 
 
 @dataclass(eq=False)
-class Seat:
+class Worker:
     """The place of one actor, which another takes when it dies.
 
     Attributes:
@@ -50,34 +50,34 @@ class Seat:
 
 
 @dataclass(frozen=True)
-class News:
-    """What came of asking a seat; ``died`` says which actor is gone, in words."""
+class WorkerReport:
+    """What came of asking a worker; ``died`` says which actor is gone, in words."""
 
-    seat: Seat
-    outcomes: list[Done] = field(default_factory=list)
+    worker: Worker
+    outcomes: list[ItemOutcome] = field(default_factory=list)
     died: str | None = None
 
 
-class Crew:
-    """Actors of one :class:`Orders`, each with its share; end it with :meth:`close`.
+class WorkerPool:
+    """Actors of one :class:`ActorSettings`, each with its share; end it with :meth:`close`.
 
     Args:
-        orders: what each actor is told.
+        settings: what each actor is told.
         share: what each gets of the cluster.
         actors: how many; those that do not fit begin when there is room for them.
     """
 
-    def __init__(self, orders: Orders, share: Share, actors: int) -> None:
+    def __init__(self, settings: ActorSettings, share: Share, actors: int) -> None:
         import ray
 
-        self._ray, self._orders = ray, orders
-        actor_class: Any = ray.remote(Shard)
+        self._ray, self._settings = ray, settings
+        actor_class: Any = ray.remote(ReasonerActor)
         self._class = actor_class.options(
             num_cpus=share.cpus, num_gpus=share.gpus, scheduling_strategy="SPREAD"
         )
         self._expected: Manifest | None = None
         self._last_death = ""
-        self.seats = [self._seated() for _ in range(actors)]
+        self.workers = [self._new_worker() for _ in range(actors)]
 
     def manifest(self) -> Manifest:
         """What the first actor that can answer would write into ``run.json``.
@@ -86,7 +86,7 @@ class Crew:
             UsageError, ModelError: no actor can begin; the message of one says why.
         """
         while self._expected is None:
-            for _ in self.news(wait_s=1.0):
+            for _ in self.reports(wait_s=1.0):
                 pass
         return self._expected
 
@@ -100,17 +100,17 @@ class Crew:
         if found is not None:
             _same(manifest, found, "the first actor")
 
-    def ask(self, seat: Seat, positions: Sequence[int]) -> None:
-        """Hands items to an idle seat and asks for what is done there."""
-        seat.call = seat.actor.exchange.remote(list(positions))
+    def ask(self, worker: Worker, positions: Sequence[int]) -> None:
+        """Hands items to an idle worker and asks for what is done there."""
+        worker.call = worker.actor.exchange.remote(list(positions))
 
-    def news(self, wait_s: float) -> Iterator[News]:
+    def reports(self, wait_s: float) -> Iterator[WorkerReport]:
         """What came in, after ``wait_s`` at the latest; a dead actor is being replaced by then.
 
         Raises:
             UsageError, ModelError: an actor cannot begin or broke, or all have died.
         """
-        calls = {seat.call: seat for seat in self.seats if seat.call is not None}
+        calls = {worker.call: worker for worker in self.workers if worker.call is not None}
         if not calls:
             raise ModelError(
                 f"all actors died over and over ({self._last_death}); fewer --actors or "
@@ -118,64 +118,64 @@ class Crew:
             )
         arrived, _ = self._ray.wait(list(calls), num_returns=1, timeout=wait_s)
         for call in arrived:
-            seat = calls[call]
-            news = self._news_of(seat)
-            if news is not None:
-                yield news
+            worker = calls[call]
+            reports = self._report_of(worker)
+            if reports is not None:
+                yield reports
 
     def close(self) -> None:
         """Lets actors end their processes, then ends those that take too long."""
-        closing = [seat.actor.close.remote() for seat in self.seats if seat.ready]
+        closing = [worker.actor.close.remote() for worker in self.workers if worker.ready]
         if closing:
             self._ray.wait(closing, num_returns=len(closing), timeout=_CLOSE_S)
         self.kill()
 
     def kill(self) -> None:
         """Ends all actors at once, whatever they do."""
-        for seat in self.seats:
-            self._ray.kill(seat.actor)
-        self.seats = []
+        for worker in self.workers:
+            self._ray.kill(worker.actor)
+        self.workers = []
 
-    def _seated(self) -> Seat:
-        actor = self._class.remote(self._orders)
-        return Seat(actor, actor.begin.remote())
+    def _new_worker(self) -> Worker:
+        actor = self._class.remote(self._settings)
+        return Worker(actor, actor.begin.remote())
 
-    def _news_of(self, seat: Seat) -> News | None:
-        call, seat.call = seat.call, None
+    def _report_of(self, worker: Worker) -> WorkerReport | None:
+        call, worker.call = worker.call, None
         try:
             found = self._ray.get(call)
         except self._ray.exceptions.RayTaskError as error:
             raise ModelError(f"an actor broke: {_short(error.cause or error)}") from None
         except self._ray.exceptions.RayError as error:
-            return self._replaced(seat, error)
-        if isinstance(found, Refused):
+            return self._replace(worker, error)
+        if isinstance(found, StartFailure):
             kind: type[ViperError] = UsageError if found.exit_code == EXIT_USAGE else ModelError
             raise kind(f"an actor on {found.node} cannot begin: {found.message}")
         if isinstance(found, Ready):
-            self._welcome(seat, found)
+            self._register(worker, found)
             return None
         if found:
-            seat.deaths = 0
-        return News(seat, [pickle.loads(packed) for packed in found])
+            worker.deaths = 0
+        return WorkerReport(worker, [pickle.loads(packed) for packed in found])
 
-    def _welcome(self, seat: Seat, found: Ready) -> None:
+    def _register(self, worker: Worker, found: Ready) -> None:
         manifest = Manifest.from_json(found.manifest)
         if self._expected is None:
             self._expected = manifest
         _same(self._expected, manifest, f"the actor on {found.node}")
-        seat.false_starts = 0
-        seat.ready, seat.where = True, f"on {found.node}, process {found.pid}"
+        worker.false_starts = 0
+        worker.ready, worker.where = True, f"on {found.node}, process {found.pid}"
 
-    def _replaced(self, seat: Seat, error: Exception) -> News:
-        self._ray.kill(seat.actor)
+    def _replace(self, worker: Worker, error: Exception) -> WorkerReport:
+        self._ray.kill(worker.actor)
         self._last_death = _short(error)
-        seat.deaths += 1
-        seat.false_starts += not seat.ready
-        seat.ready = False
-        if seat.deaths < _DEATHS_IN_A_ROW and seat.false_starts < _FALSE_STARTS:
-            fresh = self._seated()
-            seat.actor, seat.call = fresh.actor, fresh.call
-        return News(seat, died=seat.where or "that had not begun")
+        worker.deaths += 1
+        worker.false_starts += not worker.ready
+        worker.ready = False
+        if worker.deaths < _DEATHS_IN_A_ROW and worker.false_starts < _FALSE_STARTS:
+            fresh = self._new_worker()
+            worker.actor, worker.call = fresh.actor, fresh.call
+        return WorkerReport(worker, died=worker.where or "that had not begun")
 
 
 def run_manifest(

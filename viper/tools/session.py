@@ -173,8 +173,9 @@ class ToolSession:
     ) -> None:
         """Record the scores of candidates that a threshold decided on, and its effect on them.
 
-        A threshold that refuses all scores has emptied the result. With ``keeps_all``, every candidate that passes is kept:
-        the threshold has shortened the result if it refuses scores that self-tuning could still reach.
+        A threshold that refuses all scores has emptied the result. With ``keeps_all``, every
+        candidate that passes is kept: a threshold that refuses scores that self-tuning could still
+        reach has shortened the result.
         """
         found, value = sorted(scores, reverse=True), self.threshold(threshold_name)
         self._judged_by = threshold_name

@@ -27,7 +27,7 @@ from viper.strategies.end_to_end import fall_back
 from viper.strategies.program import run_program
 from viper.strategies.prompts import write_prompt
 from viper.strategies.settings import RunSettings, all_settings
-from viper.strategies.writing import Written
+from viper.strategies.writing import Generation
 
 MAX_QUERY_CHARACTERS = 4_000
 
@@ -263,8 +263,8 @@ class Reasoner:
             context.query = replace(context.query, task="auto")
             reason = "read from what the program returns"
         started = time.perf_counter()
-        written = Written(program, "", "first", None, None)
-        trials = list(run_program(self.components, context, written))
+        generation = Generation(program, "", "first", None, None)
+        trials = list(run_program(self.components, context, generation))
         return self._result(context, reason, "exec", trials, started)
 
     def prompt(

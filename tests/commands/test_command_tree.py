@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 
 from viper.cli import cli
 from viper.commands import lazy_group
-from viper.strategies.settings import declared, strategy_settings
+from viper.strategies.settings import declared_settings, strategy_settings
 
 OLD_NAMES = {
     "score": "data score",
@@ -124,7 +124,9 @@ def test_a_help_page_begins_with_ten_options_and_has_sections_for_the_rest(comma
 def test_every_strategy_with_settings_has_a_section(command: str) -> None:
     sections = flags(viper(command, "--help").output)
     for strategy, kind in strategy_settings().items():
-        offered = {one.option.split("/")[0] for one in declared(kind) if one.declaration.cli}
+        offered = {
+            one.option.split("/")[0] for one in declared_settings(kind) if one.declaration.cli
+        }
         assert set(sections.get(f"Strategy {strategy}", ())) == offered
 
 

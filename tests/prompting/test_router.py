@@ -188,7 +188,7 @@ def test_prompts_of_one_reasoner_share_a_router() -> None:
     from typing import Any
 
     from viper.schema import Query
-    from viper.strategies.prompts import routed
+    from viper.strategies.prompts import select_names
     from viper.strategies.settings import RunSettings
 
     counted: list[str] = []
@@ -202,7 +202,7 @@ def test_prompts_of_one_reasoner_share_a_router() -> None:
     settings = RunSettings(api_budget=120, prompt_style="compact")
     query = Query("how deep is the plate behind the cup?", "question", "image")
     again = api_set("abstract").entries("question")
-    first = routed(query, ENTRIES, [], parts, settings)
+    first = select_names(query, ENTRIES, [], parts, settings)
     before = len(counted)
-    assert before and routed(query, again, [], parts, settings) == first
+    assert before and select_names(query, again, [], parts, settings) == first
     assert len(counted) == before

@@ -260,9 +260,9 @@ def test_demonstrations_beyond_the_models_context_are_left_out(tmp_path: Path) -
         )
         bench.llm.max_context = whole
         bench.reasoner.run(picture(), "the leftmost cube", strategy="plan")
-    planned = bench.llm.calls[0].prompt
-    assert bench.llm.count_tokens(planned) <= whole - 10
-    assert "plan correct 0" in planned and "plan incorrect 3" not in planned
+    prompt = bench.llm.calls[0].prompt
+    assert bench.llm.count_tokens(prompt) <= whole - 10
+    assert "plan correct 0" in prompt and "plan incorrect 3" not in prompt
 
 
 def test_choices_about_pictures_and_questions_about_clips() -> None:

@@ -15,7 +15,7 @@ from viper.api.library import Library, library_for
 from viper.reasoner import RunOptions, RunResult
 from viper.record import record_from_json
 from viper.schema import ToolCall, Trace, to_json
-from viper.strategies.replay import MOST_EVENTS, Event, Replay, Replayer, reporting
+from viper.strategies.replay import MOST_EVENTS, Event, Replay, Replayer, add_reports
 
 COUNTING = """def execute_command(image):
     found = ImagePatch(image).find('cube')
@@ -147,7 +147,7 @@ def test_a_loop_without_end_is_cut(replayer: Replayer) -> None:
 
 def test_what_is_no_program_or_knows_our_names_is_not_run(replayer: Replayer) -> None:
     for program in ("def (", "viper_line_report(1, '', 2)", "viper_line_value = 3"):
-        assert reporting(program) is None
+        assert add_reports(program) is None
     result = answered("def execute_command(image):\n    return 'red'\n")
     nothing = replayer.replay("def (", [], result.trace.query, result.media)
     assert nothing == Replay((), whole=False)

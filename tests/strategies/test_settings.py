@@ -19,7 +19,7 @@ from viper.strategies.settings import (
     Setting,
     Settings,
     all_settings,
-    declared,
+    declared_settings,
     setting,
     strategy_settings,
 )
@@ -89,4 +89,4 @@ def test_options_are_keywords_attributes_and_values() -> None:
 
 def test_every_setting_of_every_class_is_known() -> None:
     classes = [RunSettings, *strategy_settings().values()]
-    assert list(all_settings()) == [one.name for kind in classes for one in declared(kind)]
+    assert list(all_settings()) == [one.name for kind in classes for one in declared_settings(kind)]

@@ -20,7 +20,7 @@ from viper.strategies.examples import (
     Part,
     SelectedExamples,
 )
-from viper.strategies.prompts import asked_as
+from viper.strategies.prompts import query_for_prompt
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class OnTrial:
 
 
 def _example(trace: Trace, trial: Trial, origin: Origin) -> Example:
-    query = asked_as(trace.query)
+    query = query_for_prompt(trace.query)
     return Example(
         query=query.text,
         program=trial.program,

@@ -47,7 +47,7 @@ from viper.reasoner import RunOptions
 from viper.schema import to_json
 from viper.strategies.base import Components
 from viper.strategies.plan import planner_of
-from viper.strategies.writing import REDRAWS
+from viper.strategies.writing import MAX_RESAMPLES
 from viper.tuning.plan_edits import COMMON_FAMILIES
 
 
@@ -210,7 +210,7 @@ def _options(options: StartOptions, components: Components) -> RunOptions:
 def _mined(plan: _Plan, components: Components) -> tuple[list[SampleResult], list[Solved]]:
     """Answers what the run's folder lacks."""
     drawn, budget = plan.drawn, plan.options.budget
-    each = 2 + REDRAWS if drawn.evaluation.options.strategy == "plan" else 1
+    each = 2 + MAX_RESAMPLES if drawn.evaluation.options.strategy == "plan" else 1
     document = to_json(plan.profile.document)
     done = 0
     if (plan.run / "run.json").exists():

@@ -28,7 +28,7 @@ from viper.learning.tryout import BudgetSpentError, Tryout
 from viper.record import record_from_json
 from viper.schema import Example, Trace
 from viper.strategies.examples import PARTS, Part
-from viper.strategies.prompts import asked_as
+from viper.strategies.prompts import query_for_prompt
 from viper.tuning.plan_edits import EditedPlan, edited_plans
 from viper.tuning.program_edits import EditedProgram, Vocabulary, edited_programs, program_fault
 
@@ -62,7 +62,7 @@ def _solved(store: RunStore, row: SampleResult, sample: Sample, source: Source) 
     values = store.trace(row.sample_id, row.seed)
     if values is None:
         return None
-    task = asked_as(sample.query).task
+    task = query_for_prompt(sample.query).task
     origin = Origin(
         source.llm,
         api_hash(source.library.api_set(source.api).entries(task)),

@@ -22,7 +22,7 @@ from viper.evaluate.evaluation import Evaluation
 from viper.evaluate.sample_result import Prediction, SampleResult
 from viper.reasoner import RunOptions
 from viper.schema import Example
-from viper.strategies.prompts import asked_as
+from viper.strategies.prompts import query_for_prompt
 
 WARM = 0.4
 """The temperature where several programs are drawn for a query."""
@@ -141,7 +141,7 @@ def candidates(
 
 
 def _example(row: SampleResult, sample: Sample, source: Source, hashes: dict[str, str]) -> Example:
-    query = asked_as(sample.query)
+    query = query_for_prompt(sample.query)
     if query.task not in hashes:
         hashes[query.task] = api_hash(source.library.api_set(source.api).entries(query.task))
     return Example(

@@ -32,7 +32,7 @@ from viper.strategies.examples import (
     SelectedExamples,
 )
 from viper.strategies.plan import PlanStrategy
-from viper.strategies.writing import REDRAWS
+from viper.strategies.writing import MAX_RESAMPLES
 
 Verdict = Literal["right", "wrong", "none"]
 """Of an answer by the metric; ``none`` where there was no answer."""
@@ -123,7 +123,7 @@ class Tryout:
             )
             return self._outcome(key, sample, found, tried)
 
-        return self._once(key, 2 + REDRAWS if plans else 1, run)
+        return self._once(key, 2 + MAX_RESAMPLES if plans else 1, run)
 
     def of_plan(self, sample: Sample, plan: str) -> Outcome:
         """What a program that is written for this plan answers; raises as

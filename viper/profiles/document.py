@@ -23,7 +23,12 @@ from viper.record import RecordError, read_toml, record_from_json, toml_line
 from viper.sandbox import Limits
 from viper.schema import PromptStyle
 from viper.strategies import model_roles
-from viper.strategies.settings import RunSettings, all_settings, declared, strategy_settings
+from viper.strategies.settings import (
+    RunSettings,
+    all_settings,
+    declared_settings,
+    strategy_settings,
+)
 from viper.tools.models import ROLES
 from viper.tools.settings import THRESHOLD_NAMES, ThresholdSchedule, ToolSettings
 
@@ -209,7 +214,9 @@ def _run(table: dict[str, Any]) -> RunSettings:
     own: dict[str, Any] = {}
     for strategy, kind in strategy_settings().items():
         nested = table.pop(strategy, {})
-        flat = {one.name: table.pop(one.name) for one in declared(kind) if one.name in table}
+        flat = {
+            one.name: table.pop(one.name) for one in declared_settings(kind) if one.name in table
+        }
         in_table = _record(kind, nested, "run", strategy)
         for twice in sorted(flat.keys() & nested.keys()):
             raise RecordError(("run", strategy, twice), "stands in [run] as well; keep one of them")

@@ -1,11 +1,12 @@
-"""Ways of answering with the same tools.
+"""Strategies: ways of answering a query with the same tools.
 
-``program`` (ViperGPT), ``plan`` (CLOVA), ``seek`` (AVIS), ``explore`` (DWIM), and models alone.
+The strategies are ``program`` (ViperGPT), ``plan`` (CLOVA), ``seek`` (AVIS), ``explore`` (DWIM),
+and models alone.
 
-An installed package adds one by an entry point of the group ``viper.strategies`` that
-names a class with :class:`viper.strategies.base.Strategy`'s attributes. The class may have two
-more: ``settings``, a subclass of :class:`viper.strategies.settings.Settings`, and ``role``, the
-table of a profile that names a language model for it.
+An installed package adds a strategy by an entry point of the group ``viper.strategies`` that names
+a class with the attributes of :class:`viper.strategies.base.Strategy`. The class may have two more:
+``settings``, a subclass of :class:`viper.strategies.settings.Settings`, and ``role``, the table of
+a profile that names a language model for it.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ class Shipped(NamedTuple):
 
     Attributes:
         target: ``module:Class``.
-        summary: what it does, in a line.
-        writes_programs: whether a language model is asked for programs.
-        settings: ``module:Class`` of its own settings; "" where it has none.
+        summary: its method, in one line.
+        writes_programs: whether it asks a language model for programs.
+        settings: ``module:Class`` of its own settings; "" if it has none.
         role: the table of a profile that names its language model; "" for the program writer.
     """
 
@@ -91,10 +92,10 @@ def strategy(name: str) -> Any:
     """Return the strategy of that name, with the attributes of ``viper.strategies.base.Strategy``.
 
     Raises:
-        UnknownNameError: listing the known ones.
+        UnknownNameError: no strategy has that name; lists the known ones.
     """
     if name in STRATEGIES:
-        return _imported(STRATEGIES[name].target)()
+        return _import_object(STRATEGIES[name].target)()
     if name not in installed_strategies():
         raise UnknownNameError("strategy", name, strategy_names())
     return installed_strategies()[name].load()()
@@ -112,18 +113,18 @@ def installed_strategies() -> Mapping[str, EntryPoint]:
 
 
 def settings_class(name: str) -> type[Any] | None:
-    """Return the class of a strategy's own settings, or None where it has none."""
+    """Return the class of a strategy's own settings, or None if it has none."""
     if name in STRATEGIES:
         target = STRATEGIES[name].settings
-        return _imported(target) if target else None
+        return _import_object(target) if target else None
     kind: type[Any] | None = _attribute(name, "settings", None)
     return kind
 
 
 def model_roles() -> tuple[str, ...]:
-    """Return the roles of language models that strategies have beside the program writer."""
+    """Return the roles of language models that strategies have besides the program writer."""
     installed = [_attribute(name, "role", "") for name in installed_strategies()]
-    shipped = [one.role for one in STRATEGIES.values()]
+    shipped = [entry.role for entry in STRATEGIES.values()]
     return tuple(dict.fromkeys(role for role in [*shipped, *installed] if role))
 
 
@@ -137,6 +138,6 @@ def _attribute(name: str, attribute: str, default: Any) -> Any:
     return getattr(kind, attribute, default)
 
 
-def _imported(target: str) -> Any:
+def _import_object(target: str) -> Any:
     module, _, name = target.partition(":")
     return getattr(import_module(module), name)

@@ -1,4 +1,4 @@
-"""What a task lets a program return, and how it becomes an Answer."""
+"""Conversion of a program's return value into the Answer of a task."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _TRUE, _FALSE = {"yes", "true", "y", "1"}, {"no", "false", "n", "0"}
 
 
 def resolve_task(query: Query) -> tuple[str, str]:
-    """The task of a query and, for ``auto``, why it was chosen.
+    """Return the task of a query and, for ``auto``, the reason for the choice.
 
-    Options make a choice; a question mark or an opening question word makes a
-    question; "tag the …" asks for tags, "replace the …" and its like for an edit; any other
-    words about one picture name something to ground.
+    Options make a choice. A question mark or an opening question word makes a question. "tag the …"
+    asks for tags, and "replace the …" and similar words for an edit. Any other text about one
+    picture names an object to ground.
     """
     if query.task != "auto":
         return query.task, "as asked"
@@ -57,37 +57,36 @@ def resolve_task(query: Query) -> tuple[str, str]:
 def read_answer(
     value: Any, query: Query, media: Media, by: str = "the program"
 ) -> Answer | Failure:
-    """What a program returned as the task's Answer, or a ``return_type`` Failure.
+    """Return the value of a program as the task's Answer, or a ``return_type`` Failure.
 
-    A tuple ``(answer, info)`` counts as the answer. ``by`` is who returned it, for the message.
+    A tuple ``(answer, info)`` counts as the answer. ``by`` names the source of the value, for the
+    message.
     """
     info: Any = None
     if isinstance(value, tuple) and len(value) == 2:
         value, info = value[0], _json(value[1])
-    read = _READERS[query.task](value, query, media)
-    if isinstance(read, Failure):
-        return replace(read, message=f"{by} {read.message}")
-    if info is None:
-        return read
-    return Answer(read.value, read.kind, read.choice_index, read.box, read.image_index, info)
+    answer = _READERS[query.task](value, query, media)
+    if isinstance(answer, Failure):
+        return replace(answer, message=f"{by} {answer.message}")
+    return answer if info is None else replace(answer, info=info)
 
 
-def _wrong(value: Any, expected: str) -> Failure:
-    seen = "nothing" if value is None else f"{type(value).__name__} {str(value)[:60]!r}"
+def _type_failure(value: Any, expected: str) -> Failure:
+    actual = "nothing" if value is None else f"{type(value).__name__} {str(value)[:60]!r}"
     if isinstance(value, Ref):
-        seen = f"a {value.kind}"
-    return Failure("return_type", f"returned {seen}; expected {expected}")
+        actual = f"a {value.kind}"
+    return Failure("return_type", f"returned {actual}; expected {expected}")
 
 
 def _ground(value: Any, query: Query, media: Media) -> Answer | Failure:
-    """One patch; of a list of labelled ones, as line programs have them, the first: the surest."""
+    """Read one patch. Of a list of labelled patches (line programs), read the first, the surest."""
     if isinstance(value, list) and value and (len(value) == 1 or all(map(label_of, value))):
         value = value[0]
     if not isinstance(value, Ref) or value.kind != "patch":
-        return _wrong(value, "one ImagePatch")
+        return _type_failure(value, "one ImagePatch")
     place = place_of(value, media)
     if place is None:
-        return _wrong(value, "a patch of the given picture that is not empty")
+        return _type_failure(value, "a patch of the given picture that is not empty")
     image_id, box = place
     digits = re.sub(r"\D", "", image_id.rpartition("#")[2]) or "0"
     return Answer(list(box), "box", box=box, image_index=int(digits))
@@ -102,7 +101,7 @@ def _question(value: Any, query: Query, media: Media) -> Answer | Failure:
         return Answer(int(value) if float(value).is_integer() else value, "number")
     if isinstance(value, str) and value.strip():
         return Answer(value.strip(), "text")
-    return _wrong(value, "text, a truth value or a number")
+    return _type_failure(value, "text, a truth value or a number")
 
 
 def _choice(value: Any, query: Query, media: Media) -> Answer | Failure:
@@ -112,14 +111,14 @@ def _choice(value: Any, query: Query, media: Media) -> Answer | Failure:
         if 0 <= value < len(query.options):
             return Answer(query.options[value], "choice", choice_index=value)
     elif isinstance(value, str):
-        wanted = _folded(value)
+        folded = _fold(value)
         for index, option in enumerate(query.options):
-            if _folded(option) == wanted:
+            if _fold(option) == folded:
                 return Answer(option, "choice", choice_index=index)
-    return _wrong(value, f"one of the {len(query.options)} options or its index from 0")
+    return _type_failure(value, f"one of the {len(query.options)} options or its index from 0")
 
 
-def _folded(text: str) -> str:
+def _fold(text: str) -> str:
     return " ".join(text.lower().split()).strip(" .")
 
 
@@ -129,15 +128,15 @@ def _statement(value: Any, query: Query, media: Media) -> Answer | Failure:
     word = str(value).strip().lower() if isinstance(value, str | int) else ""
     if word in _TRUE | _FALSE:
         return Answer(word in _TRUE, "truth")
-    return _wrong(value, "a truth value")
+    return _type_failure(value, "a truth value")
 
 
 def _edit(value: Any, query: Query, media: Media) -> Answer | Failure:
-    """A picture: an array, an edited picture, or a part of one; kept with the media."""
-    found = picture_of(value, media)
-    if found is None:
-        return _wrong(value, "a picture: an edited one, an ImagePatch, or uint8 [3, H, W]")
-    pixels, origin = found
+    """Read a picture (an array, an edited picture, or part of one) and store it with the media."""
+    picture = picture_of(value, media)
+    if picture is None:
+        return _type_failure(value, "a picture: an edited one, an ImagePatch, or uint8 [3, H, W]")
+    pixels, origin = picture
     try:
         name = media.edits.add(pixels, origin)
     except ToolError as error:
@@ -147,25 +146,27 @@ def _edit(value: Any, query: Query, media: Media) -> Answer | Failure:
 
 
 def _tag(value: Any, query: Query, media: Media) -> Answer | Failure:
-    """Pairs of a patch and its label in either order, labelled patches, or what ``TAG`` gave."""
+    """Read pairs of a patch and its label in either order, labelled patches, or the result of
+    ``TAG``.
+    """
     if isinstance(value, Ref) and str(value.fields[0]) in media.edits:
-        kept = media.edits.picture(str(value.fields[0])).tags
-        if kept is not None:
-            return Answer([{"box": list(tag.box), "label": tag.label} for tag in kept], "tags")
+        stored = media.edits.picture(str(value.fields[0])).tags
+        if stored is not None:
+            return Answer([{"box": list(tag.box), "label": tag.label} for tag in stored], "tags")
     if not isinstance(value, list | tuple):
-        return _wrong(value, "a list of (patch, label) pairs")
+        return _type_failure(value, "a list of (patch, label) pairs")
     tags = []
     for item in value:
         pair = (item, label_of(item)) if label_of(item) else item
         if not isinstance(pair, list | tuple) or len(pair) != 2:
-            return _wrong(item, "a (patch, label) pair")
+            return _type_failure(item, "a (patch, label) pair")
         patch, label = pair if isinstance(pair[1], str) else (pair[1], pair[0])
         if not isinstance(label, str):
-            return _wrong(item, "a (patch, label) pair")
-        located = _ground(patch, query, media)
-        if isinstance(located, Failure):
-            return located
-        tags.append({"box": list(located.box or ()), "label": label})
+            return _type_failure(item, "a (patch, label) pair")
+        answer = _ground(patch, query, media)
+        if isinstance(answer, Failure):
+            return answer
+        tags.append({"box": list(answer.box or ()), "label": label})
     return Answer(tags, "tags")
 
 
@@ -180,13 +181,14 @@ def _json(value: Any) -> Any:
 
 
 def _auto(value: Any, query: Query, media: Media) -> Answer | Failure:
-    """By what came out: a picture, a patch, tags, else words (a program of one's own)."""
+    """Read by the type of the value: a picture, a patch, tags, or else words (the caller's
+    program).
+    """
     if isinstance(value, Ref):
-        made = str(value.fields[0]) in media.edits
-        if not made:
+        if str(value.fields[0]) not in media.edits:
             return _ground(value, query, media)
-        tagged = media.edits.picture(str(value.fields[0])).tags is not None
-        return _tag(value, query, media) if tagged else _edit(value, query, media)
+        has_tags = media.edits.picture(str(value.fields[0])).tags is not None
+        return _tag(value, query, media) if has_tags else _edit(value, query, media)
     if isinstance(value, np.ndarray):
         return _edit(value, query, media)
     if isinstance(value, list):
@@ -206,9 +208,9 @@ _READERS: dict[str, Callable[[Any, Query, Media], Answer | Failure]] = {
 
 
 def place_of(value: Ref, media: Media) -> tuple[str, PixelBox] | None:
-    """The given picture that a patch is of and its box there, also where it is of an edited one.
+    """Return the id of a patch's picture and its box there; for an edited picture, of the original.
 
-    None where there is no such picture, or the box is empty or not finite.
+    Return None if there is no such picture, or if the box is empty or not finite.
     """
     image_id = str(value.fields[0])
     try:
@@ -220,15 +222,16 @@ def place_of(value: Ref, media: Media) -> tuple[str, PixelBox] | None:
         return None
     height, width = picture.shape[:2]
     x0, y0, x1, y1 = Box(*numbers).to_pixels(height)
-    x0, x1 = (_bounded(x, width) + origin.x for x in (x0, x1))
-    y0, y1 = (_bounded(y, height) + origin.y for y in (y0, y1))
+    x0, x1 = (_clip(x, width) + origin.x for x in (x0, x1))
+    y0, y1 = (_clip(y, height) + origin.y for y in (y0, y1))
     return None if x0 >= x1 or y0 >= y1 else (origin.image_id, (x0, y0, x1, y1))
 
 
 def picture_of(value: Any, media: Media) -> tuple[Pixels, Origin] | None:
-    """The pixels, ``uint8 [H, W, 3]``, that were returned as a picture, and where they are from.
+    """Return the pixels of a returned picture, ``uint8 [H, W, 3]``, and their origin.
 
-    An array ``uint8 [3, H, W]``, a picture, or a part of one; None for anything else.
+    The value may be an array ``uint8 [3, H, W]``, a picture, or a part of one; return None for
+    anything else.
     """
     if isinstance(value, np.ndarray):
         if value.dtype != np.uint8 or value.ndim != 3 or value.shape[0] != 3 or not value.size:
@@ -254,10 +257,10 @@ def picture_of(value: Any, media: Media) -> tuple[Pixels, Origin] | None:
 
 
 def label_of(value: Any) -> str:
-    """What a patch is said to show; "" where nothing is said."""
-    known = isinstance(value, Ref) and value.kind == "patch" and len(value.fields) > 6
-    return str(value.fields[6]) if known else ""
+    """Return the label of a patch; "" if it has none."""
+    has_label = isinstance(value, Ref) and value.kind == "patch" and len(value.fields) > 6
+    return str(value.fields[6]) if has_label else ""
 
 
-def _bounded(value: float, limit: int) -> float:
+def _clip(value: float, limit: int) -> float:
     return round(min(max(value, 0.0), float(limit)), 2)

@@ -1,4 +1,4 @@
-"""What every way of answering has in common: its parts, its settings, one run's context."""
+"""The parts that all strategies share: components, usage and the context of one run."""
 
 from __future__ import annotations
 
@@ -22,17 +22,18 @@ from viper.tools.toolbox import Toolbox
 
 @dataclass(frozen=True)
 class Components:
-    """The parts a profile wires together for a Reasoner.
+    """The parts that a profile wires together for a Reasoner.
 
     Attributes:
-        models: language models by role; ``llm`` writes programs, and plays a role that has none.
-        styles: of the prompts that ask them, by role; ``chat`` where none is named. The style of
-            ``llm`` is that of the settings.
+        models: language models by role; ``llm`` writes programs, and plays every role without a
+            model.
+        styles: style of the prompts by role; ``chat`` if a role has none. The style of ``llm`` is
+            that of the settings.
         library: the names that programs may call.
-        preload: load the vision models ahead, while the first program is written.
-        embed: texts to unit vectors, for a router that ranks by meaning.
-        routers: kept between prompts, where the API is larger than its budget of tokens.
-        demonstrations: what strategy ``plan`` shows of plans and programs.
+        preload: load the vision models early, while the first program is written.
+        embed: turns texts into unit vectors, for a router that ranks by meaning.
+        routers: routers cached between prompts, for APIs larger than their budget of tokens.
+        demonstrations: store of plans and programs for strategy ``plan``.
     """
 
     models: Mapping[str, LLM]
@@ -50,54 +51,56 @@ class Components:
 
     @property
     def llm(self) -> LLM:
-        """The program writer."""
+        """Return the program writer."""
         return self.models["llm"]
 
     def model(self, role: str) -> tuple[LLM, str] | None:
-        """Return the model of a role and the style of its prompts, or None where it has none."""
+        """Return the model of a role and the style of its prompts, or None if the role has no
+        model.
+        """
         return (self.models[role], self.styles.get(role, "chat")) if role in self.models else None
 
     def model_or_writer(
         self, role: str, settings: RunSettings, need: str, instead: str
     ) -> tuple[LLM, str]:
-        """Return who plays a role and the style of the prompts: its model, or the program writer.
+        """Return the model of a role, or else the program writer, and the style of the prompts.
 
         Args:
-            need: what it takes, as ``strategy plan needs somebody to plan``, for the error.
-            instead: what else one can do.
+            need: the requirement, as ``strategy plan needs somebody to plan``, for the error.
+            instead: an alternative for the user, for the error.
 
         Raises:
-            UsageError: no model of that role, and a compact writer, which knows programs only.
+            UsageError: the role has no model, and the writer is compact and knows only programs.
         """
-        found = self.model(role)
-        if found is None and settings.prompt_style == "compact":
+        own_model = self.model(role)
+        if own_model is None and settings.prompt_style == "compact":
             raise UsageError(
                 f"{need}: the writer of profile {self.profile_name} (prompt style compact) knows "
                 f"programs only; give the profile a table [{role}], or take {instead}"
             )
-        return found or (self.llm, settings.prompt_style)
+        return own_model or (self.llm, settings.prompt_style)
 
     def with_models(self, **models: LLM) -> Components:
-        """Return the same parts with other language models in these roles."""
+        """Return a copy with other language models in these roles."""
         return replace(self, models={**self.models, **models})
 
     def with_thresholds(self, values: Mapping[str, float]) -> Components:
-        """The same parts, over the same models, with sensitivities that start from these values.
+        """Return a copy with the same models whose threshold schedules start from these values.
 
         Raises:
-            UsageError: a sensitivity that the profile does not declare.
+            UsageError: the profile declares no schedule for a threshold.
         """
         toolbox = self.toolbox.with_settings(self.toolbox.settings.with_thresholds(values))
         return replace(self, toolbox=toolbox)
 
     def close(self) -> None:
-        """Ends the sandbox's processes; the components are of no use afterwards."""
+        """End the sandbox's processes; the components cannot be used afterwards."""
         self.sandbox.close()
 
 
 @dataclass
 class UsageMeter:
-    """Counts what one run costs while it goes on."""
+    """Counts the cost of one run while it proceeds."""
 
     llm_calls: int = 0
     prompt_tokens: int = 0
@@ -106,7 +109,7 @@ class UsageMeter:
     cost_usd: float | None = None
 
     def add(self, completion: Completion) -> None:
-        """Counts one call of the language model by what it answered."""
+        """Add one call of the language model, by its completion."""
         self.llm_calls += 1
         self.prompt_tokens += completion.prompt_tokens
         self.completion_tokens += completion.completion_tokens
@@ -123,7 +126,7 @@ class UsageMeter:
         )
 
     def since(self, before: Usage) -> Usage:
-        """What was added since a snapshot."""
+        """Return the usage since a snapshot."""
         cost = None if self.cost_usd is None else self.cost_usd - (before.cost_usd or 0.0)
         return Usage(
             self.llm_calls - before.llm_calls,
@@ -136,16 +139,17 @@ class UsageMeter:
 
 @dataclass
 class RunContext:
-    """One query on its way: what it asks, about what, with which settings.
+    """State of one run: its query, media and settings, and the results so far.
 
-    ``final_value`` is the answer with what the last good program returned, arrays and references
-    among it; ``left_out`` the names of the API that a router kept out of the prompt; ``stopped``
-    why a strategy went no further, where no trial says it; ``fallback`` what answered instead;
-    ``examples_shown`` the sample ids of the prompt's examples, ``examples_left_out`` how many more
-    there was no room for; ``chosen`` the index of the trial whose answer counts, where that is
-    not the last; ``votes`` the answers of a vote, each with its count, the winner first;
-    ``parts`` what else the strategy tells in the trace, by name, as ``path`` of strategy ``seek``
-    and ``turns`` of strategy ``explore``: JSON values, or records of them. It may still grow.
+    ``final_value`` is the answer with the return value of the last good program, which may hold
+    arrays and references. ``left_out`` holds the names of the API that a router kept out of the
+    prompt. ``stopped`` is the reason why a strategy ended, if no trial holds it. ``fallback`` names
+    the fallback that answered. ``examples_shown`` holds the sample ids of the prompt's examples,
+    and ``examples_left_out`` counts further examples for which there was no room. ``chosen`` is the
+    index of the trial that gave the answer, if that is not the last. ``votes`` holds the answers of
+    a vote, each with its count, the winner first. ``parts`` holds further data of the strategy for
+    the trace, by name, such as ``path`` of strategy ``seek`` and ``turns`` of strategy ``explore``.
+    Its values are JSON values or records of them, and may still grow.
     """
 
     query: Query
@@ -164,7 +168,7 @@ class RunContext:
     parts: dict[str, Any] = field(default_factory=dict)
 
     def over_budget(self) -> Failure | None:
-        """Why the program writer may not be asked again; None while it may."""
+        """Return the reason why the budget allows no further request, or None if it does."""
         settings, used = self.settings, self.usage
         tokens = used.prompt_tokens + used.completion_tokens
         for name, limit, count in (
@@ -173,17 +177,17 @@ class RunContext:
         ):
             if limit and count >= limit:
                 return Failure("budget", f"{count} used of {name} {limit}; set a higher bound or 0")
-        cost, most = used.cost_usd, settings.max_cost_usd
-        if most and cost is not None and cost >= most:
-            said = f"{cost:.4f} used of max_cost_usd {most:g}; set a higher bound or 0"
-            return Failure("budget", said)
+        cost, max_cost = used.cost_usd, settings.max_cost_usd
+        if max_cost and cost is not None and cost >= max_cost:
+            message = f"{cost:.4f} used of max_cost_usd {max_cost:g}; set a higher bound or 0"
+            return Failure("budget", message)
         return None
 
 
 class Strategy(Protocol):
-    """A way of answering; yields its trials as they happen, the answering one last.
+    """A way of answering; yields its trials as they happen, the trial with the answer last.
 
-    A strategy whose answering trial is not the last says so in ``context.chosen``.
+    A strategy whose answering trial is not the last sets ``context.chosen``.
     """
 
     name: str
@@ -196,5 +200,5 @@ class ShowsPrompt(Protocol):
     """A strategy whose first request is not the prompt for a program from the query alone."""
 
     def prompt(self, components: Components, context: RunContext) -> str:
-        """The first request's prompt; asks no model."""
+        """Return the prompt of the first request without calling a model."""
         ...

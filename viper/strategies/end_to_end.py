@@ -1,13 +1,13 @@
-"""Strategies that write no program: one model, or two in a row, given the query itself.
+"""Strategies that write no program: one or two models answer the query themselves.
 
 They show what programs add over the models that programs call.
 
-Source: Stanić et al. 2024, sec. 3, "Baselines" (table 1): the query to the detector; the
-question to the VQA model; captions of a video's frames, with question and options, to a language
-model; the language model alone. Differs: captions are of ``FRAMES`` evenly spread frames, not of
-one a second; questions, choices and statements are all answered.
+Source: Stanić et al. 2024, sec. 3, "Baselines" (table 1): the query to the detector; the question
+to the VQA model; captions of a video's frames, with question and options, to a language model; the
+language model alone. Differs: captions are of ``FRAMES`` evenly spread frames, not of one frame per
+second; questions, choices and statements are all answered.
 
-One of them can answer when every trial of a program failed: :func:`fall_back`.
+One of them can answer if every trial of a program failed: :func:`fall_back`.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ FRAMES = 8
 WORDS = ("question", "choice", "statement")
 
 Ask = Callable[[ToolSession, Query], Any]
-"""Answers a query through the tools of a session, as a program would return it."""
+"""Answers a query with the tools of a session and returns the value that a program would return."""
 
 
 class DetectorStrategy:
-    """The whole query is the phrase to detect; its best box counts, whatever its score."""
+    """Detects the whole query as a phrase and answers the best box, whatever its score."""
 
     name = "detector"
 
     def trials(self, components: Components, context: RunContext) -> Iterator[Trial]:
-        """One trial.
+        """Yield one trial.
 
         Raises:
             UsageError: not a ``ground`` query about one picture.
@@ -52,25 +52,27 @@ class DetectorStrategy:
 
 
 class VqaStrategy:
-    """The VQA model's answer about the whole picture, or the commonest one about frames."""
+    """Answers with the VQA model: about the whole picture, or the most frequent answer about
+    frames.
+    """
 
     name = "vqa"
 
     def trials(self, components: Components, context: RunContext) -> Iterator[Trial]:
-        """One trial; see :func:`ask_vqa`.
+        """Yield one trial; see :func:`ask_vqa`.
 
         Raises:
-            UsageError: a query that words do not answer, or about several pictures.
+            UsageError: the task has no answer in words, or the query is about several pictures.
         """
         _check(self.name, context.query, WORDS, ("image", "video"))
         yield one_trial(components, context, partial(ask_vqa, frames=FRAMES))
 
 
 class CaptionsStrategy:
-    """The language model answers from captions by the VQA model, and sees no picture.
+    """Answers with the language model, from captions of the VQA model instead of pictures.
 
     Args:
-        frames: of a video, evenly spread; 1 takes the middle one.
+        frames: number of evenly spread frames of a video; 1 uses the middle one.
     """
 
     name = "captions"
@@ -79,10 +81,10 @@ class CaptionsStrategy:
         self._frames = frames
 
     def trials(self, components: Components, context: RunContext) -> Iterator[Trial]:
-        """One trial.
+        """Yield one trial.
 
         Raises:
-            UsageError: a query that words do not answer.
+            UsageError: the task has no answer in words.
         """
         _check(self.name, context.query, WORDS, ("image", "images", "video"))
         yield one_trial(components, context, self._ask)
@@ -98,30 +100,30 @@ class CaptionsStrategy:
 
 
 class DescriptionStrategy:
-    """The language model answers from what the video model says of the whole clip."""
+    """Answers with the language model, from the video model's description of the whole clip."""
 
     name = "description"
 
     def trials(self, components: Components, context: RunContext) -> Iterator[Trial]:
-        """One trial.
+        """Yield one trial.
 
         Raises:
-            UsageError: not about a video, or a query that words do not answer.
+            UsageError: the query is not about a video, or the task has no answer in words.
         """
         _check(self.name, context.query, WORDS, ("video",))
         yield one_trial(components, context, _ask_video)
 
 
 class LanguageStrategy:
-    """The language model alone: how far the words of the query go without a look."""
+    """Answers with the language model alone, to show how far the words of the query suffice."""
 
     name = "llm"
 
     def trials(self, components: Components, context: RunContext) -> Iterator[Trial]:
-        """One trial.
+        """Yield one trial.
 
         Raises:
-            UsageError: a query that words do not answer.
+            UsageError: the task has no answer in words.
         """
         _check(self.name, context.query, WORDS, ("image", "images", "video"))
         yield one_trial(components, context, partial(_answer_from, info=""))
@@ -134,10 +136,10 @@ def one_trial(
     index: int = 0,
     correction: str = "first",
 ) -> Trial:
-    """A trial without a program; a tool that fails makes a ``tool`` failure.
+    """Run a trial without a program; a failed tool results in a ``tool`` failure.
 
     Args:
-        ask: answers, or says itself what failed.
+        ask: returns the answer, or a Failure.
 
     Raises:
         CancelledError: ``context.cancel`` was set.
@@ -148,16 +150,16 @@ def one_trial(
     session = components.toolbox.session(context.media, cancel=context.cancel)
     try:
         value = ask(session, context.query)
-        read = value
+        answer = value
         if not isinstance(value, Failure):
-            read = read_answer(value, context.query, context.media, by="the model")
+            answer = read_answer(value, context.query, context.media, by="the model")
     except ToolError as error:
         last = session.calls[-1]
-        read = Failure("tool", str(error), tool=last.tool, call_index=last.index)
+        answer = Failure("tool", str(error), tool=last.tool, call_index=last.index)
     context.usage.model_calls += session.model_calls
-    failure = read if isinstance(read, Failure) else None
+    failure = answer if isinstance(answer, Failure) else None
     if failure is None:
-        context.final_value = (read, value)
+        context.final_value = (answer, value)
     return Trial(
         index=index,
         program="",
@@ -172,10 +174,11 @@ def one_trial(
 
 
 def ask_vqa(session: ToolSession, query: Query, frames: int) -> Any:
-    """What the VQA model answers about the picture, or most often about so many frames.
+    """Return the VQA model's answer about the picture, or the most frequent one about ``frames``
+    frames.
 
-    Of equally frequent answers the earliest counts. For a choice that answer stands if it is an
-    option; else ``select_answer`` picks one by all answers in order.
+    Among equally frequent answers the earliest wins. For a choice the answer is used if it is an
+    option; otherwise ``select_answer`` picks one from all answers in order.
     """
     question = _question(query)
     answers = [
@@ -183,16 +186,16 @@ def ask_vqa(session: ToolSession, query: Query, frames: int) -> Any:
         for ref in _pictures(session.media, frames)
     ]
     commonest = Counter(answers).most_common(1)[0][0]
-    read = read_answer(commonest, query, session.media)
-    if query.task == "choice" and isinstance(read, Failure):
+    answer = read_answer(commonest, query, session.media)
+    if query.task == "choice" and isinstance(answer, Failure):
         return _answer_from(session, query, ", ".join(answers))
     return commonest
 
 
 def _best_box(session: ToolSession, query: Query) -> Any:
     session.thresholds["detector.threshold"] = 0.0
-    found = session.call("find", (_pictures(session.media, 1)[0], query.text), {}, None)
-    return found[0] if found else None
+    boxes = session.call("find", (_pictures(session.media, 1)[0], query.text), {}, None)
+    return boxes[0] if boxes else None
 
 
 def _ask_video(session: ToolSession, query: Query) -> Any:
@@ -205,83 +208,86 @@ def _ask_video(session: ToolSession, query: Query) -> Any:
 
 
 def _answer_from(session: ToolSession, query: Query, info: str) -> Any:
-    """The language model's answer given what is known; one of the options, exactly, if any."""
+    """Return the language model's answer from ``info``; exactly one of the options, if there are
+    any.
+    """
     options = ["yes", "no"] if query.task == "statement" else list(query.options)
     if options:
         return session.call("select_answer", (info, _question(query), options), {}, None)
-    known = {"context": info or None, "long_answer": False}
-    return session.call("llm_query", (query.text,), known, None)
+    keywords = {"context": info or None, "long_answer": False}
+    return session.call("llm_query", (query.text,), keywords, None)
 
 
 def _question(query: Query) -> str:
-    """The query as a question; a statement becomes one."""
+    """Return the query as a question; a statement becomes a question."""
     if query.task != "statement":
         return query.text
-    said = query.text.rstrip(" .!?")
-    return f"is it true that {said[:1].lower()}{said[1:]}?"
+    statement = query.text.rstrip(" .!?")
+    return f"is it true that {statement[:1].lower()}{statement[1:]}?"
 
 
 def _pictures(media: Media, frames: int) -> list[Ref]:
-    """The pictures, or so many frames of the video, evenly spread, in order."""
+    """Return the pictures, or ``frames`` evenly spread frames of the video, in order."""
     if media.video is None:
-        named = [(f"image{number}", picture) for number, picture in enumerate(media.images)]
+        pictures = [(f"image{number}", picture) for number, picture in enumerate(media.images)]
     else:
         last = len(media.video) - 1
         spots = np.linspace(0, last, frames) if frames > 1 else np.array([last / 2])
         numbers = dict.fromkeys(int(round(spot)) for spot in spots)
-        named = [(f"video0#{number}", media.video[number]) for number in numbers]
-    return [Ref("image", (name, pixels.shape[1], pixels.shape[0])) for name, pixels in named]
+        pictures = [(f"video0#{number}", media.video[number]) for number in numbers]
+    return [Ref("image", (name, pixels.shape[1], pixels.shape[0])) for name, pixels in pictures]
 
 
 def _check(name: str, query: Query, tasks: Collection[str], media: Collection[str]) -> None:
     if query.task not in tasks:
         raise UsageError(
-            f"strategy {name} answers {_listed(tasks)} queries only, got {query.task}; "
+            f"strategy {name} answers {_join(tasks)} queries only, got {query.task}; "
             "set another --strategy or --task"
         )
     if query.media not in media:
-        seen = {"image": "one picture", "images": "several pictures", "video": "a video"}
-        looks_at = _listed(seen[kind] for kind in media)
+        words = {"image": "one picture", "images": "several pictures", "video": "a video"}
+        expected = _join(words[kind] for kind in media)
         raise UsageError(
-            f"strategy {name} answers queries about {looks_at} only, got {seen[query.media]}"
+            f"strategy {name} answers queries about {expected} only, got {words[query.media]}"
         )
 
 
-def _listed(names: Iterable[str]) -> str:
+def _join(names: Iterable[str]) -> str:
     return " and ".join(", ".join(names).rsplit(", ", 1))
 
 
 def fall_back(components: Components, context: RunContext, index: int) -> Trial | None:
-    """The fallback's trial, ``context.fallback`` set where it answers; None where there is none.
+    """Run the fallback and return its trial, or None if no fallback applies.
 
-    Off unless ``RunSettings.fallback`` asks for it. Groundings in one picture have the average
-    box; questions and choices about one picture or a video the VQA model. ``vipergpt`` is what
-    ViperGPT's published code does, so that its scores can be told apart from those of programs
-    alone: a trace says in ``fallback`` which one answered.
+    ``context.fallback`` names the fallback if it answers. It is off unless ``RunSettings.fallback``
+    asks for it. Groundings in one picture get the average box; questions and choices about one
+    picture or a video go to the VQA model. ``vipergpt`` repeats ViperGPT's published code. A trace
+    names the fallback that answered, so that its scores can be told apart from those of programs
+    alone.
 
     Source: Stanić et al. 2024, sec. 3, "Baselines", on ViperGPT's repository
     (github.com/cvlab-columbia/viper, ``datasets/refcoco.py``, ``prompts/fixed_code/``). There a
     grounding without a box is scored as the constant box (50.9, 39.1, 493.5, 356.5), in pixels with
     y up, whatever the picture; a failed program about a picture is replaced by a question to
-    BLIP-2, one about a video by a question about its middle frame.
+    BLIP-2, and one about a video by a question about its middle frame.
 
-    Differs: the box is that one as fractions of a picture of 640 x 480, or the profile's own, since
-    pixels mean nothing on pictures of another size; ViperGPT's fixed program for RefCOCO, which
-    first takes the detector's best box for the whole query, is the strategy ``detector`` instead;
-    options are not written into the question, and an answer that is none of them is matched to them
-    by the text model, not by word vectors.
+    Differs: the box is that one as fractions of a picture of 640 x 480, or the profile's own,
+    because pixels mean nothing on pictures of another size; ViperGPT's fixed program for RefCOCO,
+    which first takes the detector's best box for the whole query, is the strategy ``detector``
+    instead; options are not written into the question, and an answer that is not an option is
+    matched to the options by the text model, not by word vectors.
     """
-    chosen = _chosen(context)
-    if chosen is None:
+    fallback = _fallback_for(context)
+    if fallback is None:
         return None
-    name, ask = chosen
+    name, ask = fallback
     trial = one_trial(components, context, ask, index, correction="fallback")
     if trial.ok:
         context.fallback = name
     return trial
 
 
-def _chosen(context: RunContext) -> tuple[str, Ask] | None:
+def _fallback_for(context: RunContext) -> tuple[str, Ask] | None:
     query = context.query
     if context.settings.fallback == "none" or query.media == "images":
         return None

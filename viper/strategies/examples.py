@@ -1,4 +1,4 @@
-"""In-context examples: what a prompt asks of a store of them, and what it gets.
+"""In-context examples: the request of a prompt to an example store, and the reply.
 
 Banks, demonstration pools and their combinations (:mod:`viper.ace`) are such stores.
 """
@@ -41,7 +41,7 @@ class PlanSettings(Settings):
 
 @dataclass(frozen=True)
 class Demonstration:
-    """An example with the id by which a pool knows it; a bank gives its examples none."""
+    """An example with its id in a demonstration pool; examples of a bank have no id."""
 
     id: str
     example: Example

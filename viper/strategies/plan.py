@@ -1,11 +1,12 @@
-"""Strategy ``plan``: a numbered plan in words first, then the program that carries it out.
+"""Strategy ``plan``: write a numbered plan in words, then the program for it.
 
 Both prompts show demonstrations that worked and demonstrations that did not, with the reason. The
-program is run and corrected as strategy ``program`` does it: asked afresh, plan and program are
-both written anew; with feedback the plan stays, and the next program is told what failed.
+program is run and corrected as in strategy ``program``. Without feedback, each attempt writes a new
+plan and a new program. With feedback the plan stays, and the prompt of the next program states the
+failure.
 
 Source: CLOVA (Gao et al. 2024), sec. 3.2: four correct and four incorrect demonstrations for each
-prompt, those most like the query. Differs: theirs does not correct itself while it answers.
+prompt, those most like the query. Differs: CLOVA does not correct itself while it answers.
 """
 
 from __future__ import annotations
@@ -25,18 +26,18 @@ from viper.prompting.plans import (
 from viper.schema import Example, Failure, Trial
 from viper.strategies.base import Components, RunContext
 from viper.strategies.examples import Demonstration, ExampleRequest, Part, PlanSettings
-from viper.strategies.program import corrected
-from viper.strategies.prompts import asked_as, fit_prompt, in_order, is_lines
+from viper.strategies.program import run_with_corrections
+from viper.strategies.prompts import fit_prompt, in_order, is_lines, query_for_prompt
 from viper.strategies.settings import RunSettings
 from viper.strategies.writing import (
-    REDRAWS,
-    Place,
-    Prompted,
-    Prompter,
+    MAX_RESAMPLES,
+    AttemptNumber,
+    PromptBuilder,
+    WriterPrompt,
     attempt_sampling,
-    drawn,
     feedback_on,
-    warmer,
+    raise_temperature,
+    sample_once,
 )
 
 
@@ -44,32 +45,33 @@ class PlanStrategy:
     """Plan, write, run, diagnose, correct.
 
     Args:
-        plan: numbered steps, one a line, that are carried out; None has a plan written.
+        plan: numbered steps, separated by newlines; None asks the planner for a plan.
     """
 
     name = "plan"
 
     def __init__(self, plan: str | None = None) -> None:
-        self._prompter = planned if plan is None else carrying_out(plan)
+        self._prompter = prompt_with_plan if plan is None else prompts_for_plan(plan)
         self._plans = plan is None
 
     def trials(self, components: Components, context: RunContext) -> Iterator[Trial]:
-        """Trials in order, each with its plan; see :func:`viper.strategies.program.corrected`.
+        """Yield the trials in order, each with its plan; see
+        :func:`viper.strategies.program.corrected`.
 
-        Where no plan can be read from what the planner writes, ``context.stopped`` says so.
+        If no plan can be read from the planner's replies, ``context.stopped`` states it.
 
         Raises:
-            UsageError: a writer that was never taught to plan, and no planner beside it.
+            UsageError: the program writer was not trained to plan, and there is no planner.
             CancelledError: ``context.cancel`` was set.
         """
         if self._plans:
             planner, style = planner_of(components, context.settings)
             if style == context.settings.prompt_style == "compact":
                 components = components.with_models(llm=planner)
-        yield from corrected(components, context, self._prompter)
+        yield from run_with_corrections(components, context, self._prompter)
 
     def prompt(self, components: Components, context: RunContext) -> str:
-        """The prompt of the first plan.
+        """Return the prompt of the first plan.
 
         Raises:
             UsageError: as :meth:`trials`.
@@ -78,13 +80,13 @@ class PlanStrategy:
 
 
 def planner_of(components: Components, settings: RunSettings) -> tuple[LLM, str]:
-    """Who writes plans, and the style of its prompt.
+    """Return the model that writes plans and the style of its prompt.
 
-    Without a planner of its own the program writer plans. A compact one, which was taught both,
-    also writes the programs of compact prompts: its base knows queries, not plans.
+    Without a separate planner the program writer plans. A compact planner is trained to write both,
+    so it also writes the programs of compact prompts; its base model knows queries, not plans.
 
     Raises:
-        UsageError: a compact writer, which knows programs only, and no planner.
+        UsageError: the program writer is compact and knows only programs, and there is no planner.
     """
     return components.model_or_writer(
         "planner",
@@ -94,119 +96,124 @@ def planner_of(components: Components, settings: RunSettings) -> tuple[LLM, str]
     )
 
 
-def planned(
-    components: Components, context: RunContext, place: Place, failed: Trial | None
-) -> Prompted | None:
-    """The prompt of a program with its plan: a new one, or that of the program that failed.
+def prompt_with_plan(
+    components: Components, context: RunContext, number: AttemptNumber, failed: Trial | None
+) -> WriterPrompt | None:
+    """Return the prompt of a program with its plan: a new plan, or that of the failed program.
 
-    None where the budget is used up, or the planner writes no plan.
+    Return None if the budget is used up, or if the planner writes no plan.
     """
     if failed is not None and failed.plan is not None:
-        earlier = Prompted("", failed.plan, failed.plan_prompt, failed.demonstrations)
-        return _to_carry_out(components, context, earlier, failed)
+        earlier = WriterPrompt("", failed.plan, failed.plan_prompt, failed.demonstrations)
+        return _program_prompt(components, context, earlier, failed)
     planner, style = planner_of(components, context.settings)
-    prompt, shown = plan_prompt(components, context)
-    vote, attempt = place
+    prompt, demonstrations = plan_prompt(components, context)
+    vote, attempt = number
     sampling = attempt_sampling(context.settings, attempt, vote=vote)
     sampling = replace(sampling, stop=PLAN_STOP[style])
-    for _ in range(1 + REDRAWS):
-        reply = drawn(planner, context, prompt, sampling)
+    for _ in range(1 + MAX_RESAMPLES):
+        reply = sample_once(planner, context, prompt, sampling)
         if reply is None:
             return None
         plan = read_plan(reply)
         if plan:
-            made = Prompted("", plan, prompt, tuple(one.id for one in shown))
-            return _to_carry_out(components, context, made, None)
-        sampling = warmer(sampling)
+            ids = tuple(demonstration.id for demonstration in demonstrations)
+            return _program_prompt(components, context, WriterPrompt("", plan, prompt, ids), None)
+        sampling = raise_temperature(sampling)
     context.stopped = Failure(
         "plan",
-        f"no plan could be read from {1 + REDRAWS} replies of {planner.model_id}; see what it is "
-        "asked with --show-prompt, or take --strategy program",
+        f"no plan could be read from {1 + MAX_RESAMPLES} replies of {planner.model_id}; see what "
+        "it is asked with --show-prompt, or take --strategy program",
     )
     return None
 
 
-def carrying_out(plan: str) -> Prompter:
-    """The prompter of programs for a plan that is there already; no planner is asked.
+def prompts_for_plan(plan: str) -> PromptBuilder:
+    """Return the prompter of programs for an existing plan; it calls no planner.
 
     Args:
-        plan: numbered steps, one a line.
+        plan: numbered steps, separated by newlines.
     """
 
-    def prompted(
-        components: Components, context: RunContext, place: Place, failed: Trial | None
-    ) -> Prompted:
-        return _to_carry_out(components, context, Prompted("", plan), failed)
+    def program_prompt(
+        components: Components, context: RunContext, number: AttemptNumber, failed: Trial | None
+    ) -> WriterPrompt:
+        return _program_prompt(components, context, WriterPrompt("", plan), failed)
 
-    return prompted
+    return program_prompt
 
 
 def plan_prompt(components: Components, context: RunContext) -> tuple[str, Sequence[Demonstration]]:
-    """The prompt that asks for a plan, and the demonstrations in it.
+    """Return the prompt that asks for a plan, and the demonstrations in it.
 
     Raises:
         UsageError: as :func:`planner_of`.
     """
     planner, style = planner_of(components, context.settings)
-    query, settings = asked_as(context.query), context.settings
+    query, settings = query_for_prompt(context.query), context.settings
 
-    def build(names: Sequence[ApiEntry], shown: Sequence[Demonstration]) -> str:
-        return build_plan_prompt(query, names, *_by_polarity(shown, settings), style=style)
+    def build(names: Sequence[ApiEntry], demonstrations: Sequence[Demonstration]) -> str:
+        examples = _by_polarity(demonstrations, settings)
+        return build_plan_prompt(query, names, *examples, style=style)
 
     best = _best(components, context, "plan")
     return fit_prompt(components, context, best, build, reader=planner)
 
 
-def _to_carry_out(
-    components: Components, context: RunContext, made: Prompted, failed: Trial | None
-) -> Prompted:
-    """The same plan with the prompt for its program."""
-    query, settings, feedback = asked_as(context.query), context.settings, feedback_on(failed)
+def _program_prompt(
+    components: Components, context: RunContext, base: WriterPrompt, failed: Trial | None
+) -> WriterPrompt:
+    """Return the same plan with the prompt for its program."""
+    query, settings, feedback = (
+        query_for_prompt(context.query),
+        context.settings,
+        feedback_on(failed),
+    )
 
-    def build(names: Sequence[ApiEntry], shown: Sequence[Demonstration]) -> str:
+    def build(names: Sequence[ApiEntry], demonstrations: Sequence[Demonstration]) -> str:
         return build_planned_prompt(
             query,
             names,
-            made.plan or "",
-            *_by_polarity(shown, settings),
+            base.plan or "",
+            *_by_polarity(demonstrations, settings),
             style=settings.prompt_style,
             feedback=feedback,
             lines=is_lines(components, context),
         )
 
     best = _best(components, context, "program")
-    prompt, shown = fit_prompt(components, context, best, build)
-    context.examples_left_out = len(best) - len(shown)
-    ids = dict.fromkeys([*made.demonstrations, *(one.id for one in shown)])
-    return replace(made, prompt=prompt, demonstrations=tuple(ids))
+    prompt, demonstrations = fit_prompt(components, context, best, build)
+    context.examples_left_out = len(best) - len(demonstrations)
+    ids = dict.fromkeys([*base.demonstrations, *(item.id for item in demonstrations)])
+    return replace(base, prompt=prompt, demonstrations=tuple(ids))
 
 
 def _best(components: Components, context: RunContext, part: Part) -> list[Demonstration]:
-    """The demonstrations for a prompt, correct and incorrect ones in turn, the best first."""
-    settings, query = context.settings, asked_as(context.query)
+    """Return the demonstrations for a prompt, correct and incorrect in turn, best first."""
+    settings, query = context.settings, query_for_prompt(context.query)
     own = settings.of(PlanSettings)
     retrieval = settings.retrieval
     if retrieval == "fixed":  # a pool grows with every task and has no fixed order
         retrieval = "bm25" if components.embed is None else "embeddings"
-    is_shown = part == "plan" or settings.prompt_style != "compact"
+    shows_incorrect = part == "plan" or settings.prompt_style != "compact"
     request = ExampleRequest(
         query.task,
         settings.api,
         own.correct_demonstrations,
-        own.incorrect_demonstrations if is_shown else 0,
+        own.incorrect_demonstrations if shows_incorrect else 0,
         part,
         retrieval,
         components.embed,
     )
-    chosen = components.demonstrations.select(query, request)
-    pairs = zip_longest(chosen.correct, chosen.incorrect)
-    return [one for pair in pairs for one in pair if one is not None]
+    selection = components.demonstrations.select(query, request)
+    pairs = zip_longest(selection.correct, selection.incorrect)
+    return [item for pair in pairs for item in pair if item is not None]
 
 
 def _by_polarity(
-    shown: Sequence[Demonstration], settings: RunSettings
+    demonstrations: Sequence[Demonstration], settings: RunSettings
 ) -> tuple[list[Example], list[Example]]:
-    """Correct and incorrect examples, each as they stand in the prompt."""
-    ordered = [one.example for one in in_order(shown, settings.example_order)]
-    correct = [one for one in ordered if one.polarity == "correct"]
-    return correct, [one for one in ordered if one.polarity != "correct"]
+    """Return the correct and the incorrect examples, both in the order of the prompt."""
+    ordered = [item.example for item in in_order(demonstrations, settings.example_order)]
+    correct = [example for example in ordered if example.polarity == "correct"]
+    return correct, [example for example in ordered if example.polarity != "correct"]

@@ -1,8 +1,8 @@
 """Strategy ``program``: write a program, run it, correct it.
 
-Source: ViperGPT (Surís et al. 2023) for program and execution; Stanić et al. 2024,
-sec. 2.4, for self-debugging and self-tuning. Differs: what to correct is decided by
-the typed Failure and the log of calls, never by an error's text.
+Source: ViperGPT (Surís et al. 2023) for program and execution; Stanić et al. 2024, sec. 2.4, for
+self-debugging and self-tuning. Differs: the typed Failure and the log of calls decide what to
+correct, never an error's text.
 """
 
 from __future__ import annotations
@@ -19,22 +19,28 @@ from viper.sandbox import Outcome
 from viper.schema import Answer, Failure, Query, ToolCall, Trial, Usage
 from viper.strategies.answers import read_answer
 from viper.strategies.base import Components, RunContext
-from viper.strategies.prompts import asked_as
-from viper.strategies.voting import voted
-from viper.strategies.writing import Prompter, Written, check_cancelled, query_alone, write
+from viper.strategies.prompts import query_for_prompt
+from viper.strategies.voting import answer_by_vote
+from viper.strategies.writing import (
+    Generation,
+    PromptBuilder,
+    check_cancelled,
+    prompt_for_query,
+    write_program,
+)
 from viper.tools.session import ToolSession, media_arguments
 
 ENTRY = "execute_command"
 
 
 @dataclass
-class Tried:
-    """What the programs of one query came to, so that none is run twice.
+class Attempts:
+    """The programs of one query so far, so that none runs twice.
 
     Attributes:
-        failed: programs.
-        answered: programs, each with the index of the trial that answered.
-        count: trials so far.
+        failed: programs that failed.
+        answered: programs that answered, each with the index of its trial.
+        count: number of trials so far.
     """
 
     failed: set[str] = field(default_factory=set)
@@ -43,91 +49,105 @@ class Tried:
 
 
 class ProgramStrategy:
-    """Generate, run, diagnose, correct, up to the settings' number of programs."""
+    """Generate, run, diagnose and correct, up to the number of programs in the settings."""
 
     name = "program"
 
     def trials(self, components: Components, context: RunContext) -> Iterator[Trial]:
-        """Trials in order; see :func:`corrected`.
+        """Return the trials in order; see :func:`run_with_corrections`.
 
         Raises:
             CancelledError: ``context.cancel`` was set.
         """
-        return corrected(components, context, query_alone)
+        return run_with_corrections(components, context, prompt_for_query)
 
 
-def corrected(components: Components, context: RunContext, prompter: Prompter) -> Iterator[Trial]:
-    """Trials in order, re-runs by self-tuning among them; the first that answers is the last.
+def run_with_corrections(
+    components: Components, context: RunContext, prompter: PromptBuilder
+) -> Iterator[Trial]:
+    """Yield trials in order, including re-runs by self-tuning, until one answers.
 
-    With several votes that holds for each of them, and ``context.chosen`` says whose answer
-    counts. Trials end early where the next request would pass the settings' budget; a budget
-    that allows none at all is said in ``context.stopped``.
+    With several votes this holds for each vote, and ``context.chosen`` names the trial with the
+    winning answer. Trials end early if the next request would exceed the settings' budget. If the
+    budget allows no trial at all, ``context.stopped`` states it.
 
     Args:
-        prompter: makes the prompt of each program.
+        prompter: builds the prompt of each program.
 
     Raises:
         CancelledError: ``context.cancel`` was set.
     """
-    answer_once = partial(_answer_once, components, context, prompter, Tried())
+    answer_once = partial(_answer_once, components, context, prompter, Attempts())
     if context.settings.votes > 1:
-        yield from voted(context, answer_once)
+        yield from answer_by_vote(context, answer_once)
     else:
         yield from answer_once(0)
 
 
+corrected = run_with_corrections
+"""Earlier name of :func:`run_with_corrections`, for plug-ins."""
+
+
 def _answer_once(
-    components: Components, context: RunContext, prompter: Prompter, tried: Tried, vote: int
+    components: Components,
+    context: RunContext,
+    prompter: PromptBuilder,
+    attempts: Attempts,
+    vote: int,
 ) -> Generator[Trial, None, int | None]:
-    """The trials of one vote; returns the index of the one that answers, maybe an earlier."""
+    """Yield the trials of one vote; return the index of the trial that answers, even an earlier
+    one.
+    """
     last: Trial | None = None
     for attempt in range(context.settings.trials):
-        written = write(components, context, (vote, attempt), last, tried.failed, prompter)
-        if written is None:
+        generation = write_program(
+            components, context, (vote, attempt), last, attempts.failed, prompter
+        )
+        if generation is None:
             return None
-        if written.program in tried.answered:
-            return tried.answered[written.program]
-        if written.program in tried.failed:
+        if generation.program in attempts.answered:
+            return attempts.answered[generation.program]
+        if generation.program in attempts.failed:
             continue
-        for trial in run_program(components, context, written, first_index=tried.count):
-            tried.count, last = trial.index + 1, trial
+        for trial in run_program(components, context, generation, first_index=attempts.count):
+            attempts.count, last = trial.index + 1, trial
             yield trial
             if trial.ok:
-                tried.answered[written.program] = trial.index
+                attempts.answered[generation.program] = trial.index
                 return trial.index
-        tried.failed.add(written.program)
+        attempts.failed.add(generation.program)
     return None
 
 
 def run_program(
-    components: Components, context: RunContext, written: Written, first_index: int = 0
+    components: Components, context: RunContext, generation: Generation, first_index: int = 0
 ) -> Iterator[Trial]:
-    """Runs one program; while a threshold is to blame, lowers it and runs the same one again."""
-    tuned = context.settings.self_tune
-    thresholds = components.toolbox.settings.start_thresholds(self_tune=tuned)
+    """Run one program; while a threshold caused the failure, lower it and run the program again."""
+    self_tune = context.settings.self_tune
+    thresholds = components.toolbox.settings.start_thresholds(self_tune=self_tune)
     index = first_index
     while True:
-        trial = run_once(components, context, written, index, thresholds)
+        trial = run_once(components, context, generation, index, thresholds)
         yield trial
-        lowered = _lowered(components, trial) if context.settings.self_tune else None
-        if trial.ok or lowered is None:
+        new_thresholds = _lower_threshold(components, trial) if self_tune else None
+        if trial.ok or new_thresholds is None:
             return
-        thresholds, index = lowered, index + 1
-        written = replace(written, correction="self_tune", usage=Usage(), seconds=0.0)
+        thresholds, index = new_thresholds, index + 1
+        generation = replace(generation, correction="self_tune", usage=Usage(), seconds=0.0)
 
 
 def run_once(
     components: Components,
     context: RunContext,
-    written: Written,
+    generation: Generation,
     index: int,
     thresholds: Mapping[str, float],
     overrides: Mapping[int, Any] | None = None,
 ) -> Trial:
-    """Runs one program once; an answer is put into ``context.final_value``.
+    """Run one program once; an answer is stored in ``context.final_value``.
 
     Args:
-        overrides: call index to the result it shall have instead.
+        overrides: results that replace those of calls, by call index.
     """
     check_cancelled(context)
     started = time.perf_counter()
@@ -135,7 +155,7 @@ def run_once(
         context.media, thresholds=thresholds, overrides=overrides, cancel=context.cancel
     )
     outcome = components.sandbox.run(
-        written.program,
+        generation.program,
         tools=session,
         entry=ENTRY,
         args=program_arguments(context.query, context.media),
@@ -146,66 +166,66 @@ def run_once(
     failure = outcome.failure
     answer = None
     if outcome.ok:
-        read = read_value(outcome.value, context, session)
-        if isinstance(read, Failure):
-            failure = read
+        result = read_value(outcome.value, context, session)
+        if isinstance(result, Failure):
+            failure = result
         else:
-            answer = read
+            answer = result
     if failure is not None:
-        failure = _blamed(failure, outcome, session)
+        failure = _attribute_to_threshold(failure, outcome, session)
     else:
         context.final_value = (answer, outcome.value)
     return Trial(
         index=index,
-        program=written.program,
-        correction=written.correction,
+        program=generation.program,
+        correction=generation.correction,
         ok=failure is None,
         failure=failure,
         thresholds=dict(thresholds),
         tool_calls=tuple(session.calls),
         stdout=outcome.stdout,
         seconds=round(time.perf_counter() - started, 4),
-        seed=written.seed,
-        temperature=written.temperature,
-        prompt=written.prompt,
-        writing=written.usage,
-        writing_seconds=round(written.seconds, 4),
-        plan=written.plan,
-        plan_prompt=written.plan_prompt,
-        demonstrations=written.demonstrations,
+        seed=generation.seed,
+        temperature=generation.temperature,
+        prompt=generation.prompt,
+        writing=generation.usage,
+        writing_seconds=round(generation.seconds, 4),
+        plan=generation.plan,
+        plan_prompt=generation.plan_prompt,
+        demonstrations=generation.demonstrations,
     )
 
 
 def read_value(value: Any, context: RunContext, session: ToolSession) -> Answer | Failure:
-    """The value as an answer; words about pictures are matched to the options if need be."""
+    """Return the value as an answer; words about pictures are matched to the options if needed."""
     query = context.query
-    read = read_answer(value, query, context.media)
-    if not isinstance(read, Failure) or asked_as(query).options == query.options:
-        return read
+    answer = read_answer(value, query, context.media)
+    if not isinstance(answer, Failure) or query_for_prompt(query).options == query.options:
+        return answer
     words = read_answer(value, replace(query, task="question"), context.media)
     if isinstance(words, Failure):
-        return read
+        return answer
     try:
-        chosen = session.call(
+        option = session.call(
             "select_answer", (str(words.value), query.text, list(query.options)), {}, None
         )
     except ToolError as error:
         return Failure("tool", str(error), tool="select_answer")
-    return read_answer(chosen, query, context.media)
+    return read_answer(option, query, context.media)
 
 
 def program_arguments(query: Query, media: Media) -> dict[str, Any]:
-    """The values an entry point may ask for by name (the sandbox knows their aliases)."""
-    asked = {"question": query.text, "possible_answers": list(query.options)}
-    return {**asked, **media_arguments(media)}
+    """Return the values that an entry point may ask for by name (the sandbox has their aliases)."""
+    values = {"question": query.text, "possible_answers": list(query.options)}
+    return {**values, **media_arguments(media)}
 
 
-def _blamed(failure: Failure, outcome: Outcome, session: ToolSession) -> Failure:
-    """The failure, as ``below_threshold`` where a threshold's empty result flowed into it.
+def _attribute_to_threshold(failure: Failure, outcome: Outcome, session: ToolSession) -> Failure:
+    """Turn the failure into ``below_threshold`` if a threshold's empty result flowed into it.
 
-    A result flowed in if it is the very object on the failing line or the returned
-    one; failing that, the last rejected call of the run is taken. An index beyond the end
-    of a list is blamed on the last result that a threshold shortened.
+    A result flowed in if it is the very object on the failing line or the returned object. If no
+    such object exists, the last rejected call of the run is used. An index beyond the end of a list
+    is attributed to the last result that a threshold shortened.
     """
     if failure.kind not in ("runtime", "return_type"):
         return failure
@@ -230,8 +250,8 @@ def _below(failure: Failure, call: ToolCall, parameter: str | None) -> Failure:
     )
 
 
-def _lowered(components: Components, trial: Trial) -> dict[str, float] | None:
-    """The thresholds with the blamed one a step lower, or None where there is none to lower."""
+def _lower_threshold(components: Components, trial: Trial) -> dict[str, float] | None:
+    """Return the thresholds with the one at fault a step lower, or None if none can be lowered."""
     failure = trial.failure
     if failure is None or failure.kind != "below_threshold" or failure.parameter is None:
         return None

@@ -1,4 +1,4 @@
-"""The prompt of a query under a run's settings: names of the API, and as many examples as fit."""
+"""The prompt of a query under a run's settings: names of the API, and the examples that fit."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ Entry = TypeVar("Entry")
 
 
 class Reader(Protocol):
-    """What is asked of a model; every :class:`viper.models.llm.protocol.LLM` is one.
+    """The limits of a model that reads a prompt; every :class:`viper.models.llm.protocol.LLM` has
+    them.
 
-    ``max_context`` is None where the model does not say it.
+    ``max_context`` is None if the model does not state it.
     """
 
     @property
@@ -32,7 +33,7 @@ class Reader(Protocol):
 
 
 def in_order(best_first: Sequence[Entry], order: str) -> list[Entry]:
-    """Examples as they stand in a prompt: ``rising`` puts the best next to the query."""
+    """Return examples in the order of a prompt: ``rising`` puts the best next to the query."""
     return list(reversed(best_first)) if order == "rising" else list(best_first)
 
 
@@ -42,16 +43,16 @@ def fit_examples(
     reader: Reader,
     max_tokens: int,
 ) -> tuple[str, Sequence[Entry]]:
-    """The prompt with as many of the best examples as leave room for a program, and which.
+    """Return the prompt with as many of the best examples as leave room for a program, and these.
 
-    Usually all fit, and one prompt is counted; otherwise their number is halved towards the one
-    that fits. When not even one does, there are none: what is left is then for the model to
-    refuse. Without examples nothing is counted.
+    Usually all fit, and one prompt is counted. Otherwise a bisection finds the largest number that
+    fits. If not even one fits, the prompt has none, and the model may refuse it. Without examples
+    nothing is counted.
 
     Args:
-        build: the prompt that shows these, given the best first; fewer make a shorter one.
-        best_first: the examples that are wanted.
-        max_tokens: kept free for the program.
+        build: returns the prompt with these examples, best first; fewer make a shorter prompt.
+        best_first: the candidates.
+        max_tokens: number of tokens to leave free for the program.
     """
     if not best_first or reader.max_context is None:
         return build(best_first), best_first
@@ -63,29 +64,29 @@ def fit_examples(
     prompt = build(())
     while too_many - fits > 1:
         middle = (fits + too_many) // 2
-        tried = build(best_first[:middle])
-        if reader.count_tokens(tried) <= room:
-            fits, prompt = middle, tried
+        candidate = build(best_first[:middle])
+        if reader.count_tokens(candidate) <= room:
+            fits, prompt = middle, candidate
         else:
             too_many = middle
     return prompt, best_first[:fits]
 
 
 class ShowsProgram(Protocol):
-    """What stands in a prompt as an example."""
+    """An item that a prompt shows as an example."""
 
     @property
     def program(self) -> str: ...
 
 
-Shown = TypeVar("Shown", bound=ShowsProgram)
+ExampleT = TypeVar("ExampleT", bound=ShowsProgram)
 
 
 def write_prompt(
     components: Components, context: RunContext, feedback: FailedProgram | None = None
 ) -> str:
-    """The prompt that a query gets under the run's settings."""
-    settings, query = context.settings, asked_as(context.query)
+    """Return the prompt of a query under the run's settings."""
+    settings, query = context.settings, query_for_prompt(context.query)
     request = ExampleRequest(
         query.task,
         settings.api,
@@ -93,7 +94,7 @@ def write_prompt(
         retrieval=settings.retrieval,
         embed=components.embed,
     )
-    best = [one.example for one in components.examples.select(query, request).correct]
+    best = [item.example for item in components.examples.select(query, request).correct]
 
     def build(names: Sequence[ApiEntry], examples: Sequence[Example]) -> str:
         ordered = in_order(examples, settings.example_order)
@@ -116,56 +117,56 @@ def write_prompt(
 def fit_prompt(
     components: Components,
     context: RunContext,
-    best: Sequence[Shown],
-    build: Callable[[Sequence[ApiEntry], Sequence[Shown]], str],
+    best: Sequence[ExampleT],
+    build: Callable[[Sequence[ApiEntry], Sequence[ExampleT]], str],
     reader: LLM | None = None,
-) -> tuple[str, Sequence[Shown]]:
-    """The prompt with as many of the best examples as fit, and which those are.
+) -> tuple[str, Sequence[ExampleT]]:
+    """Return the prompt with as many of the best examples as fit, and these examples.
 
-    ``context.left_out`` tells the names of the API that the router kept out of it.
+    ``context.left_out`` holds the names of the API that the router kept out of it.
 
     Args:
-        best: the examples that are wanted, the best first.
-        build: the prompt that lists these names and shows these examples, given best first.
-        reader: whose context it has to fit; None: the program writer's.
+        best: the candidates, best first.
+        build: returns the prompt with these names and these examples, best first.
+        reader: the model whose context the prompt must fit; None means the program writer.
 
     Raises:
         UsageError: line programs about a video.
     """
-    settings, query = context.settings, asked_as(context.query)
+    settings, query = context.settings, query_for_prompt(context.query)
     entries = components.library.api_set(settings.api).entries(query.task)
     if query.task not in IMAGE_TASKS and is_lines(components, context):
         raise UsageError(
             f"the API {settings.api!r} has no modules for videos; take another one: --api abstract"
         )
 
-    def names(examples: Sequence[Shown]) -> Sequence[ApiEntry]:
-        return routed(query, entries, examples, components, settings)
+    def names(examples: Sequence[ExampleT]) -> Sequence[ApiEntry]:
+        return select_names(query, entries, examples, components, settings)
 
-    prompt, kept = fit_examples(
+    prompt, fitting = fit_examples(
         lambda examples: build(names(examples), examples),
         best,
         reader or components.llm,
         settings.max_tokens,
     )
-    listed = {entry.name for entry in names(kept)}
+    listed = {entry.name for entry in names(fitting)}
     context.left_out = tuple(entry.name for entry in entries if entry.name not in listed)
-    return prompt, kept
+    return prompt, fitting
 
 
 def is_lines(components: Components, context: RunContext) -> bool:
-    """Whether programs are lines of modules under the run's API."""
+    """Return whether programs are lines of modules under the run's API."""
     return components.library.api_set(context.settings.api).lines
 
 
-def routed(
+def select_names(
     query: Query,
     entries: Sequence[ApiEntry],
     examples: Sequence[ShowsProgram],
     components: Components,
     settings: RunSettings,
 ) -> Sequence[ApiEntry]:
-    """The names that the prompt lists: all, or those the router chose where a budget is set."""
+    """Return the names for the prompt: all, or the router's selection if a budget is set."""
     if not settings.api_budget:
         return entries
     router = components.routers.get(
@@ -178,11 +179,11 @@ def routed(
     return router.choose(query.text, settings.api_budget, [e.program for e in examples])
 
 
-def asked_as(query: Query) -> Query:
-    """The query as the language model is asked it: APIs are told apart by what they look at.
+def query_for_prompt(query: Query) -> Query:
+    """Return the query in the form for prompts; APIs differ by the media they look at.
 
-    A choice about pictures is asked as a question, its options compared with the answer
-    afterwards; a question about a video is asked as a choice without options.
+    A choice about pictures becomes a question, and its options are compared with the answer
+    afterwards. A question about a video becomes a choice without options.
     """
     if query.task == "choice" and query.media != "video":
         return replace(query, task="question", options=())

@@ -1,8 +1,8 @@
-"""A program once more, with the results that its calls had: what did each of its lines produce?
+"""Replays a program with the results of its recorded calls, to see the value of each line.
 
-No model is asked and nothing is decided anew. The program is given reports after its lines, and
-the trace's results in place of the tools; so a run pays for none of this, and any stored trace can
-be looked into later.
+No model is called and nothing is decided again. Reports are inserted after the program's lines, and
+the trace's results replace the tools. So a run does not pay for this, and any stored trace can be
+inspected later.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from viper.tools.settings import ToolSettings
 from viper.tools.toolbox import Toolbox
 
 MOST_EVENTS = 2_000
-"""Reports that are kept of one program; a loop without end would tell forever."""
+"""Greatest number of reports of one program; an endless loop would report forever."""
 
 _REPORT = "viper_line_report"
 _VALUE = "viper_line_value"
@@ -37,14 +37,14 @@ _CALLS = 100_000
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happened on a line, in the order of the run.
+    """An event on a line, in the order of the run.
 
     Attributes:
-        line: of the program as its author wrote it, from 1.
+        line: line of the program as its author wrote it, from 1.
         what: the name that was assigned, ``return``, ``for NAME``, ``while``, ``if``, or empty for
             the value of an expression.
-        value: of it, as a JSON value; see :func:`viper.tools.session.plain`.
-        call: index of the tool call that this event is instead; ``what`` and ``value`` are empty.
+        value: the value as JSON; see :func:`viper.tools.session.plain`.
+        call: index of the tool call, if the event is a call; then ``what`` and ``value`` are empty.
     """
 
     line: int | None
@@ -55,11 +55,11 @@ class Event:
 
 @dataclass(frozen=True)
 class Replay:
-    """What a program did.
+    """The events of a program.
 
     Attributes:
-        whole: False where the program took another way than the trace says, or told more than
-            is kept; ``events`` end there.
+        whole: False if the program left the path of the trace, or sent too many reports;
+            ``events`` end there.
     """
 
     events: tuple[Event, ...]
@@ -67,10 +67,10 @@ class Replay:
 
 
 class Replayer:
-    """Runs programs again in a sandbox of its own; safe to use from several threads.
+    """Runs programs again in a separate sandbox; safe to use from several threads.
 
     Args:
-        library: the names that the programs were given.
+        library: the names that the programs could call.
     """
 
     def __init__(self, library: Library, mode: Mode = "strict", time_s: float = 10) -> None:
@@ -88,29 +88,29 @@ class Replayer:
         query: Query,
         media: Media,
     ) -> Replay:
-        """What the lines of a program produced.
+        """Return the values that the lines of a program produced.
 
         Args:
-            calls: that it made, with their results.
-            media: what the query was about; a program may read its pixels.
+            calls: the calls that it made, with their results.
+            media: the media of the query; a program may read their pixels.
 
         Raises:
             SandboxUnavailableError, SandboxHostError: no program can be run here.
         """
-        instrumented = reporting(program)
+        instrumented = add_reports(program)
         if instrumented is None:
             return Replay((), whole=False)
-        teller = _Recorded(calls, self._toolbox.session(media))
+        client = _TraceClient(calls, self._toolbox.session(media))
         arguments = program_arguments(query, media)
         try:
-            outcome = self._sandbox.run(instrumented, tools=teller, entry=ENTRY, args=arguments)
+            outcome = self._sandbox.run(instrumented, tools=client, entry=ENTRY, args=arguments)
         except _Diverged:
-            return Replay(tuple(teller.events), whole=False)
+            return Replay(tuple(client.events), whole=False)
         stopped = outcome.failure is not None and outcome.failure.kind in _STOPPED
-        return Replay(tuple(teller.events), whole=not stopped)
+        return Replay(tuple(client.events), whole=not stopped)
 
     def close(self) -> None:
-        """Ends its processes."""
+        """End the processes of the sandbox."""
         self._sandbox.close()
 
     def __enter__(self) -> Replayer:
@@ -120,8 +120,8 @@ class Replayer:
         self.close()
 
 
-def reporting(program: str) -> str | None:
-    """The program with a report after each statement; None where it does not parse."""
+def add_reports(program: str) -> str | None:
+    """Return the program with a report after each statement, or None if it does not parse."""
     try:
         tree = ast.parse(program)
         if _REPORT in program or _VALUE in program:
@@ -132,11 +132,11 @@ def reporting(program: str) -> str | None:
 
 
 class _Diverged(ViperError):
-    """The program asks something else than the trace says, or tells too much."""
+    """The program makes other calls than the trace, or sends too many reports."""
 
 
-class _Recorded:
-    """The tool client of a replay: results of the trace, and an ear for reports."""
+class _TraceClient:
+    """The tool client of a replay: returns results of the trace and receives the reports."""
 
     def __init__(self, calls: Sequence[ToolCall], pixels: ToolSession) -> None:
         self.events: list[Event] = []
@@ -160,17 +160,17 @@ class _Recorded:
             raise ToolError(recorded.error)
         if _is_pixels(recorded.result):
             return self._pixels.nested(name, args, kwargs)
-        return restored(recorded.result)
+        return restore_references(recorded.result)
 
 
-def restored(value: Any) -> Any:
-    """A JSON value of a trace with its references: the inverse of ``session.plain``."""
+def restore_references(value: Any) -> Any:
+    """Return a JSON value of a trace with its references: the inverse of ``session.plain``."""
     if isinstance(value, Mapping):
         if set(value) == {"kind", "fields"} and value["kind"] in _REFERENCES:
             return Ref(value["kind"], tuple(value["fields"]))
-        return {key: restored(item) for key, item in value.items()}
+        return {key: restore_references(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [restored(item) for item in value]
+        return [restore_references(item) for item in value]
     return value
 
 
@@ -179,29 +179,29 @@ def _is_pixels(value: Any) -> bool:
 
 
 class _Reports(ast.NodeTransformer):
-    """Puts a report after what assigns or returns, and where a branch or a loop's turn begins."""
+    """Inserts a report after assignments and returns, and at the start of branches and loops."""
 
     def visit_Assign(self, node: ast.Assign) -> list[ast.stmt]:
         targets = [name for target in node.targets for name in _names(target)]
-        return [node, *(_report(node, ast.unparse(one), one) for one in targets)]
+        return [node, *(_report(node, ast.unparse(name), name) for name in targets)]
 
     def visit_AugAssign(self, node: ast.AugAssign) -> list[ast.stmt]:
-        return [node, *(_report(node, ast.unparse(one), one) for one in _names(node.target))]
+        return [node, *(_report(node, ast.unparse(name), name) for name in _names(node.target))]
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> list[ast.stmt]:
         targets = _names(node.target) if node.value is not None else []
-        return [node, *(_report(node, ast.unparse(one), one) for one in targets)]
+        return [node, *(_report(node, ast.unparse(name), name) for name in targets)]
 
     def visit_Expr(self, node: ast.Expr) -> ast.stmt | list[ast.stmt]:
         if isinstance(node.value, ast.Constant | ast.Yield | ast.YieldFrom):
             return node
-        return [_kept(node.value), _report(node, "", _load(_VALUE))]
+        return [_store_value(node.value), _report(node, "", _load(_VALUE))]
 
     def visit_Return(self, node: ast.Return) -> ast.stmt | list[ast.stmt]:
         if node.value is None:
             return node
         back = ast.Return(_load(_VALUE))
-        return [_kept(node.value), _report(node, "return", _load(_VALUE)), back]
+        return [_store_value(node.value), _report(node, "return", _load(_VALUE)), back]
 
     def visit_For(self, node: ast.For) -> ast.stmt:
         self.generic_visit(node)
@@ -222,7 +222,7 @@ class _Reports(ast.NodeTransformer):
 
 
 def _names(target: ast.expr) -> list[ast.expr]:
-    """What an assignment changes, each as an expression that reads it."""
+    """Return the names that an assignment changes, as expressions that read them."""
     if isinstance(target, ast.Tuple | ast.List):
         return [name for part in target.elts for name in _names(part)]
     if isinstance(target, ast.Starred):
@@ -231,7 +231,7 @@ def _names(target: ast.expr) -> list[ast.expr]:
 
 
 def _loaded(target: ast.expr) -> ast.expr:
-    """An assignment's target as an expression that reads it."""
+    """Return an assignment's target as an expression that reads it."""
     return ast.parse(ast.unparse(target), mode="eval").body
 
 
@@ -239,14 +239,14 @@ def _load(name: str) -> ast.expr:
     return ast.Name(name, ast.Load())
 
 
-def _kept(value: ast.expr) -> ast.stmt:
-    """Keeps a value in a name of our own, so that it is not computed twice."""
+def _store_value(value: ast.expr) -> ast.stmt:
+    """Assign a value to a reserved name, so that it is not computed twice."""
     return ast.Assign([ast.Name(_VALUE, ast.Store())], value)
 
 
 def _report(node: ast.stmt, what: str, value: ast.expr) -> ast.stmt:
-    """Tells a value; one that cannot leave the child is passed over."""
+    """Return a statement that reports a value; a value that cannot leave the child is skipped."""
     arguments = [ast.Constant(node.lineno), ast.Constant(what), value]
-    telling = ast.Expr(ast.Call(_load(_REPORT), arguments, []))
+    report = ast.Expr(ast.Call(_load(_REPORT), arguments, []))
     handler = ast.ExceptHandler(_load("Exception"), None, [ast.Pass()])
-    return ast.Try([telling], [handler], [], [])
+    return ast.Try([report], [handler], [], [])

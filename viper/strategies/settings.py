@@ -1,13 +1,14 @@
-"""The settings of a run: each is declared once, here or in the package of the strategy it is for.
+"""The settings of a run; each is declared once, here or in the package of its strategy.
 
 A declaration is a field of a dataclass with its type, default, bounds, help text, and whether the
-command line and HTTP offer it. Derived from it: the check of its value, the keys of a profile's
-``[run]``, keywords of ``RunOptions``, options of ``viper run`` and ``viper eval``, fields of
-``POST /v1/run``, and the table in docs/profiles.md.
+command line and HTTP offer it. All else is derived from it: the check of its value, the keys of a
+profile's ``[run]``, keywords of ``RunOptions``, options of ``viper run`` and ``viper eval``, fields
+of ``POST /v1/run``, and the table in docs/profiles.md.
 
-A strategy's own settings are a subclass of :class:`Settings`, named in the table of strategies or,
-by a plug-in, as the attribute ``settings`` of its class. Names are unique over all strategies, so
-that a key, an option or a field needs no prefix. Nothing heavy is imported: ``--help`` reads this.
+A strategy's own settings are a subclass of :class:`Settings`. The table of strategies names it; a
+plug-in names it as the attribute ``settings`` of its class. Names are unique over all strategies,
+so that a key, an option or a field needs no prefix. Nothing heavy is imported, because ``--help``
+reads this module.
 """
 
 from __future__ import annotations
@@ -39,21 +40,21 @@ _S = TypeVar("_S", bound="Settings")
 
 @dataclass(frozen=True)
 class Declaration:
-    """What is declared of a setting beside its name, type and default.
+    """The facts about a setting in addition to its name, type and default.
 
     Attributes:
         help: a sentence with its full stop.
         section: heading of the option in ``--help``; a strategy's own settings have their own.
-        least: the smallest number that is taken; None for no limit.
-        most: the largest one.
-        unbounded: a bound, of which 0 sets none.
-        choices: the texts that are taken; empty for any.
-        kind: of what a wrong choice is one, where that is not the setting's name.
-        is_path: names a file, which a profile may name from its own folder.
-        cli: offered on the command line; ``flag`` is the option where it is not ``--NAME``, and
-            ``metavar`` what stands for the value.
-        http: a field of ``POST /v1/run``. Never for what names a file: callers are strangers.
-        allowed: what the documentation says is taken, where the other attributes do not tell.
+        least: smallest accepted number; None for no limit.
+        most: largest accepted number.
+        unbounded: the setting is a limit, and 0 means no limit.
+        choices: accepted texts; empty accepts any text.
+        kind: noun for an unknown choice in the error message, if not the setting's name.
+        is_path: the value names a file; in a profile, relative to the profile's folder.
+        cli: offered on the command line; ``flag`` is the option if it is not ``--NAME``, and
+            ``metavar`` stands for the value.
+        http: a field of ``POST /v1/run``. Never for names of files, because callers are strangers.
+        allowed: accepted values for the documentation, if the other attributes do not tell.
     """
 
     help: str
@@ -77,11 +78,11 @@ def setting(default: Any, help_text: str, **declared: Any) -> Any:
 
 
 class Setting(NamedTuple):
-    """A setting as it was declared.
+    """A setting with its declaration.
 
     Attributes:
-        type: of its values: bool, int, float, str, or a tuple of one of them.
-        strategy: the one that it is for; "" for all of them.
+        type: type of its values: bool, int, float, str, or a tuple of one of them.
+        strategy: the strategy that it belongs to; "" for all strategies.
     """
 
     name: str
@@ -100,64 +101,65 @@ class Setting(NamedTuple):
 
     @property
     def help(self) -> str:
-        """Return the text with the strategy in front, for lists of all settings."""
+        """Return the help text, preceded by the strategy, for lists of all settings."""
         text = self.text
         return f"{self.strategy}: {text[0].lower()}{text[1:]}" if self.strategy else text
 
     @property
     def option(self) -> str:
-        """The option of the command line; that of a flag has a slash and its opposite."""
+        """Return the option of the command line; a flag includes its opposite after a slash."""
         if self.declaration.flag:
             return self.declaration.flag
         words = self.name.replace("_", "-")
         return f"--{words}/--no-{words}" if self.type is bool else f"--{words}"
 
     def check(self, value: Any) -> None:
-        """Compare a value with what is declared.
+        """Check a value against the declaration.
 
         Raises:
-            UnknownNameError: none of the choices.
-            UsageError: a number out of range.
+            UnknownNameError: it is not among the choices.
+            UsageError: a number is out of range.
         """
-        one = self.declaration
+        rule = self.declaration
         for text in value if isinstance(value, tuple) else (value,):
-            if one.choices and text not in one.choices:
-                raise UnknownNameError(one.kind or self.name.replace("_", " "), text, one.choices)
-        if one.least is None:
+            if rule.choices and text not in rule.choices:
+                kind = rule.kind or self.name.replace("_", " ")
+                raise UnknownNameError(kind, text, rule.choices)
+        if rule.least is None:
             return
-        if one.most is not None:
-            if not one.least <= value <= one.most:
-                expected = f"{one.least:g} to {one.most:g}"
+        if rule.most is not None:
+            if not rule.least <= value <= rule.most:
+                expected = f"{rule.least:g} to {rule.most:g}"
                 raise UsageError(f"{self.name} is {value}; expected {expected}")
-        elif not value >= one.least:
-            expected = f"expected {one.least:g} or more"
-            if one.unbounded:
+        elif not value >= rule.least:
+            expected = f"expected {rule.least:g} or more"
+            if rule.unbounded:
                 expected = "0 or more, 0 for no bound"
             raise UsageError(f"{self.name} is {value}; {expected}")
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings that belong together; a subclass is a frozen dataclass of :func:`setting` fields.
+    """A group of settings; a subclass is a frozen dataclass of :func:`setting` fields.
 
     Raises:
-        UnknownNameError: none of a setting's choices.
-        UsageError: a number out of range.
+        UnknownNameError: a value is not among the choices of its setting.
+        UsageError: a number is out of range.
     """
 
     def __post_init__(self) -> None:
-        for one in declared(type(self)):
-            one.check(getattr(self, one.name))
+        for item in declared_settings(type(self)):
+            item.check(getattr(self, item.name))
 
     def check_files(self) -> None:
-        """Read the files that the settings name, where a strategy has such.
+        """Read the files that the settings name, if a strategy has such settings.
 
         Raises:
-            ViperError: a file that is missing or cannot be used.
+            ViperError: a file is missing or cannot be used.
         """
 
 
-def declared(kind: type[Settings], strategy: str = "") -> tuple[Setting, ...]:
+def declared_settings(kind: type[Settings], strategy: str = "") -> tuple[Setting, ...]:
     """Return the settings that a class declares, in order."""
     return _declared(kind, strategy)  # type: ignore[arg-type]
 
@@ -166,26 +168,26 @@ def declared(kind: type[Settings], strategy: str = "") -> tuple[Setting, ...]:
 def _declared(kind: Any, strategy: str) -> tuple[Setting, ...]:
     types = get_type_hints(kind)
     return tuple(
-        Setting(one.name, types[one.name], one.default, one.metadata["declaration"], strategy)
-        for one in dataclasses.fields(kind)
-        if "declaration" in one.metadata
+        Setting(item.name, types[item.name], item.default, item.metadata["declaration"], strategy)
+        for item in dataclasses.fields(kind)
+        if "declaration" in item.metadata
     )
 
 
 @dataclass(frozen=True)
 class RunSettings(Settings):
-    """How programs are asked for and corrected, and what a strategy was told beyond that.
+    """Settings of the generation and correction of programs, and of single strategies.
 
-    ``temperature`` 0 is greedy. Asking afresh (no ``feedback``) and the bank's first examples
-    (``retrieval`` ``fixed``) are what Stanić et al. 2024 (sec. 3.3) found best. ``average_box`` is
-    ViperGPT's average box on a picture of 640 x 480 pixels, the usual size in RefCOCO.
+    ``temperature`` 0 is greedy. Writing each program from scratch (no ``feedback``) and the bank's
+    first examples (``retrieval`` ``fixed``) are the best choices in Stanić et al. 2024 (sec. 3.3).
+    ``average_box`` is ViperGPT's average box on a picture of 640 x 480 pixels, the usual size in
+    RefCOCO.
 
     Attributes:
-        own: settings of single strategies, by strategy, where they are not the default ones.
+        own: settings of single strategies, by strategy, if they are not the default ones.
 
     Raises:
-        UnknownNameError: a fallback, retrieval, example order, prompt style or router that there
-            is not.
+        UnknownNameError: an unknown fallback, retrieval, example order, prompt style or router.
         UsageError: a number out of range, or an average box that is no box within the picture.
     """
 
@@ -339,15 +341,15 @@ class RunSettings(Settings):
             )
 
     def of(self, kind: type[_S]) -> _S:
-        """Return a strategy's settings, the default ones where none were set."""
-        return next((one for one in self.own.values() if isinstance(one, kind)), kind())
+        """Return a strategy's settings; the default ones if none are set."""
+        return next((own for own in self.own.values() if isinstance(own, kind)), kind())
 
     def changed(self, **values: Any) -> RunSettings:
-        """Return these settings with other values, those of single strategies among them.
+        """Return a copy with other values, including those of single strategies.
 
         Raises:
-            UnknownNameError: no setting of that name, or none of its choices.
-            UsageError: a number out of range.
+            UnknownNameError: no setting has that name, or a value is not among its choices.
+            UsageError: a number is out of range.
         """
         common: dict[str, Any] = {}
         of_strategies: dict[str, dict[str, Any]] = {}
@@ -363,54 +365,54 @@ class RunSettings(Settings):
         return replace(self, **common, own=own)
 
     def flat(self, strategy: str = "") -> dict[str, Any]:
-        """Return the values by name: those for all strategies, of the shipped ones, of this one."""
-        found = {one.name: getattr(self, one.name) for one in declared(RunSettings)}
+        """Return the values by name, with those of the shipped strategies and of ``strategy``."""
+        values = {item.name: getattr(self, item.name) for item in declared_settings(RunSettings)}
         for name, kind in strategy_settings().items():
             if name in STRATEGIES or name in self.own or name == strategy:
-                found |= dataclasses.asdict(self.own.get(name, kind()))
-        return found
+                values |= dataclasses.asdict(self.own.get(name, kind()))
+        return values
 
 
 def all_settings() -> Mapping[str, Setting]:
     """Return every setting by name, those of installed strategies last.
 
     Raises:
-        UsageError: two settings of one name.
+        UsageError: two settings have the same name.
     """
     return _by_name(tuple(strategy_settings().items()))
 
 
 def strategy_settings() -> dict[str, type[Settings]]:
-    """Return the strategies that have settings of their own, with the class of them."""
+    """Return the classes of settings by strategy, for strategies that have their own."""
     classes = {name: settings_class(name) for name in strategy_names()}
     return {name: kind for name, kind in classes.items() if kind is not None}
 
 
 @cache
 def _by_name(classes: tuple[tuple[str, type[Settings]], ...]) -> Mapping[str, Setting]:
-    found = {one.name: one for one in declared(RunSettings)}
+    by_name = {item.name: item for item in declared_settings(RunSettings)}
     for strategy, kind in classes:
-        for one in declared(kind, strategy):
-            if one.name in found:
-                other = found[one.name].strategy
+        for item in declared_settings(kind, strategy):
+            if item.name in by_name:
+                other = by_name[item.name].strategy
                 raise UsageError(
-                    f"strategy {strategy}: the setting {one.name} is declared by "
+                    f"strategy {strategy}: the setting {item.name} is declared by "
                     f"{f'strategy {other}' if other else 'every run'} already; name it otherwise"
                 )
-            found[one.name] = one
-    return MappingProxyType(found)
+            by_name[item.name] = item
+    return MappingProxyType(by_name)
 
 
 def setting_named(name: str) -> Setting:
     """Return the setting of that name.
 
     Raises:
-        UnknownNameError: listing the known ones.
+        UnknownNameError: no setting has that name; lists the known ones.
     """
-    known = all_settings()
-    if name not in known:
-        raise UnknownNameError("setting", name, known)
-    return known[name]
+    settings = all_settings()
+    if name not in settings:
+        raise UnknownNameError("setting", name, settings)
+    return settings[name]
 
 
 def _is_fraction_box(box: Sequence[float]) -> bool:

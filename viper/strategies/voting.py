@@ -1,8 +1,8 @@
-"""Several answers to one query, of which the most frequent counts.
+"""Answers one query several times; the most frequent answer wins.
 
-Source: self-consistency (Wang et al. 2023, "Self-Consistency Improves Chain of Thought
-Reasoning in Language Models"), which takes the commonest of several sampled answers. Differs:
-programs are sampled, not reasons; boxes agree by overlap; what cannot win any more is not asked.
+Source: self-consistency (Wang et al. 2023, "Self-Consistency Improves Chain of Thought Reasoning in
+Language Models"), which takes the commonest of several sampled answers. Differs: programs are
+sampled, not reasons; boxes agree by overlap; a round that cannot change the winner is not run.
 """
 
 from __future__ import annotations
@@ -16,75 +16,77 @@ from viper.schema import Answer, Trial
 from viper.strategies.base import RunContext
 
 SAME_BOX = 0.5
-"""Boxes that overlap by at least this IoU are the same answer."""
+"""Boxes with at least this IoU count as the same answer."""
 
 _LONGEST_TEXT = 80
 
 Round = Callable[[int], Generator[Trial, None, int | None]]
-"""Answers the query once more, given how often it was answered before.
+"""Answers the query once more; the argument is the number of earlier rounds.
 
-Gives the index of the trial that answered, be it one of an earlier round; None where none did.
+It returns the index of the trial that answered, possibly of an earlier round, or None.
 """
 
 Group = tuple[int, ...]
-"""Places of votes that agree, the earliest first."""
+"""Indices of votes that agree, the earliest first."""
 
 
 class Vote(NamedTuple):
-    """One answer: the trial that gave it, and what its program returned."""
+    """One answer: the trial that gave it, and the return value of its program."""
 
     trial: int
     answer: Answer
     value: Any = None
 
 
-def voted(context: RunContext, answer_once: Round) -> Iterator[Trial]:
-    """The trials of as many rounds as it takes; what they come to is in the context afterwards.
+def answer_by_vote(context: RunContext, answer_once: Round) -> Iterator[Trial]:
+    """Yield the trials of as many rounds as needed and store the result in the context.
 
-    A round without an answer casts no vote. No further round begins where it could not change
-    which answer wins, or where the budget is used up.
+    A round without an answer casts no vote. The rounds end if a further one cannot change the
+    winner, or if the budget is used up.
     """
-    wanted = context.settings.votes
+    rounds = context.settings.votes
     votes: list[Vote] = []
-    answered: dict[int, Vote] = {}
-    for place in range(wanted):
-        index = yield from answer_once(place)
+    vote_by_trial: dict[int, Vote] = {}
+    for number in range(rounds):
+        index = yield from answer_once(number)
         if index is not None:
-            if index not in answered:
-                answered[index] = Vote(index, *context.final_value)
-            votes.append(answered[index])
-        if context.stopped is not None or is_decided(groups_of(votes), wanted - place - 1):
+            if index not in vote_by_trial:
+                vote_by_trial[index] = Vote(index, *context.final_value)
+            votes.append(vote_by_trial[index])
+        if context.stopped is not None or is_decided(groups_of(votes), rounds - number - 1):
             break
     if not votes:
         return
-    found = groups_of(votes)
-    best = [votes[central(votes, group)] for group in found]
+    groups = groups_of(votes)
+    best = [votes[central(votes, group)] for group in groups]
     context.chosen = best[0].trial
     context.final_value = (best[0].answer, best[0].value)
     context.votes = tuple(
-        (short_text(vote.answer), len(group)) for vote, group in zip(best, found, strict=True)
+        (short_text(vote.answer), len(group)) for vote, group in zip(best, groups, strict=True)
     )
 
 
 def groups_of(votes: Sequence[Vote]) -> list[Group]:
-    """The votes that agree: the largest group first, of equal ones that with the earliest vote."""
+    """Group the votes that agree: the largest group first; of equal sizes, that with the earliest
+    vote.
+    """
     boxes = all(vote.answer.box is not None for vote in votes)
-    found = _overlapping(votes) if boxes else _equal(votes)
-    return sorted(found, key=_rank)
+    groups = _group_by_overlap(votes) if boxes else _group_equal(votes)
+    return sorted(groups, key=_rank)
 
 
 def central(votes: Sequence[Vote], group: Group) -> int:
-    """The place that speaks for a group: its earliest, or the box that overlaps the others most."""
+    """Return the index that represents a group: the earliest vote, or the box with most overlap."""
     if votes[group[0]].answer.box is None:
         return group[0]
-    return max(group, key=lambda one: sum(_overlap(votes[one], votes[other]) for other in group))
+    return max(group, key=lambda i: sum(_overlap(votes[i], votes[other]) for other in group))
 
 
 def is_decided(groups: Sequence[Group], left: int) -> bool:
-    """Whether the first group wins even if all ``left`` votes go to any other one.
+    """Return whether the first group wins even if all ``left`` votes go to any other group.
 
-    Of groups of the same size the one with the earliest vote wins. Boxes still to come are
-    taken to join one group and to leave the others as they are.
+    Among groups of the same size the one with the earliest vote wins. Further boxes are assumed to
+    join one group and to leave the others unchanged.
     """
     if not groups:
         return left == 0
@@ -98,7 +100,7 @@ def is_decided(groups: Sequence[Group], left: int) -> bool:
 
 
 def short_text(answer: Answer) -> str:
-    """An answer in a few words."""
+    """Return a short text for an answer."""
     if answer.box is not None:
         where = f" in picture {answer.image_index}" if answer.image_index else ""
         return "[" + ", ".join(f"{side:g}" for side in answer.box) + "]" + where
@@ -112,15 +114,15 @@ def _rank(group: Group) -> tuple[int, int]:
     return -len(group), group[0]
 
 
-def _equal(votes: Sequence[Vote]) -> list[Group]:
-    found: dict[Any, list[int]] = {}
-    for place, vote in enumerate(votes):
-        found.setdefault(_key(vote), []).append(place)
-    return [tuple(places) for places in found.values()]
+def _group_equal(votes: Sequence[Vote]) -> list[Group]:
+    by_key: dict[Any, list[int]] = {}
+    for index, vote in enumerate(votes):
+        by_key.setdefault(_key(vote), []).append(index)
+    return [tuple(indices) for indices in by_key.values()]
 
 
 def _key(vote: Vote) -> Any:
-    """What is equal of equal answers."""
+    """Return a key that equal answers share."""
     answer = vote.answer
     if answer.choice_index is not None:
         return answer.choice_index
@@ -129,27 +131,27 @@ def _key(vote: Vote) -> Any:
     return json.dumps(answer.value, sort_keys=True)
 
 
-def _overlapping(votes: Sequence[Vote]) -> list[Group]:
-    """Takes the box that most others agree with, with these; then the same of those left."""
-    left, found = list(range(len(votes))), []
-    while left:
-        around = [
+def _group_by_overlap(votes: Sequence[Vote]) -> list[Group]:
+    """Group the box that most others agree with, together with these; repeat for the rest."""
+    remaining, groups = list(range(len(votes))), []
+    while remaining:
+        neighbours = [
             tuple(
                 other
-                for other in left
-                if other == one or _overlap(votes[one], votes[other]) >= SAME_BOX
+                for other in remaining
+                if other == index or _overlap(votes[index], votes[other]) >= SAME_BOX
             )
-            for one in left
+            for index in remaining
         ]
-        taken = min(around, key=_rank)
-        found.append(taken)
-        left = [place for place in left if place not in taken]
-    return found
+        group = min(neighbours, key=_rank)
+        groups.append(group)
+        remaining = [index for index in remaining if index not in group]
+    return groups
 
 
-def _overlap(one: Vote, other: Vote) -> float:
-    """IoU of two boxes; 0 in different pictures."""
-    first, second = one.answer, other.answer
+def _overlap(vote: Vote, other: Vote) -> float:
+    """Return the IoU of two boxes; 0 in different pictures."""
+    first, second = vote.answer, other.answer
     if first.box is None or second.box is None or first.image_index != second.image_index:
         return 0.0
     return box_iou(first.box, second.box)

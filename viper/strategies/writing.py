@@ -1,4 +1,4 @@
-"""How a strategy's programs are written: sampling, drawing again what has failed."""
+"""Generation of programs: prompts, sampling, and resampling of programs that have failed."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from viper.strategies.base import Components, RunContext
 from viper.strategies.prompts import write_prompt
 from viper.strategies.settings import RunSettings
 
-REDRAWS = 3
-"""How often a program that has failed already is drawn anew within one attempt."""
+MAX_RESAMPLES = 3
+"""Number of times that a program which has failed already is resampled within one attempt."""
 
-REDRAW_WARMER = 0.3
-"""What each redraw adds to the temperature."""
+TEMPERATURE_STEP = 0.3
+"""Increase of the temperature with each resampling."""
 
-_REDRAW_SEED = 100
+_RESAMPLE_SEED = 100
 _VOTE_SEED = 10_000_000
 
-Place = tuple[int, int]
-"""A vote and its attempt, both from 0."""
+AttemptNumber = tuple[int, int]
+"""Number of a vote and of its attempt, both from 0."""
 
 
 @dataclass(frozen=True)
-class Prompted:
-    """What the program writer is asked, with the plan that it is to carry out, where one was made.
+class WriterPrompt:
+    """Prompt for the program writer, with the plan of the program if there is one.
 
     Attributes:
-        plan_prompt: what the planner was asked.
-        demonstrations: ids of those that either prompt shows.
+        plan_prompt: prompt of the planner.
+        demonstrations: ids of the demonstrations in either prompt.
     """
 
     prompt: str
@@ -44,16 +44,16 @@ class Prompted:
     demonstrations: tuple[str, ...] = ()
 
 
-Prompter = Callable[[Components, RunContext, Place, Trial | None], Prompted | None]
-"""Makes the prompt of an attempt; the trial is the one whose failure it is to show, if any.
+PromptBuilder = Callable[[Components, RunContext, AttemptNumber, Trial | None], WriterPrompt | None]
+"""Builds the prompt of an attempt; the trial is the one whose failure the prompt states, if any.
 
-None where the program writer cannot be asked; ``context.stopped`` then says why.
+It returns None if the program writer cannot be asked; ``context.stopped`` then holds the reason.
 """
 
 
 @dataclass(frozen=True)
-class Written:
-    """A program with how it came to be, and what that cost."""
+class Generation:
+    """A program with its prompt, sampling and cost."""
 
     program: str
     prompt: str
@@ -67,76 +67,77 @@ class Written:
     demonstrations: tuple[str, ...] = ()
 
 
-def query_alone(
-    components: Components, context: RunContext, place: Place, failed: Trial | None
-) -> Prompted:
-    """The prompter of strategy ``program``."""
-    return Prompted(write_prompt(components, context, feedback_on(failed)))
+def prompt_for_query(
+    components: Components, context: RunContext, number: AttemptNumber, failed: Trial | None
+) -> WriterPrompt:
+    """Return the prompt of strategy ``program``."""
+    return WriterPrompt(write_prompt(components, context, feedback_on(failed)))
 
 
-def write(
+def write_program(
     components: Components,
     context: RunContext,
-    place: Place,
+    number: AttemptNumber,
     last: Trial | None,
     failed: set[str],
-    prompter: Prompter = query_alone,
-) -> Written | None:
-    """The program of a vote's attempt; one that failed already is drawn anew, ever warmer.
+    prompter: PromptBuilder = prompt_for_query,
+) -> Generation | None:
+    """Write the program of a vote's attempt; resample it at a higher temperature if it failed
+    before.
 
-    None where the budget is used up before there is one that has not failed, or where the prompter
-    has no prompt.
+    Return None if the budget is used up before there is a new program, or if the prompter has no
+    prompt.
     """
-    settings, (vote, attempt) = context.settings, place
+    settings, (vote, attempt) = context.settings, number
     before, started = context.usage.snapshot(), time.perf_counter()
-    is_told = bool(attempt) and settings.feedback and feedback_on(last) is not None
-    asked = prompter(components, context, place, last if is_told else None)
-    if asked is None:
+    has_feedback = bool(attempt) and settings.feedback and feedback_on(last) is not None
+    request = prompter(components, context, number, last if has_feedback else None)
+    if request is None:
         return None
-    sampling = attempt_sampling(settings, attempt, afresh=not is_told, vote=vote)
-    program = _drawn(components, context, asked.prompt, sampling)
-    for _ in range(REDRAWS):
+    sampling = attempt_sampling(settings, attempt, resample=not has_feedback, vote=vote)
+    program = _sample_program(components, context, request.prompt, sampling)
+    for _ in range(MAX_RESAMPLES):
         if program not in failed:
             break
-        sampling = warmer(sampling)
-        program = _drawn(components, context, asked.prompt, sampling)
+        sampling = raise_temperature(sampling)
+        program = _sample_program(components, context, request.prompt, sampling)
     if program is None:
         return None
     correction = "first"
     if attempt:
-        correction = "self_debug_feedback" if is_told else "self_debug"
-    return Written(
+        correction = "self_debug_feedback" if has_feedback else "self_debug"
+    return Generation(
         program,
-        asked.prompt,
+        request.prompt,
         correction,
         sampling.seed,
         sampling.temperature,
         context.usage.since(before),
         time.perf_counter() - started,
-        asked.plan,
-        asked.plan_prompt,
-        asked.demonstrations,
+        request.plan,
+        request.plan_prompt,
+        request.demonstrations,
     )
 
 
 def feedback_on(trial: Trial | None) -> FailedProgram | None:
-    """What the next prompt shows of a trial that failed."""
+    """Return the failed program of a trial for the next prompt, or None if it did not fail."""
     if trial is None or trial.failure is None:
         return None
     return FailedProgram(trial.program, trial.failure)
 
 
-def warmer(sampling: Sampling) -> Sampling:
-    """How to draw anew what was of no use."""
+def raise_temperature(sampling: Sampling) -> Sampling:
+    """Return the sampling for another draw: a new seed and a higher temperature."""
     return replace(
         sampling,
-        seed=sampling.seed + _REDRAW_SEED,
-        temperature=sampling.temperature + REDRAW_WARMER,
+        seed=sampling.seed + _RESAMPLE_SEED,
+        temperature=sampling.temperature + TEMPERATURE_STEP,
     )
 
 
-def drawn(llm: LLM, context: RunContext, prompt: str, sampling: Sampling) -> str | None:
-    """What a language model writes; None where the budget is used up.
+def sample_once(llm: LLM, context: RunContext, prompt: str, sampling: Sampling) -> str | None:
+    """Return one completion of a language model, or None if the budget is used up.
 
     Raises:
         CancelledError: the run was cancelled.
@@ -150,22 +151,23 @@ def drawn(llm: LLM, context: RunContext, prompt: str, sampling: Sampling) -> str
     return completion.text
 
 
-def _drawn(
+def _sample_program(
     components: Components, context: RunContext, prompt: str, sampling: Sampling
 ) -> str | None:
-    text = drawn(components.llm, context, prompt, sampling)
+    text = sample_once(components.llm, context, prompt, sampling)
     return None if text is None else extract_code(text)
 
 
 def attempt_sampling(
-    settings: RunSettings, attempt: int = 0, afresh: bool = True, vote: int = 0
+    settings: RunSettings, attempt: int = 0, resample: bool = True, vote: int = 0
 ) -> Sampling:
-    """How the program of an attempt is decoded; later ones afresh get a temperature above 0.
+    """Return the sampling of an attempt; later ones without feedback get a temperature above 0.
 
-    So does the first of a later vote: decoded greedily it would repeat the one before.
+    So does the first attempt of a later vote, because greedy decoding would repeat the previous
+    vote.
     """
     temperature = settings.temperature
-    if (attempt or vote) and afresh:
+    if (attempt or vote) and resample:
         temperature = max(temperature, settings.retry_temperature)
     return Sampling(
         temperature=temperature,
@@ -176,6 +178,6 @@ def attempt_sampling(
 
 
 def check_cancelled(context: RunContext) -> None:
-    """Raises CancelledError where the run was cancelled."""
+    """Raise CancelledError if the run was cancelled."""
     if context.cancel.is_set():
         raise CancelledError("the run was cancelled")

@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from viper.schema import ToolCall
-from viper.strategies.replay import restored
+from viper.strategies.replay import restore_references
 from viper.tools import candidates
 from viper.tools.session import ToolSession
 
@@ -91,8 +91,8 @@ class _Call:
 
     def __init__(self, call: ToolCall) -> None:
         self.logged = call
-        self._args = [restored(value) for value in call.args]
-        self._kwargs = {name: restored(value) for name, value in call.kwargs.items()}
+        self._args = [restore_references(value) for value in call.args]
+        self._kwargs = {name: restore_references(value) for name, value in call.kwargs.items()}
 
     def argument(self, place: int, name: str, default: Any = None) -> Any:
         if place < len(self._args):
@@ -101,7 +101,7 @@ class _Call:
 
     @property
     def result(self) -> Any:
-        return restored(self.logged.result)
+        return restore_references(self.logged.result)
 
 
 def _log_odds(score: float) -> float:

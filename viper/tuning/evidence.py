@@ -13,7 +13,7 @@ from typing import Any
 from viper.errors import ViperError
 from viper.prompting.compact import one_line
 from viper.schema import ToolCall
-from viper.strategies.replay import restored
+from viper.strategies.replay import restore_references
 from viper.tools.session import ToolSession
 from viper.tuning.case import is_reference
 
@@ -183,7 +183,9 @@ def _captions(session: ToolSession | None) -> Caption:
             return ""
         if key not in known and len(known) < MOST_CAPTIONS:
             try:
-                known[key] = str(session.nested("caption_image", (restored(reference),), {}))
+                known[key] = str(
+                    session.nested("caption_image", (restore_references(reference),), {})
+                )
             except (ViperError, ValueError, IndexError):
                 known[key] = ""
         return known.get(key, "")

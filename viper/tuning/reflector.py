@@ -19,7 +19,7 @@ from viper.errors import ToolError
 from viper.schema import ToolCall, Trial
 from viper.strategies.base import Components, RunContext
 from viper.strategies.program import run_once
-from viper.strategies.writing import Written
+from viper.strategies.writing import Generation
 from viper.tools.session import plain
 from viper.tuning.case import Case, desired_texts, is_desired
 from viper.tuning.changes import CHANGEABLE, Asked, changes_of
@@ -252,9 +252,9 @@ class Intervention:
         """The program, or another one, once more, and whether it gives the desired answer."""
         settings = self._components.settings
         context = RunContext(case.query, case.media, settings, threading.Event())
-        written = Written(program or case.trial.program, "", "first", None, None)
+        generation = Generation(program or case.trial.program, "", "first", None, None)
         thresholds = case.trial.thresholds
-        trial = run_once(self._components, context, written, 0, thresholds, overrides)
+        trial = run_once(self._components, context, generation, 0, thresholds, overrides)
         answer = context.final_value[0] if context.final_value else None
         return trial, is_desired(answer, case.desired, case.query.task)
 

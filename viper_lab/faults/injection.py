@@ -14,7 +14,7 @@ from viper.models.media import Media
 from viper.schema import Answer, Query, Trial
 from viper.strategies.base import Components, RunContext
 from viper.strategies.program import run_program
-from viper.strategies.writing import Written
+from viper.strategies.writing import Generation
 from viper.tools.toolbox import Toolbox
 from viper.tuning.case import Case, is_desired
 from viper.tuning.program_edits import Vocabulary, edited_programs
@@ -159,6 +159,6 @@ def _with_truth(
 def _run(components: Components, solved: SolvedQuery, program: str) -> tuple[Trial, Answer | None]:
     """The last trial of a program, thresholds tuned, and its answer."""
     context = RunContext(solved.query, solved.media, components.settings, threading.Event())
-    written = Written(program, "", "first", None, None)
-    trials: Sequence[Trial] = list(run_program(components, context, written))
+    generation = Generation(program, "", "first", None, None)
+    trials: Sequence[Trial] = list(run_program(components, context, generation))
     return trials[-1], context.final_value[0] if context.final_value else None

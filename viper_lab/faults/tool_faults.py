@@ -15,7 +15,7 @@ import numpy as np
 
 from viper.models.vision.roles import EventWindow
 from viper.schema import Query, ToolCall
-from viper.strategies.replay import restored
+from viper.strategies.replay import restore_references
 from viper.tools import candidates
 from viper.tools.session import Region, ToolSession, plain
 from viper.tools.tool_functions import (
@@ -67,12 +67,12 @@ class FaultSampler:
         Raises:
             ToolError: they refuse it.
         """
-        args = tuple(restored(value) for value in call.args)
-        kwargs = {name: restored(value) for name, value in call.kwargs.items()}
+        args = tuple(restore_references(value) for value in call.args)
+        kwargs = {name: restore_references(value) for name, value in call.kwargs.items()}
         return plain(self.session.nested(call.tool, args, kwargs))
 
     def region(self, call: ToolCall) -> Region:
-        return self.session.region(restored(call.args[0]))
+        return self.session.region(restore_references(call.args[0]))
 
 
 _SURENESS = (0.5, 0.999)
@@ -152,7 +152,7 @@ def _best_text_match(drawing: FaultSampler, call: ToolCall, random: Random) -> S
 
 
 def _simple_query(drawing: FaultSampler, call: ToolCall, random: Random) -> SampledFault | None:
-    patch = restored(call.args[0])
+    patch = restore_references(call.args[0])
     if patch.kind in ("segment", "video"):
         return _caption_video(drawing, call, random)
     session, region = drawing.session, drawing.region(call)
@@ -192,7 +192,7 @@ def _compute_depth(drawing: FaultSampler, call: ToolCall, random: Random) -> Sam
 def _locate_event(drawing: FaultSampler, call: ToolCall, random: Random) -> SampledFault | None:
     session, phrase = drawing.session, str(call.args[1]).strip()
     threshold = session.threshold("video.threshold")
-    windows = candidates.windows(session, restored(call.args[0]), phrase)
+    windows = candidates.windows(session, restore_references(call.args[0]), phrase)
     if not windows:
         return None
     key = (session.media.content_hash("video0"), phrase)
@@ -213,7 +213,7 @@ def _locate_event(drawing: FaultSampler, call: ToolCall, random: Random) -> Samp
 
 def _caption_video(drawing: FaultSampler, call: ToolCall, random: Random) -> SampledFault | None:
     session = drawing.session
-    start, end = session.segment(restored(call.args[0]))
+    start, end = session.segment(restore_references(call.args[0]))
     said = str(call.result)
     asked = str(call.args[1]).strip() if len(call.args) > 1 and call.args[1] is not None else None
     sentences = [part for part in said.rstrip(".").split(". ") if part]

@@ -108,7 +108,7 @@ def evaluate(
             RunSettings().changed(max_steps=24),
             threading.Event(),
         )
-        search = Seeker(context, transitions, simulated.scene, llm, STYLE, NoDecisions())
+        search = Seeker(context, transitions, simulated.tools, llm, STYLE, NoDecisions())
         found = search.seek(question.text)
         answer = found[0] if not isinstance(found, Failure) else found.kind
         for name in ("all", question.kind, "" if question.is_answerable else "unanswerable"):

@@ -102,7 +102,7 @@ def _box(place: ParticipantState) -> tuple[float, ...] | None:
     """The box of the object that is looked at, pixels from the top-left corner."""
     if place.search is None or place.search.now.focus is None:
         return None
-    session = place.search.scene.session
+    session = place.search.tools.session
     return tuple(float(side) for side in session.region(place.search.now.focus).box)
 
 

@@ -10,7 +10,13 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
 from viper.errors import UsageError
-from viper.strategies.seek.actions import Observation, Scene, carry_out, is_possible, settled
+from viper.strategies.seek.actions import (
+    Observation,
+    SeekTools,
+    is_possible,
+    perform,
+    resolve_words,
+)
 from viper.strategies.seek.memory import MemoryState, WorkingMemory
 from viper.strategies.seek.names import ACTIONS
 from viper_lab.study.records import SearchStep, Session
@@ -32,7 +38,7 @@ class HandSearch:
 
     participant: str
     question: str
-    scene: Scene
+    tools: SeekTools
     steps: list[SearchStep] = field(default_factory=list)
     seen: Observation | None = None
 
@@ -62,8 +68,8 @@ class HandSearch:
             raise UsageError(f"{action!r} cannot be done now; can be: {', '.join(self.actions)}")
         if not words and ACTIONS[action].takes and action != "select":
             raise UsageError(f"{action} needs words: {ACTIONS[action].takes}")
-        words = settled(action, words, self.now)
-        self.seen = carry_out(action, words, self.now, self.scene)
+        words = resolve_words(action, words, self.now)
+        self.seen = perform(action, words, self.now, self.tools)
         self.steps.append(
             SearchStep(self.now.state, action, self.question, self.now.context, words, "")
         )

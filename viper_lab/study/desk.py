@@ -17,8 +17,8 @@ from viper.errors import StoreError, UsageError
 from viper.models.media import Media, media_from
 from viper.reasoner import Reasoner
 from viper.strategies.base import RunContext
-from viper.strategies.seek.search import asker
-from viper.strategies.seek.strategy import scene_of, seeker_of
+from viper.strategies.seek.search import make_asker
+from viper.strategies.seek.strategy import seek_tools, seeker_of
 from viper_lab.study.by_hand import HandSearch
 from viper_lab.study.records import Session, session_line
 
@@ -118,12 +118,12 @@ class StudyDesk:
         components = self._reasoner.components
         context = RunContext(sample.query, media, components.settings, threading.Event())
         try:
-            ask = asker(*seeker_of(components, context), context)
+            ask = make_asker(*seeker_of(components, context), context)
         except UsageError:
             ask = _nobody
         place.media = media
-        scene = scene_of(components.toolbox.session(media), ask)
-        place.search = HandSearch(place.participant, sample.text, scene)
+        tools = seek_tools(components.toolbox.session(media), ask)
+        place.search = HandSearch(place.participant, sample.text, tools)
 
     def _keep(self, session: Session) -> None:
         with self._lock:

@@ -10,7 +10,7 @@ from tests.strategies.seek.test_seek import Bench, picture
 from viper.errors import ToolError, UsageError
 from viper.models.media import media_from
 from viper.strategies.seek.names import ACTIONS
-from viper.strategies.seek.strategy import scene_of
+from viper.strategies.seek.strategy import seek_tools
 from viper_lab.study.by_hand import MOST_STEPS, HandSearch
 from viper_lab.study.records import Session, induce, read_sessions, session_line
 
@@ -20,7 +20,7 @@ QUESTION = "who makes the red lamp?"
 def sat_down(bench: Bench | None = None) -> HandSearch:
     bench = bench or Bench([])
     session = bench.reasoner.components.toolbox.session(media_from(picture()))
-    return HandSearch("p-1", QUESTION, scene_of(session, lambda question, known: "tarnix"))
+    return HandSearch("p-1", QUESTION, seek_tools(session, lambda question, known: "tarnix"))
 
 
 def done() -> Session:

@@ -12,7 +12,7 @@ from tests.strategies.seek.test_seek import STRAIGHT, Bench
 from viper.errors import UsageError
 from viper.profiles import load_profile
 from viper.prompting.seeking import DecisionExample
-from viper.strategies.seek.decisions import KeptDecisions, NoDecisions, decisions_of
+from viper.strategies.seek.decisions import NoDecisions, RecordedDecisions, decisions_of
 from viper.strategies.seek.settings import SeekSettings
 
 KEPT = [
@@ -30,7 +30,7 @@ def written(folder: Path, decided: list[DecisionExample] = KEPT) -> Path:
 
 
 def test_shown_are_those_that_fit_for_exactly_these_actions() -> None:
-    kept = KeptDecisions(KEPT)
+    kept = RecordedDecisions(KEPT)
     found = kept.examples("what is the red lamp called?", ("object 1: a red lamp",), ["select"])
     assert found == [KEPT[0]]
     found = kept.examples("who wrote it?", ("a book",), ["text_search", "select", "ocr"])

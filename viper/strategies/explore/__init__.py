@@ -1,4 +1,4 @@
-"""Strategy ``explore``: an agent that acts turn by turn and sees what each turn gave (DWIM)."""
+"""Strategy ``explore``: an agent that acts turn by turn and sees the result of each turn (DWIM)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ExploreSettings(Settings):
         metavar="N",
     )
     max_unreadable: ClassVar[int] = 3
-    """Replies in a row that hold no action, after which the best answer counts."""
+    """Number of consecutive replies without an action after which the agent stops early."""
 
     max_seconds: float = setting(
         0.0,

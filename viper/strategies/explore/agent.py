@@ -1,8 +1,8 @@
-"""The agent's loop: ask for an action, carry it out, show what came of it, until it is done.
+"""The loop of the agent: request an action, execute it, show its result, until the agent is done.
 
-Source: DWIM (2025), supplement, sec. 6: actions in any order, one a turn. Ours: what happens at
-a bound (the best answer so far counts, and is marked), what becomes of a turn that cannot be read,
-and the seat of a checker, which may doubt a result (:mod:`viper.tuning`).
+Source: DWIM (2025), supplement, sec. 6: actions in any order, one per turn. Ours: the behaviour at
+a limit (the best answer so far is used and marked), the handling of unreadable turns, and an
+optional checker that may doubt a result (:mod:`viper.tuning`).
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ from viper.schema import Answer, Failure, Turn, Usage
 from viper.strategies.answers import read_answer
 from viper.strategies.base import RunContext
 from viper.strategies.explore import ExploreSettings
-from viper.strategies.explore.environment import Environment, Feedback
-from viper.strategies.writing import drawn
+from viper.strategies.explore.environment import CodeResult, Environment
+from viper.strategies.writing import sample_once
 from viper.tools.session import plain
 
 MISSING = f"nothing is stored in {FINAL} yet; store the answer there, then end"
 
 
 class Checker(Protocol):
-    """Doubts results; what it says becomes a thought of the workflow."""
+    """Checks results; its objection becomes a thought in the workflow."""
 
     def doubt(self, turns: Sequence[Turn], answer: Answer | None) -> str:
-        """Why what the last turn gave cannot be right; "" where there is nothing to say.
+        """Return the reason why the last turn's result cannot be right; "" if there is none.
 
         Args:
-            answer: what it gave, read as an answer to the task; None where it is none.
+            answer: the result as an answer to the task; None if it is not one.
         """
         ...
 
 
 class NoChecker:
-    """Takes every result as it is: an agent by itself."""
+    """Accepts every result, for an agent by itself."""
 
     def doubt(self, turns: Sequence[Turn], answer: Answer | None) -> str:
         return ""
@@ -56,14 +56,14 @@ class NoChecker:
 
 @dataclass
 class Agent:
-    """One query being explored.
+    """The agent of one query.
 
     Attributes:
-        hint: the answer, where it is given away; for making workflows.
-        turns: what happened so far.
-        captions: of the media, with which every prompt opens.
-        first_prompt: what was asked first.
-        writing_seconds: spent waiting for the language model.
+        hint: the right answer, to generate workflows for training.
+        turns: the turns so far.
+        captions: captions of the media, with which every prompt opens.
+        first_prompt: the first prompt.
+        writing_seconds: time spent waiting for the language model.
     """
 
     context: RunContext
@@ -93,30 +93,30 @@ class Agent:
         unreadable = 0
         for number in range(settings.max_turns):
             if settings.max_seconds and time.monotonic() - started > settings.max_seconds:
-                return self._forced(f"max_seconds {settings.max_seconds:g} reached")
-            before, asked_at = self.context.usage.snapshot(), time.perf_counter()
+                return self._stop_early(f"max_seconds {settings.max_seconds:g} reached")
+            before, request_start = self.context.usage.snapshot(), time.perf_counter()
             try:
-                reply = self._asked(number + 1 == settings.max_turns)
+                reply = self._request_action(is_last=number + 1 == settings.max_turns)
             except PromptTooLongError:
                 if not self.turns:
                     raise
-                return self._forced(f"the turns outgrew the context of {self.llm.model_id}")
-            self.writing_seconds += time.perf_counter() - asked_at
+                return self._stop_early(f"the turns outgrew the context of {self.llm.model_id}")
+            self.writing_seconds += time.perf_counter() - request_start
             if reply is None:
-                stopped = self.context.over_budget()
-                return self._forced(stopped.message if stopped else "no more may be asked")
+                failure = self.context.over_budget()
+                return self._stop_early(failure.message if failure else "no more may be asked")
             usage = self.context.usage.since(before)
             action = read_action(reply)
             unreadable = unreadable + 1 if action is None else 0
-            ended = self._turn(action, reply, usage, asked_at)
-            if ended is not None:
-                return ended
+            answer = self._execute(action, reply, usage, request_start)
+            if answer is not None:
+                return answer
             if unreadable >= settings.max_unreadable:
-                return self._forced(f"{unreadable} replies in a row held no action")
-        return self._forced(f"max_turns {settings.max_turns} reached")
+                return self._stop_early(f"{unreadable} replies in a row held no action")
+        return self._stop_early(f"max_turns {settings.max_turns} reached")
 
-    def _asked(self, is_last: bool) -> str | None:
-        """The model's reply; None where the budget is used up."""
+    def _request_action(self, is_last: bool) -> str | None:
+        """Request the next action and return the reply, or None if the budget is used up."""
         settings = self.context.settings
         prompt = explore_prompt(
             self.context.query,
@@ -130,69 +130,69 @@ class Agent:
         self.first_prompt = self.first_prompt or prompt
         sampling = Sampling(
             temperature=settings.temperature,
-            seed=settings.seed,  # no prompt is like another: each holds the turns before it
+            seed=settings.seed,  # one seed is enough: each prompt differs by the turns before it
             max_tokens=settings.max_tokens,
             stop=STOP,
         )
-        return drawn(self.llm, self.context, prompt, sampling)
+        return sample_once(self.llm, self.context, prompt, sampling)
 
-    def _turn(
+    def _execute(
         self, action: Action | None, reply: str, usage: Usage, started: float
     ) -> tuple[Any, Any] | None:
-        """Carries an action out; the answer where the agent is done."""
-        feedback, value, answered = Feedback(""), None, None
+        """Execute an action and record the turn; return the answer if the agent is done."""
+        result, value, final = CodeResult(""), None, None
         if action is None:
-            feedback = Feedback(EXPECTED)
+            result = CodeResult(EXPECTED)
         elif action.kind == "code":
-            feedback = self.environment.run(action.text)
-            value = feedback.value
+            result = self.environment.run(action.text)
+            value = result.value
         elif action.kind == "done":
-            there = self.environment.stored()
-            value = there.value
-            read = None if value is None else self.environment.read(value)
-            if read is None or isinstance(read, Failure):
-                said = MISSING if read is None else f"{FINAL}: {read.message}"
-                feedback = Feedback("\n".join(filter(None, (said, there.text))))
+            stored = self.environment.stored()
+            value = stored.value
+            answer = None if value is None else self.environment.read(value)
+            if answer is None or isinstance(answer, Failure):
+                problem = MISSING if answer is None else f"{FINAL}: {answer.message}"
+                result = CodeResult("\n".join(filter(None, (problem, stored.text))))
             else:
-                answered = (value, None)
+                final = (value, None)
         turn = Turn(
             index=len(self.turns),
             kind=action.kind if action else "unreadable",
             text=action.text if action else reply.strip(),
-            result=feedback.text,
-            failure=feedback.failure,
-            calls=feedback.calls,
+            result=result.text,
+            failure=result.failure,
+            calls=result.calls,
             value=plain(value),
             seconds=round(time.perf_counter() - started, 4),
             writing=usage,
         )
         self.turns.append(turn)
-        self._steps.append(Step(action, feedback.text, "" if action else reply))
-        if value is not None and answered is None:
+        self._steps.append(Step(action, result.text, "" if action else reply))
+        if value is not None and final is None:
             self._values.append(value)
         if action is None or action.kind == "thought":
-            return answered
-        doubt = self.checker.doubt(self.turns, self._as_answer(value))
-        if not doubt:
-            return answered
-        self.turns.append(Turn(len(self.turns), "thought", doubt, by="checker"))
-        self._steps.append(Step(Action("thought", doubt)))
+            return final
+        objection = self.checker.doubt(self.turns, self._as_answer(value))
+        if not objection:
+            return final
+        self.turns.append(Turn(len(self.turns), "thought", objection, by="checker"))
+        self._steps.append(Step(Action("thought", objection)))
         return None
 
     def _as_answer(self, value: Any) -> Answer | None:
-        """A value as it is, read as an answer; no model is asked to make it one."""
+        """Read a value as an answer, without asking a model to convert it."""
         if value is None:
             return None
-        read = read_answer(value, self.context.query, self.context.media)
-        return None if isinstance(read, Failure) else read
+        answer = read_answer(value, self.context.query, self.context.media)
+        return None if isinstance(answer, Failure) else answer
 
-    def _forced(self, why: str) -> tuple[Any, Any] | Failure:
-        """The best answer at a bound: what is stored, else the last value that can be one."""
+    def _stop_early(self, reason: str) -> tuple[Any, Any] | Failure:
+        """Return the best answer so far: the stored value, or the last value that is an answer."""
         stored = self.environment.stored().value
         candidates = [] if stored is None else [stored]
         for value in [*candidates, *reversed(self._values)]:
             if not isinstance(self.environment.read(value), Failure):
-                self.turns.append(Turn(len(self.turns), "forced", why, value=plain(value)))
-                return value, {"forced": why}
-        self.turns.append(Turn(len(self.turns), "forced", why))
-        return Failure("budget", f"no answer was reached: {why}")
+                self.turns.append(Turn(len(self.turns), "forced", reason, value=plain(value)))
+                return value, {"forced": reason}
+        self.turns.append(Turn(len(self.turns), "forced", reason))
+        return Failure("budget", f"no answer was reached: {reason}")

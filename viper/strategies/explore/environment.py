@@ -1,7 +1,7 @@
-"""Where an agent's code runs: one sandboxed process and one log of calls for all of its turns.
+"""The environment of an agent's code: one sandboxed process and one call log for all its turns.
 
-What the code came to is told in words that an agent reads: a value as a notebook shows it, what was
-printed before it, an error with the line it arose on.
+The result of the code becomes text for the agent: the printed text, then a value as a notebook
+shows it, or an error with its line.
 """
 
 from __future__ import annotations
@@ -25,32 +25,32 @@ OPENING = {
     "images": "image_patches = [ImagePatch(one) for one in image_list]",
     "video": "video_segment = VideoSegment(video)",
 }
-"""Code before the first turn, by the kind of media."""
+"""Code that runs before the first turn, by the kind of media."""
 
 LOST = "The process was ended; variables are those of the beginning again."
 
 MOST_ITEMS = 12
-"""Of a list that are shown; the rest is counted."""
+"""Number of items of a list in the text; the rest is counted."""
 
 MOST_TEXT = 400
-"""Characters of a text that are shown."""
+"""Greatest length of a text value in characters."""
 
 MOST_PRINTED = 800
 
 NOTHING = "(nothing)"
 
 TRACEBACK = "Traceback"
-"""How the answer to code that failed begins."""
+"""Start of the text for code that failed."""
 
 
 @dataclass(frozen=True)
-class Feedback:
-    """What came of some code.
+class CodeResult:
+    """The result of some code.
 
     Attributes:
-        text: as the agent reads it.
-        value: what the last line was worth; None where the code failed.
-        calls: indices of the tool calls that it made, in the log of the whole episode.
+        text: the text for the agent.
+        value: value of the last line; None if the code failed.
+        calls: indices of the tool calls that it made, in the call log of the whole episode.
     """
 
     text: str
@@ -60,12 +60,12 @@ class Feedback:
 
 
 class Environment:
-    """Runs code whose variables live on between the turns of one query.
+    """Runs code whose variables persist between the turns of one query.
 
-    Code that is ended by force (time, memory) ends its process; the next code finds a new one.
+    Code that is ended by force (time, memory) loses its process; the next code starts in a new one.
 
     Attributes:
-        tools: the log of calls of all turns.
+        tools: the call log of all turns.
     """
 
     def __init__(self, components: Components, context: RunContext) -> None:
@@ -74,11 +74,13 @@ class Environment:
         self.tools = components.toolbox.session(
             context.media, thresholds=fixed, cancel=context.cancel
         )
-        self._session = self._opened()
+        self._session = self._start_process()
 
     def captions(self) -> list[str]:
-        """What the pictures show, each in a sentence; of a video one. None where nobody can say."""
-        media, found = self._context.media, []
+        """Return one caption per picture, or one for a video; an empty list if no model can
+        caption.
+        """
+        media, captions = self._context.media, list[str]()
         for ref in _views(media):
             try:
                 if media.video is not None:
@@ -87,11 +89,11 @@ class Environment:
                     text = self.tools.call("caption_image", (ref,), {}, None)
             except ToolError:
                 return []
-            found.append(str(text))
-        return found
+            captions.append(str(text))
+        return captions
 
-    def run(self, code: str) -> Feedback:
-        """Runs the code of a turn.
+    def run(self, code: str) -> CodeResult:
+        """Run the code of a turn.
 
         Raises:
             CancelledError: the run was cancelled.
@@ -99,35 +101,35 @@ class Environment:
         first = len(self.tools.calls)
         outcome = self._session.run(code, cancel=self._context.cancel, shows=True)
         calls = tuple(range(first, len(self.tools.calls)))
-        text = f"{shown_outcome(outcome)}{self._reopened()}"
-        return Feedback(text, outcome.value if outcome.ok else None, outcome.failure, calls)
+        text = f"{format_outcome(outcome)}{self._reopen_if_ended()}"
+        return CodeResult(text, outcome.value if outcome.ok else None, outcome.failure, calls)
 
-    def stored(self) -> Feedback:
-        """The stored answer as the value, None where there is none that can be read.
+    def stored(self) -> CodeResult:
+        """Return the stored answer as the value, or None if no readable answer is stored.
 
-        The text says where the value was too large for the process, which then had to be ended.
+        The text states that the value was too large for the process, which then had to be ended.
         """
         outcome = self._session.run(FINAL, cancel=self._context.cancel, shows=True)
-        return Feedback(self._reopened().strip(), outcome.value if outcome.ok else None)
+        return CodeResult(self._reopen_if_ended().strip(), outcome.value if outcome.ok else None)
 
     def read(self, value: Any) -> Answer | Failure:
-        """A value as the task's answer."""
+        """Return a value as the task's answer."""
         return read_value(value, self._context, self.tools)
 
     def close(self) -> None:
-        """Ends the process."""
+        """End the process."""
         self._session.close()
 
-    def _reopened(self) -> str:
-        """Opens a new process where the last code ended its own; what the agent has to know."""
+    def _reopen_if_ended(self) -> str:
+        """Start a new process if the last code lost its own, and return the note for the agent."""
         if not self._session.ended:
             return ""
         self._session.close()
-        self._session = self._opened()
+        self._session = self._start_process()
         return f"\n{LOST}"
 
-    def _opened(self) -> Any:
-        """A process that knows the media by name."""
+    def _start_process(self) -> Any:
+        """Start a process that knows the media by name."""
         session = self._components.sandbox.session(tools=self.tools)
         arguments = program_arguments(self._context.query, self._context.media)
         session.run(OPENING[self._context.query.media], args=arguments)
@@ -135,7 +137,7 @@ class Environment:
 
 
 def _views(media: Media) -> list[Ref]:
-    """The pictures as wholes, or the clip."""
+    """Return the whole pictures, or the clip."""
     if media.video is not None:
         count, height, width = media.video.shape[:3]
         return [Ref("video", ("video0", count, width, height))]
@@ -145,30 +147,32 @@ def _views(media: Media) -> list[Ref]:
     ]
 
 
-def shown_outcome(outcome: Outcome) -> str:
-    """What was printed, then the value or the error; "(nothing)" where there is none of them."""
+def format_outcome(outcome: Outcome) -> str:
+    """Return the printed text, then the value or the error; "(nothing)" if there is neither."""
     parts = [_cut(outcome.stdout.rstrip(), MOST_PRINTED)]
     if outcome.failure is not None:
-        parts.append(shown_failure(outcome.failure))
+        parts.append(format_failure(outcome.failure))
     elif outcome.value is not None:
-        parts.append(shown_value(outcome.value))
+        parts.append(format_value(outcome.value))
     return "\n".join(filter(None, parts)) or NOTHING
 
 
-def shown_failure(failure: Failure) -> str:
-    """The error with the line that it arose on, as the last lines of a traceback have them."""
+def format_failure(failure: Failure) -> str:
+    """Return the error with its line, in the form of the last lines of a traceback."""
     where = f" (line {failure.line})" if failure.line is not None else ""
     line = f"\n    {failure.source_line.strip()}" if failure.source_line else ""
-    what = failure.exception or failure.kind
-    return f"{TRACEBACK}{where}:{line}\n{what}: {failure.message}"
+    error = failure.exception or failure.kind
+    return f"{TRACEBACK}{where}:{line}\n{error}: {failure.message}"
 
 
-def shown_value(value: Any) -> str:
-    """A value in one line; a text as it is, within lists and records in quotes."""
-    return _cut(value, MOST_TEXT) if isinstance(value, str) else _shown(value, 0)
+def format_value(value: Any) -> str:
+    """Return a value on one line; a text stays as it is, except in quotes inside lists and
+    mappings.
+    """
+    return _cut(value, MOST_TEXT) if isinstance(value, str) else _format(value, 0)
 
 
-def _shown(value: Any, depth: int) -> str:
+def _format(value: Any, depth: int) -> str:
     if isinstance(value, Ref):
         return _reference(value)
     if isinstance(value, np.generic):
@@ -182,16 +186,17 @@ def _shown(value: Any, depth: int) -> str:
     if depth > 2 and isinstance(value, list | tuple | Mapping):
         return "…"
     if isinstance(value, Mapping):
-        items = [f"{_shown(k, depth + 1)}: {_shown(v, depth + 1)}" for k, v in value.items()]
+        items = [f"{_format(k, depth + 1)}: {_format(v, depth + 1)}" for k, v in value.items()]
         return f"{{{_listed(items)}}}"
     if isinstance(value, list | tuple):
-        inside = _listed([_shown(item, depth + 1) for item in value])
+        inside = _listed([_format(item, depth + 1) for item in value])
         return f"[{inside}]" if isinstance(value, list) else f"({inside})"
     return _cut(str(value), MOST_TEXT)
 
 
 def _reference(value: Ref) -> str:
-    numbers = [round(float(one)) for one in value.fields[1:5] if isinstance(one, int | float)]
+    sides = [side for side in value.fields[1:5] if isinstance(side, int | float)]
+    numbers = [round(float(side)) for side in sides]
     names = {"patch": "ImagePatch", "segment": "VideoSegment", "image": "image", "video": "video"}
     name = names.get(value.kind, value.kind)
     if value.kind in ("patch", "segment"):
@@ -201,8 +206,8 @@ def _reference(value: Ref) -> str:
 
 def _listed(items: list[str]) -> str:
     more = len(items) - MOST_ITEMS
-    shown = items[:MOST_ITEMS]
-    return ", ".join([*shown, f"… {more} more"] if more > 0 else shown)
+    first = items[:MOST_ITEMS]
+    return ", ".join([*first, f"… {more} more"] if more > 0 else first)
 
 
 def _cut(text: str, most: int) -> str:

@@ -1,4 +1,4 @@
-"""Strategy ``explore``: acts turn by turn, and sees what each turn gave before the next.
+"""Strategy ``explore``: acts turn by turn and sees the result of each turn before the next.
 
 Source: DWIM (2025), supplement, sec. 6.
 """
@@ -17,16 +17,16 @@ from viper.schema import Failure, Trial, Usage
 from viper.strategies.base import Components, RunContext
 from viper.strategies.explore.agent import Agent, Checker, NoChecker
 from viper.strategies.explore.environment import Environment
-from viper.strategies.prompts import asked_as, is_lines
+from viper.strategies.prompts import is_lines, query_for_prompt
 from viper.strategies.writing import check_cancelled
 
 
 class ExploreStrategy:
-    """Code, thoughts, done: in the order that the agent finds right.
+    """Lets an agent act by code and thoughts, in any order, until it is done.
 
     Args:
-        checker: doubts results; nobody does by default.
-        hint: the answer, where it is given away.
+        checker: doubts results; by default no result is doubted.
+        hint: the right answer, to generate workflows for training.
     """
 
     name = "explore"
@@ -35,10 +35,10 @@ class ExploreStrategy:
         self._checker, self._hint = checker or NoChecker(), hint
 
     def trials(self, components: Components, context: RunContext) -> Iterator[Trial]:
-        """One trial without a program; its turns stand in the trace's ``turns``.
+        """Yield one trial without a program; the trace's ``turns`` holds its turns.
 
         Raises:
-            UsageError: a language model that was never taught to act, or an API of line programs.
+            UsageError: the language model was not trained to act, or the API is for line programs.
             CancelledError: ``context.cancel`` was set.
         """
         check_cancelled(context)
@@ -74,12 +74,12 @@ class ExploreStrategy:
             seed=context.settings.seed,
             temperature=context.settings.temperature,
             prompt=agent.first_prompt or None,
-            writing=_written(context, before),
+            writing=_writing_usage(context, before),
             writing_seconds=round(agent.writing_seconds, 4),
         )
 
     def prompt(self, components: Components, context: RunContext) -> str:
-        """The first request's prompt; no model is asked for the caption.
+        """Return the prompt of the first request; no model is asked for the caption.
 
         Raises:
             UsageError: as :meth:`trials`.
@@ -90,10 +90,11 @@ class ExploreStrategy:
 
 
 def explorer_of(components: Components, context: RunContext) -> tuple[LLM, str]:
-    """Who acts, and the style of the prompts.
+    """Return the model that acts and the style of its prompts.
 
     Raises:
-        UsageError: a compact writer, which knows programs only, and no explorer; or line programs.
+        UsageError: the program writer is compact and there is no explorer, or the API is for line
+            programs.
     """
     if is_lines(components, context):
         raise UsageError(
@@ -109,10 +110,10 @@ def explorer_of(components: Components, context: RunContext) -> tuple[LLM, str]:
 
 
 def _entries(components: Components, context: RunContext) -> tuple[ApiEntry, ...]:
-    task = asked_as(context.query).task
+    task = query_for_prompt(context.query).task
     return components.library.api_set(context.settings.api).entries(task)
 
 
-def _written(context: RunContext, before: Usage) -> Usage:
+def _writing_usage(context: RunContext, before: Usage) -> Usage:
     spent = context.usage.since(before)
     return Usage(spent.llm_calls, spent.prompt_tokens, spent.completion_tokens, 0, spent.cost_usd)

@@ -1,7 +1,7 @@
-"""What each action does with the tools, and what it found, in lines.
+"""The actions: how each uses the tools, and its findings as lines.
 
-Objects are listed by detection and described by captions; one of them may be turned to, and then
-all looking is at it.
+Objects are listed by detection and described by captions. The search may focus on one of them; then
+all actions look only at it.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from viper.strategies.seek.memory import MemoryState
 from viper.tools.session import ToolSession
 
 MAX_OBJECTS = 8
-"""Objects that are listed, the surest first."""
+"""Greatest number of listed objects; the surest are kept."""
 
 MAX_PASSAGES = 6
-"""Of a text search that are looked at, the best first."""
+"""Greatest number of passages of a text search; the best are kept."""
 
 OBJECT = "object"
-"""What the detector is asked for."""
+"""Name that the detector is asked to find."""
 
 _WORD = re.compile(r"[^\W_]+")
 
 
 @dataclass(frozen=True)
 class Observation:
-    """What an action found.
+    """The findings of an action.
 
     Attributes:
-        lines: one finding each; none: it found nothing.
-        focus: the object that is looked at from now on; None: as before.
-        objects: those that were listed, with their descriptions; None: as before.
-        is_plain: it is of use as it stands, and nobody need judge it.
+        lines: one finding per line; empty if the action found nothing.
+        focus: the object to look at from now on; None keeps the focus.
+        objects: the listed objects with their descriptions; None keeps the list.
+        is_plain: the findings are useful as they are and need no judgement.
     """
 
     lines: tuple[str, ...]
@@ -45,11 +45,11 @@ class Observation:
 
 
 @dataclass(frozen=True)
-class Scene:
-    """What actions work on: the tools of a run and the picture.
+class SeekTools:
+    """The input of actions: the tools of a run and the picture.
 
     Attributes:
-        ask: a short question, and what is known; the language model's answer.
+        ask: answers a short question with the language model, from facts.
     """
 
     session: ToolSession
@@ -57,7 +57,7 @@ class Scene:
     ask: Callable[[str, tuple[str, ...]], str]
 
     def call(self, tool: str, *args: Any) -> Any:
-        """One call of a tool; stands in the trace.
+        """Call a tool; the call appears in the trace.
 
         Raises:
             ViperError: the tool refused or failed.
@@ -65,36 +65,36 @@ class Scene:
         return self.session.call(tool, args, {}, None)
 
 
-def carry_out(action: str, words: str, now: MemoryState, scene: Scene) -> Observation:
-    """What an action found.
+def perform(action: str, words: str, now: MemoryState, tools: SeekTools) -> Observation:
+    """Perform an action and return its findings.
 
     Args:
-        words: what the planner wrote beside it; where it wrote none, the query stands in.
+        words: the planner's argument for the action; if empty, the query is used.
 
     Raises:
         ViperError: a tool refused or failed.
     """
-    return _DOING[action](words, now, scene)
+    return _ACTIONS[action](words, now, tools)
 
 
 def is_possible(action: str, now: MemoryState) -> bool:
-    """Whether there is anything to do it with."""
+    """Return whether the action has anything left to act on."""
     return action != "select" or any(key not in now.excluded for key in _selections(now))
 
 
-def excluded(now: MemoryState) -> set[str]:
-    """The actions that are over and done with at a state.
+def exhausted_actions(now: MemoryState) -> set[str]:
+    """Return the actions that are exhausted at a state.
 
-    Turning to an object is so only when every object was tried.
+    ``select`` is exhausted only when every object was selected.
     """
-    done = {action for action, _ in now.excluded}
-    return (done - {"select"}) | (set() if is_possible("select", now) else {"select"})
+    actions = {action for action, _ in now.excluded}
+    return (actions - {"select"}) | (set() if is_possible("select", now) else {"select"})
 
 
-def settled(action: str, words: str, now: MemoryState) -> str:
-    """The words as they are carried out: for ``select`` the number of the object that is meant.
+def resolve_words(action: str, words: str, now: MemoryState) -> str:
+    """Resolve the argument of an action: for ``select`` it becomes the number of an object.
 
-    An object that was tried already is not meant again.
+    An object that was selected before is not selected again.
     """
     if action != "select":
         return words
@@ -103,15 +103,15 @@ def settled(action: str, words: str, now: MemoryState) -> str:
         for number, (_, label) in enumerate(now.objects, 1)
         if ("select", str(number)) not in now.excluded
     ]
-    named = re.match(r"\D{0,8}(\d+)\b", words)
+    match = re.match(r"\D{0,8}(\d+)\b", words)
     numbers = [str(number) for number, _ in left]
-    if named and named[1] in numbers:
-        return named[1]
-    wanted = _words(words) or _words(now.query)
+    if match and match[1] in numbers:
+        return match[1]
+    keywords = _words(words) or _words(now.query)
     if not left:
         return ""
-    # Of equally fitting ones the surest, which is the first.
-    return str(max(left, key=lambda one: (len(wanted & _words(one[1])), -one[0]))[0])
+    # Among objects that fit equally the first is the surest.
+    return str(max(left, key=lambda item: (len(keywords & _words(item[1])), -item[0]))[0])
 
 
 def _selections(now: MemoryState) -> list[tuple[str, str]]:
@@ -119,58 +119,58 @@ def _selections(now: MemoryState) -> list[tuple[str, str]]:
 
 
 def _words(text: str) -> set[str]:
-    return {one.lower() for one in _WORD.findall(text)}
+    return {word.lower() for word in _WORD.findall(text)}
 
 
-def _looked_at(now: MemoryState, scene: Scene) -> Any:
-    return scene.picture if now.focus is None else now.focus
+def _focus(now: MemoryState, tools: SeekTools) -> Any:
+    return tools.picture if now.focus is None else now.focus
 
 
-def _caption(words: str, now: MemoryState, scene: Scene) -> Observation:
-    return _lines([scene.call("caption_image", _looked_at(now, scene))])
+def _caption(words: str, now: MemoryState, tools: SeekTools) -> Observation:
+    return _lines([tools.call("caption_image", _focus(now, tools))])
 
 
-def _vqa(words: str, now: MemoryState, scene: Scene) -> Observation:
-    return _lines([scene.call("simple_query", _looked_at(now, scene), words or now.query)])
+def _vqa(words: str, now: MemoryState, tools: SeekTools) -> Observation:
+    return _lines([tools.call("simple_query", _focus(now, tools), words or now.query)])
 
 
-def _detect(words: str, now: MemoryState, scene: Scene) -> Observation:
-    found = scene.call("find", scene.picture, OBJECT)[:MAX_OBJECTS]
-    objects = tuple((one, str(scene.call("caption_image", one))) for one in found)
+def _detect(words: str, now: MemoryState, tools: SeekTools) -> Observation:
+    patches = tools.call("find", tools.picture, OBJECT)[:MAX_OBJECTS]
+    objects = tuple((patch, str(tools.call("caption_image", patch))) for patch in patches)
     lines = [f"object {number}: {label}" for number, (_, label) in enumerate(objects, 1)]
     return Observation(tuple(lines), objects=objects, is_plain=True)
 
 
-def _select(words: str, now: MemoryState, scene: Scene) -> Observation:
+def _select(words: str, now: MemoryState, tools: SeekTools) -> Observation:
     number = int(words)
     focus, label = now.objects[number - 1]
     return Observation((f"looking at object {number}: {label}",), focus=focus, is_plain=True)
 
 
-def _ocr(words: str, now: MemoryState, scene: Scene) -> Observation:
-    return _lines(str(scene.call("ocr", _looked_at(now, scene))).splitlines())
+def _ocr(words: str, now: MemoryState, tools: SeekTools) -> Observation:
+    return _lines(str(tools.call("ocr", _focus(now, tools))).splitlines())
 
 
-def _image_search(about: str) -> Callable[[str, MemoryState, Scene], Observation]:
-    def search(words: str, now: MemoryState, scene: Scene) -> Observation:
-        return _lines(scene.call("image_search", _looked_at(now, scene), about))
+def _image_search(about: str) -> Callable[[str, MemoryState, SeekTools], Observation]:
+    def search(words: str, now: MemoryState, tools: SeekTools) -> Observation:
+        return _lines(tools.call("image_search", _focus(now, tools), about))
 
     return search
 
 
-def _text_search(words: str, now: MemoryState, scene: Scene) -> Observation:
-    return _lines(scene.call("text_search", words or now.query)[:MAX_PASSAGES])
+def _text_search(words: str, now: MemoryState, tools: SeekTools) -> Observation:
+    return _lines(tools.call("text_search", words or now.query)[:MAX_PASSAGES])
 
 
-def _llm_qa(words: str, now: MemoryState, scene: Scene) -> Observation:
-    return _lines([scene.ask(words or now.query, now.context)])
+def _llm_qa(words: str, now: MemoryState, tools: SeekTools) -> Observation:
+    return _lines([tools.ask(words or now.query, now.context)])
 
 
-def _lines(found: list[Any]) -> Observation:
-    return Observation(tuple(text for one in found if (text := str(one).strip())))
+def _lines(findings: list[Any]) -> Observation:
+    return Observation(tuple(text for item in findings if (text := str(item).strip())))
 
 
-_DOING: Mapping[str, Callable[[str, MemoryState, Scene], Observation]] = {
+_ACTIONS: Mapping[str, Callable[[str, MemoryState, SeekTools], Observation]] = {
     "caption": _caption,
     "vqa": _vqa,
     "detect": _detect,

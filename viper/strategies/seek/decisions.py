@@ -1,11 +1,12 @@
-"""Decisions that people took, as examples for the planner.
+"""Decisions of people, as examples for the planner.
 
-A file of them holds a JSON object a line, as ``viper lab seek induce --examples`` writes it::
+A file of decisions holds one JSON object per line, as ``viper lab seek induce --examples`` writes
+it::
 
     {"query": "…", "known": ["…"], "action": "text_search", "words": "…"}
 
-Source: AVIS (Hu et al. 2023), sec. 3.3: the planner is shown decisions for exactly those actions
-that it may choose from.
+Source: AVIS (Hu et al. 2023), sec. 3.3: the prompt shows decisions for exactly those actions that
+the planner may choose from.
 """
 
 from __future__ import annotations
@@ -23,101 +24,102 @@ from viper.search.findings import plain
 from viper.strategies.seek.names import ACTIONS
 
 FOR_EACH_ACTION = 1
-"""Decisions shown for an action, the ones whose situation is most like the one at hand."""
+"""Number of decisions per action in a prompt; those with the most similar situation are used."""
 
 _MAX_BYTES = 16 << 20
-_FILES_KEPT = 4
+_MAX_FILES = 4
 
 
 class DecisionSource(Protocol):
-    """Where examples of decisions come from."""
+    """Source of example decisions."""
 
     def examples(
-        self, query: str, known: Sequence[str], actions: Sequence[str]
+        self, query: str, facts: Sequence[str], actions: Sequence[str]
     ) -> Sequence[DecisionExample]:
-        """Decisions for these actions and no others, those that fit the situation best."""
+        """Return decisions for these actions only, those that fit the situation best."""
         ...
 
 
 class NoDecisions:
-    """Nobody was watched."""
+    """No recorded decisions."""
 
     def examples(
-        self, query: str, known: Sequence[str], actions: Sequence[str]
+        self, query: str, facts: Sequence[str], actions: Sequence[str]
     ) -> Sequence[DecisionExample]:
         return ()
 
 
-class KeptDecisions:
-    """Decisions by action, ranked by the words that their situations share with the one at hand."""
+class RecordedDecisions:
+    """Decisions by action, ranked by the words that their situation shares with the present one."""
 
-    def __init__(self, decided: Sequence[DecisionExample]) -> None:
+    def __init__(self, decisions: Sequence[DecisionExample]) -> None:
         self._by_action: dict[str, tuple[list[DecisionExample], Scores]] = {}
         for action in ACTIONS:
-            own = [one for one in decided if one.action == action]
+            own = [decision for decision in decisions if decision.action == action]
             if own:
-                self._by_action[action] = own, by_words([_situation(x.query, x.known) for x in own])
+                situations = [_situation(decision.query, decision.known) for decision in own]
+                self._by_action[action] = own, by_words(situations)
 
     def examples(
-        self, query: str, known: Sequence[str], actions: Sequence[str]
+        self, query: str, facts: Sequence[str], actions: Sequence[str]
     ) -> Sequence[DecisionExample]:
-        """As :class:`DecisionSource` says, in the order of the actions; none of the same query."""
-        found = []
+        """Return decisions in the order of the actions, without those of the same query."""
+        examples = list[DecisionExample]()
         for action in actions:
             own, scores = self._by_action.get(action, ([], lambda situation: []))
             ranked = sorted(
-                zip(scores(_situation(query, known)), own, strict=False),
-                key=lambda one: -one[0],
+                zip(scores(_situation(query, facts)), own, strict=False),
+                key=lambda pair: -pair[0],
             )
-            others = [one for _, one in ranked if one.query != query]
-            found += others[:FOR_EACH_ACTION]
-        return found
+            others = [decision for _, decision in ranked if decision.query != query]
+            examples += others[:FOR_EACH_ACTION]
+        return examples
 
 
 def decisions_of(path: str) -> DecisionSource:
-    """The decisions in a file; those of nobody where the path is empty.
+    """Return the decisions in a file; an empty path means no decisions.
 
     Raises:
-        UsageError: no such file, or a line that is no decision; says which.
+        UsageError: the file is missing, or a line is no decision; names the line.
     """
     if not path:
         return NoDecisions()
     file = Path(path)
     try:
-        there = file.stat()
+        status = file.stat()
     except OSError:
         raise UsageError(
             f"{path}: no such file of decisions; make one with: viper lab seek induce --examples"
         ) from None
-    if there.st_size > _MAX_BYTES:
+    if status.st_size > _MAX_BYTES:
         raise UsageError(f"{path}: larger than {_MAX_BYTES:,} bytes; no file of decisions")
-    return _read(path, there.st_mtime_ns)
+    return _read(path, status.st_mtime_ns)
 
 
-@lru_cache(_FILES_KEPT)
-def _read(path: str, _changed: int) -> KeptDecisions:
+@lru_cache(_MAX_FILES)
+def _read(path: str, _changed: int) -> RecordedDecisions:
     try:
         lines = Path(path).read_text("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: cannot be read as text ({str(error)[:80]})") from None
-    return KeptDecisions(
-        [_decided(line, f"{path}:{n}") for n, line in enumerate(lines, 1) if line.strip()]
+    return RecordedDecisions(
+        [_read_decision(line, f"{path}:{n}") for n, line in enumerate(lines, 1) if line.strip()]
     )
 
 
-def _decided(line: str, where: str) -> DecisionExample:
+def _read_decision(line: str, where: str) -> DecisionExample:
     try:
         value = json.loads(line)
         if value["action"] not in ACTIONS:
             raise ValueError(f"unknown action {value['action']!r}")
-        known = tuple(plain(one) for one in value.get("known", ()))
+        facts = tuple(plain(fact) for fact in value.get("known", ()))
         return DecisionExample(
-            plain(value["query"]), known, value["action"], plain(value.get("words"))
+            plain(value["query"]), facts, value["action"], plain(value.get("words"))
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        why = f"{type(error).__name__}: {str(error)[:80]}"
-        raise UsageError(f"{where}: no decision ({why}); see viper lab seek induce") from None
+        reason = f"{type(error).__name__}: {str(error)[:80]}"
+        raise UsageError(f"{where}: no decision ({reason}); see viper lab seek induce") from None
 
 
-def _situation(query: str, known: Sequence[str]) -> str:
-    return " ".join((query, *known))
+def _situation(query: str, facts: Sequence[str]) -> str:
+    return " ".join((query, *facts))

@@ -1,21 +1,22 @@
-"""Which actions are taken where, as data: transition graphs, and fixed sequences beside them.
+"""Transition graphs and fixed sequences of actions, as data.
 
 A graph is a TOML file::
 
     name = "avis"
     [states]
-    START = ["caption", "vqa", "detect"]       # what may be done first
-    detect = ["select"]                        # what may follow detect
+    START = ["caption", "vqa", "detect"]       # actions allowed first
+    detect = ["select"]                        # actions allowed after detect
     [instructions]
     caption = "when the question is about the picture as a whole"
-    [counts.START]                             # how often people did so, where that is known
+    [counts.START]                             # how often people chose it, if counted
     caption = 12
 
-A state is the last action that told something. A sequence, which decides nothing, is one, too::
+A state is the last informative action. A sequence leaves no decision to the planner. It is a TOML
+file, too::
 
     name = "fixed-seeing"
     description = "what is to be seen, then an answer"
-    actions = ["caption", "vqa"]       # taken once each, in this order, whatever they find
+    actions = ["caption", "vqa"]       # each once, in this order, whatever they find
     splits = true                      # whether the question is split in two first
 
 Source: AVIS (Hu et al. 2023), sec. 3.1 and 3.3; sequences: sec. 4, baselines.
@@ -23,7 +24,7 @@ Source: AVIS (Hu et al. 2023), sec. 3.1 and 3.3; sequences: sec. 4, baselines.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -37,7 +38,7 @@ SHIPPED = Path(__file__).parent / "graphs"
 SEQUENCES = Path(__file__).parent / "sequences"
 
 EVERY = "every"
-"""The graph in which every action may follow every other: seeking without guidance."""
+"""Name of the graph in which every action may follow every other: a search without guidance."""
 
 
 @dataclass(frozen=True)
@@ -45,9 +46,9 @@ class TransitionGraph:
     """Allowed actions by state.
 
     Attributes:
-        states: state to what may be done there, in the order in which a planner is shown it.
-        instructions: action to when it is of use, in words; the shipped ones where it has none.
-        counts: state to action to how often it was taken there; empty where nobody counted.
+        states: allowed actions by state, in the order of the planner's prompt.
+        instructions: purpose of an action in words; an action without one has the shipped one.
+        counts: number of times that people chose an action, by state and action; may be empty.
     """
 
     __pydantic_config__ = {"extra": "forbid"}
@@ -59,42 +60,46 @@ class TransitionGraph:
     description: str = field(default="", compare=False)
 
     def allowed(self, state: str, excluded: Collection[str] = ()) -> tuple[str, ...]:
-        """What may be done at a state but for what was excluded there."""
-        return tuple(one for one in self.states.get(state, ()) if one not in excluded)
+        """Return the allowed actions of a state, without the excluded ones."""
+        return tuple(action for action in self.states.get(state, ()) if action not in excluded)
 
     def instruction(self, action: str) -> str:
-        """When an action is of use, in words."""
+        """Return the purpose of an action in words."""
         return self.instructions.get(action, ACTIONS[action].instruction)
 
     def without(self, actions: Collection[str]) -> TransitionGraph:
-        """The same graph where some actions cannot be taken; a tool group that is missing.
+        """Return a copy without some actions, such as those of a missing tool group.
 
-        States that nothing leads to any more stay: nobody comes there.
+        States that become unreachable stay, because no search reaches them.
 
         Raises:
             UnknownNameError: one of them is no action.
-            UsageError: nothing is left to begin with.
+            UsageError: no action is left to begin with.
         """
-        for one in actions:
-            if one not in ACTIONS:
-                raise UnknownNameError("action", one, ACTIONS)
-        left = {
-            state: tuple(one for one in allowed if one not in actions)
+        _check_actions(actions)
+        states = {
+            state: tuple(action for action in allowed if action not in actions)
             for state, allowed in self.states.items()
             if state not in actions
         }
-        if not left.get(START):
+        if not states.get(START):
             raise UsageError(f"graph {self.name}: without {', '.join(actions)} nothing can begin")
-        return replace(self, states=left)
+        return replace(self, states=states)
+
+
+def _check_actions(names: Iterable[str]) -> None:
+    for name in names:
+        if name not in ACTIONS:
+            raise UnknownNameError("action", name, ACTIONS)
 
 
 def load_graph(name_or_path: str) -> TransitionGraph:
-    """The shipped graph of that name, the one in a ``.toml`` file, or ``every``.
+    """Return the shipped graph of that name, the one in a ``.toml`` file, or ``every``.
 
     Raises:
-        UnknownNameError: no graph of that name.
-        UsageError: a file that is none, or a graph with an unknown action, a state that cannot be
-            reached, or one that no action leaves.
+        UnknownNameError: no graph has that name.
+        UsageError: the file holds no graph, or the graph has an unknown action, an unreachable
+            state, or a state without an allowed action.
     """
     if name_or_path == EVERY:
         return every_action()
@@ -107,13 +112,13 @@ def load_graph(name_or_path: str) -> TransitionGraph:
 
 
 def every_action() -> TransitionGraph:
-    """The graph that guides nobody."""
+    """Return the graph without guidance."""
     actions = tuple(ACTIONS)
     return TransitionGraph(EVERY, dict.fromkeys((START, *actions), actions))
 
 
 def read_graph(path: Path) -> TransitionGraph:
-    """The graph in a file; raises as :func:`load_graph`."""
+    """Return the graph in a file; raises as :func:`load_graph`."""
     graph = record_from_toml(TransitionGraph, path, name=path.stem)
     for problem in problems(graph):
         raise UsageError(f"{path}: {problem}")
@@ -121,14 +126,14 @@ def read_graph(path: Path) -> TransitionGraph:
 
 
 def problems(graph: TransitionGraph) -> Iterator[str]:
-    """What is wrong with a graph, in words, one after the other; nothing if it can be used."""
+    """Yield the problems of a graph in words; none if it can be used."""
     for state in graph.states:
         if state != START and state not in ACTIONS:
             yield f"unknown state {state!r}; known: {START}, {', '.join(ACTIONS)}"
     for state, allowed in graph.states.items():
-        for one in allowed:
-            if one not in ACTIONS:
-                yield f"state {state} allows the unknown action {one!r}; known: {_listed()}"
+        for action in allowed:
+            if action not in ACTIONS:
+                yield f"state {state} allows the unknown action {action!r}; known: {_names()}"
         if len(set(allowed)) < len(allowed):
             yield f"state {state} allows an action twice"
     for action in graph.instructions:
@@ -143,10 +148,10 @@ def problems(graph: TransitionGraph) -> Iterator[str]:
         return
     reached, waiting = {START}, [START]
     while waiting:
-        for one in graph.states.get(waiting.pop(), ()):
-            if one not in reached:
-                reached.add(one)
-                waiting.append(one)
+        for action in graph.states.get(waiting.pop(), ()):
+            if action not in reached:
+                reached.add(action)
+                waiting.append(action)
     for state in graph.states:
         if state not in reached:
             yield f"state {state} cannot be reached: no state that can be allows {state}"
@@ -156,7 +161,7 @@ def problems(graph: TransitionGraph) -> Iterator[str]:
 
 
 def graph_text(graph: TransitionGraph, description: str = "") -> str:
-    """The TOML of a graph; :func:`read_graph` reads it again."""
+    """Return a graph as TOML that :func:`read_graph` reads."""
     import tomlkit
 
     document = tomlkit.document()
@@ -171,16 +176,16 @@ def graph_text(graph: TransitionGraph, description: str = "") -> str:
     return tomlkit.dumps(document)
 
 
-def _listed() -> str:
+def _names() -> str:
     return ", ".join(ACTIONS)
 
 
 @dataclass(frozen=True)
 class FixedSequence:
-    """Actions in the order in which they are taken.
+    """Actions in a fixed order.
 
     Attributes:
-        splits: whether the question is split in two first; else all of it is asked at once.
+        splits: whether the question is split in two first; otherwise it is asked as a whole.
     """
 
     __pydantic_config__ = {"extra": "forbid"}
@@ -191,27 +196,26 @@ class FixedSequence:
     description: str = field(default="", compare=False)
 
     def without(self, actions: Collection[str]) -> FixedSequence:
-        """The same sequence less some actions.
+        """Return a copy without some actions.
 
         Raises:
             UnknownNameError: one of them is no action.
         """
-        for one in actions:
-            if one not in ACTIONS:
-                raise UnknownNameError("action", one, ACTIONS)
-        return replace(self, actions=tuple(one for one in self.actions if one not in actions))
+        _check_actions(actions)
+        remaining = tuple(action for action in self.actions if action not in actions)
+        return replace(self, actions=remaining)
 
     @property
     def as_graph(self) -> TransitionGraph:
-        """A graph of nothing, which gives the actions their instructions."""
+        """Return an empty graph, which gives the actions their instructions."""
         return TransitionGraph(self.name, {})
 
 
 def load_route(name_or_path: str) -> TransitionGraph | FixedSequence:
-    """The graph or sequence of that name or in that file.
+    """Return the graph or sequence of that name or in that file.
 
     Raises:
-        UnknownNameError: neither has that name.
+        UnknownNameError: no graph or sequence has that name.
         UsageError: as :func:`load_graph`.
     """
     sequences = {path.stem: path for path in sorted(SEQUENCES.glob("*.toml"))}
@@ -222,20 +226,19 @@ def load_route(name_or_path: str) -> TransitionGraph | FixedSequence:
         return read_sequence(path) if "actions" in read_toml(path)[1] else load_graph(name_or_path)
     graphs = [path.stem for path in sorted(SHIPPED.glob("*.toml"))]
     if name_or_path not in (*graphs, EVERY):
-        known = [*graphs, EVERY, *sequences, "FILE.toml"]
-        raise UnknownNameError("graph", name_or_path, known)
+        choices = [*graphs, EVERY, *sequences, "FILE.toml"]
+        raise UnknownNameError("graph", name_or_path, choices)
     return load_graph(name_or_path)
 
 
 def read_sequence(path: Path) -> FixedSequence:
-    """The sequence in a file.
+    """Return the sequence in a file.
 
     Raises:
-        UsageError: a file that is none, or an unknown action.
+        UsageError: the file holds no sequence, or an unknown action.
     """
     sequence = record_from_toml(FixedSequence, path, name=path.stem)
     for action in sequence.actions:
         if action not in ACTIONS:
-            known = ", ".join(ACTIONS)
-            raise UsageError(f"{path}: unknown action {action[:80]!r}; known: {known}")
+            raise UsageError(f"{path}: unknown action {action[:80]!r}; known: {_names()}")
     return sequence

@@ -1,4 +1,4 @@
-"""Working memory: a stack of states, so that going back is popping.
+"""Working memory: a stack of states, so that going back is a pop.
 
 Source: AVIS (Hu et al. 2023), sec. 3.1 and listing 7.
 """
@@ -13,20 +13,20 @@ from viper.strategies.seek.graph import START
 
 @dataclass
 class MemoryState:
-    """Where the search is, and what is known there.
+    """A state of the search, with the facts known there.
 
     Attributes:
-        state: the last action that told something, or ``START``.
-        query: the question at hand: the visual one, then the one about knowledge.
-        is_visual: whether that is the visual one.
-        context: what was found so far, a line each.
-        focus: the object that is looked at; None: the whole picture.
-        objects: those that detection listed, with their descriptions.
-        excluded: actions that were taken here already and told nothing, or led nowhere; of
-            ``select`` with the object's number.
-        led_here: the action that led here from the state below, as ``excluded`` has it.
-        is_settled: whether the picture's part is answered here: the search does not go back behind
-            it. Else, where no text tells a fact, it would end with that of another object.
+        state: the last informative action, or ``START``.
+        query: the present question: first the visual part, then the knowledge part.
+        is_visual: whether that is the visual part.
+        context: findings so far, one per line.
+        focus: the object to look at; None means the whole picture.
+        objects: objects listed by detection, with their descriptions.
+        excluded: actions that were performed here and were uninformative or led to no answer;
+            ``select`` with the number of the object.
+        led_here: the action that led here from the state below, in the form of ``excluded``.
+        is_settled: whether the visual part is answered here. The search does not go back beyond
+            it, because it would then end with a fact about another object.
     """
 
     state: str = START
@@ -41,27 +41,28 @@ class MemoryState:
 
 
 class WorkingMemory:
-    """The states from the first to the one at hand."""
+    """The states from the first to the present one."""
 
     def __init__(self, query: str) -> None:
         self._states = [MemoryState(query=query)]
 
     @property
     def now(self) -> MemoryState:
-        """The state at hand."""
+        """Return the present state."""
         return self._states[-1]
 
     def __len__(self) -> int:
         return len(self._states)
 
     def push(self, state: MemoryState) -> None:
-        """Goes on to a state."""
+        """Move on to a state."""
         self._states.append(state)
 
     def pop(self) -> bool:
-        """Goes back to the state before, where what led here is excluded now.
+        """Go back to the previous state and exclude the action that led here.
 
-        False where there is none, or where this one is settled: nothing is left to try.
+        Return False if there is no previous state or this one is settled; then nothing is left to
+        try.
         """
         if len(self._states) == 1 or self.now.is_settled:
             return False

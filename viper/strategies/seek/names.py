@@ -1,7 +1,7 @@
-"""The actions by name: what each is, when it is of use, to which group of tools it belongs.
+"""The actions by name: the purpose and the tool group of each.
 
-Source: AVIS (Hu et al. 2023), sec. 3.2, where each kind of knowledge about similar pictures is an
-action of its own, too. The words are ours.
+Source: AVIS (Hu et al. 2023), sec. 3.2, where each kind of knowledge about similar pictures is also
+a separate action. The words are ours.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ class ActionName:
     """An action.
 
     Attributes:
-        instruction: when it is of use, for the planner.
-        group: ``seeing``, ``object``, ``search`` or ``llm``; what an ablation takes away together.
-        takes: what the planner must write beside its name; "": nothing.
+        instruction: its purpose, for the planner.
+        group: ``seeing``, ``object``, ``search`` or ``llm``; an ablation removes a whole group.
+        takes: argument that the planner must write with its name; "" if it takes none.
     """
 
     instruction: str
@@ -69,7 +69,7 @@ ACTIONS: Mapping[str, ActionName] = {
 }
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
-    group: tuple(name for name, one in ACTIONS.items() if one.group == group)
-    for group in dict.fromkeys(one.group for one in ACTIONS.values())
+    group: tuple(name for name, action in ACTIONS.items() if action.group == group)
+    for group in dict.fromkeys(action.group for action in ACTIONS.values())
 }
-"""Tool groups; table 1 of the paper takes away ``seeing`` (its PALI), ``object`` and ``search``."""
+"""Tool groups; table 1 of the paper removes ``seeing`` (its PALI), ``object`` and ``search``."""

@@ -1,9 +1,9 @@
-"""The search itself: plan a step, take it, judge what it found, go on or back.
+"""The search: plan a step, perform it, judge its findings, and go on or back.
 
-Source: AVIS (Hu et al. 2023), algorithms 1 and 2. Differs: a verdict must be made of words that
-were found (:func:`is_grounded`), else it counts as none; an answer to the visual sub-question leads
-on to the one about knowledge, and is settled then; where nothing is left to try at a state, the
-search goes back to the one before and does not come the same way again.
+Source: AVIS (Hu et al. 2023), algorithms 1 and 2. Differs: a verdict must consist of words that
+were found (:func:`is_grounded`), otherwise it does not count; an answer to the visual sub-question
+leads on to the one about knowledge and is then settled; if nothing is left to try at a state, the
+search goes back to the previous state and does not take the same way again.
 """
 
 from __future__ import annotations
@@ -37,24 +37,24 @@ from viper.schema import Failure
 from viper.strategies.base import RunContext
 from viper.strategies.seek.actions import (
     Observation,
-    Scene,
-    carry_out,
-    excluded,
+    SeekTools,
+    exhausted_actions,
     is_possible,
-    settled,
+    perform,
+    resolve_words,
 )
 from viper.strategies.seek.decisions import DecisionSource
 from viper.strategies.seek.graph import FixedSequence, TransitionGraph
 from viper.strategies.seek.memory import MemoryState, WorkingMemory
 from viper.strategies.seek.names import ACTIONS
 from viper.strategies.seek.settings import SeekSettings
-from viper.strategies.writing import drawn
+from viper.strategies.writing import sample_once
 
 UNANSWERABLE = "unanswerable"
-"""The answer where nothing that can be found answers the question."""
+"""The answer if no finding answers the question."""
 
 MAX_TOKENS = 200
-"""Of a reply of planner or reasoner."""
+"""Greatest length of a reply in tokens."""
 
 _FOUND_IN_TRACE = 20
 _LINE_IN_TRACE = 400
@@ -68,15 +68,15 @@ _FREE = frozenset(
 
 @dataclass
 class Seeker:
-    """One question being looked into.
+    """The search for the answer to one question.
 
     Attributes:
-        path: what happened so far, step by step; JSON values.
+        path: the steps so far, as JSON values.
     """
 
     context: RunContext
     graph: TransitionGraph
-    scene: Scene
+    tools: SeekTools
     llm: LLM
     style: str
     decisions: DecisionSource
@@ -84,73 +84,72 @@ class Seeker:
     failures: dict[str, str] = field(default_factory=dict)
 
     def seek(self, question: str) -> tuple[Any, Any] | Failure:
-        """The answer with what stands behind it; a failure where a bound or a tool ended it."""
+        """Return the answer and its info, or a failure if a limit or a tool ended the search."""
         split = self._split(question)
         if split is None:
-            return self._ended()
+            return self._budget_failure()
         memory = WorkingMemory(split.visual)
         max_steps = self.context.settings.of(SeekSettings).max_steps
         for _ in range(max_steps):
             allowed = self._allowed(memory)
             if not allowed:
-                return self._nothing("every way was tried")
+                return self._no_answer("every way was tried")
             outcome = self._step(memory, allowed, split)
             if outcome is not None:
                 return outcome
-        return self._nothing(f"max_steps {max_steps} reached")
+        return self._no_answer(f"max_steps {max_steps} reached")
 
     def _allowed(self, memory: WorkingMemory) -> tuple[str, ...]:
-        """What may be done now, after going back as far as must be; nothing: the end."""
+        """Return the actions allowed now, going back as far as necessary; empty at the end."""
         while True:
             now = memory.now
-            allowed = self.graph.allowed(now.state, excluded(now))
-            possible = tuple(one for one in allowed if is_possible(one, now))
+            allowed = self.graph.allowed(now.state, exhausted_actions(now))
+            possible = tuple(action for action in allowed if is_possible(action, now))
             if possible:
                 return possible
-            left = now.state
             if not memory.pop():
                 return ()
-            self.path.append({"back": left, "state": memory.now.state})
+            self.path.append({"back": now.state, "state": memory.now.state})
 
     def _step(
         self, memory: WorkingMemory, allowed: Sequence[str], split: Split
     ) -> tuple[Any, Any] | Failure | None:
-        """One decision with its outcome; None where the search goes on."""
+        """Decide and perform one action; return the outcome, or None if the search goes on."""
         if self.context.cancel.is_set():
             raise CancelledError("the run was cancelled")
         now = memory.now
-        decision, planned = self._decided(now, allowed)
+        decision, is_planned = self._decide(now, allowed)
         if decision is None:
-            return self._ended()
-        words = settled(decision.action, decision.words, now)
+            return self._budget_failure()
+        words = resolve_words(decision.action, decision.words, now)
         decision = replace(decision, words=words)
         step: dict[str, Any] = {
-            "step": sum("step" in one for one in self.path),
+            "step": sum("step" in entry for entry in self.path),
             "state": now.state,
             "query": now.query,
             "allowed": list(allowed),
-            "excluded": [list(one) for one in now.excluded],
+            "excluded": [list(key) for key in now.excluded],
             "action": decision.action,
             "words": words,
-            "planned": planned,
+            "planned": is_planned,
         }
         self.path.append(step)
-        seen = self._observed(decision, now, step)
-        verdict = self._judged(now, decision, seen, step)
+        observation = self._observe(decision, now, step)
+        verdict = self._judge(now, decision, observation, step)
         if verdict is None:
-            return self._ended()
+            return self._budget_failure()
         step |= {
             "verdict": verdict.kind,
             "extracted": verdict.extracted,
             "reason": verdict.reason,
         }
-        return self._moved(memory, decision, seen, verdict, split)
+        return self._advance(memory, decision, observation, verdict, split)
 
-    def _moved(
+    def _advance(
         self,
         memory: WorkingMemory,
         decision: Decision,
-        seen: Observation,
+        observation: Observation,
         verdict: ResultVerdict,
         split: Split,
     ) -> tuple[Any, Any] | None:
@@ -161,26 +160,26 @@ class Seeker:
             return None
         if verdict.kind == "answer" and (not now.is_visual or split.is_visual):
             return verdict.extracted, self._info("")
-        told = seen.lines if seen.is_plain else (verdict.extracted,)
+        facts = observation.lines if observation.is_plain else (verdict.extracted,)
         new = MemoryState(
             state=decision.action,
             query=now.query,
             is_visual=now.is_visual,
-            context=(*now.context, *told),
-            focus=now.focus if seen.focus is None else seen.focus,
-            objects=now.objects if seen.objects is None else seen.objects,
+            context=(*now.context, *facts),
+            focus=now.focus if observation.focus is None else observation.focus,
+            objects=now.objects if observation.objects is None else observation.objects,
             led_here=key,
         )
         if verdict.kind == "answer":
             new.query, new.is_visual = split.about(verdict.extracted), False
             new.is_settled = True
-            # What was listed on the way to the thing's name says no more once it has one.
+            # The facts that led to the name of the object add nothing once the name is known.
             new.context = (f"{split.visual.rstrip(' ?')}: {verdict.extracted}",)
         memory.push(new)
         return None
 
     def _split(self, question: str) -> Split | None:
-        reply = self._asked(split_prompt(question, self.style))
+        reply = self._request(split_prompt(question, self.style))
         if reply is None:
             return None
         split = read_split(reply, question, self.style)
@@ -193,61 +192,64 @@ class Seeker:
         )
         return split or Split(question)
 
-    def _decided(self, now: MemoryState, allowed: Sequence[str]) -> tuple[Decision | None, bool]:
-        """The planner's decision, and whether it was readable; None where it may not be asked.
+    def _decide(self, now: MemoryState, allowed: Sequence[str]) -> tuple[Decision | None, bool]:
+        """Return the planner's decision and whether it was readable; None if the budget is used up.
 
-        Where one action is left, or none can be read from the reply, the first one is taken.
+        If only one action is left, or none can be read from the reply, the first action is used.
         """
         if len(allowed) == 1 and not ACTIONS[allowed[0]].takes:
             return Decision(allowed[0]), True
         choices = [
-            ActionChoice(one, self.graph.instruction(one), ACTIONS[one].takes) for one in allowed
+            ActionChoice(action, self.graph.instruction(action), ACTIONS[action].takes)
+            for action in allowed
         ]
         examples = self.decisions.examples(now.query, now.context, allowed)
-        reply = self._asked(plan_prompt(now.query, now.context, choices, examples, self.style))
+        reply = self._request(plan_prompt(now.query, now.context, choices, examples, self.style))
         if reply is None:
             return None, False
         decision = read_decision(reply, allowed, self.style)
         return (Decision(allowed[0]), False) if decision is None else (decision, True)
 
-    def _observed(self, decision: Decision, now: MemoryState, step: dict[str, Any]) -> Observation:
-        first = len(self.scene.session.calls)
+    def _observe(self, decision: Decision, now: MemoryState, step: dict[str, Any]) -> Observation:
+        first = len(self.tools.session.calls)
         try:
-            seen = carry_out(decision.action, decision.words, now, self.scene)
+            observation = perform(decision.action, decision.words, now, self.tools)
         except CancelledError:
             raise
         except ViperError as error:
             self.failures[decision.action] = str(error)
             step["failure"] = str(error)
-            seen = Observation(())
-        step["found"] = [one[:_LINE_IN_TRACE] for one in seen.lines[:_FOUND_IN_TRACE]]
-        step["calls"] = [call.index for call in self.scene.session.calls[first:]]
-        return seen
+            observation = Observation(())
+        lines = observation.lines[:_FOUND_IN_TRACE]
+        step["found"] = [line[:_LINE_IN_TRACE] for line in lines]
+        step["calls"] = [call.index for call in self.tools.session.calls[first:]]
+        return observation
 
-    def _judged(
-        self, now: MemoryState, decision: Decision, seen: Observation, step: dict[str, Any]
+    def _judge(
+        self, now: MemoryState, decision: Decision, observation: Observation, step: dict[str, Any]
     ) -> ResultVerdict | None:
-        """What the reasoner says of it; None where it may not be asked any more."""
-        if not seen.lines:
-            why = "the tool failed" if "failure" in step else "nothing was found"
-            return ResultVerdict("uninformative", "", why)
-        if seen.is_plain:
-            return ResultVerdict("informative", seen.lines[0] if len(seen.lines) == 1 else "")
-        together, verdict = AT_ONCE[self.style], ResultVerdict("uninformative")
-        parts = [one for line in seen.lines[:MAX_FOUND] for one in parts_of(line, self.style)]
-        for first in range(0, len(parts), together):
-            lines = parts[first : first + together]
-            found = self._judged_lines(now, decision, lines)
-            if found is None or found.kind != "uninformative":
-                return found
-            verdict = found if found.reason else verdict
-        return verdict
+        """Return the language model's verdict on an observation; None if the budget is used up."""
+        lines = observation.lines
+        if not lines:
+            reason = "the tool failed" if "failure" in step else "nothing was found"
+            return ResultVerdict("uninformative", "", reason)
+        if observation.is_plain:
+            return ResultVerdict("informative", lines[0] if len(lines) == 1 else "")
+        batch_size, last = AT_ONCE[self.style], ResultVerdict("uninformative")
+        parts = [part for line in lines[:MAX_FOUND] for part in parts_of(line, self.style)]
+        for first in range(0, len(parts), batch_size):
+            batch = parts[first : first + batch_size]
+            verdict = self._judge_lines(now, decision, batch)
+            if verdict is None or verdict.kind != "uninformative":
+                return verdict
+            last = verdict if verdict.reason else last
+        return last
 
-    def _judged_lines(
+    def _judge_lines(
         self, now: MemoryState, decision: Decision, lines: Sequence[str]
     ) -> ResultVerdict | None:
         prompt = judge_prompt(now.query, now.context, decision, lines, self.style)
-        reply = self._asked(prompt)
+        reply = self._request(prompt)
         if reply is None:
             return None
         verdict = read_verdict(reply, self.style)
@@ -259,86 +261,86 @@ class Seeker:
             )
         return verdict
 
-    def _asked(self, prompt: str) -> str | None:
-        """What the language model writes, greedily; None where the budget is used up."""
+    def _request(self, prompt: str) -> str | None:
+        """Return the greedy reply of the language model, or None if the budget is used up."""
         sampling = Sampling(
             temperature=0.0,
             seed=self.context.settings.seed,
             max_tokens=MAX_TOKENS,
             stop=STOP[self.style],
         )
-        return drawn(self.llm, self.context, prompt, sampling)
+        return sample_once(self.llm, self.context, prompt, sampling)
 
-    def _nothing(self, why: str) -> tuple[Any, Any] | Failure:
-        """The end without an answer: a failure where some tool could not be asked."""
+    def _no_answer(self, reason: str) -> tuple[Any, Any] | Failure:
+        """End without an answer; a failure if some tool failed."""
         if self.failures:
-            named = "; ".join(f"{action}: {what}" for action, what in self.failures.items())
-            return Failure("tool", f"no answer was found ({why}), and tools failed: {named}")
-        return UNANSWERABLE, self._info(why)
+            errors = "; ".join(f"{action}: {error}" for action, error in self.failures.items())
+            return Failure("tool", f"no answer was found ({reason}), and tools failed: {errors}")
+        return UNANSWERABLE, self._info(reason)
 
-    def _ended(self) -> Failure:
+    def _budget_failure(self) -> Failure:
         return self.context.over_budget() or Failure(
             "budget", "the language model may not be asked any more"
         )
 
-    def _info(self, why: str) -> dict[str, Any]:
-        steps = [one for one in self.path if "action" in one]
+    def _info(self, reason: str) -> dict[str, Any]:
+        steps = [entry for entry in self.path if "action" in entry]
         info: dict[str, Any] = {"steps": len(steps)}
-        info |= {"why": why} if why else {}
+        info |= {"why": reason} if reason else {}
         return info | ({"failures": dict(self.failures)} if self.failures else {})
 
 
 @dataclass
 class FixedSeeker(Seeker):
-    """Walks a fixed sequence of actions once; nothing is planned, and nothing is gone back on.
+    """Performs a fixed sequence of actions once, without planning or going back.
 
-    Splitting, verdicts and bounds are those of :class:`Seeker`. Where no verdict is the answer at
-    the end, the language model is asked the whole question with all that was found.
+    Splitting, verdicts and limits are those of :class:`Seeker`. If no verdict is the answer at the
+    end, the language model answers the whole question from all findings.
     """
 
     sequence: FixedSequence = field(kw_only=True)
 
     def seek(self, question: str) -> tuple[Any, Any] | Failure:
-        """As :meth:`Seeker.seek`."""
+        """Return the answer and its info as :meth:`Seeker.seek` does."""
         split = self._split(question) if self.sequence.splits else Split(question)
         if split is None:
-            return self._ended()
+            return self._budget_failure()
         memory = WorkingMemory(split.visual)
         for action in self.sequence.actions[: self.context.settings.of(SeekSettings).max_steps]:
             if is_possible(action, memory.now):
                 outcome = self._step(memory, (action,), split)
                 if outcome is not None:
                     return outcome
-        answer = self.scene.ask(question, memory.now.context)
+        answer = self.tools.ask(question, memory.now.context)
         if over := self.context.over_budget():
             return over
-        return (answer, self._info("")) if answer else self._nothing("the sequence is at its end")
+        return (answer, self._info("")) if answer else self._no_answer("the sequence is at its end")
 
 
-def asker(
+def make_asker(
     seeker_llm: LLM, style: str, context: RunContext
 ) -> Callable[[str, tuple[str, ...]], str]:
-    """Answers short questions for the action ``llm_qa``; "" where the budget is used up."""
+    """Return a function that answers short questions (``llm_qa``); "" if the budget is used up."""
 
-    def ask(question: str, known: tuple[str, ...]) -> str:
-        prompt = short_answer_prompt(question, known, style)
+    def ask(question: str, facts: tuple[str, ...]) -> str:
+        prompt = short_answer_prompt(question, facts, style)
         sampling = Sampling(max_tokens=MAX_TOKENS, stop=STOP[style], seed=context.settings.seed)
-        reply = drawn(seeker_llm, context, prompt, sampling)
-        said = read_short_answer(reply or "")
-        return "" if said.strip(" .").lower() in ("unknown", "") else said
+        reply = sample_once(seeker_llm, context, prompt, sampling)
+        answer = read_short_answer(reply or "")
+        return "" if answer.strip(" .").lower() in ("unknown", "") else answer
 
     return ask
 
 
 def is_grounded(extracted: str, sources: Sequence[str]) -> bool:
-    """Whether every word and number of a text stands in one of the sources; small words apart."""
-    there = {one for text in sources for one in _tokens(text)}
-    return all(one in there or one in _FREE for one in _tokens(extracted))
+    """Return whether every word and number of a text occurs in a source, except small words."""
+    source_tokens = {token for text in sources for token in _tokens(text)}
+    return all(token in source_tokens or token in _FREE for token in _tokens(extracted))
 
 
 def _tokens(text: str) -> list[str]:
-    return [_plain(one) for one in _TOKEN.findall(text.lower().replace(",", ""))]
+    return [_singular(token) for token in _TOKEN.findall(text.lower().replace(",", ""))]
 
 
-def _plain(token: str) -> str:
+def _singular(token: str) -> str:
     return token.removesuffix("s") if len(token) > 3 else token

@@ -10,10 +10,10 @@ from viper.strategies.settings import Settings, setting
 
 @dataclass(frozen=True)
 class SeekSettings(Settings):
-    """Settings of strategy ``seek``; a group stands for all of its actions.
+    """Settings of strategy ``seek``; the name of a group stands for all of its actions.
 
     Raises:
-        UnknownNameError: a graph or an action that there is not.
+        UnknownNameError: no graph or action has that name.
         UsageError: a number out of range.
     """
 
@@ -45,8 +45,8 @@ class SeekSettings(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        named = (GROUPS.get(one, (one,)) for one in self.without_actions)
-        actions = tuple(dict.fromkeys(action for group in named for action in group))
+        groups = (GROUPS.get(name, (name,)) for name in self.without_actions)
+        actions = tuple(dict.fromkeys(action for group in groups for action in group))
         object.__setattr__(self, "without_actions", actions)
         if self.graph != type(self).graph and not self.graph.endswith(".toml"):
             from viper.strategies.seek.graph import load_route

@@ -1,4 +1,4 @@
-"""Strategy ``seek``: looks for what the picture alone cannot tell, one step at a time.
+"""Strategy ``seek``: searches step by step for knowledge that the picture does not show.
 
 Source: AVIS (Hu et al. 2023).
 """
@@ -16,10 +16,10 @@ from viper.sandbox import Ref
 from viper.schema import Failure, Query, Trial
 from viper.strategies.base import Components, RunContext
 from viper.strategies.end_to_end import one_trial
-from viper.strategies.seek.actions import Scene
+from viper.strategies.seek.actions import SeekTools
 from viper.strategies.seek.decisions import decisions_of
 from viper.strategies.seek.graph import FixedSequence, TransitionGraph, load_route
-from viper.strategies.seek.search import FixedSeeker, Seeker, asker
+from viper.strategies.seek.search import FixedSeeker, Seeker, make_asker
 from viper.strategies.seek.settings import SeekSettings
 from viper.tools.session import ToolSession
 
@@ -30,11 +30,11 @@ class SeekStrategy:
     name = "seek"
 
     def trials(self, components: Components, context: RunContext) -> Iterator[Trial]:
-        """One trial; the steps stand in the trace's ``path``.
+        """Yield one trial; the trace's ``path`` holds the steps.
 
         Raises:
-            UsageError: another task than a question, not one picture, no such graph, or a
-                language model that was never taught to seek.
+            UsageError: a task other than a question, not one picture, an unknown graph, or a
+                language model that was not trained to seek.
             CancelledError: ``context.cancel`` was set.
         """
         query = context.query
@@ -50,7 +50,7 @@ class SeekStrategy:
         )
 
     def prompt(self, components: Components, context: RunContext) -> str:
-        """The first request's prompt: the two sub-questions.
+        """Return the prompt of the first request, which asks for the two sub-questions.
 
         Raises:
             UsageError: as :meth:`trials`.
@@ -59,10 +59,10 @@ class SeekStrategy:
 
 
 def seeker_of(components: Components, context: RunContext) -> tuple[LLM, str]:
-    """Who plans and judges, and the style of the prompts.
+    """Return the model that plans and judges, and the style of its prompts.
 
     Raises:
-        UsageError: a compact writer, which knows programs only, and no seeker.
+        UsageError: the program writer is compact and knows only programs, and there is no seeker.
     """
     return components.model_or_writer(
         "seeker",
@@ -73,17 +73,16 @@ def seeker_of(components: Components, context: RunContext) -> tuple[LLM, str]:
 
 
 def route_of(context: RunContext) -> TransitionGraph | FixedSequence:
-    """The graph or sequence of a run's settings; raises as :func:`load_route`."""
+    """Return the graph or sequence of a run's settings; raises as :func:`load_route`."""
     settings = context.settings.of(SeekSettings)
     route = load_route(settings.graph)
-    taken_away = settings.without_actions
-    return route.without(taken_away) if taken_away else route
+    return route.without(settings.without_actions) if settings.without_actions else route
 
 
-def scene_of(session: ToolSession, ask: Callable[[str, tuple[str, ...]], str]) -> Scene:
-    """What the actions work on; ``ask`` as in :class:`~viper.strategies.seek.actions.Scene`."""
+def seek_tools(session: ToolSession, ask: Callable[[str, tuple[str, ...]], str]) -> SeekTools:
+    """Return the input of actions; ``ask`` as in :class:`~viper.strategies.seek.actions.Scene`."""
     picture = session.media.images[0]
-    return Scene(session, Ref("image", ("image0", picture.shape[1], picture.shape[0])), ask)
+    return SeekTools(session, Ref("image", ("image0", picture.shape[1], picture.shape[0])), ask)
 
 
 def _answer(
@@ -95,11 +94,13 @@ def _answer(
     session: ToolSession,
     query: Query,
 ) -> Any | Failure:
-    scene = scene_of(session, asker(llm, style, context))
-    given = (scene, llm, style, decisions_of(context.settings.of(SeekSettings).decisions))
+    tools = seek_tools(session, make_asker(llm, style, context))
+    decisions = decisions_of(context.settings.of(SeekSettings).decisions)
     if isinstance(route, FixedSequence):
-        seeker: Seeker = FixedSeeker(context, route.as_graph, *given, sequence=route)
+        seeker: Seeker = FixedSeeker(
+            context, route.as_graph, tools, llm, style, decisions, sequence=route
+        )
     else:
-        seeker = Seeker(context, route, *given)
+        seeker = Seeker(context, route, tools, llm, style, decisions)
     context.parts["path"] = seeker.path
     return seeker.seek(query.text)

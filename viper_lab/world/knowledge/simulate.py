@@ -126,7 +126,7 @@ class Expert(Seeker):
         )
         return split
 
-    def _decided(self, now: MemoryState, allowed: Sequence[str]) -> tuple[Decision, bool]:
+    def _decide(self, now: MemoryState, allowed: Sequence[str]) -> tuple[Decision, bool]:
         decision = self._best(now, allowed)
         if len(allowed) > 1 or ACTIONS[allowed[0]].takes:
             choices = [ActionChoice(one, "") for one in allowed]
@@ -138,7 +138,7 @@ class Expert(Seeker):
             decision = Decision(stray, now.query if ACTIONS[stray].takes else "")
         return decision, True
 
-    def _judged(
+    def _judge(
         self, now: MemoryState, decision: Decision, seen: Observation, step: dict[str, Any]
     ) -> ResultVerdict:
         if not seen.lines:

@@ -80,7 +80,7 @@ def route_of(context: RunContext) -> TransitionGraph | FixedSequence:
 
 
 def seek_tools(session: ToolSession, ask: Callable[[str, tuple[str, ...]], str]) -> SeekTools:
-    """Return the input of actions; ``ask`` as in :class:`~viper.strategies.seek.actions.Scene`."""
+    """Return the input of actions on the run's first picture; ``ask`` as in :class:`SeekTools`."""
     picture = session.media.images[0]
     return SeekTools(session, Ref("image", ("image0", picture.shape[1], picture.shape[0])), ask)
 

@@ -62,11 +62,11 @@ def test_a_new_profile_is_found_by_its_name(tmp_path: Path) -> None:
     )
     assert ran("setup", "profile", "check", "mine").return_value == 0
     again = ran("setup", "profile", "new", "mine").exception
-    assert isinstance(again, UsageError) and "there already" in str(again)
+    assert isinstance(again, UsageError) and "exists already" in str(again)
     shipped = ran("setup", "profile", "new", "local").exception
     assert isinstance(shipped, UsageError)
     odd = ran("setup", "profile", "new", "../mine").exception
-    assert isinstance(odd, UsageError) and "no name for a profile" in str(odd)
+    assert isinstance(odd, UsageError) and "cannot name a profile" in str(odd)
 
 
 def test_a_state_has_profiles_of_its_own(tmp_path: Path) -> None:

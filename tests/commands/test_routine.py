@@ -68,7 +68,7 @@ def test_a_new_routine_passes_its_check_and_its_test(kind: str, tmp_path: Path) 
 def test_nothing_is_overwritten(tmp_path: Path) -> None:
     (tmp_path / "test_mine.py").write_text("mine")
     done = ran("setup", "routine", "new", "mine", "--folder", str(tmp_path))
-    assert isinstance(done.exception, UsageError) and "there already" in str(done.exception)
+    assert isinstance(done.exception, UsageError) and "exists already" in str(done.exception)
     assert [path.name for path in tmp_path.iterdir()] == ["test_mine.py"]
 
 

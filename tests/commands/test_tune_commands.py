@@ -103,7 +103,7 @@ def test_a_tuned_agent_is_a_profile(
     assert tuned is not None and own is not None
     assert tuned.options["adapter"] == str(out / "model") != own.options["adapter"]
     assert viper(*line) == 2
-    assert "is there already" in capsys.readouterr().err
+    assert "exists already" in capsys.readouterr().err
 
 
 @pytest.mark.timeout(600)
@@ -125,7 +125,7 @@ def test_flags_of_others_are_kept_and_learned_from(
     record = json.dumps(flags[0] | {"workflow": "of another set"})
     others.write_text(f"{record}\n", encoding="utf-8")
     assert viper(*line, "--flags", str(others), "--out", str(tmp_path / "b")) == 2
-    assert "speaks of no action" in capsys.readouterr().err
+    assert "flags no action" in capsys.readouterr().err
     out = tmp_path / "c"
     assert viper(*line, "--flags", str(kept), "--api", "dwim-gd", "--out", str(out)) == 0
     assert f"flagged by: {kept}" in (out / "README.md").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""``viper data``: which data sets there are, whether their files are complete, what is in them."""
+"""``viper data``: list, check and show data sets."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def data() -> None:
 
     \b
     viper data list
-    viper data check nlvr --root DIR     what is missing, and where it comes from
-    viper data show mine.csv             a few samples of a file of your own
+    viper data check nlvr --root DIR     list missing files and their source
+    viper data show mine.csv             show samples of your own file
     viper data score gqa --root gqa --predictions answers.jsonl
     """
 
@@ -39,7 +39,7 @@ def data() -> None:
 _set_options = options(
     click.argument("name", metavar="SET"),
     root_option,
-    click.option("--split", metavar="S", help="Else the set's first."),
+    click.option("--split", metavar="S", help="Split. By default the first of the data set."),
     _json_option,
 )
 
@@ -47,7 +47,7 @@ _set_options = options(
 @data.command("list")
 @_json_option
 def list_sets(as_json: bool) -> int:
-    """List the sets: shipped, on the toolbox, of installed packages."""
+    """List the data sets: shipped, on the model hub, and from installed packages."""
     sets = [data_set(name) for name in names()]
     if as_json:
         keys = ("name", "metric", "summary")
@@ -62,7 +62,7 @@ def list_sets(as_json: bool) -> int:
 @data.command()
 @_set_options
 def check(name: str, root: Path | None, split: str | None, as_json: bool) -> int:
-    """Say what of SET is there and what is missing; exits with 1 where something is."""
+    """Check the files of SET; the exit code is 1 if files are missing."""
     findings = data_set(name).check(DatasetSpec(root, split))
     complete = all(finding.ok for finding in findings)
     if as_json:
@@ -78,11 +78,13 @@ def check(name: str, root: Path | None, split: str | None, as_json: bool) -> int
 @data.command()
 @_set_options
 @click.option("--limit", type=click.IntRange(min=1), default=3, show_default=True, metavar="N")
-@click.option("--seed", type=int, default=0, show_default=True, help="Which samples.")
+@click.option(
+    "--seed", type=int, default=0, show_default=True, help="Random seed for the choice of samples."
+)
 def show(
     name: str, root: Path | None, split: str | None, as_json: bool, limit: int, seed: int
 ) -> int:
-    """Show a few samples of SET, chosen at random; no media are read."""
+    """Show a few random samples of SET; media are not read."""
     where = DatasetSpec(root, split, seed, limit)
     for sample in chosen(data_set(name).samples(where), limit, seed):
         row = _as_row(sample)
@@ -94,7 +96,7 @@ def show(
 
 
 def _as_row(sample: Sample) -> dict[str, Any]:
-    """The sample's fields that are not empty, as JSON values."""
+    """Return the fields of a sample that are not empty, as JSON values."""
     names = ("text", "task", "media", "files", "options", "target", "groups", "cluster")
     row = {"id": sample.sample_id, **{name: getattr(sample, name) for name in names}}
     return {key: value for key, value in row.items() if value not in ((), {}, "", None)}

@@ -1,4 +1,4 @@
-"""``viper demo``: ask about pictures and clips in the browser; the questions of ``make demo``."""
+"""``viper demo``: ask about images and videos in a browser; the questions of ``make demo``."""
 
 from __future__ import annotations
 
@@ -42,17 +42,19 @@ from viper.web.demo.session_manager import SessionManager
 
 @dataclass(frozen=True, kw_only=True)
 class DemoOptions(ProfileChoice):
-    """The options of ``viper demo``."""
+    """Options of ``viper demo``."""
 
     # fmt: off
     host: str = option("--host", default="127.0.0.1",
-        help="Address to listen on. Beyond this machine the page's address holds a random token; "
-             "who has it may ask.")
+        help="Address to listen on. For other machines, the address of the page holds a random "
+             "token; everybody who has it may ask.")
     port: int = option("--port", type=click.IntRange(0, 65535), default=7860,
-        help="0 takes a free one.")
-    open_browser: bool = option("--open/--no-open", default=True, help="Open a browser.")
+        help="Port to listen on; 0 takes a free port.")
+    open_browser: bool = option("--open/--no-open", default=True,
+        help="Open the page in a browser.")
     out: Path | None = option("--out", type=OutPath(), metavar="RUN",
-        help="Folder for what is asked, new or of an earlier demo; by default runs/demo-TIME.")
+        help="Folder for the questions and answers, new or from an earlier demo. By default "
+             "runs/demo-TIME.")
     api: str | None = given_by(api_option)
     learned: bool = given_by(learned_option())
     # fmt: on
@@ -61,11 +63,11 @@ class DemoOptions(ProfileChoice):
 @click.command()
 @options_as(DemoOptions)
 def demo(options: DemoOptions) -> int:
-    """Ask about pictures and clips in a browser, until Ctrl-C.
+    """Ask about images and videos in a browser, until Ctrl-C.
 
-    Upload a picture or a clip, or draw one from the embedded world, ask, watch the trials arrive,
-    see how the answer came about, say what would have been right. What was asked is kept as a run,
-    pictures included, for viper view and viper learn feedback.
+    Upload an image or a video, or draw one from the embedded world. Ask a question, watch the
+    trials, see the steps to the answer, and give feedback. The questions are stored as a run, with
+    their images, for viper view and viper learn feedback.
 
     \b
     viper demo
@@ -91,7 +93,7 @@ def demo(options: DemoOptions) -> int:
             server = make_server(SessionManager(reasoner, opener), place, replayer, uploads)
         address = address_of(listening, f"{place.prefix}/")
         click.echo(address)
-        click.echo(f"questions are kept in {folder}; Ctrl-C ends it", err=True)
+        click.echo(f"questions are kept in {folder}; Ctrl-C stops it", err=True)
         if options.open_browser:
             webbrowser.open(address)
         server.run(sockets=[listening])
@@ -100,14 +102,14 @@ def demo(options: DemoOptions) -> int:
 
 
 def default_folder() -> Path:
-    """``runs/demo-TIME`` below the working folder."""
+    """Return ``runs/demo-TIME`` below the working folder."""
     return Path("runs") / f"demo-{datetime.now(UTC).strftime('%Y%m%d-%H%M%S')}"
 
 
 @click.command("demo-questions", hidden=True)
 @click.option("--out", type=OutPath(), default=Path("demo-output"), show_default=True)
 def demo_questions(out: Path) -> int:
-    """Ask about shipped media; print answer, program and calls; write the pictures."""
+    """Ask about shipped media; print answer, program and calls; write the images."""
     mode: Mode = "strict" if strict_holds() else "weak"
     if mode == "weak":
         click.echo(

@@ -1,4 +1,4 @@
-"""``viper setup doctor``: what works on this machine, what does not, and the line that mends it."""
+"""``viper setup doctor``: a check of this machine, with the command that fixes each problem."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ EXTRAS = {
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @state_option
 def doctor(as_json: bool, state: Path | None) -> int:
-    """Say what works here: Python, torch, devices, extras, sandbox layers, profiles.
+    """Check what works on this machine: Python, torch, devices, extras, sandbox, profiles.
 
-    Exits with 1 where the embedded profile or the strict sandbox cannot run.
+    The exit code is 1 if the embedded profile or the strict sandbox cannot run.
     """
     findings: dict[str, Any] = {
         "python": {"version": platform.python_version(), "executable": sys.executable},
@@ -90,7 +90,7 @@ def _sandbox() -> list[dict[str, Any]]:
 
 
 def strict_holds() -> bool:
-    """Whether every layer that the strict sandbox requires holds on this machine."""
+    """Return True if this machine has every layer that the strict sandbox requires."""
     return all(layer["holds"] for layer in _sandbox() if layer["required"])
 
 

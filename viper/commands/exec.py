@@ -1,4 +1,4 @@
-"""``viper exec``: run a program of one's own against pictures or a video."""
+"""``viper exec``: run your own program on images or a video."""
 
 from __future__ import annotations
 
@@ -28,14 +28,16 @@ MAX_PROGRAM_BYTES = 64 * 1024
 
 @dataclass(frozen=True, kw_only=True)
 class ExecOptions(ProfileChoice):
-    """The options of ``viper exec``."""
+    """Options of ``viper exec``."""
 
     # fmt: off
-    query: str = option("--query", default="", help="What the program gets as `question`.")
-    task: str = option("--task", default="auto", help="What must come out.")
+    query: str = option("--query", default="", help="Text that the program receives as `question`.")
+    task: str = option("--task", default="auto",
+        help="Task, which determines the type of the answer.")
     choices: tuple[str, ...] = option("--options", help='Candidate answers: "a; b; c".')
     as_json: bool = option("--json", help="Print one JSON object with the whole trace.")
-    save: Path | None = option("--save", type=OutPath(), help="Draw the answer.")
+    save: Path | None = option("--save", type=OutPath(),
+        help="Draw the answer on the image and write the image to this file.")
     api: str | None = given_by(api_option)
     learned: bool = given_by(learned_option())
     # fmt: on
@@ -46,7 +48,7 @@ class ExecOptions(ProfileChoice):
 @click.argument("media", nargs=-1, required=True)
 @options_as(ExecOptions)
 def execute(execution: ExecOptions, program: Path, media: tuple[str, ...]) -> int:
-    """Run PROGRAM (Python against the API) on MEDIA, in the sandbox, with the profile's models.
+    """Run PROGRAM, a Python file that calls the API, on MEDIA in the sandbox.
 
     \b
     viper exec leftmost.py table.png --task ground

@@ -1,4 +1,4 @@
-"""``viper learn feedback``: say what would have been right."""
+"""``viper learn feedback``: say what the right answer was."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from viper.learning.feedback import (
 
 @dataclass(frozen=True, kw_only=True)
 class FeedbackOptions:
-    """The options of ``viper learn feedback``."""
+    """Options of ``viper learn feedback``."""
 
     # fmt: off
-    seed: int = option("--seed", default=0, help="Of the answer that is meant.")
+    seed: int = option("--seed", default=0, help="Seed of the answer to comment on.")
     answer: str | None = option("--answer", metavar="TEXT",
-        help="What would have been right: words, the number of an option from 0, or a box as "
-             "x0,y0,x1,y1 in pixels from the top-left corner.")
-    comment: str | None = option("--comment", metavar="TEXT", help="What was wrong, in words.")
-    as_json: bool = option("--json", help="Print what there is as JSON lines.")
+        help="Right answer: words, the number of an option from 0, or a box as x0,y0,x1,y1 in "
+             "pixels from the top-left corner.")
+    comment: str | None = option("--comment", metavar="TEXT", help="Comment on what was wrong.")
+    as_json: bool = option("--json", help="Print the stored feedback as JSON lines.")
     # fmt: on
 
 
@@ -43,15 +43,15 @@ class FeedbackOptions:
 @click.argument("sample", required=False)
 @options_as(FeedbackOptions)
 def feedback(options: FeedbackOptions, run: Path, sample: str | None) -> int:
-    """Note what would have been right for SAMPLE of RUN; without --answer and --comment, show it.
+    """Store the right answer for SAMPLE of RUN, or show the feedback without --answer, --comment.
 
-    viper learn --from RUN learns from the right answers, and reads comments beside them. A comment
-    alone is kept for people to read. Remarks are kept in feedback.jsonl of the run's folder. The
-    run itself is not changed: scores and reports stay those of the data set's labels.
+    viper learn --from RUN learns from the right answers and the comments beside them. A comment
+    without an answer is only for people to read. The folder of the run holds the feedback in
+    feedback.jsonl. Scores and reports of the run do not change; they use the labels of the set.
 
     \b
-    viper learn feedback runs/first val-0-question-3 --answer "red"
-    viper learn feedback runs/first val-0-referring-1 --comment "it took the shadow for the ball"
+    viper learn feedback runs/first SAMPLE --answer "red"
+    viper learn feedback runs/first SAMPLE --comment "it took the shadow for the ball"
     viper learn feedback runs/first
     """
     with RunStore.read(run) as store:
@@ -63,7 +63,7 @@ def feedback(options: FeedbackOptions, run: Path, sample: str | None) -> int:
             )
             return EXIT_OK
         if sample is None:
-            raise UsageError("which sample? give its id after RUN; viper view shows them")
+            raise UsageError("which sample? give its id after RUN; viper view shows the ids")
         row = _row(store, sample, options.seed)
     answer = None if options.answer is None else answer_from(options.answer, row)
     comment = options.comment or ""

@@ -1,4 +1,4 @@
-"""``viper setup index``: pictures and texts to look things up in, on this disk."""
+"""``viper setup index``: indexes of images and texts on this disk."""
 
 from __future__ import annotations
 
@@ -25,25 +25,29 @@ name_option = click.option(
     default="default",
     show_default=True,
     metavar="NAME",
-    help="Of the index; a profile's image_search and text_search name it as their model.",
+    help="Name of the index; image_search and text_search of a profile name it as their model.",
 )
 limit_option = click.option(
-    "--limit", type=click.IntRange(1, 100), default=5, show_default=True, help="Results."
+    "--limit",
+    type=click.IntRange(1, 100),
+    default=5,
+    show_default=True,
+    help="Maximum number of results.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON lines.")
 
 
 @click.group()
 def index() -> None:
-    """Pictures and texts to look things up in: what a picture alone cannot tell.
+    """Index images and texts, for knowledge that an image does not show.
 
-    Programs with --api abstract+knowledge search what is indexed here. An index that was
-    interrupted goes on when the same command is given again.
+    Programs with --api abstract+knowledge search these indexes. After an interruption, the same
+    command continues.
 
     \b
-    viper setup index images pictures/            captions and names from pictures/metadata.jsonl
+    viper setup index images photos/              captions and names from photos/metadata.jsonl
     viper setup index text notes/ facts.jsonl enwiki-pages-articles.xml.bz2
-    viper setup index like photo.jpg              what image search finds
+    viper setup index like photo.jpg              show similar images
     viper setup index search "when was the maker founded?"
     viper setup index list
     """
@@ -54,15 +58,15 @@ def index() -> None:
 @name_option
 @options_as(ProfileChoice)
 def images(choice: ProfileChoice, folder: Path, name: str) -> int:
-    """Index the pictures below FOLDER by what the profile's matcher sees in them.
+    """Index the images below FOLDER by their embeddings from the profile's matcher.
 
-    A file metadata.jsonl beside pictures says what is known of them, an object a line:
+    A file metadata.jsonl beside the images may describe them, one object on each line:
     {"file_name": "a.jpg", "caption": "…", "title": "…", "entities": [{"name": "…",
-    "description": "…"}]}. Pictures that did not change are not read again.
+    "description": "…"}]}. Unchanged images are not read again.
     """
     pictures = _pictures(name, choice)
     if not folder.is_dir():
-        raise UsageError(f"{folder}: no such folder; expected one with pictures")
+        raise UsageError(f"{folder}: no such folder; expected a folder with images")
     pictures.name_folder(folder)
     with _Bar("pictures") as read, _Bar("graph") as added:
         rejections = pictures.index().update(read, added)
@@ -77,10 +81,10 @@ def images(choice: ProfileChoice, folder: Path, name: str) -> int:
 @index.command()
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
 @name_option
-@click.option("--prune", is_flag=True, help="Take out what is indexed and not among PATHS.")
+@click.option("--prune", is_flag=True, help="Remove files from the index that are not in PATHS.")
 @state_option
 def text(paths: tuple[Path, ...], name: str, prune: bool, state: Path | None) -> int:
-    """Index texts: JSON lines, Markdown, a Wikipedia dump; files, and folders in any depth.
+    """Index the texts in PATHS: JSON lines, Markdown or a Wikipedia dump; files or folders.
 
     A line of a .jsonl file is an object with "text" and, optionally, "title", "url", "direct" (a
     short answer that stands for the whole) and "related" (questions that it answers). Files may
@@ -104,7 +108,7 @@ def text(paths: tuple[Path, ...], name: str, prune: bool, state: Path | None) ->
 @json_option
 @options_as(ProfileChoice)
 def like(choice: ProfileChoice, picture: Path, limit: int, name: str, as_json: bool) -> int:
-    """Show the indexed pictures that are most like PICTURE."""
+    """Show the indexed images that are most similar to PICTURE."""
     pixels = read_picture(picture)
     matches = _pictures(name, choice).similar(pixels, limit)
     if as_json:
@@ -130,7 +134,7 @@ def like(choice: ProfileChoice, picture: Path, limit: int, name: str, as_json: b
 @json_option
 @state_option
 def search(query: str, limit: int, name: str, as_json: bool, state: Path | None) -> int:
-    """Show the indexed passages that fit QUERY best."""
+    """Show the indexed passages that match QUERY best."""
     results = NamedTexts(state_dir(state), name).search(query, limit)
     if as_json:
         click.echo(json.dumps(asdict(results), ensure_ascii=False))

@@ -1,4 +1,4 @@
-"""``viper learn``: answer samples, or read what people said of answers; learn, keep what holds."""
+"""``viper learn samples``: learn from labelled samples, or from feedback on a run."""
 
 from __future__ import annotations
 
@@ -47,20 +47,20 @@ from viper.tuning.trained_files import TrainedFiles
 @click.argument("name", metavar="[SET]", required=False)
 @options_as(LearnOptions)
 def learn(options: LearnOptions, name: str | None) -> int:
-    """Answer labelled samples of SET and learn from each: which tool was wrong, what it lacks.
+    """Answer labelled samples of SET and learn from each one.
 
-    A wrong answer is reflected on; the tool at fault is taught the concept that it does not know,
-    from collected pictures, without changing its weights; what does not hold on data it was not
-    taught with is discarded. Right answers become demonstrations. All of it goes into the pools of
-    the state (viper ace pool, viper learn prompts), which viper run uses from then on and viper
-    eval with --learned. Answers and lessons stand in RUN (viper view RUN).
+    Reflection finds the tool that made an answer wrong. The tool learns the missing concept as a
+    soft prompt, from collected images and without changing its weights. An update is kept only if
+    it also works on data it was not trained on. Correct answers become demonstrations. The state
+    folder stores both (viper ace pool, viper learn prompts). viper run uses them from then on, and
+    viper eval uses them with --learned. RUN holds answers and learning records (viper view RUN).
 
-    After Ctrl-C or a crash the same line with --out RUN goes on where it stopped. Exit code 0 when
-    all samples are over.
+    After Ctrl-C or a crash, the same command with --out RUN continues. The exit code is 0 when all
+    samples are done.
 
-    With --from RUN it learns from what people said of a run's answers instead (viper learn
-    feedback, viper view, viper demo); with --follow as they say it, until Ctrl-C,
-    while the demo goes on and uses what is learned.
+    With --from RUN it learns from the feedback on a run instead (viper learn feedback, viper view,
+    viper demo). With --follow it also waits for new feedback until Ctrl-C, while the demo runs and
+    uses what is learned.
 
     \b
     viper learn world-reserved --limit 60 --out runs/learn
@@ -69,7 +69,7 @@ def learn(options: LearnOptions, name: str | None) -> int:
     viper learn --from runs/demo --follow
     """
     if (name is None) == (options.said_of is None):
-        raise UsageError("expected one of SET and --from RUN: what is there to learn from?")
+        raise UsageError("expected one of SET and --from RUN; name what to learn from")
     if options.said_of is not None:
         return _learn_from_feedback(options.said_of, options)
     assert name is not None
@@ -106,7 +106,7 @@ def _learn(evaluation: Evaluation, samples: list[Sample], options: LearnOptions)
         with status("loading models"):
             settings = {name: getattr(options, name) for name in _SETTINGS}
             manifest = manifest_of(
-                evaluation, samples, _as_came(reasoner), to_json(profile.document), settings
+                evaluation, samples, _without_learned(reasoner), to_json(profile.document), settings
             )
         of = (evaluation.set_name, evaluation.located().split or "")
         learner = learner_of(profile, reasoner, of, options, cancel, trained)
@@ -116,9 +116,11 @@ def _learn(evaluation: Evaluation, samples: list[Sample], options: LearnOptions)
         with RunStore.resume(folder, manifest) as store:
             click.echo(f"run: {folder}", err=True)
             journal = Journal(folder)
-            tell = _Teller(len(todo))
-            tell.follow(learner)
-            learning = Learning(answering, learner, store, journal, tell.standing, trained.forget)
+            progress = _Progress(len(todo))
+            progress.follow(learner)
+            learning = Learning(
+                answering, learner, store, journal, progress.standing, trained.forget
+            )
             try:
                 standing = learning.run(todo, cancel, background=options.background)
             except (KeyboardInterrupt, CancelledError):
@@ -137,7 +139,7 @@ def _learn_from_feedback(run: Path, options: LearnOptions) -> int:
     with RunStore.read(run) as store:
         manifest = store.manifest
     profile = replace(open_profile(options), learned=True)
-    cancel, tell = threading.Event(), _Teller()
+    cancel, progress = threading.Event(), _Progress()
 
     def unreadable(remark: Unreadable) -> None:
         click.echo(f"{remark.sample_id}: nothing to learn from: {remark.why}", err=True)
@@ -146,7 +148,7 @@ def _learn_from_feedback(run: Path, options: LearnOptions) -> int:
         with status("loading models"):
             of = (manifest.set.name, manifest.set.split or "")
             learner = learner_of(profile, reasoner, of, options, cancel)
-        tell.follow(learner)
+        progress.follow(learner)
         learning = FeedbackLearning(
             run,
             reasoner,
@@ -154,7 +156,7 @@ def _learn_from_feedback(run: Path, options: LearnOptions) -> int:
             learner,
             LearnedRemarks(state_dir(profile.state) / LEARNED),
             options.root,
-            tell.standing,
+            progress.standing,
             unreadable,
         )
         if options.follow:
@@ -175,8 +177,8 @@ _SETTINGS = (
 )  # fmt: skip
 
 
-def _as_came(reasoner: Reasoner) -> Reasoner:
-    """The same reasoner as if nothing had been learned: what a run is told apart by."""
+def _without_learned(reasoner: Reasoner) -> Reasoner:
+    """Return the reasoner without soft prompts and demonstrations, to identify the run by."""
     parts = reasoner.components
     examples = parts.examples
     bank = examples.bank if isinstance(examples, LearnedExamples) else examples
@@ -190,39 +192,39 @@ def _folder(evaluation: Evaluation) -> Path:
     return folder.with_name(f"learn-{folder.name}")
 
 
-class _Teller:
-    """Says on stderr what is being done and how far it is."""
+class _Progress:
+    """Progress on stderr: the current step and the counts."""
 
     def __init__(self, total: int | None = None) -> None:
-        self._total, self._told = total, ""
+        self._total, self._last_line = total, ""
 
     def follow(self, learner: Learner) -> None:
-        """Tells what a learner does."""
+        """Print the steps of a learner."""
         learner.on_step = self.step
         if learner.updates is not None:
             learner.updates.on_step = self.step
 
     def step(self, text: str) -> None:
-        """What is being done now."""
-        if text != self._told and text.startswith(("teaching", "collecting")):
+        """Print the current step."""
+        if text != self._last_line and text.startswith(("teaching", "collecting")):
             click.echo(text, err=True)
-        self._told = text
+        self._last_line = text
 
     def standing(self, standing: Standing) -> None:
-        """How far it is."""
+        """Print the counts if they changed."""
         of = "" if self._total is None else f"/{self._total}"
         line = (
             f"{standing.answered}{of} answered, score "
             f"{standing.score / max(1, standing.answered):.3f}, {standing.learned} lessons, "
             f"{standing.updates} updates of tools, {standing.demonstrations} demonstrations"
         )
-        if line != self._told:
+        if line != self._last_line:
             click.echo(line, err=True)
-        self._told = line
+        self._last_line = line
 
 
 def _finish(standing: Standing, journal: Journal, folder: Path, options: LearnOptions) -> int:
-    """Prints what came of it."""
+    """Print the outcome, and return the exit code."""
     count = max(1, standing.answered)
     lessons = journal.lessons()
     problems = [lesson.problem for lesson in lessons if lesson.problem] + [
@@ -252,7 +254,7 @@ def _finish(standing: Standing, journal: Journal, folder: Path, options: LearnOp
     )  # fmt: skip
     if standing.concepts:
         click.echo("\nlearned: " + ", ".join(
-            f"{what} ({prompts})" for what, prompts in sorted(standing.concepts.items())
+            f"{concept} ({prompts})" for concept, prompts in sorted(standing.concepts.items())
         ))  # fmt: skip
     for problem in dict.fromkeys(problems):
         click.echo(f"viper: {problem}", err=True)

@@ -1,4 +1,4 @@
-"""The options of ``viper learn``, and the learner that they ask for."""
+"""Options of ``viper learn samples``, and the learner that they configure."""
 
 from __future__ import annotations
 
@@ -94,12 +94,12 @@ def learner_of(
     cancel: threading.Event,
     memory: Memory | None = None,
 ) -> Learner:
-    """A learner as the options say.
+    """Build the learner that the options configure.
 
     Args:
-        of: set and split that demonstrations say they are from.
-        cancel: ends a training that is under way.
-        memory: of what was trained for a lesson that was cut off.
+        of: data set and split that new demonstrations name as their source.
+        cancel: stops a running training.
+        memory: soft prompts that an interrupted lesson had trained.
     """
 
     def on_progress(done: int, total: int) -> None:

@@ -1,4 +1,4 @@
-"""``viper ace pool``: demonstrations of plans and programs, also of those that did not work."""
+"""``viper ace pool``: demonstrations of correct and incorrect plans and programs."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ _QUERY_CHARACTERS = 60
 _COMMANDS = {
     "start": (
         "viper.commands.pool_start:start",
-        "Fill the pool with first demonstrations: solved samples of SET, and planted faults.",
+        "Fill the pool with demonstrations from the labelled samples of SET.",
     ),
 }
 
 
 @dataclass(frozen=True, kw_only=True)
 class Which:
-    """Which demonstrations are meant."""
+    """Options that select demonstrations."""
 
     # fmt: off
-    part: Literal["plan", "program"] | None = option("--part", help="Only this part.")
+    part: Literal["plan", "program"] | None = option("--part", help="Select plans or programs.")
     polarity: Literal["correct", "incorrect"] | None = option("--polarity",
-        help="Only those that worked, or those that did not.")
-    task: str | None = option("--task", metavar="TASK", help="Only those of this task.")
+        help="Select correct or incorrect demonstrations.")
+    task: str | None = option("--task", metavar="TASK", help="Select demonstrations of a task.")
     # fmt: on
 
     def of(self, items: Iterable[Pooled]) -> list[Pooled]:
-        """Return those of the items that are meant."""
+        """Return the items that the options select."""
         filters = {name: value for name, value in vars(self).items() if value}
         return [
             item
@@ -54,33 +54,34 @@ class Which:
 
 @click.group(cls=LazyGroup, paths=_COMMANDS)
 def pool() -> None:
-    """The demonstration pool: plans and programs that are shown before a query.
+    """Manage the demonstration pool: plans and programs for prompts.
 
-    Strategy plan shows those whose queries are most like its own: some that worked, and some that
-    did not with the reason. Source: CLOVA, sec. 3.2.
+    Strategy plan shows the demonstrations with the most similar queries: some correct ones, and
+    some incorrect ones with their critique. Source: CLOVA, sec. 3.2.
 
     \b
-    viper ace pool start gqa --root gqa                 the first ones, from labelled samples
-    viper ace pool show                                 what there is, with its scores
-    viper ace pool show 1f3c5d7e9a0b                    one of them in full
-    viper ace pool prune --below 0.3 --dry-run          those that mislead
-    viper ace pool export demonstrations.jsonl          a file for others (viper ace pool add)
-    viper ace pool rollback 12                          as it was in an earlier version
+    viper ace pool start gqa --root gqa             make demonstrations from labelled samples
+    viper ace pool show                             list demonstrations with their scores
+    viper ace pool show 1f3c5d7e9a0b                show one demonstration in full
+    viper ace pool prune --below 0.3 --dry-run      list misleading demonstrations
+    viper ace pool export demonstrations.jsonl      write a file (viper ace pool add reads it)
+    viper ace pool rollback 12                      restore an earlier version
     """
 
 
 @pool.command()
 @click.argument("ids", nargs=-1, metavar="[ID]...")
 @options_as(Which)
-@click.option("--versions", is_flag=True, help="List the versions instead.")
+@click.option("--versions", is_flag=True, help="List the versions of the pool instead.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON lines.")
 @state_option
 def show(
     which: Which, ids: tuple[str, ...], versions: bool, as_json: bool, state: Path | None
 ) -> int:
-    """Show the demonstrations, or those of these IDs in full.
+    """List the demonstrations, or show the demonstrations of these IDs in full.
 
-    `outcomes` are tasks solved and not solved with it in a prompt; the score is what they say.
+    `outcomes` counts the tasks solved and not solved with the demonstration in the prompt. The
+    score follows from them.
     """
     pool_store = _pool(state)
     if versions:
@@ -107,13 +108,13 @@ def show(
     type=click.FloatRange(0, 1),
     default=None,
     metavar="SCORE",
-    help="Those with a lower score; by default those that are not shown any more.",
+    help="Remove demonstrations with a lower score. By default those too low for any prompt.",
 )
-@click.option("--id", "ids", multiple=True, metavar="ID", help="These, whatever their score.")
-@click.option("--dry-run", is_flag=True, help="Say which, and take none out.")
+@click.option("--id", "ids", multiple=True, metavar="ID", help="Remove this ID; repeatable.")
+@click.option("--dry-run", is_flag=True, help="Only list the demonstrations to remove.")
 @state_option
 def prune(below: float | None, ids: tuple[str, ...], dry_run: bool, state: Path | None) -> int:
-    """Take out demonstrations that mislead; earlier versions keep them."""  # fmt: skip
+    """Remove misleading demonstrations; earlier versions keep them."""
     pool_store = _pool(state)
     if ids:
         removed = _named(pool_store, ids)
@@ -132,12 +133,12 @@ def prune(below: float | None, ids: tuple[str, ...], dry_run: bool, state: Path 
 @pool.command()
 @click.argument("out", type=click.Path(path_type=Path, dir_okay=False))
 @options_as(Which)
-@click.option("--validated", is_flag=True, help="Only those that were validated.")
+@click.option("--validated", is_flag=True, help="Write only validated demonstrations.")
 @state_option
 def export(which: Which, out: Path, validated: bool, state: Path | None) -> int:
-    """Write the demonstrations to OUT, JSON lines as a bank of examples has them.
+    """Write the demonstrations to OUT as JSON lines, in the format of a bank of examples.
 
-    A bank shows those that are correct programs; scores and outcomes stay in the pool.
+    A bank shows only the correct programs. Scores and outcomes are not written.
     """
     items = [item for item in which.of(_pool(state).items()) if item.validated or not validated]
     if not items:
@@ -151,9 +152,9 @@ def export(which: Which, out: Path, validated: bool, state: Path | None) -> int:
 @click.argument("bank", type=click.Path(path_type=Path, dir_okay=False))
 @state_option
 def add(bank: Path, state: Path | None) -> int:
-    """Take in the demonstrations of BANK, as viper ace pool export wrote them.
+    """Add the demonstrations of BANK, a file of viper ace pool export.
 
-    An example without a part, as viper ace mine makes it, is taken as one of programs.
+    An example without a part, as viper ace mine writes it, counts as a program.
     """
     examples = (
         example if example.part else replace(example, part="program")
@@ -171,7 +172,7 @@ def add(bank: Path, state: Path | None) -> int:
 @click.argument("version", type=click.IntRange(0))
 @state_option
 def rollback(version: int, state: Path | None) -> int:
-    """Make the pool as it was in VERSION; what came since stays in its own versions."""
+    """Restore the pool of VERSION as a new version; later versions stay available."""
     roll_back(_pool(state).store, version)
     return EXIT_OK
 
@@ -220,7 +221,7 @@ def _in_full(item: Pooled) -> str:
 
 
 def echo_versions(store: VersionedStore) -> None:
-    """The versions that can be rolled back to, the newest last."""
+    """Print the versions of a store, newest last."""
     rows = [
         (str(version.number), version.made, for_terminal(version.note))
         for version in store.versions()
@@ -232,7 +233,7 @@ def echo_versions(store: VersionedStore) -> None:
 
 
 def roll_back(store: VersionedStore, version: int) -> None:
-    """Goes back to a version, and says what is the newest one now."""
+    """Restore a version of a store, and print the number of the new version."""
     before = store.version
     now = store.roll_back(version)
     if now == before:

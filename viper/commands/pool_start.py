@@ -1,4 +1,4 @@
-"""``viper ace pool start``: the first demonstrations, from labelled samples."""
+"""``viper ace pool start``: first demonstrations from labelled samples."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ from viper.tuning.plan_edits import COMMON_FAMILIES
 
 @dataclass(frozen=True)
 class _Plan:
-    """What is asked, with what, and where it is kept."""
+    """Samples to answer, the profile and the folder for the answers."""
 
     drawn: SampledEvaluation
     profile: Profile
@@ -62,37 +62,36 @@ class _Plan:
 
     @property
     def run(self) -> Path:
-        """The folder of the mining run."""
+        """Return the folder of the mining run."""
         return self.work / "mined"
 
 
 @dataclass(frozen=True, kw_only=True)
 class StartOptions(ProfileChoice):
-    """The set and the options of ``viper ace pool start``."""
+    """Argument and options of ``viper ace pool start``."""
 
     # fmt: off
     set_name: str = given_by(click.argument("set_name", metavar="SET"))
     root: Path | None = given_by(root_option)
-    split: str | None = option("--split", metavar="NAME", help="By default train.")
+    split: str | None = option("--split", metavar="NAME",
+        help="Split of the labelled samples. By default train.")
     samples: int = option("--samples", type=click.IntRange(1, 10_000), default=24,
-        help="Labelled samples tried, kinds of query in turn; of the embedded world, of each "
-             "family.")
+        help="Number of labelled samples to answer, kinds of query in turn; in the embedded "
+             "world, for each family of queries.")
     ids: str | None = option("--ids", metavar="FILE|ID,ID",
-        help="These samples instead; a file names one a line.")
-    seed: int = given_by(seed_option("Chooses samples and faults, and is the seed of sampling."))
+        help="Answer these samples instead; a file holds one id on each line.")
+    seed: int = given_by(seed_option(
+        "Random seed for the choice of samples and faults, and for sampling."))
     correct: int = option("--correct", type=click.IntRange(1, 1_000), default=8,
-        help="For each task: samples that were answered right. Each leaves its plan and its "
-             "program.")
+        help="Number of correct samples for each task; each gives its plan and its program.")
     incorrect: int = option("--incorrect", type=click.IntRange(0, 1_000), default=8,
-        help="For each task: faults planted into what was right, in plans and in programs by "
-             "turns.")
+        help="Number of injected faults for each task, in correct plans and programs in turn.")
     strategy: Literal["plan", "program"] | None = option("--strategy",
-        help="program: no plans. By default plan, where the profile has a model that plans.")
+        help="Strategy that answers. By default plan if the profile has a planner, else program.")
     budget: int | None = option("--budget", type=click.IntRange(1), metavar="N",
-        help="Ask language models N times at most, all sessions together.")
+        help="Maximum number of requests to language models, over all sessions.")
     work: Path | None = option("--work", type=OutPath(), metavar="DIR",
-        help="Where the answers are kept meanwhile; by default a folder of its own under the "
-             "state.")
+        help="Folder for the answers. By default a folder below the state folder.")
     api: str | None = given_by(api_option)
     # fmt: on
 
@@ -100,16 +99,16 @@ class StartOptions(ProfileChoice):
 @click.command()
 @options_as(StartOptions)
 def start(options: StartOptions) -> int:
-    """Fill the pool with first demonstrations: solved samples of SET, and planted faults.
+    """Fill the pool with demonstrations from the labelled samples of SET.
 
-    Nobody writes them. The profile's models answer labelled samples without any demonstration; what
-    the set's metric finds right, and what is right again when it is shown to its own query, is
-    correct. Into right plans and programs a fault is put (a step left out, another word, the other
-    direction); those that answer wrong by it are incorrect, with the reason. The most different
-    ones are kept, all of them as one version of the pool.
+    The models of the profile answer labelled samples without demonstrations. A plan or program is a
+    correct demonstration if its answer is correct, and stays correct with the demonstration in the
+    prompt. Then a fault is injected into correct ones: a missing step, another word, the opposite
+    direction. If the answer becomes wrong, the result is an incorrect demonstration with the fault
+    as critique. The most diverse demonstrations become one version of the pool.
 
-    Every answer is stored at once: after Ctrl-C or a crash the same line goes on where it stopped,
-    and asks nothing twice. Exit code 1 where nothing was right.
+    Every answer is stored at once. After Ctrl-C or a crash, the same command continues and repeats
+    no request. The exit code is 1 if no answer is correct.
 
     \b
     viper ace pool start gqa --root gqa --profile openai
@@ -117,11 +116,11 @@ def start(options: StartOptions) -> int:
     viper ace pool start questions.csv --strategy program --budget 200
     """
     if options.budget is not None and options.budget < 2:
-        raise UsageError("--budget 1: a sample that is answered right is asked about again; give 2")
-    demonstrations = _found(options)
+        raise UsageError("--budget 1: a correct answer needs a second request; give 2 or more")
+    demonstrations = _make(options)
     if not any(first.correct for first in demonstrations):
         click.echo(
-            "viper: nothing that was right is right when it is shown, so the pool stays as it was; "
+            "viper: no demonstration led to a correct answer, so the pool did not change; "
             "try more --samples, or another --profile",
             err=True,
         )
@@ -137,8 +136,8 @@ def start(options: StartOptions) -> int:
     return EXIT_OK
 
 
-def _found(options: StartOptions) -> list[First]:
-    """Answers, tries and plants; gives what is to be kept."""
+def _make(options: StartOptions) -> list[First]:
+    """Answer samples, test the results and inject faults; return the demonstrations by task."""
     bound_arenas()
     profile = open_profile(options).without_examples()
     with closing(profile.components()) as components, hint_to_go_on():
@@ -171,7 +170,7 @@ def _plan(options: StartOptions, profile: Profile, components: Components) -> _P
     ids = read_ids(options.ids) if options.ids else ()
     where = DatasetSpec(options.root, options.split, options.seed)
     shots = Shots(options.set_name, where, options.samples, ids, spread=not ids)
-    run_options = _options(options, components)
+    run_options = _run_options(options, components)
     with status("reading samples"):
         evaluation = replace(shots.evaluation(), options=run_options)
         drawn = SampledEvaluation(evaluation, shots.samples())
@@ -186,12 +185,12 @@ def _plan(options: StartOptions, profile: Profile, components: Components) -> _P
 
 
 def _short(ids: tuple[str, ...]) -> str:
-    """A name for a list of ids; empty for none."""
+    """Return a name for a list of ids, or an empty text for no ids."""
     return hashlib.sha256(repr(ids).encode()).hexdigest()[:8] if ids else ""
 
 
-def _options(options: StartOptions, components: Components) -> RunOptions:
-    """One program a sample, nothing shown, nothing corrected; with a plan, if somebody can plan."""
+def _run_options(options: StartOptions, components: Components) -> RunOptions:
+    """Return options for one program, or plan and program, without examples or corrections."""
     strategy = options.strategy
     if strategy != "program":
         try:
@@ -208,7 +207,7 @@ def _options(options: StartOptions, components: Components) -> RunOptions:
 
 
 def _mined(plan: _Plan, components: Components) -> tuple[list[SampleResult], list[Solved]]:
-    """Answers what the run's folder lacks."""
+    """Answer the samples that the run lacks, and return all rows and the solved samples."""
     drawn, budget = plan.drawn, plan.options.budget
     each = 2 + MAX_RESAMPLES if drawn.evaluation.options.strategy == "plan" else 1
     document = to_json(plan.profile.document)
@@ -229,7 +228,7 @@ def _mined(plan: _Plan, components: Components) -> tuple[list[SampleResult], lis
 
 
 def _tell(first: First, options: StartOptions) -> None:
-    """How many there are of each part; what is missing goes to stderr."""
+    """Print the number of demonstrations of each part, and on stderr what is missing."""
     counts, lacking = [], []
     for name, count, most, items in (
         ("correct", first.samples, options.correct, first.correct),

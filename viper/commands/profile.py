@@ -1,4 +1,4 @@
-"""``viper setup profile``: which model plays which role."""
+"""``viper setup profile``: profiles of models, thresholds and limits."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from viper.schema import to_json
 
 @click.group()
 def profile() -> None:
-    """Profiles: which model plays which role, with which thresholds and limits.
+    """List, check, show or create profiles: the model of each role, thresholds and limits.
 
-    A profile is a TOML file; --profile takes a name from this list or a path.
+    A profile is a TOML file. --profile takes a name from the list or a path.
     """
 
 
 @profile.command("list")
 @state_option
 def list_profiles(state: Path | None) -> int:
-    """List the shipped profiles and your own, and whether they can run here."""
+    """List the shipped profiles and your own, and show which can run here."""
     rows = []
     for name in known_profiles(state):
         try:
@@ -79,10 +79,12 @@ def show(name: str, as_json: bool, state: Path | None) -> int:
 
 @profile.command()
 @click.argument("name")
-@click.option("--offline", is_flag=True, help="Models that are not on this disk are a problem.")
+@click.option(
+    "--offline", is_flag=True, help="Report models that are not on this disk as problems."
+)
 @state_option
 def check(name: str, offline: bool, state: Path | None) -> int:
-    """Check a profile without loading weights; exits with 1 where it cannot run here."""
+    """Check a profile without loading weights; the exit code is 1 if it cannot run here."""
     loaded = load_profile(name, state=state)
     states = list(inventory(loaded, offline))
     _echo_models(states)
@@ -98,21 +100,26 @@ def check(name: str, offline: bool, state: Path | None) -> int:
 @profile.command()
 @click.argument("name")
 @click.option("--from", "base", default="embedded", show_default=True, help="Profile to copy.")
-@click.option("--out", type=OutPath(), default=None, help="File to write, NAME.toml.")
+@click.option(
+    "--out",
+    type=OutPath(),
+    default=None,
+    help="File to write. By default NAME.toml in the state folder.",
+)
 @state_option
 def new(name: str, base: str, out: Path | None, state: Path | None) -> int:
-    """Write a profile of your own to start from, a copy of another one.
+    """Write a new profile NAME, a copy of another profile.
 
-    Paths relative to the other profile's folder are written whole. Without --out it goes where
-    profiles are looked up by name.
+    Relative paths of the other profile become absolute. Without --out, the file goes into the
+    state folder, where profiles are looked up by name.
     """
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
-        raise UsageError(f"{name!r} is no name for a profile; use letters, digits, - and _")
+        raise UsageError(f"{name!r} cannot name a profile; use letters, digits, - and _")
     source = read_profile(base, state).path
     assert source is not None
     path = out or state_dir(state) / "profiles" / f"{name}.toml"
     if path.exists() or (out is None and name in known_profiles(state)):
-        raise UsageError(f"{path if path.exists() else name}: there already; nothing was written")
+        raise UsageError(f"{path if path.exists() else name}: exists already; nothing was written")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(with_values(source, name), encoding="utf-8")
     click.echo(path)
@@ -128,7 +135,7 @@ def _echo_models(states: list[ModelState]) -> None:
 
 
 def echo_weights(profile: Profile, offline: bool) -> list[ModelState]:
-    """Print where the weights of a profile's models are, and return what is known of them."""
+    """Print where the weights of a profile's models are, and return the state of each model."""
     states = list(inventory(profile, offline))
     echo_table(
         ("role", "backend", "model", "weights"),
@@ -138,7 +145,7 @@ def echo_weights(profile: Profile, offline: bool) -> list[ModelState]:
 
 
 def _place_of(state: ModelState) -> str:
-    """Where a model's weights are and how large they are, in words."""
+    """Return the place and the size of a model's weights as text."""
     size = "" if state.size_bytes is None else f", {state.size_bytes / 1e6:,.0f} MB"
     return {
         "folder": "on this disk",

@@ -1,4 +1,4 @@
-"""``viper learn prompts``: the soft prompts that tools have learned."""
+"""``viper learn prompts``: the soft prompts of tools."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ from viper.tuning.prompt_pool import FOLDER, PromptPool
 
 @click.group()
 def prompts() -> None:
-    """The prompt pool: for every tool and concept, the soft prompts that were learned.
+    """List, show, remove or roll back the soft prompts that tools learned for concepts.
 
-    A concept without prompts leaves the tool exactly as it came. Source: CLOVA, sec. 3.4.1.
+    A tool without prompts for a concept works as shipped. Source: CLOVA, sec. 3.4.1.
 
     \b
-    viper learn prompts list                      tools and concepts
-    viper learn prompts show loc teapot           what each was trained and validated on
-    viper learn prompts remove loc teapot         the tool forgets it; earlier versions do not
+    viper learn prompts list                      list tools and concepts
+    viper learn prompts show loc teapot           show training and validation data
+    viper learn prompts remove loc teapot         remove; earlier versions keep the prompts
     viper learn prompts list --versions
     viper learn prompts rollback 12
     """
 
 
 @prompts.command("list")
-@click.option("--versions", is_flag=True, help="List the versions instead.")
+@click.option("--versions", is_flag=True, help="List the versions of the pool instead.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON lines.")
 @state_option
 def list_prompts(versions: bool, as_json: bool, state: Path | None) -> int:
-    """List the tools and concepts that something was learned for."""
+    """List the tools and concepts with soft prompts."""
     prompt_pool = _pool(state)
     if versions:
         echo_versions(prompt_pool.store)
@@ -69,8 +69,8 @@ def list_prompts(versions: bool, as_json: bool, state: Path | None) -> int:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON lines.")
 @state_option
 def show(tool: str, concept: str | None, as_json: bool, state: Path | None) -> int:
-    """Show the evidence of TOOL's prompts, or of those for CONCEPT."""
-    for prompt in _there(_pool(state), tool, concept):
+    """Show how the prompts of TOOL, or of its CONCEPT, were trained and validated."""
+    for prompt in _stored_prompts(_pool(state), tool, concept):
         click.echo(json.dumps(to_json(prompt), ensure_ascii=False) if as_json else _in_full(prompt))
     return EXIT_OK
 
@@ -78,17 +78,19 @@ def show(tool: str, concept: str | None, as_json: bool, state: Path | None) -> i
 @prompts.command()
 @click.argument("tool")
 @click.argument("concept", required=False)
-@click.option("--id", "ids", multiple=True, metavar="ID", help="Only these; repeatable.")
-@click.option("--all", "everything", is_flag=True, help="All of TOOL's, whatever their concept.")
+@click.option(
+    "--id", "ids", multiple=True, metavar="ID", help="Remove only this prompt; repeatable."
+)
+@click.option("--all", "everything", is_flag=True, help="Remove all prompts of TOOL.")
 @state_option
 def remove(
     tool: str, concept: str | None, ids: tuple[str, ...], everything: bool, state: Path | None
 ) -> int:
-    """Let TOOL forget CONCEPT, some prompts, or all; earlier versions keep them."""
+    """Remove the prompts of TOOL for CONCEPT, single prompts, or all; old versions keep them."""
     if concept is None and not ids and not everything:
         raise UsageError(f"which of {tool}'s prompts? give a concept, --id ID, or --all")
     prompt_pool = _pool(state)
-    stored_ids = {prompt.id for prompt in _there(prompt_pool, tool, concept)}
+    stored_ids = {prompt.id for prompt in _stored_prompts(prompt_pool, tool, concept)}
     missing = [name for name in ids if name not in stored_ids]
     if missing:
         raise UsageError(f"no prompt {missing[0]!r} there; see: viper learn prompts show {tool}")
@@ -101,7 +103,7 @@ def remove(
 @click.argument("version", type=click.IntRange(0))
 @state_option
 def rollback(version: int, state: Path | None) -> int:
-    """Make the pool as it was in VERSION; what was learned since stays in its own versions."""
+    """Restore the pool of VERSION as a new version; later versions stay available."""
     roll_back(_pool(state).store, version)
     return EXIT_OK
 
@@ -110,7 +112,7 @@ def _pool(state: Path | None) -> PromptPool:
     return PromptPool(state_dir(state) / FOLDER)
 
 
-def _there(prompt_pool: PromptPool, tool: str, concept: str | None) -> list[StoredPrompt]:
+def _stored_prompts(prompt_pool: PromptPool, tool: str, concept: str | None) -> list[StoredPrompt]:
     stored = prompt_pool.kept(tool, concept)
     if not stored:
         about = tool if concept is None else f"{tool} and {concept!r}"

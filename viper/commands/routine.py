@@ -1,4 +1,4 @@
-"""``viper setup routine``: write routines of one's own, look at them, check them, measure them."""
+"""``viper setup routine``: create, show, check and try routines."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ from viper.testing.check_routines import check_routines
 
 @click.group()
 def routine() -> None:
-    """Routines that programs may call: the shipped ones and your own.
+    """List, show, create, check or try routines that programs may call.
 
     \b
-    viper setup routine new get_patch_at_corner      a file to start from, with a test
+    viper setup routine new get_patch_at_corner      write a template and a test
     viper setup routine check get_patch_at_corner.py
     viper run --api abstract+get_patch_at_corner.py table.png "the cube in the top left corner"
     viper setup routine try get_patch_at_corner.py --data world
@@ -54,20 +54,24 @@ def routine() -> None:
 
 @routine.command()
 @click.argument("name")
-@click.option("--tool", is_flag=True, help="Runs in the parent, with pixels and models.")
-@click.option("--folder", type=OutPath(), default=Path(), help="Where to write the files.")
+@click.option(
+    "--tool",
+    is_flag=True,
+    help="Write a routine that runs in the parent process, with pixels and models.",
+)
+@click.option("--folder", type=OutPath(), default=Path(), help="Folder for the files.")
 def new(name: str, tool: bool, folder: Path) -> int:
-    """Write NAME.py, a routine to start from, and test_NAME.py beside it."""
+    """Write NAME.py, the template of a routine, and test_NAME.py beside it."""
     if not name.isidentifier() or name.startswith("_") or keyword.iskeyword(name):
         raise UsageError(
-            f"{name!r} is no name of a function; try something like count_pairs, without .py"
+            f"{name!r} cannot name a function; use a name like count_pairs, without .py"
         )
     if name in reserved_names():
         raise UsageError(f"the name {name!r} is taken by {reserved_names()[name]}; choose another")
     files = {folder / f"{name}.py": "tool" if tool else "pure", folder / f"test_{name}.py": "test"}
     for path in files:
         if path.exists():
-            raise UsageError(f"{path}: there already; nothing was written")
+            raise UsageError(f"{path}: exists already; nothing was written")
     folder.mkdir(parents=True, exist_ok=True)
     for path, kind in files.items():
         template = resources.files("viper.commands") / "templates" / f"routine_{kind}.txt"
@@ -87,11 +91,11 @@ def new(name: str, tool: bool, folder: Path) -> int:
     "--task",
     type=click.Choice([task for task in TASKS if task != "auto"]),
     default=None,
-    help="Only what prompts of this task list.",
+    help="List only the names in prompts of this task.",
 )
 @api_option
 def list_routines(api: str | None, task: str | None) -> int:
-    """List the names of an API: who runs them, for which tasks."""
+    """List the functions of an API, the process that runs them, and their tasks."""
     name = api or "abstract"
     library = library_for(name)
     tasks = [task] if task else [each for each in TASKS if each != "auto"]
@@ -113,7 +117,7 @@ def list_routines(api: str | None, task: str | None) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class ShowOptions(ProfileChoice):
-    """The options of ``viper setup routine show``."""
+    """Options of ``viper setup routine show``."""
 
     api: str | None = given_by(api_option)
 
@@ -122,7 +126,7 @@ class ShowOptions(ProfileChoice):
 @click.argument("name")
 @options_as(ShowOptions)
 def show(options: ShowOptions, name: str) -> int:
-    """Show what the language model will read of NAME, and how many tokens that costs."""
+    """Show the text of NAME in prompts, and its number of tokens."""
     api = options.api or "abstract"
     components = open_profile(replace(options, api=api)).components()
     entries_by_name: dict[str, ApiEntry] = {}
@@ -149,10 +153,10 @@ def show(options: ShowOptions, name: str) -> int:
 @click.argument("file", type=click.Path(path_type=Path))
 @api_option
 def check(file: Path, api: str | None) -> int:
-    """Check FILE: the rules of programs, the types, and its docstrings' examples.
+    """Check the routines in FILE: the rules for programs, the types and the docstring examples.
 
-    The examples run in the real sandbox on a grey picture in which everything is found twice.
-    Exits with 1 where a routine is at fault.
+    The examples run in the real sandbox, on a grey image in which every detection returns two
+    boxes. The exit code is 1 if a routine fails.
     """
     findings = check_routines(file, api or "abstract")
     for finding in findings:
@@ -164,12 +168,14 @@ def check(file: Path, api: str | None) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class TryOptions(ProfileChoice):
-    """The options of ``viper setup routine try``."""
+    """Options of ``viper setup routine try``."""
 
-    data: str = option("--data", default="world", help="See viper data list.")
+    data: str = option("--data", default="world", help="Data set to answer (see viper data list).")
     root: Path | None = given_by(root_option)
-    split: str | None = option("--split", metavar="NAME", help="By default the set's first.")
-    limit: int = option("--limit", type=click.IntRange(1), default=60)
+    split: str | None = option(
+        "--split", metavar="NAME", help="Split to answer. By default the first of the data set."
+    )
+    limit: int = option("--limit", type=click.IntRange(1), default=60, help="Number of samples.")
     seed: int = option("--seed", default=0)
     as_json: bool = option("--json", help="Print one JSON object.")
     api: str | None = given_by(api_option)
@@ -179,9 +185,10 @@ class TryOptions(ProfileChoice):
 @click.argument("file", type=click.Path(path_type=Path))
 @options_as(TryOptions)
 def try_it(options: TryOptions, file: Path) -> int:
-    """Ask whether FILE helps: the same samples and seeds with it and without it.
+    """Measure whether FILE helps: answer the same samples and seeds with it and without it.
 
-    Prints both scores, the gain with its 95% interval, and how often programs used it.
+    The command prints both scores, the gain with its 95 % interval, and the share of programs that
+    use the routine.
     """
     where = DatasetSpec(options.root, options.split, options.seed)
     evaluation = Evaluation(options.data, where, options.limit, (options.seed,))

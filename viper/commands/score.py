@@ -1,4 +1,4 @@
-"""``viper data score``: score predictions that somebody else made."""
+"""``viper data score``: score predictions that were made elsewhere."""
 
 from __future__ import annotations
 
@@ -30,24 +30,25 @@ from viper.storage.files import replace_file
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreOptions:
-    """The options of ``viper data score``."""
+    """Options of ``viper data score``."""
 
     # fmt: off
     predictions: Path | None = option("--predictions", metavar="FILE",
-        help="NLVR: CSV; NExT-QA: JSON; others: JSON lines.")
+        help="File of predictions: CSV for NLVR, JSON for NExT-QA, JSON lines for other sets.")
     judgements: Path | None = option("--judgements", metavar="FILE.csv",
-        help="Instead: a sheet of viper eval --judgements that people filled in.")
+        help="Score a sheet of viper eval --judgements that people filled in.")
     root: Path | None = option("--root", metavar="DIR",
-        help="Folder of the set's official files; pictures are not needed.")
-    split: str | None = option("--split", metavar="NAME", help="By default the set's first.")
+        help="Folder that holds the official files of the data set; images are not needed.")
+    split: str | None = option("--split", metavar="NAME",
+        help="Split. By default the first of the data set.")
     limit: int | None = option("--limit", type=click.IntRange(1),
-        help="Only so many samples, those that viper eval takes.")
-    seed: int = option("--seed", default=0, help="Which ones.")
+        help="Number of samples; the same samples that viper eval draws.")
+    seed: int = option("--seed", default=0, help="Random seed for the choice of samples.")
     missing: Literal["error", "wrong"] = option("--missing", default="error",
-        help="What a sample without a prediction is.")
-    by_group: bool = option("--by-group", help="Print the figures of every group.")
+        help="Treat a sample without a prediction as an error, or as wrong.")
+    by_group: bool = option("--by-group", help="Print the scores of every group.")
     rows: Path | None = option("--rows", type=OutPath(), metavar="FILE.csv",
-        help="Write every sample's score.")
+        help="Write the score of every sample to this file.")
     as_json: bool = option("--json", help="Print one JSON object.")
     # fmt: on
 
@@ -56,11 +57,12 @@ class ScoreOptions:
 @click.argument("name", metavar="SET")
 @options_as(ScoreOptions)
 def score(options: ScoreOptions, name: str) -> int:
-    """Score predictions for SET as its official script does; no model or picture is loaded.
+    """Score predictions for SET like its official script; no model or image is loaded.
 
     \b
-    viper data score nlvr --root nlvr --split dev --predictions said.csv     dev-1-0-0.png,true
-    viper data score nextqa --root nextqa --split val --predictions said.json
+    viper data score nlvr --root nlvr --split dev --predictions predictions.csv
+        dev-1-0-0.png,true
+    viper data score nextqa --root nextqa --split val --predictions predictions.json
         {"4010069381_6": {"prediction": 0}}
     viper data score refcoco --root refer --predictions boxes.jsonl
         {"id": "1-0", "box": [x0, y0, x1, y1]}
@@ -92,7 +94,7 @@ def score(options: ScoreOptions, name: str) -> int:
 
 
 def _judged(sheet: Path, missing: Literal["error", "wrong"], *, as_json: bool) -> int:
-    """The figures of a sheet that people filled in."""
+    """Print the scores of a sheet that people filled in."""
     judged = read_judgements(sheet, missing)
     if as_json:
         click.echo(json.dumps(dataclasses.asdict(judged), ensure_ascii=False))

@@ -1,4 +1,4 @@
-"""``viper lab seek``: the transition graph of searches step by step."""
+"""``viper lab seek``: transition graphs of strategy ``seek``."""
 
 from __future__ import annotations
 
@@ -13,18 +13,21 @@ from viper.strategies.seek.graph import FixedSequence, load_route
 from viper.strategies.seek.names import ACTIONS
 
 _COMMANDS = {
-    "graph": ("viper.commands.seek:graph", "Check a graph or a fixed sequence and show it."),
+    "graph": (
+        "viper.commands.seek:graph",
+        "Check and show a transition graph or a fixed sequence.",
+    ),
 }
 
 
 @click.group(cls=LazyGroup, paths=_COMMANDS, below=("seek", "lab.seek"))
 def seek() -> None:
-    """Searches step by step: the transition graph, and what people and runs did.
+    """Show transition graphs; record and analyse knowledge searches.
 
     \b
-    viper lab seek graph                           what strategy seek may do after what
-    viper lab seek stats RUN                       a run of --strategy seek
-    viper lab seek stats records.jsonl             the records of a user study
+    viper lab seek graph                           show the graph of strategy seek
+    viper lab seek stats RUN                       analyse a run of --strategy seek
+    viper lab seek stats records.jsonl             analyse the records of a user study
     viper lab seek record okvqa --root okvqa --out records.jsonl
     viper lab seek induce records.jsonl --out mine.toml --examples decisions.jsonl
     viper run photo.jpg "…" --strategy seek --graph mine.toml
@@ -37,7 +40,7 @@ def seek() -> None:
 @click.argument("graph", default="avis")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def graph(graph: str, as_json: bool) -> int:
-    """Check GRAPH, a shipped one or a .toml file, and show it; or a fixed sequence."""
+    """Check and show GRAPH: a shipped transition graph, a fixed sequence, or a .toml file."""
     route = load_route(graph)
     if as_json:
         click.echo(json.dumps(asdict(route)))

@@ -1,4 +1,4 @@
-"""``viper learn``: workflows of an agent, what was of use in them, an agent tuned on that."""
+"""``viper learn workflows``, ``flags`` and ``label``: training data for an agent."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from typing import Any, Literal
 
 import click
 
-from viper.commands.lazy_group import LazyGroup
 from viper.commands.options import (
     OutPath,
     ProfileChoice,
@@ -48,72 +47,54 @@ from viper.reasoner import Reasoner, RunOptions
 from viper.strategies.explore import ExploreSettings
 from viper.tuning.agent.workflow import Workflow, step_of
 
-_COMMANDS = {
-    "agent": (
-        "viper.commands.tune_agent:agent",
-        "Tune the profile's agent on the workflows in SOURCE that ended right.",
-    )
-}
 _LABELS = {"e": True, "i": False}
-
-
-@click.group(cls=LazyGroup, paths=_COMMANDS)
-def tune() -> None:
-    """An agent that learns from its own workflows which tools to trust.
-
-    \b
-    viper learn workflows world --split train:question --limit 300 --out runs/made
-    viper learn flags runs/made                  what was of use in them
-    viper learn agent runs/made --out runs/tuned
-    viper run photo.png "…" --strategy explore --profile runs/tuned/profile.toml
-
-    Source: DWIM (2025).
-    """
 
 
 @dataclass(frozen=True, kw_only=True)
 class WorkflowOptions(ProfileChoice):
-    """The options of ``viper learn workflows``."""
+    """Options of ``viper learn workflows``."""
 
     # fmt: off
     root: Path | None = given_by(root_option)
     split: str | None = option("--split", metavar="NAME",
-        help="By default train, or what begins so.")
-    limit: int = option("--limit", type=click.IntRange(1), default=100, help="Samples.")
-    ids: str | None = option("--ids", metavar="FILE|ID,ID", help="These samples instead.")
+        help="Split to explore. By default train, or the first whose name begins with train.")
+    limit: int = option("--limit", type=click.IntRange(1), default=100,
+        help="Number of samples.")
+    ids: str | None = option("--ids", metavar="FILE|ID,ID",
+        help="Explore these samples instead of drawing --limit samples.")
     seed: int = given_by(seed_option())
     manners: tuple[Literal["standard", "given", "discrepancy"], ...] = option("--manner",
-        help="standard, given (the label stands in the prompt) or discrepancy (a checker who knows "
-             "it doubts results); repeatable, by default discrepancy.")
+        help="Collection mode: standard; given puts the label into the prompt; discrepancy lets a "
+             "verifier that knows the label question results. Repeatable, by default discrepancy.")
     checks_by: Literal["rules", "llm"] = option("--checks-by", default="rules",
-        help="Who compares results with the label.")
+        help="Verifier that compares results with the label.")
     temperature: float | None = option("--temperature", type=click.FloatRange(0, 2),
-        help="Of the agent.")
+        help="Temperature of the agent.")
     max_turns: int | None = option("--max-turns", type=click.IntRange(1, 1_000), metavar="N",
-        help="For one sample.")
+        help="Maximum number of turns for one sample.")
     workers: int = option("--workers", type=click.IntRange(1, 256), default=4,
-        help="Samples on their way at once.")
+        help="Number of samples to explore at the same time.")
     budget: int | None = option("--budget", type=click.IntRange(1), metavar="LLM_CALLS",
-        help="Requests to the language model at most, over all sessions.")
+        help="Maximum number of requests to the language model, over all sessions.")
     out: Path = option("--out", type=OutPath(), required=True, metavar="DIR",
-        help="Takes workflows.jsonl; what it holds is not made again.")
+        help="Folder for workflows.jsonl; workflows that it holds are not made again.")
     as_json: bool = option("--json", help="Print the data utilisation as JSON.")
     api: str | None = given_by(api_option)
     # fmt: on
 
 
-@tune.command()
+@click.command()
 @click.argument("name", metavar="SET")
 @options_as(WorkflowOptions)
 def workflows(options: WorkflowOptions, name: str) -> int:
-    """Explore labelled samples of SET and keep what can be learned from.
+    """Let the agent answer labelled samples of SET, and keep workflows to learn from.
 
-    Of each manner it says the data utilisation: the share of samples whose workflow ends right by
-    what it found. Workflows that copy a label that they were given, without a result that says so,
-    are counted and not learned from. After Ctrl-C or a crash the same line goes on.
+    The command prints the data utilisation of each mode: the share of samples whose workflow
+    reaches the correct answer by its own results. Workflows that copy the label from the prompt
+    are counted, but not learned from. After Ctrl-C or a crash, the same command continues.
 
     \b
-    viper learn workflows world --split train:question --limit 300 --out runs/made
+    viper learn workflows world --split train:question --limit 300 --out runs/workflows
     viper learn workflows gqa --root gqa --profile openai --checks-by llm --out runs/gqa \\
         --manner standard --manner given --manner discrepancy
     """
@@ -196,34 +177,34 @@ def _tell(advance: Advance, outcomes: Counter[str], workflow: Workflow) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class FlagOptions(ProfileChoice):
-    """The options of ``viper learn flags``."""
+    """Options of ``viper learn flags``."""
 
     # fmt: off
     labels: Path | None = option("--labels", type=click.Path(path_type=Path, exists=True),
         metavar="FILE.jsonl",
-        help="What people said (viper learn label): precision and recall by kind of action.")
+        help="Labels by people (viper learn label); prints precision and recall by kind of action.")
     by: Literal["rules", "llm"] = option("--by", default="rules",
-        help="Who flags; llm asks the profile's language model.")
+        help="Method that flags: rules, or the language model of the profile.")
     out: Path | None = option("--out", type=OutPath(), metavar="FILE.jsonl",
-        help="Keep the flags, in the form of labels, for viper learn agent --flags.")
+        help="Write the flags to this file, for viper learn agent --flags.")
     as_json: bool = option("--json", help="Print one JSON object.")
     # fmt: on
 
 
-@tune.command()
+@click.command()
 @click.argument("source", type=click.Path(path_type=Path))
 @options_as(FlagOptions)
 def flags(options: FlagOptions, source: Path) -> int:
-    """Say which actions of the workflows in SOURCE were of use, and why the others were not.
+    """Show which actions of the workflows in SOURCE were effective, and why others were not.
 
     \b
-    viper learn flags runs/made
-    viper learn flags runs/made --by llm --profile openai --out flags.jsonl
-    viper learn agent runs/made --flags flags.jsonl --out runs/tuned
+    viper learn flags runs/workflows
+    viper learn flags runs/workflows --by llm --profile openai --out flags.jsonl
+    viper learn agent runs/workflows --flags flags.jsonl --out runs/tuned
     """
     out = options.out
     if out is not None and out.exists():
-        raise UsageError(f"{out}: is there already; give another file, or delete that one")
+        raise UsageError(f"{out}: exists already; name another file, or delete it")
     episodes = read_workflows(source)
     llm = None
     if options.by == "llm":
@@ -237,33 +218,33 @@ def flags(options: FlagOptions, source: Path) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class LabelOptions:
-    """The options of ``viper learn label``."""
+    """Options of ``viper learn label``."""
 
     # fmt: off
     out: Path = option("--out", type=OutPath(), required=True, metavar="FILE.jsonl",
-        help="Takes the labels; what it holds is not asked again.")
+        help="File for the labels; actions that it holds are skipped.")
     number: int = option("--pass", type=click.IntRange(1, 99), default=1,
-        help="Which pass this is: three people, or one three times; the majority counts.")
+        help="Number of the pass; the majority of several passes counts.")
     limit: int | None = option("--limit", type=click.IntRange(1), metavar="N",
-        help="Workflows at most.")
+        help="Maximum number of workflows.")
     seed: int = option("--seed", type=click.IntRange(0), default=0,
-        help="Which of them, the same in every pass; each pass has an order of its own.")
+        help="Random seed for the choice of workflows; each pass shows them in another order.")
     # fmt: on
 
 
-@tune.command()
+@click.command()
 @click.argument("source", type=click.Path(path_type=Path))
 @options_as(LabelOptions)
 def label(options: LabelOptions, source: Path) -> int:
-    """Read workflows of SOURCE and say of each action: e, effective, or i, ineffective.
+    """Label each action of the workflows in SOURCE: e for effective, i for ineffective.
 
-    Effective is what ran, could be trusted and led to the answer. Ineffective is what failed, what
-    was taken back, what nothing came of, what only repeats. Enter takes the answer in brackets,
-    q ends; the same line goes on. Nothing of the rules' opinion is shown.
+    An effective action ran, gave a reliable result and led to the answer. An ineffective action
+    failed, was taken back, was not used, or repeats another action. Enter takes the answer in
+    brackets, and q stops; the same command continues. The flags of the rules are not shown.
 
     \b
-    viper learn label runs/made --limit 100 --out labels.jsonl --pass 1
-    viper learn flags runs/made --labels labels.jsonl
+    viper learn label runs/workflows --limit 100 --out labels.jsonl --pass 1
+    viper learn flags runs/workflows --labels labels.jsonl
     """
     out, number, seed = options.out, options.number, options.seed
     episodes = read_workflows(source)

@@ -1,4 +1,4 @@
-"""``viper learn agent``: a profile's agent, tuned on what was of use in its workflows."""
+"""``viper learn agent``: tune the agent of a profile on its successful workflows."""
 
 from __future__ import annotations
 
@@ -34,40 +34,43 @@ from viper.tuning.agent.workflow import Workflow
 
 @dataclass(frozen=True, kw_only=True)
 class AgentOptions(ProfileChoice):
-    """The options of ``viper learn agent``."""
+    """Options of ``viper learn agent``."""
 
     # fmt: off
     variant: Literal["masking", "sft", "random", "rethink"] = option("--variant", default="masking",
-        help="Which actions have to be produced: the effective ones, all of them, as many at "
-             "random, the effective ones with the thoughts that take results back.")
+        help="Actions to train on: masking takes the effective ones, sft all, random an equal "
+             "number at random, rethink the effective ones and the thoughts that reject results.")
     rest: Literal["before", "all"] = option("--rest", default="before",
-        help="What is read of the workflow: what went before, or all but the action.")
+        help="Part of the workflow before each action: the turns before it, or all other turns.")
     manners: tuple[Literal["standard", "given", "discrepancy"], ...] = option("--manner",
-        help="Of the workflows: standard, given, discrepancy; by default all there are.")
+        help="Use only workflows of this collection mode; repeatable. By default all modes.")
     flag_file: Path | None = option("--flags", type=click.Path(path_type=Path, exists=True),
         metavar="FILE.jsonl",
-        help="Which actions are effective, by viper learn flags --out or viper learn label; the "
-             "rules flag those that it does not speak of.")
-    steps: int = option("--steps", type=click.IntRange(1), default=300, help="Of the optimiser.")
-    batch: int = option("--batch", type=click.IntRange(1), default=16, help="Rows of a pass.")
+        help="File that flags effective actions (viper learn flags --out, viper learn label); "
+             "rules flag the actions that it lacks.")
+    steps: int = option("--steps", type=click.IntRange(1), default=300,
+        help="Number of optimiser steps.")
+    batch: int = option("--batch", type=click.IntRange(1), default=16,
+        help="Number of texts in a forward pass.")
     accumulate: int = option("--accumulate", type=click.IntRange(1), default=1,
-        help="Passes of a step.")
+        help="Number of forward passes for one optimiser step.")
     learning_rate: float = option("--learning-rate", type=click.FloatRange(0, min_open=True),
-        default=5e-4)
+        default=5e-4, help="Learning rate of the optimiser.")
     rank: int = option("--rank", type=click.IntRange(1), default=32,
-        help="Of a fresh adapter's matrices; an adapter of the profile goes on as it is.")
-    full: bool = option("--full", help="Tune all weights; for small models.")
+        help="Rank of the matrices of a new adapter; an adapter of the profile keeps its rank.")
+    full: bool = option("--full", help="Tune all weights instead of an adapter; for small models.")
     longest: int = option("--longest", type=click.IntRange(16), default=2048, metavar="TOKENS",
-        help="Longer texts are left out.")
+        help="Leave out texts with more tokens than this.")
     held_out: float = option("--held-out", type=click.FloatRange(0, 0.9), default=0.1,
         metavar="SHARE",
-        help="Of the workflows; the card tells the loss of their effective actions before and "
-             "after.")
-    seed: int = given_by(seed_option("Of fresh matrices and of the order of texts."))
+        help="Share of workflows to hold out; the model card reports the loss on their effective "
+             "actions before and after.")
+    seed: int = given_by(seed_option(
+        "Random seed for new matrices and for the order of texts."))
     out: Path = option("--out", type=OutPath(), required=True, metavar="DIR",
-        help="Takes the model, its card and profile.toml.")
+        help="Folder for the model, its card and profile.toml.")
     work: Path | None = option("--work", type=OutPath(), metavar="DIR",
-        help="Checkpoints; by default DIR.work. A tuning found there goes on.")
+        help="Folder for checkpoints. By default DIR.work; tuning continues from there.")
     api: str | None = given_by(api_option)
     # fmt: on
 
@@ -76,20 +79,20 @@ class AgentOptions(ProfileChoice):
 @click.argument("source", type=click.Path(path_type=Path))
 @options_as(AgentOptions)
 def agent(options: AgentOptions, source: Path) -> int:
-    """Tune the profile's agent on the workflows in SOURCE that ended right.
+    """Tune the profile's agent on the workflows in SOURCE that ended with the correct answer.
 
-    The agent is the profile's [explorer], else its [llm]; it has to be loaded by transformers. An
-    adapter that it is used with is trained on; else fresh low-rank matrices are, or with --full all
-    weights. After Ctrl-C or a crash the same line goes on from the last checkpoint, with the losses
-    that it would have had.
+    The agent is the profile's [explorer], or its [llm] if the profile has no explorer. Its backend
+    must be transformers. Training continues the adapter of the agent, or starts a new low-rank
+    adapter, or changes all weights with --full. After Ctrl-C or a crash, the same command continues
+    from the last checkpoint and reaches the same losses.
 
     \b
-    viper learn agent runs/made --out runs/tuned
+    viper learn agent runs/workflows --out runs/tuned
     viper run photo.png "…" --strategy explore --profile runs/tuned/profile.toml
     """
     out = options.out
     if out.exists():
-        raise UsageError(f"{out}: is there already; give another folder, or delete that one")
+        raise UsageError(f"{out}: exists already; name another folder, or delete it")
     episodes = read_workflows(source)
     modes = options.manners or {episode.manner for episode in episodes}
     successes = [
@@ -107,28 +110,28 @@ def agent(options: AgentOptions, source: Path) -> int:
     flags = majority(read_labels(options.flag_file)) if options.flag_file else {}
     if flags and not any(said_of(episode, flags) for episode in successes):
         raise UsageError(
-            f"{options.flag_file}: speaks of no action of the {len(successes)} workflows that are "
-            "learned from; give the flags of these, by viper learn flags --out"
+            f"{options.flag_file}: flags no action of the {len(successes)} workflows in "
+            f"{source}; write their flags with viper learn flags --out"
         )
     learned, kept_out = split(successes, options.held_out, options.seed)
 
     def texts_of(workflows: Sequence[Workflow], variant: str) -> list[Masked]:
         return [
             text
-            for one in workflows
+            for workflow in workflows
             for text in masked(
-                one,
-                api.entries(one.query.task),
+                workflow,
+                api.entries(workflow.query.task),
                 style=style,
                 variant=variant,
                 rest=options.rest,
                 seed=options.seed,
-                said=said_of(one, flags),
+                said=said_of(workflow, flags),
             )
         ]
 
     texts = texts_of(learned, options.variant)
-    names = {episode.name for episode in fields(TuneSettings)} & vars(options).keys()
+    names = {field.name for field in fields(TuneSettings)} & vars(options).keys()
     settings = TuneSettings(**{name: getattr(options, name) for name in names})
     if options.full:
         settings = replace(settings, rank=0)
@@ -137,7 +140,7 @@ def agent(options: AgentOptions, source: Path) -> int:
         f"{len(texts)} actions of {len(learned)} workflows, {len(kept_out)} more held out", err=True
     )
     part = out.with_name(f"{out.name}.new")
-    shutil.rmtree(part, ignore_errors=True)  # cut off after its last step, which a checkpoint holds
+    shutil.rmtree(part, ignore_errors=True)  # an earlier run stopped after its last step
     with counter("tuning", settings.steps) as advance:
         reached = 0
 

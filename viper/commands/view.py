@@ -1,4 +1,4 @@
-"""``viper view``: look through evaluation runs in a browser."""
+"""``viper view``: browse evaluation runs in a web page."""
 
 from __future__ import annotations
 
@@ -23,18 +23,19 @@ from viper.web.viewer.index import ViewerIndex
 
 @dataclass(frozen=True, kw_only=True)
 class ViewOptions:
-    """The options of ``viper view``."""
+    """Options of ``viper view``."""
 
     # fmt: off
     port: int = option("--port", type=click.IntRange(0, 65535), default=0, show_default=False,
-        help="By default a free one.")
+        help="Port to listen on. By default a free port.")
     host: str = option("--host", default="127.0.0.1",
-        help="Address to listen on. The address of the page holds a random token; who has it reads "
-             "the run.")
+        help="Address to listen on. The address of the page holds a random token; everybody who "
+             "has it can read the run.")
     root: Path | None = given_by(root_option)
-    open_browser: bool = option("--open/--no-open", default=True, help="Open a browser.")
+    open_browser: bool = option("--open/--no-open", default=True,
+        help="Open the page in a browser.")
     sandbox: Mode = option("--sandbox", default="strict",
-        help="Of programs that run once more for pages.")
+        help="Sandbox mode for programs that run again for the pages.")
     # fmt: on
 
 
@@ -46,11 +47,11 @@ class ViewOptions:
 def view(options: ViewOptions, runs: tuple[Path, ...]) -> int:
     """Show the samples of RUN (a folder that viper eval wrote) in a browser, until Ctrl-C.
 
-    Filter by failure, tool, score, kind of query or text, click into the error diagram, open a
-    sample to see each line of its program beside what it produced, and say what would have been
-    right, as with viper learn feedback. With AFTER, a second run over the same samples, see what
-    became right or wrong and how programs changed. Nothing else is written; no model is loaded.
-    A run that is still going on grows when the page is loaded again.
+    Filter by failure, tool, score, kind of query or text, or click into the error diagram. Open a
+    sample to see each line of its program beside its result, and to give feedback (as with viper
+    learn feedback). With AFTER, a second run over the same samples, the page shows which answers
+    became right or wrong and how programs changed. Only feedback is written, and no model is
+    loaded. Reload the page of an unfinished run to see new samples.
 
     \b
     viper view runs/first
@@ -81,7 +82,7 @@ def view(options: ViewOptions, runs: tuple[Path, ...]) -> int:
         viewer = Viewer(shelves, index, replayer, new_token())
         address = address_of(listening, f"/{viewer.token}/")
         click.echo(address)
-        click.echo("Ctrl-C ends it", err=True)
+        click.echo("Ctrl-C stops it", err=True)
         if options.open_browser:
             webbrowser.open(address)
         config = uvicorn.Config(
@@ -92,6 +93,6 @@ def view(options: ViewOptions, runs: tuple[Path, ...]) -> int:
 
 
 def _name(run: Path, runs: tuple[Path, ...]) -> str:
-    """The folder's name; the whole path where that would not tell two runs apart."""
+    """Return the name of the folder, or its path if two runs have the same name."""
     names = [path.resolve().name for path in runs]
     return run.resolve().name if len(set(names)) == len(names) else str(run)

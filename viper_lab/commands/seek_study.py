@@ -62,7 +62,7 @@ class RecordOptions(ProfileChoice):
 @click.command()
 @click.argument("set_name", metavar="SET")
 @options_as(RecordOptions)
-def record(wanted: RecordOptions, set_name: str) -> int:
+def record(options: RecordOptions, set_name: str) -> int:
     """Record how people find answers: a page where they choose each action, until Ctrl-C.
 
     Questions of SET, which must be about one picture each. Whoever opens the page answers them by
@@ -87,16 +87,16 @@ def record(wanted: RecordOptions, set_name: str) -> int:
     from viper_lab.study.app import StudyConfig, create_study
     from viper_lab.study.desk import StudyDesk
 
-    where = DatasetSpec(wanted.root, wanted.split, wanted.seed)
-    samples = Evaluation(set_name, where, wanted.limit).samples()
+    where = DatasetSpec(options.root, options.split, options.seed)
+    samples = Evaluation(set_name, where, options.limit).samples()
     with ExitStack() as stack:
-        listening = stack.enter_context(listening_at(wanted.host, wanted.port))
-        reasoner = stack.enter_context(Reasoner(open_profile(wanted), preload=False))
-        study = StudyConfig(StudyDesk(reasoner, samples, wanted.out), new_token())
+        listening = stack.enter_context(listening_at(options.host, options.port))
+        reasoner = stack.enter_context(Reasoner(open_profile(options), preload=False))
+        study = StudyConfig(StudyDesk(reasoner, samples, options.out), new_token())
         address = address_of(listening, f"/{study.token}/")
         click.echo(address)
-        click.echo(f"records go to {wanted.out}; Ctrl-C ends it", err=True)
-        if wanted.open_browser:
+        click.echo(f"records go to {options.out}; Ctrl-C ends it", err=True)
+        if options.open_browser:
             webbrowser.open(address)
         config = uvicorn.Config(
             create_study(study), log_level="warning", access_log=False, lifespan="off"
@@ -104,7 +104,7 @@ def record(wanted: RecordOptions, set_name: str) -> int:
         try:
             uvicorn.Server(config).run(sockets=[listening])
         finally:
-            click.echo(f"{study.desk.kept} questions recorded in {wanted.out}", err=True)
+            click.echo(f"{study.desk.kept} questions recorded in {options.out}", err=True)
     return EXIT_OK
 
 
@@ -113,11 +113,11 @@ def record(wanted: RecordOptions, set_name: str) -> int:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def stats(source: Path, as_json: bool) -> int:
     """Say what SOURCE did: a run of --strategy seek, or records of people."""
-    found = statistics(_sessions(source))
+    figures = statistics(_sessions(source))
     if as_json:
-        click.echo(json.dumps(asdict(found)))
+        click.echo(json.dumps(asdict(figures)))
         return EXIT_OK
-    for line in _lines(found):
+    for line in _lines(figures):
         click.echo(line)
     return EXIT_OK
 
@@ -148,16 +148,18 @@ def stats(source: Path, as_json: bool) -> int:
 def induce(records: Path, out: Path, examples: Path | None, name: str, least: float) -> int:
     """Make a transition graph, with frequencies, of what people did."""
     sessions = _sessions(records)
-    found = records_graph(sessions, name, least)
-    people = len({one.participant for one in sessions})
-    text = graph_text(found, f"of {len(sessions)} questions by {people} participants")
+    graph = records_graph(sessions, name, least)
+    people = len({session.participant for session in sessions})
+    text = graph_text(graph, f"of {len(sessions)} questions by {people} participants")
     write_file(out, text)
     if examples is not None:
-        lines = [json.dumps(asdict(one), ensure_ascii=False) for one in examples_of(sessions)]
+        lines = [
+            json.dumps(asdict(session), ensure_ascii=False) for session in examples_of(sessions)
+        ]
         write_file(examples, "".join(f"{line}\n" for line in lines))
         click.echo(f"{examples}: {len(lines)} decisions", err=True)
-    edges = sum(len(allowed) for allowed in found.states.values())
-    click.echo(f"{out}: {len(found.states)} states, {edges} transitions")
+    edges = sum(len(allowed) for allowed in graph.states.values())
+    click.echo(f"{out}: {len(graph.states)} states, {edges} transitions")
     return EXIT_OK
 
 
@@ -165,27 +167,27 @@ def _sessions(source: Path) -> list[Session]:
     """The sessions of a run's folder or of a file of records."""
     if not source.is_dir():
         return list(read_sessions(source))
-    found = []
+    sessions = []
     with RunStore.read(source) as store:
         for row in store.rows():
             trace = store.trace(row.sample_id, row.seed) or {}
             if trace.get("path"):
-                found.append(of_path(trace["path"], "run", row.text))
-    if not found:
+                sessions.append(of_path(trace["path"], "run", row.text))
+    if not sessions:
         raise UsageError(f"{source}: no sample of that run was answered by --strategy seek")
-    return found
+    return sessions
 
 
-def _lines(found: Statistics) -> list[str]:
-    lines = [f"{found.sessions} questions, {found.found:.1%} with an answer"]
-    lines.append(f"actions: {_shares(found.actions)}")
-    for place, shares in enumerate(found.places, 1):
+def _lines(figures: Statistics) -> list[str]:
+    lines = [f"{figures.sessions} questions, {figures.found:.1%} with an answer"]
+    lines.append(f"actions: {_shares(figures.actions)}")
+    for place, shares in enumerate(figures.places, 1):
         if shares:
             lines.append(f"action {place}: {_shares(shares)}")
     lines.append("transitions:")
-    lines += [f"    {state}: {_shares(shares)}" for state, shares in found.transitions.items()]
-    lines.append(f"number of actions: {_shares(found.lengths)}")
-    lines.append(f"verdicts: {_shares(found.verdicts) or 'none given'}")
+    lines += [f"    {state}: {_shares(shares)}" for state, shares in figures.transitions.items()]
+    lines.append(f"number of actions: {_shares(figures.lengths)}")
+    lines.append(f"verdicts: {_shares(figures.verdicts) or 'none given'}")
     return lines
 
 

@@ -41,7 +41,7 @@ class RenderOptions:
 
 @world.command(short_help="Scenes and clips as files.")
 @options_as(RenderOptions)
-def render(wanted: RenderOptions) -> int:
+def render(options: RenderOptions) -> int:
     """Draw scenes and write their exact ground truth beside them.
 
     The JSON file holds the scene, and for each object its visible box (x0, y0, x1, y1 in
@@ -54,16 +54,16 @@ def render(wanted: RenderOptions) -> int:
     from viper_lab.world.splits import scene_index, split_of
     from viper_lab.world.stills import truth_record
 
-    split, index, out = wanted.split, wanted.index, wanted.out
-    if wanted.seed is not None:
-        split, index = split_of(wanted.seed), scene_index(wanted.seed)
+    split, index, out = options.split, options.index, options.out
+    if options.seed is not None:
+        split, index = split_of(options.seed), scene_index(options.seed)
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(
             f"cannot make the folder {out}: {error.strerror}; choose another"
         ) from None
-    for number in range(index, index + wanted.count):
+    for number in range(index, index + options.count):
         stem = out / f"{split}-{number:06d}"
         rendered = render_scene(sample_scene(split, number))
         Image.fromarray(rendered.image).save(f"{stem}.png")
@@ -148,8 +148,8 @@ def knowledge(out: Path, split: str, seed: int, designs: int, count: int) -> Non
         click.echo(f"{part}: {number:,}", err=True)
     first = next(iter((out / "questions.jsonl").read_text("utf-8").splitlines()), "")
     if first:
-        one = json.loads(first)
-        click.echo(f"{out / one['image']}: {one['text']} -> {one['answer']}")
+        question = json.loads(first)
+        click.echo(f"{out / question['image']}: {question['text']} -> {question['answer']}")
 
 
 @world.command(short_help="Train one of the embedded models.")
@@ -218,23 +218,23 @@ class ScoreOptions(ProfileChoice):
 
 @world.command(short_help="How well the models see the world.")
 @options_as(ScoreOptions)
-def score(wanted: ScoreOptions) -> int:
+def score(options: ScoreOptions) -> int:
     """Answer freshly drawn queries of the embedded world and print the figures.
 
     Every value comes with n and a 95% interval; weight hashes say which models they are of.
     """
-    profile = open_profile(wanted)
+    profile = open_profile(options)
     from viper.evaluate.evaluation import model_ids
     from viper.reasoner import Reasoner
     from viper.schema import to_json
     from viper_lab.scores.perception import perception_report
     from viper_lab.scores.world import ScoreRequest, draw, report, score_samples
 
-    split, seed, limit = wanted.split, wanted.seed, wanted.limit
+    split, seed, limit = options.split, options.seed, options.limit
     request = ScoreRequest(
-        split, seed, limit, with_baselines=wanted.baselines, workers=wanted.workers
+        split, seed, limit, with_baselines=options.baselines, workers=options.workers
     )
-    if not wanted.examples:
+    if not options.examples:
         profile = profile.without_examples()
     samples = draw(request)
     right = 0
@@ -254,11 +254,11 @@ def score(wanted: ScoreOptions) -> int:
             "models": model_ids(reasoner),
             **report(scored, request),
         }
-        if wanted.perception:
+        if options.perception:
             toolbox = reasoner.components.toolbox
             figures["perception"] = perception_report(toolbox, split, seed, limit // 2)
     plain = to_json(figures)
-    click.echo(json.dumps(plain) if wanted.as_json else "\n".join(_lines(plain)))
+    click.echo(json.dumps(plain) if options.as_json else "\n".join(_lines(plain)))
     return EXIT_OK
 
 
@@ -293,19 +293,19 @@ class FaultOptions(ProfileChoice):
 
 @world.command(short_help="Programs with injected faults.")
 @options_as(FaultOptions)
-def faults(wanted: FaultOptions) -> int:
+def faults(options: FaultOptions) -> int:
     """Plant faults into canonical programs and keep them as text.
 
     The profile's tools run the programs. Ctrl-C keeps the shards that are whole; the same command
     goes on. Progress goes to stderr.
     """
-    profile = open_profile(wanted).without_examples()
+    profile = open_profile(options).without_examples()
     from viper_lab.faults.cases import write_cases
     from viper_lab.recipes.critic import FAULTS
 
     components = profile.components()
     try:
-        with counter("injecting", wanted.count) as advance:
+        with counter("injecting", options.count) as advance:
             held = 0
 
             def on_shard(shards: int, cases: int) -> None:
@@ -313,16 +313,16 @@ def faults(wanted: FaultOptions) -> int:
                 advance(f"{shards} shards", cases - held)
                 held = cases
 
-            folder = wanted.work / FAULTS
-            made = write_cases(
+            folder = options.work / FAULTS
+            total = write_cases(
                 components,
                 folder,
-                wanted.count,
-                split=wanted.split,
-                seed=wanted.seed,
+                options.count,
+                split=options.split,
+                seed=options.seed,
                 report=on_shard,
             )
     finally:
         components.close()
-    click.echo(f"{made} faults in {folder}")
+    click.echo(f"{total} faults in {folder}")
     return EXIT_OK

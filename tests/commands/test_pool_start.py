@@ -131,7 +131,7 @@ def test_a_writer_without_plans_leaves_programs(bench: Start) -> None:
 
 def test_where_nothing_was_right_there_is_no_pool(bench: Start) -> None:
     code, out, err = bench.start("--ids", "q0,q3")
-    assert (code, out) == (1, "") and "the pool stays as it was" in err
+    assert (code, out) == (1, "") and "the pool did not change" in err
     code, out, err = bench.start("--ids", "q4", "--correct", "1")
     assert (code, out) == (1, "") and not bench.kept
 

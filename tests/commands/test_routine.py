@@ -74,7 +74,9 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
 
 def test_a_name_that_is_none(tmp_path: Path) -> None:
     done = ran("setup", "routine", "new", "my-routine", "--folder", str(tmp_path))
-    assert isinstance(done.exception, UsageError) and "no name of a function" in str(done.exception)
+    assert isinstance(done.exception, UsageError) and "cannot name a function" in str(
+        done.exception
+    )
 
 
 FAULTY = {

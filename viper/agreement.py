@@ -24,7 +24,7 @@ _MARKS = re.compile(r"\.(?![0-9])|(?<=\w)-|-(?!\.?[0-9])|[^\w.-]|_")
 _DECIMAL = re.compile(r"(-?)([0-9]*)\.([0-9]+)")
 
 
-def normalised(answer: Any) -> str:
+def normalise_answer(answer: Any) -> str:
     """Return an answer in the form used for comparison.
 
     Truth values are ``yes`` and ``no``, also as the words ``True`` and ``False``, because programs

@@ -52,13 +52,13 @@ def _picture(result: RunResult) -> Any:
         width = max(len(row) for row in rows)
         blank = np.full_like(media.video[0], 255)
         strips = [np.concatenate([*row, *([blank] * (width - len(row)))], axis=1) for row in rows]
-        return _captioned(Image.fromarray(np.concatenate(strips, axis=0)), result, None)
+        return _with_caption(Image.fromarray(np.concatenate(strips, axis=0)), result, None)
     index = answer.image_index or 0 if answer is not None else 0
     pixels = media.video[index] if media.video is not None else media.images[index]
-    return _captioned(Image.fromarray(pixels), result, answer.box if answer else None)
+    return _with_caption(Image.fromarray(pixels), result, answer.box if answer else None)
 
 
-def _captioned(image: Any, result: RunResult, box: Any) -> Any:
+def _with_caption(image: Any, result: RunResult, box: Any) -> Any:
     """Return the picture, enlarged if small, with the box and a strip of text below."""
     from PIL import Image, ImageDraw, ImageFont
 

@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from viper.errors import UsageError
 
 
-def offered(group: str, kind: str, shipped: Collection[str] = ()) -> dict[str, EntryPoint]:
+def entry_points_of(group: str, kind: str, shipped: Collection[str] = ()) -> dict[str, EntryPoint]:
     """Return the entry points of a group by name, without those of uninstalled packages.
 
     Args:

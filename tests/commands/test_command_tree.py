@@ -164,9 +164,9 @@ def test_commands_of_other_packages_come_last_or_below_their_group(
     monkeypatch.setattr(module, "other", click.Command("other", help="Do it."), raising=False)
     names = ("other", "seek.other", "lab.world.other", "reproduce.other")
     points = [EntryPoint(name, f"{__name__}:other", lazy_group.ENTRY_POINTS) for name in names]
-    offers = lazy_group.offered(lazy_group.ENTRY_POINTS, "command")
+    offers = lazy_group.entry_points_of(lazy_group.ENTRY_POINTS, "command")
     offers |= {point.name: point for point in points}
-    monkeypatch.setattr(lazy_group, "offered", lambda *_: offers)
+    monkeypatch.setattr(lazy_group, "entry_points_of", lambda *_: offers)
     assert listed(viper("--help").output)["Installed packages"] == ["other"]
     for group in ("seek", "world", "reproduce"):
         assert "other" in listed(viper("lab", group, "--help").output)["Commands"]

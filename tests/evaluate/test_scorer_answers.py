@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from viper.agreement import normalised
+from viper.agreement import normalise_answer
 from viper.evaluate.metrics.accuracy import answer_correct, choice_correct, statement_correct
 from viper.evaluate.metrics.grounding import ground_correct
 from viper.evaluate.metrics.okvqa import soft_accuracy, stemmed, vqa_normalised
@@ -59,7 +59,7 @@ def test_one_of_several_targets_is_enough() -> None:
 @settings(deadline=None)
 @given(WORDS)
 def test_normalising_twice_changes_nothing(text: str) -> None:
-    assert normalised(normalised(text)) == normalised(text)
+    assert normalise_answer(normalise_answer(text)) == normalise_answer(text)
 
 
 @settings(deadline=None)
@@ -151,4 +151,4 @@ def test_a_missing_prediction_is_wrong() -> None:
 )
 def test_both_sides_are_normalised_alike(prediction: object, target: str) -> None:
     assert answer_correct(prediction, target)
-    assert normalised(prediction) == normalised(normalised(target))
+    assert normalise_answer(prediction) == normalise_answer(normalise_answer(target))

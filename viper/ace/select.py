@@ -15,7 +15,7 @@ from random import Random
 from statistics import fmean
 from typing import Literal
 
-from viper.agreement import box_iou, normalised
+from viper.agreement import box_iou, normalise_answer
 from viper.schema import Example, PixelBox
 
 RIGHT = 0.5
@@ -188,7 +188,7 @@ def same_answer(first: Answered | None, second: Answered | None) -> bool:
         return False
     if isinstance(first, str) or isinstance(second, str):
         both = isinstance(first, str) and isinstance(second, str)
-        return both and normalised(first) == normalised(second)
+        return both and normalise_answer(first) == normalise_answer(second)
     return box_iou(first, second) >= _SAME_BOX
 
 
@@ -253,7 +253,7 @@ def diverse(examples: Iterable[Example]) -> list[Example]:
 
 
 def _words(example: Example) -> frozenset[str]:
-    return frozenset(normalised(example.query).split())
+    return frozenset(normalise_answer(example.query).split())
 
 
 def _likeness(one: frozenset[str], other: frozenset[str]) -> float:
@@ -320,4 +320,4 @@ def _commonest(programs: Sequence[Candidate]) -> list[Candidate]:
 
 
 def _says_something(answer: Answered | None) -> bool:
-    return answer is not None and (not isinstance(answer, str) or bool(normalised(answer)))
+    return answer is not None and (not isinstance(answer, str) or bool(normalise_answer(answer)))

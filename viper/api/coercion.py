@@ -42,7 +42,7 @@ class ExpressionError(ValueError):
     """An expression cannot be evaluated; the message gives the reason in one line."""
 
 
-def bounded(value: Any) -> Any:
+def accept_value(value: Any) -> Any:
     """Return the value if expressions accept it; numbers of numpy become plain numbers.
 
     Raises:
@@ -83,7 +83,7 @@ def equal(left: Any, right: Any) -> bool:
     return bool(first == second)
 
 
-def ordered(left: Any, right: Any) -> float:
+def compare(left: Any, right: Any) -> float:
     """Return a number below 0, 0 or above 0 if left is less than, equal to or greater than right.
 
     Raises:
@@ -113,14 +113,14 @@ def arithmetic(symbol: str, left: Any, right: Any) -> Any:
         ExpressionError: not numbers, a division by zero, or a result that is too large.
     """
     if symbol == "+" and isinstance(left, list) and isinstance(right, list):
-        return bounded(left + right)
+        return accept_value(left + right)
     texts = isinstance(left, str) and isinstance(right, str)
     if symbol == "+" and texts and None in (_number(_word(left)), _number(_word(right))):
-        return bounded(left + right)
+        return accept_value(left + right)
     first, second = _as_number(left), _as_number(right)
     if symbol in ("/", "//", "%") and second == 0:
         raise ExpressionError(f"{first:g} {symbol} 0: division by zero")
-    return bounded(_OPERATORS[symbol](first, second))
+    return accept_value(_OPERATORS[symbol](first, second))
 
 
 def _as_number(value: Any) -> int | float:

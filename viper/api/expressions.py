@@ -26,12 +26,12 @@ from typing import Any, NoReturn
 
 from viper.api.coercion import (
     ExpressionError,
+    accept_value,
     arithmetic,
-    bounded,
+    compare,
     contains,
     equal,
     is_true,
-    ordered,
 )
 
 MAX_CHARACTERS = 2_000
@@ -56,10 +56,10 @@ _WORDS = {"yes": True, "no": False, "true": True, "false": False, "none": None}
 _COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
     "==": equal,
     "!=": lambda left, right: not equal(left, right),
-    "<": lambda left, right: ordered(left, right) < 0,
-    "<=": lambda left, right: ordered(left, right) <= 0,
-    ">": lambda left, right: ordered(left, right) > 0,
-    ">=": lambda left, right: ordered(left, right) >= 0,
+    "<": lambda left, right: compare(left, right) < 0,
+    "<=": lambda left, right: compare(left, right) <= 0,
+    ">": lambda left, right: compare(left, right) > 0,
+    ">=": lambda left, right: compare(left, right) >= 0,
     "in": contains,
     "not in": lambda left, right: not contains(left, right),
 }
@@ -171,20 +171,20 @@ class _Parser:
         return value
 
     def _both(self) -> Any:
-        value = self._negated()
+        value = self._negation()
         while self._accept("and"):
-            other = self._negated()
+            other = self._negation()
             value = is_true(value) and is_true(other)
         return value
 
-    def _negated(self) -> Any:
+    def _negation(self) -> Any:
         inverted, any_not = False, False
         while self._accept("not"):
             inverted, any_not = not inverted, True
-        value = self._compared()
+        value = self._comparison_chain()
         return is_true(value) != inverted if any_not else value
 
-    def _compared(self) -> Any:
+    def _comparison_chain(self) -> Any:
         left = self._sum()
         holds, compared = True, False
         while (operator := self._comparison()) is not None:
@@ -207,12 +207,12 @@ class _Parser:
         return value
 
     def _product(self) -> Any:
-        value = self._signed()
+        value = self._signed_value()
         while (operator := self._accept("*", "/", "//", "%")) is not None:
-            value = arithmetic(operator, value, self._signed())
+            value = arithmetic(operator, value, self._signed_value())
         return value
 
-    def _signed(self) -> Any:
+    def _signed_value(self) -> Any:
         signs = []
         while (sign := self._accept("+", "-")) is not None:
             signs.append(sign)
@@ -232,7 +232,9 @@ class _Parser:
         if token.kind == "number":
             self._next += 1
             whole = token.text.isdecimal()
-            return bounded(int(token.text) if whole and len(token.text) < 40 else float(token.text))
+            return accept_value(
+                int(token.text) if whole and len(token.text) < 40 else float(token.text)
+            )
         if token.kind == "text":
             self._next += 1
             return self._fill_placeholders(_ESCAPE.sub(r"\1", token.text[1:-1]))
@@ -263,7 +265,7 @@ class _Parser:
 
     def _value(self, name: str) -> Any:
         try:
-            return bounded(self._variables[name])
+            return accept_value(self._variables[name])
         except ExpressionError as error:
             raise ExpressionError(f"{name}: {error}") from None
 
@@ -277,4 +279,4 @@ class _Parser:
             name = match[1]
             return str(self._value(name)) if name in self._variables else match[0]
 
-        return bounded(_PLACEHOLDER.sub(value_of, text))
+        return accept_value(_PLACEHOLDER.sub(value_of, text))

@@ -352,7 +352,7 @@ class ImagePatch:
         The box is given like the attributes of a patch, but in the order left,
         upper, right, lower. Empty when nothing of this patch lies on that side.
         """
-        return self._strip(right=_ordered(left, right)[0])
+        return self._strip(right=_in_order(left, right)[0])
 
     @method(("question", "ground", "statement"), api="dwim")
     def crop_right_of_bbox(
@@ -362,7 +362,7 @@ class ImagePatch:
 
         Arguments as in ``crop_left_of_bbox``.
         """
-        return self._strip(left=_ordered(left, right)[1])
+        return self._strip(left=_in_order(left, right)[1])
 
     @method(("question", "ground", "statement"), api="dwim")
     def crop_below_bbox(self, left: float, upper: float, right: float, lower: float) -> ImagePatch:
@@ -370,7 +370,7 @@ class ImagePatch:
 
         Arguments as in ``crop_left_of_bbox``.
         """
-        return self._strip(upper=_ordered(lower, upper)[0])
+        return self._strip(upper=_in_order(lower, upper)[0])
 
     @method(("question", "ground", "statement"), api="dwim")
     def crop_above_bbox(self, left: float, upper: float, right: float, lower: float) -> ImagePatch:
@@ -378,7 +378,7 @@ class ImagePatch:
 
         Arguments as in ``crop_left_of_bbox``.
         """
-        return self._strip(lower=_ordered(lower, upper)[1])
+        return self._strip(lower=_in_order(lower, upper)[1])
 
     @property
     def _call(self) -> Call:
@@ -455,6 +455,6 @@ def _clamp(value: float, low: float, high: float) -> float:
     return min(max(value, low), high)
 
 
-def _ordered(a: Any, b: Any) -> tuple[float, float]:
+def _in_order(a: Any, b: Any) -> tuple[float, float]:
     first, second = number(a, "border"), number(b, "border")
     return min(first, second), max(first, second)

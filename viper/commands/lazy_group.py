@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import click
 from click.shell_completion import CompletionItem
 
-from viper.plugins import offered
+from viper.plugins import entry_points_of
 
 ENTRY_POINTS = "viper.commands"
 COMMANDS, INSTALLED = "Commands", "Installed packages"
@@ -133,7 +133,7 @@ class LazyGroup(click.Group):
         if not self._below:
             return {}
         shipped = {f"{group}.{name}".lstrip(".") for group in self._below for name in self._lazy}
-        points = offered(ENTRY_POINTS, "command", shipped)
+        points = entry_points_of(ENTRY_POINTS, "command", shipped)
         split = {tuple(name.rpartition(".")[::2]): point for name, point in points.items()}
         return {name: point for (group, name), point in split.items() if group in self._below}
 

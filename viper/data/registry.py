@@ -17,7 +17,7 @@ from typing import Any
 
 from viper.data.sample import DataSet, DatasetSpec, DrawnSet, Sample
 from viper.errors import DataError, UnknownNameError, UsageError
-from viper.plugins import offered
+from viper.plugins import entry_points_of
 
 ENTRY_POINTS = "viper.datasets"
 
@@ -130,7 +130,7 @@ def _rank(sample: Sample, seed: int) -> bytes:
 
 
 def _installed() -> dict[str, EntryPoint]:
-    return offered(ENTRY_POINTS, "data set", SHIPPED)
+    return entry_points_of(ENTRY_POINTS, "data set", SHIPPED)
 
 
 def _made(offered: Any, name: str) -> DataSet:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from viper.agreement import normalised
+from viper.agreement import normalise_answer
 from viper.api.library import Library
 from viper.data.sample import Sample
 from viper.errors import StoreError, ViperError
@@ -238,7 +238,7 @@ def right_with(one: Workflow, tools: PerfectTools, sandbox: Sandbox) -> bool:
     if written is not None:
         source = restated(one.turns, written)
         value = None if source is None else values.get(source.index)
-        return any(tells(value, normalised(label)) for label in _labels(one))
+        return any(tells(value, normalise_answer(label)) for label in _labels(one))
     candidates = [stored.value] if stored.ok else []
     if not stored.ok and one.turns and one.turns[-1].kind == "forced":
         candidates = list(reversed(values.values()))
@@ -252,8 +252,8 @@ def right_with(one: Workflow, tools: PerfectTools, sandbox: Sandbox) -> bool:
 def _nearly(answer: Any, label: Any) -> bool:
     """Whether one of two texts holds the other, word for word, or differs in a final s."""
     labels = label if isinstance(label, list | tuple) else [label]
-    said = normalised(answer)
-    for wanted in map(normalised, labels):
+    said = normalise_answer(answer)
+    for wanted in map(normalise_answer, labels):
         if not said or not wanted or said == wanted:
             continue
         if f" {wanted} " in f" {said} " or f" {said} " in f" {wanted} ":
@@ -305,7 +305,7 @@ def _is_abandoned(one: Workflow, given: Sequence[_Given], number: int) -> bool:
     if any(map(is_rethinking, one.turns[this.place + 1 : end])):
         return True
     return any(
-        other.tool != this.tool and normalised(other.value) != normalised(this.value)
+        other.tool != this.tool and normalise_answer(other.value) != normalise_answer(this.value)
         for other in rest
     )
 
@@ -339,7 +339,7 @@ def _is_answer(value: Any, one: Workflow) -> bool:
 
 def _is_label(value: Any, one: Workflow) -> bool:
     """Whether a turn's value is the label."""
-    return normalised(value) in {normalised(label) for label in _labels(one)}
+    return normalise_answer(value) in {normalise_answer(label) for label in _labels(one)}
 
 
 def _labels(one: Workflow) -> list[Any]:

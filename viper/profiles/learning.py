@@ -18,7 +18,7 @@ from viper.ace.pool import DemonstrationPool
 from viper.api.spec import api_hash
 from viper.data.lvis import Lvis
 from viper.errors import UnknownNameError, UsageError
-from viper.plugins import offered
+from viper.plugins import entry_points_of
 from viper.record import record_from_toml
 from viper.strategies.base import Components
 from viper.tuning.collect import POSITIVES, AnnotatedStore, PictureSearch
@@ -78,12 +78,12 @@ class DrawnData(Protocol):
 
 def default_data() -> str:
     """Return the name of the first data that an installed package draws, or ``none``."""
-    return next(iter(offered(ENTRY_POINTS, "data for learning", ("lvis", "none"))), "none")
+    return next(iter(entry_points_of(ENTRY_POINTS, "data for learning", ("lvis", "none"))), "none")
 
 
 def drawn_data() -> dict[str, DrawnData]:
     """Return what installed packages offer, by name."""
-    offers = offered(ENTRY_POINTS, "data for learning", ("lvis", "none"))
+    offers = entry_points_of(ENTRY_POINTS, "data for learning", ("lvis", "none"))
     return {name: point.load() for name, point in offers.items()}
 
 

@@ -73,13 +73,13 @@ class Step:
     """An action and the observation that followed it.
 
     Attributes:
-        written: the reply, if no action could be read from it.
+        reply: the reply, if no action could be read from it.
         result: the observation; "" if there is none.
     """
 
     action: Action | None
     result: str = ""
-    written: str = ""
+    reply: str = ""
 
 
 def read_action(reply: str) -> Action | None:
@@ -165,13 +165,13 @@ def compact_opening(
 
 def step_text(step: Step) -> str:
     """Return a turn as it stands in every prompt."""
-    return action_text(step.action, step.written) + result_text(step.result)
+    return action_text(step.action, step.reply) + result_text(step.result)
 
 
-def action_text(action: Action | None, written: str = "") -> str:
+def action_text(action: Action | None, reply: str = "") -> str:
     """Return an action in its tags, or the reply if it holds no action."""
     if action is None:
-        return f"{_cut(written.strip())}\n"
+        return f"{_cut(reply.strip())}\n"
     if action.kind == "code":
         return f"<code>\n{action.text}\n</code>\n"
     return f"<{action.kind}>{action.text}</{action.kind}>\n"

@@ -18,7 +18,7 @@ from importlib import resources
 from string import Template
 from typing import Any
 
-from viper.agreement import normalised
+from viper.agreement import normalise_answer
 from viper.prompting.compact import one_line
 from viper.schema import Query
 
@@ -87,7 +87,7 @@ def fault(query: Query) -> str | None:
         return f"{len(query.options)} options; 2 to {MOST_OPTIONS}, each after a vertical bar"
     if any(not 0 < len(option) <= LONGEST_OPTION for option in query.options):
         return f"an option that is empty or longer than {LONGEST_OPTION} characters"
-    if len(set(map(normalised, query.options))) < len(query.options):
+    if len(set(map(normalise_answer, query.options))) < len(query.options):
         return "two options that are the same"
     return None
 
@@ -96,7 +96,7 @@ def without_repeats(queries: Iterable[Query]) -> list[Query]:
     """Drop queries that repeat an earlier one except for case, articles and punctuation."""
     by_text: dict[str, Query] = {}
     for query in queries:
-        by_text.setdefault(normalised(query.text), query)
+        by_text.setdefault(normalise_answer(query.text), query)
     return list(by_text.values())
 
 

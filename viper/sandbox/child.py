@@ -187,14 +187,14 @@ class Child:
             value = run.execute(args)
             if self.printer.exceeded:
                 raise OutputLimitError
-            return run.succeeded(value)
+            return run.success_frame(value)
         except BaseException as error:  # noqa: BLE001 - the boundary of one program
             if isinstance(error, MemoryError):
                 self._ballast.close()
             try:
-                return run.failed(error)
+                return run.failure_frame(error)
             except BaseException as second:  # noqa: BLE001 - a __str__ of the program may fail too
-                return run.failed_plainly(error, second)
+                return run.minimal_failure_frame(error, second)
 
     def encode_value(self, value: Any, raw: list[memoryview]) -> Any:
         """Return the value in the form of the wire protocol."""
@@ -237,7 +237,7 @@ class _Run:
             )
         return None
 
-    def succeeded(self, value: Any) -> dict[str, Any]:
+    def success_frame(self, value: Any) -> dict[str, Any]:
         raw: list[memoryview] = []
         try:
             packed = self.child.encode_value(value, raw)
@@ -254,7 +254,7 @@ class _Run:
             done["e"] = self.child.caller.empty_calls(lines, [value])
         return done
 
-    def failed(self, error: BaseException) -> dict[str, Any]:
+    def failure_frame(self, error: BaseException) -> dict[str, Any]:
         if isinstance(error, PolicyError):
             return self._failure(error.kind, error.message, error.line)
         frames = _program_frames(error.__traceback__)
@@ -287,7 +287,7 @@ class _Run:
                 return node.lineno
         return None
 
-    def failed_plainly(self, error: BaseException, second: BaseException) -> dict[str, Any]:
+    def minimal_failure_frame(self, error: BaseException, second: BaseException) -> dict[str, Any]:
         """Return a minimal failure, for when describing the failure failed too."""
         kind = "memory" if isinstance(error, MemoryError) else "runtime"
         if isinstance(error, RecursionError):

@@ -97,7 +97,7 @@ class Sandbox:
 
     def session(self, *, tools: ToolClient | None = None) -> Session:
         """Start one process for one episode: turns of code that share their variables."""
-        return Session(self._pool, self._checked_child(), tools or self._tools, self.limits)
+        return Session(self._pool, self._take_child(), tools or self._tools, self.limits)
 
     def layers(self) -> list[Layer]:
         """Return every protection layer and whether it holds on this machine."""
@@ -137,7 +137,7 @@ class Sandbox:
     ) -> None:
         self.close()
 
-    def _checked_child(self) -> Child:
+    def _take_child(self) -> Child:
         child = self._pool.take()
         self._layers = child.layers
         if self.mode == "strict":

@@ -95,11 +95,13 @@ class Turn:
             self._child.channel.send_packed(pack(meta), raw, self._deadline)
             return self._serve()
         except WireTimeoutError:
-            return self._timed_out()
+            return self._fail_timeout()
         except WireClosedError:
-            return self._died()
+            return self._fail_death()
         except WireError as error:
-            return self._forced("protocol", f"the program's process broke the protocol: {error}")
+            return self._fail_by_force(
+                "protocol", f"the program's process broke the protocol: {error}"
+            )
 
     def _serve(self) -> Outcome:
         while True:
@@ -110,7 +112,7 @@ class Turn:
                 self._room -= len(self._printed[-1])
             kind = meta.get("t")
             if self._child.channel.received - self._received_before > self._max_traffic:
-                return self._forced("output", "the program sends more than its limit")
+                return self._fail_by_force("output", "the program sends more than its limit")
             if kind == "call":
                 if len(self._calls) >= self._limits.calls:
                     return self._too_many_calls(meta)
@@ -131,7 +133,7 @@ class Turn:
 
     def _answer(self, meta: Mapping[str, Any], raw: Raw) -> None:
         """Pass one call to the tools and send the result back."""
-        name, args, kwargs, line = _checked_call(meta, raw)
+        name, args, kwargs, line = _parse_call(meta, raw)
         begun = time.monotonic()
         result, message = None, None
         try:
@@ -150,13 +152,13 @@ class Turn:
         self._child.channel.send_packed(pack(reply), parts, self._deadline)
 
     def _done(self, meta: Mapping[str, Any], raw: Raw) -> Outcome:
-        empty = _checked_empty(meta.get("e", []), len(self._calls))
+        empty = _parse_empty_calls(meta.get("e", []), len(self._calls))
         if meta.get("ok") is True:
             return self._outcome(value=decode(meta.get("v"), raw), ok=True, empty_calls=empty)
-        failure = self._checked_failure(meta.get("f"))
+        failure = self._parse_failure(meta.get("f"))
         return self._outcome(failure=failure, empty_calls=empty)
 
-    def _checked_failure(self, data: Any) -> Failure:
+    def _parse_failure(self, data: Any) -> Failure:
         if type(data) is not dict or type(data.get("kind")) is not str:
             raise WireError("a malformed failure")
         if data["kind"] not in KINDS_FROM_CHILD:
@@ -166,7 +168,7 @@ class Turn:
             for name in ("message", "function", "exception", "tool")
             if type(data.get(name)) is str
         }
-        line = self._checked_line(data.get("line"))
+        line = self._parse_line(data.get("line"))
         index = data.get("call_index")
         if type(index) is not int or not 0 <= index < len(self._calls):
             index = None
@@ -175,7 +177,7 @@ class Turn:
             data["kind"], message, line, self._source_line(line), call_index=index, **texts
         )
 
-    def _checked_line(self, line: Any) -> int | None:
+    def _parse_line(self, line: Any) -> int | None:
         return line if type(line) is int and 0 < line <= len(self._source) + 1 else None
 
     def _source_line(self, line: int | None) -> str | None:
@@ -183,11 +185,11 @@ class Turn:
 
     # Ends by force
 
-    def _timed_out(self) -> Outcome:
+    def _fail_timeout(self) -> Outcome:
         line, function = self._child.where()
-        line = self._checked_line(line)
+        line = self._parse_line(line)
         name = authored(function) if function and not function.startswith("<") else None
-        return self._forced(
+        return self._fail_by_force(
             "timeout", f"the program ran longer than {self._limits.time_s:g} s", line, name
         )
 
@@ -195,25 +197,31 @@ class Turn:
         name = meta.get("n")
         tool = name[:_MAX_TEXT] if type(name) is str else None
         message = f"the program made more than {self._limits.calls} tool calls"
-        return self._forced("tool_budget", message, self._checked_line(meta.get("l")), tool=tool)
+        return self._fail_by_force(
+            "tool_budget", message, self._parse_line(meta.get("l")), tool=tool
+        )
 
-    def _died(self) -> Outcome:
+    def _fail_death(self) -> Outcome:
         self._child.signal(signal.SIGKILL)
         status = self._pool.status(self._child)
         if status is None:
-            return self._forced("crash", "the program's process ended without an answer")
+            return self._fail_by_force("crash", "the program's process ended without an answer")
         if os.WIFSIGNALED(status):
             number = os.WTERMSIG(status)
             if number == signal.SIGXCPU:
-                return self._forced("timeout", "the program used up its processor time")
+                return self._fail_by_force("timeout", "the program used up its processor time")
             if number == getattr(signal, "SIGSYS", None):
-                return self._forced("crash", "the program's process tried a forbidden system call")
+                return self._fail_by_force(
+                    "crash", "the program's process tried a forbidden system call"
+                )
             name = signal.Signals(number).name
-            return self._forced("crash", f"the program's process was ended by {name}")
+            return self._fail_by_force("crash", f"the program's process was ended by {name}")
         code = os.WEXITSTATUS(status)
-        return self._forced("crash", f"the program's process ended with status {code}, no answer")
+        return self._fail_by_force(
+            "crash", f"the program's process ended with status {code}, no answer"
+        )
 
-    def _forced(
+    def _fail_by_force(
         self,
         kind: str,
         message: str,
@@ -248,7 +256,7 @@ def checked_type(outcome: Outcome, check: Callable[[Any], str | None]) -> Outcom
     return replace(outcome, ok=False, value=None, failure=Failure("return_type", complaint))
 
 
-def _checked_call(
+def _parse_call(
     meta: Mapping[str, Any], raw: Raw
 ) -> tuple[str, tuple[Any, ...], dict[str, Any], int | None]:
     name, args, kwargs, line = meta.get("n"), meta.get("a"), meta.get("k"), meta.get("l")
@@ -263,7 +271,7 @@ def _checked_call(
     return name[:200], values, named, line if type(line) is int and line > 0 else None
 
 
-def _checked_empty(data: Any, calls: int) -> tuple[EmptyCall, ...]:
+def _parse_empty_calls(data: Any, calls: int) -> tuple[EmptyCall, ...]:
     if type(data) is not list or len(data) > _MAX_EMPTY:
         raise WireError("a malformed list of empty calls")
     empty = []

@@ -115,7 +115,7 @@ class _Encoder:
     def _encode_rare(self, value: Any, depth: int) -> Any:
         reference = value if type(value) is Ref else self.ref(value) if self.ref else None
         if reference is not None:
-            _checked_ref([reference.kind, *reference.fields])
+            _parse_ref([reference.kind, *reference.fields])
             return [REF, reference.kind, *reference.fields]
         if isinstance(value, np.ndarray):
             return self._encode_array(value)
@@ -169,7 +169,7 @@ class _Decoder:
         if tag in (LIST, TUPLE, SET, FROZENSET, DICT):
             return self._decode_container(tag, [self.decode(item, depth + 1) for item in items])
         if tag == REF:
-            reference = _checked_ref(items)
+            reference = _parse_ref(items)
             return self.ref(reference) if self.ref else reference
         if tag == BIG_INT:
             return _big_int(items)
@@ -230,7 +230,7 @@ def _check_keys(keys: Iterable[Any]) -> None:
         raise WireError("too many keys that are not texts or small numbers")
 
 
-def _checked_ref(items: list[Any]) -> Ref:
+def _parse_ref(items: list[Any]) -> Ref:
     if not 1 <= len(items) <= _MAX_FIELDS + 1 or type(items[0]) is not str:
         raise WireError("malformed reference")
     if len(items[0]) > _MAX_KIND or any(type(item) not in (str, int, float) for item in items):

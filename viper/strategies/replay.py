@@ -206,7 +206,7 @@ class _Reports(ast.NodeTransformer):
     def visit_For(self, node: ast.For) -> ast.stmt:
         self.generic_visit(node)
         what = f"for {ast.unparse(node.target)}"
-        node.body.insert(0, _report(node, what, _loaded(node.target)))
+        node.body.insert(0, _report(node, what, _as_expression(node.target)))
         return node
 
     def visit_While(self, node: ast.While) -> ast.stmt:
@@ -227,10 +227,10 @@ def _names(target: ast.expr) -> list[ast.expr]:
         return [name for part in target.elts for name in _names(part)]
     if isinstance(target, ast.Starred):
         return _names(target.value)
-    return [_loaded(target)] if isinstance(target, ast.Name | ast.Attribute) else []
+    return [_as_expression(target)] if isinstance(target, ast.Name | ast.Attribute) else []
 
 
-def _loaded(target: ast.expr) -> ast.expr:
+def _as_expression(target: ast.expr) -> ast.expr:
     """Return an assignment's target as an expression that reads it."""
     return ast.parse(ast.unparse(target), mode="eval").body
 

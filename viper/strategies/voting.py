@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from viper.agreement import box_iou, normalised
+from viper.agreement import box_iou, normalise_answer
 from viper.schema import Answer, Trial
 from viper.strategies.base import RunContext
 
@@ -127,7 +127,7 @@ def _key(vote: Vote) -> Any:
     if answer.choice_index is not None:
         return answer.choice_index
     if answer.kind in ("text", "number"):
-        return normalised(answer.value) or str(answer.value).strip()
+        return normalise_answer(answer.value) or str(answer.value).strip()
     return json.dumps(answer.value, sort_keys=True)
 
 

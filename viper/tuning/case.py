@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from viper.agreement import box_iou, normalised
+from viper.agreement import box_iou, normalise_answer
 from viper.errors import UsageError
 from viper.models.media import Media
 from viper.schema import Answer, Query, Trace, Trial
@@ -90,7 +90,7 @@ def is_desired(answer: Answer | None, desired: Any, task: str) -> bool:
     """Whether an answer is the desired one, by the equality that metrics use for the task.
 
     ``ground``: IoU of at least 0.5. ``choice``: the same index. ``statement``: the same truth
-    value. Else equal texts after :func:`viper.agreement.normalised`.
+    value. Else equal texts after :func:`viper.agreement.normalise_answer`.
     """
     if answer is None or desired is None:
         return False
@@ -101,8 +101,8 @@ def is_desired(answer: Answer | None, desired: Any, task: str) -> bool:
     if task == "statement":
         return answer.value is desired
     several = isinstance(desired, Sequence) and not isinstance(desired, str)
-    wanted = [normalised(one) for one in (desired if several else [desired])]
-    said = normalised(answer.value)
+    wanted = [normalise_answer(one) for one in (desired if several else [desired])]
+    said = normalise_answer(answer.value)
     return bool(said) and said in wanted
 
 
@@ -115,7 +115,7 @@ def desired_texts(case: Case) -> list[str]:
         return [case.query.options[desired]]
     if isinstance(desired, Sequence) and not isinstance(desired, str):
         return [str(one) for one in desired]
-    return [normalised(desired) if isinstance(desired, bool) else str(desired)]
+    return [normalise_answer(desired) if isinstance(desired, bool) else str(desired)]
 
 
 def desired_text(case: Case) -> str:

@@ -56,7 +56,7 @@ def objects_of(value: Any, name: str = "object") -> list[ImagePatch]:
     return list(value)
 
 
-def moved_to(patch: ImagePatch, objects: Sequence[ImagePatch]) -> list[ImagePatch]:
+def move_to_picture(patch: ImagePatch, objects: Sequence[ImagePatch]) -> list[ImagePatch]:
     """Return objects as places in the picture that a patch belongs to.
 
     Their boxes may come from an earlier version of the picture, before an edit.
@@ -240,7 +240,7 @@ def SELECT(
         OBJ1=SELECT(image=IMAGE,object=OBJ0,query='black cat',category=None)
         FINAL_RESULT=RESULT(var=OBJ1)
     """
-    candidates = moved_to(part_of(image), objects_of(object))
+    candidates = move_to_picture(part_of(image), objects_of(object))
     if not candidates:
         return object if isinstance(object, list) else []
     if category is not None:
@@ -278,7 +278,7 @@ def CLASSIFY(
         IMAGE0=TAG(image=IMAGE,object=OBJ1)
         FINAL_RESULT=RESULT(var=IMAGE0)
     """
-    patches = moved_to(part_of(image), objects_of(object))
+    patches = move_to_picture(part_of(image), objects_of(object))
     names = _names(categories, "categories")
     if not patches:
         return object if isinstance(object, list) else []

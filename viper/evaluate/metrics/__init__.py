@@ -19,7 +19,7 @@ from viper.evaluate.metrics.nextqa import NextQA
 from viper.evaluate.metrics.nlvr import nlvr, nlvr2
 from viper.evaluate.metrics.okvqa import OKVQA
 from viper.evaluate.metrics.tagging import Tagging
-from viper.plugins import offered
+from viper.plugins import entry_points_of
 
 __all__ = ["METRICS", "Figures", "Metric", "metric"]
 
@@ -50,7 +50,7 @@ def metric(name: str) -> Metric:
     """
     if name in METRICS:
         return METRICS[name]()
-    installed = offered(ENTRY_POINTS, "metric", METRICS)
+    installed = entry_points_of(ENTRY_POINTS, "metric", METRICS)
     if name not in installed:
         raise UnknownNameError("metric", name, [*METRICS, *installed])
     made: Metric = installed[name].load()()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from viper.agreement import normalised
+from viper.agreement import normalise_answer
 from viper.data.sample import Sample
 from viper.evaluate.metrics.figures import Figures, figures_of, share_of
 from viper.evaluate.metrics.grounding import ground_correct
@@ -38,7 +38,7 @@ class Accuracy:
 
 
 def answer_correct(prediction: Any, target: str | Iterable[str]) -> bool:
-    """Whether the prediction is the target, or one of the targets, after :func:`normalised`.
+    """Whether the prediction is the target, or one of the targets, after :func:`normalise_answer`.
 
     None, and an answer of which nothing is left, is never right.
     Source: GQA (Hudson and Manning 2019) compares strings exactly.
@@ -48,9 +48,9 @@ def answer_correct(prediction: Any, target: str | Iterable[str]) -> bool:
     """
     if prediction is None:
         return False
-    said = normalised(prediction)
+    said = normalise_answer(prediction)
     targets = [target] if isinstance(target, str) else list(target)
-    return bool(said) and any(said == normalised(one) for one in targets)
+    return bool(said) and any(said == normalise_answer(one) for one in targets)
 
 
 def choice_correct(prediction: int | None, target: int) -> bool:

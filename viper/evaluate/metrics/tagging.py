@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from viper.agreement import box_iou, normalised
+from viper.agreement import box_iou, normalise_answer
 from viper.data.sample import Sample
 from viper.evaluate.intervals import ratio
 from viper.evaluate.metrics.figures import (
@@ -72,7 +72,7 @@ class TagCounts(NamedTuple):
 def match_tags(predicted: Iterable[Any], expected: Iterable[Any]) -> TagCounts:
     """The greatest number of one-to-one matches of label and box.
 
-    A match has the same label after :func:`normalised` and an IoU of at least 0.5.
+    A match has the same label after :func:`normalise_answer` and an IoU of at least 0.5.
     Source: VisProg's factual knowledge tagging (Gupta and Kembhavi 2023, sec. 4.3) counts
     F1 of boxes with their labels. Differs: the matching is the largest there is, so that the
     order of tags does not matter.
@@ -99,4 +99,4 @@ def match_tags(predicted: Iterable[Any], expected: Iterable[Any]) -> TagCounts:
 
 def _pair(tag: Any) -> tuple[str, Any]:
     label, box = (tag["label"], tag["box"]) if isinstance(tag, Mapping) else tag
-    return normalised(label), box
+    return normalise_answer(label), box

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from viper.agreement import normalised
+from viper.agreement import normalise_answer
 from viper.data.sample import Sample
 from viper.data.source import SourceFile, shown
 from viper.errors import DataError
@@ -213,7 +213,7 @@ def _choice(sample: Sample, value: Any) -> Prediction | None:
     if not isinstance(value, str):
         return None if isinstance(value, bool) else _index(sample, value)
     for index, option in enumerate(sample.options):
-        if normalised(value) == normalised(option):
+        if normalise_answer(value) == normalise_answer(option):
             return Prediction(option, choice_index=index)
     return None
 

@@ -187,9 +187,9 @@ def _format(value: Any, depth: int) -> str:
         return "…"
     if isinstance(value, Mapping):
         items = [f"{_format(k, depth + 1)}: {_format(v, depth + 1)}" for k, v in value.items()]
-        return f"{{{_listed(items)}}}"
+        return f"{{{_join_items(items)}}}"
     if isinstance(value, list | tuple):
-        inside = _listed([_format(item, depth + 1) for item in value])
+        inside = _join_items([_format(item, depth + 1) for item in value])
         return f"[{inside}]" if isinstance(value, list) else f"({inside})"
     return _cut(str(value), MOST_TEXT)
 
@@ -204,7 +204,7 @@ def _reference(value: Ref) -> str:
     return f"<{name}>"
 
 
-def _listed(items: list[str]) -> str:
+def _join_items(items: list[str]) -> str:
     more = len(items) - MOST_ITEMS
     first = items[:MOST_ITEMS]
     return ", ".join([*first, f"… {more} more"] if more > 0 else first)

@@ -14,7 +14,7 @@ from importlib import resources
 from string import Template
 from typing import Any
 
-from viper.agreement import normalised
+from viper.agreement import normalise_answer
 from viper.models.llm.protocol import LLM, Sampling
 from viper.prompting.compact import one_line
 from viper.prompting.exploring import rethink_thought, step_text
@@ -111,7 +111,7 @@ def concealed(text: str, label: str, shown: str) -> str:
     """
     spelled = {label, _NUMBERS.get(label, label)}
     for one in filter(None, spelled):
-        if f" {normalised(one)} " not in f" {normalised(shown)} ":
+        if f" {normalise_answer(one)} " not in f" {normalise_answer(shown)} ":
             whole = rf"(?<!\w){re.escape(one)}(?!\w)"
             text = re.sub(whole, _CONCEALED, text, flags=re.IGNORECASE)
     return text

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from viper.agreement import normalised
+from viper.agreement import normalise_answer
 from viper.prompting.exploring import FINAL, Action, Step
 from viper.schema import Query, ToolCall, Turn, Usage
 from viper.tuning.agent.code import Written, constants_after, view
@@ -131,7 +131,7 @@ def written_answer(turns: Sequence[Turn]) -> Written | None:
 
 def restated(turns: Sequence[Turn], written: Written) -> Turn | None:
     """The turn whose result a constant says again, the last before it; None where none does."""
-    literal = normalised(written.value)
+    literal = normalise_answer(written.value)
     for turn in reversed(turns[: written.place]):
         if turn.kind != "code" or turn.failure is not None:
             continue
@@ -149,5 +149,5 @@ def tells(value: Any, literal: str) -> bool:
         return any(tells(one, literal) for one in value.values())
     if isinstance(value, list | tuple):
         return str(len(value)) == literal or any(tells(one, literal) for one in value)
-    said = normalised(value) if isinstance(value, str | int | float | bool) else ""
+    said = normalise_answer(value) if isinstance(value, str | int | float | bool) else ""
     return bool(said) and (said == literal or f" {literal} " in f" {said} ")

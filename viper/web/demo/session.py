@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from viper.data.own import VIDEO_SUFFIXES
 from viper.errors import MediaError, UsageError
 from viper.models.media import Media, media_from, write_mp4
-from viper.plugins import offered
+from viper.plugins import entry_points_of
 
 PICTURE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff", ".avif"})
 SHOWN_NAME = 80
@@ -58,7 +58,7 @@ class SceneSource(Protocol):
 
 def scene_source() -> SceneSource | None:
     """Return what the first installed package offers under ``viper.demo_scenes``, or None."""
-    for point in offered(ENTRY_POINTS, "source of scenes").values():
+    for point in entry_points_of(ENTRY_POINTS, "source of scenes").values():
         source: SceneSource = point.load()
         return source
     return None

@@ -68,7 +68,7 @@ class WorkflowText:
         """Stretches of the text, and whether an agent learns to write them."""
         yield self.opening, False
         for step, is_own in zip(self.steps, self.by_agent, strict=True):
-            yield action_text(step.action, step.written), is_own
+            yield action_text(step.action, step.reply), is_own
             if step.result:
                 yield result_text(step.result), False
 

@@ -15,59 +15,35 @@ import click
 from viper.commands.lazy_group import LazyGroup
 from viper.errors import EXIT_FAILED, EXIT_INTERRUPTED, ViperError
 
+# fmt: off
 _COMMANDS = {
     "run": ("viper.commands.run:run", "Answer a question about images or a video.", "Ask"),
     "exec": ("viper.commands.exec:execute", "Run your own program in the sandbox.", "Ask"),
     "demo": ("viper.commands.demo:demo", "Ask about images and videos in a browser.", "Ask"),
-    "eval": (
-        "viper.commands.eval:evaluate",
-        "Answer a data set, score the answers and keep every result.",
-        "Evaluate",
-    ),
-    "data": (
-        "viper.commands.data:data",
-        "List, check and show data sets; score predictions made elsewhere.",
-        "Evaluate",
-    ),
-    "ace": (
-        "viper.commands.ace:ace",
-        "Build and check in-context examples; tune temperature and thresholds.",
-        "Improve",
-    ),
-    "learn": (
-        "viper.commands.groups:learn",
-        "Learn from labelled samples and from feedback.",
-        "Improve",
-    ),
+    "eval": ("viper.commands.eval:evaluate",
+        "Answer a data set, score the answers and keep every result.", "Evaluate"),
+    "data": ("viper.commands.data:data",
+        "List, check and show data sets; score predictions made elsewhere.", "Evaluate"),
+    "ace": ("viper.commands.ace:ace",
+        "Build and check in-context examples; tune temperature and thresholds.", "Improve"),
+    "learn": ("viper.commands.groups:learn", "Learn from labelled samples and from feedback.",
+        "Improve"),
     "view": ("viper.commands.view:view", "Browse runs in a browser: filter, compare.", "Inspect"),
-    "report": (
-        "viper.commands.report:report",
-        "Write tables and pages of runs; compare two runs.",
-        "Inspect",
-    ),
+    "report": ("viper.commands.report:report", "Write tables and pages of runs; compare two runs.",
+        "Inspect"),
     "serve": ("viper.commands.serve:serve", "Answer over HTTP.", "Serve"),
-    "setup": (
-        "viper.commands.groups:setup",
-        "Check this machine; manage profiles, routines and indexes.",
-        "Set up",
-    ),
+    "setup": ("viper.commands.groups:setup",
+        "Check this machine; manage profiles, routines and indexes.", "Set up"),
     "demo-questions": ("viper.commands.demo:demo_questions", "", ""),
     "seek": ("viper.commands.seek:seek", "", ""),
 }
 _OLD_NAMES = {
-    "score": "data score",
-    "pool": "ace pool",
-    "feedback": "learn feedback",
-    "prompts": "learn prompts",
-    "tune": "learn",
-    "doctor": "setup doctor",
-    "profile": "setup profile",
-    "routine": "setup routine",
-    "index": "setup index",
-    "world": "lab world",
-    "reproduce": "lab reproduce",
-    "seek": "lab seek",
+    "score": "data score", "pool": "ace pool", "feedback": "learn feedback",
+    "prompts": "learn prompts", "tune": "learn", "doctor": "setup doctor",
+    "profile": "setup profile", "routine": "setup routine", "index": "setup index",
+    "world": "lab world", "reproduce": "lab reproduce", "seek": "lab seek",
 }
+# fmt: on
 
 
 @click.group(

@@ -32,24 +32,18 @@ from viper.schema import Example, to_json
 
 _BANK = click.Path(path_type=Path)
 _QUERY_CHARACTERS = 60
+# fmt: off
 _COMMANDS = {
-    "mine": (
-        "viper.commands.ace_mine:mine",
-        "Mine a bank: answer labelled samples and keep the best programs.",
-    ),
-    "describe": (
-        "viper.commands.ace_sheet:sheet",
-        "Make a bank without labels, from a description of the data set.",
-    ),
-    "pool": (
-        "viper.commands.pool:pool",
-        "Manage the demonstration pool: add, export, prune, rollback, show, start.",
-    ),
-    "tune": (
-        "viper.commands.ace_tune:tune",
-        "Tune temperature and thresholds on labelled samples; write a profile.",
-    ),
+    "mine": ("viper.commands.ace_mine:mine",
+        "Mine a bank: answer labelled samples and keep the best programs."),
+    "describe": ("viper.commands.ace_sheet:sheet",
+        "Make a bank without labels, from a description of the data set."),
+    "pool": ("viper.commands.pool:pool",
+        "Manage the demonstration pool: add, export, prune, rollback, show, start."),
+    "tune": ("viper.commands.ace_tune:tune",
+        "Tune temperature and thresholds on labelled samples; write a profile."),
 }
+# fmt: on
 
 
 @click.group(cls=LazyGroup, paths=_COMMANDS, old_names={"sheet": "describe"})

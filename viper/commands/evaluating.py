@@ -1,4 +1,4 @@
-"""How ``viper eval`` answers a data set: on threads here, or with ``--engine ray`` by actors."""
+"""Evaluation of a data set by ``viper eval``, on threads or on actors of Ray."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def _finish(
 
 
 def tell_cost(evaluation: Evaluation, options: EvalOptions) -> int:
-    """Print what the evaluation would cost; load no model."""
+    """Print the cost of the evaluation without loading a model."""
     samples = evaluation.samples()
     _first_media(samples)
     runs = len(samples) * len(evaluation.seeds)
@@ -159,7 +159,7 @@ def profile_of(choice: ProfileChoice, examples: bool) -> Profile:
 
 @dataclass(frozen=True)
 class ProfileRecipe:
-    """Makes the reasoner of these options, see :data:`viper.evaluate.engines.ray_actor.Recipe`."""
+    """Builds the reasoner of these options, see :data:`viper.evaluate.engines.ray_actor.Recipe`."""
 
     choice: ProfileChoice
     examples: bool = True
@@ -170,9 +170,10 @@ class ProfileRecipe:
         return BuiltReasoner(Reasoner(profile, preload=False), to_json(profile.document))
 
 
-def _told(which: str) -> None:
+def _report_lost_actor(which: str) -> None:
     click.echo(
-        f"viper: warning: an actor died ({which}); what it had under way is done again", err=True
+        f"viper: warning: an actor died ({which}); its unfinished samples are answered again",
+        err=True,
     )
 
 
@@ -180,13 +181,13 @@ def _told(which: str) -> None:
 def on_ray(
     evaluation: Evaluation, samples: list[Sample], options: EvalOptions
 ) -> Iterator[tuple[RayEngine, Manifest]]:
-    """An engine of Ray actors, one of which has told what stands in the manifest.
+    """Yield an engine of Ray actors, and the manifest that one of them wrote.
 
     Raises:
         MissingExtraError: the package ``ray`` is not installed.
-        UsageError, ModelError: no Ray, no room, or an actor that cannot begin.
+        UsageError, ModelError: Ray is not running, has no room, or an actor cannot start.
     """
-    profile_of(options, options.examples)  # a wrong name or file shows before Ray is started
+    profile_of(options, options.examples)  # report a wrong name or file before Ray starts
     actors, cpus = options.actors, options.cpus_per_actor
     with connected(options.ray_address, local_cpus(actors, cpus)) as nodes:
         share = share_of(nodes, actors, cpus, options.gpus_per_actor)
@@ -206,7 +207,7 @@ def on_ray(
                 execution = {**options.execution, "actors": actors, **shared}
                 manifest = run_manifest(pool.manifest(), evaluation, samples, execution)
                 pool.expect(manifest)
-            yield RayEngine(pool, options.workers, _told), manifest
+            yield RayEngine(pool, options.workers, _report_lost_actor), manifest
         except BaseException:
             pool.kill()
             raise

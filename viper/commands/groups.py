@@ -6,59 +6,32 @@ import click
 
 from viper.commands.lazy_group import LazyGroup
 
+# fmt: off
 _LEARN = {
-    "samples": (
-        "viper.commands.learn:learn",
-        "Learn from the labelled samples of SET (the default command).",
-        "Learn",
-    ),
-    "feedback": (
-        "viper.commands.feedback:feedback",
-        "Say what the right answer was, or show the feedback of a run.",
-        "Learn",
-    ),
-    "prompts": (
-        "viper.commands.prompts:prompts",
-        "List, show, remove or roll back the soft prompts of tools.",
-        "Learn",
-    ),
-    "workflows": (
-        "viper.commands.tune:workflows",
-        "Let the agent answer labelled samples and keep its workflows.",
-        "Tune an agent",
-    ),
-    "flags": (
-        "viper.commands.tune:flags",
-        "Show which actions of workflows helped.",
-        "Tune an agent",
-    ),
-    "label": (
-        "viper.commands.tune:label",
-        "Judge actions of workflows by hand.",
-        "Tune an agent",
-    ),
-    "agent": (
-        "viper.commands.tune_agent:agent",
-        "Tune the profile's agent on its successful workflows.",
-        "Tune an agent",
-    ),
+    "samples": ("viper.commands.learn:learn",
+        "Learn from the labelled samples of SET (the default command).", "Learn"),
+    "feedback": ("viper.commands.feedback:feedback",
+        "Say what the right answer was, or show the feedback of a run.", "Learn"),
+    "prompts": ("viper.commands.prompts:prompts",
+        "List, show, remove or roll back the soft prompts of tools.", "Learn"),
+    "workflows": ("viper.commands.tune:workflows",
+        "Let the agent answer labelled samples and keep its workflows.", "Tune an agent"),
+    "flags": ("viper.commands.tune:flags", "Show which actions of workflows helped.",
+        "Tune an agent"),
+    "label": ("viper.commands.tune:label", "Judge actions of workflows by hand.", "Tune an agent"),
+    "agent": ("viper.commands.tune_agent:agent",
+        "Tune the profile's agent on its successful workflows.", "Tune an agent"),
 }
 
 _SETUP = {
     "doctor": ("viper.commands.doctor:doctor", "Check what works on this machine."),
-    "profile": (
-        "viper.commands.profile:profile",
-        "List, check, show or create profiles: which model plays which role.",
-    ),
-    "routine": (
-        "viper.commands.routine:routine",
-        "List, show, create, check or try routines that programs may call.",
-    ),
-    "index": (
-        "viper.commands.index:index",
-        "Index images and texts that programs can look up.",
-    ),
+    "profile": ("viper.commands.profile:profile",
+        "List, check, show or create profiles: which model plays which role."),
+    "routine": ("viper.commands.routine:routine",
+        "List, show, create, check or try routines that programs may call."),
+    "index": ("viper.commands.index:index", "Index images and texts that programs can look up."),
 }
+# fmt: on
 
 
 @click.group(cls=LazyGroup, paths=_LEARN, default="samples")

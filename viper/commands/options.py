@@ -1,4 +1,4 @@
-"""Options that several commands share, and how commands receive options as one typed object."""
+"""Options that several commands share, and dataclasses that receive the options of a command."""
 
 from __future__ import annotations
 
@@ -28,16 +28,15 @@ if TYPE_CHECKING:
 OFFLINE_VARIABLES = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_DATASETS_OFFLINE")
 
 SEED = click.IntRange(-(2**31), 2**31)
-"""What a store and every generator of random numbers take, whatever is added to it."""
+"""Range of seeds that stores and random generators accept, with room for offsets."""
 
 Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 class OutPath(click.Path):
-    """The type of an option that names a file or a folder to be written, there or not.
+    """Type of an option that names a file or a folder to write; it need not exist.
 
-    A place where nothing can be written is refused before any work, in one line; nothing is made
-    there yet.
+    A place without write permission raises an error before any work. Nothing is created yet.
     """
 
     def __init__(self) -> None:
@@ -51,14 +50,14 @@ class OutPath(click.Path):
         while not nearest.exists() and nearest != nearest.parent:
             nearest = nearest.parent
         try:
-            if nearest == whole and not nearest.is_dir():  # a file, or a device as /dev/stdout
+            if nearest == whole and not nearest.is_dir():  # a file, or a device like /dev/stdout
                 if not os.access(nearest, os.W_OK):
                     raise PermissionError(0, "not writable")
                 return path
             with tempfile.TemporaryFile(dir=nearest):
                 pass
         except OSError as error:
-            why = "that is no folder" if nearest.is_file() else error.strerror
+            why = "it is not a folder" if nearest.is_file() else error.strerror
             raise UsageError(
                 f"{option} {path}: nothing can be written in {nearest} ({why}); give another place"
             ) from None
@@ -66,7 +65,7 @@ class OutPath(click.Path):
 
 
 def options(*decorators: Decorator) -> Decorator:
-    """One decorator for several options, which ``--help`` lists in the order given."""
+    """Return one decorator for several options, which ``--help`` lists in this order."""
 
     def decorated(command: Callable[..., Any]) -> Callable[..., Any]:
         for decorator in reversed(decorators):
@@ -79,9 +78,9 @@ def options(*decorators: Decorator) -> Decorator:
 def option(*spellings: str, **declared: Any) -> Any:
     """Return a field that declares an option; arguments as of ``click.option``.
 
-    The field names the parameter, and its annotation says what is not given here: a ``bool`` is a
-    flag, a ``tuple`` takes several, a ``Literal`` lists the choices. ``--help`` shows a default
-    unless ``show_default`` says otherwise.
+    The name of the field is the name of the parameter. The annotation of the field gives the type:
+    a ``bool`` is a flag, a ``tuple`` may be repeated, a ``Literal`` lists the choices. ``--help``
+    shows the default unless ``show_default`` is False.
     """
     default = declared.get("default")
     declared.setdefault("show_default", default not in (None, ""))
@@ -94,7 +93,7 @@ def option(*spellings: str, **declared: Any) -> Any:
 
 
 def _of_annotation(annotation: Any) -> dict[str, Any]:
-    """What the annotation of a field says of its option."""
+    """Return the attributes of an option that follow from the annotation of its field."""
     parts = get_args(annotation)
     if get_origin(annotation) is tuple:
         return {**_of_annotation(parts[0]), "multiple": True}
@@ -108,7 +107,7 @@ def _of_annotation(annotation: Any) -> dict[str, Any]:
 
 
 def given_by(decorator: Decorator, default: Any = None) -> Any:
-    """Return a field that the option of a decorator fills; a mapping where it adds several."""
+    """Return a field that the option of a decorator fills; several options fill a mapping."""
     return field(default=default, metadata={"option": lambda *_: decorator})
 
 
@@ -136,14 +135,14 @@ def options_as(kind: type[Any]) -> Decorator:
 
 
 def _popped(values: dict[str, Any], names: list[str]) -> Any:
-    """The value of an option, or those of several by name."""
+    """Remove and return the value of one option, or the values of several options by name."""
     if len(names) == 1:
         return values.pop(names[0])
     return {name: values.pop(name) for name in names}
 
 
 def _declared(kind: type[Any]) -> list[tuple[str, Decorator]]:
-    """The options of a dataclass, its own first."""
+    """Return the options of a dataclass, its own before those of its bases."""
     decorators = {each.name: each.metadata.get("option") for each in fields(kind)}
     types = get_type_hints(kind)
     names = [name for each in kind.__mro__ for name in inspect.get_annotations(each)]
@@ -184,7 +183,7 @@ api_option: Decorator = click.option(
 
 
 def learned_option(by_default: bool = True) -> Decorator:
-    """``--learned``: whether what ``viper learn`` left in the state is used."""
+    """Return ``--learned``: use what ``viper learn`` stored in the state folder."""
     return click.option(
         "--learned/--no-learned",
         cls=Option,
@@ -199,7 +198,7 @@ def seed_option(
     help_text: str = "First random seed; it chooses the samples and seeds the sampling.",
     section: str = "",
 ) -> Decorator:
-    """``--seed``."""
+    """Return ``--seed``."""
     return click.option(
         "--seed",
         cls=Option,
@@ -212,7 +211,7 @@ def seed_option(
 
 
 def workers_option(help_text: str = "Number of samples to answer at the same time.") -> Decorator:
-    """``--workers``."""
+    """Return ``--workers``."""
     return click.option(
         "--workers",
         cls=Option,
@@ -269,17 +268,17 @@ def need_packages(packages: Collection[str], extra: str, needed_for: str) -> Non
 
 
 def split_options(values: tuple[str, ...]) -> tuple[str, ...]:
-    """``--options`` given once as ``a; b; c`` or several times."""
+    """Return the candidates of ``--options``, written once as ``a; b; c`` or several times."""
     parts = [part.strip() for value in values for part in value.split(";")]
     return tuple(part for part in parts if part)
 
 
 def open_profile(choice: ProfileChoice) -> Profile:
-    """Return the profile that a command's options name; nothing is loaded yet.
+    """Return the profile that the options of a command name, without loading models.
 
     Raises:
-        UsageError: a threshold that is no ``NAME=VALUE``.
-        UnknownNameError: a threshold that the profile does not have; lists those it has.
+        UsageError: a threshold is not of the form ``NAME=VALUE``.
+        UnknownNameError: the profile has no such threshold; the message lists its thresholds.
     """
     quiet_libraries(choice.offline)
     from viper.profiles import load_profile
@@ -311,11 +310,11 @@ def _threshold(text: str) -> tuple[str, float]:
 
 
 def open_reasoner(choice: ProfileChoice, *, many_queries: bool = False) -> Reasoner:
-    """The wired Reasoner of a command's options; its models load on first use.
+    """Return the Reasoner that the options of a command describe; its models load on first use.
 
     Args:
-        many_queries: load vision models ahead if the profile says so; for a single query
-            those that it does not need would only keep it waiting.
+        many_queries: preload vision models if the profile says so. For a single query, models
+            that it does not need would only delay the answer.
     """
     profile = open_profile(choice)
     with status("starting"):
@@ -325,9 +324,9 @@ def open_reasoner(choice: ProfileChoice, *, many_queries: bool = False) -> Reaso
 
 
 def quiet_libraries(offline: bool) -> None:
-    """Tells the model libraries to keep quiet, send no statistics and, if asked, stay offline.
+    """Silence the model libraries, disable their statistics and, if `offline`, their downloads.
 
-    They read these variables when they are imported, so this comes first.
+    They read these environment variables on import, so call this before importing them.
     """
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
@@ -339,10 +338,10 @@ def quiet_libraries(offline: bool) -> None:
 
 
 def command_line(context: click.Context, leave_out: Collection[str] = ()) -> str:
-    """The running command with the options that were given, quoted for a shell.
+    """Return the running command with its explicit options, quoted for a shell.
 
     Args:
-        leave_out: names of parameters that do not change what is done.
+        leave_out: names of parameters that do not change the result.
     """
     options: list[str] = []
     arguments: list[str] = []

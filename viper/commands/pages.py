@@ -1,4 +1,4 @@
-"""Trace pages that commands write."""
+"""Pages that commands write: traces of runs and reports."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from viper.web.trace_view import DEPTH_TOOL
 
 
 def write_run_page(result: RunResult, reasoner: Reasoner, path: Path, command: str) -> None:
-    """Writes the page of one run; its programs run once more, no model is asked.
+    """Write the page of one run; its programs run again, without asking a model.
 
     Raises:
         StoreError: the file cannot be written.
@@ -45,7 +45,7 @@ def write_run_page(result: RunResult, reasoner: Reasoner, path: Path, command: s
 
 
 def depth_maps(trace: Trace, media: Media, reasoner: Reasoner) -> dict[str, np.ndarray]:
-    """The depth of every picture that the trace's programs asked it of; kept from the run."""
+    """Return the depth maps of the images whose depth the programs asked for, from the cache."""
     session = reasoner.components.toolbox.session(media)
     image_names: dict[str, Any] = {
         call.args[0]["fields"][0]: None
@@ -59,13 +59,13 @@ def depth_maps(trace: Trace, media: Media, reasoner: Reasoner) -> dict[str, np.n
 def write_report_page(
     store: RunStore, report: Mapping[str, Any], samples: Mapping[str, Sample], mode: Mode
 ) -> Path:
-    """Writes a run's report as a page, and a trace page for every sample that it lists.
+    """Write the report of a run as a page, and a trace page for every sample that it lists.
 
-    The report is there before the first trace page is; Ctrl-C leaves it without links.
+    The report is written before the trace pages, so after Ctrl-C it exists without links.
 
     Args:
-        samples: by id; those that are missing get no trace page.
-        mode: of the sandbox that programs run in once more.
+        samples: samples by id; a missing sample gets no trace page.
+        mode: mode of the sandbox in which programs run again.
 
     Raises:
         StoreError: a file cannot be written.
@@ -83,7 +83,7 @@ def write_report_page(
 
 
 def samples_of(store: RunStore, root: Path | None) -> dict[str, Sample]:
-    """The samples that a run's report lists, as far as they are here; says where they are not."""
+    """Return the samples that the report of a run lists; print why if they are missing."""
     ids = [row.sample_id for row in store.worst(MOST_SAMPLES)]
     try:
         return samples_of_run(store, root, ids)

@@ -1,4 +1,4 @@
-"""How ``viper run`` and ``viper exec`` answer, and what a run prints."""
+"""Answers of ``viper run`` and ``viper exec``, and their printed form."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from viper.strategies import STRATEGIES
 def tell_cost(
     choice: ProfileChoice, media: Media, query: str, options: RunOptions, writes_programs: bool
 ) -> int:
-    """Print what the run would cost; load no weights."""
+    """Print the cost of the run without loading weights."""
     profile = open_profile(choice)
     states = echo_weights(profile, choice.offline)
     sizes = [state.size_bytes for state in states if state.size_bytes]
@@ -36,7 +36,7 @@ def tell_cost(
     if not writes_programs:
         click.echo(f"strategy {options.strategy}: {STRATEGIES[options.strategy].summary}")
         return exit_code
-    # Router and examples count tokens with the model itself, which would load it.
+    # Counting tokens for the router and the examples would load the model.
     parts = profile.components()
     parts = parts.with_models(**{role: ScriptedLLM() for role in parts.models})
     parts = replace(parts, settings=replace(parts.settings, api_budget=0))
@@ -55,7 +55,7 @@ def tell_cost(
 
 
 def answer(reasoner: Reasoner, media: Media, query: str, options: RunOptions) -> RunResult:
-    """Answer a query, and tell each failed trial on stderr."""
+    """Answer a query, and print each failed trial on stderr."""
 
     def report(trial: Trial) -> None:
         if not trial.ok:
@@ -68,7 +68,7 @@ def answer(reasoner: Reasoner, media: Media, query: str, options: RunOptions) ->
 def print_result(
     result: RunResult, save: Path | None, *, as_json: bool, program_only: bool = False
 ) -> int:
-    """Print the result as asked, draw it where asked, and return the exit code."""
+    """Print the result, draw it if `save` names a file, and return the exit code."""
     images = []
     if save is not None:
         save_answer(result, save)
@@ -85,7 +85,7 @@ def print_result(
 
 
 def answer_line(result: RunResult) -> str:
-    """The answer in one line, or why there is none; says so where it is a fallback's."""
+    """Return the answer, or the reason why there is none, in one line that marks a fallback."""
     if result.answer is None:
         return f"no answer: {failure_line(result.failure)}"
     fallback = f" [fallback: {result.trace.fallback}]" if result.trace.fallback else ""
@@ -108,7 +108,7 @@ def _answer_text(answer: Answer) -> str:
 
 
 def _is_outline(field: Any) -> bool:
-    """Whether a field of a reference names an outline, or says that there is none."""
+    """Return True if a field of a reference names an outline or is empty."""
     return field == "" or str(field).startswith("outline-")
 
 
@@ -117,7 +117,7 @@ def _tag_text(tag: Mapping[str, Any]) -> str:
 
 
 def failure_line(failure: Failure | None) -> str:
-    """A failure in one line: kind, place, message."""
+    """Return kind, line and message of a failure as one line."""
     if failure is None:
         return "unknown"
     where = f" at line {failure.line}" if failure.line else ""
@@ -126,7 +126,7 @@ def failure_line(failure: Failure | None) -> str:
 
 
 def details(result: RunResult) -> Iterator[str]:
-    """The plan, the program or the turns, the calls, and what was corrected, as lines."""
+    """Yield lines with the trials, the plan, the program or turns, the calls and the usage."""
     trials = result.trace.trials
     if len(trials) > 1:
         for trial in trials:
@@ -159,7 +159,7 @@ def details(result: RunResult) -> Iterator[str]:
 
 
 def step_line(step: Mapping[str, Any]) -> str:
-    """One step of a search: the split, an action with its verdict, or the way back."""
+    """Return a step of a knowledge search: the split, an action and its verdict, or a return."""
     if "visual" in step:
         return f"to see: {step['visual']}; to know: {step['knowledge'] or '-'}"
     if "back" in step:
@@ -172,7 +172,7 @@ def step_line(step: Mapping[str, Any]) -> str:
 
 
 def turn_lines(turn: Turn) -> Iterator[str]:
-    """A turn of an agent: what it did, line by line, and what came back."""
+    """Yield lines with a turn of an agent and its result."""
     by = ", by a checker" if turn.by == "checker" else ""
     yield f"{turn.index + 1} {turn.kind}{by}"
     if turn.text:
@@ -182,7 +182,7 @@ def turn_lines(turn: Turn) -> Iterator[str]:
 
 
 def call_line(call: ToolCall) -> str:
-    """One tool call: arguments, result, time."""
+    """Return arguments, result and time of a tool call as one line."""
     arguments = [_short(value) for value in call.args]
     arguments += [f"{key}={_short(value)}" for key, value in call.kwargs.items()]
     outcome = f"error: {call.error}" if call.error else _short(call.result)

@@ -90,14 +90,14 @@ def _settings(serving: ServeOptions) -> ServeSettings:
     )
     if settings.allow_exec and serving.sandbox == "weak" and not is_loopback(settings.host):
         raise UsageError(
-            "--allow-exec would run programs of others in a weak sandbox; "
-            "leave one of --allow-exec and --sandbox weak out, or listen on 127.0.0.1"
+            "--allow-exec would run programs of callers in a weak sandbox; "
+            "remove --allow-exec or --sandbox weak, or listen on 127.0.0.1"
         )
     return settings
 
 
 def _token(named: str | None) -> str | None:
-    """The token in the environment; a variable that was named must be there."""
+    """Return the token from the environment; a variable named by an option must exist."""
     token = os.environ.get(named or TOKEN_ENV)
     if named is not None and token is None:
         raise UsageError(f"--token-env {named}: no such variable in the environment; set it first")

@@ -1,6 +1,6 @@
-"""What commands show in a terminal: tables and text on stdout, progress on stderr.
+"""Terminal output of commands: tables and text on stdout, progress on stderr.
 
-Progress is a spinner or a bar on a terminal and plain lines elsewhere.
+On a terminal, progress is a spinner or a bar; elsewhere it is plain lines.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from viper.evaluate.engines.runner import RunProgress
 
 _LINE_EVERY_S = 30.0
-"""Where there is no terminal, a line this often, and one for every tenth part."""
+"""Time between progress lines without a terminal; each tenth part also prints one."""
 
 Progress = Callable[["RunProgress"], None]
 
 
 def echo_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Prints a header and rows; the last column is not padded."""
+    """Print a header and rows; the last column is not padded."""
     table = [list(header), *[list(row) for row in rows]]
     widths = [max(len(row[column]) for row in table) for column in range(len(header))]
     for row in table:
@@ -34,21 +34,21 @@ def echo_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 def indented(text: str) -> Iterator[str]:
-    """The lines of a text, each further in and fit for a terminal."""
+    """Yield the lines of a text, indented and safe for a terminal."""
     for line in text.strip("\n").split("\n"):
         inside = line.lstrip(" ")
         yield f"    {' ' * (len(line) - len(inside))}{for_terminal(inside)}".rstrip()
 
 
 class Advance(Protocol):
-    """Tells a counter that steps are done, with a short remark."""
+    """Callable that advances a counter by some steps and shows a short remark."""
 
     def __call__(self, remark: str, steps: int = 1) -> None: ...
 
 
 @contextmanager
 def status(message: str) -> Iterator[None]:
-    """Shows what is being done while the block runs."""
+    """Show a message while the block runs."""
     if not sys.stderr.isatty():
         click.echo(f"{message} …", err=True)
         yield
@@ -61,7 +61,7 @@ def status(message: str) -> Iterator[None]:
 
 @contextmanager
 def counter(label: str, total: int) -> Iterator[Advance]:
-    """A bar with rate and remaining time on a terminal, a line every tenth part elsewhere.
+    """Show a bar with the remaining time, or without a terminal a line for every tenth part.
 
     Yields a function to call after each step with a short remark.
     """
@@ -100,7 +100,7 @@ def _line_counter(label: str, total: int) -> Advance:
 
 @contextmanager
 def hint_to_go_on() -> Iterator[None]:
-    """Say after Ctrl-C how to go on."""
+    """After Ctrl-C, print how to continue."""
     try:
         yield
     except KeyboardInterrupt:
@@ -109,7 +109,7 @@ def hint_to_go_on() -> Iterator[None]:
 
 
 def describe(running: RunProgress, seconds: float) -> str:
-    """One line: ``120/600  score .853  2.1/s  3:48 left  failed 4 (timeout 3, model 1)``."""
+    """Return ``120/600  score .853  2.1/s  3:48 left  failed 4 (timeout 3, model 1)``."""
     rate = running.fresh / seconds if seconds > 0 else 0.0
     parts = [f"{running.done}/{running.total}", f"score {running.mean:.3f}", f"{rate:.2f}/s"]
     if rate and running.done < running.total:
@@ -124,7 +124,7 @@ def describe(running: RunProgress, seconds: float) -> str:
 
 @contextmanager
 def evaluation_progress(total: int, done: int) -> Iterator[Progress]:
-    """Gives a function to call after each row."""
+    """Yield a function to call after each row, which shows the progress."""
     started = time.monotonic()
     if done:
         click.echo(f"{done} of {total} are there already", err=True)

@@ -23,20 +23,14 @@ PARTS: tuple[Part, ...] = ("plan", "program")
 class PlanSettings(Settings):
     """Settings of strategy ``plan``; the defaults are CLOVA's."""
 
-    correct_demonstrations: int = setting(
-        4,
-        "Maximum number of correct demonstrations in the prompt.",
-        least=0,
-        most=MAX_EXAMPLES,
-        cli=False,
-    )
-    incorrect_demonstrations: int = setting(
-        4,
-        "Maximum number of incorrect demonstrations, each with its critique.",
-        least=0,
-        most=MAX_EXAMPLES,
-        cli=False,
-    )
+    # fmt: off
+    correct_demonstrations: int = setting(4,
+        "Maximum number of correct demonstrations in the prompt.", least=0, most=MAX_EXAMPLES,
+        cli=False)
+    incorrect_demonstrations: int = setting(4,
+        "Maximum number of incorrect demonstrations, each with its critique.", least=0,
+        most=MAX_EXAMPLES, cli=False)
+    # fmt: on
 
 
 @dataclass(frozen=True)

@@ -191,145 +191,60 @@ class RunSettings(Settings):
         UsageError: a number out of range, or an average box that is no box within the picture.
     """
 
-    api: str = setting(
-        "abstract",
-        "Functions that programs may call.",
-        allowed="sets and [files](extending.md), joined by `+`",
-        cli=False,
-    )
-    trials: int = setting(
-        3,
-        "Maximum number of programs to write, for each vote.",
-        section="Programs",
-        least=1,
-        most=MAX_TRIALS,
-    )
-    temperature: float = setting(
-        0.0,
-        "Temperature of the first program; 0 means greedy decoding.",
-        section="Programs",
-        least=0,
-        most=MAX_TEMPERATURE,
-    )
-    retry_temperature: float = setting(
-        0.4,
-        "Minimum temperature of later votes and of later programs from scratch.",
-        least=0,
-        most=MAX_TEMPERATURE,
-        cli=False,
-        http=False,
-    )
-    feedback: bool = setting(
-        False,
+    # fmt: off
+    api: str = setting("abstract", "Functions that programs may call.",
+        allowed="sets and [files](extending.md), joined by `+`", cli=False)
+    trials: int = setting(3, "Maximum number of programs to write, for each vote.",
+        section="Programs", least=1, most=MAX_TRIALS)
+    temperature: float = setting(0.0, "Temperature of the first program; 0 means greedy decoding.",
+        section="Programs", least=0, most=MAX_TEMPERATURE)
+    retry_temperature: float = setting(0.4,
+        "Minimum temperature of later votes and of later programs from scratch.", least=0,
+        most=MAX_TEMPERATURE, cli=False, http=False)
+    feedback: bool = setting(False,
         "Show the failed program and its error in the request for the next program.",
-        section="Programs",
-        flag="--feedback/--from-scratch",
-    )
-    self_tune: bool = setting(
-        True,
-        "Lower the threshold at fault and run the same program again.",
-        section="Programs",
-    )
-    votes: int = setting(
-        1,
+        section="Programs", flag="--feedback/--from-scratch")
+    self_tune: bool = setting(True, "Lower the threshold at fault and run the same program again.",
+        section="Programs")
+    votes: int = setting(1,
         f"Answer up to N times, at most {MAX_VOTES}; the most frequent answer wins.",
-        section="Programs",
-        least=1,
-        most=MAX_VOTES,
-        metavar="N",
-    )
-    examples: int = setting(
-        4,
-        "Maximum number of in-context examples in the prompt.",
-        section="Examples",
-        least=0,
-        most=MAX_EXAMPLES,
-        flag="--n-examples",
-        metavar="N",
-    )
-    retrieval: str = setting(
-        "fixed",
+        section="Programs", least=1, most=MAX_VOTES, metavar="N")
+    examples: int = setting(4, "Maximum number of in-context examples in the prompt.",
+        section="Examples", least=0, most=MAX_EXAMPLES, flag="--n-examples", metavar="N")
+    retrieval: str = setting("fixed",
         "Choice of examples: fixed takes the first of the bank, the others the most similar.",
-        section="Examples",
-        choices=RETRIEVALS,
-    )
-    example_order: str = setting(
-        "rising",
+        section="Examples", choices=RETRIEVALS)
+    example_order: str = setting("rising",
         "Order of the examples; rising puts the best one last, next to the query.",
-        section="Examples",
-        choices=EXAMPLE_ORDERS,
-    )
-    prompt_style: str = setting(
-        "full",
-        "Style of the prompt; `compact` suits small program writers.",
-        choices=PROMPT_STYLES,
-        cli=False,
-        http=False,
-    )
-    max_tokens: int = setting(
-        512, "Maximum length of one program in tokens.", least=1, cli=False, http=False
-    )
-    seed: int = setting(
-        0,
-        "Random seed for sampling.",
-        least=-(2**31),
-        most=2**31,
-        allowed="a whole number",
-        cli=False,
-    )
-    api_budget: int = setting(
-        0,
+        section="Examples", choices=EXAMPLE_ORDERS)
+    prompt_style: str = setting("full",
+        "Style of the prompt; `compact` suits small program writers.", choices=PROMPT_STYLES,
+        cli=False, http=False)
+    max_tokens: int = setting(512, "Maximum length of one program in tokens.", least=1, cli=False,
+        http=False)
+    seed: int = setting(0, "Random seed for sampling.", least=-(2**31), most=2**31,
+        allowed="a whole number", cli=False)
+    api_budget: int = setting(0,
         "Maximum number of tokens for the text of the API; a router then selects functions.",
-        least=0,
-        unbounded=True,
-        cli=False,
-        http=False,
-    )
-    router: str = setting(
-        "bm25",
-        "Method by which the router ranks functions.",
-        choices=RANKERS,
-        cli=False,
-        http=False,
-    )
-    max_llm_calls: int = setting(
-        0,
-        "Maximum number of requests to the program writer for one query.",
-        section="Limits",
-        least=0,
-        unbounded=True,
-        metavar="N",
-    )
-    max_llm_tokens: int = setting(
-        0,
+        least=0, unbounded=True, cli=False, http=False)
+    router: str = setting("bm25", "Method by which the router ranks functions.", choices=RANKERS,
+        cli=False, http=False)
+    max_llm_calls: int = setting(0,
+        "Maximum number of requests to the program writer for one query.", section="Limits",
+        least=0, unbounded=True, metavar="N")
+    max_llm_tokens: int = setting(0,
         "Number of tokens for one query after which the program writer gets no request.",
-        section="Limits",
-        least=0,
-        unbounded=True,
-        metavar="N",
-    )
-    max_cost_usd: float = setting(
-        0.0,
+        section="Limits", least=0, unbounded=True, metavar="N")
+    max_cost_usd: float = setting(0.0,
         "Maximum cost of one query in US dollars, if the price of the model is known.",
-        section="Limits",
-        least=0,
-        unbounded=True,
-        flag="--max-cost",
-        metavar="USD",
-    )
-    fallback: str = setting(
-        "none",
-        "Source of the answer if every trial failed; such answers are marked.",
-        section="Programs",
-        choices=FALLBACKS,
-    )
-    average_box: tuple[float, ...] = setting(
-        (0.0795, 0.2573, 0.7711, 0.9185),
+        section="Limits", least=0, unbounded=True, flag="--max-cost", metavar="USD")
+    fallback: str = setting("none",
+        "Source of the answer if every trial failed; such answers are marked.", section="Programs",
+        choices=FALLBACKS)
+    average_box: tuple[float, ...] = setting((0.0795, 0.2573, 0.7711, 0.9185),
         "Box that fallback `vipergpt` answers for task `ground`, in fractions of the image.",
-        allowed="x0, y0, x1, y1 from 0 to 1",
-        cli=False,
-        http=False,
-    )
+        allowed="x0, y0, x1, y1 from 0 to 1", cli=False, http=False)
+    # fmt: on
     own: Mapping[str, Settings] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:

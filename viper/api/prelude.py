@@ -40,7 +40,7 @@ READABLE: Mapping[type, frozenset[str]] = {
 
 
 def names(call: Call, config: Mapping[str, Any]) -> dict[str, object]:
-    """Return the names of a program: the classes and every routine, whichever API its prompt lists.
+    """What a program sees: the classes and every routine, whatever API its prompt listed.
 
     Args:
         call: blocks on the parent; takes and returns the objects of this API.
@@ -55,7 +55,7 @@ def names(call: Call, config: Mapping[str, Any]) -> dict[str, object]:
 
 
 def encode(obj: object) -> Ref | None:
-    """Return an API object as a reference, or None for anything else."""
+    """An API object as a reference; None for anything else."""
     if type(obj) is ImagePatch:
         details = (obj._outline, obj._label) if obj._outline or obj._label else ()
         return Ref("patch", (obj._handle.id, *obj._box, *details))
@@ -69,13 +69,13 @@ def encode(obj: object) -> Ref | None:
 
 
 def decode(ref: Ref, call: Call) -> object:
-    """Return the API object that a reference stands for.
+    """The API object that a reference stands for.
 
-    Patches and segments carry no size of their picture; the caller that asked for them knows the
-    size and fills it in.
+    Patches and segments carry no size of their picture; who asked for them knows
+    it and puts it in.
 
     Raises:
-        ValueError: the kind of reference is unknown to this API.
+        ValueError: for a kind that this API does not know.
     """
     fields: Any = ref.fields
     if ref.kind == "image":

@@ -3,17 +3,17 @@
 Training the embedded program writer and prompting it both build their text here, so the
 two cannot drift apart::
 
-    # {summary}: {name}({arguments})        one line a name of the API
+    # {summary}: {name}({arguments})        one line per name of the API
     # task: {task}                          for each example, and
     # query: {query}
-    # options: {a; b; c}                    only where there are options
+    # options: {a; b; c}                    only if there are options
     {program}
                                             one blank line after each example
     # task: {task}
     # failed: {kind}: {message}             only when an earlier program failed
     # query: {query}                        the query to solve; the writer goes on
     # options: {a; b; c}                    with "def execute_command("
-    # plan: {1. step 2. step}               only where there is one; then examples have theirs
+    # plan: {1. step 2. step}               only if there is one; then examples have theirs
 
 Every query repeats the task, although all queries share it. When the task stood only once, far
 above the query, the small program writer ended one question in five as a grounding.

@@ -6,7 +6,7 @@ and list the names that code may use. The ``compact`` prompt is for small models
 on it. They know the names and continue after the last line::
 
     # question: {question}
-    # options: {a; b; c}                    only where there are options
+    # options: {a; b; c}                    only if there are options
     # caption: {caption}                    one per picture
     # answer: {answer}                      only as a hint for training, see viper.tuning
     <code>

@@ -9,7 +9,7 @@ line::
 
     # task: {task}                  for each plan that worked
     # query: {query}
-    # options: {a; b; c}            only where there are options
+    # options: {a; b; c}            only if there are options
     # plan:
     {1. step}                       one per line
                                     one blank line after each plan

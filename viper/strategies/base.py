@@ -66,7 +66,7 @@ class Components:
         """Return the model of a role, or else the program writer, and the style of the prompts.
 
         Args:
-            need: the requirement, as ``strategy plan needs somebody to plan``, for the error.
+            need: the requirement, such as ``strategy plan needs a planner``, for the error.
             instead: an alternative for the user, for the error.
 
         Raises:
@@ -76,7 +76,7 @@ class Components:
         if own_model is None and settings.prompt_style == "compact":
             raise UsageError(
                 f"{need}: the writer of profile {self.profile_name} (prompt style compact) knows "
-                f"programs only; give the profile a table [{role}], or take {instead}"
+                f"programs only; give the profile a table [{role}], or use {instead}"
             )
         return own_model or (self.llm, settings.prompt_style)
 

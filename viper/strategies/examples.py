@@ -47,16 +47,16 @@ class Demonstration:
 
 @dataclass(frozen=True)
 class ExampleRequest:
-    """The examples that a prompt has room for.
+    """The examples that a prompt asks for.
 
     Attributes:
-        task: as the language model is asked it.
-        correct: at most so many that worked.
-        incorrect: at most so many that did not, each with the critique of it.
-        part: what they demonstrate: writing the plan, or the program.
-        retrieval: one of ``RETRIEVALS``; a store without an order of its own takes ``fixed`` for
-            the best of those it has.
-        embed: what ``embeddings`` compares queries by.
+        task: the task as named in the prompt.
+        correct: greatest number of examples that worked.
+        incorrect: greatest number of examples that did not work, each with its critique.
+        part: the part that they demonstrate: the plan or the program.
+        retrieval: one of ``RETRIEVALS``; in a store without a fixed order, ``fixed`` means its
+            best examples.
+        embed: embeds the queries that ``embeddings`` compares.
     """
 
     task: str
@@ -77,14 +77,14 @@ class SelectedExamples:
 
 
 class ExampleStore(Protocol):
-    """Where in-context examples come from; safe to ask from several threads."""
+    """A source of in-context examples; safe to use from several threads."""
 
     def select(self, query: Query, request: ExampleRequest) -> SelectedExamples:
-        """Return examples for the query; never more than requested, none of its own sample.
+        """Return examples for the query, at most the requested number and none of its own sample.
 
         Raises:
-            UsageError: the retrieval needs a model that is not there.
-            UnknownNameError: no such retrieval.
+            UsageError: the retrieval needs a model that the profile does not have.
+            UnknownNameError: no retrieval has that name.
             StoreError: the store cannot be read.
         """
         ...

@@ -91,7 +91,7 @@ def planner_of(components: Components, settings: RunSettings) -> tuple[LLM, str]
     return components.model_or_writer(
         "planner",
         settings,
-        "strategy plan needs somebody to plan",
+        "strategy plan needs a planner",
         "--strategy program",
     )
 
@@ -123,7 +123,7 @@ def prompt_with_plan(
     context.stopped = Failure(
         "plan",
         f"no plan could be read from {1 + MAX_RESAMPLES} replies of {planner.model_id}; see what "
-        "it is asked with --show-prompt, or take --strategy program",
+        "it is asked with --show-prompt, or use --strategy program",
     )
     return None
 

@@ -378,7 +378,7 @@ def test_what_it_does_not_answer_is_said():
         Bench([]).ask("the red lamp")
     bench = Bench([], api="abstract")
     bench.reasoner.components.settings.__dict__["prompt_style"] = "compact"
-    with pytest.raises(UsageError, match=r"needs somebody to plan and to judge.*\[seeker\]"):
+    with pytest.raises(UsageError, match=r"needs a model that plans and judges.*\[seeker\]"):
         bench.ask()
     with pytest.raises(UsageError, match="max_steps is 0"):
         Bench([]).ask(max_steps=0)

@@ -29,7 +29,7 @@ Objects: TypeAlias = "Sequence[ImagePatch]"
 
 
 def part_of(image: Any) -> ImagePatch:
-    """Return the picture, or the part of one, as a patch.
+    """The picture, or the part of one, as a patch.
 
     Raises:
         TypeError: it is neither.
@@ -44,7 +44,7 @@ def part_of(image: Any) -> ImagePatch:
 
 
 def objects_of(value: Any, name: str = "object") -> list[ImagePatch]:
-    """Return boxes or objects as a list; a single one counts as a list of one.
+    """Boxes or objects as a list; a single one counts as a list of one.
 
     Raises:
         TypeError: it holds something else.
@@ -56,10 +56,10 @@ def objects_of(value: Any, name: str = "object") -> list[ImagePatch]:
     return list(value)
 
 
-def move_to_picture(patch: ImagePatch, objects: Sequence[ImagePatch]) -> list[ImagePatch]:
-    """Return objects as places in the picture that a patch belongs to.
+def moved_to(patch: ImagePatch, objects: Sequence[ImagePatch]) -> list[ImagePatch]:
+    """Objects as places in the picture that a patch is part of.
 
-    Their boxes may come from an earlier version of the picture, before an edit.
+    They may have been found in an earlier version of it, before an edit.
 
     Raises:
         ValueError: they are places in a picture of another size.
@@ -81,7 +81,7 @@ def _kind(value: Any) -> str:
 
 
 MAX_LISTED = 100
-"""Greatest number of entries that ``LIST`` may request."""
+"""Entries that ``LIST`` may ask for."""
 
 _REGIONS: Mapping[str, tuple[float, float, float, float]] = {
     "TOP": (0, 0.5, 1, 1),
@@ -240,7 +240,7 @@ def SELECT(
         OBJ1=SELECT(image=IMAGE,object=OBJ0,query='black cat',category=None)
         FINAL_RESULT=RESULT(var=OBJ1)
     """
-    candidates = move_to_picture(part_of(image), objects_of(object))
+    candidates = moved_to(part_of(image), objects_of(object))
     if not candidates:
         return object if isinstance(object, list) else []
     if category is not None:
@@ -278,7 +278,7 @@ def CLASSIFY(
         IMAGE0=TAG(image=IMAGE,object=OBJ1)
         FINAL_RESULT=RESULT(var=IMAGE0)
     """
-    patches = move_to_picture(part_of(image), objects_of(object))
+    patches = moved_to(part_of(image), objects_of(object))
     names = _names(categories, "categories")
     if not patches:
         return object if isinstance(object, list) else []

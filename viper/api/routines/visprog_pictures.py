@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from viper.api.image_patch import ImagePatch
 from viper.api.registry import ANSWER_TASKS, UNLISTED, routine
-from viper.api.routines.visprog import API, Objects, Picture, move_to_picture, objects_of, part_of
+from viper.api.routines.visprog import API, Objects, Picture, moved_to, objects_of, part_of
 from viper.api.runtime import Call, number, text
 
 GROWN = 1.5
-"""Size of the part that ``CROP`` shows, in widths and heights of the box."""
+"""What ``CROP`` shows, in widths and heights of the box."""
 
 _TASKS = ("ground", *ANSWER_TASKS)
 
@@ -297,7 +297,7 @@ def TAG(call: Call, image: Picture, object: Objects) -> Picture:
         FINAL_RESULT=RESULT(var=IMAGE0)
     """
     patch = part_of(image)
-    return ImagePatch(call("tag", patch, move_to_picture(patch, objects_of(object))))
+    return ImagePatch(call("tag", patch, moved_to(patch, objects_of(object))))
 
 
 def _find_objects(call: Call, tool: str, patch: ImagePatch) -> list[ImagePatch]:
@@ -323,7 +323,7 @@ def _change(
         IndexError: there is no object to change.
     """
     patch = part_of(image)
-    objects = move_to_picture(patch, objects_of(object))
+    objects = moved_to(patch, objects_of(object))
     if not objects:
         raise IndexError("there is no object: what was looked for was not found")
     return ImagePatch(call(tool, patch, objects, *more))
@@ -331,7 +331,7 @@ def _change(
 
 def _box(image: Picture, box: Objects) -> ImagePatch | None:
     """Return the first of the boxes, which is the surest, or None if there is none."""
-    boxes = move_to_picture(part_of(image), objects_of(box, "box")[:1])
+    boxes = moved_to(part_of(image), objects_of(box, "box")[:1])
     return boxes[0] if boxes else None
 
 

@@ -104,7 +104,7 @@ def explorer_of(components: Components, context: RunContext) -> tuple[LLM, str]:
     return components.model_or_writer(
         "explorer",
         context.settings,
-        "strategy explore needs somebody to act",
+        "strategy explore needs an agent",
         "--strategy program",
     )
 

@@ -67,7 +67,7 @@ def seeker_of(components: Components, context: RunContext) -> tuple[LLM, str]:
     return components.model_or_writer(
         "seeker",
         context.settings,
-        "strategy seek needs somebody to plan and to judge",
+        "strategy seek needs a model that plans and judges",
         "--strategy program --api abstract+knowledge",
     )
 

@@ -47,7 +47,9 @@ def test_a_place_where_nothing_can_be_written(
         main([*command.split(), str(file / "below" / "it")])
     said = capsys.readouterr().err
     assert ended.value.code == 2, said
-    assert said.count("\n") == 1 and f"nothing can be written in {file} (that is no folder)" in said
+    assert (
+        said.count("\n") == 1 and f"nothing can be written in {file} (it is not a folder)" in said
+    )
     assert file.read_text(encoding="utf-8") == "kept" and list(tmp_path.iterdir()) == [file]
 
 

@@ -18,4 +18,4 @@ _COMMANDS = {
 
 @click.group(cls=LazyGroup, paths=_COMMANDS, below=("lab",), section="Laboratory")
 def lab() -> None:
-    """Embedded world, reproduction of the papers, search studies."""
+    """Work on the embedded world; reproduce the papers; study knowledge searches."""

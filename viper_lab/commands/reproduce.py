@@ -1,4 +1,4 @@
-"""``viper lab reproduce``: the figures of the papers, measured again here."""
+"""``viper lab reproduce``: measure the results of the papers again."""
 
 from __future__ import annotations
 
@@ -26,12 +26,13 @@ _SHARED = ("quick", "seeds", "samples", "out", "set_name", "root", "split", "as_
 def sized(
     flag: str, full: int, quick: int, least: int, help_text: str, most: int | None = None
 ) -> Decorator:
-    """Return an option for how much is measured, less where the command is ``--quick``."""
+    """Return an option for an amount, whose default is smaller with ``--quick``."""
 
     def chosen(ctx: click.Context, _: click.Parameter, value: int | None) -> int:
         return (quick if ctx.params["quick"] else full) if value is None else value
 
-    text = f"{help_text} {full}." if full == quick else f"{help_text} {full}, quick {quick}."
+    quick_text = "" if full == quick else f", with --quick {quick}"
+    text = f"{help_text} by default {full}{quick_text}."
     kind = click.IntRange(least, most)
     return click.option(flag, type=kind, metavar="N", callback=chosen, help=text)
 
@@ -46,15 +47,15 @@ def reproduction(
     samples: tuple[int, int, int, str],
     out: str,
     data: str,
-    split: str = "What is answered; by default val, or the first.",
+    split: str = "Split to answer. By default val, or the first of the data set.",
 ) -> Callable[[Callable[..., int]], Callable[..., int]]:
-    """Give a command what all reproductions take, as its first argument, and options of its own.
+    """Give a command the options of all reproductions, as its first argument, and its own options.
 
     Args:
-        seeds: their number, the quick one, and what each of them has.
-        samples: their number, the quick one, the least one, and whose they are.
-        out: what the folder takes.
-        data: what sets there are.
+        seeds: default, quick default, and help text.
+        samples: default, quick default, minimum, and help text.
+        out: help text of ``--out``: contents of the folder.
+        data: help text of ``--data``.
     """
     full_seeds, quick_seeds, of_seeds = seeds
     full, quick, least, of_samples = samples
@@ -67,11 +68,12 @@ def reproduction(
 
         return options(
             click.option("--quick", is_flag=True, is_eager=True,
-                         help="Only what judges the main claims, on fewer samples."),
+                         help="Measure only what the main claims need, on fewer samples."),
             sized("--seeds", full_seeds, quick_seeds, 1, of_seeds, 20),
             sized("--samples", full, quick, least, of_samples),
             click.option("--out", type=OutPath(), metavar="DIR", callback=_out,
-                         help=f"{out}; by default reproduce/{command.__name__.replace('_', '-')}."),
+                         help=f"Folder for {out}. By default "
+                              f"reproduce/{command.__name__.replace('_', '-')}."),
             click.option("--data", "set_name", default="world", show_default=True, metavar="SET",
                          help=data),
             root_option,
@@ -87,46 +89,46 @@ def reproduction(
 
 PROCESSES = click.option(
     "--processes", type=click.IntRange(1, 64), metavar="N",
-    help="At work side by side, each with models of its own; 2 where all models come with the "
-         "package and there are two cores, else 1.",
+    help="Number of processes, each with its own models. By default 2 if all models come with the "
+         "package and the machine has two cores, else 1.",
 )  # fmt: skip
 SECOND = click.option(
     "--second", metavar="NAME|FILE.toml",
-    help="Profile whose LLM repeats the steps; by default NAME-small.",
+    help="Profile of a second language model for the same steps. By default NAME-small.",
 )  # fmt: skip
 
 
 @click.group(cls=LazyGroup, below=("reproduce", "lab.reproduce"))
 def reproduce() -> None:
-    """Measure the papers' figures again.
+    """Measure the results of the papers again.
 
-    Each prints its tables and the claims, which hold or do not, writes a page that opens from disk,
-    and goes on where it was cut off.
+    Each command prints its tables and checks the claims of the paper. It writes a page that opens
+    from disk. After an interruption, the same command continues.
     """
 
 
-@reproduce.command("zero-shot", short_help="Zero-shot programmers (Stanić et al.).")
+@reproduce.command("zero-shot", short_help="Reproduce the zero-shot programmers of Stanić et al.")
 @reproduction(
     click.option("--pool", type=click.IntRange(2), default=100, show_default=True, metavar="N",
-                 help="Labelled samples of each part and seed that banks may be mined from."),
+                 help="Number of labelled samples to mine banks from, for each part and seed."),
     click.option("--shots-split", default="train", show_default=True, metavar="NAME",
-                 help="What examples are mined from."),
+                 help="Split to mine examples from."),
     SECOND,
     PROCESSES,
-    seeds=(3, 3, "Each with its own samples, shots and sampling;"),
-    samples=(120, 50, 2, "Of each part under each seed;"),
-    out="Runs, banks and reports",
-    data="See viper data list; world stands for its three sets with conventions.",
+    seeds=(3, 3, "Number of seeds, each with its own samples, shots and sampling;"),
+    samples=(120, 50, 2, "Number of samples of each part under each seed;"),
+    out="runs, banks and reports",
+    data="Data set (see viper data list); world means its three sets with conventions.",
 )  # fmt: skip
 def zero_shot(
     options: Options, pool: int, shots_split: str, second: str | None, processes: int | None
 ) -> int:
-    """Tables 1 to 6 and figures 2 to 4 of Stanić et al. 2024, and what must hold of them.
+    """Measure tables 1 to 6 and figures 2 to 4 of Stanić et al. 2024, and check the claims.
 
-    With the embedded world, every seed asks a data set with conventions of its own: half of its
-    queries are vague, and only examples show how they are meant. The same weights answer in
-    all rows; their hashes are printed. Every answer is stored at once, so that after Ctrl-C the
-    same line goes on. Exit code 1 where a claim does not hold.
+    With the embedded world, every seed uses a data set with its own conventions: half of its
+    queries are vague, and only examples show their meaning. The same weights answer in all rows,
+    and their hashes are printed. Every answer is stored at once; after Ctrl-C the same command
+    continues. The exit code is 1 if a claim fails.
 
     \b
     viper lab reproduce zero-shot --quick
@@ -138,28 +140,28 @@ def zero_shot(
     return ZeroShotJob(options, pool, shots_split, second).run(processes)
 
 
-@reproduce.command("clova", short_help="CLOVA: tools that learn.")
+@reproduce.command("clova", short_help="Reproduce CLOVA: tools that learn.")
 @reproduction(
-    sized("--stream", 90, 36, 1, "Samples learned from, for each seed;"),
+    sized("--stream", 90, 36, 1, "Number of samples to learn from, for each seed;"),
     sized("--questions", 30, 10, 0,
-          "To each tool about each reserved concept; 0 leaves the tools alone out;"),
+          "Number of questions to each tool about each reserved concept; 0 skips them;"),
     click.option("--stream-split", default="train", show_default=True, metavar="NAME",
-                 help="What is learned from, of other sets than the world."),
+                 help="Split to learn from, for other data sets than world."),
     SECOND,
-    seeds=(3, 1, "Each with its own samples and pools;"),
-    samples=(120, 48, 1, "Answered afterwards, of each part;"),
-    out="Runs, pools and reports",
-    data="See viper data list; world stands for its reserved concepts.",
+    seeds=(3, 1, "Number of seeds, each with its own samples and pools;"),
+    samples=(120, 48, 1, "Number of samples of each part to answer after learning;"),
+    out="runs, pools and reports",
+    data="Data set (see viper data list); world means its reserved concepts.",
 )  # fmt: skip
 def clova(
     options: Options, stream: int, questions: int, stream_split: str, second: str | None
 ) -> int:
-    """Tables 3 to 7 and figure 22 of CLOVA, and what must hold of them.
+    """Measure tables 3 to 7 and figure 22 of CLOVA, and check the claims.
 
-    Every course begins with empty pools, learns from a stream about reserved concepts, which no
-    shipped model has seen, and then answers samples that it has not met. Weights never change;
-    their hashes are printed. Everything is stored as it comes, so that after Ctrl-C the same line
-    goes on. Exit code 1 where a claim does not hold.
+    Every condition begins with empty pools and learns from a stream about reserved concepts, which
+    no shipped model was trained on. Then it answers new samples. Weights never change, and their
+    hashes are printed. Every result is stored at once; after Ctrl-C the same command continues.
+    The exit code is 1 if a claim fails.
 
     \b
     viper lab reproduce clova --quick
@@ -170,23 +172,22 @@ def clova(
     return run_clova(options, stream, questions, stream_split, second)
 
 
-@reproduce.command("avis", short_help="AVIS: searches step by step.")
+@reproduce.command("avis", short_help="Reproduce AVIS: knowledge search step by step.")
 @reproduction(
     PROCESSES,
-    seeds=(3, 1, "Each with a catalogue of its own;"),
-    samples=(120, 40, 2, "Questions under each seed;"),
-    out="Catalogues, indexes, runs and reports",
-    data="world stands for its catalogues; okvqa, infoseek and others are looked up in what the "
-         "profile searches.",
+    seeds=(3, 1, "Number of seeds, each with its own catalogue;"),
+    samples=(120, 40, 2, "Number of questions under each seed;"),
+    out="catalogues, indexes, runs and reports",
+    data="Data set; world means its catalogues, other sets use the searches of the profile.",
 )  # fmt: skip
 def avis(options: Options, processes: int | None) -> int:
-    """Tables 1, 2, 3 and 5 of AVIS, and what must hold of them.
+    """Measure tables 1, 2, 3 and 5 of AVIS, and check the claims.
 
-    Seeking beside the language model alone, beside what the matcher retrieves, beside fixed
-    sequences of the same tools, beside itself without the graph and without each group of tools.
-    With the embedded world, every seed asks about a catalogue that no model has seen, over a
-    gallery and texts that are written and indexed below --out. Every answer is stored at once, so
-    that after Ctrl-C the same line goes on. Exit code 1 where a claim does not hold.
+    Knowledge search is compared with the language model alone, with retrieval by the matcher, with
+    fixed sequences of the same tools, and with itself without the graph or a group of tools. With
+    the embedded world, every seed asks about a new catalogue; its images and texts are written and
+    indexed below --out. Every answer is stored at once; after Ctrl-C the same command continues.
+    The exit code is 1 if a claim fails.
 
     \b
     viper lab reproduce avis --quick
@@ -198,28 +199,27 @@ def avis(options: Options, processes: int | None) -> int:
     return AvisJob(options).run(processes)
 
 
-@reproduce.command("dwim", short_help="DWIM: agents tuned on their workflows.")
+@reproduce.command("dwim", short_help="Reproduce DWIM: agents tuned on their workflows.")
 @reproduction(
-    sized("--workflows", 150, 60, 4, "Training samples of each seed and manner;"),
-    sized("--steps", 100, 80, 1, "Of each tuning;"),
+    sized("--workflows", 150, 60, 4, "Number of training samples for each seed and mode;"),
+    sized("--steps", 100, 80, 1, "Number of optimiser steps of each tuning;"),
     click.option("--learning-rate", type=click.FloatRange(0, min_open=True), default=5e-4,
-                 show_default=True, help="Of each tuning."),
+                 show_default=True, help="Learning rate of each tuning."),
     click.option("--batch", type=click.IntRange(1), default=16, show_default=True,
-                 help="Rows of a pass."),
+                 help="Number of texts in a forward pass."),
     click.option("--accumulate", type=click.IntRange(1), default=1, show_default=True,
-                 help="Passes of a step."),
+                 help="Number of forward passes for one optimiser step."),
     click.option("--longest", type=click.IntRange(16), default=2048, show_default=True,
-                 metavar="TOKENS", help="Longer texts are not learned; a prompt that lists a whole "
-                                        "API takes some 4,000."),
-    click.option("--train-split", metavar="NAME", help="By default train:question of the world, "
-                 "train or what begins so of others."),
-    seeds=(3, 1, "Each with its own samples and tunings;"),
-    samples=(100, 40, 2, "Answered by each agent under each seed;"),
-    out="Workflows, agents, answers and reports",
-    data="A set of questions; see viper data list.",
-    split="What is answered; by default val:question of the world, val or what begins so of "
-          "others. test:question holds wordings and combinations that no training has: look at it "
-          "last.",
+                 metavar="TOKENS", help="Leave out longer texts; a prompt with a whole API has "
+                                        "about 4,000 tokens."),
+    click.option("--train-split", metavar="NAME", help="Split to learn from. By default "
+                 "train:question of world, and train of other data sets."),
+    seeds=(3, 1, "Number of seeds, each with its own samples and tunings;"),
+    samples=(100, 40, 2, "Number of samples for each agent under each seed;"),
+    out="workflows, agents, answers and reports",
+    data="Data set of questions (see viper data list).",
+    split="Split to answer. By default val:question of world, and val of other data sets. "
+          "test:question holds wordings and combinations that no training split has; use it last.",
 )  # fmt: skip
 def dwim(
     options: Options,
@@ -231,12 +231,12 @@ def dwim(
     longest: int,
     train_split: str | None,
 ) -> int:
-    """Table 10 of DWIM with sections 9, 11 and 14, and what must hold of them.
+    """Measure table 10 and sections 9, 11 and 14 of DWIM, and check the claims.
 
-    Under each seed the profile's agent explores training samples in three manners, is tuned on what
-    was of use in them in as many ways as the table has rows, and every agent answers samples that
-    it has not met. Everything is stored as it comes; after Ctrl-C the same line goes on. Exit code
-    1 where a claim does not hold.
+    Under each seed, the agent of the profile explores training samples in three modes. It is tuned
+    on the effective actions in one variant for each row of the table, and every agent answers new
+    samples. Every result is stored at once; after Ctrl-C the same command continues. The exit code
+    is 1 if a claim fails.
 
     \b
     viper lab reproduce dwim --quick

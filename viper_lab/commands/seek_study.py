@@ -40,35 +40,38 @@ from viper_lab.study.records import induce as records_graph
 
 @dataclass(frozen=True, kw_only=True)
 class RecordOptions(ProfileChoice):
-    """The options of ``viper lab seek record``."""
+    """Options of ``viper lab seek record``."""
 
     # fmt: off
     out: Path = option("--out", type=OutPath(), default=Path("records.jsonl"), metavar="FILE.jsonl",
-        help="Takes the records; what it holds stays.")
-    split: str | None = option("--split", metavar="NAME", help="By default the set's first.")
+        help="File for the records; existing records stay.")
+    split: str | None = option("--split", metavar="NAME",
+        help="Split of the questions. By default the first of the data set.")
     limit: int = option("--limit", type=click.IntRange(1), default=20, metavar="N",
-        help="Questions, the same for everybody, in an order of each one's own.")
-    seed: int = option("--seed", type=click.IntRange(0), default=0, help="Which questions.")
+        help="Number of questions; everybody gets the same ones in another order.")
+    seed: int = option("--seed", type=click.IntRange(0), default=0,
+        help="Random seed for the choice of questions.")
     root: Path | None = given_by(root_option)
     host: str = option("--host", default="127.0.0.1",
-        help="Address to listen on. The page's address holds a random token; who has it may take "
-             "part.")
+        help="Address to listen on. The address of the page holds a random token; everybody who "
+             "has it may take part.")
     port: int = option("--port", type=click.IntRange(0, 65535), default=0, show_default=False,
-        help="By default a free one.")
-    open_browser: bool = option("--open/--no-open", default=True, help="Open a browser.")
+        help="Port to listen on. By default a free port.")
+    open_browser: bool = option("--open/--no-open", default=True,
+        help="Open the page in a browser.")
     # fmt: on
 
 
-@click.command()
+@click.command(short_help="Record how people search, on a web page.")
 @click.argument("set_name", metavar="SET")
 @options_as(RecordOptions)
 def record(options: RecordOptions, set_name: str) -> int:
-    """Record how people find answers: a page where they choose each action, until Ctrl-C.
+    """Record how people find answers, on a web page where they choose each action, until Ctrl-C.
 
-    Questions of SET, which must be about one picture each. Whoever opens the page answers them by
-    choosing from all actions, saying what each result is worth, and ends with "Found it" or "Could
-    not find it". Each ended question is a line of FILE, under a random number that says nothing of
-    anybody. viper lab seek induce makes a graph of the lines, viper lab seek stats counts them.
+    Each question of SET must be about one image. Participants choose from all actions, rate each
+    result, and end with "Found it" or "Could not find it". Each finished question becomes a line of
+    FILE, under a random number that identifies nobody. viper lab seek induce builds a graph from
+    the lines, and viper lab seek stats analyses them.
 
     \b
     viper lab seek record world-knowledge --limit 10 --out records.jsonl
@@ -95,7 +98,7 @@ def record(options: RecordOptions, set_name: str) -> int:
         study = StudyConfig(StudyDesk(reasoner, samples, options.out), new_token())
         address = address_of(listening, f"/{study.token}/")
         click.echo(address)
-        click.echo(f"records go to {options.out}; Ctrl-C ends it", err=True)
+        click.echo(f"records go to {options.out}; Ctrl-C stops it", err=True)
         if options.open_browser:
             webbrowser.open(address)
         config = uvicorn.Config(
@@ -112,7 +115,7 @@ def record(options: RecordOptions, set_name: str) -> int:
 @click.argument("source", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def stats(source: Path, as_json: bool) -> int:
-    """Say what SOURCE did: a run of --strategy seek, or records of people."""
+    """Analyse SOURCE: a run of --strategy seek, or records of people."""
     figures = statistics(_sessions(source))
     if as_json:
         click.echo(json.dumps(asdict(figures)))
@@ -129,24 +132,24 @@ def stats(source: Path, as_json: bool) -> int:
     type=OutPath(),
     required=True,
     metavar="FILE.toml",
-    help="Where the graph is written.",
+    help="File for the graph.",
 )
 @click.option(
     "--examples",
     type=click.Path(path_type=Path),
     metavar="FILE.jsonl",
-    help="Write the decisions that helped, as examples for the planner.",
+    help="Write the helpful decisions to this file, as examples for the strategy.",
 )
-@click.option("--name", default="induced", show_default=True, help="Of the graph.")
+@click.option("--name", default="induced", show_default=True, help="Name of the graph.")
 @click.option(
     "--least",
     type=click.FloatRange(0, 0.5),
     default=0.02,
     show_default=True,
-    help="Leave out what was done at a state less often than this share.",
+    help="Leave out actions with a smaller share at their state.",
 )
 def induce(records: Path, out: Path, examples: Path | None, name: str, least: float) -> int:
-    """Make a transition graph, with frequencies, of what people did."""
+    """Build a transition graph with frequencies from the records of people."""
     sessions = _sessions(records)
     graph = records_graph(sessions, name, least)
     people = len({session.participant for session in sessions})
@@ -154,7 +157,7 @@ def induce(records: Path, out: Path, examples: Path | None, name: str, least: fl
     write_file(out, text)
     if examples is not None:
         lines = [
-            json.dumps(asdict(session), ensure_ascii=False) for session in examples_of(sessions)
+            json.dumps(asdict(decision), ensure_ascii=False) for decision in examples_of(sessions)
         ]
         write_file(examples, "".join(f"{line}\n" for line in lines))
         click.echo(f"{examples}: {len(lines)} decisions", err=True)
@@ -164,7 +167,7 @@ def induce(records: Path, out: Path, examples: Path | None, name: str, least: fl
 
 
 def _sessions(source: Path) -> list[Session]:
-    """The sessions of a run's folder or of a file of records."""
+    """Return the sessions of the folder of a run, or of a file of records."""
     if not source.is_dir():
         return list(read_sessions(source))
     sessions = []

@@ -1,4 +1,4 @@
-"""``viper lab world``: the embedded world, drawn, asked about, trained on and scored."""
+"""``viper lab world``: render, question, train and score the embedded world."""
 
 from __future__ import annotations
 
@@ -20,32 +20,34 @@ from viper_lab.world.vocabulary import SPLITS
 
 @click.group(cls=LazyGroup, below=("world", "lab.world"))
 def world() -> None:
-    """The embedded world: render, question, train, score."""
+    """Render, question, train and score the embedded world."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RenderOptions:
-    """The options of ``viper lab world render``."""
+    """Options of ``viper lab world render``."""
 
     # fmt: off
-    split: str = option("--split", type=click.Choice(SPLITS), default="val")
+    split: str = option("--split", type=click.Choice(SPLITS), default="val",
+        help="Split of the scenes.")
     index: int = option("--index", type=click.IntRange(min=0), default=0,
-        help="The first scene of the split to draw.")
+        help="Number of the first scene of the split to render.")
     seed: int | None = option("--seed", type=click.IntRange(min=0),
-        help="Draw the scene of this seed (see its JSON file); replaces --split and --index.")
-    count: int = option("--count", type=click.IntRange(1, 100_000), default=1)
+        help="Render the scene of this seed (see its JSON file); replaces --split and --index.")
+    count: int = option("--count", type=click.IntRange(1, 100_000), default=1,
+        help="Number of scenes.")
     out: Path = option("--out", type=OutPath(), required=True,
-        help="Folder for one PNG and one JSON file a scene.")
+        help="Folder for a PNG file and a JSON file of each scene.")
     # fmt: on
 
 
-@world.command(short_help="Scenes and clips as files.")
+@world.command(short_help="Render scenes with their ground truth.")
 @options_as(RenderOptions)
 def render(options: RenderOptions) -> int:
-    """Draw scenes and write their exact ground truth beside them.
+    """Render scenes and write their exact ground truth beside them.
 
-    The JSON file holds the scene, and for each object its visible box (x0, y0, x1, y1 in
-    pixels from the top-left corner), depth and visible share.
+    The JSON file holds the scene. For each object it holds the visible box (x0, y0, x1, y1 in
+    pixels from the top-left corner), the depth and the visible share.
     """
     from PIL import Image
 
@@ -72,19 +74,25 @@ def render(options: RenderOptions) -> int:
     return EXIT_OK
 
 
-@world.command(short_help="Queries about scenes, as JSON.")
+@world.command(short_help="Draw queries about scenes and videos.")
 @click.option("--split", type=click.Choice(SPLITS), default="test", show_default=True)
-@click.option("--seed", type=int, default=0, show_default=True, help="Another seed, other queries.")
-@click.option("--family", type=click.Choice(FAMILIES), help="One family; all of them by default.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Random seed for the queries.")
 @click.option(
-    "--count", type=click.IntRange(1), default=10, show_default=True, help="Queries a family."
+    "--family", type=click.Choice(FAMILIES), help="Family of queries. By default all families."
 )
-@click.option("--programs", is_flag=True, help="Show the canonical program of each query.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+@click.option(
+    "--count",
+    type=click.IntRange(1),
+    default=10,
+    show_default=True,
+    help="Number of queries for each family.",
+)
+@click.option("--programs", is_flag=True, help="Print the canonical program of each query.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON lines.")
 def questions(
     split: str, seed: int, family: str | None, count: int, programs: bool, as_json: bool
 ) -> None:
-    """Draw queries about fresh scenes and clips, with their answers."""
+    """Draw queries about new scenes and videos, with their answers."""
     from viper_lab.world.queries.generate import generate
     from viper_lab.world.queries.programs import gold_program
 
@@ -104,7 +112,7 @@ def questions(
                 click.echo(f"{program}\n")
 
 
-@world.command(short_help="A catalogue of designs to look things up in.")
+@world.command(short_help="Write a catalogue of designs, with questions about it.")
 @click.argument("out", type=OutPath())
 @click.option("--split", type=click.Choice(SPLITS), default="val", show_default=True)
 @click.option(
@@ -112,14 +120,14 @@ def questions(
     type=click.IntRange(0, 800),
     default=0,
     show_default=True,
-    help="Another seed, another catalogue.",
+    help="Random seed for the catalogue.",
 )
 @click.option(
     "--designs",
     type=click.IntRange(20, 150),
     default=120,
     show_default=True,
-    help="Entries of the catalogue.",
+    help="Number of entries of the catalogue.",
 )
 @click.option(
     "--questions",
@@ -127,10 +135,10 @@ def questions(
     type=click.IntRange(0, 100_000),
     default=40,
     show_default=True,
-    help="Questions, each with its picture.",
+    help="Number of questions, each with an image.",
 )
 def knowledge(out: Path, split: str, seed: int, designs: int, count: int) -> None:
-    """Write a knowledge world to OUT: reference pictures, texts, and questions that need both.
+    """Write a knowledge world to OUT: reference images, texts, and questions that need both.
 
     \b
     viper lab world knowledge lore
@@ -152,28 +160,32 @@ def knowledge(out: Path, split: str, seed: int, designs: int, count: int) -> Non
         click.echo(f"{out / question['image']}: {question['text']} -> {question['answer']}")
 
 
-@world.command(short_help="Train one of the embedded models.")
+@world.command(short_help="Train an embedded model.")
 @click.argument("role", type=click.Choice(tuple(RECIPES)))
 @click.option(
     "--out",
     type=OutPath(),
     required=True,
-    help="Folder for the weights, as from_pretrained reads it.",
+    help="Folder for the weights, in the format of from_pretrained.",
 )
 @click.option(
     "--work",
     type=OutPath(),
     default=Path(".work"),
     show_default=True,
-    help="Folder for checkpoints and rendered data; a training found there goes on.",
+    help="Folder for checkpoints and rendered data; training continues from its checkpoint.",
 )
-@click.option("--device", default="cpu", show_default=True, help="cpu, cuda, cuda:1, mps.")
-@click.option("--steps", type=click.IntRange(1), help="Instead of the recipe's own number.")
+@click.option("--device", default="cpu", show_default=True, help="Device: cpu, cuda, cuda:1, mps.")
+@click.option(
+    "--steps",
+    type=click.IntRange(1),
+    help="Number of optimiser steps. By default that of the recipe.",
+)
 @click.option("--seed", type=int, default=0, show_default=True)
 def train(role: str, out: Path, work: Path, device: str, steps: int | None, seed: int) -> None:
-    """Train ROLE on freshly rendered data, write its weights, print what they reach.
+    """Train ROLE on newly rendered data, write its weights and print its scores.
 
-    Progress goes to stderr. Ctrl-C keeps the last checkpoint; the same command goes on.
+    Progress goes to stderr. Ctrl-C keeps the last checkpoint, and the same command continues.
     """
     from viper_lab.recipes.optim import TrainOptions
 
@@ -197,31 +209,33 @@ def _check_device(device: str) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreOptions(ProfileChoice):
-    """The options of ``viper lab world score``."""
+    """Options of ``viper lab world score``."""
 
     # fmt: off
-    split: Literal["train", "val", "test"] = option("--split", default="test")
-    seed: int = option("--seed", default=0, help="Draws the set; any number.")
+    split: Literal["train", "val", "test"] = option("--split", default="test",
+        help="Split of the queries.")
+    seed: int = option("--seed", default=0, help="Random seed for the queries.")
     limit: int = option("--limit", type=click.IntRange(3, 100_000), default=600,
-        help="Queries in all, the same number for each family.")
+        help="Number of queries, the same for each family.")
     baselines: bool = option("--baselines", default=False, show_default=False,
-        help="Add what needs no program.")
+        help="Score the baselines without programs as well.")
     perception: bool = option("--perception/--no-perception", default=True,
-        help="Score each vision model by itself.")
-    examples: bool = option("--examples/--zero-shot", default=True)
+        help="Score each vision model alone as well.")
+    examples: bool = option("--examples/--zero-shot", default=True,
+        help="Show the in-context examples of the profile.")
     workers: int = option("--workers", type=click.IntRange(1, 64), default=16,
-        help="Queries on their way at once.")
+        help="Number of queries to answer at the same time.")
     as_json: bool = option("--json", default=False, show_default=False,
         help="Print one JSON object.")
     # fmt: on
 
 
-@world.command(short_help="How well the models see the world.")
+@world.command(short_help="Score the embedded models on new queries.")
 @options_as(ScoreOptions)
 def score(options: ScoreOptions) -> int:
-    """Answer freshly drawn queries of the embedded world and print the figures.
+    """Answer new queries of the embedded world and print the scores.
 
-    Every value comes with n and a 95% interval; weight hashes say which models they are of.
+    Every value has n and a 95 % interval. Hashes of the weights identify the models.
     """
     profile = open_profile(options)
     from viper.evaluate.evaluation import model_ids
@@ -263,7 +277,7 @@ def score(options: ScoreOptions) -> int:
 
 
 def _lines(figures: Any, indent: int = 0) -> list[str]:
-    """Nested figures as aligned text, an estimate a line."""
+    """Return nested figures as aligned lines of text, one for each estimate."""
     lines = []
     pad = "  " * indent
     for name, value in figures.items():
@@ -280,24 +294,26 @@ def _lines(figures: Any, indent: int = 0) -> list[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class FaultOptions(ProfileChoice):
-    """The options of ``viper lab world faults``."""
+    """Options of ``viper lab world faults``."""
 
     # fmt: off
     work: Path = option("--work", type=OutPath(), default=Path(".work"),
-        help="Work folder of viper lab world train critic; shards found there are kept.")
-    split: Literal["train", "val"] = option("--split", default="train")
-    count: int = option("--count", type=click.IntRange(1), default=4000, help="Faults in all.")
-    seed: int = option("--seed", default=0)
+        help="Work folder of viper lab world train critic; existing shards stay.")
+    split: Literal["train", "val"] = option("--split", default="train",
+        help="Split of the programs.")
+    count: int = option("--count", type=click.IntRange(1), default=4000,
+        help="Number of faults.")
+    seed: int = option("--seed", default=0, help="Random seed for programs and faults.")
     # fmt: on
 
 
-@world.command(short_help="Programs with injected faults.")
+@world.command(short_help="Write programs with injected faults.")
 @options_as(FaultOptions)
 def faults(options: FaultOptions) -> int:
-    """Plant faults into canonical programs and keep them as text.
+    """Inject faults into canonical programs and store them as text.
 
-    The profile's tools run the programs. Ctrl-C keeps the shards that are whole; the same command
-    goes on. Progress goes to stderr.
+    The tools of the profile run the programs. Ctrl-C keeps the complete shards, and the same
+    command continues. Progress goes to stderr.
     """
     profile = open_profile(options).without_examples()
     from viper_lab.faults.cases import write_cases
@@ -306,12 +322,12 @@ def faults(options: FaultOptions) -> int:
     components = profile.components()
     try:
         with counter("injecting", options.count) as advance:
-            held = 0
+            stored = 0
 
             def on_shard(shards: int, cases: int) -> None:
-                nonlocal held
-                advance(f"{shards} shards", cases - held)
-                held = cases
+                nonlocal stored
+                advance(f"{shards} shards", cases - stored)
+                stored = cases
 
             folder = options.work / FAULTS
             total = write_cases(

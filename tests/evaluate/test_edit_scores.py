@@ -17,7 +17,7 @@ from viper.evaluate.reports.tables import target_words
 from viper.evaluate.sample_result import Prediction, SampleResult
 from viper.models.vision.roles import Detection, Pixels
 from viper.storage.json_lines import plain
-from viper.tools.edits import blurred_background, color_pop, covered, emoji_picture
+from viper.tools.edits import blur_outside, color_pop, cover_boxes, emoji_picture
 from viper.tools.models import ModelSet
 from viper.tools.settings import ToolSettings
 from viper.tools.toolbox import Toolbox
@@ -83,7 +83,7 @@ def test_how_far_an_edit_reaches() -> None:
 
 @pytest.mark.parametrize("operation", ["color_pop", "blur_background"])
 def test_what_keeps_objects(operation: str) -> None:
-    make = color_pop if operation == "color_pop" else blurred_background
+    make = color_pop if operation == "color_pop" else blur_outside
     wanted, judge, picture = target(operation), Eyes(set()), before()
     boxed = np.zeros((HEIGHT, WIDTH), bool)
     boxed[10:30, 20:40] = True
@@ -103,7 +103,7 @@ def test_an_emoji_is_told_from_others() -> None:
     wanted = target("put_emoji", "cat_face")
 
     def with_emoji(name: str, box: tuple[int, ...]) -> Pixels:
-        return covered(picture, [box], emoji_picture(name))
+        return cover_boxes(picture, [box], emoji_picture(name))
 
     assert edit_verdict(picture, with_emoji("cat_face", (20, 10, 40, 30)), wanted, judge).right
     assert edit_verdict(picture, with_emoji("cat_face", (21, 10, 41, 31)), wanted, judge).right

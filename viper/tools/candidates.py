@@ -1,7 +1,7 @@
-"""What the tools had to choose from: the candidates behind a result, with their scores.
+"""Candidates behind the result of a tool, with their scores.
 
-An ability answers with the best candidate, or with those above a threshold. Who asks which other
-answer was near needs all of them. Everything here is read from kept encodings and results, so it
+A tool returns the best candidate, or those above a threshold. Error attribution needs all of them
+to see which other answer was close. Everything here comes from cached encodings and results, so it
 costs next to nothing after the call itself.
 """
 
@@ -26,25 +26,26 @@ from viper.tools.tool_functions import (
 
 
 def boxes(session: ToolSession, patch: Any, name: str) -> list[tuple[Ref, float]]:
-    """Every box of a phrase in a patch with its score in [0, 1], best first, no threshold applied.
+    """Return every box of a phrase in a patch with its score in [0, 1], best first, no threshold
+    applied.
 
-    As ``find`` does, a plural none of whose boxes passes the threshold is asked in the singular.
+    As in ``find``, a plural is searched in the singular if none of its boxes passes the threshold.
     """
     region = session.region(patch)
-    found = detections(session, region, name)
+    detected = detections(session, region, name)
     threshold = session.threshold("detector.threshold")
-    if name.endswith("s") and all(item.score < threshold for item in found):
-        found = detections(session, region, name[:-1]) or found
-    return [(session.patch_ref(region.image_id, item.box), item.score) for item in found]
+    if name.endswith("s") and all(item.score < threshold for item in detected):
+        detected = detections(session, region, name[:-1]) or detected
+    return [(session.patch_ref(region.image_id, item.box), item.score) for item in detected]
 
 
 def text_fits(session: ToolSession, patch: Any, texts: Sequence[str]) -> list[float]:
-    """Log-probability of each text for a patch, among the texts."""
+    """Return the log-probability of each text for a patch, among the texts."""
     return _log_softmax(similarities(session, [session.region(patch)], texts)[0])
 
 
 def patch_fits(session: ToolSession, patches: Sequence[Any], texts: Sequence[str]) -> list[float]:
-    """Log-probability of each patch for the texts together, among the patches."""
+    """Return the log-probability of each patch for the texts together, among the patches."""
     regions = [session.region(patch) for patch in patches]
     return _log_softmax(similarities(session, regions, texts).mean(axis=1))
 
@@ -52,38 +53,38 @@ def patch_fits(session: ToolSession, patches: Sequence[Any], texts: Sequence[str
 def answer_likelihoods(
     session: ToolSession, patch: Any, question: str, answers: Sequence[str]
 ) -> list[float] | None:
-    """Log-likelihood of each answer to a question; None where the VQA model tells none."""
+    """Return the log-likelihood of each answer, or None if the VQA model gives none."""
     if not hasattr(session.toolbox.models.get("vqa"), "score_answers"):
         return None
     region = session.region(patch)
     encoding = vqa_encoding(session, region)
     content = session.media.content_hash(region.image_id)
     key = ("likelihoods", content, region.box, question, tuple(answers))
-    found: list[float] = session.computed(
+    scores: list[float] = session.computed(
         "vqa", key, "score_answers", encoding, question, list(answers)
     )
-    return found
+    return scores
 
 
 def option_likelihoods(
     session: ToolSession, info: Any, question: str, options: Sequence[str]
 ) -> list[float] | None:
-    """Log-likelihood of each option of a selection; None where the language model tells none."""
+    """Return the log-likelihood of each option, or None if the language model gives none."""
     if not hasattr(session.toolbox.models.get("text"), "score_options"):
         return None
-    known = information(info)
-    key = ("likelihoods", known, question, tuple(options))
-    found: list[float] | None = session.computed(
-        "text", key, "score_options", known, question, list(options)
+    facts = information(info)
+    key = ("likelihoods", facts, question, tuple(options))
+    scores: list[float] | None = session.computed(
+        "text", key, "score_options", facts, question, list(options)
     )
-    return found
+    return scores
 
 
 def windows(session: ToolSession, segment: Any, event: str) -> list[EventWindow]:
-    """Every window of an event that reaches into a segment, cut to it, best first.
+    """Return every window of an event that overlaps a segment, cut to it, best first.
 
     Raises:
-        ToolError: no segment, or no video in the query.
+        ToolError: no segment, no event, or no video in the query.
     """
     start, end = session.segment(segment)
     phrase = event.strip()
@@ -91,10 +92,10 @@ def windows(session: ToolSession, segment: Any, event: str) -> list[EventWindow]
         raise ToolError("the event has no words")
     encoding = video_encoding(session)
     key = (session.media.content_hash("video0"), phrase)
-    found = session.computed("video", key, "locate", encoding, phrase)
+    located = session.computed("video", key, "locate", encoding, phrase)
     return [
         EventWindow(max(item.start, start), min(item.end, end), item.score)
-        for item in found
+        for item in located
         if min(item.end, end) > max(item.start, start)
     ]
 

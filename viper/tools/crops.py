@@ -1,7 +1,6 @@
-"""How a box is cut out of a picture for a model, and read off a depth map.
+"""Crops of boxes for models, and the depth of boxes.
 
-Training and use share these functions, so that a model sees at work what it saw
-while learning.
+Training and inference share these functions, so a model sees the same kind of crop in both.
 """
 
 from __future__ import annotations
@@ -18,12 +17,11 @@ DEFAULT_MARGIN = 0.1
 
 
 def object_crop(image: Pixels, pixel_box: PixelBox, margin: float = DEFAULT_MARGIN) -> Pixels:
-    """A square window around a box, border pixels repeated where it leaves the picture.
+    """Return a square window around a box; beyond the picture its border pixels are repeated.
 
-    The margin is the same number of pixels for every box of a picture, not a share
-    of the box: how much of the window the object fills then still tells its size,
-    which a crop scaled to the object would hide. The side is never longer than the
-    picture's longer side.
+    The margin is the same number of pixels for every box of a picture, not a share of the box. How
+    much of the window the object fills then still tells its size, which a crop scaled to the object
+    would hide. The side is never longer than the picture's longer side.
 
     Args:
         image: uint8 [H, W, 3].
@@ -36,8 +34,8 @@ def object_crop(image: Pixels, pixel_box: PixelBox, margin: float = DEFAULT_MARG
     height, width = image.shape[:2]
     x0, y0, x1, y1 = clip_box(pixel_box, width, height)
     box_side = max(x1 - x0, y1 - y0)
-    wanted = min(box_side + 2.0 * margin * min(height, width), max(height, width))
-    side = max(1, math.ceil(wanted))
+    padded_side = min(box_side + 2.0 * margin * min(height, width), max(height, width))
+    side = max(1, math.ceil(padded_side))
     left = round((x0 + x1 - side) / 2)
     top = round((y0 + y1 - side) / 2)
     columns = np.clip(np.arange(left, left + side), 0, width - 1)
@@ -46,7 +44,7 @@ def object_crop(image: Pixels, pixel_box: PixelBox, margin: float = DEFAULT_MARG
 
 
 def box_depth(depth: Floats, pixel_box: PixelBox) -> float:
-    """The depth of what a box holds: the median over the box (over its pixel, if it is empty).
+    """Return the median depth over a box, or at its pixel if the box is empty.
 
     Args:
         depth: float32 [H, W].
@@ -58,7 +56,7 @@ def box_depth(depth: Floats, pixel_box: PixelBox) -> float:
 
 
 def clip_box(pixel_box: PixelBox, width: float, height: float) -> PixelBox:
-    """The part of a box inside the picture; corners out of order are put in order."""
+    """Return the part of a box inside the picture, with its corners in order."""
     xs = sorted((pixel_box[0], pixel_box[2]))
     ys = sorted((pixel_box[1], pixel_box[3]))
     x0, x1 = (min(max(x, 0.0), float(width)) for x in xs)
@@ -67,6 +65,6 @@ def clip_box(pixel_box: PixelBox, width: float, height: float) -> PixelBox:
 
 
 def _pixels(start: float, end: float, size: int) -> slice:
-    """The pixels that ``[start, end)`` touches: at least one, inside ``[0, size)``."""
+    """Return the pixels that ``[start, end)`` touches: at least one, inside ``[0, size)``."""
     first = min(max(int(start), 0), size - 1)
     return slice(first, max(first + 1, min(math.ceil(end), size)))

@@ -1,11 +1,11 @@
-"""Changes of pictures that need no model: pixels in, pixels out.
+"""Edits of pictures that need no model: pixels in, pixels out.
 
 Pictures are ``uint8 [H, W, 3]`` RGB, masks bool [H, W] of the same size, boxes
 ``(x0, y0, x1, y1)`` in pixels from the top-left corner, the end exclusive.
 
 Emoji are pictures of the package ``augly`` (extra: ``emoji``), of which only the files are read.
 Source: VisProg (Gupta and Kembhavi 2023) and CLOVA (Gao et al. 2024, table 2) take them from there
-as well, so that their names are those of published programs.
+as well, so the names are the same as in published programs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from viper.models.edited import Tag
 from viper.models.vision.roles import Mask, Pixels
 
 BLUR_SHARE = 1 / 60
-"""Radius of the blur as a share of the picture's shorter side."""
+"""Blur radius as a share of the picture's shorter side."""
 
 EMOJIS: Mapping[str, str] = {
     "smiling_face": "a smiling face",
@@ -35,11 +35,11 @@ EMOJIS: Mapping[str, str] = {
     "crown": "a crown",
     "star": "a star",
 }
-"""The emoji that instructions name, and how they do."""
+"""Emoji that instructions name, with the phrase for each."""
 
 
 def color_pop(pixels: Pixels, mask: Mask) -> Pixels:
-    """The picture in grey except where the mask holds.
+    """Return the picture in grey except where the mask is True.
 
     Grey is the luma of ITU-R 601-2, as Pillow converts.
     """
@@ -49,8 +49,8 @@ def color_pop(pixels: Pixels, mask: Mask) -> Pixels:
     return np.where(mask[..., None], pixels, grey[..., None])
 
 
-def blurred_background(pixels: Pixels, mask: Mask) -> Pixels:
-    """The picture with a Gaussian blur except where the mask holds."""
+def blur_outside(pixels: Pixels, mask: Mask) -> Pixels:
+    """Return the picture with a Gaussian blur except where the mask is True."""
     from PIL import Image, ImageFilter
 
     radius = max(2.0, BLUR_SHARE * min(pixels.shape[:2]))
@@ -58,25 +58,25 @@ def blurred_background(pixels: Pixels, mask: Mask) -> Pixels:
     return np.where(mask[..., None], pixels, blurred)
 
 
-def painted(pixels: Pixels, mask: Mask, painting: Any) -> Pixels:
-    """The picture with the painting's pixels where the mask holds, and its own elsewhere.
+def paste_inside(pixels: Pixels, mask: Mask, painting: Any) -> Pixels:
+    """Return the picture with the painting's pixels where the mask is True.
 
     Raises:
-        ValueError: the painting is no picture of the same size.
+        ValueError: the painting is not a picture of the same size.
     """
-    found = np.asarray(painting)
-    if found.shape != pixels.shape or found.dtype != np.uint8:
+    inside = np.asarray(painting)
+    if inside.shape != pixels.shape or inside.dtype != np.uint8:
         raise ValueError(
-            f"a painting of {found.dtype} {found.shape}; expected uint8 {pixels.shape}"
+            f"a painting of {inside.dtype} {inside.shape}; expected uint8 {pixels.shape}"
         )
-    return np.where(mask[..., None], found, pixels)
+    return np.where(mask[..., None], inside, pixels)
 
 
-def covered(pixels: Pixels, boxes: Sequence[Sequence[int]], picture: Any) -> Pixels:
-    """The picture with another one over the middle of each box.
+def cover_boxes(pixels: Pixels, boxes: Sequence[Sequence[int]], picture: Any) -> Pixels:
+    """Return the picture with another one over the middle of each box.
 
     Args:
-        picture: a square one of Pillow's with an alpha channel; as wide as the box's longer side.
+        picture: square Pillow image with an alpha channel; resized to the box's longer side.
     """
     from PIL import Image
 
@@ -91,7 +91,7 @@ def covered(pixels: Pixels, boxes: Sequence[Sequence[int]], picture: Any) -> Pix
 
 
 def box_mask(size: tuple[int, int], box: Sequence[int]) -> Mask:
-    """A mask of (width, height) ``size`` that holds in the box."""
+    """Return a mask of (width, height) ``size`` that is True in the box."""
     mask = np.zeros((size[1], size[0]), np.bool_)
     x0, y0, x1, y1 = box
     mask[y0:y1, x0:x1] = True
@@ -103,8 +103,8 @@ _PADDING = 2
 _LONGEST = 60
 
 
-def tagged(pixels: Pixels, tags: Sequence[Tag]) -> Pixels:
-    """The picture, ``uint8 [H, W, 3]``, with the boxes of tags and their labels."""
+def draw_tagged(pixels: Pixels, tags: Sequence[Tag]) -> Pixels:
+    """Return the picture, ``uint8 [H, W, 3]``, with the boxes and labels of the tags."""
     from PIL import Image
 
     picture = Image.fromarray(np.ascontiguousarray(pixels))
@@ -113,10 +113,10 @@ def tagged(pixels: Pixels, tags: Sequence[Tag]) -> Pixels:
 
 
 def draw_tags(picture: Any, tags: Sequence[Tag], scale: float = 1.0) -> None:
-    """Draws tags on a picture of Pillow's, their boxes times ``scale``.
+    """Draw tags on a Pillow image, their boxes times ``scale``.
 
-    A label stands on its box, inside it where there is no room above; it is moved sideways
-    rather than cut off.
+    A label stands above its box, or inside if there is no room above. It is moved sideways rather
+    than cut off.
     """
     from PIL import ImageDraw, ImageFont
 
@@ -141,36 +141,36 @@ def draw_tags(picture: Any, tags: Sequence[Tag], scale: float = 1.0) -> None:
 
 
 def emoji_picture(name: str) -> Any:
-    """The emoji of that name as a square picture of Pillow's, RGBA.
+    """Return the emoji of that name as a square Pillow image, RGBA.
 
-    Names are words joined by underscores, as ``face_with_tongue``; spaces, hyphens, capitals
-    and colons around are taken as well.
+    Names are words joined by underscores, such as ``face_with_tongue``. Spaces, hyphens, capitals
+    and surrounding colons are accepted as well.
 
     Raises:
-        ToolError: no emoji has that name; names the nearest.
+        ToolError: no emoji has that name; the message lists the nearest names.
         MissingExtraError: the package is not installed.
     """
     from PIL import Image
 
-    known = emoji_files()
-    wanted = re.sub(r"[\s_-]+", "_", name.strip().strip(":").lower()).strip("_")
-    if wanted not in known:
-        near = difflib.get_close_matches(wanted[:60], known, n=3, cutoff=0.4)
+    files = emoji_files()
+    stem = re.sub(r"[\s_-]+", "_", name.strip().strip(":").lower()).strip("_")
+    if stem not in files:
+        near = difflib.get_close_matches(stem[:60], files, n=3, cutoff=0.4)
         nearest = ", ".join(near) or "face_with_tongue, smiling_face, cat_face"
         raise ToolError(f"no emoji is called {name[:60]!r}; nearest: {nearest}")
-    with Image.open(known[wanted], formats=("PNG",)) as picture:
+    with Image.open(files[stem], formats=("PNG",)) as picture:
         return picture.convert("RGBA")
 
 
 @cache
 def emoji_files() -> Mapping[str, Path]:
-    """The file of every emoji by name.
+    """Return the file of every emoji by name.
 
     Raises:
         MissingExtraError: the package is not installed.
     """
-    found = importlib.util.find_spec("augly")
-    if found is None or found.origin is None:
+    spec = importlib.util.find_spec("augly")
+    if spec is None or spec.origin is None:
         raise MissingExtraError("augly", "emoji", needed_for="EMOJI")
-    folder = Path(found.origin).parent / "assets" / "twemojis"
+    folder = Path(spec.origin).parent / "assets" / "twemojis"
     return {path.stem: path for path in sorted(folder.glob("*/*.png"))}

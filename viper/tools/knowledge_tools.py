@@ -1,8 +1,8 @@
-"""What the tools that look beyond the picture do with their providers.
+"""Tool functions that read text and search beyond the picture, by way of providers.
 
-As in :mod:`viper.tools.tool_functions`, one function a tool, with the session of the run and the
-arguments as the program gave them. A provider that fails makes the call fail, and says by its name
-why; what it found is cut to bounds before anybody sees it.
+As in :mod:`viper.tools.tool_functions`, each takes the session of the run and the arguments of the
+program. If a provider fails, the call fails with its name and reason. Results are cut to a maximum
+length before a program sees them.
 """
 
 from __future__ import annotations
@@ -22,25 +22,24 @@ from viper.tools.session import ToolSession
 from viper.tools.tool_functions import _cut, _text
 
 RESULTS = 10
-"""Pictures or passages of a search."""
+"""Maximum number of pictures or passages of one search."""
 
 MAX_WRITTEN = 2_000
-"""Characters that are kept of what is written in a picture."""
+"""Maximum length in characters of the text read in a picture."""
 
 _LEAST_SIDE = 96
-"""Pixels of the shorter side to which a small part is enlarged before it is read."""
+"""A part with a shorter side of fewer pixels is enlarged before reading."""
 
 
 def ocr(session: ToolSession, patch: Any) -> str:
-    """What is written in a patch and close to it, a line each, from top to bottom."""
-    return "\n".join(line.text for line in written(session, patch))[:MAX_WRITTEN]
+    """Return the text in a patch and close to it, top to bottom, with a newline between lines."""
+    return "\n".join(line.text for line in text_lines(session, patch))[:MAX_WRITTEN]
 
 
-def written(session: ToolSession, patch: Any) -> list[TextLine]:
-    """The lines of text in a patch, with the margin that the profile shows around boxes.
+def text_lines(session: ToolSession, patch: Any) -> list[TextLine]:
+    """Return the lines of text in a patch, with the margin that the profile sets around boxes.
 
-    Labels often stand out of the box of what they belong to. Boxes are in pixels of the part as it
-    was read.
+    Labels often extend beyond the box of their object. Boxes are in pixels of the enlarged part.
     """
     region = session.region(patch)
     if region.is_empty:
@@ -51,69 +50,72 @@ def written(session: ToolSession, patch: Any) -> list[TextLine]:
     box = (*corner, min(width, x1 + margin), min(height, y1 + margin))
     picture = session.media.pixels(region.image_id)
     key = (session.media.content_hash(region.image_id), box)
-    found: list[TextLine] = session.computed_late(
+    lines: list[TextLine] = session.computed_late(
         "ocr", key, "read", lambda: [_readable(_cut(picture, box))]
     )
-    cleaned = [replace(line, text=plain(line.text)) for line in found]
-    readable = [line for line in cleaned if line.text]
+    plain_lines = [replace(line, text=plain(line.text)) for line in lines]
+    readable = [line for line in plain_lines if line.text]
     return sorted(readable, key=lambda line: (round(line.box[1] / 8), line.box[0]))
 
 
 def image_search(session: ToolSession, patch: Any, about: str = "entities") -> list[str]:
-    """What is known of pictures like the patch, the most similar first, each text once."""
+    """Return facts about pictures like the patch, most similar first, without repeated texts."""
     if about not in ABOUT:
         raise ToolError(f"about must be one of {', '.join(ABOUT)}")
-    told: dict[str, None] = {}
-    for one in similar_pictures(session, patch):
-        told.update(dict.fromkeys(filter(None, _told(one, about))))
-    return list(told)
+    facts: dict[str, None] = {}
+    for picture in similar_pictures(session, patch):
+        facts.update(dict.fromkeys(filter(None, _facts(picture, about))))
+    return list(facts)
 
 
 def similar_pictures(session: ToolSession, patch: Any) -> Sequence[SimilarPicture]:
-    """The pictures of the collection that are most like a patch.
+    """Return the pictures of the collection that are most like a patch.
 
-    Those below ``image_search.threshold`` are left out, if they are not the very same.
+    Pictures below ``image_search.threshold`` are left out, except identical ones.
     """
     region = session.region(patch)
     if region.is_empty:
         return []
     key = (session.media.content_hash(region.image_id), region.box, RESULTS)
-    found: Sequence[SimilarPicture] = session.computed_late(
+    pictures: Sequence[SimilarPicture] = session.computed_late(
         "image_search", key, "similar", lambda: [_square(session, patch), RESULTS]
     )
     name = "image_search.threshold"
-    session.record_scores(name, (one.score for one in found), keeps_all=True)
+    session.record_scores(name, (picture.score for picture in pictures), keeps_all=True)
     least = session.threshold(name)
-    return [one for one in found if one.identical or one.score >= least]
+    return [picture for picture in pictures if picture.identical or picture.score >= least]
 
 
 def text_search(session: ToolSession, query: str) -> list[str]:
-    """Passages with their titles, the best first; a direct answer before them."""
-    found = found_texts(session, query)
-    passages = [f"{one.title}: {one.text}" if one.title else one.text for one in found.passages]
-    return [found.direct, *passages] if found.direct else passages
+    """Return passages with their titles, best first, after a direct answer if there is one."""
+    findings = find_texts(session, query)
+    passages = [
+        f"{passage.title}: {passage.text}" if passage.title else passage.text
+        for passage in findings.passages
+    ]
+    return [findings.direct, *passages] if findings.direct else passages
 
 
-def found_texts(session: ToolSession, query: str) -> TextFindings:
-    """What a search among texts finds."""
-    wanted = _text(query, "query")
-    found: TextFindings = session.computed("text_search", (wanted,), "search", wanted, RESULTS)
-    return found
+def find_texts(session: ToolSession, query: str) -> TextFindings:
+    """Return the findings of a search in texts."""
+    text = _text(query, "query")
+    findings: TextFindings = session.computed("text_search", (text,), "search", text, RESULTS)
+    return findings
 
 
-def _told(one: SimilarPicture, about: str) -> list[str]:
+def _facts(picture: SimilarPicture, about: str) -> list[str]:
     if about == "entities":
         return [
-            f"{each.name}: {each.description}" if each.description else each.name
-            for each in one.entities
+            f"{entity.name}: {entity.description}" if entity.description else entity.name
+            for entity in picture.entities
         ]
     if about == "titles":
-        return [one.title]
-    return [one.caption] if about == "captions" or one.identical else []
+        return [picture.title]
+    return [picture.caption] if about == "captions" or picture.identical else []
 
 
 def _square(session: ToolSession, patch: Any) -> Pixels:
-    """The patch as the matcher is shown objects; a whole picture as it is."""
+    """Return the patch as the matcher sees objects; a whole picture stays unchanged."""
     region = session.region(patch)
     picture = session.media.pixels(region.image_id)
     if region.is_whole:
@@ -122,7 +124,7 @@ def _square(session: ToolSession, patch: Any) -> Pixels:
 
 
 def _readable(pixels: Pixels) -> Pixels:
-    """The part, enlarged by a whole number where it is small."""
+    """Return the part, enlarged by a whole number if it is small."""
     times = -(-_LEAST_SIDE // max(1, min(pixels.shape[:2])))
     if times <= 1:
         return np.ascontiguousarray(pixels)

@@ -1,4 +1,4 @@
-"""The models behind the roles: loaded on first use, one lock each, within a bound of memory."""
+"""Models by role: loaded on first use, one lock each, within a memory limit."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ ROLES = (
 
 
 ON_DEMAND = frozenset({"segmenter", "inpainter", "faces", "ocr", "image_search", "text_search"})
-"""Roles that few programs use: never loaded ahead of their use."""
+"""Roles that few programs use: never loaded before their first use."""
 
 
 class ModelSet:
     """Backends by role, each loaded when it is first needed.
 
-    A backend is used by one thread at a time; different roles run side by side, unless
-    they share a model.
+    One thread at a time uses a backend. Different roles run side by side, unless they share a
+    model.
 
     Args:
         loaders: role name to a function that returns the backend.
-        max_bytes: what the weights of all loaded backends may take together; those that
-            have not been used for longest go first. None sets no bound; a single
-            backend that is larger is loaded all the same, alone.
+        max_bytes: limit on the weights of all loaded backends together. Backends that have not
+            been used for longest are unloaded first. None sets no limit. A single backend above
+            the limit is loaded anyway, alone.
     """
 
     def __init__(
@@ -62,25 +62,25 @@ class ModelSet:
             self.add(role, loader)
 
     def add(self, role: str, loader: Callable[[], Any]) -> None:
-        """Gives a role a backend with weights of its own, to be loaded when it is first needed."""
+        """Give a role a backend with its own weights, loaded when it is first needed."""
         self._loaders[role] = loader
         self._weights[role] = _Weights()
 
     def add_sharing(
         self, role: str, key: Any, load: Callable[[], Any], on: Callable[[Any], Any]
     ) -> None:
-        """Gives a role a backend on a model that other roles may use too.
+        """Give a role a backend on a model that other roles may use too.
 
-        The model is loaded once, when the first of its roles is needed, counted once, and
-        let go of together with all backends on it. Its roles take turns.
+        The model is loaded once, when the first of its roles is needed. Its memory counts once, and
+        it is unloaded together with all its backends. Its roles take turns.
 
         Args:
             key: equal for the roles that share the model, never None.
             load: returns the model.
-            on: the role's backend on the loaded model; loads nothing.
+            on: returns the role's backend on the loaded model; loads nothing.
         """
-        known = (weights for weights in self._weights.values() if weights.key == key)
-        weights = next(known, None) or _Weights(key)
+        sharing = (weights for weights in self._weights.values() if weights.key == key)
+        weights = next(sharing, None) or _Weights(key)
 
         def loader() -> Any:
             if weights.model is None:
@@ -91,10 +91,10 @@ class ModelSet:
         self._weights[role] = weights
 
     def with_roles(self, loaders: Mapping[str, Callable[[], Any]]) -> ModelSet:
-        """The same models, loaded once for both, with other backends in some roles."""
+        """Return the same models, loaded once for both sets, with other backends in some roles."""
         other = copy.copy(self)
         other._loaders, other._weights = dict(self._loaders), dict(self._weights)
-        other._traits = {key: one for key, one in self._traits.items() if key[0] not in loaders}
+        other._traits = {key: value for key, value in self._traits.items() if key[0] not in loaders}
         for role, loader in loaders.items():
             other.add(role, loader)
         return other
@@ -104,7 +104,7 @@ class ModelSet:
         return tuple(self._loaders)
 
     def loaded(self) -> dict[str, Any]:
-        """The backends that are loaded now."""
+        """Return the backends that are loaded now."""
         return {
             role: weights.backends[role]
             for role, weights in self._weights.items()
@@ -112,11 +112,11 @@ class ModelSet:
         }
 
     def memory_bytes(self) -> int:
-        """What the weights in memory take; backends that do not say count 0."""
+        """Return the memory of the loaded weights; backends that do not state it count 0."""
         return sum(weights.size for weights in set(self._weights.values()))
 
     def get(self, role: str) -> Any:
-        """The backend of a role.
+        """Return the backend of a role.
 
         Raises:
             ToolError: this profile gives the role to no model.
@@ -130,17 +130,17 @@ class ModelSet:
                 with ONE_AT_A_TIME:
                     try:
                         weights.backends[role] = self._loaders[role]()
-                    finally:  # a shared model may be there though this backend is not
+                    finally:  # a shared model may be loaded even if this backend failed
                         self._make_room(weights)
             weights.used = next(self._clock)
             return weights.backends[role]
 
     @contextmanager
     def using(self, role: str) -> Iterator[Any]:
-        """The backend of a role, for this thread alone while the block runs.
+        """Hold the backend of a role for this thread alone while the block runs.
 
         Raises:
-            ModelError: a device ran out of memory; says what to change.
+            ModelError: a device ran out of memory; the message says what to change.
         """
         if role not in self._loaders:
             self.get(role)
@@ -158,36 +158,36 @@ class ModelSet:
                 weights.holds -= 1
 
     def trait(self, role: str, name: str, *default: Any) -> Any:
-        """A fixed attribute of the role's backend, as its ``model_id``; remembered.
+        """Return a fixed attribute of the role's backend, such as ``model_id``, and remember it.
 
-        It neither waits for a model that is busy nor loads one that was let go of.
+        A remembered attribute neither waits for a busy model nor reloads one.
         """
         if (role, name) not in self._traits:
             self._traits[role, name] = getattr(self.get(role), name, *default)
         return self._traits[role, name]
 
     def shared(self, role: str) -> Any:
-        """A backend for another one to use: each of its methods waits for its turn.
+        """Return a backend for another one to use, each of whose methods waits for its turn.
 
-        None where no model plays the role.
+        Returns None if no model plays the role.
         """
         return _Shared(self, role) if role in self._loaders else None
 
     def load_all(self) -> None:
-        """Loads every backend now (a server warms up; a test measures); none :data:`ON_DEMAND`."""
-        for role in self._loaded_ahead():
+        """Load every backend now except :data:`ON_DEMAND`, to warm up a server or to measure."""
+        for role in self._preload_roles():
             self.get(role)
 
     def load_in_background(self) -> threading.Thread:
-        """Loads every backend but those :data:`ON_DEMAND` in a thread of its own.
+        """Load every backend except :data:`ON_DEMAND` in a new thread.
 
-        A backend that cannot be loaded says so when it is first used. A process that ends waits
-        for the one that is being loaded, and no further one: a thread that the interpreter's end
-        cuts off within a library's own code aborts the process.
+        A backend that cannot be loaded raises at its first use. A process that ends waits for the
+        backend that is being loaded, and starts no further one. If the end of the interpreter
+        stopped the thread within a library's own code, the process would abort.
         """
 
         def load() -> None:
-            for role in self._loaded_ahead():
+            for role in self._preload_roles():
                 if not threading.main_thread().is_alive():
                     return
                 with contextlib.suppress(Exception):
@@ -197,11 +197,11 @@ class ModelSet:
         thread.start()
         return thread
 
-    def _loaded_ahead(self) -> list[str]:
+    def _preload_roles(self) -> list[str]:
         return [role for role in self._loaders if role not in ON_DEMAND]
 
     def _make_room(self, newest: _Weights) -> None:
-        """Lets go of weights that nobody uses at the moment until the bound is kept."""
+        """Unload weights that nobody uses at the moment until the total is within the limit."""
         if self.max_bytes is None:
             return
         for weights in sorted(set(self._weights.values()), key=lambda each: each.used):
@@ -220,13 +220,13 @@ class ModelSet:
 
 @dataclass(eq=False)
 class _Weights:
-    """The weights of one role, or of the roles that share a model: used and let go of as one.
+    """Weights of one role, or of the roles that share a model: used and unloaded as one.
 
     Attributes:
-        key: what roles that share it have in common; None where it serves one role alone.
-        model: what their backends stand on; None where that is not loaded, or they stand alone.
-        backends: those that are loaded, by role.
-        used: when it was last used; larger is later.
+        key: common to the roles that share it; None if it serves one role alone.
+        model: the model behind their backends; None if it is not loaded, or they share none.
+        backends: the loaded ones by role.
+        used: time of the last use as a counter; larger is later.
         holds: blocks that use it now; the thread that makes room may be inside one itself.
     """
 
@@ -239,7 +239,7 @@ class _Weights:
 
     @property
     def size(self) -> int:
-        """Bytes; backends on one model all state the model's."""
+        """Return the size in bytes; backends on one model all state the model's size."""
         return max(map(_size, [self.model, *list(self.backends.values())]))
 
 
@@ -250,9 +250,9 @@ class _Shared:
         self._models, self._role = models, role
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._models.get(self._role), name)
-        if not callable(found):
-            return found
+        value = getattr(self._models.get(self._role), name)
+        if not callable(value):
+            return value
 
         def under_lock(*args: Any, **kwargs: Any) -> Any:
             with self._models.using(self._role) as backend:

@@ -1,8 +1,7 @@
-"""Tool routines of a user's file: they run in the parent, with pixels and models.
+"""Tool routines of a user's file, which run in the parent process with pixels and models.
 
-A tool routine gets the objects of the API as a program has them, patches and
-segments, whose methods work as they do in a program, and :class:`Tools` as its first argument
-if it calls that parameter ``tools``.
+A tool routine gets the same API objects as a program, patches and segments with all their methods.
+If its first parameter is called ``tools``, it also gets :class:`Tools`.
 """
 
 from __future__ import annotations
@@ -27,18 +26,18 @@ from viper.tools.session import ToolSession
 
 
 class Tools:
-    """What a tool routine may use beside the API: pixels, models, settings of the run."""
+    """Access of a tool routine beside the API: pixels, models, settings of the run."""
 
     def __init__(self, session: ToolSession) -> None:
         self._session = session
 
     def pixels(self, patch: ImagePatch) -> Pixels:
-        """A copy of the patch's pixels, ``uint8 [H, W, 3]`` RGB, top row first."""
-        found = self._session.nested("pixels", (to_ref(patch),), {})
-        return np.ascontiguousarray(np.asarray(found).transpose(1, 2, 0))
+        """Return a copy of the patch's pixels, ``uint8 [H, W, 3]`` RGB, top row first."""
+        planes = self._session.nested("pixels", (to_ref(patch),), {})
+        return np.ascontiguousarray(np.asarray(planes).transpose(1, 2, 0))
 
     def frames(self, segment: VideoSegment) -> Pixels:
-        """A copy of the segment's frames, ``uint8 [T, H, W, 3]`` RGB."""
+        """Return a copy of the segment's frames, ``uint8 [T, H, W, 3]`` RGB."""
         video = self._session.media.video
         if video is None:
             raise ToolError("this query has no video")
@@ -46,47 +45,49 @@ class Tools:
         return np.array(video[start:end])
 
     def model(self, role: str) -> AbstractContextManager[Any]:
-        """The backend of a role, for this thread alone: ``with tools.model("vqa") as vqa``."""
+        """Hold the backend of a role for this thread alone: ``with tools.model("vqa") as vqa``."""
         return self._session.toolbox.models.using(role)
 
     def threshold(self, name: str) -> float:
-        """The value in force of a sensitivity that the profile declares.
+        """Return the current value of a threshold that the profile declares.
 
         Raises:
-            ToolError: it declares none of that name.
+            ToolError: the profile declares none of that name.
         """
-        known = self._session.thresholds
-        if name not in known:
-            raise ToolError(f"no threshold {name!r} in this profile; known: {', '.join(known)}")
+        thresholds = self._session.thresholds
+        if name not in thresholds:
+            raise ToolError(
+                f"no threshold {name!r} in this profile; known: {', '.join(thresholds)}"
+            )
         return self._session.threshold(name)
 
     def routine(self, name: str) -> Callable[..., Any]:
-        """A function of the API or of a file, ``tools.routine("best_image_match")``.
+        """Return a function of the API or of a file, as in ``tools.routine("best_image_match")``.
 
         Raises:
             UnknownNameError: there is none of that name.
         """
         own = self._session.toolbox.routines
-        found = own[name] if name in own else REGISTRY.get(name)
+        routine = own[name] if name in own else REGISTRY.get(name)
         client = _client(self._session)
-        if found.needs_tools:
-            return partial(found.function, self)
-        if found.needs_variables:
-            return partial(found.function, {})
-        return partial(found.function, client) if found.needs_client else found.function
+        if routine.needs_tools:
+            return partial(routine.function, self)
+        if routine.needs_variables:
+            return partial(routine.function, {})
+        return partial(routine.function, client) if routine.needs_client else routine.function
 
 
 def as_tool(routine: Routine) -> Callable[..., Any]:
-    """The routine as the toolbox calls it: references in, references out."""
+    """Return the routine as a tool of the toolbox: references in, references out."""
 
-    def ability(session: ToolSession, *args: Any, **kwargs: Any) -> Any:
+    def tool(session: ToolSession, *args: Any, **kwargs: Any) -> Any:
         client = _client(session)
-        given = [_to_object(arg, session, client) for arg in args]
+        values = [_to_object(arg, session, client) for arg in args]
         named = {key: _to_object(arg, session, client) for key, arg in kwargs.items()}
         if routine.needs_tools:
-            given.insert(0, Tools(session))
+            values.insert(0, Tools(session))
         try:
-            result = _to_refs(routine.function(*given, **named))
+            result = _to_refs(routine.function(*values, **named))
         except ViperError:
             raise
         except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever the routine raises
@@ -97,24 +98,24 @@ def as_tool(routine: Routine) -> Callable[..., Any]:
             raise ToolError(f"{routine.name}: its result: {error}") from None
         return result
 
-    ability.__name__ = routine.name
-    return ability
+    tool.__name__ = routine.name
+    return tool
 
 
 def to_ref(value: Any) -> Ref:
-    """The reference of a patch, segment or handle.
+    """Return the reference of a patch, segment or handle.
 
     Raises:
-        ToolError: it is none of them.
+        ToolError: the value is none of them.
     """
-    found = prelude.encode(value)
-    if found is None:
+    ref = prelude.encode(value)
+    if ref is None:
         raise ToolError(f"expected a patch or a segment, got {type(value).__name__}")
-    return found
+    return ref
 
 
 def _client(session: ToolSession) -> Callable[..., Any]:
-    """What the API's objects ask in the parent: the toolbox itself, without a pipe between."""
+    """Return the function by which API objects ask the toolbox directly, without a pipe."""
 
     def call(name: str, /, *args: Any, **kwargs: Any) -> Any:
         plain = {key: _to_refs(value) for key, value in kwargs.items()}
@@ -128,8 +129,8 @@ def _to_refs(value: Any) -> Any:
         return type(value)(_to_refs(item) for item in value)
     if isinstance(value, dict):
         return {key: _to_refs(item) for key, item in value.items()}
-    found = prelude.encode(value)
-    return value if found is None else found
+    ref = prelude.encode(value)
+    return value if ref is None else ref
 
 
 def _to_object(value: Any, session: ToolSession, call: Callable[..., Any]) -> Any:

@@ -1,8 +1,8 @@
-"""What the tools that look for objects' outlines, and that change pictures, do with the models.
+"""Tool functions that segment objects and edit pictures.
 
-As in :mod:`viper.tools.tool_functions`, one function a tool, with the session of the run and the
-arguments as the program gave them. A changed picture is kept with the media of the query and
-answered as the reference of an image; the same change has the same name in every run.
+As in :mod:`viper.tools.tool_functions`, each takes the session of the run and the arguments of the
+program. An edited picture is stored with the media of the query, and the tool returns an image
+reference. The same edit has the same name in every run.
 """
 
 from __future__ import annotations
@@ -20,32 +20,33 @@ from viper.sandbox import Ref
 from viper.schema import Box
 from viper.tools import soft_prompt_tools
 from viper.tools.edits import (
-    blurred_background,
+    blur_outside,
     box_mask,
     color_pop,
-    covered,
+    cover_boxes,
+    draw_tagged,
     emoji_picture,
-    painted,
-    tagged,
+    paste_inside,
 )
 from viper.tools.session import Region, ToolSession
 from viper.tools.tool_functions import _cut, _text
 
 MAX_LABEL = 200
-"""Characters kept of a label."""
+"""Maximum length of a label in characters."""
 
 MARGIN_SHARE = 0.01
-"""By how much ``replace`` goes beyond an outline, as a share of the picture's shorter side:
-an object's own colour shines into the pixels around it."""
+"""Margin of ``replace`` around an outline, as a share of the picture's shorter side.
+
+An object's own colour shines into the pixels around it."""
 
 _SEED_LIMIT = 1 << 31
 
 
 def segment(session: ToolSession, patch: Any) -> list[Ref]:
-    """The objects in a patch with outline and label, best score first.
+    """Return the objects in a patch with outline and label, best score first.
 
-    As detection, on the whole picture or on the crop (``find_scope``). An empty result notes
-    ``segmenter.threshold`` where weaker segments were left out.
+    Like detection it runs on the whole picture or on the crop (``find_scope``). An empty result
+    records ``segmenter.threshold`` if it left out weaker segments.
     """
     region = session.region(patch)
     if region.is_empty:
@@ -55,12 +56,12 @@ def segment(session: ToolSession, patch: Any) -> list[Ref]:
     content = session.media.content_hash(region.image_id)
     pixels = _cut(session.media.pixels(region.image_id), box)
     encoding = session.encoded("segmenter", (region.image_id, box), "encode", lambda: pixels)
-    found = soft_prompt_tools.segments(session, (content, box), encoding)
-    if found is None:
-        found = session.computed("segmenter", (content, box), "segments", encoding, None)
+    segments = soft_prompt_tools.segments(session, (content, box), encoding)
+    if segments is None:
+        segments = session.computed("segmenter", (content, box), "segments", encoding, None)
     threshold = session.threshold("segmenter.threshold")
     refs, scores = [], []
-    for item in sorted(found, key=lambda each: -each.score):
+    for item in sorted(segments, key=lambda each: -each.score):
         outline = outline_of(item.mask, box[:2], region.image_size)
         if outline is None or not _centre_inside(outline.box, region):
             continue
@@ -79,14 +80,14 @@ def _centre_inside(box: Sequence[int], region: Region) -> bool:
 
 
 def find_faces(session: ToolSession, patch: Any) -> list[Ref]:
-    """The faces in a patch, best score first, labelled ``face``."""
+    """Return the faces in a patch, best score first, labelled ``face``."""
     region = session.region(patch)
     if region.is_empty:
         return []
     content = session.media.content_hash(region.image_id)
     pixels = _cut(session.media.pixels(region.image_id), region.box)
-    found: list[Detection] = session.computed("faces", (content, region.box), "faces", pixels)
-    session.record_scores("faces.threshold", (face.score for face in found), keeps_all=True)
+    faces: list[Detection] = session.computed("faces", (content, region.box), "faces", pixels)
+    session.record_scores("faces.threshold", (face.score for face in faces), keeps_all=True)
     left, top = region.box[:2]
     return [
         session.patch_ref(
@@ -94,48 +95,47 @@ def find_faces(session: ToolSession, patch: Any) -> list[Ref]:
             (x0 + left, y0 + top, x1 + left, y1 + top),
             label="face",
         )
-        for (x0, y0, x1, y1), score in ((face.box, face.score) for face in found)
+        for (x0, y0, x1, y1), score in ((face.box, face.score) for face in faces)
         if score >= session.threshold("faces.threshold")
     ]
 
 
 def keep_color(session: ToolSession, image: Any, objects: Any) -> Ref:
-    """The picture in grey but for the objects."""
+    """Return the picture in grey except for the objects."""
     canvas = _canvas(session, image, objects)
-    return canvas.made(color_pop(canvas.pixels, canvas.mask()))
+    return canvas.store(color_pop(canvas.pixels, canvas.mask()))
 
 
 def blur_background(session: ToolSession, image: Any, objects: Any) -> Ref:
-    """The picture blurred but for the objects."""
+    """Return the picture blurred except for the objects."""
     canvas = _canvas(session, image, objects)
-    return canvas.made(blurred_background(canvas.pixels, canvas.mask()))
+    return canvas.store(blur_outside(canvas.pixels, canvas.mask()))
 
 
 def replace(session: ToolSession, image: Any, objects: Any, prompt: str, seed: int = 0) -> Ref:
-    """The picture with what the prompt says painted in place of the objects.
+    """Return the picture with the content of the prompt painted in place of the objects.
 
-    Pixels outside their outlines, a small margin around these, stay as they are whatever the
-    model answers.
+    Pixels outside their outlines, with a small margin, stay unchanged whatever the model paints.
     """
-    canvas, wanted = _canvas(session, image, objects), _text(prompt, "prompt")
+    canvas, text = _canvas(session, image, objects), _text(prompt, "prompt")
     if not isinstance(seed, int) or not 0 <= seed < _SEED_LIMIT:
         raise ToolError(f"seed must be a whole number from 0 to {_SEED_LIMIT - 1}")
-    mask = canvas.mask(grown=True)
+    mask = canvas.mask(with_margin=True)
     content = session.media.content_hash(canvas.region.image_id)
-    where = (content, canvas.region.box, canvas.keys())
-    asked = (canvas.pixels, mask, wanted, seed)
-    key: tuple[Any, ...] = (*where, wanted, seed)
-    prompts = soft_prompt_tools.inpainter_prompts(session, wanted)
+    mask_key = (content, canvas.region.box, canvas.keys())
+    inputs = (canvas.pixels, mask, text, seed)
+    key: tuple[Any, ...] = (*mask_key, text, seed)
+    prompts = soft_prompt_tools.inpainter_prompts(session, text)
     if prompts:
         key = (*key, *soft_prompt_tools.prompt_keys(prompts))
-        painting = session.computed("inpainter", key, "inpaint_adapted", *asked, prompts)
+        painting = session.computed("inpainter", key, "inpaint_adapted", *inputs, prompts)
     else:
-        painting = session.computed("inpainter", key, "inpaint", *asked)
-    return canvas.made(painted(canvas.pixels, mask, painting))
+        painting = session.computed("inpainter", key, "inpaint", *inputs)
+    return canvas.store(paste_inside(canvas.pixels, mask, painting))
 
 
 def put_emoji(session: ToolSession, image: Any, objects: Any, emoji: str) -> Ref:
-    """The picture with an emoji over each object."""
+    """Return the picture with an emoji over each object."""
     canvas = _canvas(session, image, objects)
     picture = emoji_picture(_text(emoji, "emoji"))
     left, top = canvas.region.box[:2]
@@ -143,54 +143,60 @@ def put_emoji(session: ToolSession, image: Any, objects: Any, emoji: str) -> Ref
         (x0 - left, y0 - top, x1 - left, y1 - top)
         for x0, y0, x1, y1 in (place.box for _, place in canvas.objects)
     ]
-    return canvas.made(covered(canvas.pixels, boxes, picture))
+    return canvas.store(cover_boxes(canvas.pixels, boxes, picture))
 
 
 def tag(session: ToolSession, image: Any, objects: Any) -> Ref:
-    """The picture with the objects' boxes and labels drawn on it, and kept beside it."""
+    """Return the picture with the objects' boxes and labels drawn on it, and also store them as
+    tags.
+    """
     canvas = _canvas(session, image, objects, least=0)
-    drawn, kept = [], []
+    part_tags, picture_tags = [], []
     left, top = canvas.region.box[:2]
     for ref, place in canvas.objects:
         x0, y0, x1, y1 = _exact_box(ref, place)
         label = str(ref.fields[6])[:MAX_LABEL] if len(ref.fields) > 6 else ""
         if x0 >= x1 or y0 >= y1:
             continue
-        drawn.append(Tag(label, (x0 - left, y0 - top, x1 - left, y1 - top)))
+        part_tags.append(Tag(label, (x0 - left, y0 - top, x1 - left, y1 - top)))
         origin = session.media.origin(place.image_id)
-        kept.append(Tag(label, (x0 + origin.x, y0 + origin.y, x1 + origin.x, y1 + origin.y)))
-    return canvas.made(tagged(canvas.pixels, drawn), kept)
+        picture_tags.append(
+            Tag(label, (x0 + origin.x, y0 + origin.y, x1 + origin.x, y1 + origin.y))
+        )
+    return canvas.store(draw_tagged(canvas.pixels, part_tags), picture_tags)
 
 
 @dataclass(frozen=True)
 class _Canvas:
-    """What is changed: a part of a picture, and the objects as references with their regions."""
+    """Part of a picture to edit, and the objects as references with their regions."""
 
     session: ToolSession
     region: Region
     pixels: Pixels
     objects: list[tuple[Ref, Region]]
 
-    def mask(self, grown: bool = False) -> Mask:
-        """bool [h, w] of the part: where any of the objects is; its box without an outline."""
+    def mask(self, with_margin: bool = False) -> Mask:
+        """Return bool [h, w] of the part: True inside any object, or its box if it has no
+        outline.
+        """
         from scipy.ndimage import binary_dilation
 
         whole = box_mask(self.region.image_size, (0, 0, 0, 0))
         for ref, place in self.objects:
             mask = self._mask_of(ref, place)
             steps = round(MARGIN_SHARE * min(self.region.image_size))
-            if grown and _outline_name(ref) and steps:
+            if with_margin and _outline_name(ref) and steps:
                 mask = binary_dilation(mask, iterations=steps)
             whole |= mask
-        found: Mask = _cut(whole, self.region.box)
-        return found
+        part: Mask = _cut(whole, self.region.box)
+        return part
 
     def keys(self) -> tuple[Any, ...]:
-        """What the mask depends on."""
+        """Return all that the mask depends on, as part of a cache key."""
         return tuple((_outline_name(ref), place.box) for ref, place in self.objects)
 
-    def made(self, pixels: Pixels, tags: Sequence[Tag] | None = None) -> Ref:
-        """Keeps the changed part; answers its reference."""
+    def store(self, pixels: Pixels, tags: Sequence[Tag] | None = None) -> Ref:
+        """Store the edited part and return its reference."""
         base = self.session.media.origin(self.region.image_id)
         x, y = self.region.box[:2]
         origin = Origin(base.image_id, base.x + x, base.y + y)
@@ -211,7 +217,7 @@ class _Canvas:
 
 
 def _canvas(session: ToolSession, image: Any, objects: Any, least: int = 1) -> _Canvas:
-    """Checked arguments of a change.
+    """Return the checked arguments of an edit.
 
     Raises:
         ToolError: an empty part, no objects, or objects of a picture of another size.
@@ -233,7 +239,7 @@ def _outline_name(ref: Ref) -> str:
 
 
 def _exact_box(ref: Ref, place: Region) -> tuple[float, float, float, float]:
-    """The box to the fraction of a pixel, clipped to its picture."""
+    """Return the box to the fraction of a pixel, clipped to its picture."""
     width, height = place.image_size
     if ref.kind != "patch":
         return (0.0, 0.0, float(width), float(height))

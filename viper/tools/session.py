@@ -1,4 +1,4 @@
-"""One run's calls of tools: its media, its thresholds, the log of what was called."""
+"""Tool session of one run: its media, its thresholds and its call log."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from viper.tools.models import ModelSet
 from viper.tools.settings import ToolSettings
 
 SCORES_KEPT = 16
-"""Scores of candidates that the log of a call keeps, the best ones."""
+"""Number of candidate scores that the log of a call keeps, best first."""
 
 _NO_OVERRIDE = object()
 
@@ -33,12 +33,12 @@ _MODEL_ERRORS = (
     AttributeError,
     RuntimeError,
 )
-"""What strange arguments may make a model or an ability raise; the program is told."""
+"""Errors that models and tools raise on odd arguments; the program gets a ToolError."""
 
 
 @dataclass(frozen=True)
 class Region:
-    """A part of a picture: pixel box from the top-left corner, whole numbers."""
+    """Part of a picture: a pixel box from the top-left corner, in whole numbers."""
 
     image_id: str
     box: tuple[int, int, int, int]
@@ -54,7 +54,9 @@ class Region:
 
 
 class SharedTools(Protocol):
-    """What all runs share, as a session uses it; :class:`viper.tools.toolbox.Toolbox` is it.
+    """Models, caches and tools that all runs share, as a session uses them.
+
+    :class:`viper.tools.toolbox.Toolbox` implements it.
 
     Attributes:
         tools: the function of every tool by name; it takes the session and the arguments.
@@ -69,17 +71,17 @@ class SharedTools(Protocol):
     results: ComputeCache
 
     def ask(self, role: str, operation: str, *args: Any, **named: Any) -> Any:
-        """Return what a role's backend answers."""
+        """Return the answer of a role's backend."""
         ...
 
 
 class ToolSession:
-    """The tool client of one run; implements ``viper.sandbox.ToolClient``.
+    """Tool client of one run; implements ``viper.sandbox.ToolClient``.
 
     Attributes:
-        calls: every call so far, in order, also the failed ones.
-        thresholds: the values in force.
-        model_calls: forward passes this run needed; kept encodings and results cost none.
+        calls: every call so far in order, failed ones included.
+        thresholds: the current values.
+        model_calls: forward passes that this run needed; cached encodings and results cost none.
     """
 
     def __init__(
@@ -99,13 +101,13 @@ class ToolSession:
         self._shortened_by: str | None = None
         self._judged_by: str | None = None
         self._scores: tuple[float, ...] = ()
-        self._kept = self._fresh = False
+        self._from_cache = self._computed_now = False
         self._soft_prompts: dict[str, None] = {}
 
     def call(
         self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], line: int | None
     ) -> Any:
-        """Answers one call of the program.
+        """Answer one call of the program.
 
         Raises:
             ToolError: unknown tool, wrong arguments, or a model that failed.
@@ -116,7 +118,7 @@ class ToolSession:
         index, started = len(self.calls), time.perf_counter()
         self._rejected_by, self._shortened_by = None, None
         self._judged_by, self._scores = None, ()
-        self._kept = self._fresh = False
+        self._from_cache = self._computed_now = False
         self._soft_prompts = {}
         forced = self._overrides.get(index, _NO_OVERRIDE)
         error: str | None = None
@@ -139,7 +141,7 @@ class ToolSession:
                     kwargs={key: plain(value) for key, value in kwargs.items()},
                     result=plain(result),
                     seconds=round(time.perf_counter() - started, 6),
-                    cached=error is None and self._kept and not self._fresh,
+                    cached=error is None and self._from_cache and not self._computed_now,
                     rejected_by=self._rejected_by,
                     shortened_by=self._shortened_by,
                     judged_by=self._judged_by,
@@ -150,50 +152,52 @@ class ToolSession:
                 )
             )
 
-    # What the tools use.
+    # The methods below are for the tools.
 
     def nested(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """What a tool answers, as part of the call that is being answered.
+        """Return the answer of another tool, as part of the current call.
 
         Raises:
             ToolError: unknown tool, or the tool refused.
         """
         tool = self.toolbox.tools.get(name)
         if tool is None:
-            known = ", ".join(sorted(self.toolbox.tools))
-            raise ToolError(f"unknown tool {name!r}; known: {known}")
+            names = ", ".join(sorted(self.toolbox.tools))
+            raise ToolError(f"unknown tool {name!r}; known: {names}")
         return tool(self, *args, **kwargs)
 
     def threshold(self, name: str) -> float:
-        """The value in force of a declared sensitivity; 0 where the profile declares none."""
+        """Return the current value of a threshold, or 0 if the profile declares none of that
+        name.
+        """
         return self.thresholds.get(name, 0.0)
 
     def record_scores(
         self, threshold_name: str, scores: Iterable[float], *, keeps_all: bool = False
     ) -> None:
-        """Record the scores of candidates that a threshold decided on, and its effect on them.
+        """Record the scores of the candidates that a threshold decided on, and its effect.
 
-        A threshold that refuses all scores has emptied the result. With ``keeps_all``, every
-        candidate that passes is kept: a threshold that refuses scores that self-tuning could still
-        reach has shortened the result.
+        If the threshold rejects all of them, it has emptied the result. With ``keeps_all`` the tool
+        returns every candidate that passes. The threshold has then shortened the result if it
+        rejects scores that self-tuning could still reach.
         """
-        found, value = sorted(scores, reverse=True), self.threshold(threshold_name)
+        ordered, value = sorted(scores, reverse=True), self.threshold(threshold_name)
         self._judged_by = threshold_name
-        self._scores = tuple(round(float(score), 4) for score in found[:SCORES_KEPT])
-        if found and found[0] < value:
+        self._scores = tuple(round(float(score), 4) for score in ordered[:SCORES_KEPT])
+        if ordered and ordered[0] < value:
             self._rejected_by = threshold_name
-        sensitivity = self.toolbox.settings.sensitivities.get(threshold_name)
-        if keeps_all and found and found[0] >= value and sensitivity is not None:
-            refused = (score for score in found if score < value)
-            if any(score >= sensitivity.floor for score in refused):
+        schedule = self.toolbox.settings.sensitivities.get(threshold_name)
+        if keeps_all and ordered and ordered[0] >= value and schedule is not None:
+            rejected = (score for score in ordered if score < value)
+            if any(score >= schedule.floor for score in rejected):
                 self._shortened_by = threshold_name
 
-    def note_soft_prompt(self, what: str) -> None:
-        """Notes that something learned has a part in what is being answered."""
-        self._soft_prompts[what] = None
+    def note_soft_prompt(self, name: str) -> None:
+        """Record that a learned soft prompt takes part in the current call."""
+        self._soft_prompts[name] = None
 
     def region(self, ref: Any) -> Region:
-        """The pixel region a patch or image reference names, clipped to its picture."""
+        """Return the pixel region of a patch or image reference, clipped to its picture."""
         if not isinstance(ref, Ref) or ref.kind not in ("patch", "image"):
             raise ToolError(f"expected an image patch, got {describe(ref)}")
         image_id = str(ref.fields[0])
@@ -210,7 +214,7 @@ class ToolSession:
         return Region(image_id, (left, top, right, bottom), (width, height))
 
     def segment(self, ref: Any) -> tuple[int, int]:
-        """Frames ``[start, end)`` that a segment or video reference names."""
+        """Return the frames ``[start, end)`` of a segment or video reference."""
         if not isinstance(ref, Ref) or ref.kind not in ("segment", "video"):
             raise ToolError(f"expected a video segment, got {describe(ref)}")
         if self.media.video is None:
@@ -224,24 +228,28 @@ class ToolSession:
         return max(0, min(start, count)), max(0, min(end, count))
 
     def patch_ref(self, image_id: str, box: PixelBox, outline: str = "", label: str = "") -> Ref:
-        """The reference a program gets for a pixel box, and for what more is known of it."""
+        """Return the reference of a pixel box for a program, with outline and label if they
+        exist.
+        """
         height = self.media.pixels(image_id).shape[0]
-        found = Box.from_pixels([round(float(value), 2) for value in box], height)
-        more = (outline, label) if outline or label else ()
-        return Ref("patch", (image_id, found.left, found.lower, found.right, found.upper, *more))
+        corners = Box.from_pixels([round(float(value), 2) for value in box], height)
+        extra = (outline, label) if outline or label else ()
+        return Ref(
+            "patch", (image_id, corners.left, corners.lower, corners.right, corners.upper, *extra)
+        )
 
     def encoded(
-        self, role: str, where: tuple[str, Any], operation: str, make: Callable[[], Any]
+        self, role: str, place: tuple[str, Any], operation: str, make: Callable[[], Any]
     ) -> Any:
-        """The kept encoding of a picture, a part of it, or the video.
+        """Return the encoding of a picture, a part of it, or the video, from the cache if possible.
 
         Args:
             role: whose encoding.
-            where: media id and box; the box is None for the whole.
+            place: media id and box; the box is None for the whole.
             operation: of the role's backend, see ``viper.tools.toolbox.OPERATIONS``.
-            make: gives the pixels; called where the encoding is not kept.
+            make: returns the pixels; called only if the encoding is not cached.
         """
-        media_id, box = where
+        media_id, box = place
         model_id = self.toolbox.models.trait(role, "model_id")
         key = (f"encode:{role}", model_id, self.media.content_hash(media_id), box)
         value, hit = self.toolbox.encodings.get(
@@ -253,7 +261,7 @@ class ToolSession:
     def computed(
         self, role: str, key: tuple[Any, ...], operation: str, *args: Any, **named: Any
     ) -> Any:
-        """The kept result of a model call under a key that says all it depends on."""
+        """Return the result of a model call, cached under a key that holds all it depends on."""
         return self._computed(role, key, lambda: self.toolbox.ask(role, operation, *args, **named))
 
     def computed_late(
@@ -263,7 +271,7 @@ class ToolSession:
         operation: str,
         arguments: Callable[[], Sequence[Any]],
     ) -> Any:
-        """As :meth:`computed`; the arguments are made only where the result is not kept."""
+        """Work like :meth:`computed`, but make the arguments only if the result is not cached."""
         return self._computed(role, key, lambda: self.toolbox.ask(role, operation, *arguments()))
 
     def _computed(self, role: str, key: tuple[Any, ...], ask: Callable[[], Any]) -> Any:
@@ -274,14 +282,14 @@ class ToolSession:
 
     def _count(self, hit: bool) -> None:
         if hit:
-            self._kept = True
+            self._from_cache = True
         else:
-            self._fresh = True
+            self._computed_now = True
             self.model_calls += 1
 
 
 def plain(value: Any) -> Any:
-    """A tool argument or result as a JSON value; references become small dicts."""
+    """Convert a tool argument or result to a JSON value; references become small dicts."""
     if isinstance(value, Ref):
         return {"kind": value.kind, "fields": list(value.fields)}
     if isinstance(value, np.ndarray):
@@ -298,7 +306,7 @@ def plain(value: Any) -> Any:
 
 
 def describe(value: Any) -> str:
-    """A short name of a value for messages."""
+    """Return a short name of a value for messages."""
     if isinstance(value, Ref):
         return f"a {value.kind}"
     text = repr(value)
@@ -306,10 +314,11 @@ def describe(value: Any) -> str:
 
 
 def media_arguments(media: Media) -> dict[str, Any]:
-    """``video``, or ``image`` and ``image_list``, for entry points; names of pictures for lines.
+    """Return the arguments of a program's entry point, and the picture names of line programs.
 
-    Line programs know the first picture as ``IMAGE``; of several the first is also ``IMAGE1``, and
-    so on; of two the first is also ``LEFT``, the second ``RIGHT``.
+    Entry points take ``video``, or ``image`` and ``image_list``. Line programs know the first
+    picture as ``IMAGE``. Several pictures are also ``IMAGE1``, ``IMAGE2`` and so on, and two
+    pictures are also ``LEFT`` and ``RIGHT``.
     """
     if media.video is not None:
         count, height, width = media.video.shape[:3]

@@ -1,4 +1,4 @@
-"""Every knob of the tools that a profile may turn."""
+"""Settings of the tools that a profile may change."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ THRESHOLD_NAMES = (
     "faces.threshold",
     "image_search.threshold",
 )
-"""Those that the tools of this package ask the toolbox for."""
+"""Thresholds that the tools of this package use."""
 
 FIND_SCOPES = ("whole", "crop")
 EXISTS_CHECKS = ("detector", "detector+vqa")
@@ -24,14 +24,14 @@ EXISTS_CHECKS = ("detector", "detector+vqa")
 
 @dataclass(frozen=True)
 class ThresholdSchedule:
-    """A threshold that self-tuning may move: where it starts, by how much, how far down.
+    """Start, step and lower limit of a threshold that self-tuning may lower.
 
-    ``fixed`` is its value where nothing tunes it; None takes ``start``.
+    ``fixed`` is the value without self-tuning; None means ``start``.
 
     Source: Stanić et al. 2024, sec. 2.4 (start 0.15, default 0.10, on OWLv2).
 
     Raises:
-        UsageError: numbers that no tuning can go by.
+        UsageError: numbers that make no schedule.
     """
 
     start: float
@@ -48,7 +48,7 @@ class ThresholdSchedule:
             raise UsageError("expected finite numbers")
 
     def lower(self, value: float) -> float | None:
-        """The next value to try, or None at the floor."""
+        """Return the next value to try, or None at the floor."""
         if value <= self.floor + 1e-9:
             return None
         return round(max(self.floor, value - self.step), 6)
@@ -56,22 +56,22 @@ class ThresholdSchedule:
 
 @dataclass(frozen=True)
 class ToolSettings:
-    """How the toolbox turns model outputs into answers.
+    """Settings of how the toolbox turns model outputs into answers.
 
     Attributes:
-        sensitivities: by name, of :data:`THRESHOLD_NAMES` or of a routine's own; one that is not
-            declared is 0.
-        find_scope: ``whole`` runs the detector on the whole picture and keeps what lies
-            in the patch (one image forward serves every patch); ``crop`` runs it on the crop.
+        sensitivities: threshold schedules by name, from :data:`THRESHOLD_NAMES` or of a routine. An
+            undeclared threshold is 0.
+        find_scope: ``whole`` runs the detector on the whole picture and keeps boxes inside the
+            patch (one image forward serves every patch); ``crop`` runs it on the crop.
         exists_check: ``detector`` trusts detection; ``detector+vqa`` also asks (ViperGPT's way).
         crop_margin: context shown around a box, as a share of the picture's shorter side.
         attribute_families: words that exclude each other (colours, materials, …);
             ``verify_property`` compares a word against the others of its family.
-        cache_entries, cache_mb: what is kept of encodings, and again of results, at most.
-        batch: requests of different runs that one forward pass of a model serves at most.
+        cache_entries, cache_mb: limits of the cache of encodings, and again of results.
+        batch: maximum number of requests of different runs in one forward pass of a model.
 
     Raises:
-        UnknownNameError: another scope or check.
+        UnknownNameError: an unknown scope or check.
         UsageError: a number out of range.
     """
 
@@ -85,12 +85,12 @@ class ToolSettings:
     batch: int = 32
 
     def __post_init__(self) -> None:
-        for name, value, known in (
+        for name, value, choices in (
             ("find scope", self.find_scope, FIND_SCOPES),
             ("exists check", self.exists_check, EXISTS_CHECKS),
         ):
-            if value not in known:
-                raise UnknownNameError(name, value, known)
+            if value not in choices:
+                raise UnknownNameError(name, value, choices)
         if not 0 <= self.crop_margin <= 1:
             raise UsageError(f"crop_margin is {self.crop_margin}; expected 0 to 1")
         for name, least in (("cache_entries", 0), ("cache_mb", 0), ("batch", 1)):
@@ -98,19 +98,22 @@ class ToolSettings:
                 raise UsageError(f"{name} is {getattr(self, name)}; expected {least} or more")
 
     def start_thresholds(self, *, self_tune: bool = True) -> dict[str, float]:
-        """The value every sensitivity starts from, or keeps where nothing tunes it."""
+        """Return the value that every threshold starts from, or its fixed value without
+        self-tuning.
+        """
         return {
-            name: item.start if self_tune or item.fixed is None else item.fixed
-            for name, item in self.sensitivities.items()
+            name: schedule.start if self_tune or schedule.fixed is None else schedule.fixed
+            for name, schedule in self.sensitivities.items()
         }
 
     def with_thresholds(self, values: Mapping[str, float]) -> ToolSettings:
-        """The same with sensitivities that start from these values, and keep them untuned.
+        """Return settings whose thresholds start from these values and keep them without
+        self-tuning.
 
-        A floor above its value comes down to it.
+        A floor above its value is lowered to it.
 
         Raises:
-            UnknownNameError: no sensitivity of that name; lists those there are.
+            UnknownNameError: no threshold of that name; the message lists the known ones.
         """
         changed = dict(self.sensitivities)
         for name, value in values.items():

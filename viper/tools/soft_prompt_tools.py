@@ -1,9 +1,8 @@
-"""What abilities do where a tool was taught something that matters for a call.
+"""Tool calls that use learned soft prompts.
 
-A tool that was taught nothing about a call never comes here: its results, and the keys under which
-they are kept, are those of the tool as it came. Soft prompts are mixed for the input by the
-source (:mod:`viper.models.vision.soft_prompts`). The backend gets the mixture as a
-:class:`LearnedPrompt`.
+A call without a matching soft prompt never uses this module, so its results and cache keys are
+those of the original tool. The source (:mod:`viper.models.vision.soft_prompts`) mixes the soft
+prompts for the input. The backend gets the mixture as a :class:`LearnedPrompt`.
 
 Source: CLOVA (Gao et al. 2024), sec. 3.4.1 and its supplement, sec. 8, "Inference".
 """
@@ -20,14 +19,14 @@ from viper.models.vision.soft_prompts import NEAREST, LearnedPrompt, mixed, name
 from viper.tools.session import Region, ToolSession
 
 LEAST_CONFIDENCE = 0.1
-"""A prompt of the detector that finds nothing so sure in a picture is not used on it."""
+"""Least score of a detector prompt's best box for the prompt to be used on a picture."""
 
 _ALIKE = np.ones(1, np.float32)
-"""The feature of every input of the inpainter: what it paints is not there yet to be compared."""
+"""Feature of every input of the inpainter, since a painting does not exist before it is made."""
 
 
 def learned_concepts(session: ToolSession, role: str, tool: str) -> Collection[str]:
-    """The concepts that the tool was taught, for the model that plays the role now."""
+    """Return the concepts that the tool has learned, for the role's current model."""
     models = session.toolbox.models
     if role not in models.roles:
         return ()
@@ -35,51 +34,57 @@ def learned_concepts(session: ToolSession, role: str, tool: str) -> Collection[s
 
 
 def concepts_named_in(session: ToolSession, role: str, tool: str, text: str) -> tuple[str, ...]:
-    """Those of them that a text names."""
-    known = learned_concepts(session, role, tool)
-    return named_in(text, known) if known else ()
+    """Return the learned concepts that a text names."""
+    concepts = learned_concepts(session, role, tool)
+    return named_in(text, concepts) if concepts else ()
 
 
 def prompt_keys(prompts: Sequence[LearnedPrompt]) -> tuple[str, ...]:
-    """What a result depends on beside its input: part of the key under which it is kept."""
+    """Return the part of a cache key that stands for the prompts."""
     return ("taught", *(prompt.digest for prompt in prompts))
 
 
 def detect(
-    session: ToolSession, where: tuple[Any, ...], encoding: Any, phrase: str
+    session: ToolSession, picture_key: tuple[Any, ...], encoding: Any, phrase: str
 ) -> list[Detection] | None:
-    """What the detector finds for a phrase that names a taught concept; None: it names none.
+    """Return the detector's boxes for a phrase, or None if no soft prompt fits it.
 
     Prompts whose best box is not above :data:`LEAST_CONFIDENCE` are left out.
 
     Args:
-        where: content and box of the picture, as in the keys of its other results.
+        picture_key: content and box of the picture, as in the keys of its other results.
     """
     prompts = []
     for concept in concepts_named_in(session, "detector", "loc", phrase):
-        feature = session.computed("detector", (*where, "feature"), "feature", encoding)
-        fit = [
-            one
-            for one in _candidates(session, "detector", "loc", concept)
-            if _surest(session, where, encoding, phrase, LearnedPrompt(concept, one.vectors))
+        feature = session.computed("detector", (*picture_key, "feature"), "feature", encoding)
+        usable = [
+            candidate
+            for candidate in _candidates(session, "detector", "loc", concept)
+            if _surest(
+                session, picture_key, encoding, phrase, LearnedPrompt(concept, candidate.vectors)
+            )
             > LEAST_CONFIDENCE
         ]
-        prompts += _mixture(session, "loc", concept, mixed(fit, feature, NEAREST.get("loc")))
+        prompts += _mixture(session, "loc", concept, mixed(usable, feature, NEAREST.get("loc")))
     if not prompts:
         return None
-    key = (*where, phrase, *prompt_keys(prompts))
-    found: list[Detection] = session.computed(
+    key = (*picture_key, phrase, *prompt_keys(prompts))
+    boxes: list[Detection] = session.computed(
         "detector", key, "detect_adapted", encoding, phrase, prompts
     )
-    return found
+    return boxes
 
 
 def _surest(
-    session: ToolSession, where: tuple[Any, ...], encoding: Any, phrase: str, one: LearnedPrompt
+    session: ToolSession,
+    picture_key: tuple[Any, ...],
+    encoding: Any,
+    phrase: str,
+    prompt: LearnedPrompt,
 ) -> float:
-    key = (*where, phrase, "surest", *prompt_keys([one]))
-    found: float = session.computed("detector", key, "surest", encoding, phrase, [one])
-    return found
+    key = (*picture_key, phrase, "surest", *prompt_keys([prompt]))
+    score: float = session.computed("detector", key, "surest", encoding, phrase, [prompt])
+    return score
 
 
 def match(
@@ -89,11 +94,11 @@ def match(
     plain: Floats,
     look: Callable[[], Any],
 ) -> float | None:
-    """Cosine of a region and a text that names a taught concept; None: it names none.
+    """Return the cosine of a region and a text, or None if the text names no learned concept.
 
     Args:
-        plain: the region's embedding by the matcher as it came, float32 [D].
-        look: gives the pixels that the matcher sees of the region.
+        plain: the region's embedding by the original matcher, float32 [D].
+        look: returns the pixels that the matcher sees of the region.
     """
     prompts = []
     for concept in concepts_named_in(session, "matcher", "match", text):
@@ -114,43 +119,49 @@ def match(
 
 
 def answer(
-    session: ToolSession, where: tuple[Any, ...], encoding: Any, question: str
+    session: ToolSession, picture_key: tuple[Any, ...], encoding: Any, question: str
 ) -> str | None:
-    """The VQA model's answer where cases like this one were learned; None: none were.
+    """Return the VQA model's answer, or None if it has learned no case like this one.
 
     Args:
-        where: content and box of the picture, as in the keys of its other results.
+        picture_key: content and box of the picture, as in the keys of its other results.
     """
     if not learned_concepts(session, "vqa", "vqa"):
         return None
-    feature = session.computed("vqa", (*where, question, "feature"), "feature", encoding, question)
+    feature = session.computed(
+        "vqa", (*picture_key, question, "feature"), "feature", encoding, question
+    )
     prompts = _ensemble(session, "vqa", "vqa", "", feature)
     if not prompts:
         return None
-    key = (*where, question, *prompt_keys(prompts))
-    found: str = session.computed("vqa", key, "answer_adapted", encoding, question, prompts[0])
-    return found
+    key = (*picture_key, question, *prompt_keys(prompts))
+    text: str = session.computed("vqa", key, "answer_adapted", encoding, question, prompts[0])
+    return text
 
 
-def segments(session: ToolSession, where: tuple[Any, ...], encoding: Any) -> list[Segment] | None:
-    """The segments of a picture, those of taught concepts among them; None: nothing was taught.
+def segments(
+    session: ToolSession, picture_key: tuple[Any, ...], encoding: Any
+) -> list[Segment] | None:
+    """Return all segments of a picture, learned concepts included, or None if none were learned.
 
     Args:
-        where: content and box of the picture, as in the keys of its other results.
+        picture_key: content and box of the picture, as in the keys of its other results.
     """
     prompts = []
     for concept in sorted(learned_concepts(session, "segmenter", "seg")):
-        feature = session.computed("segmenter", (*where, "feature"), "feature", encoding)
+        feature = session.computed("segmenter", (*picture_key, "feature"), "feature", encoding)
         prompts += _ensemble(session, "segmenter", "seg", concept, feature)
     if not prompts:
         return None
-    key = (*where, *prompt_keys(prompts))
-    found: list[Segment] = session.computed("segmenter", key, "segments_adapted", encoding, prompts)
-    return found
+    key = (*picture_key, *prompt_keys(prompts))
+    regions: list[Segment] = session.computed(
+        "segmenter", key, "segments_adapted", encoding, prompts
+    )
+    return regions
 
 
 def inpainter_prompts(session: ToolSession, text: str) -> list[LearnedPrompt]:
-    """What the inpainter was taught of a text; nothing where it names no taught concept."""
+    """Return the soft prompts of the learned concepts that a text names."""
     prompts = []
     for concept in concepts_named_in(session, "inpainter", "replace", text):
         prompts += _ensemble(session, "inpainter", "replace", concept, _ALIKE)
@@ -166,8 +177,8 @@ def _ensemble(
     session: ToolSession, role: str, tool: str, concept: str, feature: Floats
 ) -> list[LearnedPrompt]:
     model_id = session.toolbox.models.trait(role, "model_id")
-    found = session.toolbox.soft_prompts.ensemble(tool, concept, feature, model_id=model_id)
-    return _mixture(session, tool, concept, found)
+    vectors = session.toolbox.soft_prompts.ensemble(tool, concept, feature, model_id=model_id)
+    return _mixture(session, tool, concept, vectors)
 
 
 def _mixture(

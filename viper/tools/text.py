@@ -1,4 +1,4 @@
-"""The text role: a language model that picks an option or answers a plain question."""
+"""The text role: a language model that selects an option or answers a plain question."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ CHOICE_TOKENS = 24
 class LanguageTool:
     """Answers ``select_answer`` and ``llm_query`` with any :class:`~viper.models.llm.protocol.LLM`.
 
-    The option chosen is always one of those given, exactly. How it is chosen:
+    The result of a selection is always exactly one of the options. There are three ways to select:
 
     - ``likelihood``: by mean log-likelihood per token after the prompt, so a small base
       model need not follow instructions.
     - ``choice``: the prompt lists options by letters and the model writes one of them, as
       chat models and remote endpoints do best.
-    - ``greedy``: the model goes on after the prompt of ``likelihood``; what it writes is
-      taken where it is one of the options.
+    - ``greedy``: the model continues the prompt of ``likelihood``. Its text counts if it is one
+      of the options.
 
-    Where ``choice`` or ``greedy`` names no option, the likelihood decides; a model that
-    cannot score (its attribute ``can_score`` is false) raises instead.
+    If ``choice`` or ``greedy`` names no option, the likelihood decides. A model that cannot score
+    (its attribute ``can_score`` is false) raises instead.
 
     Args:
-        llm: the language model; shared with the program writer where both are one.
+        llm: the language model; it may also be the program writer.
         style: prompt style, ``compact`` or ``full``.
         select_by: ``likelihood``, ``choice`` or ``greedy``.
 
     Raises:
-        UnknownNameError: another way to select.
+        UnknownNameError: an unknown way to select.
         ProfileError: ``likelihood`` with a model that cannot score.
     """
 
     concurrent = True
-    """The toolbox need not keep other threads away: every LLM takes care of that itself."""
+    """The toolbox takes no lock for this role, because every LLM is safe to use from threads."""
 
     def __init__(self, llm: LLM, style: str = "full", select_by: SelectBy = "likelihood") -> None:
         if select_by not in get_args(SelectBy):
@@ -55,39 +55,43 @@ class LanguageTool:
         self.model_id = llm.model_id
 
     def select(self, info: str, question: str, options: Sequence[str]) -> str:
-        """The option that answers the question given the information; the first of equals.
+        """Return the option that answers the question given the information, or the first of
+        equals.
 
         Raises:
-            ToolError: no options; or the model named none of them and cannot score.
+            ToolError: there are no options, or the model named none of them and cannot score.
         """
         if not options:
             raise ToolError("there are no options to select from; give at least one")
         if self._select_by == "likelihood":
-            return self._likeliest(info, question, options)
+            return self._select_by_score(info, question, options)
         by_letter = self._select_by == "choice"
-        reply = (self._chosen if by_letter else self._continued)(info, question, options)
-        found = parse_choice(reply, options) if by_letter else verbatim(reply, options)
-        if found is not None:
-            return options[found]
+        reply = (self._write_letter if by_letter else self._write_option)(info, question, options)
+        index = parse_choice(reply, options) if by_letter else verbatim(reply, options)
+        if index is not None:
+            return options[index]
         if not _can_score(self._llm):
             raise ToolError(
                 f"{self.model_id} named none of the {len(options)} options but wrote "
                 f"{reply.strip()[:60]!r}, and it cannot score them; ask more plainly, or give "
                 "the text role to another model"
             )
-        return self._likeliest(info, question, options)
+        return self._select_by_score(info, question, options)
 
     def score_options(self, info: str, question: str, options: Sequence[str]) -> list[float] | None:
-        """Log-likelihood of each option as a whole; None where the model cannot score."""
+        """Return the log-likelihood of each whole option, or None if the model cannot score."""
         if not _can_score(self._llm):
             return None
         prompt = build_select_prompt(info, question, options, self._style)
-        told = [f" {option}" for option in options]
-        means = self._llm.score(prompt, told)
-        return [mean * self._llm.count_tokens(one) for mean, one in zip(means, told, strict=True)]
+        continuations = [f" {option}" for option in options]
+        means = self._llm.score(prompt, continuations)
+        return [
+            mean * self._llm.count_tokens(text)
+            for mean, text in zip(means, continuations, strict=True)
+        ]
 
     def answer(self, question: str, *, context: str | None, long_answer: bool) -> str:
-        """The model's continuation of a question, one line unless a long answer is wanted."""
+        """Return the model's continuation of a question, one line unless ``long_answer`` is set."""
         lines = [f"# info: {context}"] if context else []
         prompt = "\n".join([*lines, f"# question: {question}", "# answer:"])
         sampling = Sampling(
@@ -95,18 +99,18 @@ class LanguageTool:
         )
         return self._llm.generate([prompt], sampling)[0][0].text.strip()
 
-    def _likeliest(self, info: str, question: str, options: Sequence[str]) -> str:
+    def _select_by_score(self, info: str, question: str, options: Sequence[str]) -> str:
         prompt = build_select_prompt(info, question, options, self._style)
         scores = self._llm.score(prompt, [f" {option}" for option in options])
         return options[max(range(len(options)), key=lambda index: scores[index])]
 
-    def _chosen(self, info: str, question: str, options: Sequence[str]) -> str:
+    def _write_letter(self, info: str, question: str, options: Sequence[str]) -> str:
         # No stop string: a chat model may begin with an empty line.
         prompt = build_choice_prompt(info, question, options)
         sampling = Sampling(max_tokens=CHOICE_TOKENS)
         return self._llm.generate([prompt], sampling)[0][0].text
 
-    def _continued(self, info: str, question: str, options: Sequence[str]) -> str:
+    def _write_option(self, info: str, question: str, options: Sequence[str]) -> str:
         prompt = build_select_prompt(info, question, options, self._style)
         longest = max(self._llm.count_tokens(f" {option}") for option in options)
         sampling = Sampling(max_tokens=longest + 2, stop=("\n",))
@@ -114,5 +118,7 @@ class LanguageTool:
 
 
 def _can_score(llm: LLM) -> bool:
-    """Whether it offers ``score``; looked up when needed, since an endpoint has to be asked."""
+    """Check that the model offers ``score``; done late, because an endpoint must be asked for
+    it.
+    """
     return bool(getattr(llm, "can_score", True))

@@ -1,8 +1,7 @@
-"""What each tool of the API does with the models: one function a tool name.
+"""Tool functions of the API: one function for each tool name.
 
-Each takes the session of the run and the arguments as the program gave them.
-Semantics follow ViperGPT where PEERS-style programs rely on them; differences are
-said at the function.
+Each takes the session of the run and the arguments of the program. Semantics follow ViperGPT where
+PEERS-style programs rely on them; the docstring of a function names its differences.
 """
 
 from __future__ import annotations
@@ -21,28 +20,30 @@ from viper.tools.crops import box_depth, object_crop
 from viper.tools.session import Region, ToolSession
 
 MAX_TEXT = 2_000
-"""Characters of a text argument; longer ones are refused."""
+"""Maximum length of a text argument in characters; longer ones are rejected."""
 
 
 def find(session: ToolSession, patch: Any, object_name: str) -> list[Ref]:
-    """Patches of the named objects in a patch, best score first.
+    """Return patches of the named objects in a patch, best score first.
 
-    An empty result notes ``detector.threshold`` where weaker boxes were left out.
+    An empty result records ``detector.threshold`` if it left out weaker boxes.
     """
     region, name = session.region(patch), _text(object_name, "object_name")
     threshold = session.threshold("detector.threshold")
     boxes = detections(session, region, name)
-    kept = [item for item in boxes if item.score >= threshold]
-    if not kept and name.endswith("s"):
+    matches = [item for item in boxes if item.score >= threshold]
+    if not matches and name.endswith("s"):
         singular = detections(session, region, name[:-1])
-        kept = [item for item in singular if item.score >= threshold]
-        boxes = singular if kept or not boxes else boxes
+        matches = [item for item in singular if item.score >= threshold]
+        boxes = singular if matches or not boxes else boxes
     session.record_scores("detector.threshold", (item.score for item in boxes), keeps_all=True)
-    return [session.patch_ref(region.image_id, item.box) for item in kept]
+    return [session.patch_ref(region.image_id, item.box) for item in matches]
 
 
 def detections(session: ToolSession, region: Region, name: str) -> list[Detection]:
-    """All boxes of a phrase in a region in picture pixels, best first, no threshold applied."""
+    """Return all boxes of a phrase in a region in picture pixels, best first, no threshold
+    applied.
+    """
     if region.is_empty:
         return []
     whole = session.toolbox.settings.find_scope == "whole"
@@ -50,11 +51,11 @@ def detections(session: ToolSession, region: Region, name: str) -> list[Detectio
     content = session.media.content_hash(region.image_id)
     pixels = _cut(session.media.pixels(region.image_id), box)
     encoding = session.encoded("detector", (region.image_id, box), "encode", lambda: pixels)
-    found = soft_prompt_tools.detect(session, (content, box), encoding, name)
-    if found is None:
-        found = session.computed("detector", (content, box, name), "detect", encoding, name)
-    moved = [_shifted(item, box[0], box[1]) for item in found]
-    return [item for item in moved if region.is_whole or _centre_inside(item, region.box)]
+    boxes = soft_prompt_tools.detect(session, (content, box), encoding, name)
+    if boxes is None:
+        boxes = session.computed("detector", (content, box, name), "detect", encoding, name)
+    shifted = [_shifted(item, box[0], box[1]) for item in boxes]
+    return [item for item in shifted if region.is_whole or _centre_inside(item, region.box)]
 
 
 def _shifted(item: Detection, dx: float, dy: float) -> Detection:
@@ -68,36 +69,38 @@ def _centre_inside(item: Detection, box: Sequence[float]) -> bool:
 
 
 def exists(session: ToolSession, patch: Any, object_name: str) -> bool:
-    """Whether the object is found; with ``exists_check = detector+vqa`` the VQA must agree."""
-    found = bool(find(session, patch, object_name))
-    if found and session.toolbox.settings.exists_check == "detector+vqa":
+    """Check that the object is in the patch; with ``exists_check = detector+vqa`` the VQA must
+    agree.
+    """
+    is_detected = bool(find(session, patch, object_name))
+    if is_detected and session.toolbox.settings.exists_check == "detector+vqa":
         answer = simple_query(session, patch, f"is there a {object_name}?")
         return answer.strip().lower().startswith("y")
-    return found
+    return is_detected
 
 
 def verify_property(
     session: ToolSession, patch: Any, object_name: str, visual_property: str
 ) -> bool:
-    """Whether the patch's object has the property, compared against the family's other words."""
+    """Check that the patch's object has the property, against the other words of its family."""
     name = _text(object_name, "object_name")
-    wanted = _text(visual_property, "visual_property")
-    family = property_family(session, wanted)
-    texts = [f"{word} {name}".strip() for word in family]
+    word = _text(visual_property, "visual_property")
+    family = property_family(session, word)
+    texts = [f"{option} {name}".strip() for option in family]
     chance = _softmax(similarities(session, [session.region(patch)], texts)[0])
-    score = float(chance[list(family).index(wanted)])
+    score = float(chance[list(family).index(word)])
     session.record_scores("matcher.threshold", [score])
     return score >= session.threshold("matcher.threshold")
 
 
 def property_family(session: ToolSession, word: str) -> tuple[str, ...]:
-    """The words that a property is compared with, itself among them; "" is none of them."""
+    """Return the words to compare a property with, itself included; "" stands for none of them."""
     families = session.toolbox.settings.attribute_families
-    return next((words for words in families if word in words), (word, ""))
+    return next((family for family in families if word in family), (word, ""))
 
 
 def best_text_match(session: ToolSession, patch: Any, option_list: Any) -> str:
-    """The option that fits the patch best; the first of equals."""
+    """Return the option that fits the patch best, or the first of equals."""
     options = _texts(option_list, "option_list")
     return options[int(np.argmax(similarities(session, [session.region(patch)], options)[0]))]
 
@@ -105,14 +108,14 @@ def best_text_match(session: ToolSession, patch: Any, option_list: Any) -> str:
 def best_description_from_options(
     session: ToolSession, patch: Any, object_name: str, options: Any
 ) -> str:
-    """The option that, put before the object's name, fits the patch best."""
+    """Return the option that fits the patch best when put before the object's name."""
     words = _texts(options, "options")
     texts = [f"{word} {_text(object_name, 'object_name')}" for word in words]
     return words[int(np.argmax(similarities(session, [session.region(patch)], texts)[0]))]
 
 
 def best_image_match(session: ToolSession, list_patches: Any, content: Any) -> int:
-    """Index of the patch that fits the content (a text or several) best."""
+    """Return the index of the patch that fits the content (one text or several) best."""
     if not isinstance(list_patches, list | tuple) or not list_patches:
         raise ToolError("best_image_match needs at least one patch")
     texts = _texts([content] if isinstance(content, str) else content, "content")
@@ -121,30 +124,30 @@ def best_image_match(session: ToolSession, list_patches: Any, content: Any) -> i
 
 
 def simple_query(session: ToolSession, patch: Any, question: str | None = None) -> str:
-    """The VQA model's answer about a patch, or the video model's about a segment."""
+    """Return the VQA model's answer about a patch, or the video model's about a segment."""
     if isinstance(patch, Ref) and patch.kind in ("segment", "video"):
         return caption_video(session, patch, question)
     region = session.region(patch)
-    asked = "what is this?" if question is None else _text(question, "question")
+    text = "what is this?" if question is None else _text(question, "question")
     encoding = vqa_encoding(session, region)
-    where = (session.media.content_hash(region.image_id), region.box)
-    answer = soft_prompt_tools.answer(session, where, encoding, asked)
+    picture_key = (session.media.content_hash(region.image_id), region.box)
+    answer = soft_prompt_tools.answer(session, picture_key, encoding, text)
     if answer is None:
-        answer = session.computed("vqa", (*where, asked), "answer", encoding, asked)
+        answer = session.computed("vqa", (*picture_key, text), "answer", encoding, text)
     return answer
 
 
 def complex_query(session: ToolSession, patch: Any, question: str) -> str:
-    """The VQA model's answer in a sentence; of a model that has only short answers a short one."""
+    """Return the VQA model's answer as a sentence, or a short one if the model has no other."""
     region = session.region(patch)
-    asked = _text(question, "question")
-    key = ("explain", session.media.content_hash(region.image_id), region.box, asked)
-    text: str = session.computed("vqa", key, "explain", vqa_encoding(session, region), asked)
+    query = _text(question, "question")
+    key = ("explain", session.media.content_hash(region.image_id), region.box, query)
+    text: str = session.computed("vqa", key, "explain", vqa_encoding(session, region), query)
     return text
 
 
 def caption_image(session: ToolSession, patch: Any) -> str:
-    """A sentence by the VQA model on what a patch shows; strategies open with it."""
+    """Return a sentence by the VQA model about a patch; strategies open with it."""
     region = session.region(patch)
     encoding = vqa_encoding(session, region)
     key = ("caption", session.media.content_hash(region.image_id), region.box)
@@ -153,7 +156,7 @@ def caption_image(session: ToolSession, patch: Any) -> str:
 
 
 def compute_depth(session: ToolSession, patch: Any) -> float:
-    """Median depth over the patch; larger is farther."""
+    """Return the median depth of the patch; larger is farther."""
     region = session.region(patch)
     depth = depth_map(session, region.image_id)
     if region.is_empty:
@@ -162,76 +165,78 @@ def compute_depth(session: ToolSession, patch: Any) -> float:
 
 
 def depth_map(session: ToolSession, image_id: str) -> Floats:
-    """Depth of every pixel of a picture, ``[H, W]``; for pages, no API lists it."""
+    """Return the depth of every pixel of a picture, ``[H, W]``; for web pages, no API lists it."""
     picture = session.media.pixels(image_id)
     depth: Floats = session.encoded("depth", (image_id, None), "depth", lambda: picture)
     return depth
 
 
 def locate_event(session: ToolSession, segment: Any, event: str) -> list[int]:
-    """Frames ``[start, end)`` of the event within the segment; ``start == end`` if not found."""
+    """Return the frames ``[start, end)`` of the event in the segment; equal if it does not
+    occur.
+    """
     start, end = session.segment(segment)
     phrase, encoding = _text(event, "event"), video_encoding(session)
     key = (session.media.content_hash("video0"), phrase)
     windows = session.computed("video", key, "locate", encoding, phrase)
     inside = [item for item in windows if min(item.end, end) > max(item.start, start)]
     session.record_scores("video.threshold", (item.score for item in inside))
-    kept = [item for item in inside if item.score >= session.threshold("video.threshold")]
-    if not kept:
+    matches = [item for item in inside if item.score >= session.threshold("video.threshold")]
+    if not matches:
         return [start, start]
-    return [max(kept[0].start, start), min(kept[0].end, end)]
+    return [max(matches[0].start, start), min(matches[0].end, end)]
 
 
 def caption_video(session: ToolSession, segment: Any, question: str | None = None) -> str:
-    """What happens in the segment, as sentences in the order of time."""
+    """Return sentences on what happens in the segment, in order of time."""
     start, end = session.segment(segment)
     if start >= end:
         return ""
-    asked = None if question is None else _text(question, "question")
+    query = None if question is None else _text(question, "question")
     encoding = video_encoding(session)
-    key = (session.media.content_hash("video0"), start, end, asked)
-    text: str = session.computed("video", key, "describe", encoding, start, end, asked)
+    key = (session.media.content_hash("video0"), start, end, query)
+    text: str = session.computed("video", key, "describe", encoding, start, end, query)
     return text
 
 
 def llm_query(
     session: ToolSession, question: str, context: str | None = None, long_answer: bool = True
 ) -> str:
-    """The language model's own answer to a question, no picture involved."""
-    asked = _text(question, "question")
-    key = ("query", asked, context, bool(long_answer))
+    """Return the language model's own answer to a question, without a picture."""
+    query = _text(question, "question")
+    key = ("query", query, context, bool(long_answer))
     answer: str = session.computed(
-        "text", key, "answer", asked, context=context, long_answer=bool(long_answer)
+        "text", key, "answer", query, context=context, long_answer=bool(long_answer)
     )
     return answer
 
 
 def select_answer(session: ToolSession, info: Any, question: str, options: Any) -> str:
-    """The option that the language model thinks follows from info; one of the options, exactly.
+    """Return the option that follows from the information, according to the language model.
 
-    Without options the information itself is the answer.
+    The result is exactly one of the options. Without options it is the information itself.
     """
-    known = information(info)
+    facts = information(info)
     if isinstance(options, list | tuple) and not options:
-        return known
+        return facts
     choices = _texts(options, "options")
-    key = ("select", known, question, tuple(choices))
-    chosen: str = session.computed("text", key, "select", known, str(question), choices)
+    key = ("select", facts, question, tuple(choices))
+    chosen: str = session.computed("text", key, "select", facts, str(question), choices)
     return chosen
 
 
 def process_guesses(session: ToolSession, question: str, guesses: Any) -> str:
-    """One answer out of several guesses: the common one, else what the language model picks."""
-    found = [guess for guess in _texts(guesses, "guesses") if guess.strip()]
-    if not found:
+    """Return the guess that all agree on, or the one that the language model selects."""
+    texts = [guess for guess in _texts(guesses, "guesses") if guess.strip()]
+    if not texts:
         raise ToolError("process_guesses needs at least one guess that is not empty")
-    if len({guess.strip().lower() for guess in found}) == 1:
-        return found[0]
-    return select_answer(session, ", ".join(found), question, list(dict.fromkeys(found)))
+    if len({guess.strip().lower() for guess in texts}) == 1:
+        return texts[0]
+    return select_answer(session, ", ".join(texts), question, list(dict.fromkeys(texts)))
 
 
 def pixels(session: ToolSession, patch: Any) -> Pixels:
-    """A private copy of the patch's pixels, ``uint8 [3, H, W]``."""
+    """Return a private copy of the patch's pixels, ``uint8 [3, H, W]``."""
     region = session.region(patch)
     part = _cut(session.media.pixels(region.image_id), region.box)
     return np.ascontiguousarray(part.transpose(2, 0, 1))
@@ -240,52 +245,52 @@ def pixels(session: ToolSession, patch: Any) -> Pixels:
 def similarities(
     session: ToolSession, regions: Sequence[Region], texts: Sequence[str]
 ) -> np.ndarray[Any, Any]:
-    """Scaled image-text similarities ``[regions, texts]``.
+    """Return scaled image-text similarities ``[regions, texts]``.
 
-    A text that names a taught concept is compared by the matcher as it was taught, all others by
-    the matcher as it came: what is learned about one concept changes no other's similarity.
+    The matcher uses soft prompts only for a text that names a learned concept. A learned concept
+    therefore changes the similarity of no other text.
     """
     images = np.stack([matcher_embedding(session, region) for region in regions])
     text_rows = [text_embedding(session, text) for text in texts]
     scale = float(session.toolbox.models.trait("matcher", "logit_scale"))
-    found: np.ndarray[Any, Any] = scale * images @ np.stack(text_rows).T
+    scores: np.ndarray[Any, Any] = scale * images @ np.stack(text_rows).T
     for column, text in enumerate(texts):
         if not soft_prompt_tools.concepts_named_in(session, "matcher", "match", text):
             continue
         for row, region in enumerate(regions):
-            look = partial(looked_at, session, region)
+            look = partial(region_crop, session, region)
             cosine = soft_prompt_tools.match(session, region, text, images[row], look)
             if cosine is not None:
-                found[row, column] = scale * cosine
-    return found
+                scores[row, column] = scale * cosine
+    return scores
 
 
 def text_embedding(session: ToolSession, text: str) -> Floats:
-    """The matcher's embedding of a text, float32 [D]."""
+    """Return the matcher's embedding of a text, float32 [D]."""
     row: Floats = session.computed("matcher", ("text", text), "encode_texts", text)
     return row
 
 
 def matcher_embedding(session: ToolSession, region: Region) -> Floats:
-    """The matcher's embedding of a region, float32 [D]."""
-    where = (region.image_id, region.box)
+    """Return the matcher's embedding of a region, float32 [D]."""
+    place = (region.image_id, region.box)
     embedding: Floats = session.encoded(
-        "matcher", where, "encode_images", lambda: looked_at(session, region)
+        "matcher", place, "encode_images", lambda: region_crop(session, region)
     )
     return embedding
 
 
 def vqa_encoding(session: ToolSession, region: Region) -> Any:
-    """The VQA model's encoding of a region."""
-    where = (region.image_id, region.box)
-    return session.encoded("vqa", where, "encode", lambda: looked_at(session, region))
+    """Return the VQA model's encoding of a region."""
+    place = (region.image_id, region.box)
+    return session.encoded("vqa", place, "encode", lambda: region_crop(session, region))
 
 
 def video_encoding(session: ToolSession) -> Any:
-    """The video model's encoding of the clip.
+    """Return the video model's encoding of the clip.
 
     Raises:
-        ToolError: the query has none.
+        ToolError: the query has no video.
     """
     if session.media.video is None:
         raise ToolError("this query has no video")
@@ -293,8 +298,10 @@ def video_encoding(session: ToolSession) -> Any:
     return session.encoded("video", ("video0", None), "encode", lambda: video)
 
 
-def looked_at(session: ToolSession, region: Region) -> Pixels:
-    """The pixels a crop model sees: the whole picture as it is, a part with its margin."""
+def region_crop(session: ToolSession, region: Region) -> Pixels:
+    """Return the pixels that a crop model sees: a whole picture unchanged, a part with its
+    margin.
+    """
     picture = session.media.pixels(region.image_id)
     if region.is_whole:
         return picture
@@ -328,7 +335,7 @@ def _texts(values: Any, name: str) -> list[str]:
 
 
 def information(info: Any) -> str:
-    """What a program passes as info: text, or a dict or list of findings."""
+    """Return the info argument of a program (a text, a dict or a list of findings) as text."""
     if isinstance(info, dict):
         return " ".join(f"{key}: {value}." for key, value in info.items())
     if isinstance(info, list | tuple):
@@ -337,8 +344,8 @@ def information(info: Any) -> str:
 
 
 TOOL_FUNCTIONS: dict[str, Callable[..., Any]] = {
-    ability.__name__: ability
-    for ability in (
+    tool.__name__: tool
+    for tool in (
         find,
         exists,
         verify_property,

@@ -1,12 +1,11 @@
-"""Where a program's calls meet the models.
+"""The toolbox: models, caches and tools behind the calls of programs.
 
-:class:`Toolbox` is shared by all runs: it owns the models, the encodings of image
-towers and the results, all cached by content, so that no tower runs twice for one
-(image, box) and a lowered threshold costs no forward pass. :class:`ToolSession`
-serves one run: its media, its thresholds, its log of calls.
+All runs share one :class:`Toolbox`. It owns the models and caches the encodings of image towers and
+the results by content. No tower runs twice for one (image, box), and a lowered threshold costs no
+forward pass. A :class:`ToolSession` serves one run: its media, its thresholds, its call log.
 
-An operation asks a role's backend for many items at once: an item is the tuple of arguments of one
-request, and results come in the order of the items.
+An operation asks a role's backend for many items at once. An item is the tuple of arguments of one
+request. Results have the order of the items.
 """
 
 from __future__ import annotations
@@ -44,22 +43,22 @@ from viper.tools.tool_functions import TOOL_FUNCTIONS
 
 @dataclass(frozen=True)
 class Operation:
-    """One operation; ``together`` tells whether its items gain from being served at once."""
+    """Operation of a backend; ``together`` is True if its items gain from one shared call."""
 
     run: Callable[[Any, Sequence[tuple[Any, ...]]], Sequence[Any]]
     together: bool = True
 
 
 def _detect(model: Detector, items: Sequence[tuple[Any, ...]]) -> list[list[Detection]]:
-    """Phrases asked of one picture go together; every phrase is asked once."""
-    asked: dict[int, tuple[Any, dict[str, None]]] = {}
+    """Run the detector once per picture with all phrases for it, each phrase once."""
+    phrases_by_picture: dict[int, tuple[Any, dict[str, None]]] = {}
     for encoding, phrase in items:
-        asked.setdefault(id(encoding), (encoding, {}))[1][phrase] = None
-    found: dict[tuple[int, str], list[Detection]] = {}
-    for key, (encoding, phrases) in asked.items():
+        phrases_by_picture.setdefault(id(encoding), (encoding, {}))[1][phrase] = None
+    boxes_by_phrase: dict[tuple[int, str], list[Detection]] = {}
+    for key, (encoding, phrases) in phrases_by_picture.items():
         for phrase, boxes in zip(phrases, model.detect(encoding, list(phrases)), strict=True):
-            found[key, phrase] = boxes
-    return [found[id(encoding), phrase] for encoding, phrase in items]
+            boxes_by_phrase[key, phrase] = boxes
+    return [boxes_by_phrase[id(encoding), phrase] for encoding, phrase in items]
 
 
 def _answer(model: VisualAnswerer, items: Sequence[tuple[Any, ...]]) -> list[str]:
@@ -79,8 +78,8 @@ def _firsts(items: Sequence[tuple[Any, ...]]) -> list[Any]:
 
 
 def _encode(model: Any, items: Sequence[tuple[Any, ...]]) -> Sequence[Any]:
-    found: Sequence[Any] = model.encode(_firsts(items))
-    return found
+    encodings: Sequence[Any] = model.encode(_firsts(items))
+    return encodings
 
 
 def _caption(model: VisualAnswerer, items: Sequence[tuple[Any, ...]]) -> list[str]:
@@ -120,7 +119,7 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
     ("video", "locate"): _one_by_one("locate"),
     ("video", "describe"): _one_by_one("describe"),
 }
-"""By role and name. Roles that are not listed, as ``text``, are served request by request."""
+"""Operations by role and name. Roles without an entry, such as ``text``, serve single requests."""
 
 
 ALL_TOOLS: Mapping[str, Callable[..., Any]] = {
@@ -132,15 +131,15 @@ ALL_TOOLS: Mapping[str, Callable[..., Any]] = {
 
 
 class Toolbox:
-    """The models with their caches, for any number of runs at once.
+    """Models, caches and tools for any number of runs at once.
 
     Args:
         routines: further tools by name, which a user's file registered to run in the parent.
-        soft_prompts: what the tools were taught; nothing by default.
+        soft_prompts: source of the learned soft prompts; none by default.
         tools: the function of each tool by name; it takes the session and the arguments.
 
     Raises:
-        UsageError: one of them has the name of a tool that is there already.
+        UsageError: a routine has the name of an existing tool.
     """
 
     def __init__(
@@ -155,9 +154,9 @@ class Toolbox:
         self.settings = settings
         self.routines = dict(routines or {})
         added = {name: as_tool(routine) for name, routine in self.routines.items()}
-        taken = sorted(set(added) & set(tools))
-        if taken:
-            raise UsageError(f"the routine name {taken[0]!r} is taken; choose another name")
+        clashes = sorted(set(added) & set(tools))
+        if clashes:
+            raise UsageError(f"the routine name {clashes[0]!r} is taken; choose another name")
         self.tools: Mapping[str, Callable[..., Any]] = {**tools, **added}
         self.soft_prompts: SoftPromptSource = soft_prompts or NoSoftPrompts()
         self.encodings = ComputeCache(settings.cache_entries, settings.cache_mb << 20)
@@ -166,33 +165,33 @@ class Toolbox:
         self._gatherers = self._own_gatherers()
 
     def with_settings(self, settings: ToolSettings) -> Toolbox:
-        """A toolbox over the same models and caches, with other sensitivities."""
+        """Return a toolbox over the same models and caches, with other settings."""
         other = copy.copy(self)
         other.settings = settings
         return other
 
     def with_soft_prompts(self, source: SoftPromptSource) -> Toolbox:
-        """A toolbox over the same models and caches, whose tools know what the source teaches."""
+        """Return a toolbox over the same models and caches, with other soft prompts."""
         other = copy.copy(self)
         other.soft_prompts = source
         return other
 
     def with_roles(self, loaders: Mapping[str, Callable[[], Any]]) -> Toolbox:
-        """A toolbox over the same models and caches, with other backends in some roles."""
+        """Return a toolbox over the same models and caches, with other backends in some roles."""
         other = copy.copy(self)
         other.models = self.models.with_roles(loaders)
         other._gatherers = other._own_gatherers()
         return other
 
     def with_caches(self, entries: int, mb: int) -> Toolbox:
-        """A toolbox over the same models, with caches of its own that hold so much each."""
+        """Return a toolbox over the same models, with new caches of the given size each."""
         other = copy.copy(self)
         other.encodings = ComputeCache(entries, mb << 20)
         other.results = ComputeCache(entries, mb << 20)
         return other
 
     def ask(self, role: str, operation: str, *args: Any, **named: Any) -> Any:
-        """What a role's backend answers, served together with what other runs ask meanwhile.
+        """Return the answer of a role's backend, batched with simultaneous requests of other runs.
 
         Operations listed in :data:`OPERATIONS` take no arguments by name.
 
@@ -200,11 +199,11 @@ class Toolbox:
             ToolError: no model plays the role.
             ModelError: the model cannot be loaded, or ran out of memory.
         """
-        known = OPERATIONS.get((role, operation))
-        if known is not None:
-            # Those that gain nothing from company are each of a kind of their own.
-            company = 0 if known.together else next(self._numbers)
-            return self._gatherers[role].ask((operation, company), args)
+        batched = OPERATIONS.get((role, operation))
+        if batched is not None:
+            # Items that gain nothing from batching get a number each, so they are never grouped.
+            group = 0 if batched.together else next(self._numbers)
+            return self._gatherers[role].ask((operation, group), args)
         if self.models.trait(role, "concurrent", False):
             return getattr(self.models.get(role), operation)(*args, **named)
         with self.models.using(role) as backend:
@@ -228,12 +227,12 @@ class Toolbox:
         overrides: Mapping[int, Any] | None = None,
         cancel: threading.Event | None = None,
     ) -> ToolSession:
-        """What one program run talks to.
+        """Return the tool session of one program run.
 
         Args:
             media: the pictures or the video of the query.
             thresholds: values that replace the starting ones.
-            overrides: call index to the result it shall have instead (re-runs with one change).
+            overrides: call index to the result to return instead (re-runs with one change).
             cancel: when set, the next call ends the run with CancelledError.
         """
         values = {**self.settings.start_thresholds(), **(thresholds or {})}

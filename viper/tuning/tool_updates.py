@@ -21,7 +21,7 @@ from viper.errors import CancelledError, StoreError, ViperError
 from viper.models.media import Media
 from viper.schema import ToolCall
 from viper.strategies.replay import restore_references
-from viper.tools.tool_functions import looked_at
+from viper.tools.tool_functions import region_crop
 from viper.tools.toolbox import Toolbox
 from viper.tuning.learning_record import TriedPrompt, Update
 from viper.tuning.soft_prompts.base import ABILITY_TOOLS, AnsweredQuestion, Progress, TunerOptions
@@ -212,7 +212,7 @@ class ToolUpdates:
     def _seen(self, about: About, call: ToolCall) -> Any:
         """The pixels that a call's tool was shown."""
         session = self.toolbox.session(about.media)
-        return looked_at(session, session.region(restore_references(call.args[0])))
+        return region_crop(session, session.region(restore_references(call.args[0])))
 
 
 def answer_text(desired: Any) -> str | None:

@@ -22,7 +22,7 @@ from viper.evaluate.sample_result import Prediction, SampleResult, Score
 from viper.models.media import media_from
 from viper.models.vision.roles import Mask, Pixels
 from viper.schema import PixelBox
-from viper.tools.edits import EMOJIS, blurred_background, color_pop, covered, emoji_picture
+from viper.tools.edits import EMOJIS, blur_outside, color_pop, cover_boxes, emoji_picture
 from viper.tools.session import Region
 from viper.tools.tool_functions import detections, similarities
 from viper.tools.toolbox import Toolbox
@@ -96,7 +96,7 @@ def edit_verdict(
 
 
 def _kept(before: Pixels, after: Pixels, target: EditTarget, outside: Mask) -> EditVerdict:
-    make = color_pop if target.operation == "color_pop" else blurred_background
+    make = color_pop if target.operation == "color_pop" else blur_outside
     made = make(before, np.zeros(before.shape[:2], np.bool_))
     asked = bool((after[outside] == made[outside]).all())
     gone = bool((after[outside] != before[outside]).any())
@@ -110,7 +110,7 @@ def _is_hidden(before: Pixels, after: Pixels, target: EditTarget) -> bool:
     """Whether each box is nearest to the asked emoji over it, and by far."""
     boxes = [tuple(round(edge) for edge in box) for box in target.boxes]
     made = {
-        name: covered(before, boxes, emoji_picture(name)).astype(int)
+        name: cover_boxes(before, boxes, emoji_picture(name)).astype(int)
         for name in dict.fromkeys((target.new, *EMOJIS))
     }
     for x0, y0, x1, y1 in boxes:

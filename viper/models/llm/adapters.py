@@ -1,10 +1,10 @@
-"""Low-rank adapters (LoRA) laid over a language model that was loaded without them.
+"""Low-rank adapters (LoRA) added to a language model that was loaded without them.
 
 An adapter is a folder as the ``peft`` library writes it, ``adapter_config.json`` beside
-``adapter_model.safetensors``. Its product is added into the weights, so that the model runs as
+``adapter_model.safetensors``. Its product is added into the weights, so the model runs as
 fast as the base and every part of the backend sees an ordinary model. Pickled weights are
-refused. A folder may say in ``base.json`` which base it was trained over; another one is refused,
-since an adapter fits the numbers of one set of weights only.
+rejected. A folder may name in ``base.json`` the base that it was trained on. Another base is
+rejected, because an adapter fits one set of weights only.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ _KIND = "LORA"
 
 
 def with_adapter(model: Any, folder: str | Path, base: str | Path) -> Any:
-    """The model with an adapter added into its weights.
+    """Return the model with an adapter added into its weights.
 
     Args:
         model: a causal language model of the transformers library, as loaded from ``base``.
         folder: of the adapter.
-        base: where the model came from; compared with what the adapter says it was trained over.
+        base: source of the model; compared with the base that the adapter names.
 
     Raises:
-        ModelError: no adapter there, one of another kind, or one for another base.
+        ModelError: the folder holds no adapter, one of another kind, or one for another base.
     """
     return _laid_over(model, Path(folder), Path(base), merged=True)
 
 
 def adapter_to_go_on(model: Any, folder: str | Path, base: str | Path) -> Any:
-    """The model with an adapter beside its frozen weights, ready to be trained further.
+    """Return the model with an adapter beside its frozen weights, ready for further training.
 
-    Arguments and errors as :func:`with_adapter`.
+    Arguments and errors are those of :func:`with_adapter`.
     """
     return _laid_over(model, Path(folder), Path(base), merged=False)
 
@@ -70,13 +70,13 @@ def _laid_over(model: Any, folder: Path, base: Path, *, merged: bool) -> Any:
 
 
 def state_base(folder: Path, base: Path) -> None:
-    """Writes into an adapter's folder which base it was trained over."""
+    """Write into an adapter's folder which base it was trained on."""
     text = json.dumps({"base": base.name, "sha256": weights_hash(base)}, indent=2)
     (folder / BASE).write_text(f"{text}\n", encoding="utf-8")
 
 
 def weights_hash(folder: Path) -> str:
-    """SHA-256 of a folder's safetensors, 64 hex digits."""
+    """Return the SHA-256 of a folder's safetensors, 64 hex digits."""
     digest = hashlib.sha256()
     for file in sorted(folder.glob("*.safetensors")):
         with file.open("rb") as stream:
@@ -99,7 +99,7 @@ def _check_folder(folder: Path) -> None:
 
 
 def _check_base(folder: Path, base: Path) -> None:
-    """Where the folder does not say, or the base is no folder, nothing is compared."""
+    """Compare the stated base; skip this if the folder states none or the base is no folder."""
     if not (folder / BASE).is_file() or not base.is_dir():
         return
     stated = _read(folder / BASE)
@@ -112,9 +112,9 @@ def _check_base(folder: Path, base: Path) -> None:
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        found = json.loads(file.read_text(encoding="utf-8"))
+        content = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ModelError(f"{file}: cannot be read as JSON ({error})") from None
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         raise ModelError(f"{file}: expected a JSON object")
-    return found
+    return content

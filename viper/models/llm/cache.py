@@ -1,4 +1,4 @@
-"""Remembers what a language model answered, in a store of responses.
+"""Cache of a language model's answers in a store of responses.
 
 The key holds everything that changes the output: model id, prompt and all sampling
 settings (for ``score``: prompt and continuations). Failures are never stored.
@@ -22,11 +22,11 @@ KEY_VERSION = 1
 
 
 class CachedLLM(WrappedLLM):
-    """An LLM whose answers are looked up before the model is asked.
+    """LLM that looks up answers before it asks the model.
 
     Attributes:
-        hits: how many prompts were answered from the store.
-        misses: how many went to the model.
+        hits: number of prompts answered from the store.
+        misses: number of prompts sent to the model.
     """
 
     def __init__(self, llm: LLM, store: ResponseStore | None = None) -> None:
@@ -37,40 +37,40 @@ class CachedLLM(WrappedLLM):
         self.misses = 0
 
     def generate(self, prompts: Sequence[str], sampling: Sampling) -> list[list[Completion]]:
-        """As the wrapped model; only prompts not seen before are sent to it.
+        """Answer like the wrapped model; only new prompts are sent to it.
 
         Raises:
-            ViperError: what the wrapped model raises, for the first prompt that failed; the
-                answers to the others are kept, where the model tells prompts apart.
+            ViperError: the error of the wrapped model for the first prompt that failed. Answers to
+                the others are stored if the model reports errors per prompt.
         """
         return all_answered(self.generate_each(prompts, sampling))
 
     def generate_each(self, prompts: Sequence[str], sampling: Sampling) -> list[Attempt]:
-        """What became of each prompt, in order; see ``wrapped.generate_each``."""
+        """Return the result of each prompt in order; see ``wrapped.generate_each``."""
         keys = [self._key("generate", prompt, _sampling_key(sampling)) for prompt in prompts]
-        found = {key: stored for key in keys if (stored := self._store.get(key)) is not None}
+        responses = {key: stored for key in keys if (stored := self._store.get(key)) is not None}
         missing = dict(zip(keys, prompts, strict=True))
-        missing = {key: prompt for key, prompt in missing.items() if key not in found}
-        asked = super().generate_each(list(missing.values()), sampling) if missing else []
-        fresh = dict(zip(missing, asked, strict=True))
+        missing = {key: prompt for key, prompt in missing.items() if key not in responses}
+        attempts_now = super().generate_each(list(missing.values()), sampling) if missing else []
+        fresh = dict(zip(missing, attempts_now, strict=True))
         for key, attempt in fresh.items():
             if not isinstance(attempt, ViperError):
-                found[key] = _stored(attempt)
-                self._store.put(key, found[key])
+                responses[key] = _to_store(attempt)
+                self._store.put(key, responses[key])
         self._count(len(keys) - len(missing), len(missing))
         attempts: list[Attempt] = []
         for key in keys:
             if key in fresh:
                 attempts.append(fresh[key])
             else:
-                attempts.append(_remembered(found[key], self._hit_cost_usd))
-            if key in found:
-                # Of equal prompts the first alone was charged; the next one is a hit.
+                attempts.append(_from_store(responses[key], self._hit_cost_usd))
+            if key in responses:
+                # Only the first of equal prompts was charged; the next one is a hit.
                 fresh.pop(key, None)
         return attempts
 
     def score(self, prompt: str, continuations: Sequence[str]) -> list[float]:
-        """As the wrapped model."""
+        """Score like the wrapped model."""
         key = self._key("score", prompt, list(continuations))
         stored = self._store.get(key)
         self._count(int(stored is not None), int(stored is None))
@@ -94,20 +94,20 @@ class CachedLLM(WrappedLLM):
         return hashlib.sha256(payload.encode()).hexdigest()
 
 
-def _stored(completions: Sequence[Completion]) -> str:
-    """As text; without costs, which belong to the request and not to its answer."""
+def _to_store(completions: Sequence[Completion]) -> str:
+    """Return the completions as text, without costs, which belong to the request."""
     entries = [asdict(completion) for completion in completions]
     for entry in entries:
         del entry["cost_usd"]
     return json.dumps(entries)
 
 
-def _remembered(stored: str, cost_usd: float | None) -> list[Completion]:
+def _from_store(stored: str, cost_usd: float | None) -> list[Completion]:
     return [Completion(**entry, cost_usd=cost_usd) for entry in json.loads(stored)]
 
 
 def _sampling_key(sampling: Sampling) -> dict[str, Any]:
-    """The settings that change the output; a greedy answer does not depend on the seed."""
+    """Return the settings that change the output; a greedy answer does not depend on the seed."""
     settings = asdict(sampling)
     if sampling.temperature == 0:
         settings.pop("seed")

@@ -1,7 +1,7 @@
-"""Where an OpenAI-compatible endpoint is, what it is called in records, its key and what it costs.
+"""OpenAI-compatible endpoints: address, name in records, key, and usage with its cost.
 
-The key is read from an environment variable and goes into the client alone. It is part of
-no name and no ``repr``, and whatever an error quotes of the endpoint is cleaned of it first.
+The key is read from an environment variable and goes only into the client. No name and no ``repr``
+contains it, and it is removed from every error text that quotes the endpoint.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from viper.errors import UsageError
 OFFICIAL_URL = "https://api.openai.com/v1"
 
 PLACEHOLDER = "no-key-needed"
-"""Sent to endpoints that ask for no key; the client insists on some."""
+"""Key for endpoints that need none, because the client requires one."""
 
 _HIDDEN = "[key]"
 
 _SECRET = 8
-"""Characters that a key has at least if it is one."""
+"""Least number of characters of a real key."""
 
 
 @dataclass(frozen=True)
@@ -35,29 +35,30 @@ class Endpoint:
 
     @property
     def official(self) -> bool:
-        """Whether it is OpenAI's own."""
+        """Return True if this is OpenAI's own endpoint."""
         return _is_official(self.base_url)
 
     @property
     def place(self) -> str:
-        """Host, port and path."""
+        """Return host, port and path."""
         parts = urlsplit(self.base_url)
         return f"{parts.netloc}{parts.path.rstrip('/')}"
 
     def hiding_key(self, text: str) -> str:
-        """The text with the key replaced; for messages that quote the endpoint, not for answers.
+        """Return the text with the key replaced; for messages that quote the endpoint, not for
+        answers.
 
-        A key too short to be a secret, as ``EMPTY``, stays: it may be any word.
+        A key too short to be a secret, such as ``EMPTY``, stays: it may be any word.
         """
         return text if len(self.key) < _SECRET else text.replace(self.key, _HIDDEN)
 
 
 def find_endpoint(base_url: str | None, key_env: str) -> Endpoint:
-    """The endpoint meant: ``base_url``, else ``OPENAI_BASE_URL``, else the official one.
+    """Return the endpoint at ``base_url``, else at ``OPENAI_BASE_URL``, else the official one.
 
     Raises:
-        UsageError: an address that is none or that holds a password; the official endpoint
-            without a key; a key that no header can hold.
+        UsageError: an invalid address or one with a password; the official endpoint without a
+            key; a key that no header can hold.
     """
     address = base_url or os.environ.get("OPENAI_BASE_URL") or OFFICIAL_URL
     _check_address(address)
@@ -97,14 +98,14 @@ PRICED = ("prompt", "completion")
 
 @dataclass(frozen=True)
 class LLMUsage:
-    """What was used so far.
+    """Usage so far.
 
     Attributes:
-        requests: HTTP requests sent, repeated ones among them.
-        retries: requests that repeat one which failed.
-        prompt_tokens, completion_tokens: as the server counts them, else estimated; what
-            a failed request cost is not known and not counted.
-        cost_usd: tokens times price; None where no price was given.
+        requests: HTTP requests sent, repeated ones included.
+        retries: requests that repeat a failed one.
+        prompt_tokens, completion_tokens: as the server counts them, else estimated. The tokens of
+            a failed request are unknown and not counted.
+        cost_usd: tokens times price, or None if the model has no known price.
     """
 
     requests: int = 0
@@ -121,7 +122,7 @@ class UsageCounter:
         price_per_million: US dollars for a million tokens, ``prompt`` and ``completion``.
 
     Raises:
-        UsageError: a price of something else, one missing, or one below 0.
+        UsageError: a price with another name, a missing one, or one below 0.
     """
 
     def __init__(self, price_per_million: Mapping[str, float] | None = None) -> None:
@@ -132,7 +133,7 @@ class UsageCounter:
         self._lock = threading.Lock()
 
     def request(self, *, repeated: bool) -> None:
-        """Counts one request about to be sent."""
+        """Count one request before it is sent."""
         with self._lock:
             total = self._total
             self._total = replace(
@@ -140,7 +141,7 @@ class UsageCounter:
             )
 
     def tokens(self, prompt: int, completion: int) -> float | None:
-        """Counts the tokens of one answered request; what they cost, as :meth:`price_usd`."""
+        """Count the tokens of one answered request and return their cost, as :meth:`price_usd`."""
         with self._lock:
             total = self._total
             self._total = replace(
@@ -151,13 +152,13 @@ class UsageCounter:
         return self.price_usd(prompt, completion)
 
     def price_usd(self, prompt: int, completion: int) -> float | None:
-        """What so many tokens cost; None where no price was given."""
+        """Return the cost in dollars, or None if the model has no known price."""
         if self._prices is None:
             return None
         return (prompt * self._prices["prompt"] + completion * self._prices["completion"]) / 1e6
 
     def snapshot(self) -> LLMUsage:
-        """What was used until now; does not change afterwards."""
+        """Return the usage up to now; the result does not change afterwards."""
         with self._lock:
             total = self._total
         cost_usd = self.price_usd(total.prompt_tokens, total.completion_tokens)

@@ -1,9 +1,8 @@
-"""Connections to one endpoint by the ``openai`` client, and our words for what goes wrong there.
+"""Connections to one endpoint by the ``openai`` client, and the errors for its failures.
 
-The client is the asynchronous one: the time limit of a synchronous HTTP client bounds each read,
-so that a server which sends a byte now and then is never late, and asynchronous work can be given
-up wherever it stands. It lives in an event loop in a thread of its own, since callers are threads
-that may have a loop of their own.
+The client is the asynchronous one. The time limit of a synchronous HTTP client bounds each read, so
+a server that sends a byte now and then is never late. Asynchronous work can be cancelled anywhere.
+The client runs in an event loop in a separate thread, because callers may have their own loops.
 """
 
 from __future__ import annotations
@@ -34,14 +33,14 @@ _TOO_LONG = frozenset({"context_length_exceeded"})
 """Codes for a prompt longer than the model's context."""
 
 _TOO_LONG_FIELDS = frozenset({"input_tokens"})
-"""What vLLM names as the field at fault instead of a code."""
+"""Field that vLLM names as the cause instead of a code."""
 
 _SHOWN = 200
-"""Characters of a server's own words in an error."""
+"""Maximum length in characters of a server's text in an error."""
 
 
 class RefusedError(ModelError):
-    """The endpoint refused a request and would refuse it again."""
+    """The endpoint rejected a request and would reject it again."""
 
 
 class ContextFullError(UsageError):
@@ -49,18 +48,17 @@ class ContextFullError(UsageError):
 
 
 class Client:
-    """The connections to one endpoint; thread-safe.
+    """Connections to one endpoint; thread-safe.
 
-    The thread begins with the first request, so that making a client costs nothing, and ends
-    with :meth:`close` or when nobody refers to this object any more.
+    The thread starts with the first request, so creating a client costs nothing. It ends with
+    :meth:`close`, or when this object is garbage collected.
 
     Args:
-        timeout_s: how long one request may take, from connecting to the last byte of its
-            answer.
-        backoff: how requests that failed in passing are repeated.
-        random: draws the waits before that.
+        timeout_s: time limit of one request, from connecting to the last byte of its answer.
+        backoff: policy for repeating requests after transient failures.
+        random: draws the waits.
         sleep: waits.
-        counter: is told of every request before it is sent.
+        counter: counts every request before it is sent.
 
     Raises:
         MissingExtraError: the package ``openai`` is not installed.
@@ -83,7 +81,7 @@ class Client:
         self._endpoint, self._timeout_s, self._counter = endpoint, timeout_s, counter
         self._policy = backoff.policy(endpoint.place, random)
         self._sleep = sleep
-        # Retries and time limits are ours.
+        # This class does retries and time limits itself.
         self._openai = openai.AsyncOpenAI(
             api_key=endpoint.key, base_url=endpoint.base_url, timeout=None, max_retries=0
         )
@@ -94,12 +92,12 @@ class Client:
         self._closed = False
 
     def run(self, work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
-        """Return what asynchronous work returns; an interrupt (Ctrl-C) cancels it.
+        """Return the result of asynchronous work; an interrupt (Ctrl-C) cancels it.
 
         Raises:
-            RuntimeError: closed, before or meanwhile.
+            RuntimeError: the client is closed, before or meanwhile.
         """
-        # Under the lock no work is handed to a loop that was told to end: it would wait for ever.
+        # The lock keeps work away from a loop that is ending, where it would wait for ever.
         with self._lock:
             loop = self._running()
             future = asyncio.run_coroutine_threadsafe(work(), loop)
@@ -111,13 +109,13 @@ class Client:
             future.cancel()
 
     async def ask(self, api: Api, body: Mapping[str, Any], read: Callable[[str], Result]) -> Result:
-        """Return what ``read`` makes of the answer's text; to be awaited within :meth:`run`.
+        """Return the result of ``read`` on the answer's text; await this within :meth:`run`.
 
         Args:
-            read: raises TransientError for what cannot be read; then it is asked again.
+            read: raises TransientError for an unreadable text; then the request is repeated.
 
         Raises:
-            ModelError: refused, or failing again and again.
+            ModelError: the request was rejected, or failed too often.
             ContextFullError: the prompt is too long.
         """
 
@@ -132,7 +130,7 @@ class Client:
         return await repeating(attempt)
 
     def close(self) -> None:
-        """Cancel what is under way and close the connections; may be repeated."""
+        """Cancel current requests and close the connections; calling it again is harmless."""
         with self._lock:
             self._closed = True
             self._end()
@@ -144,7 +142,7 @@ class Client:
             raise RuntimeError(_CLOSED)
         if self._loop is None:
             loop, over = asyncio.new_event_loop(), asyncio.Event()
-            # The thread must not refer to this object, which then would never be let go of.
+            # The thread must not refer to this object, or it would never be garbage collected.
             self._thread = threading.Thread(
                 target=_serve, args=(loop, over, self._openai), name="viper-openai", daemon=True
             )
@@ -172,32 +170,34 @@ class Client:
         return text
 
     def _read(self, text: str, read: Callable[[str], Result]) -> Result:
-        """As ``read``; the error that it raises quotes the text with the key hidden."""
+        """Return the result of ``read``; its error quotes the text with the key hidden."""
         hidden = self._endpoint.hiding_key(text)
         if hidden == text:
             return read(text)
         with suppress(ViperError):
             return read(text)
-        # Hidden first and read again, as a message shows a part only: of the key, too.
+        # Read again with the key hidden, because a message may show only a part of the key.
         read(hidden)
         raise TransientError("the answer cannot be read")
 
     def _failure(self, error: Any) -> ModelError | UsageError:
-        """What an answer with an error status means, by its number and codes alone."""
+        """Return the error for an answer with an error status, by its number and codes alone."""
         status, place = int(error.status_code), self._endpoint.place
         if status in _REFUSED_KEY:
-            # The server's own words are left out: they may quote a part of the key.
+            # The server's text is left out, because it may quote a part of the key.
             return ModelError(
                 f"{place} refused the key (status {status}); set the environment variable "
                 f"{self._endpoint.key_env} to a key that it accepts for this model"
             )
-        said = " ".join(self._endpoint.hiding_key(str(error.message)).split())[:_SHOWN]
+        message = " ".join(self._endpoint.hiding_key(str(error.message)).split())[:_SHOWN]
         if status in _PASSING or status >= 500:
-            return TransientError(f"status {status}: {said}", asked_wait_s(error.response.headers))
+            return TransientError(
+                f"status {status}: {message}", asked_wait_s(error.response.headers)
+            )
         if error.code in _TOO_LONG or error.param in _TOO_LONG_FIELDS:
-            return ContextFullError(said)
+            return ContextFullError(message)
         return RefusedError(
-            f"{place} refused the request (status {status}): {said}; "
+            f"{place} refused the request (status {status}): {message}; "
             "check model, api and options of the profile"
         )
 
@@ -205,7 +205,7 @@ class Client:
 def _serve(loop: asyncio.AbstractEventLoop, over: asyncio.Event, client: Any) -> None:
     async def until_over() -> None:
         await over.wait()
-        # Connections under way are not closed under those who use them.
+        # Cancel current requests before closing the connections that they use.
         others = asyncio.all_tasks() - {asyncio.current_task()}
         for task in others:
             task.cancel()

@@ -1,7 +1,7 @@
 """Any endpoint that speaks the OpenAI protocol: OpenAI itself, a vLLM server and others.
 
-Prompts are sent side by side. A request that fails for a passing reason is repeated after a
-while. The key comes from the environment and is shown nowhere.
+Prompts are sent concurrently. A request with a transient failure is repeated after a wait. The key
+comes from the environment and is shown nowhere.
 """
 
 from __future__ import annotations
@@ -31,37 +31,36 @@ Result = TypeVar("Result")
 
 
 class OpenAILLM:
-    """A language model behind an HTTP endpoint; thread-safe.
+    """Language model behind an HTTP endpoint; thread-safe.
 
     Args:
-        model: the name that the endpoint knows it by.
-        base_url: as ``http://localhost:8000/v1``; None is ``OPENAI_BASE_URL`` from the
+        model: the model's name at the endpoint.
+        base_url: such as ``http://localhost:8000/v1``; None is ``OPENAI_BASE_URL`` from the
             environment, else OpenAI's own.
-        api: ``chat`` wraps a prompt as one user message, ``completions`` sends it as it is,
+        api: ``chat`` wraps a prompt as one user message, ``completions`` sends it unchanged,
             which base models need.
-        key_env: the environment variable that holds the key; may be empty except for
-            OpenAI's own endpoint.
-        timeout_s: how long one request may take, from connecting to the last byte of its
-            answer; a repeated one has as long again.
+        key_env: the environment variable with the key; may be empty except for OpenAI's own
+            endpoint.
+        timeout_s: time limit of one request, from connecting to the last byte of its answer; a
+            repeated request has the same limit again.
         max_retries: how often a request is repeated after 408, 429, 5xx, a time-out, a lost
-            connection or an answer that cannot be read.
-        concurrency: how many prompts are on their way at once.
+            connection or an unreadable answer.
+        concurrency: maximum number of prompts sent at once.
         price_per_million: US dollars for a million tokens, ``{prompt, completion}``.
-        max_context: how many tokens prompt and completion may hold together; the protocol
-            has no way to ask.
+        max_context: tokens of prompt and completion together; the protocol cannot ask for it.
         tokenizer: a local folder to count tokens with; None estimates.
-        extra: further fields of every request, as ``{reasoning_effort = "low"}``.
-        omit: fields never sent, for models that refuse them, as ``["temperature"]``.
-        jitter_seed: of the waits before retries; None differs from process to process, so
-            that many workers do not come back at the same moment.
+        extra: further fields of every request, such as ``{reasoning_effort = "low"}``.
+        omit: fields never sent, for models that reject them, such as ``["temperature"]``.
+        jitter_seed: seed of the waits before retries. None differs between processes, so many
+            workers do not retry at the same moment.
         sleep: awaited with the seconds to wait; tests pass their own.
 
     Raises:
         MissingExtraError: the package ``openai`` is not installed.
-        UsageError: an option's value is off, or there is no key for OpenAI's own endpoint.
+        UsageError: an invalid option, or no key for OpenAI's own endpoint.
 
     Attributes:
-        concurrent: callers are served side by side; nobody need gather their prompts.
+        concurrent: callers are served concurrently; nobody needs to gather their prompts.
     """
 
     concurrent = True
@@ -109,12 +108,12 @@ class OpenAILLM:
 
     @property
     def usage(self) -> LLMUsage:
-        """What was sent and used so far."""
+        """Return the usage so far."""
         return self._counter.snapshot()
 
     @property
     def can_score(self) -> bool:
-        """Whether :meth:`score` works; the first look asks the endpoint, once.
+        """Return True if :meth:`score` works; the first read asks the endpoint, once.
 
         Raises:
             ModelError: the endpoint does not answer.
@@ -127,35 +126,35 @@ class OpenAILLM:
         return bool(self._echoes)
 
     def generate(self, prompts: Sequence[str], sampling: Sampling) -> list[list[Completion]]:
-        """``sampling.n`` completions for each prompt.
+        """Return ``sampling.n`` completions for each prompt.
 
-        At temperature 0 one is asked for and repeated. A server that gives fewer than
-        wanted is asked again with the next seed. The first prompt to fail ends it, since
-        nobody would get the answers to others; :meth:`generate_each` goes on.
+        At temperature 0 one completion is requested and repeated. A server that returns too few is
+        asked again with the next seed. The first prompt that fails ends the call;
+        :meth:`generate_each` continues.
 
         Raises:
             PromptTooLongError: a prompt fills the whole context.
-            ModelError: the endpoint refuses, or keeps failing.
+            ModelError: the endpoint rejects the request, or keeps failing.
         """
-        return self._side_by_side(partial(self._complete, sampling), prompts)
+        return self._run_all(partial(self._complete, sampling), prompts)
 
     def generate_each(self, prompts: Sequence[str], sampling: Sampling) -> list[Attempt]:
-        """As :meth:`generate`, but a prompt that fails leaves the others their chance.
+        """Return completions or an error for each prompt; a failure does not affect other prompts.
 
         Returns:
-            In the order of the prompts, the completions or the error that ``generate`` would
-            raise; where the endpoint refuses everything, as many errors as prompts.
+            In the order of the prompts, the completions or the error that ``generate`` would raise.
+            If the endpoint rejects everything, there are as many errors as prompts.
         """
-        return self._side_by_side(partial(self._attempt, sampling), prompts)
+        return self._run_all(partial(self._attempt, sampling), prompts)
 
     def score(self, prompt: str, continuations: Sequence[str]) -> list[float]:
-        """Mean log-likelihood per token of each continuation.
+        """Return the mean log-likelihood per token of each continuation.
 
-        Needs a server that echoes prompts with their likelihoods, as vLLM does.
+        This needs a server that echoes prompts with their likelihoods, such as vLLM.
 
         Raises:
             UsageError: the endpoint cannot do that.
-            ModelError: the endpoint refuses, or keeps failing.
+            ModelError: the endpoint rejects the request, or keeps failing.
         """
         if not continuations:
             return []
@@ -169,17 +168,17 @@ class OpenAILLM:
         return tail_scores(echoes[len(heads) :], len(echoes[0].tokens) if heads else 0)
 
     def count_tokens(self, text: str) -> int:
-        """How many tokens the text takes: by the tokenizer, else characters / 4."""
+        """Return the number of tokens of the text: by the tokenizer, else characters / 4."""
         return self._tokens.count(text)
 
     def close(self) -> None:
-        """Closes the connections; the model cannot be asked afterwards."""
+        """Close the connections; the model cannot be used afterwards."""
         self._client.close()
 
-    def _side_by_side(
+    def _run_all(
         self, work: Callable[[str], Awaitable[Result]], prompts: Sequence[str]
     ) -> list[Result]:
-        """What ``work`` gives for each prompt; the first failure cancels what is under way."""
+        """Return the result of ``work`` for each prompt; the first failure cancels the others."""
 
         async def gathered() -> list[Result]:
             room = asyncio.Semaphore(self._concurrency)
@@ -205,19 +204,21 @@ class OpenAILLM:
 
     async def _complete(self, sampling: Sampling, prompt: str) -> list[Completion]:
         greedy = sampling.temperature <= 0
-        wanted = 1 if greedy else sampling.n
-        found: list[Completion] = []
-        while len(found) < wanted:
-            body = self._body(prompt, sampling, wanted - len(found), sampling.seed + len(found))
+        count = 1 if greedy else sampling.n
+        completions: list[Completion] = []
+        while len(completions) < count:
+            body = self._body(
+                prompt, sampling, count - len(completions), sampling.seed + len(completions)
+            )
             try:
                 reply = await self._client.ask(self._api, body, read_reply)
             except ContextFullError:
                 raise self._too_long() from None
-            found += self._completions(reply, prompt, sampling, wanted - len(found))
+            completions += self._completions(reply, prompt, sampling, count - len(completions))
         if not greedy:
-            return found
-        repeated = replace(found[0], cost_usd=self._counter.price_usd(0, 0))
-        return found + [repeated] * (sampling.n - 1)
+            return completions
+        repeated = replace(completions[0], cost_usd=self._counter.price_usd(0, 0))
+        return completions + [repeated] * (sampling.n - 1)
 
     def _body(self, prompt: str, sampling: Sampling, n: int, seed: int) -> dict[str, Any]:
         room = self.max_context
@@ -230,7 +231,7 @@ class OpenAILLM:
             "temperature": sampling.temperature,
             "seed": seed,
             "n": n,
-            # OpenAI's newer chat models refuse the old name, other servers may not know the new.
+            # OpenAI's newer chat models reject the old name; some servers lack the new one.
             "max_completion_tokens" if self._chat and self._endpoint.official else "max_tokens": (
                 min(sampling.max_tokens, room)
             ),
@@ -241,28 +242,30 @@ class OpenAILLM:
             body["messages"] = [{"role": "user", "content": prompt}]
         else:
             body["prompt"] = prompt
-        kept = {name: value for name, value in body.items() if name not in self._omit}
-        return {**kept, "extra_body": self._extra} if self._extra else kept
+        fields = {name: value for name, value in body.items() if name not in self._omit}
+        return {**fields, "extra_body": self._extra} if self._extra else fields
 
     def _completions(
-        self, reply: Reply, prompt: str, sampling: Sampling, wanted: int
+        self, reply: Reply, prompt: str, sampling: Sampling, limit: int
     ) -> list[Completion]:
-        """At most ``wanted``; tokens are spread evenly over the choices, costs over the kept."""
+        """Return up to ``limit`` completions; tokens are split over all choices, cost over the
+        returned.
+        """
         texts = [cut_at_stop(choice.text, sampling.stop) for choice in reply.choices]
-        given = reply.prompt_tokens
-        prompt_tokens = self.count_tokens(prompt) if given is None else given
+        reported = reply.prompt_tokens
+        prompt_tokens = self.count_tokens(prompt) if reported is None else reported
         counts = [self.count_tokens(text) for text in texts]
         if reply.completion_tokens is not None:
             share, rest = divmod(reply.completion_tokens, len(texts))
             counts = [share + (index < rest) for index in range(len(texts))]
         cost_usd = self._counter.tokens(prompt_tokens, sum(counts))
         if cost_usd is not None:
-            cost_usd /= min(wanted, len(texts))
+            cost_usd /= min(limit, len(texts))
         counts = [min(count, sampling.max_tokens) for count in counts]
         return [
             Completion(text, prompt_tokens, count, choice.finish_reason, cost_usd)
             for text, count, choice in zip(texts, counts, reply.choices, strict=True)
-        ][:wanted]
+        ][:limit]
 
     def _echoed(self, texts: list[str]) -> list[Echo]:
         body = {
@@ -287,7 +290,7 @@ class OpenAILLM:
 
 
 def _digest(extra: Mapping[str, Any], omit: Sequence[str]) -> str:
-    """A few letters that tell apart requests with other fields; empty without any."""
+    """Return a few letters that identify the extra and omitted fields; empty without any."""
     if not extra and not omit:
         return ""
     text = json.dumps([extra, sorted(omit)], sort_keys=True)

@@ -1,7 +1,7 @@
-"""Reads what an OpenAI-compatible server sent, and nothing that is not there.
+"""Checked replies of an OpenAI-compatible server.
 
-The raw text is read here because the client builds its objects without checking them: a
-reply of another shape would only be noticed later, as an attribute that is missing.
+This module reads the raw text, because the client builds its objects without checking them. A reply
+of another shape would only show later, as a missing attribute.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Reply:
-    """At least one choice, in the server's order; token counts are None where not told."""
+    """Reply with at least one choice, in the server's order; unreported token counts are None."""
 
     choices: tuple[Choice, ...]
     prompt_tokens: int | None = None
@@ -35,11 +35,11 @@ class Reply:
 
 
 class NoEchoError(UsageError):
-    """The endpoint does not say how likely the tokens of a prompt are."""
+    """The endpoint does not report the likelihoods of a prompt's tokens."""
 
 
 def read_reply(text: str) -> Reply:
-    """The choices of a chat or plain completion.
+    """Return the choices of a chat or plain completion.
 
     Raises:
         TransientError: no JSON, no choices, or choices without text.
@@ -51,7 +51,7 @@ def read_reply(text: str) -> Reply:
 
 
 def read_echoes(text: str, expected: int) -> tuple[list[Echo], int]:
-    """The echo of every prompt in order, and the tokens that all prompts took.
+    """Return the echo of every prompt in order, and the number of tokens of all prompts.
 
     Raises:
         TransientError: no JSON, no choices.
@@ -68,9 +68,9 @@ def _read(text: str) -> dict[str, Any]:
     try:
         data = json.loads(text)
     except (ValueError, RecursionError):
-        raise TransientError(f"expected JSON, got {_shown(text)}") from None
+        raise TransientError(f"expected JSON, got {_quote(text)}") from None
     if not isinstance(data, dict):
-        raise TransientError(f"expected a JSON object, got {_shown(text)}")
+        raise TransientError(f"expected a JSON object, got {_quote(text)}")
     return data
 
 
@@ -78,7 +78,7 @@ def _choices(data: Mapping[str, Any]) -> list[dict[str, Any]]:
     choices = data.get("choices")
     good = isinstance(choices, list) and all(isinstance(each, dict) for each in choices)
     if not good or not choices:
-        raise TransientError(f"expected choices, got {_shown(json.dumps(data))}")
+        raise TransientError(f"expected choices, got {_quote(json.dumps(data))}")
     if all(isinstance(each.get("index"), int) for each in choices):
         choices.sort(key=lambda each: each["index"])
     return list(choices)
@@ -89,10 +89,10 @@ def _choice(data: Mapping[str, Any]) -> Choice:
     text = message.get("content") if isinstance(message, dict) else data.get("text")
     reason = "length" if data.get("finish_reason") == "length" else "stop"
     if text is None and reason == "length" and isinstance(message, dict):
-        # A model that thinks first may use up its tokens before it begins to answer.
+        # A reasoning model may use up its tokens before it starts to answer.
         text = ""
     if not isinstance(text, str):
-        raise TransientError(f"expected a choice with text, got {_shown(json.dumps(data))}")
+        raise TransientError(f"expected a choice with text, got {_quote(json.dumps(data))}")
     return Choice(text, reason)
 
 
@@ -107,13 +107,13 @@ def _counts(data: Mapping[str, Any]) -> tuple[int | None, int | None]:
 
 
 def _echo(choice: Mapping[str, Any]) -> Echo:
-    found = choice.get("logprobs")
-    given: Mapping[str, Any] = found if isinstance(found, dict) else {}
-    tokens: Any = given.get("tokens")
-    values: Any = given.get("token_logprobs")
+    logprobs = choice.get("logprobs")
+    fields: Mapping[str, Any] = logprobs if isinstance(logprobs, dict) else {}
+    tokens: Any = fields.get("tokens")
+    values: Any = fields.get("token_logprobs")
     if not _good_echo(tokens, values):
         raise NoEchoError("the answer holds no likelihoods of the prompt's tokens")
-    # Nothing comes before the first token, so servers give it no likelihood.
+    # Servers give the first token no likelihood, because no token precedes it.
     return Echo(tuple(tokens), (0.0, *map(float, values[1:])))
 
 
@@ -127,5 +127,5 @@ def _good_echo(tokens: Any, values: Any) -> bool:
     )
 
 
-def _shown(text: str) -> str:
+def _quote(text: str) -> str:
     return f"{text[:80]!r}" if text.strip() else "nothing"

@@ -1,5 +1,4 @@
-"""How a prompt becomes the tokens that a model reads, how many tokens a text takes, and how likely
-texts are, from engines that tell the likelihood of a prompt's own tokens."""
+"""Tokens of prompts and texts, their counts, and scores of texts from echoed prompts."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ class PromptTokens:
         self._chat = template == "chat" or (template == "auto" and bool(tokenizer.chat_template))
 
     def wrapped(self, prompt: str) -> str:
-        """The text that the model reads for a prompt."""
+        """Return the text that the model reads for a prompt."""
         if not self._chat:
             return prompt
         message = [{"role": "user", "content": prompt}]
@@ -40,19 +39,19 @@ class PromptTokens:
         )
 
     def encode(self, text: str) -> list[int]:
-        """The tokens of a wrapped text, with those that mark its beginning and end."""
+        """Return the tokens of a wrapped text, with those that mark its beginning and end."""
         # A chat template writes its special tokens itself.
         return list(self._tokenizer.encode(text, add_special_tokens=not self._chat))
 
     def read(self, prompt: str, model_id: str, max_context: int) -> list[int]:
-        """The tokens of a prompt, at least one and fewer than ``max_context``.
+        """Return the tokens of a prompt, at least one and fewer than ``max_context``.
 
         Args:
             model_id: named in the error.
 
         Raises:
             UsageError: the prompt is empty.
-            PromptTooLongError: it leaves no room for a completion.
+            PromptTooLongError: the prompt leaves no room for a completion.
         """
         ids = self.encode(self.wrapped(prompt))
         if not ids:
@@ -65,21 +64,21 @@ class PromptTokens:
         return ids
 
     def count(self, text: str) -> int:
-        """How many tokens the text takes, special tokens left out."""
+        """Return the number of tokens of the text, without special tokens."""
         return len(self._tokenizer.encode(text, add_special_tokens=False))
 
 
 class TokenCounter:
-    """Counts for a model elsewhere: exactly with a tokenizer, else from the characters.
+    """Counts tokens for a remote model: exactly with a tokenizer, else from the characters.
 
     Args:
         folder: written by ``save_pretrained``, or None for estimates.
 
     Attributes:
-        exact: whether a tokenizer does it.
+        exact: True if a tokenizer counts.
 
     Raises:
-        UsageError: no tokenizer there.
+        UsageError: the folder holds no tokenizer.
     """
 
     def __init__(self, folder: str | Path | None = None) -> None:
@@ -87,13 +86,17 @@ class TokenCounter:
         self._tokenizer: Any = None if folder is None else _load(folder)
 
     def count(self, text: str) -> int:
-        """The tokens of a text, special ones left out; an estimate unless ``exact``."""
+        """Return the number of tokens of a text, without special ones; an estimate unless
+        ``exact``.
+        """
         if self._tokenizer is None:
             return math.ceil(len(text) / CHARACTERS_PER_TOKEN)
         return len(self._tokenizer(text, add_special_tokens=False)["input_ids"])
 
     def count_prompt(self, prompt: str, *, chat: bool) -> int:
-        """The tokens of a prompt with those that the model's format adds where they are known."""
+        """Return the number of tokens of a prompt, with those that the model's format adds if
+        known.
+        """
         if self._tokenizer is None:
             return self.count(prompt)
         prompts = PromptTokens(self._tokenizer, "auto" if chat else "plain")
@@ -114,21 +117,21 @@ def _load(folder: str | Path) -> Any:
 
 @dataclass(frozen=True)
 class Echo:
-    """A prompt as the server read it: its tokens, and how likely each was after the others."""
+    """Prompt as the server read it: its tokens, and the log-likelihood of each after the others."""
 
     tokens: tuple[str, ...]
     log_likelihoods: tuple[float, ...]
 
 
 def tail_scores(echoes: Sequence[Echo], head: int) -> list[float]:
-    """Mean log-likelihood per token of what follows the common beginning.
+    """Return the mean log-likelihood per token of each text after the common beginning.
 
     Args:
         echoes: one for each text, not empty.
-        head: how many tokens the beginning takes by itself; no more are left out.
+        head: number of tokens of the beginning by itself; at most these are left out.
 
     Raises:
-        UsageError: a text of one token, before which nothing stands.
+        UsageError: a text of a single token, which has nothing before it.
     """
     first = echoes[0].tokens
     shared = min(head, *(common(first, echo.tokens) for echo in echoes))
@@ -139,7 +142,7 @@ def tail_scores(echoes: Sequence[Echo], head: int) -> list[float]:
     return [sum(tail) / len(tail) for tail in tails]
 
 
-def common(one: Sequence[Any], other: Sequence[Any]) -> int:
-    """The length of the common beginning."""
-    pairs = zip(one, other, strict=False)
-    return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
+def common(first: Sequence[Any], second: Sequence[Any]) -> int:
+    """Return the length of the common beginning."""
+    pairs = zip(first, second, strict=False)
+    return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(first), len(second)))

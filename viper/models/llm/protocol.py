@@ -1,4 +1,4 @@
-"""What a language model must offer: text in, text out, nothing visual."""
+"""The interface of language models: text in, text out, no images."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from typing import Protocol, runtime_checkable
 
 @dataclass(frozen=True)
 class Completion:
-    """One sampled continuation. ``finish_reason`` is ``stop`` or ``length``.
+    """Sampled continuation. ``finish_reason`` is ``stop`` or ``length``.
 
     Attributes:
-        cost_usd: its share of what was charged, in US dollars; the shares of all completions
-            add up to the charge. 0 for a repeated or remembered one, None where no price is
-            known.
+        cost_usd: its share of the charge in US dollars; the shares of all completions add up to
+            the charge. 0 for a repeated or cached completion, None if no price is known.
     """
 
     text: str
@@ -26,7 +25,7 @@ class Completion:
 
 @dataclass(frozen=True)
 class Sampling:
-    """How to decode. ``temperature`` 0 is greedy, and then ``seed`` has no effect.
+    """Decoding settings. ``temperature`` 0 is greedy, and then ``seed`` has no effect.
 
     ``stop`` strings end a completion and are not part of its text.
     """
@@ -44,7 +43,7 @@ class LLM(Protocol):
 
     Attributes:
         model_id: name plus weight hash, recorded in traces and cache keys.
-        max_context: how many tokens prompt and completion may hold together.
+        max_context: maximum number of tokens of prompt and completion together.
     """
 
     @property
@@ -54,13 +53,13 @@ class LLM(Protocol):
     def max_context(self) -> int: ...
 
     def generate(self, prompts: Sequence[str], sampling: Sampling) -> list[list[Completion]]:
-        """``sampling.n`` completions for each prompt, in order."""
+        """Return ``sampling.n`` completions for each prompt, in order."""
         ...
 
     def score(self, prompt: str, continuations: Sequence[str]) -> list[float]:
-        """Mean log-likelihood per token of each continuation after the prompt."""
+        """Return the mean log-likelihood per token of each continuation after the prompt."""
         ...
 
     def count_tokens(self, text: str) -> int:
-        """How many tokens the text takes in this model's vocabulary."""
+        """Return the number of tokens of the text in this model's vocabulary."""
         ...

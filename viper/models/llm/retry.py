@@ -1,10 +1,9 @@
-"""When and how late a request is repeated that failed for a passing reason.
+"""Retries of requests that failed for a transient reason.
 
-``tenacity`` does the repeating; :class:`Backoff` is our policy for it. The ``openai`` client can
-retry by itself, but shortens its waits by a quarter at most, so that many clients turned away
-together come back together, draws from the process-wide generator, repeats statuses that do not
-pass (409), and does not repeat an answer that arrived with status 200 and cannot be read. Hence
-its own retries are off.
+``tenacity`` repeats the requests; :class:`Backoff` is the policy. The retries of the ``openai``
+client are off for four reasons. They shorten a wait by a quarter at most, so rejected clients
+return together. They draw from the process-wide generator. They repeat statuses that do not pass
+(409). They do not repeat an unreadable answer with status 200.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ class TransientError(ModelError):
     """A request failed in a way that may pass.
 
     Attributes:
-        asked_s: how long the server asked to wait, or None.
+        asked_s: seconds that the server asked to wait, or None.
     """
 
     def __init__(self, message: str, asked_s: float | None = None) -> None:
@@ -38,13 +37,13 @@ class TransientError(ModelError):
 
 @dataclass(frozen=True)
 class Backoff:
-    """How often and how late to try again.
+    """Policy of how often and when to try again.
 
     Attributes:
         max_retries: tries after the first one.
         first_s: upper bound of the first wait; it doubles with every retry.
-        limit_s: where the doubling ends.
-        longest_asked_s: a server that asks for a longer wait is given up at once.
+        limit_s: upper bound of all waits.
+        longest_asked_s: if a server asks for a longer wait, the request fails at once.
     """
 
     max_retries: int = 5
@@ -57,7 +56,7 @@ class Backoff:
             raise UsageError(f"max_retries is {self.max_retries}; it must be 0 or more")
 
     def policy(self, place: str, random: Random) -> dict[str, Any]:
-        """Return the arguments that make tenacity's ``Retrying`` or ``AsyncRetrying`` follow this.
+        """Return the arguments for tenacity's ``Retrying`` or ``AsyncRetrying``.
 
         Only TransientError is retried. Once no try is left, or the server asks for a longer wait
         than is granted, ModelError is raised.
@@ -92,10 +91,10 @@ class Backoff:
         }
 
     def wait_s(self, retry: int, asked_s: float | None, random: Random) -> float:
-        """Seconds before a retry, counted from 0: anything up to the bound, full jitter.
+        """Return the seconds before a retry, counted from 0: uniform up to the bound (full jitter).
 
-        What the server asked for is waited in full, and then up to ``first_s`` more, so
-        that those who were told the same time do not return in the same instant.
+        A wait that the server asked for is kept in full, plus up to ``first_s``. Clients with the
+        same requested wait therefore do not return at the same moment.
         """
         if asked_s is not None:
             return asked_s + random.uniform(0, self.first_s)
@@ -112,7 +111,7 @@ def _failure(state: RetryCallState) -> TransientError:
 
 
 def asked_wait_s(headers: Mapping[str, str], now: float | None = None) -> float | None:
-    """The seconds that a ``Retry-After`` header asks for; None without a readable one.
+    """Return the seconds of a ``Retry-After`` header, or None without a readable one.
 
     Args:
         headers: with case-insensitive names.
@@ -133,6 +132,6 @@ def _until(date: str, now: float) -> float | None:
         then = parsedate_to_datetime(date)
     except ValueError:
         return None
-    # A date without a zone is meant in Greenwich time.
+    # A date without a zone is in UTC.
     aware = then if then.tzinfo else then.replace(tzinfo=UTC)
     return max(0.0, (aware - datetime.fromtimestamp(now, UTC)).total_seconds())

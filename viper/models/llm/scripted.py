@@ -1,4 +1,4 @@
-"""A language model that says what it was told to say, for tests and offline demonstrations."""
+"""A language model with scripted answers, for tests and offline demonstrations."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from viper.errors import ScriptExhaustedError
 from viper.models.llm.protocol import Completion, Sampling
 
 Matcher = Callable[[str], str | None]
-"""Prompt to answer; None when the script has nothing for that prompt."""
+"""Prompt to answer; None if the script has no answer for the prompt."""
 
 
 @dataclass(frozen=True)
 class RecordedCall:
-    """One request as the model saw it. ``kind`` is ``generate`` or ``score``."""
+    """Request as the model saw it. ``kind`` is ``generate`` or ``score``."""
 
     kind: str
     prompt: str
@@ -57,11 +57,11 @@ class ScriptedLLM:
 
     @property
     def remaining(self) -> int:
-        """How many answers of an ordered script are left; 0 for a matching function."""
+        """Return the number of unused answers of an ordered script; 0 for a matching function."""
         return len(self._answers) - self._used
 
     def generate(self, prompts: Sequence[str], sampling: Sampling) -> list[list[Completion]]:
-        """The next answers of the script, cut at the stop strings.
+        """Return the next answers of the script, cut at the stop strings.
 
         Raises:
             ScriptExhaustedError: the script holds no further answer for a prompt.
@@ -74,13 +74,13 @@ class ScriptedLLM:
             return results
 
     def score(self, prompt: str, continuations: Sequence[str]) -> list[float]:
-        """The scripted score of each continuation (see ``scores``)."""
+        """Return the scripted score of each continuation (see ``scores``)."""
         with self._lock:
             self.calls.append(RecordedCall("score", prompt, None, tuple(continuations)))
         return [self._score(text) for text in continuations]
 
     def count_tokens(self, text: str) -> int:
-        """The number of whitespace-separated words."""
+        """Return the number of whitespace-separated words."""
         return len(text.split())
 
     def _completion(self, prompt: str, sampling: Sampling) -> Completion:
@@ -109,6 +109,6 @@ class ScriptedLLM:
 
 
 def cut_at_stop(text: str, stop: Sequence[str]) -> str:
-    """The text before the first occurrence of any stop string."""
+    """Return the text before the first occurrence of any stop string."""
     ends = [text.find(mark) for mark in stop if mark and mark in text]
     return text[: min(ends)] if ends else text

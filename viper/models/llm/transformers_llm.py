@@ -1,10 +1,9 @@
-"""Any causal language model that ``transformers`` can load, from a folder or a hub id.
+"""Causal language models that ``transformers`` can load, from a folder or a hub id.
 
-Each prompt is read on its own and its keys and values are kept, so the long prefix that
-prompts share (the API text, the examples) is read once (``engine.reading``). Samples
-are then decoded together (``engine.decoding``). Every sample draws from a generator of
-its own, seeded by (seed, prompt, sample number): the same prompt gives the same samples in
-whatever batch it stands.
+Each prompt is read alone and its keys and values are kept. The long prefix that prompts share (the
+API text, the examples) is therefore read once (``engine.reading``). Samples are then decoded
+together (``engine.decoding``). Every sample has its own generator, seeded by (seed, prompt, sample
+number), so a prompt gives the same samples in every batch.
 """
 
 from __future__ import annotations
@@ -28,13 +27,13 @@ if TYPE_CHECKING:
 
 
 class TransformersLLM(LocalModel):
-    """A causal language model behind the :class:`viper.models.llm.LLM` protocol; thread-safe.
+    """Causal language model behind the :class:`viper.models.llm.LLM` protocol; thread-safe.
 
     Args:
         path: folder written by ``save_pretrained``, or a hub id.
         template: ``chat`` wraps a prompt as a user message, ``plain`` does not, ``auto``
             does so when the tokenizer has a chat template.
-        kept_prompts: of how many prompts keys and values are kept for reuse.
+        kept_prompts: number of prompts whose keys and values are kept for reuse.
         adapter: folder of a low-rank adapter to add into the weights; see
             :mod:`viper.models.llm.adapters`.
         loading: device, precision and so on, see :class:`viper.models.loading.LoadOptions`.
@@ -70,7 +69,7 @@ class TransformersLLM(LocalModel):
         self.max_context = self._reader.max_context
 
     def generate(self, prompts: Sequence[str], sampling: Sampling) -> list[list[Completion]]:
-        """``sampling.n`` completions for each prompt.
+        """Return ``sampling.n`` completions for each prompt.
 
         Raises:
             UsageError: a prompt fills the whole context.
@@ -90,10 +89,10 @@ class TransformersLLM(LocalModel):
         return [done[i : i + sampling.n] for i in range(0, len(done), sampling.n)]
 
     def score(self, prompt: str, continuations: Sequence[str]) -> list[float]:
-        """Mean log-likelihood per token of each continuation.
+        """Return the mean log-likelihood per token of each continuation.
 
-        Tokens are those of prompt and continuation together, since a tokenizer may join
-        the two at the seam; what both share with the prompt alone is not scored.
+        Prompt and continuation are tokenised together, because a tokenizer may join the two at the
+        seam. Tokens shared with the prompt alone are not scored.
         """
         if not continuations:
             return []
@@ -107,7 +106,7 @@ class TransformersLLM(LocalModel):
             return self._reader.mean_scores(wholes[0][:shared], tails)
 
     def count_tokens(self, text: str) -> int:
-        """How many tokens the text takes, special tokens left out."""
+        """Return the number of tokens of the text, without special tokens."""
         return self._prompts.count(text)
 
     def _generator(self, sampling: Sampling, prompt: str, sample: int) -> torch.Generator | None:
@@ -118,23 +117,23 @@ class TransformersLLM(LocalModel):
         return self._torch.Generator().manual_seed(seed)
 
     def _completion(self, row: Row, sampling: Sampling) -> Completion:
-        text = str(self._tokenizer.decode(row.written, skip_special_tokens=True))
+        text = str(self._tokenizer.decode(row.output, skip_special_tokens=True))
         reason = "stop" if row.stopped else "length"
         prompt_tokens = len(row.prefill.ids)
-        return Completion(cut_at_stop(text, sampling.stop), prompt_tokens, len(row.written), reason)
+        return Completion(cut_at_stop(text, sampling.stop), prompt_tokens, len(row.output), reason)
 
 
 def _stop_ids(model: Any, tokenizer: Any) -> frozenset[int]:
-    """Every token that ends a text: the model's own and the tokenizer's."""
+    """Return every token that ends a text: the model's and the tokenizer's."""
     listed = getattr(model.generation_config, "eos_token_id", None)
     ids = listed if isinstance(listed, list) else [listed]
     return frozenset(i for i in [*ids, tokenizer.eos_token_id] if i is not None)
 
 
 def language_model_id(path: str | Path, model: Any, adapter: str | Path | None = None) -> str:
-    """``folder@hash of its safetensors`` for a folder, ``hub id@revision`` otherwise.
+    """Return ``folder@hash of its safetensors`` for a folder, ``hub id@revision`` otherwise.
 
-    An adapter adds ``+folder@hash`` of its own.
+    An adapter appends ``+folder@hash``.
     """
     if adapter is not None:
         own = Path(adapter)

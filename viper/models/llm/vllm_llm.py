@@ -1,8 +1,8 @@
 """vLLM inside this process: many prompts at once on one or several GPUs.
 
-Prompts go in the order given, so those that share a long beginning stand next to each other
-and prefix caching reads it once. vLLM pins its own torch; where that clashes, run its server
-in an environment of its own and use :class:`viper.models.llm.openai_llm.OpenAILLM`.
+Prompts keep the caller's order, so prompts with the same long beginning are neighbours and prefix
+caching reads it once. vLLM pins its own torch. If that clashes, run its server in a separate
+environment and use :class:`viper.models.llm.openai_llm.OpenAILLM`.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from viper.models.llm.transformers_llm import language_model_id
 
 
 class VllmLLM:
-    """A causal language model run by vLLM; thread-safe, one call at a time.
+    """Causal language model run by vLLM; thread-safe, one call at a time.
 
     Args:
         path: folder written by ``save_pretrained``, or a hub id.
         template: ``chat`` wraps a prompt as a user message, ``plain`` does not, ``auto``
             does so when the tokenizer has a chat template.
-        tensor_parallel_size: over how many GPUs the model is spread.
+        tensor_parallel_size: number of GPUs to split the model over.
         gpu_memory_utilization: share of each GPU's memory to take.
         max_model_len: tokens a prompt and its completion may hold; None is the model's own.
         dtype: ``auto`` is the checkpoint's own.
-        quantization: vLLM's name for how the weights are quantised, as ``awq``.
+        quantization: vLLM's name of the quantisation of the weights, such as ``awq``.
         enforce_eager: no compiled graphs; starts sooner, runs slower.
 
     Raises:
         MissingExtraError: vLLM is not installed.
-        ModelError: nothing that it can load there.
+        ModelError: vLLM cannot load the model.
 
     Attributes:
-        batch: how many prompts are worth gathering for one call.
+        batch: number of prompts worth gathering for one call.
     """
 
     batch = 64
@@ -56,7 +56,7 @@ class VllmLLM:
         quantization: str | None = None,
         enforce_eager: bool = False,
     ) -> None:
-        # Its log belongs to stderr, stdout is for results; and it is not to report its use.
+        # Its log goes to stderr, because stdout is for results. Its usage reports are off.
         os.environ.setdefault("VLLM_LOGGING_STREAM", "ext://sys.stderr")
         os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
         try:
@@ -85,7 +85,7 @@ class VllmLLM:
         self.max_context = int(config.max_model_len)
 
     def generate(self, prompts: Sequence[str], sampling: Sampling) -> list[list[Completion]]:
-        """``sampling.n`` completions for each prompt; at temperature 0 one is repeated.
+        """Return ``sampling.n`` completions for each prompt; at temperature 0 one is repeated.
 
         Raises:
             UsageError: a prompt fills the whole context.
@@ -109,7 +109,9 @@ class VllmLLM:
         return [_completions(result) * repeats for result in results]
 
     def score(self, prompt: str, continuations: Sequence[str]) -> list[float]:
-        """Mean log-likelihood per token of each continuation, as the transformers backend's."""
+        """Return the mean log-likelihood per token of each continuation, as the transformers
+        backend.
+        """
         if not continuations:
             return []
         head = self._prompts.wrapped(prompt)
@@ -122,7 +124,7 @@ class VllmLLM:
         return tail_scores([_echo(result) for result in results], len(self._prompts.encode(head)))
 
     def count_tokens(self, text: str) -> int:
-        """How many tokens the text takes, special tokens left out."""
+        """Return the number of tokens of the text, without special tokens."""
         return self._prompts.count(text)
 
 
@@ -140,7 +142,7 @@ def _completions(result: Any) -> list[Completion]:
 
 
 def _echo(result: Any) -> Echo:
-    """The likelihood of each token of a prompt; the first has none."""
+    """Return the likelihood of each token of a prompt; the first has none."""
     ids = result.prompt_token_ids
     steps = zip(ids[1:], result.prompt_logprobs[1:], strict=True)
     values = [float(candidates[token].logprob) for token, candidates in steps]

@@ -1,7 +1,7 @@
-"""Language models that stand before another one: loaded late, or gathering prompts of threads.
+"""Wrappers of language models: one loads late, one gathers the prompts of threads.
 
-``llm.cache`` has the third, which remembers answers. All answer by the model behind them
-(:class:`WrappedLLM`), and no prompt that fails takes the answers to others with it.
+The third wrapper, the cache, is in ``llm.cache``. All pass prompts to the model behind them
+(:class:`WrappedLLM`). A prompt that fails does not lose the answers to other prompts.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from viper.models.llm.protocol import LLM, Completion, Sampling
 from viper.models.loading import ONE_AT_A_TIME
 
 Attempt = list[Completion] | ViperError
-"""What became of one prompt: its completions, or why there are none."""
+"""Result of one prompt: its completions, or the error."""
 
 BATCH = 16
-"""Prompts in one batch, of a model whose attribute ``batch`` names no other number."""
+"""Prompts in one batch, unless the model's attribute ``batch`` states another number."""
 
 
 @runtime_checkable
 class GeneratesEach(Protocol):
-    """A language model that can fail for one prompt and answer the next."""
+    """Language model that can fail for one prompt and answer the next."""
 
     def generate_each(self, prompts: Sequence[str], sampling: Sampling) -> list[Attempt]:
-        """What became of each prompt, in order; errors are returned, not raised."""
+        """Return the result of each prompt in order; errors are returned, not raised."""
         ...
 
 
 def generate_each(llm: LLM, prompts: Sequence[str], sampling: Sampling) -> list[Attempt]:
-    """What became of each prompt, in order, by any language model.
+    """Return the result of each prompt in order, for any language model.
 
-    One that cannot tell prompts apart (see :class:`GeneratesEach`) answers all or none:
-    then every prompt has the same error.
+    A model that does not report errors per prompt (see :class:`GeneratesEach`) answers all or none.
+    Then every prompt has the same error.
     """
     if isinstance(llm, GeneratesEach):
         return llm.generate_each(prompts, sampling)
@@ -47,10 +47,10 @@ def generate_each(llm: LLM, prompts: Sequence[str], sampling: Sampling) -> list[
 
 
 def all_answered(attempts: Iterable[Attempt]) -> list[list[Completion]]:
-    """The completions of every prompt.
+    """Return the completions of every prompt.
 
     Raises:
-        ViperError: that of the first prompt without any.
+        ViperError: the error of the first prompt that failed.
     """
     answers = []
     for attempt in attempts:
@@ -61,7 +61,7 @@ def all_answered(attempts: Iterable[Attempt]) -> list[list[Completion]]:
 
 
 class WrappedLLM:
-    """Answers by the model behind it; a wrapper overrides what it changes."""
+    """Passes all calls to the model behind it; a subclass overrides what it changes."""
 
     def __init__(self, llm: LLM) -> None:
         self._wrapped = llm
@@ -80,33 +80,33 @@ class WrappedLLM:
 
     @property
     def can_score(self) -> bool:
-        """Whether the model can; one that does not say so can."""
+        """Return True if the model can score; a model without this attribute can."""
         return bool(getattr(self._llm, "can_score", True))
 
     @property
     def usage(self) -> LLMUsage | None:
-        """What the model itself has used; None where it does not count."""
+        """Return the model's usage, or None if it does not count."""
         return getattr(self._llm, "usage", None)
 
     def generate(self, prompts: Sequence[str], sampling: Sampling) -> list[list[Completion]]:
-        """As the model."""
+        """Generate by the model."""
         return self._llm.generate(prompts, sampling)
 
     def generate_each(self, prompts: Sequence[str], sampling: Sampling) -> list[Attempt]:
-        """What became of each prompt, in order; see :func:`generate_each`."""
+        """Return the result of each prompt in order; see :func:`generate_each`."""
         return generate_each(self._llm, prompts, sampling)
 
     def score(self, prompt: str, continuations: Sequence[str]) -> list[float]:
-        """As the model."""
+        """Score by the model."""
         return self._llm.score(prompt, continuations)
 
     def count_tokens(self, text: str) -> int:
-        """As the model."""
+        """Count by the model."""
         return self._llm.count_tokens(text)
 
 
 class DeferredLLM(WrappedLLM):
-    """Stands for a language model until somebody needs it; then it is loaded, once.
+    """Stands for a language model that is loaded once, at its first use.
 
     Args:
         load: returns the model.
@@ -118,7 +118,7 @@ class DeferredLLM(WrappedLLM):
 
     @property
     def loaded(self) -> bool:
-        """Whether the model is in memory."""
+        """Return True if the model is in memory."""
         return self._model is not None
 
     @property
@@ -131,21 +131,20 @@ class DeferredLLM(WrappedLLM):
 
     @property
     def usage(self) -> LLMUsage | None:
-        """What the model has used; None where it does not count, or is not loaded."""
+        """Return the model's usage, or None if it does not count or is not loaded."""
         return getattr(self._model, "usage", None)
 
 
 class GatheredLLM(WrappedLLM):
-    """A language model whose single prompts are decoded together with those of other threads.
+    """Language model that decodes single prompts together with those of other threads.
 
-    What a prompt gets does not depend on its company as far as the model's own batches do
-    not: every shipped backend seeds each prompt by itself. A model that serves callers
-    side by side itself (its attribute ``concurrent`` is true, as of endpoints) is passed
-    every call as it comes.
+    A prompt's answer depends on its batch only as far as the model's own batching does. Every
+    shipped backend seeds each prompt by itself. A model that serves callers concurrently (its
+    attribute ``concurrent`` is true, as for endpoints) gets every call unchanged.
 
     Args:
         llm: the model.
-        most: prompts in one batch at most.
+        most: maximum number of prompts in one batch.
     """
 
     def __init__(self, llm: LLM, most: int = BATCH) -> None:
@@ -153,19 +152,19 @@ class GatheredLLM(WrappedLLM):
         self._gatherer = Gatherer(self._serve, most)
 
     def generate(self, prompts: Sequence[str], sampling: Sampling) -> list[list[Completion]]:
-        """As the model; prompts of other threads with the same sampling may join.
+        """Generate by the model; prompts of other threads with the same sampling may join.
 
         Raises:
-            ViperError: the first of these prompts that failed for good.
+            ViperError: the error of the first of these prompts that failed.
         """
         if len(prompts) != 1 or getattr(self._llm, "concurrent", False):
             return self._llm.generate(prompts, sampling)
         kind = replace(sampling, seed=0) if sampling.temperature <= 0 else sampling
-        found: list[Completion] = self._gatherer.ask(kind, prompts[0])
-        return [found]
+        completions: list[Completion] = self._gatherer.ask(kind, prompts[0])
+        return [completions]
 
     def generate_each(self, prompts: Sequence[str], sampling: Sampling) -> list[Attempt]:
-        """What became of each prompt, in order; see :func:`generate_each`."""
+        """Return the result of each prompt in order; see :func:`generate_each`."""
         if len(prompts) != 1:
             return super().generate_each(prompts, sampling)
         try:
@@ -174,8 +173,8 @@ class GatheredLLM(WrappedLLM):
             return [error]
 
     def _serve(self, kind: object, prompts: list[str]) -> list[list[Completion]]:
-        """Equal prompts are asked once: equal seeds make them equal answers."""
+        """Generate once for equal prompts, because equal seeds give equal answers."""
         assert isinstance(kind, Sampling)
-        asked = list(dict.fromkeys(prompts))
-        answers = dict(zip(asked, self._llm.generate(asked, kind), strict=True))
+        unique = list(dict.fromkeys(prompts))
+        answers = dict(zip(unique, self._llm.generate(unique, kind), strict=True))
         return [answers[prompt] for prompt in prompts]

@@ -1,1 +1,1 @@
-"""Decoding of our own for models that transformers loads; why, in docs/design/decoding.md."""
+"""Decoding engine for models of transformers; docs/design/decoding.md gives the reasons."""

@@ -1,8 +1,7 @@
-"""Writes samples token by token, all rows of a batch together.
+"""Decoding of samples token by token, all rows of a batch together.
 
-Where the model allows it, the common beginning of the rows is kept once and several tokens
-are guessed ahead (``engine.shared_prefix``); elsewhere the rows are padded on the
-left, or go prompt by prompt.
+If the model allows it, the common beginning of the rows is kept once and several tokens are guessed
+ahead (``engine.shared_prefix``). Otherwise the rows are padded on the left, or go prompt by prompt.
 """
 
 from __future__ import annotations
@@ -26,34 +25,34 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 _STOP_WINDOW = 24
-"""Tokens at the end of a text that are searched for a stop string."""
+"""Number of last tokens that are searched for a stop string."""
 
 _GUESSES = 12
-"""At most how many tokens are guessed ahead."""
+"""Maximum number of tokens to guess ahead."""
 
 _PASS_TOKENS = 48
-"""About how many tokens one pass reads for all rows together, guesses among them."""
+"""Approximate number of tokens that one pass reads for all rows, guesses included."""
 
 _RECENT = 8
-"""How many earlier texts guesses are taken from."""
+"""Number of earlier texts to take guesses from."""
 
 
 _BREAK = -1
-"""Stands between texts that guesses are taken from."""
+"""Separator between the texts to take guesses from."""
 
 
 class LookupDraft:
-    """Guesses the next tokens by looking up where the last ones stood before.
+    """Guesses the next tokens by looking up where the last ones occurred before.
 
-    Programs repeat their prompt: API lines come back as comments, names come back as calls.
-    A guess costs nothing and is checked by the model in one pass over all guessed tokens, so
-    the text is what it would have been without guessing, only in fewer passes.
+    Programs repeat their prompt: API lines come back as comments, names come back as calls. A guess
+    costs nothing, and the model checks all guessed tokens in one pass. The text is therefore the
+    same as without guessing, with fewer passes.
 
     Source: Saxena 2023, prompt lookup decoding.
 
     Args:
         earlier: other texts to guess from, oldest first; the latest text wins.
-        sizes: how many last tokens have to agree, the preferred number first.
+        sizes: numbers of last tokens that must agree, the preferred one first.
     """
 
     def __init__(
@@ -66,7 +65,7 @@ class LookupDraft:
             self.extend([*ids, _BREAK])
 
     def extend(self, ids: Iterable[int]) -> None:
-        """Appends tokens to the current text."""
+        """Append tokens to the current text."""
         for token in ids:
             end = len(self._ids)
             for size in self._sizes:
@@ -75,7 +74,7 @@ class LookupDraft:
             self._ids.append(token)
 
     def propose(self, limit: int) -> list[int]:
-        """At most ``limit`` tokens that may come next; empty when nothing like it was seen."""
+        """Return up to ``limit`` tokens that may come next; empty without a match."""
         for size in self._sizes:
             start = self._next.get(tuple(self._ids[-size:]))
             if start is not None:
@@ -86,32 +85,32 @@ class LookupDraft:
 
 @dataclass(eq=False)
 class Row:
-    """One sample being written.
+    """One sample being decoded.
 
     Attributes:
-        room: tokens that it may have.
+        room: maximum number of its tokens.
         generator: draws its tokens; None takes the likeliest.
-        stopped: the text has come to its own end.
+        stopped: True if the text has ended by itself.
     """
 
     prefill: Prefill
     room: int
     generator: torch.Generator | None
-    written: list[int] = field(default_factory=list)
+    output: list[int] = field(default_factory=list)
     stopped: bool = False
 
     @property
     def over(self) -> bool:
-        return self.stopped or len(self.written) >= self.room
+        return self.stopped or len(self.output) >= self.room
 
     @property
     def length(self) -> int:
-        """Tokens of prompt and sample."""
-        return len(self.prefill.ids) + len(self.written)
+        """Return the number of tokens of prompt and sample."""
+        return len(self.prefill.ids) + len(self.output)
 
 
 class Decoder:
-    """Writes rows to their ends; not thread-safe.
+    """Decodes rows to their ends; not thread-safe.
 
     Args:
         reader: of the model.
@@ -125,7 +124,7 @@ class Decoder:
         self._shares: bool | None = None
 
     def decode(self, rows: Sequence[Row], sampling: Sampling) -> None:
-        """Writes every row to its end; rows of one prompt stand side by side."""
+        """Decode every row to its end; rows of one prompt are neighbours."""
         rows = [row for row in rows if not row.over]
         if not rows:
             return
@@ -143,9 +142,9 @@ class Decoder:
                 self._decode_padded(group, sampling)
 
     def _decode_sharing(self, live: list[Row], sampling: Sampling) -> None:
-        """Each pass reads several tokens of a row where its text repeats itself or an earlier one.
+        """Decode rows over a shared beginning, with guessed tokens where a text repeats.
 
-        The more rows there are, the fewer tokens are guessed: wrong guesses cost their share.
+        The more rows there are, the fewer tokens are guessed, because wrong guesses cost time.
         """
         import torch
 
@@ -159,7 +158,7 @@ class Decoder:
             choices = _Choices(logits, sampling.temperature)
             for index, row in enumerate(live):
                 self._accept(row, (drafts[index], guesses[index]), choices, index, sampling.stop)
-            # The last token written is not read yet; wrong guesses are forgotten.
+            # The model has not read the last token yet, and wrong guesses are dropped.
             memory.settle([row.length - 1 for row in live])
             going = [index for index, row in enumerate(live) if not row.over]
             if not going:
@@ -169,16 +168,16 @@ class Decoder:
                 memory.keep(going)
             most = min(_GUESSES, max(0, _PASS_TOKENS // len(live) - 1))
             guesses = [
-                draft.propose(min(most, row.room - len(row.written) - 1))
+                draft.propose(min(most, row.room - len(row.output) - 1))
                 for row, draft in zip(live, drafts, strict=True)
             ]
-            tokens = [[row.written[-1], *guess] for row, guess in zip(live, guesses, strict=True)]
+            tokens = [[row.output[-1], *guess] for row, guess in zip(live, guesses, strict=True)]
             width = max(map(len, tokens))
             padded = [ids + ids[-1:] * (width - len(ids)) for ids in tokens]
             logits = forward(self._reader.model, memory, padded)
 
     def _decode_padded(self, live: list[Row], sampling: Sampling) -> None:
-        """One token of each row a pass."""
+        """Decode one token of each row per pass."""
         import torch
 
         device = self._reader.device
@@ -187,7 +186,7 @@ class Decoder:
         pads = torch.tensor([longest - len(row.prefill.ids) for row in live], device=device)
         padded = bool(pads.any())
         logits = torch.stack([row.prefill.logits for row in live])
-        seen = longest
+        length = longest
         while True:
             choices = _Choices(logits[:, None], sampling.temperature)
             for index, row in enumerate(live):
@@ -196,18 +195,18 @@ class Decoder:
             if not going:
                 return
             if len(going) < len(live):
-                kept = torch.tensor(going, device=device)
-                cache.batch_select_indices(kept)
-                pads, live = pads[kept], [live[i] for i in going]
+                remaining = torch.tensor(going, device=device)
+                cache.batch_select_indices(remaining)
+                pads, live = pads[remaining], [live[i] for i in going]
             mask = None
             if padded:
-                mask = (torch.arange(seen + 1, device=device)[None] >= pads[:, None]).long()
-            positions = (seen - pads)[:, None]
-            tokens = [[row.written[-1]] for row in live]
+                mask = (torch.arange(length + 1, device=device)[None] >= pads[:, None]).long()
+            positions = (length - pads)[:, None]
+            tokens = [[row.output[-1]] for row in live]
             logits, cache = self._reader.forward(
-                tokens, cache, seen, mask=mask, positions=positions
+                tokens, cache, length, mask=mask, positions=positions
             )
-            logits, seen = logits[:, -1], seen + 1
+            logits, length = logits[:, -1], length + 1
 
     def _accept(
         self,
@@ -217,13 +216,13 @@ class Decoder:
         index: int,
         stop: Sequence[str],
     ) -> None:
-        """Writes what was chosen, up to the first token that was guessed wrong."""
+        """Append the chosen tokens, up to the first wrong guess."""
         draft, guess = ahead
         for column, guessed in enumerate([*guess, None]):
             token = choices.token(index, column, row.generator)
             self._write(row, token, stop)
             if row.over:
-                self._recent.append(row.written)
+                self._recent.append(row.output)
                 return
             draft.extend([token])
             if token != guessed:
@@ -233,14 +232,14 @@ class Decoder:
         if token in self._stop_ids:
             row.stopped = True
             return
-        row.written.append(token)
+        row.output.append(token)
         if stop:
-            tail = self._tokenizer.decode(row.written[-_STOP_WINDOW:], skip_special_tokens=True)
+            tail = self._tokenizer.decode(row.output[-_STOP_WINDOW:], skip_special_tokens=True)
             row.stopped = any(mark in tail for mark in stop)
 
 
 class _Choices:
-    """The next tokens that logits ``[rows, columns, vocabulary]`` speak for."""
+    """Next tokens by logits ``[rows, columns, vocabulary]``."""
 
     def __init__(self, logits: Tensor, temperature: float) -> None:
         import torch
@@ -253,7 +252,7 @@ class _Choices:
             self._weights = torch.softmax(logits / temperature, -1).cpu()
 
     def token(self, row: int, column: int, generator: torch.Generator | None) -> int:
-        """The likeliest, or one that is drawn."""
+        """Return the likeliest token, or a random one."""
         if self._best is not None:
             return self._best[row][column]
         return int(self._draw(self._weights[row, column], 1, generator=generator))
@@ -265,7 +264,7 @@ def _of_one_prompt(rows: Sequence[Row]) -> Iterator[list[Row]]:
 
 
 def _of_one_memory(rows: Sequence[Row]) -> Iterator[list[Row]]:
-    """Rows whose prompt has a memory of its own kind: samples of one prompt, or one by one."""
+    """Yield groups of rows whose memory can be shared: samples of one prompt, or single rows."""
     for samples in _of_one_prompt(rows):
         if repeatable(samples[0].prefill.cache):
             yield samples

@@ -1,4 +1,4 @@
-"""Reads prompts with a causal language model; keeps keys and values for those that begin alike."""
+"""Reading of prompts by a causal language model; keys and values of prefixes are reused."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 @dataclass
 class Prefill:
-    """A prompt that was read. ``layers``: keys and values a layer, ``[1, heads, length, dim]``.
+    """Prompt that the model has read. ``layers``: keys and values per layer, ``[1, heads, length,
+    dim]``.
 
-    ``layers`` is None for models whose memory is not plain keys and values; then
-    ``cache`` is that memory, good for one use. ``logits``: ``[vocabulary]`` after the last
-    token.
+    ``layers`` is None for models whose memory is not plain keys and values. Then ``cache`` is that
+    memory, usable once. ``logits``: ``[vocabulary]`` after the last token.
     """
 
     ids: list[int]
@@ -30,14 +30,14 @@ class Prefill:
 
 
 class PrefixStore:
-    """The last prompts that were read; finds the one that shares the longest beginning."""
+    """Last prompts that were read; finds the one with the longest shared beginning."""
 
     def __init__(self, size: int) -> None:
         self._size = size
         self._kept: OrderedDict[tuple[int, ...], Prefill] = OrderedDict()
 
     def longest(self, ids: list[int]) -> tuple[int, Any]:
-        """How many tokens are known (at least one is left to read), and a cache of them."""
+        """Return the number of tokens already read (at least one is left), and a cache of them."""
         from transformers import DynamicCache
 
         best, source = 0, None
@@ -51,7 +51,7 @@ class PrefixStore:
         return best, DynamicCache([(k[:, :, :best], v[:, :, :best]) for k, v in source.layers])
 
     def keep(self, prefill: Prefill) -> None:
-        """Keeps a prompt that was read; the one not asked for longest goes."""
+        """Store a prompt that was read; the least recently used one is dropped."""
         key = tuple(prefill.ids)
         self._kept[key] = prefill
         self._kept.move_to_end(key)
@@ -60,7 +60,7 @@ class PrefixStore:
 
 
 def snapshot(cache: Any) -> list[tuple[Tensor, Tensor]] | None:
-    """The keys and values of a plain cache, or None for any other kind of memory."""
+    """Return the keys and values of a plain cache, or None for any other kind of memory."""
     from transformers.cache_utils import DynamicLayer
 
     layers = getattr(cache, "layers", None)
@@ -70,7 +70,7 @@ def snapshot(cache: Any) -> list[tuple[Tensor, Tensor]] | None:
 
 
 def repeatable(cache: Any) -> bool:
-    """Whether a memory of one row can become that of several; of other kinds nobody knows how."""
+    """Return True if the memory of one row can be copied to several; other kinds are unknown."""
     from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
     layers = getattr(cache, "layers", None) or [None]
@@ -78,10 +78,10 @@ def repeatable(cache: Any) -> bool:
 
 
 def joined(prefills: Sequence[Prefill], longest: int) -> Any:
-    """One cache for all rows, padded on the left to ``longest`` tokens.
+    """Return one cache for all rows, padded on the left to ``longest`` tokens.
 
-    Prompts whose memory is not plain keys and values cannot be joined with others: then
-    all of ``prefills`` are one prompt, and its memory is used up.
+    Prompts whose memory is not plain keys and values cannot be joined with others. Then all of
+    ``prefills`` are one prompt, and its memory is used up.
     """
     import torch
     from transformers import DynamicCache
@@ -106,14 +106,14 @@ def joined(prefills: Sequence[Prefill], longest: int) -> Any:
 
 
 class PromptReader:
-    """Calls a model the way the ``transformers`` library means it; not thread-safe.
+    """Calls a model through the ``transformers`` interface; not thread-safe.
 
     Args:
         model: any causal language model of the library.
-        kept_prompts: of how many prompts keys and values are kept for reuse.
+        kept_prompts: number of prompts whose keys and values are kept for reuse.
 
     Attributes:
-        max_context: how many tokens the model can hold.
+        max_context: maximum number of tokens that the model can hold.
     """
 
     def __init__(self, model: Any, kept_prompts: int) -> None:
@@ -121,14 +121,14 @@ class PromptReader:
         self.device = model.device
         self.max_context = int(getattr(model.config, "max_position_embeddings", None) or 1 << 20)
         self._prefixes = PrefixStore(kept_prompts)
-        # State space models have another name for what they remember.
-        known = inspect.signature(model.forward).parameters
-        self._memory = "cache_params" if "cache_params" in known else "past_key_values"
+        # State space models have another name for their memory.
+        parameters = inspect.signature(model.forward).parameters
+        self._memory = "cache_params" if "cache_params" in parameters else "past_key_values"
 
     def read(self, ids: list[int]) -> Prefill:
-        """Keys, values and last logits of a prompt, reusing what an earlier one shares."""
-        known, cache = self._prefixes.longest(ids)
-        logits, cache = self.forward([ids[known:]], cache, known)
+        """Return keys, values and last logits of a prompt, reusing a prefix of an earlier one."""
+        start, cache = self._prefixes.longest(ids)
+        logits, cache = self.forward([ids[start:]], cache, start)
         prefill = Prefill(ids, snapshot(cache), logits[0, -1])
         if prefill.layers is None:
             prefill.cache = cache
@@ -146,7 +146,9 @@ class PromptReader:
         positions: Tensor | None = None,
         last: int = 1,
     ) -> tuple[Tensor, Any]:
-        """Logits ``[rows, last, vocabulary]`` and the grown cache; ``start`` tokens are in it."""
+        """Return logits ``[rows, last, vocabulary]`` and the grown cache, which holds ``start``
+        tokens.
+        """
         import torch
 
         tokens = torch.tensor(ids, device=self.device)
@@ -163,11 +165,13 @@ class PromptReader:
         return output.logits.float(), output[self._memory]
 
     def mean_scores(self, ids: list[int], tails: Sequence[list[int]]) -> list[float]:
-        """Mean log-likelihood per token of each tail, at least one token, after ``ids``."""
+        """Return the mean log-likelihood per token of each tail, at least one token, after
+        ``ids``.
+        """
         prefill = self.read(ids)
         if prefill.layers is not None:
             return self._mean_scores(prefill, tails)
-        # Memory of another kind is used up by what is read on.
+        # Other kinds of memory are used up by further reading.
         return [self._mean_scores(self.read(ids), [tail])[0] for tail in tails]
 
     def _mean_scores(self, prefill: Prefill, tails: Sequence[list[int]]) -> list[float]:
@@ -176,7 +180,7 @@ class PromptReader:
         width = max(map(len, tails))
         first = prefill.logits.log_softmax(-1)
         cache = joined([prefill] * len(tails), len(prefill.ids))
-        # Right padding: what stands after a row's end cannot reach its tokens.
+        # Right padding: tokens after a row's end cannot affect its own tokens.
         rows = [tail + [tail[-1]] * (width - len(tail)) for tail in tails]
         logits, _ = self.forward(rows, cache, len(prefill.ids), last=0)
         after = logits.log_softmax(-1)

@@ -1,7 +1,7 @@
-"""A model's forward pass with attention over a shared beginning and each row's own rest.
+"""Forward pass of a model with attention over a shared beginning and each row's own rest.
 
-The shared beginning is one matrix product for all rows (``engine.shared_prefix`` keeps
-it). Models that let their attention be replaced take part; :func:`agrees` says which.
+The shared beginning (kept by ``engine.shared_prefix``) is one matrix product for all rows. This
+works for models with replaceable attention; :func:`agrees` checks a model.
 
 Source: the split of attention into a shared and an own part is that of Hydragen
 (Juravsky et al. 2024) and of cascade inference (Ye et al. 2024).
@@ -19,28 +19,29 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 ATTENTION = "viper_shared_prefix"
-"""Name under which the attention of this module is known to ``transformers``."""
+"""Name of this module's attention in ``transformers``."""
 
 _TOLERANCE = 4.0
-"""How far logits may be from the model's own, in their spread times the root of its precision."""
+"""Largest allowed error of logits, in units of their spread times the root of the precision."""
 
 _HARMLESS = frozenset({"dropout", "is_causal", "output_attentions", "position_ids", "use_cache"})
-"""What models hand to their attention that does not change it here."""
+"""Arguments of attention that make no difference here."""
 
 _PROBE = (14, 20)
-"""Tokens of the two texts by which a model is checked."""
+"""Lengths in tokens of the two texts that check a model."""
 
 _PROBE_SHARED = 9
-"""How many of them are the same in both."""
+"""Number of first tokens that both texts share."""
 
 
 def forward(model: Any, rows: Rows, tokens: Sequence[Sequence[int]]) -> Tensor:
-    """Logits ``float32 [rows, width, vocabulary]`` after each of the next tokens of every row.
+    """Return logits ``float32 [rows, width, vocabulary]`` after each of the next tokens of every
+    row.
 
     Args:
-        model: a causal language model for which :func:`agrees`.
-        rows: what was read before; call :meth:`Rows.settle` afterwards.
-        tokens: as many for each row.
+        model: a causal language model for which :func:`agrees` is True.
+        rows: the rows read so far; call :meth:`Rows.settle` afterwards.
+        tokens: equally many for each row.
     """
     import torch
 
@@ -64,10 +65,10 @@ def forward(model: Any, rows: Rows, tokens: Sequence[Sequence[int]]) -> Tensor:
 
 
 def agrees(model: Any, max_context: int) -> bool:
-    """Whether a model's own attention is plain enough to be replaced by this module's.
+    """Check that a model's own attention can be replaced by this module's.
 
-    Two texts that begin alike are read on in two passes, with guesses that are taken back;
-    all logits must be those that the model gives itself, to its precision.
+    The model reads two texts with the same beginning in two passes, with guesses that are dropped.
+    All logits must equal those of the model itself, to its precision.
 
     Args:
         model: any causal language model; it makes four small passes.
@@ -79,30 +80,36 @@ def agrees(model: Any, max_context: int) -> bool:
         return False
     vocabulary = int(model.config.get_text_config().vocab_size)
     draw = torch.Generator().manual_seed(0)
-    one, two = (torch.randint(vocabulary, (size,), generator=draw).tolist() for size in _PROBE)
-    two[:_PROBE_SHARED] = one[:_PROBE_SHARED]
+    first_ids, second_ids = (
+        torch.randint(vocabulary, (size,), generator=draw).tolist() for size in _PROBE
+    )
+    second_ids[:_PROBE_SHARED] = first_ids[:_PROBE_SHARED]
     own, prefills = [], []
-    for ids in (one, two):
+    for ids in (first_ids, second_ids):
         output = model(input_ids=torch.tensor([ids], device=model.device), use_cache=True)
         layers = snapshot(getattr(output, "past_key_values", None))
         if layers is None:
             return False
         own.append(output.logits[0].float())
-        known = len(ids) - 4
+        length = len(ids) - 4
         prefills.append(
-            Prefill(ids[:known], [(k[:, :, :known], v[:, :, :known]) for k, v in layers], own[-1])
+            Prefill(
+                ids[:length], [(k[:, :, :length], v[:, :, :length]) for k, v in layers], own[-1]
+            )
         )
     rows = Rows(prefills, max_context)
     try:
-        first = forward(model, rows, [[one[-4], one[0], one[1]], two[-4:-1]])
-        rows.settle([len(one) - 3, len(two) - 1])
-        second = forward(model, rows, [one[-3:], two[-1:] * 3])
+        first = forward(
+            model, rows, [[first_ids[-4], first_ids[0], first_ids[1]], second_ids[-4:-1]]
+        )
+        rows.settle([len(first_ids) - 3, len(second_ids) - 1])
+        second = forward(model, rows, [first_ids[-3:], second_ids[-1:] * 3])
     except Exception:  # noqa: BLE001 (boundary: any family of models, met by its own code)
         return False
-    wanted = torch.cat([own[0][-4:], own[1][-4:]])
-    found = torch.cat([first[0, :1], second[0], first[1], second[1, :1]])
-    spread = max(1e-6, float(wanted.std()))
-    apart = float((found - wanted).abs().max()) / spread
+    expected = torch.cat([own[0][-4:], own[1][-4:]])
+    actual = torch.cat([first[0, :1], second[0], first[1], second[1, :1]])
+    spread = max(1e-6, float(expected.std()))
+    apart = float((actual - expected).abs().max()) / spread
     return apart <= _TOLERANCE * float(torch.finfo(model.dtype).eps) ** 0.5
 
 
@@ -125,18 +132,21 @@ def _attend(
     scaling: float | None = None,
     **more: Any,
 ) -> tuple[Tensor, None]:
-    """Attention of ``query [R, heads, Q, D]`` over the shared beginning and each row's own part.
+    """Return the attention of ``query [R, heads, Q, D]`` over the shared beginning and each row's
+    part.
 
-    Scores are compared and summed up in single precision whatever the model's is.
+    Scores are compared and summed in single precision, whatever the model's precision is.
 
     Raises:
-        NotImplementedError: the model wants something of its attention that is not done here.
+        NotImplementedError: the model uses an option of attention that is not supported here.
     """
     import torch
 
-    asked = [name for name, wish in more.items() if wish is not None and name not in _HARMLESS]
-    if asked:
-        raise NotImplementedError(f"attention with {', '.join(asked)}")
+    unsupported = [
+        name for name, wish in more.items() if wish is not None and name not in _HARMLESS
+    ]
+    if unsupported:
+        raise NotImplementedError(f"attention with {', '.join(unsupported)}")
     begin_keys, begin_values = shared_prefix.layers[module.layer_idx].begin
     assert shared_prefix.bias is not None
     bias = shared_prefix.bias.to(query.device)
@@ -161,11 +171,11 @@ def _attend(
     own = torch.matmul(grouped, key.transpose(2, 3)).float()  # (rows, kv, per * Q, T)
     own = (own.view(rows, kv_heads, per, width, -1) + bias).flatten(2, 3)
 
-    def by_row(found: Tensor) -> Tensor:
-        return found.view(kv_heads, rows, per * width, -1).transpose(0, 1)
+    def by_row(values: Tensor) -> Tensor:
+        return values.view(kv_heads, rows, per * width, -1).transpose(0, 1)
 
-    def together(found: Tensor) -> Tensor:
-        return found.transpose(0, 1).reshape(kv_heads, rows * per * width, -1)
+    def together(values: Tensor) -> Tensor:
+        return values.transpose(0, 1).reshape(kv_heads, rows * per * width, -1)
 
     top = own.amax(-1, keepdim=True)
     if shared.shape[-1]:
@@ -174,7 +184,7 @@ def _attend(
     shared.sub_(together(top)).exp_()
     total = own.sum(-1, keepdim=True) + by_row(shared.sum(-1, keepdim=True))
     if value.dtype is torch.float16:
-        # Its largest number is small: weights are made to add up to 1 before they are used.
+        # Its largest number is small, so normalise the weights to sum 1 before use.
         own, shared, total = own / total, shared / together(total), torch.ones_like(total)
     mixed = by_row(torch.matmul(shared.to(value.dtype), begin_values)).float()
     mixed = torch.matmul(own.to(value.dtype), value).float() + mixed

@@ -1,10 +1,9 @@
-"""Several rows that begin alike, read on together: their common beginning is kept and read once.
+"""Memory of rows with a common beginning, which is kept and read once.
 
-Prompts of one task share all but their last lines. Decoding sixteen of them with a cache
-of their own each reads (and, growing it, copies) the same keys and values sixteen times a
-token, which costs a small model more than its weights do. Here the shared beginning is kept
-once; each row keeps only what is its own, at its own length, so that rows may run ahead of
-each other when guesses come true.
+Prompts of one task share all but their last lines. With a cache each, decoding sixteen of them
+reads (and copies, when a cache grows) the same keys and values sixteen times a token. For a small
+model that costs more than its weights. Here the shared beginning is kept once. Each row keeps only
+its own part, at its own length, so rows may get ahead of each other when guesses are right.
 """
 
 from __future__ import annotations
@@ -22,21 +21,21 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 _CHUNK = 64
-"""Tokens by which the memory of a row grows."""
+"""Number of tokens by which the memory of a row grows."""
 
 
 class Rows:
     """Keys and values of rows: a shared beginning, and each row's own rest.
 
-    It plays the part of a ``transformers`` cache for one model call after another.
+    It acts as a ``transformers`` cache for one model call after another.
 
     Args:
         prefills: each row's prompt as it was read, with plain keys and values.
         max_context: tokens the model can hold.
 
     Attributes:
-        shared: tokens of the common beginning; 0 of a row alone.
-        lengths: tokens of each row that are in memory, the beginning included.
+        shared: tokens of the common beginning; 0 for a single row.
+        lengths: tokens of each row in memory, the beginning included.
     """
 
     def __init__(self, prefills: Sequence[Prefill], max_context: int) -> None:
@@ -68,10 +67,9 @@ class Rows:
 
     @contextmanager
     def reading(self, width: int) -> Iterator[Tensor]:
-        """Prepares for ``width`` further tokens a row; yields their positions ``[rows, width]``.
+        """Prepare for ``width`` further tokens per row and yield their positions ``[rows, width]``.
 
-        What is read does not count as known until :meth:`settle` says so; it is
-        overwritten otherwise.
+        Tokens read here count only after :meth:`settle`; otherwise they are overwritten.
         """
         torch = self._torch
         device = self.layers[0].keys.device
@@ -84,17 +82,17 @@ class Rows:
         zero = torch.zeros((), dtype=torch.float32, device=device)
         self.bias = torch.where(visible, zero, float("-inf"))[:, None, None]
         try:
-            # Rows padded to the width of others may reach beyond the context; nobody reads that.
+            # Rows padded to the width of others may exceed the context; nobody reads that.
             yield positions.clamp(max=self._last_position)
         finally:
             self.slots = self.bias = None
 
     def settle(self, lengths: Sequence[int]) -> None:
-        """How many tokens of each row are known now."""
+        """Set how many tokens of each row are valid now."""
         self.lengths = list(lengths)
 
     def keep(self, rows: Sequence[int]) -> None:
-        """Goes on with these rows only."""
+        """Continue with these rows only."""
         self.lengths = [self.lengths[row] for row in rows]
         for layer in self.layers:
             layer.keep(self._torch.tensor(rows, device=layer.keys.device))
@@ -107,15 +105,17 @@ class Rows:
         for layer in self.layers:
             layer.grow(more)
 
-    # What a transformers model asks of its cache.
+    # The methods below are the cache interface of transformers models.
 
     def update(self, keys: Tensor, values: Tensor, layer: int, *_: Any) -> tuple[Tensor, Tensor]:
-        """Stores what a layer computed; gives back each row's own part up to now."""
+        """Store a layer's keys and values; return each row's own part up to now."""
         assert self.slots is not None and self.bias is not None
         return self.layers[layer].write(keys, values, self.slots, self.bias.shape[-1])
 
     def get_seq_length(self, layer: int = 0) -> int:
-        """Only asked for defaults that callers of this module always give."""
+        """Return the shared length; transformers uses it only for defaults that callers here
+        override.
+        """
         return self.shared
 
     @property
@@ -124,8 +124,8 @@ class Rows:
 
 
 class _Layer:
-    """One layer: ``begin`` is ``[heads, P, width]``, what is each row's own
-    ``[rows, heads, T, width]``; keys and values each."""
+    """One layer: ``begin`` is ``[heads, P, width]``, each row's own part is
+    ``[rows, heads, T, width]``, for keys and values each."""
 
     def __init__(self, begin: tuple[Tensor, Tensor], own: tuple[Tensor, Tensor]) -> None:
         self.begin = begin

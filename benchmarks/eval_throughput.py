@@ -177,8 +177,8 @@ def main() -> None:
             ),
         }
         for title in given.sets:
-            where = DatasetSpec(Path(), SETS[title], given.seed)
-            evaluation = Evaluation("world", where, given.samples)
+            spec = DatasetSpec(Path(), SETS[title], given.seed)
+            evaluation = Evaluation("world", spec, given.samples)
             items = evaluation.items()
             pixels = {item.sample.files: item.sample.load() for item in items}
             items = [with_pixels(item, pixels[item.sample.files]) for item in items]

@@ -55,8 +55,8 @@ class Bench:
         wanted = data_set(found)
         assert isinstance(wanted, WorldTask)
         split = f"{self.options.split}:{part}"
-        where = DatasetSpec(None, split, self.options.seed, self.options.samples)
-        for sample in wanted.drawn(where):
+        spec = DatasetSpec(None, split, self.options.seed, self.options.samples)
+        for sample in wanted.drawn(spec):
             yield sample, task_sample(sample)
 
     def measure(self, name: str) -> None:

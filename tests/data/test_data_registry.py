@@ -24,10 +24,10 @@ def point(name: str, value: str) -> EntryPoint:
 class Offered:
     name, splits, metric, summary = "mine", ("all",), "grounding", "one of mine"
 
-    def samples(self, where: DatasetSpec) -> list[Sample]:
+    def samples(self, spec: DatasetSpec) -> list[Sample]:
         return []
 
-    def check(self, where: DatasetSpec) -> list[Finding]:
+    def check(self, spec: DatasetSpec) -> list[Finding]:
         return []
 
 

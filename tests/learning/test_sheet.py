@@ -38,7 +38,7 @@ BROKEN = f"{HEAD}return ImagePatch(image).find('thing')[7]"
 
 
 def drawing(**changes: object) -> Drawing:
-    given = {"set_name": "world", "task": "ground", "where": DatasetSpec(None, "val:referring"),
+    given = {"set_name": "world", "task": "ground", "spec": DatasetSpec(None, "val:referring"),
              "media": 2, "programs": 3}  # fmt: skip
     return Drawing(**{**given, **changes})  # type: ignore[arg-type]
 
@@ -108,7 +108,7 @@ def test_media_are_chosen_by_words_and_seed() -> None:
     both = media(GROUND, drawing())
     assert both == media(GROUND, drawing()) and both[2:] == media(GROUND[1:], drawing())
     assert len(set(both[:2])) == 2
-    assert both != media(GROUND, drawing(where=DatasetSpec(None, "val:referring", 1)))
+    assert both != media(GROUND, drawing(spec=DatasetSpec(None, "val:referring", 1)))
     assert len(media(GROUND[:1], drawing(media=99))) == 40
 
 
@@ -121,7 +121,7 @@ def test_other_options_are_another_sample() -> None:
 
 
 def test_each_program_of_a_query_has_a_seed_of_its_own_and_a_query_ends_before_the_next() -> None:
-    plan = drawing(where=DatasetSpec(None, "val:referring", 7))
+    plan = drawing(spec=DatasetSpec(None, "val:referring", 7))
     todo = items(tried_on(GROUND, pool(), plan), plan)
     assert [item.seed for item in todo] == [7, 8, 9, 10, 11, 12] * 2
     assert [item.position for item in todo] == list(range(12))
@@ -132,7 +132,7 @@ def test_each_program_of_a_query_has_a_seed_of_its_own_and_a_query_ends_before_t
 class Mixed:
     """A set that holds two questions about one picture, an expression, and a clip."""
 
-    def samples(self, where: DatasetSpec) -> list[Sample]:
+    def samples(self, spec: DatasetSpec) -> list[Sample]:
         return [
             a_sample(0, files=("a.png",)),
             a_sample(1, files=("a.png",)),
@@ -148,21 +148,21 @@ def test_media_are_those_of_the_task_each_once(
     task: str, expected: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("viper.learning.sheet.data_set", lambda name: Mixed())
-    found = drawing(task=task, where=DatasetSpec(None, "val")).pool()
+    found = drawing(task=task, spec=DatasetSpec(None, "val")).pool()
     assert [sample.sample_id for sample in found] == expected
 
 
 def test_where_no_sample_has_the_task_all_that_fit_are_taken(tmp_path: Path) -> None:
     file, _ = a_set(tmp_path, 24)
-    found = drawing(set_name=str(file), where=DatasetSpec()).pool()
+    found = drawing(set_name=str(file), spec=DatasetSpec()).pool()
     assert len(found) == 6 and {s.task for s in found} == {"question"}
 
 
 def test_sets_without_fitting_media_or_a_training_split_say_so() -> None:
     with pytest.raises(DataError, match="world val:video: no media for the task ground"):
-        drawing(where=DatasetSpec(None, "val:video")).pool()
+        drawing(spec=DatasetSpec(None, "val:video")).pool()
     with pytest.raises(UsageError, match="okvqa has no split train"):
-        drawing(set_name="okvqa", where=DatasetSpec()).pool()
+        drawing(set_name="okvqa", spec=DatasetSpec()).pool()
 
 
 def test_a_row_without_a_program_is_no_draw() -> None:

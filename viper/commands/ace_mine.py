@@ -104,10 +104,10 @@ def mine(options: MineOptions) -> int:
         raise UsageError("--ids names the samples, --spread draws them; choose one")
     quiet_libraries(options.offline)
 
-    where = DatasetSpec(options.root, options.split, options.seed)
+    spec = DatasetSpec(options.root, options.split, options.seed)
     ids = read_ids(options.ids) if options.ids else ()
     sampling = (options.programs, options.temperature)
-    shots = Shots(options.data, where, options.shots, ids, *sampling, spread=options.spread)
+    shots = Shots(options.data, spec, options.shots, ids, *sampling, spread=options.spread)
     with status("reading samples"):
         samples = shots.samples()
     selection = Selection(options.keep, options.agree, options.random_keep, options.seed)

@@ -152,9 +152,9 @@ def _check(options: SheetOptions) -> None:
 
 
 def _drawing(options: SheetOptions) -> Drawing:
-    where = DatasetSpec(options.root, options.split, options.seed)
+    spec = DatasetSpec(options.root, options.split, options.seed)
     sampling = (options.media, options.programs, options.temperature)
-    return Drawing(options.data, options.task, where, *sampling)
+    return Drawing(options.data, options.task, spec, *sampling)
 
 
 def _source(options: SheetOptions) -> str | list[Query]:

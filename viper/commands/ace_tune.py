@@ -151,8 +151,8 @@ def _numbers(option: str, text: str) -> list[float]:
 
 def _drawn(options: TuneOptions) -> tuple[SampledEvaluation, SampledEvaluation | None]:
     def draw(split: str, limit: int) -> SampledEvaluation:
-        where = DatasetSpec(options.root, split, options.seed)
-        return SampledEvaluation.of(Evaluation(options.set_name, where, limit, (options.seed,)))
+        spec = DatasetSpec(options.root, split, options.seed)
+        return SampledEvaluation.of(Evaluation(options.set_name, spec, limit, (options.seed,)))
 
     split, validate = options.split, options.validate
     if validate == split:

@@ -85,8 +85,8 @@ def show(
     name: str, root: Path | None, split: str | None, as_json: bool, limit: int, seed: int
 ) -> int:
     """Show a few random samples of SET; media are not read."""
-    where = DatasetSpec(root, split, seed, limit)
-    for sample in chosen(data_set(name).samples(where), limit, seed):
+    spec = DatasetSpec(root, split, seed, limit)
+    for sample in chosen(data_set(name).samples(spec), limit, seed):
         row = _as_row(sample)
         if as_json:
             click.echo(json.dumps(to_json(row), ensure_ascii=False))

@@ -41,7 +41,7 @@ def evaluate(options: EvalOptions, name: str) -> int:
     changes = run_changes(options.settings, options.examples_bank, examples=options.examples)
     evaluation = Evaluation(
         set_name=name,
-        where=DatasetSpec(options.root, options.split, options.seed),
+        spec=DatasetSpec(options.root, options.split, options.seed),
         limit=options.limit,
         ids=read_ids(options.ids) if options.ids else (),
         seeds=tuple(range(options.seed, options.seed + options.seeds)),

@@ -89,7 +89,7 @@ def _evaluation(name: str, options: LearnOptions) -> Evaluation:
     split = options.split or training_split(name)
     return Evaluation(
         set_name=name,
-        where=DatasetSpec(options.root, split, options.seed),
+        spec=DatasetSpec(options.root, split, options.seed),
         limit=options.limit,
         ids=read_ids(options.ids) if options.ids else (),
         seeds=(options.seed,),

@@ -168,15 +168,15 @@ def _make(options: StartOptions) -> list[First]:
 
 def _plan(options: StartOptions, profile: Profile, components: Components) -> _Plan:
     ids = read_ids(options.ids) if options.ids else ()
-    where = DatasetSpec(options.root, options.split, options.seed)
-    shots = Shots(options.set_name, where, options.samples, ids, spread=not ids)
+    spec = DatasetSpec(options.root, options.split, options.seed)
+    shots = Shots(options.set_name, spec, options.samples, ids, spread=not ids)
     run_options = _run_options(options, components)
     with status("reading samples"):
         evaluation = replace(shots.evaluation(), options=run_options)
         drawn = SampledEvaluation(evaluation, shots.samples())
     folder = options.work or state_dir(options.state) / "demonstrations.start"
     name = (
-        *(options.set_name, evaluation.where.split or "", components.settings.api),
+        *(options.set_name, evaluation.spec.split or "", components.settings.api),
         *(profile.name, run_options.strategy, _short(ids) or options.samples, options.seed),
     )
     readable = "-".join(str(part) for part in name).replace("/", "-")

@@ -190,8 +190,8 @@ def try_it(options: TryOptions, file: Path) -> int:
     The command prints both scores, the gain with its 95 % interval, and the share of programs that
     use the routine.
     """
-    where = DatasetSpec(options.root, options.split, options.seed)
-    evaluation = Evaluation(options.data, where, options.limit, (options.seed,))
+    spec = DatasetSpec(options.root, options.split, options.seed)
+    evaluation = Evaluation(options.data, spec, options.limit, (options.seed,))
     items = evaluation.items()
     base = options.api or open_profile(options).document.run.api
     names = [routine.name for routine in library_for(str(file)).files[0].routines]

@@ -78,8 +78,8 @@ def score(options: ScoreOptions, name: str) -> int:
 
     dataset = data_set(name)
     split = options.split or dataset.splits[0]
-    where = DatasetSpec(options.root, split, options.seed, options.limit)
-    samples = chosen(dataset.samples(where), options.limit, options.seed)
+    spec = DatasetSpec(options.root, split, options.seed, options.limit)
+    samples = chosen(dataset.samples(spec), options.limit, options.seed)
     scored = score_predictions(samples, dataset.metric, options.predictions, options.missing)
     _warn(scored)
     if options.rows is not None:

@@ -18,7 +18,7 @@ from typing import Any
 from viper.data.layout import check_official, first_there, root_of, split_of, unique
 from viper.data.record import Record, check_name
 from viper.data.sample import DatasetSpec, Finding, MediaFiles, Sample
-from viper.data.source import SourceFile, shown
+from viper.data.source import SourceFile, brief
 
 ORIGIN = "https://cs.stanford.edu/people/dorarad/gqa/download.html (questions1.2.zip)"
 PICTURES = "https://cs.stanford.edu/people/dorarad/gqa/download.html (images.zip)"
@@ -43,15 +43,15 @@ class Gqa:
     metric: str = "gqa"
     summary: str = "questions about photographs (Hudson & Manning 2019)"
 
-    def samples(self, where: DatasetSpec) -> Sequence[Sample]:
+    def samples(self, spec: DatasetSpec) -> Sequence[Sample]:
         """One sample a question, in the order of the file or files."""
-        sources = _sources(root_of(self, where), split_of(self, where))
+        sources = _sources(root_of(self, spec), split_of(self, spec))
         return unique((s for source in sources for s in _of_file(source)), sources[0])
 
-    def check(self, where: DatasetSpec) -> Sequence[Finding]:
+    def check(self, spec: DatasetSpec) -> Sequence[Finding]:
         """Questions, samples and pictures."""
-        sources = _sources(root_of(self, where), split_of(self, where))
-        return check_official(sources, lambda: self.samples(where), PICTURES)
+        sources = _sources(root_of(self, spec), split_of(self, spec))
+        return check_official(sources, lambda: self.samples(spec), PICTURES)
 
 
 def gqa_groups(record: Record) -> dict[str, str]:
@@ -76,7 +76,7 @@ def _sources(root: Path, split: str) -> list[SourceFile]:
 def _of_file(source: SourceFile) -> Iterator[Sample]:
     questions = Record.of(source.read_json(_kept), source, "")
     for question_id, value in questions.values.items():
-        yield _sample(question_id, Record.of(value, source, f" question {shown(question_id)}"))
+        yield _sample(question_id, Record.of(value, source, f" question {brief(question_id)}"))
 
 
 def _kept(value: dict[str, Any]) -> dict[str, Any]:

@@ -64,9 +64,9 @@ class Tables:
             else:
                 table = datasets.load_dataset(self.repository, config, split=self.split)
         except (OSError, ValueError, KeyError, RuntimeError, DatasetsError) as error:
-            said = str(error).strip().split("\n")[0]
+            text = str(error).strip().split("\n")[0]
             raise DataError(
-                f"{PREFIX}{self.repository}, split {self.split!r}: {type(error).__name__}: {said}; "
+                f"{PREFIX}{self.repository}, split {self.split!r}: {type(error).__name__}: {text}; "
                 "is the hub reachable? else give --root DIR with a saved copy"
             ) from None
         if "image" in table.column_names:
@@ -112,18 +112,18 @@ class HubSet:
     def splits(self) -> tuple[str, ...]:
         return tuple(self.tables)
 
-    def samples(self, where: DatasetSpec) -> Sequence[Sample]:
+    def samples(self, spec: DatasetSpec) -> Sequence[Sample]:
         """One sample a row (RefCOCO: an expression), in the table's order."""
-        config, split = self.tables[split_of(self, where)]
-        tables = Tables(self.repository, config, split, where.root)
-        named = Path(self.name) if where.root is None else where.root
+        config, split = self.tables[split_of(self, spec)]
+        tables = Tables(self.repository, config, split, spec.root)
+        named = Path(self.name) if spec.root is None else spec.root
         source = SourceFile(named, f"{self.repository} {config or ''}".strip(), "the hub")
         return unique(self.read(tables, source), source)
 
-    def check(self, where: DatasetSpec) -> Sequence[Finding]:
+    def check(self, spec: DatasetSpec) -> Sequence[Finding]:
         """Whether the table can be read."""
         try:
-            return [Finding(True, self.name, f"{len(self.samples(where)):,} samples")]
+            return [Finding(True, self.name, f"{len(self.samples(spec)):,} samples")]
         except (DataError, MissingExtraError) as error:
             return [Finding(False, self.name, str(error))]
 

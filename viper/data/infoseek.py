@@ -44,21 +44,21 @@ class InfoSeek:
     metric: str = "infoseek"
     summary: str = "facts about named things in pictures (Chen et al. 2023)"
 
-    def samples(self, where: DatasetSpec) -> Sequence[Sample]:
+    def samples(self, spec: DatasetSpec) -> Sequence[Sample]:
         """One sample a line, in the order of the file."""
-        root, split = root_of(self, where), split_of(self, where)
+        root, split = root_of(self, spec), split_of(self, spec)
         source = SourceFile(root, f"infoseek_{split}.jsonl", ORIGIN)
         kinds = _kinds(root, split)
         records = (Record.of(value, source, at) for at, value in source.json_lines())
         return unique((_sample(record, kinds) for record in records), source)
 
-    def check(self, where: DatasetSpec) -> Sequence[Finding]:
+    def check(self, spec: DatasetSpec) -> Sequence[Finding]:
         """Questions, their types, samples and pictures."""
-        root, split = root_of(self, where), split_of(self, where)
+        root, split = root_of(self, spec), split_of(self, spec)
         sources = [SourceFile(root, f"infoseek_{split}.jsonl", ORIGIN)]
         if split == "val":
             sources.append(_typed(root, split))
-        return check_official(sources, lambda: self.samples(where), PICTURES)
+        return check_official(sources, lambda: self.samples(spec), PICTURES)
 
 
 def _typed(root: Path, split: str) -> SourceFile:
@@ -70,14 +70,14 @@ def _kinds(root: Path, split: str) -> Mapping[str, str]:
     source = _typed(root, split)
     if not source.path.is_file():
         return {}
-    found = {}
+    kinds = {}
     for at, value in source.json_lines():
         record = Record.of(value, source, at)
         kind = record.text("question_type").lower()
         if kind not in KINDS:
             raise record.wrong("question_type", "String, Numerical or Time")
-        found[record.text("data_id")] = kind
-    return found
+        kinds[record.text("data_id")] = kind
+    return kinds
 
 
 def _sample(record: Record, kinds: Mapping[str, str]) -> Sample:
@@ -114,15 +114,15 @@ def _target(record: Record, kind: str) -> dict[str, Any]:
     """What answers are compared with; of a test set, whose answers are kept back, nothing."""
     if "answer_eval" not in record.values:
         answers = record.items("answer") if "answer" in record.values else []
-        if not all(isinstance(one, str) for one in answers):
+        if not all(isinstance(item, str) for item in answers):
             raise record.wrong("answer", "a list of texts")
         return {"kind": kind or "string", "answers": list(answers)}
     given = record.values["answer_eval"]
     listed = given if isinstance(given, list) else [given]
-    ranges = [one for one in listed if isinstance(one, Mapping)]
+    ranges = [item for item in listed if isinstance(item, Mapping)]
     if kind == "numerical" or (not kind and ranges):
         return {"kind": "numerical", "range": _range(record, ranges)}
-    if not listed or not all(isinstance(one, str) for one in listed):
+    if not listed or not all(isinstance(item, str) for item in listed):
         raise record.wrong("answer_eval", "a list of texts, or of a number the range")
     return {"kind": kind or "string", "answers": list(listed)}
 
@@ -132,7 +132,7 @@ def _range(record: Record, ranges: Sequence[Mapping[str, Any]]) -> list[float]:
     if (
         not isinstance(bounds, list)
         or len(bounds) != 2
-        or not all(isinstance(one, int | float) and not isinstance(one, bool) for one in bounds)
+        or not all(isinstance(end, int | float) and not isinstance(end, bool) for end in bounds)
     ):
         raise record.wrong("answer_eval", "of a numerical question the range, two numbers")
-    return [float(one) for one in bounds]
+    return [float(end) for end in bounds]

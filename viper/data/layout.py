@@ -6,35 +6,35 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from viper.data.sample import DataSet, DatasetSpec, Finding, Sample
-from viper.data.source import SourceFile, shown
+from viper.data.source import SourceFile, brief
 from viper.errors import DataError, UnknownNameError
 
 NAMED_MISSING = 3
 """Missing media that a finding names."""
 
 
-def root_of(data_set: DataSet, where: DatasetSpec) -> Path:
+def root_of(data_set: DataSet, spec: DatasetSpec) -> Path:
     """The folder of the set's official files.
 
     Raises:
         DataError: none was given, or it is no folder.
     """
-    if where.root is None:
+    if spec.root is None:
         raise DataError(
             f"{data_set.name} is read from its official files; give their folder with --root DIR"
         )
-    if not where.root.is_dir():
-        raise DataError(f"{where.root}: no such folder; expected that of {data_set.name}'s files")
-    return where.root
+    if not spec.root.is_dir():
+        raise DataError(f"{spec.root}: no such folder; expected that of {data_set.name}'s files")
+    return spec.root
 
 
-def split_of(data_set: DataSet, where: DatasetSpec) -> str:
+def split_of(data_set: DataSet, spec: DatasetSpec) -> str:
     """The wanted split, or the set's first.
 
     Raises:
         UnknownNameError: no such split.
     """
-    split = where.split or data_set.splits[0]
+    split = spec.split or data_set.splits[0]
     if split not in data_set.splits:
         raise UnknownNameError(f"split of {data_set.name}", split, data_set.splits)
     return split
@@ -51,15 +51,15 @@ def unique(samples: Iterable[Sample], source: SourceFile) -> list[Sample]:
     Raises:
         DataError: none, or two with the same id.
     """
-    found = list(samples)
-    seen: set[str] = set()
-    for sample in found:
-        if sample.sample_id in seen:
-            raise source.wrong("", f"has two samples {shown(sample.sample_id)}", "each id once")
-        seen.add(sample.sample_id)
-    if not found:
+    result = list(samples)
+    ids: set[str] = set()
+    for sample in result:
+        if sample.sample_id in ids:
+            raise source.wrong("", f"has two samples {brief(sample.sample_id)}", "each id once")
+        ids.add(sample.sample_id)
+    if not result:
         raise source.wrong("", "holds no samples of this split", "at least one")
-    return found
+    return result
 
 
 def check_official(

@@ -89,14 +89,14 @@ class CategoryNames:
         """
         for spelling in spellings(concept):
             for step in self._steps:
-                found = _once(step, spelling)
-                if len(found) > 1:
-                    names = ", ".join(repr(each.names[0]) for each in found)
+                matches = _once(step, spelling)
+                if len(matches) > 1:
+                    names = ", ".join(repr(each.names[0]) for each in matches)
                     raise UsageError(
                         f"{concept!r} may mean {names}; ask for one of them by its whole name"
                     )
-                if found:
-                    return found[0]
+                if matches:
+                    return matches[0]
         return None
 
 
@@ -247,7 +247,7 @@ def _with_packed_polygons(value: dict[str, Any]) -> dict[str, Any]:
 
 def _by_id(document: Record, member: str) -> Iterator[tuple[int, Record]]:
     """Yield id and record of each element of a list of the file, which may not be empty."""
-    source, seen = document.source, set[int]()
+    source, ids = document.source, set[int]()
     values = document.values.get(member)
     if not values:
         raise source.wrong("", f"has no {member}", "LVIS's images, annotations and categories")
@@ -256,9 +256,9 @@ def _by_id(document: Record, member: str) -> Iterator[tuple[int, Record]]:
     for index, value in enumerate(values):
         record = Record.of(value, source, f" {member}[{index}]")
         number = record.whole("id")
-        if number in seen:
+        if number in ids:
             raise record.wrong("id", "an id that no other record has")
-        seen.add(number)
+        ids.add(number)
         yield number, record
 
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from viper.data.layout import check_official, first_there, root_of, split_of, unique
 from viper.data.record import Record, check_name
 from viper.data.sample import DatasetSpec, Finding, MediaFiles, Sample
-from viper.data.source import SourceFile, shown
+from viper.data.source import SourceFile, brief
 
 ORIGIN = "https://github.com/doc-doc/NExT-QA (dataset/nextqa)"
 VIDEOS = "https://github.com/doc-doc/NExT-QA (NExTVideo.zip)"
@@ -43,24 +43,25 @@ class NextQa:
     metric: str = "nextqa"
     summary: str = "multiple choice about a video (Xiao et al. 2021)"
 
-    def samples(self, where: DatasetSpec) -> Sequence[Sample]:
+    def samples(self, spec: DatasetSpec) -> Sequence[Sample]:
         """One sample a row, in the file's order."""
-        root, split = root_of(self, where), split_of(self, where)
+        root, split = root_of(self, spec), split_of(self, spec)
         stems = _stems(SourceFile(root, "map_vid_vidorID.json", ORIGIN))
         source = SourceFile(root, f"{split.split(':')[0]}.csv", ORIGIN)
         rows = source.csv_rows(COLUMNS)
-        found = unique((nextqa_sample(Record(row, source, at), stems) for at, row in rows), source)
-        return found if split != "val:hard" else _listed(found, _hard_list(root))
+        read = (nextqa_sample(Record(row, source, at), stems) for at, row in rows)
+        all_samples = unique(read, source)
+        return all_samples if split != "val:hard" else _listed(all_samples, _hard_list(root))
 
-    def check(self, where: DatasetSpec) -> Sequence[Finding]:
+    def check(self, spec: DatasetSpec) -> Sequence[Finding]:
         """Annotations, samples and videos."""
-        root, split = root_of(self, where), split_of(self, where)
+        root, split = root_of(self, spec), split_of(self, spec)
         sources = [SourceFile(root, f"{split.split(':')[0]}.csv", ORIGIN)]
         if split == "val:hard":
             sources.append(_hard_list(root))
         mapped = (root / "map_vid_vidorID.json").is_file()
         says = "videos by their VidOR folders" if mapped else "absent: videos are looked up flat"
-        findings = check_official(sources, lambda: self.samples(where), VIDEOS)
+        findings = check_official(sources, lambda: self.samples(spec), VIDEOS)
         return [Finding(True, "map_vid_vidorID.json", says), *findings]
 
 
@@ -118,5 +119,5 @@ def _listed(samples: Sequence[Sample], source: SourceFile) -> list[Sample]:
         elif line in ids:
             wanted.add(line)
         else:
-            raise source.wrong(at, f"is {shown(line)}", "a row number of val.csv or VIDEO_QID")
+            raise source.wrong(at, f"is {brief(line)}", "a row number of val.csv or VIDEO_QID")
     return [sample for sample in samples if sample.sample_id in wanted]

@@ -39,9 +39,9 @@ class Nlvr:
     metric: str = "nlvr"
     summary: str = "true or false of a drawn picture (Suhr et al. 2017)"
 
-    def samples(self, where: DatasetSpec) -> Sequence[Sample]:
+    def samples(self, spec: DatasetSpec) -> Sequence[Sample]:
         """Six samples a line of the file, in its order."""
-        root, split = root_of(self, where), split_of(self, where)
+        root, split = root_of(self, spec), split_of(self, spec)
         source, archive = _annotations(root, split), _archive(root, split)
 
         def load(name: str) -> Callable[[], Any]:
@@ -52,9 +52,9 @@ class Nlvr:
         lines = (Record.of(value, source, at) for at, value in source.json_lines())
         return unique((s for record in lines for s in _six(record, split, load)), source)
 
-    def check(self, where: DatasetSpec) -> Sequence[Finding]:
+    def check(self, spec: DatasetSpec) -> Sequence[Finding]:
         """Annotations, samples and pictures, in the folder or in the archive."""
-        root, split = root_of(self, where), split_of(self, where)
+        root, split = root_of(self, spec), split_of(self, spec)
         archive = _archive(root, split)
         there = None
         if archive is not None:
@@ -64,7 +64,7 @@ class Nlvr:
                 return [Finding(False, f"{split}/images.zip", f"{error}; get it from {ORIGIN}")]
             there = members.__contains__
         sources = [_annotations(root, split)]
-        return check_official(sources, lambda: self.samples(where), ORIGIN, there)
+        return check_official(sources, lambda: self.samples(spec), ORIGIN, there)
 
 
 def _annotations(root: Path, split: str) -> SourceFile:

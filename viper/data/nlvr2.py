@@ -37,9 +37,9 @@ class Nlvr2:
     metric: str = "nlvr2"
     summary: str = "true or false of two photographs (Suhr et al. 2019)"
 
-    def samples(self, where: DatasetSpec) -> Sequence[Sample]:
+    def samples(self, spec: DatasetSpec) -> Sequence[Sample]:
         """One sample a line of the file, in its order."""
-        root, split = root_of(self, where), split_of(self, where)
+        root, split = root_of(self, spec), split_of(self, spec)
         source = _annotations(root, split)
         folder = first_there(root, (split, f"images/{split}"))
         return unique(
@@ -47,10 +47,10 @@ class Nlvr2:
             source,
         )
 
-    def check(self, where: DatasetSpec) -> Sequence[Finding]:
+    def check(self, spec: DatasetSpec) -> Sequence[Finding]:
         """Annotations, samples and pictures."""
-        sources = [_annotations(root_of(self, where), split_of(self, where))]
-        return check_official(sources, lambda: self.samples(where), PICTURES)
+        sources = [_annotations(root_of(self, spec), split_of(self, spec))]
+        return check_official(sources, lambda: self.samples(spec), PICTURES)
 
 
 def _annotations(root: Path, split: str) -> SourceFile:

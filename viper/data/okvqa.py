@@ -35,11 +35,11 @@ class OkVqa:
     metric: str = "okvqa"
     summary: str = "questions that need outside knowledge (Marino et al. 2019)"
 
-    def samples(self, where: DatasetSpec) -> Sequence[Sample]:
+    def samples(self, spec: DatasetSpec) -> Sequence[Sample]:
         """One sample a question, in the order of the questions' file."""
-        root, split = root_of(self, where), split_of(self, where)
-        asked, answered = _sources(root, split)
-        annotations = Record.of(answered.read_json(), answered, "")
+        root, split = root_of(self, spec), split_of(self, spec)
+        questions_file, answers_file = _sources(root, split)
+        annotations = Record.of(answers_file.read_json(), answers_file, "")
         names = annotations.values.get("question_types")
         kinds = names if isinstance(names, Mapping) else {}
         by_question = {
@@ -49,16 +49,16 @@ class OkVqa:
         def sample(question: Record) -> Sample:
             annotation = by_question.get(question.whole("question_id"))
             if annotation is None:
-                raise question.wrong("question_id", f"one that {answered.name} answers")
+                raise question.wrong("question_id", f"one that {answers_file.name} answers")
             return _sample(question, annotation, kinds, split)
 
-        questions = Record.of(asked.read_json(), asked, "").records("questions")
-        return unique((sample(question) for question in questions), asked)
+        questions = Record.of(questions_file.read_json(), questions_file, "").records("questions")
+        return unique((sample(question) for question in questions), questions_file)
 
-    def check(self, where: DatasetSpec) -> Sequence[Finding]:
+    def check(self, spec: DatasetSpec) -> Sequence[Finding]:
         """Questions, annotations, samples and pictures."""
-        sources = _sources(root_of(self, where), split_of(self, where))
-        return check_official(sources, lambda: self.samples(where), PICTURES)
+        sources = _sources(root_of(self, spec), split_of(self, spec))
+        return check_official(sources, lambda: self.samples(spec), PICTURES)
 
 
 def _sources(root: Path, split: str) -> tuple[SourceFile, SourceFile]:

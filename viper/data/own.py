@@ -27,7 +27,7 @@ from typing import Any
 from viper.data.layout import media_finding, unique
 from viper.data.record import Record, check_name
 from viper.data.sample import DatasetSpec, Finding, MediaFiles, Sample
-from viper.data.source import SourceFile, shown
+from viper.data.source import SourceFile, brief
 from viper.errors import DataError, UnknownNameError
 
 SUFFIXES = (".csv", ".jsonl")
@@ -58,28 +58,28 @@ class OwnFile:
     def name(self) -> str:
         return str(self.path)
 
-    def samples(self, where: DatasetSpec) -> Sequence[Sample]:
+    def samples(self, spec: DatasetSpec) -> Sequence[Sample]:
         """One sample a line.
 
         Raises:
             DataError: a line is off: the first one, and how many there are.
         """
-        good, wrong = self._read(where)
+        good, wrong = self._read(spec)
         if wrong:
             more = f" ({len(wrong)} such lines: viper data check {self.path})"
             raise DataError(f"{wrong[0]}{more if len(wrong) > 1 else ''}")
         return unique(good, self._source)
 
-    def check(self, where: DatasetSpec) -> Sequence[Finding]:
+    def check(self, spec: DatasetSpec) -> Sequence[Finding]:
         """Every line that is off, and the media."""
         if not self.path.is_file():
             return [Finding(False, str(self.path), "no such file")]
         try:
-            good, wrong = self._read(where)
+            good, wrong = self._read(spec)
             unique(good, self._source)
         except DataError as error:
             return [Finding(False, str(self.path), str(error))]
-        root = where.root or self.path.parent
+        root = spec.root or self.path.parent
         return [
             *(Finding(False, "line", str(error)) for error in wrong),
             Finding(not wrong, "samples", f"{len(good):,}"),
@@ -90,11 +90,11 @@ class OwnFile:
     def _source(self) -> SourceFile:
         return SourceFile(self.path.parent, self.path.name)
 
-    def _read(self, where: DatasetSpec) -> tuple[list[Sample], list[DataError]]:
+    def _read(self, spec: DatasetSpec) -> tuple[list[Sample], list[DataError]]:
         """The samples of good lines, and what is wrong with the others."""
-        if where.split not in (None, *self.splits):
-            raise UnknownNameError(f"split of {self.name}", str(where.split), self.splits)
-        root = where.root or self.path.parent
+        if spec.split not in (None, *self.splits):
+            raise UnknownNameError(f"split of {self.name}", str(spec.split), self.splits)
+        root = spec.root or self.path.parent
         good: list[Sample] = []
         wrong: list[DataError] = []
         for at, line in self._lines():
@@ -136,7 +136,7 @@ def _from_json(line: str, source: SourceFile, at: str) -> Record:
     try:
         value = json.loads(line)
     except (ValueError, RecursionError):
-        raise source.wrong(at, f"is no JSON: {shown(line)}", "one JSON object a line") from None
+        raise source.wrong(at, f"is no JSON: {brief(line)}", "one JSON object a line") from None
     record = Record.of(value, source, at)
     return Record({k: v for k, v in record.values.items() if v is not None}, source, at)
 
@@ -144,7 +144,7 @@ def _from_json(line: str, source: SourceFile, at: str) -> Record:
 def _sample(record: Record, root: Path) -> Sample:
     unknown = [key for key in record.values if key not in COLUMNS]
     if unknown:
-        seen = f"has an unknown column {shown(unknown[0])}"
+        seen = f"has an unknown column {brief(unknown[0])}"
         raise record.source.wrong(record.at, seen, f"some of {', '.join(COLUMNS)}")
     names = tuple(check_name(name, record, "media") for name in _listed(record, "media"))
     query = record.text("query")

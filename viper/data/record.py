@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any
 
-from viper.data.source import SourceFile, shown
+from viper.data.source import SourceFile, brief
 from viper.errors import DataError
 from viper.schema import PixelBox
 
@@ -36,14 +36,14 @@ class Record:
             DataError: it is not an object.
         """
         if not isinstance(value, Mapping):
-            raise source.wrong(at, f"is {shown(value)}", "an object")
+            raise source.wrong(at, f"is {brief(value)}", "an object")
         return cls(value, source, at)
 
     def wrong(self, key: str, expected: str) -> DataError:
         """The error for a field."""
         if key not in self.values:
             return self.source.wrong(self.at, f"has no {key!r}", expected)
-        return self.source.wrong(self.at, f"{key!r} is {shown(self.values[key])}", expected)
+        return self.source.wrong(self.at, f"{key!r} is {brief(self.values[key])}", expected)
 
     def text(self, key: str) -> str:
         """A text that is not blank, without the white space around it."""
@@ -141,7 +141,7 @@ def check_name(name: str, record: Record, key: str) -> str:
         if path.anchor or ".." in path.parts or "\0" in name or len(name) > 1024:
             raise record.source.wrong(
                 record.at,
-                f"{key!r} names {shown(name)}",
+                f"{key!r} names {brief(name)}",
                 "a relative name without '..', of a file under the set's folder",
             )
     return name

@@ -51,19 +51,19 @@ class RefCoco:
     summary: str
     metric: str = "grounding"
 
-    def samples(self, where: DatasetSpec) -> Sequence[Sample]:
+    def samples(self, spec: DatasetSpec) -> Sequence[Sample]:
         """One sample an expression, in the order of the refs and of their sentences."""
-        refs, instances = self._sources(root_of(self, where), split_of(self, where))
-        wanted = split_of(self, where).split(":")[-1]
+        refs, instances = self._sources(root_of(self, spec), split_of(self, spec))
+        part = split_of(self, spec).split(":")[-1]
         read = Record({"refs": load_plain(refs)}, refs, "").records("refs")
         shown_in = _Instances.read(instances)
-        of_split = (ref for ref in read if _is_in(ref.text("split"), wanted))
+        of_split = (ref for ref in read if _is_in(ref.text("split"), part))
         return unique((sample for ref in of_split for sample in _expressions(ref, shown_in)), refs)
 
-    def check(self, where: DatasetSpec) -> Sequence[Finding]:
+    def check(self, spec: DatasetSpec) -> Sequence[Finding]:
         """Refs, instances, samples and pictures."""
-        sources = self._sources(root_of(self, where), split_of(self, where))
-        return check_official(sources, lambda: self.samples(where), PICTURES)
+        sources = self._sources(root_of(self, spec), split_of(self, spec))
+        return check_official(sources, lambda: self.samples(spec), PICTURES)
 
     def _sources(self, root: Path, split: str) -> tuple[SourceFile, SourceFile]:
         """The refs and the instances, under the root of the sets."""
@@ -111,8 +111,8 @@ def _without_outline(value: dict[str, object]) -> dict[str, object]:
     return value
 
 
-def _is_in(split: str, wanted: str) -> bool:
-    return split.startswith("test") if wanted == "test" else split == wanted
+def _is_in(split: str, part: str) -> bool:
+    return split.startswith("test") if part == "test" else split == part
 
 
 def _expressions(ref: Record, instances: _Instances) -> Iterator[Sample]:

@@ -50,7 +50,7 @@ def named_like(splits: Sequence[str], name: str) -> str | None:
     """The split of that name, else the first that begins so, as ``train_balanced``; else None."""
     if name in splits:
         return name
-    return next((one for one in splits if one.startswith(name)), None)
+    return next((split for split in splits if split.startswith(name)), None)
 
 
 def training_split(name: str, *, alike: bool = False) -> str:
@@ -63,15 +63,15 @@ def training_split(name: str, *, alike: bool = False) -> str:
         UsageError: there are several splits, none of them for training.
     """
     splits = data_set(name).splits
-    found = named_like(splits, "train")
-    if found != "train" and not alike:
-        found = None
-    if found is None and len(splits) > 1:
+    split = named_like(splits, "train")
+    if split != "train" and not alike:
+        split = None
+    if split is None and len(splits) > 1:
         raise UsageError(
             f"{name} has no split train; choose one of {', '.join(splits)} with --split, and do "
             "not judge by it afterwards"
         )
-    return found or splits[0]
+    return split or splits[0]
 
 
 def data_set(name: str) -> DataSet:
@@ -98,19 +98,19 @@ def data_set(name: str) -> DataSet:
     return _made(installed[name].load(), name)
 
 
-def samples_by_id(name: str, where: DatasetSpec, ids: Iterable[str]) -> dict[str, Sample]:
+def samples_by_id(name: str, spec: DatasetSpec, ids: Iterable[str]) -> dict[str, Sample]:
     """Return the samples with these ids, in the order of the ids; unknown ids are absent.
 
     Raises:
         UnknownNameError: no such set or split.
         DataError: files are missing or broken.
     """
-    samples, wanted = data_set(name), list(dict.fromkeys(ids))
+    samples, unique_ids = data_set(name), list(dict.fromkeys(ids))
     if isinstance(samples, DrawnSet):
-        known = samples.by_id(where, wanted)
+        by_id = samples.by_id(spec, unique_ids)
     else:
-        known = {one.sample_id: one for one in samples.samples(replace(where, limit=None))}
-    return {one: known[one] for one in wanted if one in known}
+        by_id = {sample.sample_id: sample for sample in samples.samples(replace(spec, limit=None))}
+    return {sample: by_id[sample] for sample in unique_ids if sample in by_id}
 
 
 def chosen(samples: Sequence[Sample], limit: int | None, seed: int) -> list[Sample]:
@@ -135,9 +135,9 @@ def _installed() -> dict[str, EntryPoint]:
 
 def _made(offered: Any, name: str) -> DataSet:
     is_made = isinstance(offered, DataSet) and not isinstance(offered, type)
-    made = offered if is_made or not callable(offered) else offered()
-    if not isinstance(made, DataSet):
-        wanted = ("name", "splits", "metric", "summary", "samples", "check")
-        lacks = ", ".join(attribute for attribute in wanted if not hasattr(made, attribute))
+    dataset = offered if is_made or not callable(offered) else offered()
+    if not isinstance(dataset, DataSet):
+        attributes = ("name", "splits", "metric", "summary", "samples", "check")
+        lacks = ", ".join(attribute for attribute in attributes if not hasattr(dataset, attribute))
         raise DataError(f"the data set {name!r} lacks {lacks}; see viper.data.sample.DataSet")
-    return made
+    return dataset

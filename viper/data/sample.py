@@ -115,7 +115,7 @@ class DataSet(Protocol):
     @property
     def summary(self) -> str: ...
 
-    def samples(self, where: DatasetSpec) -> Sequence[Sample]:
+    def samples(self, spec: DatasetSpec) -> Sequence[Sample]:
         """The samples of a split, in the order of the official file; media are not read.
 
         Raises:
@@ -124,7 +124,7 @@ class DataSet(Protocol):
         """
         ...
 
-    def check(self, where: DatasetSpec) -> Sequence[Finding]:
+    def check(self, spec: DatasetSpec) -> Sequence[Finding]:
         """What is there and what is missing, in words; raises nothing for missing files."""
         ...
 
@@ -133,11 +133,11 @@ class DataSet(Protocol):
 class DrawnSet(Protocol):
     """What a data set that draws its samples offers beside :class:`DataSet`."""
 
-    def by_id(self, where: DatasetSpec, ids: Iterable[str]) -> Mapping[str, Sample]:
+    def by_id(self, spec: DatasetSpec, ids: Iterable[str]) -> Mapping[str, Sample]:
         """Return the samples with these ids; ids that nothing has are absent.
 
         Args:
-            where: only its split counts, where one is given.
+            spec: only its split counts, where one is given.
         """
         ...
 

@@ -20,7 +20,7 @@ _SHORT.maxlevel = 2
 _LONG_INT_BITS = 128
 
 
-def shown(value: Any) -> str:
+def brief(value: Any) -> str:
     """A value from a file nobody vouches for, as a few characters in one line."""
     if isinstance(value, int) and value.bit_length() > _LONG_INT_BITS:
         return f"a number of {value.bit_length()} bits"
@@ -146,7 +146,7 @@ class SourceFile:
                 named = reader.fieldnames or ()
                 lacking = [column for column in columns if column not in named]
                 if lacking:
-                    seen = f"the header is {shown(list(named))}"
+                    seen = f"the header is {brief(list(named))}"
                     raise self.wrong(":1", seen, f"the columns {', '.join(columns)}")
                 for row in reader:
                     yield f":{reader.line_num}", row

@@ -38,7 +38,7 @@ class Evaluation:
 
     Attributes:
         set_name: as :func:`viper.data.registry.data_set` takes it.
-        where: root, split and the seed that chooses samples.
+        spec: root, split and the seed that chooses samples.
         limit: samples at most; None takes all.
         ids: these samples, in this order; ``limit`` is not looked at then.
         seeds: of sampling; every sample is answered once under each.
@@ -47,7 +47,7 @@ class Evaluation:
     """
 
     set_name: str
-    where: DatasetSpec = field(default_factory=DatasetSpec)
+    spec: DatasetSpec = field(default_factory=DatasetSpec)
     limit: int | None = None
     seeds: tuple[int, ...] = (0,)
     options: RunOptions = field(default_factory=RunOptions)
@@ -60,9 +60,9 @@ class Evaluation:
         return data_set(self.set_name).metric
 
     def located(self) -> DatasetSpec:
-        """``where`` with the split resolved; sets that draw are told how many."""
-        split = self.where.split or data_set(self.set_name).splits[0]
-        return replace(self.where, split=split, limit=self.limit)
+        """``spec`` with the split resolved; sets that draw are told how many."""
+        split = self.spec.split or data_set(self.set_name).splits[0]
+        return replace(self.spec, split=split, limit=self.limit)
 
     def samples(self) -> list[Sample]:
         """The samples, the same ones for the same evaluation.
@@ -70,25 +70,25 @@ class Evaluation:
         Raises:
             DataError: files are missing or broken, there is no sample at all, or an id is of none.
         """
-        found = data_set(self.set_name)
-        where = self.located()
+        dataset = data_set(self.set_name)
+        spec = self.located()
         if self.ids:
-            return self._named(where)
-        samples = chosen(found.samples(where), self.limit, where.seed)
+            return self._named(spec)
+        samples = chosen(dataset.samples(spec), self.limit, spec.seed)
         if not samples:
-            raise DataError(f"{self.set_name} {where.split}: no samples; choose another split")
+            raise DataError(f"{self.set_name} {spec.split}: no samples; choose another split")
         return samples
 
-    def _named(self, where: DatasetSpec) -> list[Sample]:
-        found = samples_by_id(self.set_name, where, self.ids)
-        missing = [one for one in self.ids if one not in found]
+    def _named(self, spec: DatasetSpec) -> list[Sample]:
+        samples = samples_by_id(self.set_name, spec, self.ids)
+        missing = [sample_id for sample_id in self.ids if sample_id not in samples]
         if missing:
             more = f" and {len(missing) - _NAMED_IDS} more" if len(missing) > _NAMED_IDS else ""
             raise DataError(
-                f"{self.set_name} {where.split} has no sample "
+                f"{self.set_name} {spec.split} has no sample "
                 f"{', '.join(missing[:_NAMED_IDS])}{more}; see viper data show"
             )
-        return list(found.values())
+        return list(samples.values())
 
     def items(self) -> list[Item]:
         """Everything there is to do, in order."""
@@ -151,8 +151,8 @@ def _learned(reasoner: Reasoner) -> dict[str, str]:
     pools: dict[str, Any] = {"soft prompts": components.toolbox.soft_prompts}
     if isinstance(components.examples, LearnedExamples):
         pools["demonstrations"] = components.examples.pool
-    found = {name: getattr(pool, "fingerprint", "") for name, pool in pools.items()}
-    return {name: value for name, value in found.items() if value}
+    hashes = {name: getattr(pool, "fingerprint", "") for name, pool in pools.items()}
+    return {name: value for name, value in hashes.items() if value}
 
 
 def prompt_hash(reasoner: Reasoner, samples: Sequence[Sample], options: RunOptions) -> str:
@@ -160,35 +160,33 @@ def prompt_hash(reasoner: Reasoner, samples: Sequence[Sample], options: RunOptio
     digest = hashlib.sha256()
     for task, media in sorted({(sample.task, sample.media) for sample in samples}):
         choices = ("first", "second") if task == "choice" else ()
-        asked = options.changed(task=task, options=choices, sample_id=None, seed=0)
-        digest.update(reasoner.prompt(_PROBE_MEDIA[media], _PROBE, asked).encode())
+        probe_options = options.changed(task=task, options=choices, sample_id=None, seed=0)
+        digest.update(reasoner.prompt(_PROBE_MEDIA[media], _PROBE, probe_options).encode())
     return digest.hexdigest()
 
 
 def _bank_hash(examples: Any) -> str | None:
     bank = examples.bank if isinstance(examples, LearnedExamples) else examples
-    known = getattr(bank, "items", None)
-    if not known:
+    examples_in_bank = getattr(bank, "items", None)
+    if not examples_in_bank:
         return None
-    return hashlib.sha256(repr([to_json(item) for item in known]).encode()).hexdigest()
+    return hashlib.sha256(repr([to_json(item) for item in examples_in_bank]).encode()).hexdigest()
 
 
-def read_ids(given: str) -> tuple[str, ...]:
+def read_ids(text: str) -> tuple[str, ...]:
     """Sample ids from a file, one a line, or from text that lists them with commas.
 
     Raises:
         UsageError: there is none, or the file is no text.
     """
-    path = Path(given)
+    path = Path(text)
     try:
-        listed = (
-            path.read_text(encoding="utf-8").split("\n") if path.is_file() else given.split(",")
-        )
+        listed = path.read_text(encoding="utf-8").split("\n") if path.is_file() else text.split(",")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: cannot be read as text ({error})") from None
-    ids = tuple(dict.fromkeys(one.strip() for one in listed if one.strip()))
+    ids = tuple(dict.fromkeys(sample_id.strip() for sample_id in listed if sample_id.strip()))
     if not ids:
-        raise UsageError(f"--ids {given!r}: no sample ids; give id,id or a file with one a line")
+        raise UsageError(f"--ids {text!r}: no sample ids; give id,id or a file with one a line")
     return ids
 
 
@@ -200,8 +198,8 @@ def missing_media(samples: Sequence[Sample], look_at: int = 3) -> Iterator[str]:
         except ViperError as error:
             yield str(error)
         except Exception as error:  # noqa: BLE001 (boundary: a set of somebody else's)
-            said = f"{sample.sample_id}: {type(error).__name__}: {error}"
-            yield " ".join(said.split())
+            problem = f"{sample.sample_id}: {type(error).__name__}: {error}"
+            yield " ".join(problem.split())
 
 
 def default_folder(evaluation: Evaluation, now: str) -> Path:

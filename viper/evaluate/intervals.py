@@ -179,8 +179,8 @@ def cluster_numbers(clusters: Sequence[str] | None, n: int) -> np.ndarray[Any, A
     if len(clusters) != n:
         raise ValueError(f"{n} values and {len(clusters)} clusters")
     names = [(name, -1) if name else ("", index) for index, name in enumerate(clusters)]
-    known: dict[tuple[str, int], int] = {}
-    return np.array([known.setdefault(name, len(known)) for name in names], dtype=np.int64)
+    numbers: dict[tuple[str, int], int] = {}
+    return np.array([numbers.setdefault(name, len(numbers)) for name in names], dtype=np.int64)
 
 
 def sums_of(
@@ -201,13 +201,13 @@ def percentile_interval(sums: Sums, resamples: int = RESAMPLES) -> tuple[float, 
     Source: Efron and Tibshirani 1993, ch. 13; clusters as units as in Field and Welsh 2007.
     """
     random = np.random.default_rng(0)
-    found = np.empty(resamples)
+    ratios = np.empty(resamples)
     step = max(1, _AT_ONCE // sums.count)
     for start in range(0, resamples, step):
         stop = min(start + step, resamples)
         draws = random.integers(0, sums.count, (stop - start, sums.count))
         below = sums.denominators[draws].sum(axis=1)
         above = sums.numerators[draws].sum(axis=1)
-        found[start:stop] = np.divide(above, below, out=np.zeros_like(above), where=below > 0)
-    low, high = np.percentile(found, [2.5, 97.5])
+        ratios[start:stop] = np.divide(above, below, out=np.zeros_like(above), where=below > 0)
+    low, high = np.percentile(ratios, [2.5, 97.5])
     return float(low), float(high)

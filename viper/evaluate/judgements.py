@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Literal
 
 from viper.data.sample import Sample
-from viper.data.source import SourceFile, shown
+from viper.data.source import SourceFile, brief
 from viper.errors import DataError, UsageError
 from viper.evaluate.intervals import Estimate, proportion
 from viper.evaluate.metrics import Figures, Metric
@@ -151,15 +151,15 @@ def read_judgements(path: Path, missing: Literal["error", "wrong"] = "error") ->
     hits: list[bool] = []
     unfilled: list[str] = []
     without = 0
-    for at, row in source.csv_rows(COLUMNS):
-        word = str(row["correct"] or "").strip().lower()
+    for at, result in source.csv_rows(COLUMNS):
+        word = str(result["correct"] or "").strip().lower()
         if word and word not in _WORDS:
-            raise source.wrong(f"{at}: 'correct'", f"is {shown(word)}", "yes or no (1 or 0)")
-        if not str(row["after"] or "").strip():
+            raise source.wrong(f"{at}: 'correct'", f"is {brief(word)}", "yes or no (1 or 0)")
+        if not str(result["after"] or "").strip():
             without += 1
             word = "no"
         elif not word:
-            unfilled.append(str(row["id"]))
+            unfilled.append(str(result["id"]))
         hits.append(_WORDS.get(word, False))
     if not hits:
         raise source.wrong("", "holds no rows", "a row a sample")

@@ -100,4 +100,4 @@ class SampleResult:
 
 def mean_score(rows: Sequence[SampleResult]) -> float:
     """The mean score; 0 of none."""
-    return sum(row.score for row in rows) / len(rows) if rows else 0.0
+    return sum(result.score for result in rows) / len(rows) if rows else 0.0

@@ -50,7 +50,7 @@ class SampledEvaluation:
 
 def answer_all(
     components: Components,
-    drawn: SampledEvaluation,
+    sampled: SampledEvaluation,
     folder: Path,
     document: Mapping[str, Any],
     on_done: Callable[[RunProgress], None] = lambda running: None,
@@ -68,7 +68,7 @@ def answer_all(
     Raises:
         UsageError: the folder holds a run of another configuration.
     """
-    evaluation, samples = drawn.evaluation, drawn.samples
+    evaluation, samples = sampled.evaluation, sampled.samples
     reasoner = Reasoner(components, preload=False)
     execution = {"engine": "local", "workers": IN_FLIGHT}
     manifest = manifest_of(evaluation, samples, reasoner, document, execution)
@@ -78,8 +78,8 @@ def answer_all(
     with RunStore.resume(folder, manifest) as store:
         todo = items(samples, evaluation.seeds)
         run(engine, todo, store, budget=budget, on_done=lambda _, running: on_done(running))
-        found = {(row.sample_id, row.seed): row for row in store.rows()}
-    return [found[item.key] for item in todo if item.key in found]
+        results = {(result.sample_id, result.seed): result for result in store.rows()}
+    return [results[item.key] for item in todo if item.key in results]
 
 
 TEMPERATURE = "temperature"
@@ -118,8 +118,8 @@ class SweepResult:
     def chosen(self) -> SweepPoint:
         """The best on the shots; of equals the one nearest to the current value, then the lower."""
 
-        def merit(one: SweepPoint) -> tuple[float, float, float]:
-            return one.shots, -round(abs(one.value - self.current), 9), -one.value
+        def merit(point: SweepPoint) -> tuple[float, float, float]:
+            return point.shots, -round(abs(point.value - self.current), 9), -point.value
 
         return max(self.tried, key=merit)
 
@@ -129,8 +129,8 @@ class SweepResult:
 
         None where one of them is missing or all its values are equal: nothing is ordered then.
         """
-        full = [one.full for one in self.tried if one.full is not None]
-        shots = [one.shots for one in self.tried]
+        full = [point.full for point in self.tried if point.full is not None]
+        shots = [point.shots for point in self.tried]
         if len(full) < len(shots) or len(set(full)) < 2 or len(set(shots)) < 2:
             return None
         from scipy.stats import kendalltau
@@ -140,7 +140,7 @@ class SweepResult:
     @property
     def regret(self) -> float | None:
         """How much more the best value scores than the chosen one on ``full``; None without it."""
-        full = [one.full for one in self.tried if one.full is not None]
+        full = [point.full for point in self.tried if point.full is not None]
         chosen = self.chosen.full
         return None if chosen is None or not full else max(full) - chosen
 
@@ -152,7 +152,7 @@ class SweepResult:
             "chosen": self.chosen.value,
             "agreement": self.agreement,
             "regret": self.regret,
-            "values": [vars(one) for one in self.tried],
+            "values": [vars(point) for point in self.tried],
         }
 
 
@@ -177,7 +177,7 @@ def sweep(
     components: Components,
     name: str,
     values: Sequence[float],
-    swept: SweepSetup,
+    setup: SweepSetup,
     report: Report = lambda name, running: None,
 ) -> SweepResult:
     """Every value, tried with everything else as it is and no self-tuning.
@@ -187,19 +187,19 @@ def sweep(
         values: the current one is tried, too.
     """
     current = current_value(components, name)
-    tried = []
+    points = []
     for value in in_order(values, current):
         scores: dict[str, float] = {}
-        for kind, drawn in (("shots", swept.shots), ("full", swept.full)):
-            if drawn is None:
+        for kind, sampled in (("shots", setup.shots), ("full", setup.full)):
+            if sampled is None:
                 continue
-            parts, asked = _changed(components, drawn, name, value)
-            folder = swept.folder / f"{name}-{float(value)}-{kind}"
+            parts, evaluation = _changed(components, sampled, name, value)
+            folder = setup.folder / f"{name}-{float(value)}-{kind}"
             say = partial(report, f"{name} {value:g}, {kind}")
-            rows = answer_all(parts, asked, folder, swept.document, say)
-            scores[kind] = sum(row.score for row in rows) / len(rows)
-        tried.append(SweepPoint(value, scores["shots"], scores.get("full")))
-    return SweepResult(name, current, tuple(tried))
+            rows = answer_all(parts, evaluation, folder, setup.document, say)
+            scores[kind] = sum(result.score for result in rows) / len(rows)
+        points.append(SweepPoint(value, scores["shots"], scores.get("full")))
+    return SweepResult(name, current, tuple(points))
 
 
 def current_value(components: Components, name: str) -> float:
@@ -215,12 +215,12 @@ def current_value(components: Components, name: str) -> float:
 
 
 def _changed(
-    components: Components, drawn: SampledEvaluation, name: str, value: float
+    components: Components, sampled: SampledEvaluation, name: str, value: float
 ) -> tuple[Components, SampledEvaluation]:
-    options = drawn.evaluation.options.changed(self_tune=False)
+    options = sampled.evaluation.options.changed(self_tune=False)
     if name == TEMPERATURE:
-        return components, drawn.under(options.changed(temperature=value))
-    return components.with_thresholds({name: value}), drawn.under(options)
+        return components, sampled.under(options.changed(temperature=value))
+    return components.with_thresholds({name: value}), sampled.under(options)
 
 
 def values_between(low: float, high: float, count: int = 4) -> tuple[float, ...]:

@@ -30,11 +30,11 @@ class Data:
 
     Attributes:
         set_name: instead of the set that an example names.
-        where: root, and a split instead of the one that an example names.
+        spec: root, and a split instead of the one that an example names.
     """
 
     set_name: str | None = None
-    where: DatasetSpec = field(default_factory=DatasetSpec)
+    spec: DatasetSpec = field(default_factory=DatasetSpec)
 
 
 @dataclass(frozen=True)
@@ -87,10 +87,10 @@ def find(examples: Sequence[Example], data: Data) -> list[Found]:
     for place, one in enumerate(examples):
         name = data.set_name or one.set
         if name:
-            split = data.where.split or one.split or None
+            split = data.spec.split or one.split or None
             asked.setdefault((name, split), []).append(place)
     for (name, split), places in asked.items():
-        known = _known(name, replace(data.where, split=split), [examples[i] for i in places])
+        known = _known(name, replace(data.spec, split=split), [examples[i] for i in places])
         for place, its in zip(places, known, strict=True):
             found[place] = its
     return found
@@ -149,9 +149,9 @@ def _asked_as_kept(example: Example, sample: Sample) -> Sample:
     return replace(sample, text=example.query, task=task, options=example.options, target=None)
 
 
-def _known(name: str, where: DatasetSpec, examples: Sequence[Example]) -> list[Found]:
+def _known(name: str, spec: DatasetSpec, examples: Sequence[Example]) -> list[Found]:
     try:
-        samples = samples_by_id(name, where, [one.sample_id for one in examples])
+        samples = samples_by_id(name, spec, [one.sample_id for one in examples])
         judge = data_set(name).metric
     except ViperError as error:
         return [Found(why=str(error))] * len(examples)

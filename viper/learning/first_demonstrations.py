@@ -68,7 +68,7 @@ def _solved(store: RunStore, row: SampleResult, sample: Sample, source: Source) 
         api_hash(source.library.api_set(source.api).entries(task)),
         kind_of(sample.groups),
         source.evaluation.set_name,
-        source.evaluation.where.split or "",
+        source.evaluation.spec.split or "",
     )
     try:
         left = demonstrations_of(record_from_json(Trace, values), origin, solved=True)

@@ -48,7 +48,7 @@ class Shots:
     """Which labelled samples are tried, and with how many programs.
 
     Attributes:
-        where: root, split and seed; without a split the training split is taken. The seed chooses
+        spec: root, split and seed; without a split the training split is taken. The seed chooses
             samples and is the first one of sampling.
         count: random samples; of a set that draws its samples as many of each family.
         ids: these samples instead of random ones.
@@ -59,7 +59,7 @@ class Shots:
     """
 
     set_name: str
-    where: DatasetSpec = field(default_factory=DatasetSpec)
+    spec: DatasetSpec = field(default_factory=DatasetSpec)
     count: int = 100
     ids: tuple[str, ...] = ()
     programs: int = 1
@@ -80,11 +80,11 @@ class Shots:
                 f"{self.programs} programs at temperature 0 are {self.programs} times the same "
                 f"one; give --temperature {WARM}, or --programs 1"
             )
-        split = self.where.split or training_split(self.set_name)
-        first = self.where.seed
+        split = self.spec.split or training_split(self.set_name)
+        first = self.spec.seed
         return Evaluation(
             set_name=self.set_name,
-            where=replace(self.where, split=split),
+            spec=replace(self.spec, split=split),
             limit=len(set(self.ids)) if self.ids else self.count * self._parts(split),
             seeds=tuple(range(first, first + self.programs)),
             options=zero_shot(warmth),
@@ -157,7 +157,7 @@ def _example(row: SampleResult, sample: Sample, source: Source, hashes: dict[str
         options=query.options,
         kind=kind_of(sample.groups),
         set=source.evaluation.set_name,
-        split=source.evaluation.where.split or "",
+        split=source.evaluation.spec.split or "",
     )
 
 

@@ -29,7 +29,7 @@ class Drawing:
     """On which media queries are tried, and with how many programs.
 
     Attributes:
-        where: root, split and seed; without a split the training split is taken. The seed chooses
+        spec: root, split and seed; without a split the training split is taken. The seed chooses
             media, and is the first one of sampling.
         media: pictures or clips for each query.
         programs: drawn for each query and medium, each under a seed of its own, also on another
@@ -38,7 +38,7 @@ class Drawing:
 
     set_name: str
     task: str
-    where: DatasetSpec = field(default_factory=DatasetSpec)
+    spec: DatasetSpec = field(default_factory=DatasetSpec)
     media: int = 3
     programs: int = 5
     temperature: float = WARM
@@ -50,9 +50,9 @@ class Drawing:
             UsageError: no training split.
         """
         shots = Shots(
-            self.set_name, self.where, programs=self.programs, temperature=self.temperature
+            self.set_name, self.spec, programs=self.programs, temperature=self.temperature
         )
-        first = self.where.seed
+        first = self.spec.seed
         seeds = tuple(range(first, first + self.media * self.programs))
         return replace(shots.evaluation(), limit=None, seeds=seeds)
 
@@ -64,8 +64,8 @@ class Drawing:
         Raises:
             DataError: files are missing, or no medium fits.
         """
-        where = self.evaluation().where
-        samples = data_set(self.set_name).samples(replace(where, limit=_DRAWN))
+        spec = self.evaluation().spec
+        samples = data_set(self.set_name).samples(replace(spec, limit=_DRAWN))
         pictured = [s for s in samples if self.task != "ground" or s.media != "video"]
         fitting = [s for s in pictured if s.task == self.task] or pictured
         found: dict[tuple[str, ...], Sample] = {}
@@ -73,7 +73,7 @@ class Drawing:
             found.setdefault(sample.files or (sample.cluster or sample.sample_id,), sample)
         if not found:
             raise DataError(
-                f"{self.set_name} {where.split}: no media for the task {self.task}; choose another "
+                f"{self.set_name} {spec.split}: no media for the task {self.task}; choose another "
                 "split"
             )
         return list(found.values())
@@ -101,7 +101,7 @@ def tried_on(queries: Sequence[Query], pool: Sequence[Sample], drawing: Drawing)
     """Each query about media at random, the same ones for equal words and seeds."""
     found = []
     for place, query in enumerate(queries):
-        random = Random(f"{drawing.where.seed} {query.text}")
+        random = Random(f"{drawing.spec.seed} {query.text}")
         media = random.sample(list(pool), min(drawing.media, len(pool)))
         found += [
             Tried(place, number, _unlabelled(query, sample), sample.sample_id)
@@ -112,7 +112,7 @@ def tried_on(queries: Sequence[Query], pool: Sequence[Sample], drawing: Drawing)
 
 def items(tried: Sequence[Tried], drawing: Drawing) -> list[Item]:
     """Everything there is to do, query by query, so that a budget ends between queries."""
-    first, count = drawing.where.seed, drawing.programs
+    first, count = drawing.spec.seed, drawing.programs
     todo = [
         (one.sample, first + one.medium * count + number)
         for one in tried

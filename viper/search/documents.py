@@ -60,23 +60,23 @@ def text_files(paths: list[Path]) -> list[Path]:
     Raises:
         UsageError: one of them is not there, or none can be indexed.
     """
-    found: dict[Path, None] = {}
+    files: dict[Path, None] = {}
     for path in paths:
         if path.is_dir():
             for root, folders, names in os.walk(path):
                 folders[:] = sorted(each for each in folders if not each.startswith("."))
                 inside = [Path(root, name) for name in sorted(names) if not name.startswith(".")]
-                found.update(dict.fromkeys(one for one in inside if reader_of(one) is not None))
+                files.update(dict.fromkeys(file for file in inside if reader_of(file) is not None))
         elif not path.is_file():
             raise UsageError(f"{path}: no such file or folder of texts")
         elif reader_of(path) is None:
             raise UsageError(f"{path}: cannot be indexed; known: {', '.join(sorted(_READERS))}")
         else:
-            found[path] = None
-    if not found:
+            files[path] = None
+    if not files:
         named = ", ".join(map(str, paths))
         raise UsageError(f"{named}: nothing to index there; known: {', '.join(sorted(_READERS))}")
-    return list(found)
+    return list(files)
 
 
 def documents(path: Path) -> Iterator[tuple[Document, int]]:
@@ -159,13 +159,13 @@ def _record(line: bytes, where: str) -> Document:
     if not isinstance(text, str):
         raise DataError(f'{where}: no text; expected {{"title": "…", "text": "…"}}')
     related = value.get("related") or value.get("questions") or []
-    asked = [plain(one, MAX_NAME) for one in related] if isinstance(related, list) else []
+    questions = [plain(item, MAX_NAME) for item in related] if isinstance(related, list) else []
     source = next((value[key] for key in ("url", "source", "id") if value.get(key)), "")
     return Document(
         plain(value.get("title"), MAX_NAME),
         text,
         plain(value.get("direct") or value.get("panel")),
-        tuple(filter(None, asked))[:MAX_RELATED],
+        tuple(filter(None, questions))[:MAX_RELATED],
         plain(str(source), MAX_NAME),
     )
 
@@ -177,16 +177,16 @@ def _markdown(path: Path) -> Iterator[tuple[Document, int]]:
     if len(data) > MAX_LINE_BYTES:
         raise DataError(f"{path}: more than {MAX_LINE_BYTES:,} bytes; cut it into several files")
     text = data.decode("utf-8", "replace")
-    fenced = [found.start() for found in _FENCE.finditer(text)]
+    fenced = [match.start() for match in _FENCE.finditer(text)]
     heads = [
-        one
-        for one in _HEADING.finditer(text)
-        if sum(place < one.start() for place in fenced) % 2 == 0
+        head
+        for head in _HEADING.finditer(text)
+        if sum(place < head.start() for place in fenced) % 2 == 0
     ]
     first = plain(heads[0][1], MAX_NAME) if heads else path.stem
     starts = [(0, first)] if not heads or text[: heads[0].start()].strip() else []
-    starts += [(one.end(), plain(one[1], MAX_NAME)) for one in heads]
-    ends = [one.start() for one in heads[1 if len(starts) == len(heads) else 0 :]] + [len(text)]
+    starts += [(head.end(), plain(head[1], MAX_NAME)) for head in heads]
+    ends = [head.start() for head in heads[1 if len(starts) == len(heads) else 0 :]] + [len(text)]
     for (start, title), end in zip(starts, ends, strict=True):
         if text[start:end].strip():
             whole = title if title == first else f"{first}: {title}"
@@ -207,11 +207,11 @@ def _wikipedia(path: Path) -> Iterator[tuple[Document, int]]:
             for _, page in iterparse(file, forbid_dtd=True):
                 if _tag(page) != "page":
                     continue
-                found = {_tag(one): one for one in page.iter()}
-                title, text = _said(found.get("title")), _said(found.get("text"))
-                if _said(found.get("ns")) == "0" and "redirect" not in found and text:
+                elements = {_tag(element): element for element in page.iter()}
+                title, text = _said(elements.get("title")), _said(elements.get("text"))
+                if _said(elements.get("ns")) == "0" and "redirect" not in elements and text:
                     code = mwparserfromhell.parse(text[:MAX_LINE_BYTES])
-                    for tag in code.filter_tags(matches=lambda one: one.tag in _NO_PROSE):
+                    for tag in code.filter_tags(matches=lambda element: element.tag in _NO_PROSE):
                         code.remove(tag)
                     yield Document(plain(title, MAX_NAME), code.strip_code()), raw.tell()
                 page.clear()

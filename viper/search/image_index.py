@@ -120,12 +120,12 @@ class ImageIndex:
             vector = np.asarray(self._matcher.encode_images([pixels])[0], np.float32)
             if vector.shape != (self._graph.ndim,):
                 raise StoreError(f"{self.graph_path}: made by another matcher; index anew")
-            found = self._graph.search(vector, limit)
+            matches = self._graph.search(vector, limit)
             small = thumbnail(pixels).astype(np.int16)
-            seen: list[SimilarPicture] = []
-            for number, distance in zip(found.keys, found.distances, strict=True):
-                seen += self._of_number(database, int(number), 1.0 - float(distance), small)
-        return sorted(seen, key=lambda one: (not one.identical, -one.score, one.picture_id))[:limit]
+            similar: list[SimilarPicture] = []
+            for number, distance in zip(matches.keys, matches.distances, strict=True):
+                similar += self._of_number(database, int(number), 1.0 - float(distance), small)
+        return sorted(similar, key=lambda p: (not p.identical, -p.score, p.picture_id))[:limit]
 
     def _of_number(
         self, database: sqlite3.Connection, number: int, score: float, small: Any
@@ -135,13 +135,13 @@ class ImageIndex:
             "SELECT files.name, note, thumbnail FROM contents JOIN files USING (content) "
             "LEFT JOIN notes ON notes.name = files.name WHERE number = ? ORDER BY files.name"
         )
-        found = []
-        for name, note, kept in database.execute(query, (number,)):
+        pictures = []
+        for name, note, stored in database.execute(query, (number,)):
             caption, title, entities = read_note(note)
-            other = np.frombuffer(kept, np.uint8).reshape(THUMBNAIL, THUMBNAIL, 3)
+            other = np.frombuffer(stored, np.uint8).reshape(THUMBNAIL, THUMBNAIL, 3)
             same = float(np.abs(small - other).mean()) < SAME_PICTURE
-            found.append(SimilarPicture(name, round(score, 4), caption, title, entities, same))
-        return found
+            pictures.append(SimilarPicture(name, round(score, 4), caption, title, entities, same))
+        return pictures
 
     def _fresh_graph(self, database: sqlite3.Connection) -> Any:
         """An empty graph as wide as the vectors; None while there is no vector."""
@@ -174,10 +174,10 @@ class ImageIndex:
     ) -> None:
         """Takes out what is gone, adds what is new, and saves the graph whole."""
         have = {int(key) for key in graph.keys}
-        wanted = {number for number, _ in self._pictures.numbered(database)}
-        for number in have - wanted:
+        numbers = {number for number, _ in self._pictures.numbered(database)}
+        for number in have - numbers:
             graph.remove(number)
-        missing = sorted(wanted - have)
+        missing = sorted(numbers - have)
         query = "SELECT number, vector FROM contents WHERE number BETWEEN ? AND ?"
         for start in range(0, len(missing), _ADDED_AT_ONCE):
             some = missing[start : start + _ADDED_AT_ONCE]
@@ -188,7 +188,7 @@ class ImageIndex:
             graph.add(keys, matrix.reshape(len(chosen), -1))
             if progress is not None:
                 progress(min(start + _ADDED_AT_ONCE, len(missing)), len(missing))
-        if missing or have - wanted or not self.graph_path.is_file():
+        if missing or have - numbers or not self.graph_path.is_file():
             part = self.graph_path.with_name(f".{self.graph_path.name}.{os.getpid()}.part")
             try:
                 graph.save(str(part))

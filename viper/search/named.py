@@ -55,8 +55,8 @@ class NamedPictures:
         self._state, self._matcher, self._key = state, matcher, name
         self._index: ImageIndex | None = None
         folder = self.folder
-        known = self.index().state_id if folder is not None and folder.is_dir() else ""
-        self.model_id = f"{self.name}@{known}"
+        index_state = self.index().state_id if folder is not None and folder.is_dir() else ""
+        self.model_id = f"{self.name}@{index_state}"
 
     @property
     def path(self) -> Path:
@@ -134,13 +134,13 @@ def named_indexes(state: Path) -> list[tuple[str, str, str]]:
     Raises:
         StoreError: one of them is broken.
     """
-    found = []
+    indexes = []
     for path in sorted((state / "indexes" / "pictures").glob("*.json")):
         folder = NamedPictures.folder_of(path)
         gone = "" if folder.is_dir() else " (gone)"
-        found.append(("pictures", path.stem, f"{folder}{gone}"))
+        indexes.append(("pictures", path.stem, f"{folder}{gone}"))
     for path in sorted((state / "indexes" / "texts").glob("*")):
         texts = TextIndex(path)
         if texts.is_there:
-            found.append(("texts", path.name, f"{len(texts):,} passages"))
-    return found
+            indexes.append(("texts", path.name, f"{len(texts):,} passages"))
+    return indexes

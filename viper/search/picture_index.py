@@ -112,17 +112,17 @@ class PictureIndex:
             UsageError: the folder holds more than :data:`MAX_PICTURES` files.
             StoreError: the index cannot be written.
         """
-        found = dict(_files(self.folder))
+        files = dict(_files(self.folder))
         notes = list(picture_notes(self.folder))
         with self.opened() as index:
-            known = {row[0]: row[1:] for row in index.execute("SELECT * FROM files")}
-            gone = [(name,) for name in known if name not in found]
+            indexed = {row[0]: row[1:] for row in index.execute("SELECT * FROM files")}
+            gone = [(name,) for name in indexed if name not in files]
             with index:
                 index.executemany("DELETE FROM files WHERE name = ?", gone)
-            new = [name for name, stamp in found.items() if known.get(name, ())[:2] != stamp]
+            new = [name for name, stamp in files.items() if indexed.get(name, ())[:2] != stamp]
             for first in range(0, len(new), _BATCH):
                 with index:
-                    self._add(index, {name: found[name] for name in new[first : first + _BATCH]})
+                    self._add(index, {name: files[name] for name in new[first : first + _BATCH]})
                 if progress:
                     progress(min(first + _BATCH, len(new)), len(new))
             with index:
@@ -263,7 +263,7 @@ def picture_notes(folder: Path) -> Iterator[tuple[str, str]]:
 def read_note(text: str | None) -> tuple[str, str, tuple[Entity, ...]]:
     """Caption, title and entities of a note; nothing of what is none."""
     value = json.loads(text) if text else {}
-    entities = tuple(Entity(*one) for one in value.get("entities", ()))
+    entities = tuple(Entity(*fields) for fields in value.get("entities", ()))
     return value.get("caption", ""), value.get("title", ""), entities
 
 
@@ -284,13 +284,13 @@ def _note(line: bytes, where: str) -> tuple[str, dict[str, Any]]:
     if not isinstance(name, str) or not name or len(line) > _MAX_LINE:
         raise DataError(f'{where}: no note; expected {{"file_name": "…", "caption": "…"}}')
     listed = value.get("entities")
-    entities = [_entity(one) for one in listed] if isinstance(listed, list) else []
+    entities = [_entity(entry) for entry in listed] if isinstance(listed, list) else []
     note = {
         "caption": plain(value.get("caption", value.get("text"))),
         "title": plain(value.get("title"), MAX_NAME),
-        "entities": [one for one in entities if one[0]][:MAX_ENTITIES],
+        "entities": [entry for entry in entities if entry[0]][:MAX_ENTITIES],
     }
-    return name, {key: one for key, one in note.items() if one}
+    return name, {key: entry for key, entry in note.items() if entry}
 
 
 def _entity(value: Any) -> tuple[str, str]:

@@ -117,34 +117,36 @@ class TextIndex:
         files = {str(path.resolve()): path for path in text_files(list(paths))}
         sizes = {name: path.stat().st_size for name, path in files.items()}
         with self._errors():
-            known = self._manifest()
+            indexed = self._manifest()
             index, writer = self._writer()
             gone = [
-                name for name in known if name not in files and (prune or not Path(name).is_file())
+                name
+                for name in indexed
+                if name not in files and (prune or not Path(name).is_file())
             ]
             for name in gone:
                 writer.delete_documents("file", _key(name))
-                del known[name]
+                del indexed[name]
             if gone:
                 writer.commit()
-                self._keep(known)
+                self._keep(indexed)
             read, total, before = 0, sum(sizes.values()), 0
             for name, path in files.items():
                 there = path.stat()
                 stamp = IndexedFile(there.st_size, there.st_mtime_ns, True)
-                if known.get(name) != stamp:
+                if indexed.get(name) != stamp:
                     read += 1
                     first = 0
-                    if known.get(name) == _begun(stamp):
+                    if indexed.get(name) == _begun(stamp):
                         first = self._next_document(index, name)
                     else:
                         writer.delete_documents("file", _key(name))
                         writer.commit()
-                        known[name] = _begun(stamp)
-                        self._keep(known)
+                        indexed[name] = _begun(stamp)
+                        self._keep(indexed)
                     self._add(index, writer, (name, path, first), (before, total), progress)
-                    known[name] = stamp
-                    self._keep(known)
+                    indexed[name] = stamp
+                    self._keep(indexed)
                 before += sizes[name]
             writer.wait_merging_threads()
             self._opened = None
@@ -166,25 +168,25 @@ class TextIndex:
         with self._errors():
             schema, searcher = self._searcher()
             occur, term = self._tantivy.Occur.Should, self._tantivy.Query.term_query
-            wanted = self._tantivy.Query.boolean_query(
+            query_terms = self._tantivy.Query.boolean_query(
                 [(occur, term(schema, "body", word)) for word in words]
             )
-            hits = searcher.search(wanted, limit, count=False).hits
-            found = [(score, searcher.doc(address)) for score, address in hits]
-        return self._findings(found, frozenset(words))
+            hits = searcher.search(query_terms, limit, count=False).hits
+            documents = [(score, searcher.doc(address)) for score, address in hits]
+        return self._findings(documents, frozenset(words))
 
-    def _findings(self, found: Sequence[tuple[float, Any]], words: frozenset[str]) -> TextFindings:
-        shown, direct = [], ""
+    def _findings(self, hits: Sequence[tuple[float, Any]], words: frozenset[str]) -> TextFindings:
+        passages, direct = [], ""
         related: dict[str, None] = {}
-        for score, one in found:
-            about = json.loads(one["about"][0])
+        for score, document in hits:
+            about = json.loads(document["about"][0])
             passage = Passage(about["title"], about["text"], about["source"], float(score))
-            shown.append(passage)
+            passages.append(passage)
             titled = frozenset(self._analyser.analyze(passage.title))
             if not direct and titled and titled <= words:
                 direct = about.get("direct", "")
             related.update(dict.fromkeys(about.get("related", ())))
-        return TextFindings(tuple(shown), direct, tuple(related)[:5])
+        return TextFindings(tuple(passages), direct, tuple(related)[:5])
 
     def _add(
         self,
@@ -234,9 +236,9 @@ class TextIndex:
         """The number of the first document of a file that is not in the index."""
         index.reload()
         schema, searcher = index.schema, index.searcher()
-        wanted = self._tantivy.Query.term_query(schema, "file", _key(name))
+        term = self._tantivy.Query.term_query(schema, "file", _key(name))
         last = searcher.search(
-            wanted, 1, count=False, order_by_field="document", order=self._tantivy.Order.Desc
+            term, 1, count=False, order_by_field="document", order=self._tantivy.Order.Desc
         ).hits
         return int(last[0][0]) + 1 if last else 0
 
@@ -271,10 +273,10 @@ class TextIndex:
         value = json.loads(path.read_text("utf-8"))
         if value.get("version") != _VERSION:
             raise StoreError(f"{path}: another version; delete {self.folder} to index anew")
-        return {name: IndexedFile(**one) for name, one in value["files"].items()}
+        return {name: IndexedFile(**fields) for name, fields in value["files"].items()}
 
     def _keep(self, files: dict[str, IndexedFile]) -> None:
-        value = {"version": _VERSION, "files": {name: asdict(one) for name, one in files.items()}}
+        value = {"version": _VERSION, "files": {name: asdict(file) for name, file in files.items()}}
         part = self.folder / f".{_MANIFEST}.part"
         part.write_text(json.dumps(value, indent=1), "utf-8")
         part.replace(self.folder / _MANIFEST)
@@ -309,13 +311,13 @@ def _analyser(tantivy: Any) -> Any:
     """Words in small letters, without accents and English endings."""
     kind = tantivy.Filter
     builder = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple())
-    for one in (
+    for part in (
         kind.remove_long(_LONGEST_WORD),
         kind.lowercase(),
         kind.ascii_fold(),
         kind.stemmer("English"),
     ):
-        builder = builder.filter(one)
+        builder = builder.filter(part)
     return builder.build()
 
 

@@ -57,7 +57,7 @@ class TextService(WebService):
             raise UsageError("a text search needs the path of a snippet and no negative pace")
 
 
-def searxng(address: str, **given: Any) -> TextService:
+def searxng(address: str, **options: Any) -> TextService:
     """A SearXNG instance, whose ``settings.yml`` must allow the format ``json``.
 
     Args:
@@ -72,7 +72,7 @@ def searxng(address: str, **given: Any) -> TextService:
             f"{address!r} is no address of a SearXNG instance; expected one as "
             "https://search.example.org"
         )
-    asked = f"{address.rstrip('/')}/search?q={{text}}&format=json"
+    search_address = f"{address.rstrip('/')}/search?q={{text}}&format=json"
     fields: dict[str, Any] = {
         "items": "results",
         "text": "content",
@@ -80,7 +80,7 @@ def searxng(address: str, **given: Any) -> TextService:
         "direct": "answers",
         "related": "suggestions",
     }
-    return TextService(asked, **(fields | given))
+    return TextService(search_address, **(fields | options))
 
 
 class RateLimiter:
@@ -130,19 +130,19 @@ class WebTexts:
             ProfileError: a field that there is not, or of the wrong kind.
             UsageError: a service that makes no sense.
         """
-        known = {one.name for one in fields(TextService)} - {"backoff"}
-        given: dict[str, Any] = {
+        field_names = {option.name for option in fields(TextService)} - {"backoff"}
+        values: dict[str, Any] = {
             key: tuple(value) if isinstance(value, list) else value
             for key, value in options.items()
         }
-        if "address" not in given or not set(given) <= known:
+        if "address" not in values or not set(values) <= field_names:
             raise ProfileError(
-                f"text_search: the options {', '.join(given) or 'none'}; expected address and, as "
-                f"wanted, {', '.join(sorted(known - {'address'}))}"
+                f"text_search: the options {', '.join(values) or 'none'}; expected address and, as "
+                f"wanted, {', '.join(sorted(field_names - {'address'}))}"
             )
         try:
             make: Callable[..., TextService] = searxng if backend == "searxng" else TextService
-            return cls(make(**given), store)
+            return cls(make(**values), store)
         except TypeError as error:
             raise ProfileError(f"text_search: an option of the wrong kind ({error})") from None
 
@@ -166,19 +166,19 @@ class WebTexts:
             ModelError: the engine does not answer, refuses, or answers with something else.
         """
         check_search(query, limit)
-        wanted = max(limit, _KEPT)
+        most = max(limit, _KEPT)
         key = hashlib.sha256(
-            json.dumps(["text search", self._service.address, plain(query), wanted]).encode()
+            json.dumps(["text search", self._service.address, plain(query), most]).encode()
         ).hexdigest()
-        kept = self._store.get(key)
-        found = None
-        if kept is not None:
+        cached = self._store.get(key)
+        findings = None
+        if cached is not None:
             with suppress(ValueError):  # damaged: asked anew
-                found = record_from_json(TextFindings, json.loads(kept))
-        if found is None:
-            found = self._asked(plain(query), wanted)
-            self._store.put(key, json.dumps(asdict(found)))
-        return TextFindings(found.passages[:limit], found.direct, found.related)
+                findings = record_from_json(TextFindings, json.loads(cached))
+        if findings is None:
+            findings = self._asked(plain(query), most)
+            self._store.put(key, json.dumps(asdict(findings)))
+        return TextFindings(findings.passages[:limit], findings.direct, findings.related)
 
     def close(self) -> None:
         """Closes the connections."""
@@ -206,9 +206,9 @@ class WebTexts:
         direct = next(_texts(at_path(value, service.direct)), "") if service.direct else ""
         related = list(_texts(at_path(value, service.related))) if service.related else []
         return TextFindings(
-            tuple(one for one in passages if one.text),
+            tuple(passage for passage in passages if passage.text),
             direct,
-            tuple(one[:MAX_NAME] for one in related[:MAX_RELATED]),
+            tuple(passage[:MAX_NAME] for passage in related[:MAX_RELATED]),
         )
 
     def _passage(self, item: Any, place: int) -> Passage:
@@ -221,8 +221,8 @@ class WebTexts:
 def _texts(value: Any) -> Iterator[str]:
     """The texts in what an engine says: one, a list of them, or of objects that hold one."""
     values: Iterable[Any] = value if isinstance(value, list) else [value]
-    for one in values:
-        if isinstance(one, dict):
-            one = next((one[key] for key in ("answer", "question", "text") if key in one), None)
-        if text := plain(one):
+    for item in values:
+        if isinstance(item, dict):
+            item = next((item[key] for key in ("answer", "question", "text") if key in item), None)
+        if text := plain(item):
             yield text

@@ -37,8 +37,8 @@ class Gatekeeper:
             check_local(headers)
 
     def _check_token(self, headers: Headers) -> None:
-        shown = headers.getlist("authorization")
-        scheme, _, token = shown[0].partition(" ") if len(shown) == 1 else ("", "", "")
+        values = headers.getlist("authorization")
+        scheme, _, token = values[0].partition(" ") if len(values) == 1 else ("", "", "")
         # Digests have one length, so that the comparison tells nothing of the token's.
         right = hmac.compare_digest(_digest(token.strip().encode("latin-1")), self._digest or b"")
         if scheme.lower() != "bearer" or not right:

@@ -57,21 +57,21 @@ class RunForm(_Form):
         return RunOptions(**self.model_dump(exclude={"query", "path"}))
 
 
-def _field(one: Setting) -> tuple[Any, Any]:
+def _field(setting: Setting) -> tuple[Any, Any]:
     """Type and field of a setting in the form; None keeps the server's value."""
-    declared = one.declaration
-    kind: Any = one.type
+    declared = setting.declaration
+    kind: Any = setting.type
     if declared.choices:
         kind = Literal[tuple(declared.choices)]
     elif kind is str:
         kind = Annotated[str, Field(max_length=MAX_TEXT)]
     elif kind is float:
         kind = Annotated[float, Field(allow_inf_nan=False)]
-    if get_origin(one.type) is tuple:
+    if get_origin(setting.type) is tuple:
         kind = Annotated[list[kind], Field(max_length=MAX_OPTIONS)]
     elif declared.least is not None:
         kind = Annotated[kind, Field(ge=declared.least, le=declared.most)]
-    return kind | None, Field(None, description=one.help.replace("`", ""))
+    return kind | None, Field(None, description=setting.help.replace("`", ""))
 
 
 _FIELDS: dict[str, Any] = {
@@ -144,8 +144,8 @@ def media_of(form: FormData, paths: list[str], settings: ServeSettings) -> Reque
     files = [upload for upload in uploads if isinstance(upload, UploadFile)]
     if len(files) < len(uploads):
         raise UsageError("media: text; expected a file (a part with a filename)")
-    found = [under_roots(path, settings.media_roots) for path in paths]
-    return RequestMedia(tuple(files), tuple(found), tuple(paths))
+    resolved = [under_roots(path, settings.media_roots) for path in paths]
+    return RequestMedia(tuple(files), tuple(resolved), tuple(paths))
 
 
 def request_body(model: type[_Form], settings: ServeSettings) -> dict[str, Any]:

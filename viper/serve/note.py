@@ -29,10 +29,10 @@ def keep_note(scope: Scope, note: RequestNote) -> None:
     scope[_KEY] = note
 
 
-def request_id_from(given: str | None) -> str:
+def request_id_from(header: str | None) -> str:
     """The caller's own id if it is short and plain, else a new one."""
-    if given is not None and _KNOWN_ID.fullmatch(given):
-        return given
+    if header is not None and _KNOWN_ID.fullmatch(header):
+        return header
     return secrets.token_hex(8)
 
 

@@ -28,9 +28,9 @@ def _address(picture: Pixels) -> str:
     """A picture as the ``data:`` address of a PNG file."""
     from PIL import Image
 
-    written = io.BytesIO()
-    Image.fromarray(picture).save(written, "PNG")
-    return "data:image/png;base64," + base64.b64encode(written.getvalue()).decode("ascii")
+    buffer = io.BytesIO()
+    Image.fromarray(picture).save(buffer, "PNG")
+    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
 
 
 def trial_json(trial: Trial) -> bytes:

@@ -54,13 +54,13 @@ def _check_content_type(header: str) -> None:
 
 def _bounded(request: Request, settings: ServeSettings) -> Receive:
     """The request's messages, counted: a length in a header is only a claim."""
-    seen = 0
+    size = 0
 
     async def receive() -> Message:
-        nonlocal seen
+        nonlocal size
         message = await request.receive()
-        seen += len(message.get("body", b""))
-        if seen > settings.max_upload_bytes:
+        size += len(message.get("body", b""))
+        if size > settings.max_upload_bytes:
             raise _too_large(settings)
         return message
 
@@ -80,12 +80,12 @@ class RequestMedia:
     Attributes:
         uploads: what was sent, in order.
         paths: files of the server's own instead, checked to lie under a media root.
-        given: those as the caller wrote them.
+        names: these paths as the caller wrote them.
     """
 
     uploads: tuple[UploadFile, ...] = ()
     paths: tuple[Path, ...] = ()
-    given: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
 
     def load(self) -> Media:
         """The media, decoded. Blocks; uploads pass through a private folder, gone afterwards.
@@ -94,28 +94,28 @@ class RequestMedia:
             MediaError: one of them cannot be read; says which, by its number or given path.
         """
         if self.paths:
-            return _decoded(self.paths, self.given)
+            return _decoded(self.paths, self.names)
         with tempfile.TemporaryDirectory(prefix="viper-serve-") as folder:
             # Numbers, not the caller's names: endings alone make some decoders open other files.
             files = [Path(folder) / f"media{i}" for i in range(len(self.uploads))]
             for upload, path in zip(self.uploads, files, strict=True):
-                with path.open("xb") as written:
-                    shutil.copyfileobj(upload.file, written)
+                with path.open("xb") as copy:
+                    shutil.copyfileobj(upload.file, copy)
             return _decoded(files, [path.name for path in files])
 
 
-def _decoded(paths: Sequence[Path], shown: Sequence[str]) -> Media:
+def _decoded(paths: Sequence[Path], names: Sequence[str]) -> Media:
     """Media of files, whose place on this machine no message tells."""
     try:
         return media_from(list(paths))
     except MediaError as error:
         message = str(error)
-        for path, name in zip(paths, shown, strict=True):
+        for path, name in zip(paths, names, strict=True):
             message = message.replace(str(path), name)
         raise MediaError(message) from None
 
 
-def under_roots(given: str, roots: Sequence[Path]) -> Path:
+def under_roots(name: str, roots: Sequence[Path]) -> Path:
     """The file that a caller names relative to a media root, links followed.
 
     Raises:
@@ -125,21 +125,21 @@ def under_roots(given: str, roots: Sequence[Path]) -> Path:
     """
     if not roots:
         raise UsageError("this server reads no files of its own; send the media as uploads")
-    asked = Path(given)
-    if not asked.is_absolute() and ".." not in asked.parts:
+    path = Path(name)
+    if not path.is_absolute() and ".." not in path.parts:
         for root in roots:
-            found = _resolved(root, asked)
-            if found is not None:
-                return found
+            resolved = _resolved(root, path)
+            if resolved is not None:
+                return resolved
     raise MediaError(
-        f"{given[:200]!r}: no such file under a media root; give a path relative to one"
+        f"{name[:200]!r}: no such file under a media root; give a path relative to one"
     )
 
 
-def _resolved(root: Path, asked: Path) -> Path | None:
+def _resolved(root: Path, path: Path) -> Path | None:
     try:
-        found = (root / asked).resolve(strict=True)
-        inside = found.is_relative_to(root.resolve(strict=True)) and found.is_file()
+        resolved = (root / path).resolve(strict=True)
+        inside = resolved.is_relative_to(root.resolve(strict=True)) and resolved.is_file()
     except (OSError, ValueError, RuntimeError):  # missing, a zero byte, a loop of links
         return None
-    return found if inside else None
+    return resolved if inside else None

@@ -85,9 +85,9 @@ class _Gate(BaseHTTPMiddleware):
 
     async def dispatch(self, request: Request, call_next: RequestResponseEndpoint) -> Response:
         below = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
-        given, _, rest = below.removeprefix("/").partition("/")
-        known = hmac.compare_digest(given.encode(), self._token.encode())
-        if not known or not self._is_allowed(request, rest):
+        token, _, rest = below.removeprefix("/").partition("/")
+        is_known = hmac.compare_digest(token.encode(), self._token.encode())
+        if not is_known or not self._is_allowed(request, rest):
             return Response("not found\n", 404, media_type="text/plain")
         response = await call_next(request)
         response.headers.setdefault("Content-Security-Policy", self._policy)

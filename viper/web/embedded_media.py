@@ -59,21 +59,21 @@ def embedded(media: Media, most_bytes: int) -> dict[str, PageImage]:
         if sum(len(data) for _, data in packed.values()) <= most_bytes:
             break
     return {
-        name: PageImage(name, pictures[name].shape[1], pictures[name].shape[0], _address(*found))
-        for name, found in packed.items()
+        name: PageImage(name, pictures[name].shape[1], pictures[name].shape[0], _address(*encoded))
+        for name, encoded in packed.items()
     }
 
 
 def shades(depth: Mapping[str, np.ndarray]) -> dict[str, PageImage]:
     """Depth maps ``[H, W]`` by picture as grey pictures: dark is near, light is far."""
-    found = {}
+    images = {}
     for name, values in depth.items():
         low, high = float(values.min()), float(values.max())
         grey = (values - low) * (255 / max(high - low, 1e-9))
         pixels = np.repeat(grey.astype(np.uint8)[..., None], 3, axis=2)
         address = _address(*_packed(pixels, 320, 75))
-        found[name] = PageImage(f"depth-{name}", values.shape[1], values.shape[0], address)
-    return found
+        images[name] = PageImage(f"depth-{name}", values.shape[1], values.shape[0], address)
+    return images
 
 
 def _named(media: Media) -> list[tuple[str, Pixels]]:
@@ -90,12 +90,12 @@ def _packed(pixels: Pixels, side: int, quality: int) -> tuple[str, bytes]:
     picture = Image.fromarray(np.ascontiguousarray(pixels))
     lossless = quality == _STEPS[0][1] and max(picture.size) <= _LOSSLESS_SIDE
     picture.thumbnail((side, side))
-    written = io.BytesIO()
+    buffer = io.BytesIO()
     if lossless:
-        picture.save(written, "PNG", optimize=True)
-        return "image/png", written.getvalue()
-    picture.save(written, "JPEG", quality=quality)
-    return "image/jpeg", written.getvalue()
+        picture.save(buffer, "PNG", optimize=True)
+        return "image/png", buffer.getvalue()
+    picture.save(buffer, "JPEG", quality=quality)
+    return "image/jpeg", buffer.getvalue()
 
 
 def _address(kind: str, data: bytes) -> str:

@@ -33,8 +33,8 @@ def asset(name: str) -> str:
 
 def static_file(name: str) -> tuple[str, str] | None:
     """A script or a style with its media type; None where there is none of that name."""
-    known = {path.name for path in (_HERE / "static").iterdir()}
-    return (asset(name), _KINDS[Path(name).suffix]) if name in known else None
+    names = {path.name for path in (_HERE / "static").iterdir()}
+    return (asset(name), _KINDS[Path(name).suffix]) if name in names else None
 
 
 def crop_size(crop: DisplayValue) -> tuple[int, int]:
@@ -59,16 +59,16 @@ def line_changes(before: str, after: str) -> list[tuple[str, str]]:
 
 @cache
 def _templates() -> jinja2.Environment:
-    found = jinja2.Environment(
+    environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_HERE / "templates"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.filters["crop_size"] = crop_size
-    found.filters["seconds"] = in_seconds
-    found.filters["answer"] = answer_words
-    found.filters["target"] = target_words
-    found.filters["part_class"] = lambda part: f"part-{PARTS.index(part)}"
-    return found
+    environment.filters["crop_size"] = crop_size
+    environment.filters["seconds"] = in_seconds
+    environment.filters["answer"] = answer_words
+    environment.filters["target"] = target_words
+    environment.filters["part_class"] = lambda part: f"part-{PARTS.index(part)}"
+    return environment

@@ -40,7 +40,7 @@ class SamplePages:
     def __init__(self, store: RunStore, samples: Mapping[str, Sample], replayer: Replayer) -> None:
         self._store, self._samples, self._replayer = store, samples, replayer
 
-    def write(self, row: SampleResult) -> str | None:
+    def write(self, result: SampleResult) -> str | None:
         """The address of a row's page, as the report's folder knows it.
 
         None where there is no trace, or where its pictures cannot be read.
@@ -48,19 +48,19 @@ class SamplePages:
         Raises:
             StoreError: the page cannot be written.
         """
-        address = f"{FOLDER}/{page_name(row)}"
+        address = f"{FOLDER}/{page_name(result)}"
         path = self._store.folder / address
         if path.exists():
             return address
-        page = self._page(row)
+        page = self._page(result)
         if page is None:
             return None
         write_file(path, page)
         return address
 
-    def _page(self, row: SampleResult) -> str | None:
-        values = self._store.trace(row.sample_id, row.seed)
-        sample = self._samples.get(row.sample_id)
+    def _page(self, result: SampleResult) -> str | None:
+        values = self._store.trace(result.sample_id, result.seed)
+        sample = self._samples.get(result.sample_id)
         if values is None or sample is None:
             return None
         try:
@@ -68,24 +68,24 @@ class SamplePages:
         except (ViperError, OSError, TypeError):
             return None
         extras = Extras(
-            command=again(self._store.manifest, row),
-            truth=truth_of(row),
-            score=row.score,
+            command=again(self._store.manifest, result),
+            truth=truth_of(result),
+            score=result.score,
             back=f"../{PAGE}",
             most_bytes=MOST_BYTES,
-            lesson=record_of(self._store.folder, row),
+            lesson=record_of(self._store.folder, result),
         )
         return trace_page(trace, media, replay_all(trace, media, self._replayer), extras)
 
 
-def page_name(row: SampleResult) -> str:
+def page_name(result: SampleResult) -> str:
     """A file name for a row: readable, and unique whatever the sample is called."""
-    readable = re.sub(r"[^A-Za-z0-9._-]+", "-", row.sample_id).strip("-.")[:_LONGEST_NAME]
-    digest = hashlib.sha256(f"{row.seed} {row.sample_id}".encode()).hexdigest()[:10]
-    return f"{readable or 'sample'}-{row.seed}-{digest}.html"
+    readable = re.sub(r"[^A-Za-z0-9._-]+", "-", result.sample_id).strip("-.")[:_LONGEST_NAME]
+    digest = hashlib.sha256(f"{result.seed} {result.sample_id}".encode()).hexdigest()[:10]
+    return f"{readable or 'sample'}-{result.seed}-{digest}.html"
 
 
-def record_of(folder: Path, row: SampleResult) -> LearningRecord | None:
+def record_of(folder: Path, result: SampleResult) -> LearningRecord | None:
     """What a run that learned took from an answer; None where it did not.
 
     Raises:
@@ -94,8 +94,8 @@ def record_of(folder: Path, row: SampleResult) -> LearningRecord | None:
     path = folder / JOURNAL
     if not path.is_file():
         return None
-    found = path.stat()
-    return _lessons(folder, found.st_mtime_ns, found.st_size).get((row.sample_id, row.seed))
+    status = path.stat()
+    return _lessons(folder, status.st_mtime_ns, status.st_size).get((result.sample_id, result.seed))
 
 
 @lru_cache(4)
@@ -103,13 +103,13 @@ def _lessons(folder: Path, changed: int, size: int) -> Mapping[tuple[str, int], 
     return {lesson.key: lesson for lesson in Journal(folder).lessons()}
 
 
-def truth_of(row: SampleResult) -> Truth:
+def truth_of(result: SampleResult) -> Truth:
     """What would have been right."""
-    target = row.target
-    if row.task == "ground" and isinstance(target, list | tuple) and len(target) == 4:
+    target = result.target
+    if result.task == "ground" and isinstance(target, list | tuple) and len(target) == 4:
         x0, y0, x1, y1 = (float(side) for side in target)
         return Truth(box=(x0, y0, x1, y1))
-    return Truth(target_words(row))
+    return Truth(target_words(result))
 
 
 def again(manifest: Manifest, row: SampleResult) -> str:

@@ -92,31 +92,31 @@ class PathView:
     @property
     def said(self) -> str:
         """The path in one line."""
-        return ", ".join(f"{one.action}: {one.verdict or 'no verdict'}" for one in self.steps)
+        return ", ".join(f"{step.action}: {step.verdict or 'no verdict'}" for step in self.steps)
 
 
 def path_view(path: Sequence[Any]) -> PathView | None:
     """The view of a trace's path; None where there is none."""
     split, steps, back = ("", ""), list[StepView](), list[str]()
-    for one in path:
-        if not isinstance(one, Mapping):
+    for entry in path:
+        if not isinstance(entry, Mapping):
             continue
-        if "visual" in one:
-            split = (_text(one, "visual"), _text(one, "knowledge"))
-        elif "back" in one:
-            back.append(_text(one, "state"))
-        elif "action" in one and len(steps) < MOST_STEPS:
-            steps.append(_step(one, len(steps) + 1, tuple(back)))
+        if "visual" in entry:
+            split = (_text(entry, "visual"), _text(entry, "knowledge"))
+        elif "back" in entry:
+            back.append(_text(entry, "state"))
+        elif "action" in entry and len(steps) < MOST_STEPS:
+            steps.append(_step(entry, len(steps) + 1, tuple(back)))
             back = []
     if not steps and not any(split):
         return None
     return PathView(split, tuple(steps), _drawing(steps))
 
 
-def _step(one: Mapping[str, Any], number: int, back: tuple[str, ...]) -> StepView:
-    action = _text(one, "action")
-    excluded = [str(each[0]) for each in _items(one, "excluded") if _items({"it": each}, "it")]
-    choices = dict.fromkeys(map(str, _items(one, "allowed")), "allowed")
+def _step(entry: Mapping[str, Any], number: int, back: tuple[str, ...]) -> StepView:
+    action = _text(entry, "action")
+    excluded = [str(each[0]) for each in _items(entry, "excluded") if _items({"it": each}, "it")]
+    choices = dict.fromkeys(map(str, _items(entry, "allowed")), "allowed")
     choices |= {name: "excluded" for name in excluded if name not in choices}
     choices[action] = "taken"
     texts = ("state", "query", "words", "verdict", "extracted", "reason", "failure")
@@ -124,27 +124,27 @@ def _step(one: Mapping[str, Any], number: int, back: tuple[str, ...]) -> StepVie
         number=number,
         action=action,
         choices=tuple(ActionChoice(name, was) for name, was in choices.items()),
-        found=tuple(map(str, _items(one, "found"))),
-        planned=one.get("planned") is not False,
+        found=tuple(map(str, _items(entry, "found"))),
+        planned=entry.get("planned") is not False,
         back=back,
-        **{name: _text(one, name) for name in texts},
+        **{name: _text(entry, name) for name in texts},
     )
 
 
 def _drawing(steps: Sequence[StepView]) -> PathDrawing:
-    there = {name for one in steps for name in (one.state, *(each.action for each in one.choices))}
+    there = {name for step in steps for name in (step.state, *(c.action for c in step.choices))}
     names = [name for name in (START, *ACTIONS) if name in there or name == START]
     names += sorted(there - set(names))
     rows = {name: ROW * place + ROW // 2 for place, name in enumerate(names)}
     entered = {START: LABEL}
     lines, marks = [], []
-    for one in steps:
-        x = LABEL + COLUMN * one.number
-        begin = entered.get(one.state, LABEL)
-        lines.append(PathLine(begin, rows[one.state], x, rows[one.action], one.verdict))
-        marks += [PathMark(x, rows[each.action], each.was) for each in one.choices]
-        if one.verdict in ("informative", "answer"):
-            entered[one.action] = x
+    for step in steps:
+        x = LABEL + COLUMN * step.number
+        begin = entered.get(step.state, LABEL)
+        lines.append(PathLine(begin, rows[step.state], x, rows[step.action], step.verdict))
+        marks += [PathMark(x, rows[choice.action], choice.was) for choice in step.choices]
+        if step.verdict in ("informative", "answer"):
+            entered[step.action] = x
     return PathDrawing(
         LABEL + COLUMN * (len(steps) + 1),
         ROW * len(names),
@@ -154,11 +154,11 @@ def _drawing(steps: Sequence[StepView]) -> PathDrawing:
     )
 
 
-def _text(one: Mapping[str, Any], key: str) -> str:
-    value = one.get(key, "")
+def _text(entry: Mapping[str, Any], key: str) -> str:
+    value = entry.get(key, "")
     return "" if value is None else str(value)
 
 
-def _items(one: Mapping[str, Any], key: str) -> Sequence[Any]:
-    value = one.get(key)
+def _items(entry: Mapping[str, Any], key: str) -> Sequence[Any]:
+    value = entry.get(key)
     return value if isinstance(value, (list, tuple)) else ()

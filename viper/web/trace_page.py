@@ -91,7 +91,7 @@ def trace_page(trace: Trace, media: Media, replays: Sequence[Replay], extras: Ex
     """
     pictures, depth = embedded(media, extras.most_bytes), shades(extras.depth)
     frames = 0 if media.video is None else len(media.video)
-    sizes = Sizes({name: (one.width, one.height) for name, one in pictures.items()}, frames)
+    sizes = Sizes({name: (image.width, image.height) for name, image in pictures.items()}, frames)
     trials, prompts = trial_views(trace, replays, sizes)
     script, style = asset("trace.js"), asset("trace.css")
     return rendered(

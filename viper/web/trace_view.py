@@ -115,7 +115,7 @@ def trial_views(
     prompts: list[str] = []
     views = []
     for place, (trial, replay) in enumerate(zip(trace.trials, replays, strict=True)):
-        asked = [_place(text, prompts) for text in (trial.plan_prompt, trial.prompt)]
+        numbers = [_place(text, prompts) for text in (trial.plan_prompt, trial.prompt)]
         before = trace.trials[place - 1] if place else None
         calls = {call.index: _call(call, trial.thresholds, sizes) for call in trial.tool_calls}
         views.append(
@@ -123,10 +123,10 @@ def trial_views(
                 trial,
                 reason_of_trial(trial, before),
                 tuple(_lines(trial, replay, calls, sizes)),
-                tuple(one for one in calls.values() if one.call.line is None),
+                tuple(call for call in calls.values() if call.call.line is None),
                 tuple(calls.values()),
-                asked[1],
-                asked[0],
+                numbers[1],
+                numbers[0],
                 replay.whole,
             )
         )
@@ -162,18 +162,18 @@ def reason_of_trial(trial: Trial, before: Trial | None) -> str:
 def _lines(
     trial: Trial, replay: Replay, calls: Mapping[int, CallView], sizes: Sizes
 ) -> Iterator[LineView]:
-    told: dict[int, list[LineOutput]] = {}
-    for line, one in _line_outputs(_all_events(trial, replay), calls, sizes):
-        told.setdefault(line, []).append(one)
+    outputs: dict[int, list[LineOutput]] = {}
+    for line, output in _line_outputs(_all_events(trial, replay), calls, sizes):
+        outputs.setdefault(line, []).append(output)
     failed = trial.failure.line if trial.failure else None
     for number, source in enumerate(trial.program.splitlines(), start=1):
-        yield LineView(number, source, tuple(told.get(number, ())), number == failed)
+        yield LineView(number, source, tuple(outputs.get(number, ())), number == failed)
 
 
 def _all_events(trial: Trial, replay: Replay) -> Iterable[Event]:
     """Those of the replay, then the calls that it did not come to."""
-    known = {event.call for event in replay.events}
-    rest = (call for call in trial.tool_calls if call.index not in known)
+    replayed = {event.call for event in replay.events}
+    rest = (call for call in trial.tool_calls if call.index not in replayed)
     return [*replay.events, *(Event(call.line, call=call.index) for call in rest)]
 
 
@@ -186,8 +186,8 @@ def _line_outputs(
         if event.call is not None:
             if last is not None:
                 yield last
-            known = calls.get(event.call)
-            last = (event.line, LineOutput("", call=known)) if known and event.line else None
+            call = calls.get(event.call)
+            last = (event.line, LineOutput("", call=call)) if call and event.line else None
             continue
         if event.line is None or (event.what == "" and event.value is None):
             continue
@@ -204,8 +204,8 @@ def _line_outputs(
 
 
 def _is_result(last: tuple[int, LineOutput], event: Event) -> bool:
-    line, told = last
-    return line == event.line and told.call is not None and told.call.call.result == event.value
+    line, output = last
+    return line == event.line and output.call is not None and output.call.call.result == event.value
 
 
 def _call(call: ToolCall, thresholds: Mapping[str, float], sizes: Sizes) -> CallView:
@@ -218,7 +218,7 @@ def _call(call: ToolCall, thresholds: Mapping[str, float], sizes: Sizes) -> Call
         ),
         None if call.error is not None else display_value(call.result, sizes),
         threshold,
-        tuple(CandidateScore(one, threshold is None or one >= threshold) for one in call.scores),
+        tuple(CandidateScore(s, threshold is None or s >= threshold) for s in call.scores),
     )
 
 

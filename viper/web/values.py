@@ -100,8 +100,8 @@ def _crop(picture: str, sides: Any, sizes: Sizes, label: str) -> DisplayValue | 
         box = Box(*(float(side) for side in sides)).to_pixels(height)
     numbers = ", ".join(f"{side:.0f}" for side in box)
     name = "edited picture" if EDIT_ID.fullmatch(picture) else picture
-    said = f"{label} in {name}" if label else name
-    return DisplayValue("crop", f"{said} [{numbers}]", picture, box)
+    caption = f"{label} in {name}" if label else name
+    return DisplayValue("crop", f"{caption} [{numbers}]", picture, box)
 
 
 def _span(start: int, end: int) -> DisplayValue:

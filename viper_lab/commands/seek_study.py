@@ -90,8 +90,8 @@ def record(options: RecordOptions, set_name: str) -> int:
     from viper_lab.study.app import StudyConfig, create_study
     from viper_lab.study.desk import StudyDesk
 
-    where = DatasetSpec(options.root, options.split, options.seed)
-    samples = Evaluation(set_name, where, options.limit).samples()
+    spec = DatasetSpec(options.root, options.split, options.seed)
+    samples = Evaluation(set_name, spec, options.limit).samples()
     with ExitStack() as stack:
         listening = stack.enter_context(listening_at(options.host, options.port))
         reasoner = stack.enter_context(Reasoner(open_profile(options), preload=False))

@@ -43,15 +43,15 @@ class WorldKnowledge:
     summary: str = "the embedded world: what the picture alone cannot tell; needs an index"
     splits: tuple[str, ...] = VAL_FIRST
 
-    def samples(self, where: DatasetSpec) -> Sequence[Sample]:
+    def samples(self, spec: DatasetSpec) -> Sequence[Sample]:
         """As many as asked for (300); fewer of the same split and seed are the first of more."""
-        whole = catalogue(split_of(self, where), where.seed, DESIGNS)
-        return [knowledge_sample(one) for one in questions(whole, count_of(where))]
+        whole = catalogue(split_of(self, spec), spec.seed, DESIGNS)
+        return [knowledge_sample(one) for one in questions(whole, count_of(spec))]
 
-    def check(self, where: DatasetSpec) -> Sequence[Finding]:
+    def check(self, spec: DatasetSpec) -> Sequence[Finding]:
         """Questions cannot be missing; says what must be indexed."""
-        split = split_of(self, where)
-        wanted = f"--split {split} --seed {where.seed} --questions {count_of(where)}"
+        split = split_of(self, spec)
+        wanted = f"--split {split} --seed {spec.seed} --questions {count_of(spec)}"
         how = f"viper lab world knowledge lore {wanted}; viper setup index images lore/gallery; "
         return [
             Finding(True, split, "drawn by the package itself"),

@@ -63,19 +63,19 @@ class WorldTask(GeneratedDataset):
         parts = (*self.parts, *CONCEPTS)
         return (*VAL_FIRST, *(f"{split}:{part}" for split in VAL_FIRST for part in parts))
 
-    def samples(self, where: DatasetSpec) -> Sequence[Sample]:
+    def samples(self, spec: DatasetSpec) -> Sequence[Sample]:
         """As many as asked for (300); fewer of the same split and seed are the first of more."""
-        return [task_sample(sample) for sample in self.drawn(where)]
+        return [task_sample(sample) for sample in self.drawn(spec)]
 
-    def drawn(self, where: DatasetSpec) -> list[TaskSample]:
+    def drawn(self, spec: DatasetSpec) -> list[TaskSample]:
         """The same with their plans and programs."""
-        split, _, part = split_of(self, where).partition(":")
+        split, _, part = split_of(self, spec).partition(":")
         parts = (part,) if part else self.parts[: self.defaults]
-        each, more = divmod(count_of(where), len(parts))
+        each, more = divmod(count_of(spec), len(parts))
         return [
             sample
             for place, one in enumerate(parts)
-            for sample in self.draw(split, where.seed, each + (place < more), one)
+            for sample in self.draw(split, spec.seed, each + (place < more), one)
         ]
 
 

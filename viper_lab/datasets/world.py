@@ -31,9 +31,9 @@ from viper_lab.world.queries.sample import WorldSample
 from viper_lab.world.vocabulary import SPLITS
 
 
-def count_of(where: DatasetSpec) -> int:
+def count_of(spec: DatasetSpec) -> int:
     """Return how many samples are drawn."""
-    return 300 if where.limit is None else where.limit
+    return 300 if spec.limit is None else spec.limit
 
 
 SEVERAL = "referring4"
@@ -90,7 +90,7 @@ class GeneratedDataset:
 
     families: tuple[str, ...] = ()
 
-    def by_id(self: DataSet, where: DatasetSpec, ids: Iterable[str]) -> dict[str, Sample]:
+    def by_id(self: DataSet, spec: DatasetSpec, ids: Iterable[str]) -> dict[str, Sample]:
         """See :class:`~viper.data.sample.DrawnSet`.
 
         Of each split, seed and family as many are drawn as the ids reach.
@@ -101,7 +101,7 @@ class GeneratedDataset:
             if match is None or len(match[4]) > len(str(_FARTHEST)) or int(match[4]) > _FARTHEST:
                 continue
             part = f"{match[1]}:{match[3]}"
-            if part not in self.splits or where.split not in (None, match[1], part):
+            if part not in self.splits or spec.split not in (None, match[1], part):
                 continue
             key = (part, int(match[2]))
             reach[key] = max(reach.get(key, 0), int(match[4]) + 1)
@@ -111,9 +111,9 @@ class GeneratedDataset:
             for sample in self.samples(DatasetSpec(None, part, seed, count))
         }
 
-    def check(self: DataSet, where: DatasetSpec) -> Sequence[Finding]:
+    def check(self: DataSet, spec: DatasetSpec) -> Sequence[Finding]:
         """Nothing can be missing."""
-        return [Finding(True, split_of(self, where), "drawn by the package itself; needs no files")]
+        return [Finding(True, split_of(self, spec), "drawn by the package itself; needs no files")]
 
 
 @dataclass(frozen=True)
@@ -146,14 +146,14 @@ class World(GeneratedDataset):
             return f"the embedded world with the conventions {self.edition}: half ambiguous"
         return "the embedded world: expressions, questions, clips; needs no files"
 
-    def samples(self, where: DatasetSpec) -> Sequence[Sample]:
+    def samples(self, spec: DatasetSpec) -> Sequence[Sample]:
         """As many as asked for (300), the families one after another and equally many."""
-        split, _, part = split_of(self, where).partition(":")
+        split, _, part = split_of(self, spec).partition(":")
         from viper_lab.world.queries.generate import generate, several_expressions
 
-        count = count_of(where)
+        count = count_of(spec)
         if part == SEVERAL:
-            return [world_sample(s) for s in several_expressions(split, where.seed, count)]
+            return [world_sample(s) for s in several_expressions(split, spec.seed, count)]
         conventions = conventions_of(EDITIONS[self.edition]) if self.edition else None
         families = [family for family in FAMILIES if part in ("", family)]
         each, more = divmod(count, len(families))
@@ -163,7 +163,7 @@ class World(GeneratedDataset):
             for sample in generate(
                 family,
                 split,
-                where.seed,
+                spec.seed,
                 each + (place < more),
                 conventions=conventions,
                 edition=self.edition,

@@ -193,8 +193,8 @@ class DwimStudy:
 
     def _samples(self, split: str, seed: int, count: int) -> Sequence[Sample]:
         if (split, seed) not in self._drawn:
-            where = DatasetSpec(self.asked.root, split, seed)
-            found = Evaluation(self.asked.set_name, where, limit=count).samples()
+            spec = DatasetSpec(self.asked.root, split, seed)
+            found = Evaluation(self.asked.set_name, spec, limit=count).samples()
             self._drawn[split, seed] = found
         return self._drawn[split, seed]
 

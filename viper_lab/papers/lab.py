@@ -195,7 +195,7 @@ class Stored:
 
     def drawn(self, evaluation: Evaluation) -> SampledEvaluation:
         """Return the evaluation with its samples, which many cells share: drawn or read once."""
-        key = (evaluation.set_name, evaluation.where, evaluation.limit)
+        key = (evaluation.set_name, evaluation.spec, evaluation.limit)
         if key not in self._drawn:
             self._drawn[key] = self._read(evaluation)
         return replace(self._drawn[key], evaluation=evaluation)
@@ -229,7 +229,7 @@ class Lab(Stored):
         """Draw the samples, with media that are read once for all cells while there is room."""
 
         def kept(sample: Sample) -> Sample:
-            key = ("media", evaluation.set_name, evaluation.where, sample.sample_id)
+            key = ("media", evaluation.set_name, evaluation.spec, sample.sample_id)
             return replace(sample, load=lambda: self._media.get(key, sample.load)[0])
 
         drawn = super()._read(evaluation)

@@ -55,8 +55,8 @@ class WorldPart:
 
     def asked(self, seed: int, limit: int) -> Evaluation:
         edition = tuple(EDITIONS)[seed % len(EDITIONS)]
-        where = DatasetSpec(None, f"{self.split}:{self.name}", seed)
-        return Evaluation(f"world-{edition}", where, limit, (seed,))
+        spec = DatasetSpec(None, f"{self.split}:{self.name}", seed)
+        return Evaluation(f"world-{edition}", spec, limit, (seed,))
 
     def shots(self, seed: int, limit: int) -> Evaluation:
         return replace(self, split="train").asked(seed, limit)

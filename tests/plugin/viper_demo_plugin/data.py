@@ -15,7 +15,7 @@ class Grey:
     metric = "grounding"
     summary = "grey pictures, the answer on the right"
 
-    def samples(self, where):
+    def samples(self, spec):
         return [
             Sample(
                 sample_id=f"val-{number}",
@@ -29,5 +29,5 @@ class Grey:
             for number in range(10)
         ]
 
-    def check(self, where):
+    def check(self, spec):
         return [Finding(True, "val", "needs no files")]

@@ -123,14 +123,14 @@ class _ThreadPool:
             BaseException: what taking the next item raised.
         """
         try:
-            found = self._done.get(timeout=wait_s)
+            outcome = self._done.get(timeout=wait_s)
         except Empty:
             return None
-        if isinstance(found, BaseException):
-            raise found
-        if found is None:
+        if isinstance(outcome, BaseException):
+            raise outcome
+        if outcome is None:
             self.working -= 1
-        return found
+        return outcome
 
     def older_than(self, seconds: float) -> list[InFlight]:
         """Takes out the flights that began longer ago; a new thread steps in for each."""

@@ -157,12 +157,12 @@ class ReasonerActor:
         wait_s = _ANSWER_WITHIN_S
         while True:
             try:
-                found = self._done.get(timeout=wait_s)
+                outcome = self._done.get(timeout=wait_s)
             except Empty:
                 return
-            if isinstance(found, BaseException):
-                raise found
-            yield found
+            if isinstance(outcome, BaseException):
+                raise outcome
+            yield outcome
             wait_s = 0.0
 
     def _packed(self, done: ItemOutcome) -> bytes:

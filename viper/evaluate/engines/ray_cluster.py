@@ -122,11 +122,11 @@ def share_of(nodes: Sequence[Node], actors: int, cpus: float | None, gpus: float
     return share
 
 
-def local_cpus(actors: int, wanted: float | None) -> float:
+def local_cpus(actors: int, per_actor: float | None) -> float:
     """What a Ray started here gives away: this process's processors, or what is wanted."""
     has_affinity = hasattr(os, "sched_getaffinity")
     here = float(len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1)
-    return max(here, math.ceil(actors * wanted)) if wanted else here
+    return max(here, math.ceil(actors * per_actor)) if per_actor else here
 
 
 def _part(whole: float, parts: int) -> float:

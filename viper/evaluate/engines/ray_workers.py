@@ -96,9 +96,9 @@ class WorkerPool:
         Raises:
             UsageError: an actor's is another one; shows the differences.
         """
-        found, self._expected = self._expected, manifest
-        if found is not None:
-            _same(manifest, found, "the first actor")
+        first, self._expected = self._expected, manifest
+        if first is not None:
+            _same(manifest, first, "the first actor")
 
     def ask(self, worker: Worker, positions: Sequence[int]) -> None:
         """Hands items to an idle worker and asks for what is done there."""
@@ -143,28 +143,28 @@ class WorkerPool:
     def _report_of(self, worker: Worker) -> WorkerReport | None:
         call, worker.call = worker.call, None
         try:
-            found = self._ray.get(call)
+            reply = self._ray.get(call)
         except self._ray.exceptions.RayTaskError as error:
             raise ModelError(f"an actor broke: {_short(error.cause or error)}") from None
         except self._ray.exceptions.RayError as error:
             return self._replace(worker, error)
-        if isinstance(found, StartFailure):
-            kind: type[ViperError] = UsageError if found.exit_code == EXIT_USAGE else ModelError
-            raise kind(f"an actor on {found.node} cannot begin: {found.message}")
-        if isinstance(found, Ready):
-            self._register(worker, found)
+        if isinstance(reply, StartFailure):
+            kind: type[ViperError] = UsageError if reply.exit_code == EXIT_USAGE else ModelError
+            raise kind(f"an actor on {reply.node} cannot begin: {reply.message}")
+        if isinstance(reply, Ready):
+            self._register(worker, reply)
             return None
-        if found:
+        if reply:
             worker.deaths = 0
-        return WorkerReport(worker, [pickle.loads(packed) for packed in found])
+        return WorkerReport(worker, [pickle.loads(packed) for packed in reply])
 
-    def _register(self, worker: Worker, found: Ready) -> None:
-        manifest = Manifest.from_json(found.manifest)
+    def _register(self, worker: Worker, ready: Ready) -> None:
+        manifest = Manifest.from_json(ready.manifest)
         if self._expected is None:
             self._expected = manifest
-        _same(self._expected, manifest, f"the actor on {found.node}")
+        _same(self._expected, manifest, f"the actor on {ready.node}")
         worker.false_starts = 0
-        worker.ready, worker.where = True, f"on {found.node}, process {found.pid}"
+        worker.ready, worker.where = True, f"on {ready.node}, process {ready.pid}"
 
     def _replace(self, worker: Worker, error: Exception) -> WorkerReport:
         self._ray.kill(worker.actor)
@@ -194,8 +194,8 @@ def run_manifest(
     )
 
 
-def _same(expected: Manifest, found: Manifest, whose: str) -> None:
-    differing = differences(expected, found)
+def _same(expected: Manifest, actual: Manifest, whose: str) -> None:
+    differing = differences(expected, actual)
     if differing:
         raise UsageError(
             f"{whose} has another configuration than this process; give every node the same "

@@ -77,14 +77,14 @@ class RunProgress:
         """Samples without an answer so far."""
         return self.failures.total()
 
-    def add(self, row: SampleResult) -> None:
+    def add(self, result: SampleResult) -> None:
         """Counts one row."""
         self.done += 1
-        self.score += row.score
-        self.cost_usd += row.usage.cost_usd or 0.0
-        self.llm_calls += row.usage.llm_calls
-        if row.failure is not None:
-            self.failures[row.failure] += 1
+        self.score += result.score
+        self.cost_usd += result.usage.cost_usd or 0.0
+        self.llm_calls += result.usage.llm_calls
+        if result.failure is not None:
+            self.failures[result.failure] += 1
 
 
 @dataclass(frozen=True)
@@ -137,15 +137,15 @@ def run(
         StoreError: a row cannot be stored, as on a full disk.
     """
     running = RunProgress(len(todo))
-    for row in store.rows():
-        running.add(row)
+    for result in store.rows():
+        running.add(result)
     stop, exhausted = threading.Event(), threading.Event()
-    known, begun, counting = store.done(), 0, threading.Lock()
+    stored, begun, counting = store.done(), 0, threading.Lock()
 
     def feed() -> Iterator[Item]:
         nonlocal begun
         for item in todo:
-            if item.key in known:
+            if item.key in stored:
                 continue
             with counting:
                 under_way = begun - running.fresh

@@ -87,7 +87,7 @@ class SampleRunner:
 
     @classmethod
     def with_cache(
-        cls, reasoner: Reasoner, metric: Metric, options: RunOptions, kept: int
+        cls, reasoner: Reasoner, metric: Metric, options: RunOptions, size: int
     ) -> SampleRunner:
         """With a cache for ``kept`` pictures or videos.
 
@@ -96,7 +96,7 @@ class SampleRunner:
         """
         if isinstance(metric, NeedsEditJudge):
             metric = metric.with_judge(judge_by_roles(reasoner.components.toolbox))
-        return cls(reasoner, metric, options, ComputeCache(kept, SHARED_MEDIA_BYTES))
+        return cls(reasoner, metric, options, ComputeCache(size, SHARED_MEDIA_BYTES))
 
     def answer(
         self, item: Item, cancel: threading.Event, usage: UsageMeter | None = None
@@ -163,9 +163,9 @@ class SampleRunner:
             return media_from(sample.load())
         # The files of an edit name its reference too, which is no part of its media.
         key = ("media", sample.media, sample.task == "edit", *sample.files)
-        found, _ = self.media.get(key, lambda: media_from(sample.load()))
-        assert isinstance(found, Media)
-        return found
+        media, _ = self.media.get(key, lambda: media_from(sample.load()))
+        assert isinstance(media, Media)
+        return media
 
     def _broken(
         self, item: Item, failure: Failure, so_far: tuple[Sequence[Trial], UsageMeter, float]
@@ -228,15 +228,15 @@ def gave_up(
     item: Item, failure: Failure, seconds: float, usage: Usage | None = None
 ) -> ItemOutcome:
     """The outcome of an item that nobody waits for any longer."""
-    row = _row(item, None, failure, seconds)
-    return ItemOutcome(item.position, replace(row, usage=usage or row.usage))
+    result = _row(item, None, failure, seconds)
+    return ItemOutcome(item.position, replace(result, usage=usage or result.usage))
 
 
 def _row(item: Item, trace: Trace | None, failure: Failure | None, seconds: float) -> SampleResult:
-    told: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     if trace is not None:
         marks = (f"fallback:{trace.fallback}",) if trace.fallback else ()
-        told = {"program": trace.program, "usage": trace.usage, "marks": marks}
+        fields = {"program": trace.program, "usage": trace.usage, "marks": marks}
     if failure is not None:
-        told |= {"failure": failure.kind, "message": failure.message}
-    return SampleResult.of(item.sample, item.seed, seconds=seconds, **told)
+        fields |= {"failure": failure.kind, "message": failure.message}
+    return SampleResult.of(item.sample, item.seed, seconds=seconds, **fields)

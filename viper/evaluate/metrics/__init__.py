@@ -53,5 +53,5 @@ def metric(name: str) -> Metric:
     installed = entry_points_of(ENTRY_POINTS, "metric", METRICS)
     if name not in installed:
         raise UnknownNameError("metric", name, [*METRICS, *installed])
-    made: Metric = installed[name].load()()
-    return made
+    judge: Metric = installed[name].load()()
+    return judge

@@ -48,9 +48,9 @@ def answer_correct(prediction: Any, target: str | Iterable[str]) -> bool:
     """
     if prediction is None:
         return False
-    said = normalise_answer(prediction)
+    answer = normalise_answer(prediction)
     targets = [target] if isinstance(target, str) else list(target)
-    return bool(said) and any(said == normalise_answer(one) for one in targets)
+    return bool(answer) and any(answer == normalise_answer(text) for text in targets)
 
 
 def choice_correct(prediction: int | None, target: int) -> bool:
@@ -71,8 +71,8 @@ def truth_of(value: Any) -> bool | None:
 
 def statement_correct(prediction: Any, target: Any) -> bool:
     """Whether prediction and target are the same truth value; see :func:`truth_of`."""
-    said = truth_of(prediction)
-    return said is not None and said == truth_of(target)
+    truth = truth_of(prediction)
+    return truth is not None and truth == truth_of(target)
 
 
 def right_answer(sample: Sample, prediction: Prediction) -> bool:

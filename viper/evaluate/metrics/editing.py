@@ -90,34 +90,34 @@ def edit_verdict(
     if target.operation == "put_emoji":
         hidden = _is_hidden(before, after, target)
         return EditVerdict(hidden, hidden, unchanged)
-    asked = all(judge.shows(after, box, target.new, target.old) for box in target.boxes)
+    shows_new = all(judge.shows(after, box, target.new, target.old) for box in target.boxes)
     still = any(judge.shows(after, box, target.old, target.new) for box in target.boxes)
-    return EditVerdict(asked, not still, unchanged)
+    return EditVerdict(shows_new, not still, unchanged)
 
 
 def _kept(before: Pixels, after: Pixels, target: EditTarget, outside: Mask) -> EditVerdict:
     make = color_pop if target.operation == "color_pop" else blur_outside
-    made = make(before, np.zeros(before.shape[:2], np.bool_))
-    asked = bool((after[outside] == made[outside]).all())
+    expected = make(before, np.zeros(before.shape[:2], np.bool_))
+    is_applied = bool((after[outside] == expected[outside]).all())
     gone = bool((after[outside] != before[outside]).any())
     same = (after == before).all(axis=2)
     height, width = before.shape[:2]
     masks = [mask_of(outline, height, width) for outline in target.outlines]
-    return EditVerdict(asked, gone, all(same[mask].mean() >= KEPT for mask in masks))
+    return EditVerdict(is_applied, gone, all(same[mask].mean() >= KEPT for mask in masks))
 
 
 def _is_hidden(before: Pixels, after: Pixels, target: EditTarget) -> bool:
     """Whether each box is nearest to the asked emoji over it, and by far."""
     boxes = [tuple(round(edge) for edge in box) for box in target.boxes]
-    made = {
+    pictures = {
         name: cover_boxes(before, boxes, emoji_picture(name)).astype(int)
         for name in dict.fromkeys((target.new, *EMOJIS))
     }
     for x0, y0, x1, y1 in boxes:
         part = (slice(y0, y1), slice(x0, x1))
-        far = {name: np.abs(after[part] - other[part]).mean() for name, other in made.items()}
-        asked = far.pop(target.new)
-        if asked >= min(*far.values(), FAR * np.abs(after[part].astype(int) - before[part]).mean()):
+        far = {name: np.abs(after[part] - other[part]).mean() for name, other in pictures.items()}
+        own = far.pop(target.new)
+        if own >= min(*far.values(), FAR * np.abs(after[part].astype(int) - before[part]).mean()):
             return False
     return True
 
@@ -142,14 +142,14 @@ class RolesJudge:
         height, width = pixels.shape[:2]
         whole = Region("image0", (0, 0, width, height), (width, height))
         least = session.threshold("detector.threshold")
-        found = any(
-            one.score >= least and box_iou(one.box, box) >= LEAST_IOU
-            for one in detections(session, whole, phrase)
+        is_detected = any(
+            detection.score >= least and box_iou(detection.box, box) >= LEAST_IOU
+            for detection in detections(session, whole, phrase)
         )
         x0, y0, x1, y1 = (round(edge) for edge in box)
         part = Region("image0", (x0, y0, x1, y1), (width, height))
         fits, fits_other = similarities(session, [part], [phrase, over])[0]
-        return bool(found and fits > fits_other)
+        return bool(is_detected and fits > fits_other)
 
 
 def judge_by_roles(toolbox: Toolbox) -> JudgeOf:
@@ -206,8 +206,8 @@ class Editing:
             before = media_from(sample.load()).images[0]
             judge = self.judge_of(sample)
             verdict = edit_verdict(before, prediction.picture, sample.target, judge)
-        found = {name: float(value) for name, value in verdict._asdict().items()}
-        return Score(float(verdict.right), found)
+        details = {name: float(value) for name, value in verdict._asdict().items()}
+        return Score(float(verdict.right), details)
 
     def figures(self, rows: Iterable[SampleResult]) -> Figures:
         """The four shares; groups by ``edited``."""

@@ -48,17 +48,17 @@ class Metric(Protocol):
 
 def scores(rows: Iterable[SampleResult]) -> list[float]:
     """Each row's score; 0 of a failed one, whatever it holds."""
-    return [0.0 if row.failure is not None else row.score for row in rows]
+    return [0.0 if result.failure is not None else result.score for result in rows]
 
 
 def details(rows: Iterable[SampleResult], name: str) -> list[float]:
     """Each row's detail of that name; 0 where it failed or has none."""
-    return [0.0 if row.failure is not None else row.details.get(name, 0.0) for row in rows]
+    return [0.0 if result.failure is not None else result.details.get(name, 0.0) for result in rows]
 
 
 def clusters(rows: Iterable[SampleResult]) -> list[str]:
     """Each row's cluster."""
-    return [row.cluster for row in rows]
+    return [result.cluster for result in rows]
 
 
 def share_of(rows: Sequence[SampleResult], detail: str | None = None) -> Estimate:
@@ -75,7 +75,7 @@ def mean_of(rows: Sequence[SampleResult], detail: str | None = None) -> Estimate
 
 def failure_shares(rows: Sequence[SampleResult]) -> dict[str, Estimate]:
     """The share of each kind of failure among all rows, the most frequent first."""
-    kinds = Counter(row.failure for row in rows if row.failure is not None)
+    kinds = Counter(result.failure for result in rows if result.failure is not None)
     return {kind: proportion(count, len(rows)) for kind, count in kinds.most_common()}
 
 
@@ -94,10 +94,10 @@ def figures_of(
         skip: groups that are left out.
     """
     groups: dict[str, dict[str, list[SampleResult]]] = {}
-    for row in rows:
-        for name, value in row.groups.items():
+    for result in rows:
+        for name, value in result.groups.items():
             if name not in skip:
-                groups.setdefault(name, {}).setdefault(value, []).append(row)
+                groups.setdefault(name, {}).setdefault(value, []).append(result)
     return Figures(
         headline=next(iter(overall)),
         overall=overall,

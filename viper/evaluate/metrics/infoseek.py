@@ -39,41 +39,41 @@ class InfoSeek:
 
     def score(self, sample: Sample, prediction: Prediction | None) -> Score:
         """1 where the answer is right, else 0."""
-        said = None if prediction is None else prediction.value
-        return Score(infoseek_score(said, sample.target))
+        answer = None if prediction is None else prediction.value
+        return Score(infoseek_score(answer, sample.target))
 
     def figures(self, rows: Iterable[SampleResult]) -> Figures:
         """Both figures; groups by accuracy."""
         rows = list(rows)
-        found = {"accuracy": mean_of(rows)}
+        estimates = {"accuracy": mean_of(rows)}
         parts = [[row for row in rows if row.groups.get("split") == split] for split in SPLITS]
         if all(parts):
             both = [mean_of(part) for part in parts]
-            found["final"] = Estimate(
-                _harmonic(*(one.value for one in both)),
-                sum(one.n for one in both),
-                _harmonic(*(one.low for one in both)),
-                _harmonic(*(one.high for one in both)),
+            estimates["final"] = Estimate(
+                _harmonic(*(share.value for share in both)),
+                sum(share.n for share in both),
+                _harmonic(*(share.low for share in both)),
+                _harmonic(*(share.high for share in both)),
             )
-        return figures_of(rows, found, mean_of)
+        return figures_of(rows, estimates, mean_of)
 
 
 def _harmonic(*values: float) -> float:
     return 0.0 if min(values) <= 0 else len(values) / sum(1 / value for value in values)
 
 
-def infoseek_score(said: Any, target: Any) -> float:
+def infoseek_score(answer: Any, target: Any) -> float:
     """1 where an answer is right, else 0.
 
     Args:
         target: a mapping with ``kind``; of ``numerical`` with ``range``, else with ``answers``.
     """
-    if said is None or not isinstance(target, dict):
+    if answer is None or not isinstance(target, dict):
         return 0.0
     if target["kind"] == "numerical":
-        return float(number_matches(str(said), target["range"]))
-    plain = normal(str(said))
-    return float(any(plain == normal(one) for one in target["answers"]))
+        return float(number_matches(str(answer), target["range"]))
+    plain = normal(str(answer))
+    return float(any(plain == normal(text) for text in target["answers"]))
 
 
 def normal(text: str) -> str:
@@ -81,10 +81,10 @@ def normal(text: str) -> str:
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_NO_PUNCTUATION)).split())
 
 
-def number_matches(said: str, bounds: Sequence[float]) -> bool:
+def number_matches(answer: str, bounds: Sequence[float]) -> bool:
     """Whether an answered number lies in a range, or an answered range agrees with it."""
     low, high = bounds
-    numbers = read_numbers(said)
+    numbers = read_numbers(answer)
     if len(numbers) == 1:
         return low <= numbers[0] <= high
     first, second = numbers
@@ -101,14 +101,14 @@ def read_numbers(text: str) -> tuple[float, ...]:
 
     Of two numbers that fall the first counts alone.
     """
-    found = []
-    for one in _NUMBER.findall(_DASH.sub(" - ", text)):
-        digits = one.replace(",", "").strip(".")
+    numbers = []
+    for match in _NUMBER.findall(_DASH.sub(" - ", text)):
+        digits = match.replace(",", "").strip(".")
         value = float(digits.split(".")[0] if digits.count(".") > 1 else digits)
         if math.isfinite(value):
-            found.append(value)
-    if not found:
+            numbers.append(value)
+    if not numbers:
         return (0.0, 0.0)
-    if len(found) > 1 and found[0] <= found[1]:
-        return found[0], found[1]
-    return (found[0],)
+    if len(numbers) > 1 and numbers[0] <= numbers[1]:
+        return numbers[0], numbers[1]
+    return (numbers[0],)

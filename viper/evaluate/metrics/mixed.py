@@ -53,14 +53,14 @@ class Mixed:
     def figures(self, rows: Iterable[SampleResult]) -> Figures:
         """``mean_score``, the tasks' figures, ``edit.came_out``; groups by score, without edits."""
         rows = list(rows)
-        judged = [row for row in rows if row.task in _OF_TASK]
-        edits = [row for row in rows if row.task not in _OF_TASK]
+        judged = [result for result in rows if result.task in _OF_TASK]
+        edits = [result for result in rows if result.task not in _OF_TASK]
         overall = {"mean_score": mean_of(judged)}
         for task, scorer in _OF_TASK.items():
-            if mine := [row for row in judged if row.task == task]:
+            if mine := [result for result in judged if result.task == task]:
                 of_task = scorer.figures(mine).overall
                 overall |= {f"{task}.{name}": estimate for name, estimate in of_task.items()}
         if edits:
             overall["edit.came_out"] = share_of(edits)
-        found = figures_of(judged, overall, mean_of)
-        return replace(found, failures=failure_shares(rows), n=len(rows))
+        figures = figures_of(judged, overall, mean_of)
+        return replace(figures, failures=failure_shares(rows), n=len(rows))

@@ -33,10 +33,10 @@ class NextQA:
         """``CW`` to ``DO``, ``C``, ``T``, ``D``, ``overall``; other groups by accuracy."""
         rows = list(rows)
         of_type: dict[str, list[SampleResult]] = {name: [] for name in (*TYPES, *LETTERS)}
-        for row in rows:
-            kind = type_of(row)
+        for result in rows:
+            kind = type_of(result)
             for name in {kind, kind[:1]} & of_type.keys():
-                of_type[name].append(row)
+                of_type[name].append(result)
         return figures_of(
             rows,
             {
@@ -47,7 +47,7 @@ class NextQA:
         )
 
 
-def type_of(row: SampleResult) -> str:
+def type_of(result: SampleResult) -> str:
     """The question's type, previous (TP) merged into next (TN) as in the official report."""
-    kind = row.groups.get("type", "")
+    kind = result.groups.get("type", "")
     return "TN" if kind == "TP" else kind

@@ -33,8 +33,8 @@ class Consistency(Accuracy):
 
 def _consistency(rows: Sequence[SampleResult]) -> Estimate:
     whole: dict[str, bool] = defaultdict(lambda: True)
-    for index, (row, score) in enumerate(zip(rows, scores(rows), strict=True)):
-        whole[row.cluster or f"\0{index}"] &= score > 0.5
+    for index, (result, score) in enumerate(zip(rows, scores(rows), strict=True)):
+        whole[result.cluster or f"\0{index}"] &= score > 0.5
     return proportion(sum(whole.values()), len(whole))
 
 

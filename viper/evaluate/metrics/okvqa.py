@@ -60,10 +60,10 @@ class OKVQA:
 
     def score(self, sample: Sample, prediction: Prediction | None) -> Score:
         """The soft accuracy; in the details ``stemmed``, the same over word stems."""
-        said = None if prediction is None else prediction.value
+        answer = None if prediction is None else prediction.value
         answers = [sample.target] if isinstance(sample.target, str) else list(sample.target)
-        stems = soft_accuracy(said, answers, stemmed)
-        return Score(soft_accuracy(said, answers), {"stemmed": stems})
+        stems = soft_accuracy(answer, answers, stemmed)
+        return Score(soft_accuracy(answer, answers), {"stemmed": stems})
 
     def figures(self, rows: Iterable[SampleResult]) -> Figures:
         """Both figures; groups by soft accuracy."""
@@ -132,11 +132,11 @@ def stemmed(answer: Any) -> str:
 
 def _without_punctuation(text: str) -> str:
     joins = _DIGIT_COMMA.search(text) is not None
-    found = text
+    result = text
     for mark in _PUNCTUATION:
         beside_space = f"{mark} " in text or f" {mark}" in text
-        found = found.replace(mark, "" if beside_space or joins else " ")
-    return _POINT.sub("", found)
+        result = result.replace(mark, "" if beside_space or joins else " ")
+    return _POINT.sub("", result)
 
 
 @lru_cache(maxsize=65_536)

@@ -40,7 +40,7 @@ class Tagging:
         """The four figures; groups by ``f1``."""
         rows = list(rows)
         matched, predicted = details(rows, "matched"), details(rows, "predicted")
-        expected = [float(len(row.target)) for row in rows]
+        expected = [float(len(result.target)) for result in rows]
         both = [mine + theirs for mine, theirs in zip(predicted, expected, strict=True)]
         units = clusters(rows)
         return figures_of(
@@ -89,7 +89,7 @@ def match_tags(predicted: Iterable[Any], expected: Iterable[Any]) -> TagCounts:
         return TagCounts(0, len(mine), len(theirs))
     fits = np.array(
         [
-            [label == wanted and box_iou(box, place) >= 0.5 for wanted, place in theirs]
+            [label == target_label and box_iou(box, place) >= 0.5 for target_label, place in theirs]
             for label, box in mine
         ]
     )

@@ -11,7 +11,7 @@ from typing import Any
 
 from viper.agreement import normalise_answer
 from viper.data.sample import Sample
-from viper.data.source import SourceFile, shown
+from viper.data.source import SourceFile, brief
 from viper.errors import DataError
 from viper.evaluate.metrics.accuracy import truth_of
 from viper.evaluate.sample_result import Prediction
@@ -41,12 +41,12 @@ class PredictionsFile:
     """What a file holds.
 
     Attributes:
-        given: the last prediction of each key, see :func:`key_of`.
+        records: the last prediction of each key, see :func:`key_of`.
         names: key to the id as the file has it.
         duplicates: predictions that a later one of the same key replaced.
     """
 
-    given: Mapping[str, PredictionRecord]
+    records: Mapping[str, PredictionRecord]
     names: Mapping[str, str]
     duplicates: int
 
@@ -82,30 +82,30 @@ def _png_identifier(name: str) -> str:
 
 
 def _kept(
-    found: Iterable[tuple[str, PredictionRecord]], key: Callable[[str], str]
+    records: Iterable[tuple[str, PredictionRecord]], key: Callable[[str], str]
 ) -> PredictionsFile:
-    given: dict[str, PredictionRecord] = {}
+    by_key: dict[str, PredictionRecord] = {}
     names: dict[str, str] = {}
     total = 0
-    for name, prediction in found:
-        given[key(name)], names[key(name)] = prediction, name
+    for name, prediction in records:
+        by_key[key(name)], names[key(name)] = prediction, name
         total += 1
-    return PredictionsFile(given, names, total - len(given))
+    return PredictionsFile(by_key, names, total - len(by_key))
 
 
 def _words(source: SourceFile) -> Iterator[tuple[str, PredictionRecord]]:
     for at, line in source.lines():
         name, comma, rest = line.partition(",")
         if not comma:
-            raise source.wrong(at, shown(line), "a name, a comma, and true or false")
+            raise source.wrong(at, brief(line), "a name, a comma, and true or false")
         yield name, PredictionRecord(source, at, {"word": rest.split(",")[0]})
 
 
 def _indices(source: SourceFile) -> Iterator[tuple[str, PredictionRecord]]:
     for name, entry in _pairs(source):
-        at = f": {shown(name)}"
+        at = f": {brief(name)}"
         if not isinstance(entry, list):
-            raise source.wrong(at, f"is {shown(entry)}", '{"prediction": INDEX}')
+            raise source.wrong(at, f"is {brief(entry)}", '{"prediction": INDEX}')
         fields = dict(entry)
         if "prediction" in fields:
             yield name, PredictionRecord(source, at, {"index": fields["prediction"]})
@@ -118,7 +118,7 @@ def _pairs(source: SourceFile) -> list[tuple[str, Any]]:
         """An object, told from a list."""
 
     try:
-        found = json.loads(source.read_bytes(MAX_BYTES), object_pairs_hook=Pairs)
+        pairs = json.loads(source.read_bytes(MAX_BYTES), object_pairs_hook=Pairs)
     except json.JSONDecodeError as error:
         raise DataError(f"{source.path}:{error.lineno}: is no JSON ({error.msg})") from None
     except UnicodeDecodeError as error:
@@ -127,24 +127,24 @@ def _pairs(source: SourceFile) -> list[tuple[str, Any]]:
         raise DataError(
             f"{source.path}: is nested too deeply or holds a number of thousands of digits"
         ) from None
-    if not isinstance(found, Pairs):
-        raise source.wrong("", f"is {shown(found)}", '{"VIDEO_QID": {"prediction": INDEX}, …}')
-    return found
+    if not isinstance(pairs, Pairs):
+        raise source.wrong("", f"is {brief(pairs)}", '{"VIDEO_QID": {"prediction": INDEX}, …}')
+    return pairs
 
 
 def _records(source: SourceFile) -> Iterator[tuple[str, PredictionRecord]]:
     for at, record in source.json_lines():
         if not isinstance(record, dict):
-            raise source.wrong(at, shown(record), '{"id": …, "box": …} or {"id": …, "answer": …}')
+            raise source.wrong(at, brief(record), '{"id": …, "box": …} or {"id": …, "answer": …}')
         name = record.get("id")
         if not isinstance(name, str | int) or isinstance(name, bool):
-            raise source.wrong(at, f"'id' is {shown(name)}", "the id of a sample")
+            raise source.wrong(at, f"'id' is {brief(name)}", "the id of a sample")
         if not {"box", "answer"} & record.keys():
             raise source.wrong(at, "neither 'box' nor 'answer'", "one of them")
         yield str(name), PredictionRecord(source, at, record)
 
 
-def prediction_of(sample: Sample, given: PredictionRecord) -> Prediction | None:
+def prediction_of(sample: Sample, record: PredictionRecord) -> Prediction | None:
     """The prediction; None where the value is no valid one.
 
     A valid one is: ``ground`` four finite numbers; ``choice`` the index of one of the options, or
@@ -155,26 +155,26 @@ def prediction_of(sample: Sample, given: PredictionRecord) -> Prediction | None:
     Raises:
         DataError: the line lacks the field that the task needs.
     """
-    value = value_of(sample, given)
-    if "word" in given.fields:
+    value = value_of(sample, record)
+    if "word" in record.fields:
         return _statement(sample, value)
-    if "index" in given.fields:
+    if "index" in record.fields:
         return _index(sample, value)
     return _READERS.get(sample.task, _edit)(sample, value)
 
 
-def value_of(sample: Sample, given: PredictionRecord) -> Any:
+def value_of(sample: Sample, record: PredictionRecord) -> Any:
     """The value that stands for the sample's prediction, whatever it is.
 
     Raises:
         DataError: the line lacks the field that the task needs.
     """
-    fields = given.fields
+    fields = record.fields
     for name in ("word", "index", "box" if sample.task == "ground" else "answer"):
         if name in fields:
             return fields[name]
     expected = f"{name!r}, since the task of {sample.sample_id} is {sample.task!r}"
-    raise given.source.wrong(given.at, f"has no {name!r}", expected)
+    raise record.source.wrong(record.at, f"has no {name!r}", expected)
 
 
 def pixel_box(value: Any) -> PixelBox | None:
@@ -219,8 +219,8 @@ def _choice(sample: Sample, value: Any) -> Prediction | None:
 
 
 def _statement(sample: Sample, value: Any) -> Prediction | None:
-    said = truth_of(value)
-    return None if said is None else Prediction(said)
+    truth = truth_of(value)
+    return None if truth is None else Prediction(truth)
 
 
 def _question(sample: Sample, value: Any) -> Prediction | None:

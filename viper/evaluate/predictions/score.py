@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from viper.data.sample import Sample
-from viper.data.source import shown
+from viper.data.source import brief
 from viper.errors import DataError
 from viper.evaluate.intervals import Estimate
 from viper.evaluate.metrics import Figures, Metric, metric
@@ -50,7 +50,7 @@ class ScoredPredictions:
 
     def failed(self, kind: str) -> int:
         """How many rows failed in that way."""
-        return sum(row.failure == kind for row in self.rows)
+        return sum(result.failure == kind for result in self.rows)
 
 
 def score_predictions(
@@ -80,14 +80,14 @@ def score_predictions(
     absent = [
         sample.sample_id
         for sample, name in zip(samples, keys, strict=True)
-        if name not in file.given
+        if name not in file.records
     ]
-    known = set(keys)
-    unknown = tuple(name for key, name in file.names.items() if key not in known)
+    known_keys = set(keys)
+    unknown = tuple(name for key, name in file.names.items() if key not in known_keys)
     if absent and missing == "error":
         raise DataError(_absent(path, absent, len(samples), unknown))
     rows = tuple(
-        _row(sample, file.given.get(name), judge)
+        _row(sample, file.records.get(name), judge)
         for sample, name in zip(samples, keys, strict=True)
     )
     return ScoredPredictions(rows, judge.figures(rows), file.duplicates, unknown)
@@ -95,7 +95,7 @@ def score_predictions(
 
 def first_few(names: Sequence[str]) -> str:
     """The first three, and that there are more."""
-    listed = ", ".join(shown(name) for name in names[:3])
+    listed = ", ".join(brief(name) for name in names[:3])
     return f"{listed}, …" if len(names) > 3 else listed
 
 
@@ -107,14 +107,14 @@ def _absent(path: Path, absent: Sequence[str], total: int, unknown: Sequence[str
     )
 
 
-def _row(sample: Sample, given: PredictionRecord | None, judge: Metric) -> SampleResult:
-    prediction = prediction_of(sample, given) if given is not None else None
+def _row(sample: Sample, record: PredictionRecord | None, judge: Metric) -> SampleResult:
+    prediction = prediction_of(sample, record) if record is not None else None
     failure = message = None
-    if given is None:
+    if record is None:
         failure, message = MISSING, "no prediction"
     elif prediction is None:
-        seen = shown(value_of(sample, given))
-        failure, message = INVALID, f"{seen} is no prediction for the task {sample.task!r}"
+        value = brief(value_of(sample, record))
+        failure, message = INVALID, f"{value} is no prediction for the task {sample.task!r}"
     score = judge.score(sample, prediction)
     return SampleResult.of(
         sample,
@@ -130,7 +130,7 @@ def _row(sample: Sample, given: PredictionRecord | None, judge: Metric) -> Sampl
 def summary(scored: ScoredPredictions) -> dict[str, Any]:
     """Figures, groups, failures and oddities as JSON values, in full precision."""
     figures = scored.figures
-    found: dict[str, Any] = {
+    values: dict[str, Any] = {
         "n": figures.n,
         "headline": figures.headline,
         "figures": to_json(figures.overall),
@@ -143,7 +143,7 @@ def summary(scored: ScoredPredictions) -> dict[str, Any]:
             "invalid": scored.failed(INVALID),
         },
     }
-    return found
+    return values
 
 
 def figure_rows(figures: Figures, by_group: bool) -> Iterator[tuple[str, str, str, str]]:
@@ -152,9 +152,9 @@ def figure_rows(figures: Figures, by_group: bool) -> Iterator[tuple[str, str, st
     if by_group:
         for name, values in figures.groups.items():
             yield from _lines(
-                {for_terminal(f"{name} {value}"): one for value, one in values.items()}
+                {for_terminal(f"{name} {value}"): estimate for value, estimate in values.items()}
             )
-    yield from _lines({f"failed: {kind}": one for kind, one in figures.failures.items()})
+    yield from _lines({f"failed: {kind}": estimate for kind, estimate in figures.failures.items()})
 
 
 def percent(estimate: Estimate) -> str:
@@ -186,17 +186,17 @@ def rows_csv(rows: Sequence[SampleResult]) -> str:
 
 
 def _lines(estimates: Mapping[str, Estimate]) -> Iterable[tuple[str, str, str, str]]:
-    for name, one in estimates.items():
-        interval = f"[{100 * one.low:.2f}, {100 * one.high:.2f}]"
-        yield for_terminal(name), percent(one), interval if one.n else "-", f"{one.n}"
+    for name, figure in estimates.items():
+        interval = f"[{100 * figure.low:.2f}, {100 * figure.high:.2f}]"
+        yield for_terminal(name), percent(figure), interval if figure.n else "-", f"{figure.n}"
 
 
-def _said(row: SampleResult) -> str:
-    if row.prediction is None:
+def _said(result: SampleResult) -> str:
+    if result.prediction is None:
         return ""
-    if row.prediction.choice_index is not None:
-        return str(row.prediction.choice_index)
-    return _plain(row.prediction.value)
+    if result.prediction.choice_index is not None:
+        return str(result.prediction.choice_index)
+    return _plain(result.prediction.value)
 
 
 def _plain(value: Any) -> str:

@@ -76,8 +76,8 @@ def compare(before: RunStore, after: RunStore, *, common: bool = False) -> Compa
         UsageError: they hold different samples (or the same ids ask for something else), or
             share none.
     """
-    first = {(row.sample_id, row.seed): row for row in before.rows()}
-    second = {(row.sample_id, row.seed): row for row in after.rows()}
+    first = {(result.sample_id, result.seed): result for result in before.rows()}
+    second = {(result.sample_id, result.seed): result for result in after.rows()}
     shared = [key for key in first if key in second]
     only_before, only_after = len(first) - len(shared), len(second) - len(shared)
     if not shared:
@@ -129,12 +129,12 @@ def _check_same_questions(pairs: Iterable[tuple[SampleResult, SampleResult]]) ->
     if other:
         raise UsageError(
             f"{len(other):,} samples have the same id in both runs and ask for something else "
-            f"({', '.join(repr(one) for one in other[:_NAMED])}): not the same set"
+            f"({', '.join(repr(name) for name in other[:_NAMED])}): not the same set"
         )
 
 
-def _asked(row: SampleResult) -> Mapping[str, Any]:
-    return {"text": row.text, "options": row.options, "target": row.target}
+def _asked(result: SampleResult) -> Mapping[str, Any]:
+    return {"text": result.text, "options": result.options, "target": result.target}
 
 
 @dataclass(frozen=True)

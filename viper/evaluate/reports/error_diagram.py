@@ -66,8 +66,8 @@ def error_diagram(rows: Iterable[SampleResult]) -> ErrorDiagram:
     and the fallback where there was none, are left out.
     """
     by_seed: dict[int, Counter[str]] = {}
-    for row in rows:
-        by_seed.setdefault(row.seed, Counter())[part_of(row)] += 1
+    for result in rows:
+        by_seed.setdefault(result.seed, Counter())[part_of(result)] += 1
     counts: Counter[str] = sum(by_seed.values(), Counter())
     seeds = list(by_seed.values()) or [Counter()]
     parts = list(_occurring(counts))
@@ -79,21 +79,21 @@ def error_diagram(rows: Iterable[SampleResult]) -> ErrorDiagram:
     )
 
 
-def part_of(row: SampleResult) -> str:
+def part_of(result: SampleResult) -> str:
     """The part that a row belongs to."""
-    if row.failure is not None:
-        return _FAILURES.get(row.failure, ERRORS[-1])
-    if is_fallback(row):
+    if result.failure is not None:
+        return _FAILURES.get(result.failure, ERRORS[-1])
+    if is_fallback(result):
         return FALLBACK
-    iou = row.details.get("iou")
+    iou = result.details.get("iou")
     if iou is None:
-        return OTHERS[0] if row.score >= RIGHT else OTHERS[1]
+        return OTHERS[0] if result.score >= RIGHT else OTHERS[1]
     return next((name for most, name in _OVERLAPS if iou <= most), BEST_OVERLAP)
 
 
-def is_fallback(row: SampleResult) -> bool:
+def is_fallback(result: SampleResult) -> bool:
     """Whether something else answered after the strategy had failed."""
-    return any(mark.startswith(f"{FALLBACK}:") for mark in row.marks)
+    return any(mark.startswith(f"{FALLBACK}:") for mark in result.marks)
 
 
 def _occurring(counts: Mapping[str, int]) -> Iterator[str]:
@@ -105,12 +105,12 @@ def _occurring(counts: Mapping[str, int]) -> Iterator[str]:
 
 def _share(seeds: Iterable[Counter[str]], parts: Iterable[str]) -> Estimate:
     parts = tuple(parts)
-    each = [proportion(sum(one[part] for part in parts), one.total()) for one in seeds]
+    each = [proportion(sum(counts[part] for part in parts), counts.total()) for counts in seeds]
     return Estimate(
-        value=sum(one.value for one in each) / len(each),
-        n=max(one.n for one in each),
-        low=sum(one.low for one in each) / len(each),
-        high=sum(one.high for one in each) / len(each),
+        value=sum(counts.value for counts in each) / len(each),
+        n=max(counts.n for counts in each),
+        low=sum(counts.low for counts in each) / len(each),
+        high=sum(counts.high for counts in each) / len(each),
     )
 
 

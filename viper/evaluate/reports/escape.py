@@ -26,10 +26,8 @@ def for_csv(text: str) -> str:
 
     Source: OWASP, "CSV Injection".
     """
-    shown = _visible(text)
-    return (
-        f"'{shown}" if shown.lstrip().startswith(_FORMULA) or text.startswith(_FORMULA) else shown
-    )
+    cell = _visible(text)
+    return f"'{cell}" if cell.lstrip().startswith(_FORMULA) or text.startswith(_FORMULA) else cell
 
 
 def for_markdown(text: str) -> str:

@@ -96,27 +96,27 @@ def _figures(report: Mapping[str, Any]) -> list[list[str]]:
     without = report["fallbacks"]["figures_without"] if report["fallbacks"] else {}
     header = ["figure", "value [95% interval]", *(["without fallbacks"] if without else [])]
     lines = [
-        [name, with_interval(one), *([with_interval(without[name])] if name in without else [])]
-        for name, one in report["figures"].items()
+        [name, with_interval(figure), *([with_interval(without[name])] if name in without else [])]
+        for name, figure in report["figures"].items()
     ]
     return [header, *lines]
 
 
-def _sample(row: SampleResult, trace: str | None) -> dict[str, Any]:
-    failure = " ".join(filter(None, [row.failure and f"{row.failure}:", row.message]))
+def _sample(result: SampleResult, trace: str | None) -> dict[str, Any]:
+    failure = " ".join(filter(None, [result.failure and f"{result.failure}:", result.message]))
     texts = {
-        "name": f"{row.sample_id} (seed {row.seed})" if row.seed else row.sample_id,
-        "text": row.text,
-        "answer": answer_words(row),
-        "target": target_words(row),
+        "name": f"{result.sample_id} (seed {result.seed})" if result.seed else result.sample_id,
+        "text": result.text,
+        "answer": answer_words(result),
+        "target": target_words(result),
         "failure": failure or "–",
-        "program": row.program or "",
+        "program": result.program or "",
     }
     cut = {
         name: text if len(text) <= _LONGEST_CELL else f"{text[:_LONGEST_CELL]}…"
         for name, text in texts.items()
     }
-    return {**cut, "trace": trace, "score": f"{row.score:.3f}", "marks": row.marks}
+    return {**cut, "trace": trace, "score": f"{result.score:.3f}", "marks": result.marks}
 
 
 @cache

@@ -113,8 +113,8 @@ class Bar:
 def failure_plot(report: Mapping[str, Any]) -> str:
     """The share of each kind of failure; empty text where nothing failed."""
     bars = [
-        Bar(kind, one["share"], one["low"], one["high"], f"{one['count']:,}")
-        for kind, one in report["failures"].items()
+        Bar(kind, failure["share"], failure["low"], failure["high"], f"{failure['count']:,}")
+        for kind, failure in report["failures"].items()
     ]
     return _drawn("failures", "Share of answers that failed, by kind", bars) if bars else ""
 
@@ -122,18 +122,18 @@ def failure_plot(report: Mapping[str, Any]) -> str:
 def group_plot(kind: str, groups: Mapping[str, Any], headline: str) -> str:
     """The headline figure of each group with its 95% interval."""
     bars = [
-        Bar(name, one["value"], one["low"], one["high"], f"{one['value']:.2f} (n = {one['n']:,})")
-        for name, one in groups.items()
+        Bar(name, g["value"], g["low"], g["high"], f"{g['value']:.2f} (n = {g['n']:,})")
+        for name, g in groups.items()
     ]
     return _drawn(f"by {kind}", f"{headline} by {kind}, with 95% intervals", bars)
 
 
 def _drawn(salt: str, title: str, bars: Sequence[Bar]) -> str:
-    shown = bars[:_MOST_BARS]
-    height = _MARGIN_IN + _BAR_IN * len(shown)
+    visible_bars = bars[:_MOST_BARS]
+    height = _MARGIN_IN + _BAR_IN * len(visible_bars)
 
     def draw(figure: Any, axes: Any) -> None:
-        _fill(axes, shown)
+        _fill(axes, visible_bars)
         figure.subplots_adjust(left=0.3, right=0.97, top=0.98, bottom=0.45 / height)
 
     return drawing(salt, title, (_WIDTH_IN, height), draw)
@@ -141,7 +141,7 @@ def _drawn(salt: str, title: str, bars: Sequence[Bar]) -> str:
 
 def _fill(axes: Any, bars: Sequence[Bar]) -> None:
     places = range(len(bars))
-    drawn = axes.barh(
+    bar_parts = axes.barh(
         places,
         [bar.value for bar in bars],
         xerr=[
@@ -153,7 +153,7 @@ def _fill(axes: Any, bars: Sequence[Bar]) -> None:
         linewidth=0.8,
         error_kw={"ecolor": INK, "capsize": 3, "elinewidth": 1},
     )
-    for place, patch in enumerate(drawn):
+    for place, patch in enumerate(bar_parts):
         patch.set_hatch(_BAR_HATCHES[place % len(_BAR_HATCHES)])
     for place, bar in zip(places, bars, strict=True):
         axes.annotate(
@@ -181,15 +181,15 @@ _SMALLEST_LABELLED = 0.05
 
 def error_plot(runs: Sequence[NamedErrors]) -> str:
     """Stacked bars of the shares, in percent; empty text where no run has an answer."""
-    shown = [run for run in runs if run.errors["n"]]
-    if not shown:
+    plotted = [run for run in runs if run.errors["n"]]
+    if not plotted:
         return ""
-    parts = parts_of(shown)
+    parts = parts_of(plotted)
     legend_in = _LEGEND_IN * -(-len(parts) // _COLUMNS) + 0.1
-    height = legend_in + _ROW_IN * len(shown) + _AXIS_IN
+    height = legend_in + _ROW_IN * len(plotted) + _AXIS_IN
 
     def draw(figure: Any, axes: Any) -> None:
-        _stack(axes, shown, parts)
+        _stack(axes, plotted, parts)
         axes.legend(
             loc="lower left",
             bbox_to_anchor=(-_LEFT / (0.97 - _LEFT), 1.0),

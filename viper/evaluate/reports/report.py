@@ -47,10 +47,10 @@ def report(store: RunStore, judge: Metric | None = None) -> dict[str, Any]:
     judge = judge or metric(manifest.metric)
     tally = Tally.of(store.rows())
     by_seed = {seed: judge.figures(store.rows(seed)) for seed in manifest.seeds}
-    by_seed = {seed: found for seed, found in by_seed.items() if found.n} or by_seed
+    by_seed = {seed: part for seed, part in by_seed.items() if part.n} or by_seed
     figures = list(by_seed.values())
     expected = manifest.set.samples * len(manifest.seeds)
-    made: dict[str, Any] = {
+    values: dict[str, Any] = {
         "schema": REPORT_VERSION,
         "set": manifest.set.name,
         "split": manifest.set.split,
@@ -60,7 +60,7 @@ def report(store: RunStore, judge: Metric | None = None) -> dict[str, Any]:
         "expected": expected,
         "complete": tally.n == expected,
         "headline": figures[0].headline,
-        "figures": _over_seeds([found.overall for found in figures]),
+        "figures": _over_seeds([part.overall for part in figures]),
         "groups": _groups(figures),
         "errors": error_diagram(store.rows()).to_json(),
         "failures": tally.failures.to_json(tally.n),
@@ -69,26 +69,26 @@ def report(store: RunStore, judge: Metric | None = None) -> dict[str, Any]:
         "seeds": _seeds(by_seed),
         "timing": _timing(store, tally),
     }
-    made["notes"] = _notes(made)
-    report: dict[str, Any] = plain(made)
+    values["notes"] = _notes(values)
+    report: dict[str, Any] = plain(values)
     return report
 
 
 def _summary(manifest: Manifest) -> dict[str, Any]:
-    written = manifest.to_json()
+    manifest_json = manifest.to_json()
     names = (
         "set", "strategy", "api", "profile", "models", "settings", "seeds", "prompt_hash",
         "bank_hash", "environment",
     )  # fmt: skip
-    return {**{name: written[name] for name in names}, "fingerprint": manifest.fingerprint}
+    return {**{name: manifest_json[name] for name in names}, "fingerprint": manifest.fingerprint}
 
 
 def _timing(store: RunStore, tally: Tally) -> dict[str, Any]:
-    written = store.manifest.to_json()
+    manifest_json = store.manifest.to_json()
     return {
-        "created": written["created"],
+        "created": manifest_json["created"],
         "sessions": store.sessions(),
-        "execution": written["execution"],
+        "execution": manifest_json["execution"],
         "sample_seconds": tally.seconds_json(),
         "usage": tally.usage_json(),
     }
@@ -103,20 +103,20 @@ def _over_seeds(parts: Sequence[Mapping[str, Estimate]]) -> dict[str, Any]:
 def _mean(estimates: Sequence[Estimate]) -> dict[str, Any]:
     count = len(estimates)
     return {
-        "value": sum(one.value for one in estimates) / count,
-        "low": sum(one.low for one in estimates) / count,
-        "high": sum(one.high for one in estimates) / count,
-        "n": max(one.n for one in estimates),
+        "value": sum(estimate.value for estimate in estimates) / count,
+        "low": sum(estimate.low for estimate in estimates) / count,
+        "high": sum(estimate.high for estimate in estimates) / count,
+        "n": max(estimate.n for estimate in estimates),
     }
 
 
 def _groups(figures: Sequence[Figures]) -> dict[str, Any]:
-    kinds = dict.fromkeys(kind for found in figures for kind in found.groups)
-    return {kind: _over_seeds([found.groups.get(kind, {}) for found in figures]) for kind in kinds}
+    kinds = dict.fromkeys(kind for part in figures for kind in part.groups)
+    return {kind: _over_seeds([part.groups.get(kind, {}) for part in figures]) for kind in kinds}
 
 
 def _seeds(by_seed: Mapping[int, Figures]) -> dict[str, Any]:
-    values = {seed: found.overall[found.headline].value for seed, found in by_seed.items()}
+    values = {seed: figures.overall[figures.headline].value for seed, figures in by_seed.items()}
     spread = over_seeds(list(values.values()))
     return {
         "values": {str(seed): value for seed, value in values.items()},
@@ -140,32 +140,32 @@ def _fallbacks(
 
 
 def _own(rows: Iterable[SampleResult]) -> Iterator[SampleResult]:
-    for row in rows:
-        if is_fallback(row):
-            yield replace(row, score=0.0, details={}, prediction=None, failure="fallback")
+    for result in rows:
+        if is_fallback(result):
+            yield replace(result, score=0.0, details={}, prediction=None, failure="fallback")
         else:
-            yield row
+            yield result
 
 
-def _notes(made: Mapping[str, Any]) -> list[str]:
+def _notes(report: Mapping[str, Any]) -> list[str]:
     """What a reader must know before quoting a figure, in words."""
     notes = []
-    if not made["complete"]:
+    if not report["complete"]:
         notes.append(
-            f"This run is not finished: {made['n']:,} of {made['expected']:,} answers are stored, "
-            "and the figures are about these."
+            f"This run is not finished: {report['n']:,} of {report['expected']:,} answers are "
+            "stored, and the figures are about these."
         )
-    if made["fallbacks"] is not None:
-        answers, headline = made["fallbacks"]["answers"], made["headline"]
-        without = made["fallbacks"]["figures_without"][headline]["value"]
+    if report["fallbacks"] is not None:
+        answers, headline = report["fallbacks"]["answers"], report["headline"]
+        without = report["fallbacks"]["figures_without"][headline]["value"]
         notes.append(
-            f"{answers:,} of {made['n']:,} answers are a fallback's and not the strategy's own; "
-            f"{headline} is {made['figures'][headline]['value']:.3f} with them and {without:.3f} "
+            f"{answers:,} of {report['n']:,} answers are a fallback's and not the strategy's own; "
+            f"{headline} is {report['figures'][headline]['value']:.3f} with them and {without:.3f} "
             "where they count as failed."
         )
-    if len(made["seeds"]["values"]) > 1:
+    if len(report["seeds"]["values"]) > 1:
         notes.append(
-            f"Figures are means over {len(made['seeds']['values'])} seeds, with the mean of "
+            f"Figures are means over {len(report['seeds']['values'])} seeds, with the mean of "
             "their 95% intervals."
         )
     return notes
@@ -186,11 +186,11 @@ class Kinds:
 
     def to_json(self, n: int) -> dict[str, Any]:
         """Count, share of ``n`` with its interval, and examples; the most frequent first."""
-        found = {}
+        values = {}
         for kind, count in sorted(self.counts.items(), key=lambda item: (-item[1], item[0])):
             share = share_json(proportion(count, n))
-            found[kind] = {"count": count, **share, "examples": self.examples[kind]}
-        return found
+            values[kind] = {"count": count, **share, "examples": self.examples[kind]}
+        return values
 
 
 @dataclass
@@ -209,32 +209,32 @@ class Tally:
     @classmethod
     def of(cls, rows: Iterable[SampleResult]) -> Tally:
         tally = cls()
-        for row in rows:
-            tally.add(row)
+        for result in rows:
+            tally.add(result)
         return tally
 
-    def add(self, row: SampleResult) -> None:
+    def add(self, result: SampleResult) -> None:
         self.n += 1
-        if row.failure is not None:
-            self.failures.add(row.failure, row.sample_id)
-        for mark in row.marks:
-            self.marks.add(mark, row.sample_id)
-        self.not_own += is_fallback(row)
-        self.seconds.append(row.seconds)
+        if result.failure is not None:
+            self.failures.add(result.failure, result.sample_id)
+        for mark in result.marks:
+            self.marks.add(mark, result.sample_id)
+        self.not_own += is_fallback(result)
+        self.seconds.append(result.seconds)
         for name in ("llm_calls", "prompt_tokens", "completion_tokens", "model_calls"):
-            self.usage[name] += getattr(row.usage, name)
-        if row.usage.cost_usd is None:
+            self.usage[name] += getattr(result.usage, name)
+        if result.usage.cost_usd is None:
             self.without_cost += 1
         else:
-            self.cost_usd += row.usage.cost_usd
+            self.cost_usd += result.usage.cost_usd
 
     def usage_json(self) -> dict[str, Any]:
         """Totals; the cost is None where no row has one, and says how many rows have none."""
-        known = self.without_cost < self.n
+        has_cost = self.without_cost < self.n
         return {
             **{name: self.usage[name] for name in
                ("llm_calls", "prompt_tokens", "completion_tokens", "model_calls")},
-            "cost_usd": round(self.cost_usd, 6) if known else None,
+            "cost_usd": round(self.cost_usd, 6) if has_cost else None,
             "samples_without_cost": self.without_cost,
         }  # fmt: skip
 

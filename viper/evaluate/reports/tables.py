@@ -41,13 +41,13 @@ def with_interval(estimate: Mapping[str, Any]) -> str:
 
 
 def _as_json(reports: Sequence[NamedReport]) -> str:
-    return _json([{"run": one.name, **one.report} for one in reports])
+    return _json([{"run": report.name, **report.report} for report in reports])
 
 
 def _as_table(reports: Sequence[NamedReport]) -> str:
     parts = [aligned(_cells(reports))]
-    for one in reports:
-        parts += [f"\n{for_terminal(one.name)}: {note}\n" for note in one.report["notes"]]
+    for run in reports:
+        parts += [f"\n{for_terminal(run.name)}: {note}\n" for note in run.report["notes"]]
     if len(reports) == 1:
         for title, lines in sections(reports[0].report):
             parts.append(f"\n{for_terminal(title)}\n" + aligned(lines))
@@ -56,9 +56,9 @@ def _as_table(reports: Sequence[NamedReport]) -> str:
 
 def _as_markdown(reports: Sequence[NamedReport]) -> str:
     text = _markdown_table(_cells(reports))
-    for one in reports:
+    for run in reports:
         text += "".join(
-            f"\n{for_markdown(one.name)}: {for_markdown(note)}\n" for note in one.report["notes"]
+            f"\n{for_markdown(run.name)}: {for_markdown(note)}\n" for note in run.report["notes"]
         )
     return text
 
@@ -66,9 +66,9 @@ def _as_markdown(reports: Sequence[NamedReport]) -> str:
 def _as_csv(reports: Sequence[NamedReport]) -> str:
     """One line for each figure of each run, groups and failures included: tidy data."""
     lines = [[*_ABOUT, "kind", "group", "figure", "value", "low", "high", "n"]]
-    for one in reports:
-        about = [for_csv(cell) for cell in _about(one)]
-        for kind, group, name, estimate in _figures(one.report):
+    for run in reports:
+        about = [for_csv(cell) for cell in _about(run)]
+        for kind, group, name, estimate in _figures(run.report):
             numbers = [estimate[key] for key in ("value", "low", "high", "n")]
             lines.append([*about, kind, for_csv(group), for_csv(name), *numbers])
     return _csv(lines)
@@ -85,19 +85,19 @@ _FORMS: dict[Format, Callable[[Sequence[NamedReport]], str]] = {
 def sections(report: Mapping[str, Any]) -> Iterator[tuple[str, list[list[str]]]]:
     """Title and lines (the first is the header) of what one report says beyond its figures."""
     for kind, groups in report["groups"].items():
-        lines = [[name, with_interval(one), f"{one['n']:,}"] for name, one in groups.items()]
+        lines = [[name, with_interval(entry), f"{entry['n']:,}"] for name, entry in groups.items()]
         yield f"by {kind}", [[kind, report["headline"], "n"], *lines]
     errors = report["errors"]
     lines = [
-        [part, f"{one['count']:,}", _share(one)]
-        for part, one in [*errors["parts"].items(), (FAILED, errors["failed"])]
+        [part, f"{entry['count']:,}", _share(entry)]
+        for part, entry in [*errors["parts"].items(), (FAILED, errors["failed"])]
     ]
     yield "errors", [["part", "count", "share"], *lines]
-    for title, found in (("failures", report["failures"]), ("marks", report["marks"])):
-        if found:
+    for title, kinds in (("failures", report["failures"]), ("marks", report["marks"])):
+        if kinds:
             lines = [
-                [kind, f"{one['count']:,}", _share(one), ", ".join(one["examples"])]
-                for kind, one in found.items()
+                [kind, f"{entry['count']:,}", _share(entry), ", ".join(entry["examples"])]
+                for kind, entry in kinds.items()
             ]
             yield title, [["kind", "count", "share", "for example"], *lines]
     seeds = report["seeds"]
@@ -124,9 +124,9 @@ def usage_lines(report: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _cells(reports: Sequence[NamedReport]) -> list[list[str]]:
-    names = list(dict.fromkeys(name for one in reports for name in one.report["figures"]))
+    names = list(dict.fromkeys(name for run in reports for name in run.report["figures"]))
     header = [*_ABOUT, *names, "n", "failed"]
-    return [header, *[[*_about(one), *_numbers(one.report, names)] for one in reports]]
+    return [header, *[[*_about(run), *_numbers(run.report, names)] for run in reports]]
 
 
 def _numbers(report: Mapping[str, Any], names: Sequence[str]) -> Iterator[str]:
@@ -134,13 +134,13 @@ def _numbers(report: Mapping[str, Any], names: Sequence[str]) -> Iterator[str]:
     for name in names:
         yield with_interval(figures[name]) if name in figures else "-"
     yield f"{report['n']:,}" if report["complete"] else f"{report['n']:,} of {report['expected']:,}"
-    failed = sum(one["count"] for one in report["failures"].values())
+    failed = sum(kind["count"] for kind in report["failures"].values())
     yield f"{failed:,} ({failed / report['n']:.1%})" if report["n"] else "0"
 
 
-def _about(one: NamedReport) -> list[str]:
-    manifest = one.report["manifest"]
-    values = [one.name, one.report["set"], one.report["split"]]
+def _about(run: NamedReport) -> list[str]:
+    manifest = run.report["manifest"]
+    values = [run.name, run.report["set"], run.report["split"]]
     values += [manifest["strategy"], manifest["api"], manifest["profile"]]
     return ["-" if value is None else str(value) for value in values]
 
@@ -155,8 +155,8 @@ def _figures(report: Mapping[str, Any]) -> Iterator[tuple[str, str, str, Mapping
         for name, estimate in groups.items():
             yield "group", f"{kind}: {name}", report["headline"], estimate
     for what in ("failures", "marks"):
-        for kind, one in report[what].items():
-            yield what, "", kind, {**one, "value": one["share"], "n": report["n"]}
+        for kind, kind_json in report[what].items():
+            yield what, "", kind, {**kind_json, "value": kind_json["share"], "n": report["n"]}
 
 
 @dataclass(frozen=True)
@@ -192,15 +192,15 @@ def parts_of(runs: Sequence[NamedErrors]) -> list[str]:
     return [part for part in PARTS if any(part in run.errors["parts"] for run in runs)]
 
 
-def _share(one: Mapping[str, Any] | None) -> str:
-    return "-" if one is None else with_interval({**one, "value": one["share"]})
+def _share(entry: Mapping[str, Any] | None) -> str:
+    return "-" if entry is None else with_interval({**entry, "value": entry["share"]})
 
 
 def _errors_csv(runs: Sequence[NamedErrors]) -> str:
     lines = [["run", "part", "count", "share", "low", "high", "n"]]
     for run in runs:
-        for part, one in [*run.errors["parts"].items(), (FAILED, run.errors["failed"])]:
-            numbers = [one[name] for name in ("count", "share", "low", "high")]
+        for part, entry in [*run.errors["parts"].items(), (FAILED, run.errors["failed"])]:
+            numbers = [entry[name] for name in ("count", "share", "low", "high")]
             lines.append([for_csv(run.name), part, *numbers, run.errors["n"]])
     return _csv(lines)
 
@@ -232,16 +232,16 @@ def aligned(lines: Sequence[Sequence[str]]) -> str:
     return "\n".join(padded) + "\n"
 
 
-def answer_words(row: SampleResult) -> str:
+def answer_words(result: SampleResult) -> str:
     """What was answered; ``none`` where nothing was."""
-    prediction = row.prediction
+    prediction = result.prediction
     if prediction is None:
         return "none"
     if prediction.box is not None:
         return "[" + ", ".join(f"{side:.0f}" for side in prediction.box) + "]"
     index = prediction.choice_index
-    if index is not None and 0 <= index < len(row.options):
-        return row.options[index]
+    if index is not None and 0 <= index < len(result.options):
+        return result.options[index]
     if isinstance(prediction.value, dict) and "picture" in prediction.value:
         return "a picture"
     return str(prediction.value if index is None else index)
@@ -254,7 +254,7 @@ def target_words(row: SampleResult) -> str:
         return row.options[target]
     if isinstance(target, str):
         return target
-    found = plain(target)
-    if isinstance(found, dict) and {"operation", "old", "new"} <= found.keys():
-        return " ".join(filter(None, [found["operation"], found["old"], found["new"]]))
-    return json.dumps(found, ensure_ascii=False)
+    value = plain(target)
+    if isinstance(value, dict) and {"operation", "old", "new"} <= value.keys():
+        return " ".join(filter(None, [value["operation"], value["old"], value["new"]]))
+    return json.dumps(value, ensure_ascii=False)

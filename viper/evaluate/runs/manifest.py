@@ -64,9 +64,9 @@ class SetDescription:
     sha256: str
 
     @classmethod
-    def of(cls, name: str, where: DatasetSpec, samples: Sequence[Sample]) -> SetDescription:
+    def of(cls, name: str, spec: DatasetSpec, samples: Sequence[Sample]) -> SetDescription:
         """The description of the samples that a run will go through."""
-        return cls(name, where.split, where.seed, where.limit, len(samples), samples_hash(samples))
+        return cls(name, spec.split, spec.seed, spec.limit, len(samples), samples_hash(samples))
 
 
 @dataclass(frozen=True)
@@ -198,15 +198,15 @@ def _shown(values: Mapping[str, Any], name: str) -> str:
 
 def _decisive(manifest: Manifest) -> Iterator[tuple[str, Any]]:
     """Name and value of everything that changes answers or scores."""
-    written = manifest.to_json()
-    for name, value in written["set"].items():
+    values = manifest.to_json()
+    for name, value in values["set"].items():
         yield f"set {name}", value
     for name in ("metric", "seeds", "strategy", "api", "prompt_hash", "bank_hash"):
-        yield name.replace("_", " "), written[name]
-    yield "viper", written["environment"]["versions"].get("viper", _ABSENT)
-    yield from _flat(written["settings"], "")
-    yield from _flat(_of_document(written), "profile.")
-    for role, model in written["models"].items():
+        yield name.replace("_", " "), values[name]
+    yield "viper", values["environment"]["versions"].get("viper", _ABSENT)
+    yield from _flat(values["settings"], "")
+    yield from _flat(_of_document(values), "profile.")
+    for role, model in values["models"].items():
         yield f"model of {role}", model
 
 
@@ -290,19 +290,19 @@ def redacted(value: Any) -> Any:
 
 def redacted_arguments(arguments: Sequence[str]) -> tuple[str, ...]:
     """A command line as typed, the values of options like ``--api-key`` hidden."""
-    shown: list[str] = []
+    arguments_shown: list[str] = []
     hide = False
     for argument in arguments:
         name, equals, _ = argument.partition("=")
         secret = argument.startswith("--") and bool(_SECRET_NAME.search(name))
         if hide:
-            shown.append(HIDDEN)
+            arguments_shown.append(HIDDEN)
         elif secret and equals:
-            shown.append(f"{name}={HIDDEN}")
+            arguments_shown.append(f"{name}={HIDDEN}")
         else:
-            shown.append(_text(argument))
+            arguments_shown.append(_text(argument))
         hide = secret and not equals
-    return tuple(shown)
+    return tuple(arguments_shown)
 
 
 def _text(text: str) -> str:

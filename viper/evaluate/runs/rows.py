@@ -77,16 +77,16 @@ def values_of(position: int, row: SampleResult, trace: Trace | None) -> list[Any
     """The line of a row, in the order of :data:`COLUMNS`."""
     if not math.isfinite(row.score):
         raise ValueError(f"sample {row.sample_id}: the score {row.score} is no number")
-    said = None if row.prediction is None else dict(vars(row.prediction))
-    if said is not None:
-        del said["picture"]
+    prediction = None if row.prediction is None else dict(vars(row.prediction))
+    if prediction is not None:
+        del prediction["picture"]
     calls = [call for trial in trace.trials for call in trial.tool_calls] if trace else []
     values = (
         vars(row)
         | vars(row.usage)
         | {
             "position": position,
-            "prediction": said,
+            "prediction": prediction,
             "tools": list(dict.fromkeys(call.tool for call in calls)),
             "trace": trace,
         }

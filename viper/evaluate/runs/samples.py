@@ -41,20 +41,20 @@ def samples_of_run(store: RunStore, root: Path | None, ids: Iterable[str]) -> di
         return samples_by_id(
             described.name, DatasetSpec(root, described.split, described.seed), ids
         )
-    rows = [store.row(one, seed) for one in dict.fromkeys(ids) for seed in store.manifest.seeds]
+    rows = [store.row(name, seed) for name in dict.fromkeys(ids) for seed in store.manifest.seeds]
     return {row.sample_id: kept_sample(store.folder, row) for row in rows if row is not None}
 
 
-def kept_sample(folder: Path, row: SampleResult) -> Sample:
+def kept_sample(folder: Path, result: SampleResult) -> Sample:
     """A row as the sample it was; of its files only names below ``media`` are looked at."""
-    names = tuple(f"{MEDIA}/{Path(name).name}" for name in row.files)
+    names = tuple(f"{MEDIA}/{Path(name).name}" for name in result.files)
     return Sample(
-        row.sample_id,
-        row.text,
-        task=row.task,
+        result.sample_id,
+        result.text,
+        task=result.task,
         media="",
-        target=row.target,
+        target=result.target,
         load=MediaFiles(folder, names),
-        options=row.options,
+        options=result.options,
         files=names,
     )

@@ -129,7 +129,7 @@ class RunStore:
                 if self._lock is not None:
                     self._lock.release()
 
-    def add(self, position: int, row: SampleResult, trace: Trace | None = None) -> None:
+    def add(self, position: int, result: SampleResult, trace: Trace | None = None) -> None:
         """Stores a judged sample; when this returns, the end of the process cannot undo it.
 
         Args:
@@ -143,29 +143,29 @@ class RunStore:
         """
         if self._lock is None:
             raise StoreError(f"{self.folder}: opened for reading")
-        self._insert(row, values_of(position, row, trace))
+        self._insert(result, values_of(position, result, trace))
 
     def done(self) -> set[tuple[str, int]]:
         """Sample id and seed of every row."""
-        found = self._select("SELECT sample_id, seed FROM samples")
-        return {(sample_id, seed) for sample_id, seed in found}
+        lines = self._select("SELECT sample_id, seed FROM samples")
+        return {(sample_id, seed) for sample_id, seed in lines}
 
     def count(self) -> int:
         """How many rows there are."""
-        ((found,),) = self._select("SELECT COUNT(*) FROM samples")
-        return int(found)
+        ((number,),) = self._select("SELECT COUNT(*) FROM samples")
+        return int(number)
 
     def row(self, sample_id: str, seed: int) -> SampleResult | None:
         """The row of a sample under a seed; None where there is none."""
-        found = self._select(
+        line = self._select(
             f"SELECT {_READ} FROM samples WHERE sample_id = ? AND seed = ?", (sample_id, seed)
         )
-        return row_from(found[0]) if found else None
+        return row_from(line[0]) if line else None
 
     def tools(self) -> dict[tuple[str, int], list[str]]:
         """The tools that each row's programs called, by sample id and seed."""
-        found = self._select("SELECT sample_id, seed, tools FROM samples")
-        return {(sample_id, seed): json.loads(tools) for sample_id, seed, tools in found}
+        lines = self._select("SELECT sample_id, seed, tools FROM samples")
+        return {(sample_id, seed): json.loads(tools) for sample_id, seed, tools in lines}
 
     def rows(self, seed: int | None = None) -> Iterator[SampleResult]:
         """The rows in the order of the set, of one seed or all; a page in memory at a time."""
@@ -190,25 +190,25 @@ class RunStore:
             (limit,),
         )
         for key in keys:
-            if (row := self.row(*key)) is not None:
-                yield row
+            if (result := self.row(*key)) is not None:
+                yield result
 
     def trace(self, sample_id: str, seed: int) -> dict[str, Any] | None:
         """The JSON values of a sample's :class:`viper.schema.Trace`; None where there is none."""
-        found = self._select(
+        lines = self._select(
             "SELECT trace FROM samples WHERE sample_id = ? AND seed = ?", (sample_id, seed)
         )
-        if not found or found[0][0] is None:
+        if not lines or lines[0][0] is None:
             return None
-        trace: dict[str, Any] = json.loads(found[0][0])
+        trace: dict[str, Any] = json.loads(lines[0][0])
         return trace
 
     def sessions(self) -> list[dict[str, Any]]:
         """When, from which revision and with which arguments the run was begun and resumed."""
-        found = self._select("SELECT started, revision, arguments FROM sessions ORDER BY rowid")
+        lines = self._select("SELECT started, revision, arguments FROM sessions ORDER BY rowid")
         return [
             {"started": started, "revision": revision, "arguments": json.loads(arguments)}
-            for started, revision, arguments in found
+            for started, revision, arguments in lines
         ]
 
     def write_report(self, report: Mapping[str, Any], html: str | None = None) -> None:
@@ -235,7 +235,7 @@ class RunStore:
             self.close()
             raise
 
-    def _insert(self, row: SampleResult, values: list[Any]) -> None:
+    def _insert(self, result: SampleResult, values: list[Any]) -> None:
         path = self.folder / DATABASE
         with self._turn, database_errors(path, RUN):
             try:
@@ -244,8 +244,8 @@ class RunStore:
                 if error.sqlite_errorcode not in _TWICE:
                     raise
                 raise StoreError(
-                    f"{path}: sample {row.sample_id!r} under seed {row.seed}, or another one in "
-                    "its place, is stored already"
+                    f"{path}: sample {result.sample_id!r} under seed {result.seed}, or another one "
+                    "in its place, is stored already"
                 ) from None
 
     def _select(self, query: str, values: tuple[Any, ...] = ()) -> list[Any]:
@@ -300,8 +300,8 @@ def check_free(folder: Path) -> None:
             f"{folder}: holds a run; continue it with --resume or choose another --out"
         )
     if names:
-        shown = ", ".join(names[:_NAMED_FILES]) + (", …" if len(names) > _NAMED_FILES else "")
-        raise UsageError(f"{folder}: holds other files ({shown}); choose a new folder for the run")
+        listed = ", ".join(names[:_NAMED_FILES]) + (", …" if len(names) > _NAMED_FILES else "")
+        raise UsageError(f"{folder}: holds other files ({listed}); choose a new folder for the run")
 
 
 def _is_left_over(name: str) -> bool:

@@ -89,24 +89,24 @@ class GuardedTracker:
 
 def settings_of(manifest: Manifest) -> dict[str, str]:
     """What a tracker lists as the run's parameters; without secrets."""
-    written = manifest.to_json()
-    found = {
-        "set": written["set"]["name"],
-        "split": written["set"]["split"],
-        "samples": written["set"]["samples"],
-        **{name: written[name] for name in ("metric", "seeds", "strategy", "api", "profile")},
-        **{f"model.{role}": model for role, model in written["models"].items()},
-        **{f"settings.{name}": value for name, value in written["settings"].items()},
-        "revision": written["environment"]["revision"],
+    values = manifest.to_json()
+    settings = {
+        "set": values["set"]["name"],
+        "split": values["set"]["split"],
+        "samples": values["set"]["samples"],
+        **{name: values[name] for name in ("metric", "seeds", "strategy", "api", "profile")},
+        **{f"model.{role}": model for role, model in values["models"].items()},
+        **{f"settings.{name}": value for name, value in values["settings"].items()},
+        "revision": values["environment"]["revision"],
         "fingerprint": manifest.fingerprint,
     }
-    return {name: str(value) for name, value in found.items()}
+    return {name: str(value) for name, value in settings.items()}
 
 
 def final_figures(report: Mapping[str, Any]) -> dict[str, float]:
     """A report's figures and shares of failures, by name."""
-    found = {name: float(one["value"]) for name, one in report["figures"].items()}
+    figures = {name: float(part["value"]) for name, part in report["figures"].items()}
     for kind, groups in report["groups"].items():
-        found |= {f"{kind}/{name}": float(one["value"]) for name, one in groups.items()}
-    found |= {f"failed/{kind}": float(one["share"]) for kind, one in report["failures"].items()}
-    return found
+        figures |= {f"{kind}/{name}": float(part["value"]) for name, part in groups.items()}
+    figures |= {f"failed/{kind}": float(part["share"]) for kind, part in report["failures"].items()}
+    return figures

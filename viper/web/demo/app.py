@@ -38,12 +38,12 @@ it, vision models answer its calls.</p>"""
 
 def theme() -> gr.themes.Base:
     """Fonts of the reader's own system, colours with contrast enough in light and dark."""
-    made = gr.themes.Default(
+    base = gr.themes.Default(
         primary_hue="blue",
         font=("system-ui", "sans-serif"),
         font_mono=("ui-monospace", "monospace"),
     )
-    return made.set(
+    return base.set(
         block_info_text_color="*body_text_color",
         block_info_text_color_dark="*body_text_color",
         block_label_text_color="*body_text_color",
@@ -102,13 +102,13 @@ def build(demo: Demo) -> gr.Blocks:
                     noted = gr.HTML("", js_on_load=_SPOKEN)
 
         _take_uploads_only(upload)
-        shown = PageParts(
+        parts = PageParts(
             session, media, query, options, examples, status, answer, trials, trace, stop,
             right, comment, noted,
         )  # fmt: skip
-        handlers.shown = shown
+        handlers.parts = parts
         hidden: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
-        choosing: dict[str, Any] = {"outputs": [session, *shown.choosing], **hidden}
+        choosing: dict[str, Any] = {"outputs": [session, *parts.choosing], **hidden}
         upload.upload(handlers.upload, [session, upload], **choosing)
         picture.click(handlers.draw_picture, session, **choosing)
         clip.click(handlers.draw_clip, session, **choosing)
@@ -117,7 +117,7 @@ def build(demo: Demo) -> gr.Blocks:
             [ask.click, query.submit],
             handlers.ask,
             [session, query, options],
-            shown.asking,
+            parts.asking,
             concurrency_limit=AT_ONCE,
             **hidden,
         )
@@ -136,10 +136,10 @@ def _take_uploads_only(component: gr.UploadButton) -> None:
     """
     folder = Path(component.GRADIO_CACHE).resolve()
 
-    async def checked(given: str | Path | None) -> str | None:
-        if given is None:
+    async def checked(upload: str | Path | None) -> str | None:
+        if upload is None:
             return None
-        path = Path(given).resolve()
+        path = Path(upload).resolve()
         if not path.is_relative_to(folder) or not path.is_file():
             raise gr.Error("this is no upload", print_exception=False)
         return str(path)

@@ -103,9 +103,9 @@ class DemoRun:
                 shutil.copyfile(question.about.path, part)
                 part.replace(target)
         query = Query(sample.text, "auto", sample.media, sample.options)
-        row = replace(done.row, task=resolve_task(query)[0])
-        self.store.add(done.position, row, done.trace)
-        return row
+        result = replace(done.row, task=resolve_task(query)[0])
+        self.store.add(done.position, result, done.trace)
+        return result
 
     def note(self, sample_id: str, answer: str, comment: str) -> None:
         """Notes what would have been right, as ``viper learn feedback`` does.
@@ -114,8 +114,8 @@ class DemoRun:
             UsageError: both are empty, or the answer is none of the question's task.
             StoreError: it cannot be written.
         """
-        row = self.row(sample_id)
-        right = answer_from(answer.strip(), row) if answer.strip() else None
+        result = self.row(sample_id)
+        right = answer_from(answer.strip(), result) if answer.strip() else None
         add_feedback(self.store.folder, Feedback(sample_id, SEED, right, comment.strip()))
 
     def row(self, sample_id: str) -> SampleResult:
@@ -124,10 +124,10 @@ class DemoRun:
         Raises:
             UsageError: nothing was, under that id.
         """
-        found = self.store.row(sample_id, SEED)
-        if found is None:
+        result = self.store.row(sample_id, SEED)
+        if result is None:
             raise UsageError(f"no question {sample_id!r} was answered here")
-        return found
+        return result
 
     def trace(self, sample_id: str) -> tuple[Trace, Media]:
         """How an answer came about, and what was asked about.
@@ -136,11 +136,11 @@ class DemoRun:
             UsageError: there is no such answer.
             MediaError: its picture is gone.
         """
-        row, values = self.row(sample_id), self.store.trace(sample_id, SEED)
+        result, values = self.row(sample_id), self.store.trace(sample_id, SEED)
         if values is None:
             raise UsageError(f"nothing ran for {sample_id!r}")
         return record_from_json(Trace, values), media_from(
-            kept_sample(self.store.folder, row).load()
+            kept_sample(self.store.folder, result).load()
         )
 
     def close(self) -> None:

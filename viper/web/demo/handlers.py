@@ -90,10 +90,10 @@ class Handlers:
     """One method for each thing that a visitor can do.
 
     Attributes:
-        shown: what they change; set once the page is built.
+        parts: what they change; set once the page is built.
     """
 
-    shown: PageParts
+    parts: PageParts
 
     def __init__(self, demo: Demo) -> None:
         self._demo = demo
@@ -101,7 +101,7 @@ class Handlers:
     def upload(self, session: DemoSession, uploaded: str | None) -> dict[Any, Any]:
         """Takes an uploaded file."""
         if uploaded is None:
-            return {self.shown.session: session}
+            return {self.parts.session: session}
         path = Path(uploaded)
         return self._choose(session, lambda: session.upload(path, self._demo.uploads))
 
@@ -122,33 +122,33 @@ class Handlers:
 
     def example(self, session: DemoSession, number: int) -> tuple[str, str]:
         """Text and options of an example."""
-        known = session.asked_about().examples[number]
-        return known.text, "\n".join(known.options)
+        example = session.asked_about().examples[number]
+        return example.text, "\n".join(example.options)
 
     def ask(
         self, session: DemoSession, query: str, options: str, request: gr.Request
     ) -> Iterator[dict[Any, Any]]:
         """Tells what becomes of a question."""
-        shown, told_trials = self.shown, list[TrialEvent]()
-        yield {**self._cleared(), shown.stop: gr.update(interactive=True)}
+        parts, trials = self.parts, list[TrialEvent]()
+        yield {**self._cleared(), parts.stop: gr.update(interactive=True)}
         try:
             question = DemoQuestion(session.asked_about(), query, split_options(options))
             session.answered = ""
-            for told in self._demo.manager.ask(_visitor(request), question):
-                changed: dict[Any, Any] = {shown.status: status_html(told)}
-                if isinstance(told, TrialEvent):
-                    told_trials.append(told)
-                    changed[shown.trials] = trials_html(told_trials)
-                elif isinstance(told, AnswerEvent):
-                    session.answered = told.row.sample_id
-                    address = self._demo.trace_address(told.row.sample_id)
-                    changed[shown.answer] = answer_html(told)
-                    changed[shown.trace] = trace_html(address)
-                    changed[shown.right] = gr.update(info=RIGHT_IS.get(told.row.task, "in words"))
+            for event in self._demo.manager.ask(_visitor(request), question):
+                changed: dict[Any, Any] = {parts.status: status_html(event)}
+                if isinstance(event, TrialEvent):
+                    trials.append(event)
+                    changed[parts.trials] = trials_html(trials)
+                elif isinstance(event, AnswerEvent):
+                    session.answered = event.row.sample_id
+                    address = self._demo.trace_address(event.row.sample_id)
+                    changed[parts.answer] = answer_html(event)
+                    changed[parts.trace] = trace_html(address)
+                    changed[parts.right] = gr.update(info=RIGHT_IS.get(event.row.task, "in words"))
                 yield changed
         except Exception as error:  # noqa: BLE001 - boundary: one question
-            yield {shown.status: status_html(RejectEvent(_said(error)))}
-        yield {shown.stop: gr.update(interactive=False)}
+            yield {parts.status: status_html(RejectEvent(_said(error)))}
+        yield {parts.stop: gr.update(interactive=False)}
 
     def stop(self, request: gr.Request) -> str:
         """Stops the visitor's question."""
@@ -170,27 +170,27 @@ class Handlers:
 
     def _choose(self, session: DemoSession, choose: Callable[[], DemoMedia]) -> dict[Any, Any]:
         """What the page shows of something newly chosen; of what it was where that fails."""
-        shown = self.shown
+        parts = self.parts
         try:
             chosen = choose()
             html = media_html(chosen)
         except Exception as error:  # noqa: BLE001 - boundary: one file
-            return {shown.session: session, shown.status: line_html(_said(error), wrong=True)}
-        known = [(example.text, number) for number, example in enumerate(chosen.examples)]
+            return {parts.session: session, parts.status: line_html(_said(error), wrong=True)}
+        choices = [(example.text, number) for number, example in enumerate(chosen.examples)]
         return {
             **self._cleared(),
-            shown.session: session,
-            shown.media: html,
-            shown.query: "",
-            shown.options: "",
-            shown.examples: gr.update(choices=known, value=None, visible=bool(known) or HIDDEN),
-            shown.status: line_html("chosen; ask about it"),
+            parts.session: session,
+            parts.media: html,
+            parts.query: "",
+            parts.options: "",
+            parts.examples: gr.update(choices=choices, value=None, visible=bool(choices) or HIDDEN),
+            parts.status: line_html("chosen; ask about it"),
         }
 
     def _cleared(self) -> dict[Any, Any]:
-        shown = self.shown
-        parts = (shown.answer, shown.trials, shown.trace, shown.right, shown.comment, shown.noted)
-        return dict.fromkeys(parts, "")
+        parts = self.parts
+        texts = (parts.answer, parts.trials, parts.trace, parts.right, parts.comment, parts.noted)
+        return dict.fromkeys(texts, "")
 
 
 def split_options(text: str) -> tuple[str, ...]:

@@ -53,9 +53,9 @@ def trials_html(trials: Sequence[TrialEvent]) -> str:
     return rendered("demo_trials.html", trials=trials) if trials else ""
 
 
-def answer_html(told: AnswerEvent) -> str:
+def answer_html(event: AnswerEvent) -> str:
     """The answer, or why there is none."""
-    return rendered("demo_answer.html", row=told.row)
+    return rendered("demo_answer.html", row=event.row)
 
 
 def trace_html(address: str) -> str:
@@ -68,22 +68,22 @@ def trace_html(address: str) -> str:
     return rendered("demo_trace.html", trace=address)
 
 
-def status_html(told: AskEvent) -> str:
+def status_html(event: AskEvent) -> str:
     """One line about how things stand."""
-    match told:
+    match event:
         case Status():
-            return line_html(told.text, busy=True)
+            return line_html(event.text, busy=True)
         case TrialEvent():
-            ended = "answered" if told.failure is None else "failed"
-            text = f"trial {told.number} {ended} after {told.seconds:.1f} s"
+            ended = "answered" if event.failure is None else "failed"
+            text = f"trial {event.number} {ended} after {event.seconds:.1f} s"
             return line_html(text, busy=True)
         case AnswerEvent():
-            found = "answered" if told.row.prediction is not None else "no answer"
-            return line_html(f"{found} after {told.seconds:.1f} s; kept as {told.row.sample_id}")
+            state = "answered" if event.row.prediction is not None else "no answer"
+            return line_html(f"{state} after {event.seconds:.1f} s; kept as {event.row.sample_id}")
         case StopEvent():
-            return line_html(f"stopped after {told.seconds:.1f} s")
+            return line_html(f"stopped after {event.seconds:.1f} s")
         case RejectEvent():
-            return line_html(told.message, wrong=True)
+            return line_html(event.message, wrong=True)
 
 
 def line_html(text: str, *, wrong: bool = False, busy: bool = False) -> str:

@@ -204,10 +204,10 @@ def create_app(
         if not place.signed(sample_id, signature):
             return PlainTextResponse("not found\n", 404)
         try:
-            found, media = manager.run().trace(sample_id)
+            run_trace, media = manager.run().trace(sample_id)
         except ViperError as error:
             return PlainTextResponse(f"{error}\n", 404)
-        html = trace_page(found, media, replay_all(found, media, replayer), Extras())
+        html = trace_page(run_trace, media, replay_all(run_trace, media, replayer), Extras())
         return HTMLResponse(html, headers={"Content-Security-Policy": _TRACE_POLICY})
 
     blocks = build(Demo(manager, uploads, place.trace_address, scene_source()))

@@ -106,8 +106,8 @@ class DemoSession:
             MediaError: it is no picture or video that can be read. What was chosen before stays.
         """
         suffix, name = uploaded.suffix.lower(), uploaded.name[:SHOWN_NAME]
-        known = suffix in PICTURE_SUFFIXES or suffix in VIDEO_SUFFIXES
-        path = self._new_file(below, suffix if known else "")
+        is_known = suffix in PICTURE_SUFFIXES or suffix in VIDEO_SUFFIXES
+        path = self._new_file(below, suffix if is_known else "")
         shutil.copyfile(uploaded, path)
         try:
             media = media_from([path])

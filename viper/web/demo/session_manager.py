@@ -90,7 +90,7 @@ class SessionManager:
     def __init__(self, reasoner: Reasoner, opener: RunOpener) -> None:
         self.reasoner, self.opener = reasoner, opener
         self._answering = SampleRunner.with_cache(
-            reasoner, metric(METRIC), RunOptions(), kept=KEPT_MEDIA
+            reasoner, metric(METRIC), RunOptions(), size=KEPT_MEDIA
         )
         self._running: dict[str, threading.Event] = {}
         self._turn = threading.Lock()

@@ -100,23 +100,23 @@ def create_viewer(viewer: Viewer) -> Starlette:
 
 
 def _grid(viewer: Viewer, request: Request) -> Response:
-    given = dict(request.query_params)
+    fields = dict(request.query_params)
     viewer.index.refresh()
-    wanted = filter_from(given)
-    found = viewer.index.find(wanted)
-    if wanted.page >= found.pages:
-        wanted = replace(wanted, page=found.pages - 1)
-        found = viewer.index.find(wanted)
+    row_filter = filter_from(fields)
+    results = viewer.index.find(row_filter)
+    if row_filter.page >= results.pages:
+        row_filter = replace(row_filter, page=results.pages - 1)
+        results = viewer.index.find(row_filter)
     page = rendered(
         "viewer.html",
         viewer=viewer,
         facets=viewer.index.facets,
         sorts=tuple(SORTS),
-        wanted=wanted,
-        given=given,
-        found=found,
-        cards=[_card(viewer, key) for key in found.keys],
-        address=partial(address, given),
+        wanted=row_filter,
+        given=fields,
+        found=results,
+        cards=[_card(viewer, key) for key in results.keys],
+        address=partial(address, fields),
         explores=any(shelf.store.manifest.strategy == EXPLORE for shelf in viewer.shelves),
     )
     return HTMLResponse(page)
@@ -165,12 +165,12 @@ def _trace(viewer: Viewer, request: Request) -> Response:
 
 
 async def _feedback(viewer: Viewer, request: Request) -> Response:
-    said = await read_feedback_form(request)
+    form = await read_feedback_form(request)
     shelf = _shelf(viewer, request)
-    row = _row(shelf, request)
-    refused = await anyio.to_thread.run_sync(save_feedback, shelf.store.folder, row, said)
+    result = _row(shelf, request)
+    refused = await anyio.to_thread.run_sync(save_feedback, shelf.store.folder, result, form)
     if refused:
-        page = await anyio.to_thread.run_sync(_trace_page, viewer, request, (said, refused))
+        page = await anyio.to_thread.run_sync(_trace_page, viewer, request, (form, refused))
         return HTMLResponse(page, 400, headers=_IN_OUR_FRAMES)
     return RedirectResponse(f"trace?{request.url.query}#feedback", 303)
 
@@ -179,24 +179,24 @@ def _trace_page(
     viewer: Viewer, request: Request, refused: tuple[FeedbackInput, str] | None = None
 ) -> str:
     shelf = _shelf(viewer, request)
-    row = _row(shelf, request)
-    values = shelf.store.trace(row.sample_id, row.seed)
+    result = _row(shelf, request)
+    values = shelf.store.trace(result.sample_id, result.seed)
     if values is None:
         raise HTTPException(404, "nothing ran for this sample: there is no trace")
     shelf.gallery.wait(30)
-    media = shelf.gallery.media(row.sample_id)
+    media = shelf.gallery.media(result.sample_id)
     if media is None:
         raise HTTPException(
             404, f"the sample's pictures are not here ({shelf.gallery.problem or 'unreadable'})"
         )
     trace = record_from_json(Trace, values)
     extras = Extras(
-        command=again(shelf.store.manifest, row),
-        truth=truth_of(row),
-        score=row.score,
+        command=again(shelf.store.manifest, result),
+        truth=truth_of(result),
+        score=result.score,
         back="./",
-        lesson=record_of(shelf.store.folder, row),
-        saying=feedback_form(shelf.store.folder, row, f"feedback?{request.url.query}", refused),
+        lesson=record_of(shelf.store.folder, result),
+        saying=feedback_form(shelf.store.folder, result, f"feedback?{request.url.query}", refused),
     )
     return trace_page(trace, media, replay_all(trace, media, viewer.replayer), extras)
 
@@ -204,11 +204,11 @@ def _trace_page(
 def _small(viewer: Viewer, request: Request) -> Response:
     sample_id, seed = _key(request).values()
     shelf = _shelf(viewer, request)
-    made = shelf.gallery.small(str(sample_id), int(seed))
-    if made is None:
+    jpeg = shelf.gallery.small(str(sample_id), int(seed))
+    if jpeg is None:
         raise HTTPException(404 if shelf.gallery.ready else 503, "no picture")
     return Response(
-        made, media_type="image/jpeg", headers={"Cache-Control": "private, max-age=3600"}
+        jpeg, media_type="image/jpeg", headers={"Cache-Control": "private, max-age=3600"}
     )
 
 
@@ -229,17 +229,17 @@ def _shelf(viewer: Viewer, request: Request) -> ViewedRun:
 
 def _row(shelf: ViewedRun, request: Request) -> SampleResult:
     sample_id, seed = _key(request).values()
-    row = shelf.store.row(str(sample_id), int(seed))
-    if row is None:
+    result = shelf.store.row(str(sample_id), int(seed))
+    if result is None:
         raise HTTPException(404, "no such sample in this run")
-    return row
+    return result
 
 
-def filter_from(given: Mapping[str, str]) -> RowFilter:
+def filter_from(fields: Mapping[str, str]) -> RowFilter:
     """The filter of an address; what makes no sense in it is passed over."""
 
     def text(name: str) -> str:
-        return given.get(name, "")[:_LONGEST_FIELD]
+        return fields.get(name, "")[:_LONGEST_FIELD]
 
     name, equals, value = text("kind").partition("=")
     return RowFilter(
@@ -257,13 +257,13 @@ def filter_from(given: Mapping[str, str]) -> RowFilter:
     )
 
 
-def address(given: Mapping[str, str], changed: Mapping[str, str]) -> str:
+def address(fields: Mapping[str, str], changed: Mapping[str, str]) -> str:
     """The grid's address with some fields changed; empty ones are left out."""
-    fields = {**given, **changed}
+    merged = {**fields, **changed}
     if "page" not in changed and changed:
-        fields.pop("page", None)
+        merged.pop("page", None)
     return "?" + urlencode(
-        {name: value for name, value in fields.items() if value != ""}, quote_via=quote
+        {name: value for name, value in merged.items() if value != ""}, quote_via=quote
     )
 
 
@@ -303,18 +303,18 @@ async def read_feedback_form(request: Request) -> FeedbackInput:
     return FeedbackInput(answer, comment.replace("\r\n", "\n"))
 
 
-def save_feedback(run: Path, row: SampleResult, said: FeedbackInput) -> str:
+def save_feedback(run: Path, result: SampleResult, form: FeedbackInput) -> str:
     """Keeps what was said of a row; why it was not kept, empty where it was."""
     try:
-        right = answer_from(said.answer, row) if said.answer else None
-        add_feedback(run, Feedback(row.sample_id, row.seed, right, said.comment))
+        right = answer_from(form.answer, result) if form.answer else None
+        add_feedback(run, Feedback(result.sample_id, result.seed, right, form.comment))
     except (UsageError, StoreError) as error:
         return str(error)
     return ""
 
 
 def feedback_form(
-    run: Path, row: SampleResult, address: str, refused: tuple[FeedbackInput, str] | None = None
+    run: Path, result: SampleResult, address: str, refused: tuple[FeedbackInput, str] | None = None
 ) -> FeedbackForm:
     """The form of a row's page.
 
@@ -322,26 +322,27 @@ def feedback_form(
         address: that takes the form.
         refused: what was not kept, and why.
     """
-    said, why = refused or (FeedbackInput(), "")
-    right_is = RIGHT_IS.get(row.task, "in words")
-    return FeedbackForm(address, right_is, _known(run, row), why, said.answer, said.comment)
+    form, why = refused or (FeedbackInput(), "")
+    right_is = RIGHT_IS.get(result.task, "in words")
+    return FeedbackForm(address, right_is, _known(run, result), why, form.answer, form.comment)
 
 
-def _known(run: Path, row: SampleResult) -> list[tuple[str, str, str]]:
+def _known(run: Path, result: SampleResult) -> list[tuple[str, str, str]]:
     """The last remarks about a row; none where they cannot be read."""
     try:
         remarks = read_feedback(run)
     except ViperError:
         return []
-    its = [one for one in remarks if (one.sample_id, one.seed) == (row.sample_id, row.seed)]
-    return [(_words(one, row), one.comment, one.given) for one in its[-_REMARKS_SHOWN:]]
+    key = (result.sample_id, result.seed)
+    its = [note for note in remarks if (note.sample_id, note.seed) == key]
+    return [(_words(note, result), note.comment, note.given) for note in its[-_REMARKS_SHOWN:]]
 
 
-def _words(remark: Feedback, row: SampleResult) -> str:
+def _words(remark: Feedback, result: SampleResult) -> str:
     """The right answer that a remark gives, in words; empty where it gives none."""
     answer = remark.answer
-    if type(answer) is int and row.task == "choice" and 0 <= answer < len(row.options):
-        return row.options[answer]
+    if type(answer) is int and result.task == "choice" and 0 <= answer < len(result.options):
+        return result.options[answer]
     if answer is None or isinstance(answer, str):
         return answer or ""
     return json.dumps(answer)

@@ -75,8 +75,8 @@ class Gallery:
         return self._small(sample_id, seed) if self.ready else None
 
     def _drawn(self, sample_id: str, seed: int) -> bytes | None:
-        row, media = self._store.row(sample_id, seed), self.media(sample_id)
-        return None if row is None or media is None else _jpeg(_pixels(media), row)
+        result, media = self._store.row(sample_id, seed), self.media(sample_id)
+        return None if result is None or media is None else _jpeg(_pixels(media), result)
 
     def _read(self) -> None:
         try:
@@ -96,7 +96,7 @@ def _pixels(media: Media) -> Any:
     return media.images[0]
 
 
-def _jpeg(pixels: Any, row: SampleResult) -> bytes:
+def _jpeg(pixels: Any, result: SampleResult) -> bytes:
     from PIL import Image, ImageDraw
 
     picture = Image.fromarray(np.ascontiguousarray(pixels))
@@ -106,15 +106,15 @@ def _jpeg(pixels: Any, row: SampleResult) -> bytes:
         Image.Resampling.BILINEAR,
     )
     draw = ImageDraw.Draw(picture)
-    right = truth_of(row).box
+    right = truth_of(result).box
     if right is not None:
         _box(draw, [side * scale for side in right], RIGHT, dashed=True)
-    box = row.prediction.box if row.prediction is not None else None
+    box = result.prediction.box if result.prediction is not None else None
     if box is not None:
         _box(draw, [side * scale for side in box], PREDICTED, dashed=False)
-    written = io.BytesIO()
-    picture.save(written, "JPEG", quality=82)
-    return written.getvalue()
+    buffer = io.BytesIO()
+    picture.save(buffer, "JPEG", quality=82)
+    return buffer.getvalue()
 
 
 def _box(draw: Any, sides: Sequence[float], colour: tuple[int, int, int], *, dashed: bool) -> None:

@@ -149,21 +149,21 @@ class ViewerIndex:
         """What there is to filter by."""
         return self._facets
 
-    def find(self, wanted: RowFilter) -> ResultsPage:
+    def find(self, row_filter: RowFilter) -> ResultsPage:
         """A page of the rows that pass the filter."""
-        tables, conditions, values = _conditions(wanted, len(self._stores) > 1)
+        tables, conditions, values = _conditions(row_filter, len(self._stores) > 1)
         where = " AND ".join(conditions)
-        order = SORTS.get(wanted.sort, SORTS["order"])
+        order = SORTS.get(row_filter.sort, SORTS["order"])
         with self._lock:
             ((total,),) = self._connection.execute(
                 f"SELECT COUNT(*) FROM {tables} WHERE {where}", values
             )
-            found = self._connection.execute(
+            keys = self._connection.execute(
                 f"SELECT a.sample_id, a.seed FROM {tables} WHERE {where} ORDER BY {order} "
                 "LIMIT ? OFFSET ?",
-                (*values, PAGE_ROWS, max(0, wanted.page) * PAGE_ROWS),
+                (*values, PAGE_ROWS, max(0, row_filter.page) * PAGE_ROWS),
             ).fetchall()
-        return ResultsPage(tuple((sample_id, seed) for sample_id, seed in found), total)
+        return ResultsPage(tuple((sample_id, seed) for sample_id, seed in keys), total)
 
     def _counted(self) -> Facets:
         def count(sql: str) -> tuple[Any, ...]:
@@ -204,34 +204,34 @@ class ViewerIndex:
 _BOTH = "rows a JOIN rows b ON b.run = 1 AND b.sample_id = a.sample_id AND b.seed = a.seed"
 
 
-def _conditions(wanted: RowFilter, two: bool) -> tuple[str, list[str], list[object]]:
+def _conditions(row_filter: RowFilter, two: bool) -> tuple[str, list[str], list[object]]:
     conditions: list[str] = ["a.run = 0"]
     values: list[object] = []
 
-    def only(condition: str, *given: object) -> None:
+    def only(condition: str, *parameters: object) -> None:
         conditions.append(condition)
-        values.extend(given)
+        values.extend(parameters)
 
-    if wanted.text:
-        only(r"a.words LIKE ? ESCAPE '\'", f"%{_literal(wanted.text.casefold())}%")
-    if wanted.failure == ANSWERED:
+    if row_filter.text:
+        only(r"a.words LIKE ? ESCAPE '\'", f"%{_literal(row_filter.text.casefold())}%")
+    if row_filter.failure == ANSWERED:
         only("a.failure IS NULL")
-    elif wanted.failure:
-        only("a.failure = ?", wanted.failure)
-    if wanted.part:
-        only("a.part = ?", wanted.part)
-    if wanted.low is not None:
-        only("a.score >= ?", wanted.low)
-    if wanted.high is not None:
-        only("a.score <= ?", wanted.high)
-    if wanted.seed is not None:
-        only("a.seed = ?", wanted.seed)
-    if wanted.tool:
-        only(f"EXISTS ({_OF_ROW.format('tools')} AND t.tool = ?)", wanted.tool)
-    if wanted.kind is not None:
-        only(f"EXISTS ({_OF_ROW.format('kinds')} AND t.name = ? AND t.value = ?)", *wanted.kind)
-    if two and wanted.change in CHANGES:
-        return _BOTH, [*conditions, CHANGES[wanted.change]], values
+    elif row_filter.failure:
+        only("a.failure = ?", row_filter.failure)
+    if row_filter.part:
+        only("a.part = ?", row_filter.part)
+    if row_filter.low is not None:
+        only("a.score >= ?", row_filter.low)
+    if row_filter.high is not None:
+        only("a.score <= ?", row_filter.high)
+    if row_filter.seed is not None:
+        only("a.seed = ?", row_filter.seed)
+    if row_filter.tool:
+        only(f"EXISTS ({_OF_ROW.format('tools')} AND t.tool = ?)", row_filter.tool)
+    if row_filter.kind is not None:
+        only(f"EXISTS ({_OF_ROW.format('kinds')} AND t.name = ? AND t.value = ?)", *row_filter.kind)
+    if two and row_filter.change in CHANGES:
+        return _BOTH, [*conditions, CHANGES[row_filter.change]], values
     return "rows a", conditions, values
 
 

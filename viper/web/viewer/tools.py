@@ -30,15 +30,15 @@ class ToolsPage:
 
 def tools_page(stores: Sequence[RunStore]) -> ToolsPage:
     """The tables of runs; empty cells where a run has no turns."""
-    found = [_awareness(store, store.count()) for store in stores]
-    names = sorted({(one.tool, one.kind) for each in found if each for one in each.tools})
+    runs = [_awareness(store, store.count()) for store in stores]
+    names = sorted({(tool.tool, tool.kind) for each in runs if each for tool in each.tools})
     return ToolsPage(
-        tuple(_costs(found)),
+        tuple(_costs(runs)),
         tuple(
-            TableLine((tool, kind), tuple(_tool(each, tool, kind) for each in found))
+            TableLine((tool, kind), tuple(_tool(each, tool, kind) for each in runs))
             for tool, kind in names
         ),
-        any(one is not None for one in found),
+        any(tool is not None for tool in runs),
     )
 
 
@@ -48,13 +48,13 @@ def _awareness(store: RunStore, rows: int) -> Awareness | None:
     return run_awareness(store)
 
 
-def _costs(found: Sequence[Awareness | None]) -> list[TableLine]:
-    def line(name: str, told: Sequence[str]) -> TableLine:
-        return TableLine((name,), tuple(told))
+def _costs(runs: Sequence[Awareness | None]) -> list[TableLine]:
+    def line(name: str, cells: Sequence[str]) -> TableLine:
+        return TableLine((name,), tuple(cells))
 
     lines = [
-        line("questions", [f"{one.samples:,}" if one else "" for one in found]),
-        line("answered rightly", [_share(one.right) if one else "" for one in found]),
+        line("questions", [f"{run.samples:,}" if run else "" for run in runs]),
+        line("answered rightly", [_share(run.right) if run else "" for run in runs]),
     ]
     for name, figure in (
         ("calls of tools, a question", "calls"),
@@ -62,28 +62,28 @@ def _costs(found: Sequence[Awareness | None]) -> list[TableLine]:
         ("tokens", "tokens"),
         ("seconds", "seconds"),
     ):
-        told = [f"{getattr(one, figure).value:,.1f}" if one else "" for one in found]
-        lines.append(line(name, told))
+        cells = [f"{getattr(run, figure).value:,.1f}" if run else "" for run in runs]
+        lines.append(line(name, cells))
     for cause in CAUSES:
-        if any(one and cause in one.causes for one in found):
-            told = [_share(one.share_of(cause)) if one else "" for one in found]
-            lines.append(line(f"wrong: {cause}", told))
+        if any(run and cause in run.causes for run in runs):
+            cells = [_share(run.share_of(cause)) if run else "" for run in runs]
+            lines.append(line(f"wrong: {cause}", cells))
     return lines
 
 
-def _tool(found: Awareness | None, tool: str, kind: str) -> str:
-    one = next((each for each in found.tools if (each.tool, each.kind) == (tool, kind)), None) \
-        if found else None  # fmt: skip
-    return _told(one, found.samples) if one and found else ""
+def _tool(run: Awareness | None, tool: str, kind: str) -> str:
+    entry = next((each for each in run.tools if (each.tool, each.kind) == (tool, kind)), None) \
+        if run else None  # fmt: skip
+    return _told(entry, run.samples) if entry and run else ""
 
 
-def _told(one: OfTool, samples: int) -> str:
-    calls = f"{one.calls / max(1, samples):.2f} calls a question"
-    if not one.answers:
+def _told(entry: OfTool, samples: int) -> str:
+    calls = f"{entry.calls / max(1, samples):.2f} calls a question"
+    if not entry.answers:
         return calls
-    abandoned = f", {one.abandoned} abandoned" if one.abandoned else ""
-    return f"{calls}; {one.answers} answers, right {_share(one.right)}{abandoned}"
+    abandoned = f", {entry.abandoned} abandoned" if entry.abandoned else ""
+    return f"{calls}; {entry.answers} answers, right {_share(entry.right)}{abandoned}"
 
 
-def _share(one: Estimate) -> str:
-    return f"{100 * one.value:.1f} % [{100 * one.low:.1f}, {100 * one.high:.1f}]"
+def _share(estimate: Estimate) -> str:
+    return f"{100 * estimate.value:.1f} % [{100 * estimate.low:.1f}, {100 * estimate.high:.1f}]"

@@ -105,15 +105,15 @@ def test_ambiguous_phrases_name_no_side() -> None:
 
 
 def test_the_sets_with_conventions_draw_other_samples_and_say_which_are_ambiguous() -> None:
-    where = DatasetSpec(None, "val:referring", 0, 20)
-    first, second = (data_set(name).samples(where) for name in ("world-a", "world-b"))
+    spec = DatasetSpec(None, "val:referring", 0, 20)
+    first, second = (data_set(name).samples(spec) for name in ("world-a", "world-b"))
     assert {s.sample_id for s in first} & {s.sample_id for s in second} == set()
     assert first[0].sample_id.startswith("a-val-0-referring-")
     vague = [s for s in first if s.groups["wording"] == "vague"]
     assert 8 <= len(vague) <= 12
     names = {f"vague {sort}" for sort in SELECTIONS}
     assert {s.groups["query_type"] for s in vague} <= names
-    plain = data_set("world").samples(where)
+    plain = data_set("world").samples(spec)
     assert all("wording" not in s.groups for s in plain)
 
 
